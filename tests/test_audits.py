@@ -464,7 +464,7 @@ FAULTS = {  # way, fault -> what sees it
     ("multicell", "one vector for all users"): (one_vector_for_all_users, ALL_NOISE),
     ("multicell", "the same noise each round"): (normals(of_the_first_round), "noise of different rounds"),
     ("multicell", "the same noise in all runs"): (one_key, "noise of different runs"),
-    ("multicell", "one number for all"): (normals(one_number), "coordinates"),
+    ("multicell", "one number for all"): (normals(one_number), "noise of different coordinates"),
     ("multicell", "noise with a mean"): (normals(lambda f, *a: [n + 0.1 for n in f(*a)]), "mean of the noise"),
     ("multicell", "weights delivered x 1.1"): (delivered(multicell, weight=1.1 * pl.col("weight")), RECORD),
     ("multicell", "weights x 1.1"): (louder_messages, SENSITIVITY),
@@ -678,14 +678,14 @@ def each_verdict(generator, size=1.0):
 
 
 def test_false_alarms_are_as_often_as_stated(monkeypatch):
-    monkeypatch.setattr(audit, "FALSE_ALARM", OFTEN)
+    monkeypatch.setattr(audit, "LEVEL", OFTEN)
     monkeypatch.setattr(audit, "LIMIT", stats.norm.isf(OFTEN / 2))
     counted = np.array([[v.status == "violated" for v in each_verdict(SEED(k))] for k in range(TRIES)]).sum(axis=0)
     names = [v.test for v in each_verdict(SEED(0))]
     # One run in a million fails: too many of any, or too few of those whose rate is exact.
     assert counted.max() <= stats.binom.isf(1e-6 / len(names), TRIES, OFTEN)
-    banded = (audit.LOSS, "law of")
-    exact = [not name.startswith(banded) for name in names]  # a band holds for every law, and more
+    # A band holds for every law, and more; so does the share of each of several tensors of one verdict, a little.
+    exact = [not name.startswith((audit.LOSS, "distribution")) for name in names]
     assert counted[exact].min() >= stats.binom.ppf(1e-6 / len(names), TRIES, OFTEN)
 
 
@@ -798,3 +798,33 @@ def test_records_turn_a_gradient_around_in_layers_so_narrow_that_all_their_units
             assert one @ other < -0.99 * np.linalg.norm(one) * np.linalg.norm(other)
     with pytest.raises(ValueError, match="none has outputs that differ"):
         list(adversarial.opposed(dense.outputs, [(6, 1), (1,)], 6, 1.0, np.random.default_rng(0)))
+
+
+def test_an_audit_has_no_more_verdicts_than_its_false_alarms_are_stated_for():
+    verdicts = [audit.within(SUBJECT, f"test {k}", 1, 0.0, 0.0, 0.0, 1.0, 1.0) for k in range(audit.VERDICTS)]
+    frame = audit.table(verdicts)
+    assert set(frame["false_alarm"]) == {1e-6}
+    assert audit.LEVEL * len(frame) == pytest.approx(1e-6)
+    with pytest.raises(ValueError, match=r"at most 30 verdicts, .*'one more' is one more"):
+        audit.table([*verdicts, audit.within(SUBJECT, "one more", 1, 0.0, 0.0, 0.0, 1.0, 1.0)])
+
+
+def test_of_many_tensors_the_worst_is_one_verdict():
+    generator = SEED(6)
+    tensors = [generator.standard_normal((10, 4, size)) for size in [500] * 39 + [10]]
+    found = {verdict.test: verdict for verdict in of_training.noise(SUBJECT, tensors, np.ones((10, 4)))}
+    assert len(found) == 10
+    assert {verdict.status for verdict in found.values()} == {"consistent"}
+    for off, test in ((0.6, "deviation"), (1.4, "deviation"), ("mean", "mean"), ("two points", "distribution")):
+        last = tensors[-1] * off if isinstance(off, float) else tensors[-1] + 1.0 * (off == "mean")
+        last = np.sign(last) if off == "two points" else last
+        wrong = {
+            verdict.test: verdict for verdict in of_training.noise(SUBJECT, [*tensors[:-1], last], np.ones((10, 4)))
+        }
+        assert wrong[f"{test} of each tensor's noise"].status == "violated", off
+        assert wrong[f"{test} of the noise"].status == "consistent", off  # it is lost among 20,000 others
+    of_each = found["deviation of each tensor's noise"]
+    alone = audit.variance(SUBJECT, "", tensors[-1], share=1 / 40)
+    assert of_each.detectable == alone.detectable > audit.variance(SUBJECT, "", tensors[-1]).detectable
+    assert of_each.draws == found["deviation of the noise"].draws == 40 * (39 * 500 + 10)
+    assert of_each.detects == f"noise {100 * alone.detectable:.2g} % too low"

@@ -36,6 +36,7 @@ SAME = 1e-6  # to which a sum of noise is that of its parts, in float32
 RESIDUALS = 48  # draws of rounding, at least
 UNEVEN = 0.1  # by which the variance of rounding may be off, as a message need not be anywhere between integers
 WRAPPED = 5.0  # times the median of differences of sums: one of the two sums was wrapped around
+NORMAL = stats.norm.cdf, 0.0  # what a distribution of noise is held to
 TESTED = 16  # records that lively data have to evaluate a model on
 
 View = Callable[[Reception], Reception]
@@ -169,7 +170,7 @@ def verdicts(
     wanted = float(np.sqrt((claimed[here] ** 2).sum()))
     low, high = reached * wanted * claim.exact, (1 + tolerance) * wanted
     seen = tolerance if reached else max(tolerance, high / max(found, audit.NO_MOVE * high) - 1)
-    yield audit.within(subject, audit.RECORD, int(here.sum()), wanted, found, low, high, seen)
+    yield audit.within(subject, audit.RECORD, int(here.sum()), wanted, found, low, high, seen, "mu {percent} too low")
 
     lively = random_data(audited.size, audited.records, generator)
     yield from model(subject, audited.training(lively))
@@ -212,7 +213,8 @@ def all_users(subject: audit.Subject, reception: Reception, receiver: bool) -> I
     share = reception.noise_std[users > 0] / users[users > 0]
     if share.size:
         lacking = np.maximum(1 - share, 0.0) if receiver else np.abs(1 - share)
-        yield audit.within(subject, "noise of all users", share.size, 0.0, float(lacking.max()), 0.0, SAME, SAME)
+        most, fault = float(lacking.max()), "noise of the update {percent} below the users'"
+        yield audit.within(subject, "noise of all users", share.size, 0.0, most, 0.0, SAME, SAME, fault)
 
 
 def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) -> Iterator[audit.Verdict]:
@@ -231,14 +233,14 @@ def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) 
         scaled = np.divide(part, over, out=np.where(part == 0, 0.0, np.inf), where=over > 0)
         parts.append(scaled.reshape(*std.shape, part[0, 0].size).astype(float))
     together, everywhere = np.concatenate(parts, axis=2), (std > 0).all(axis=1)
-    for k, part in enumerate([*parts, together]):
-        which = "the noise" + f" of tensor {k}" * (k < len(parts))
-        some = part[std > 0]
-        yield audit.variance(subject, f"deviation of {which}", some)
-        yield audit.mean(subject, f"mean of {which}", some)
-        yield audit.distribution(subject, f"law of {which}", some, stats.norm.cdf, 0.0)
-    yield each_coordinate(subject, together[std > 0])
-    yield lags(subject, together[std > 0])
+    every, each = together[std > 0], [part[std > 0] for part in parts]
+    tests = (("deviation", audit.variance, ()), ("mean", audit.mean, ()), ("distribution", audit.distribution, NORMAL))
+    for of_what, test, more in tests:
+        yield test(subject, f"{of_what} of the noise", every, *more)
+        if len(each) > 1:
+            yield audit.worst_of(test, subject, f"{of_what} of each tensor's noise", each, *more)
+    yield each_coordinate(subject, every)
+    yield lags(subject, every)
     both = together[everywhere]
     rounds, runs, _ = both.shape
     if rounds > 1:
@@ -251,9 +253,10 @@ def each_coordinate(subject: audit.Subject, draws: np.ndarray) -> audit.Verdict:
     """Whether any coordinate has too little noise, or too much, by the least likely sum of squares of all."""
     count, squares = len(draws), (draws**2).sum(axis=0)
     tails = np.minimum(stats.chi2.cdf(squares, count), stats.chi2.sf(squares, count))
-    least, limit = float(tails.min()), audit.FALSE_ALARM / (2 * len(squares))
+    least, limit = float(tails.min()), audit.LEVEL / (2 * len(squares))
     quiet = np.sqrt(stats.chi2.ppf(limit, count) / stats.chi2.ppf(audit.POWER, count))
-    return audit.within(subject, "each coordinate", draws.size, 0.5, least, limit, 0.5, 1 - quiet)
+    test, fault = "deviation of each coordinate's noise", "noise of a coordinate {percent} too low"
+    return audit.within(subject, test, draws.size, 0.5, least, limit, 0.5, 1 - quiet, fault)
 
 
 def lags(subject: audit.Subject, draws: np.ndarray) -> audit.Verdict:
@@ -264,10 +267,11 @@ def lags(subject: audit.Subject, draws: np.ndarray) -> audit.Verdict:
     terms = count * np.arange(size - 1, 0, -1)
     many = terms >= 1000  # of fewer products, sums are not normal
     largest = float(np.abs(sums / np.sqrt(terms))[many].max())
-    limit = float(stats.norm.isf(audit.FALSE_ALARM / (2 * many.sum())))
+    limit = float(stats.norm.isf(audit.LEVEL / (2 * many.sum())))
     # A correlation at the distance of the fewest products.
     seen = min(1.0, (limit + stats.norm.isf(1 - audit.POWER)) / np.sqrt(terms[many].min()))
-    return audit.within(subject, "coordinates", draws.size, 0.0, largest, 0.0, limit, seen)
+    test = "noise of different coordinates"
+    return audit.within(subject, test, draws.size, 0.0, largest, 0.0, limit, seen, audit.CORRELATED)
 
 
 def model(subject: audit.Subject, used: trainings.Training) -> Iterator[audit.Verdict]:
@@ -283,11 +287,12 @@ def model(subject: audit.Subject, used: trainings.Training) -> Iterator[audit.Ve
         scale = np.abs(path).max() + np.abs(start).max()
         off.append(np.abs(replayed - end).max() / scale if scale > 0 else np.abs(end).max())
     draws = int(sum(w.size for w in weights))
-    yield audit.within(subject, "model of what was received", draws, 0.0, float(max(off)), 0.0, CLOSE, CLOSE)
+    most, fault = float(max(off)), "a model {percent} off"
+    yield audit.within(subject, "model of what was received", draws, 0.0, most, 0.0, CLOSE, CLOSE, fault)
     _, loss = used.parts.learner.evaluate([tf.constant(w) for w in weights], used.data)
     last = float(course.losses[-1])
     found = abs(last - float(loss)) / max(abs(last), 1e-6)
-    yield audit.within(subject, "loss of that model", 1, 0.0, found, 0.0, CLOSE, CLOSE)
+    yield audit.within(subject, "loss of that model", 1, 0.0, found, 0.0, CLOSE, CLOSE, "a loss {percent} off")
 
 
 def side_by_side(audited: Audited, subject: audit.Subject, claim: Claim, runs: int = 2) -> audit.Verdict:
@@ -318,10 +323,12 @@ def rounding(subject: audit.Subject, difference: np.ndarray, reception: Receptio
     residual = (parts - parts.mean(axis=0)) / np.sqrt((steps**2).sum() / 6 * (1 - 1 / count))
     whole, limit = float((residual**2).mean()), audit.LIMIT * np.sqrt(2 / (count * coordinates))
     low, high = 1 - UNEVEN - limit, 1 + UNEVEN + limit
-    yield audit.within(subject, "variance of rounding", residual.size, 1.0, whole, low, high, UNEVEN + limit)
+    seen, fault = UNEVEN + limit, "a variance {percent} off"
+    yield audit.within(subject, "variance of rounding", residual.size, 1.0, whole, low, high, seen, fault)
     largest = float((residual**2).mean(axis=0).max())
-    over = stats.chi2.isf(audit.FALSE_ALARM / coordinates, count) / count
-    yield audit.within(subject, "rounding of each coordinate", residual.size, 1.0, largest, 0.0, over, over - 1)
+    over = stats.chi2.isf(audit.LEVEL / coordinates, count) / count
+    test, fault = "rounding of each coordinate", "a variance {percent} too large"
+    yield audit.within(subject, test, residual.size, 1.0, largest, 0.0, over, over - 1, fault)
 
 
 def participation(
