@@ -1,5 +1,6 @@
 """The audits of all systems: they pass the code as it is, and see what is put wrong in it."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import stage_of
 from conftest import in_turn
 from pipeline import part, received
 from pwfl import registry, scenario, streams
+from pwfl.errors import speaks
+from pwfl.execution.audit import AuditError
 from pwfl.learning import adversarial, features, modular, philox
 from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon
@@ -828,3 +831,30 @@ def test_of_many_tensors_the_worst_is_one_verdict():
     assert of_each.detectable == alone.detectable > audit.variance(SUBJECT, "", tensors[-1]).detectable
     assert of_each.draws == found["deviation of the noise"].draws == 40 * (39 * 500 + 10)
     assert of_each.detects == f"noise {100 * alone.detectable:.2g} % too low"
+
+
+BETWEEN = {  # way -> functions between its records and what is released of them
+    "multicell": (dense, "_kept"),
+    "multicell, integers": (integers, "server_sum"),
+    "random_orthogonalization": (local_sgd, "clip"),
+    "anonymous_oac": (gradients, "batches"),
+    "utility_fair, clipped": (local_steps, "gradients"),
+    "age_aware": (age_aware, "uploads"),
+}
+
+
+@pytest.mark.parametrize("way", BETWEEN)
+def test_an_audit_that_cannot_run_says_so_and_calls_nothing_consistent(made, monkeypatch, way):
+    module, name = BETWEEN[way]
+    parameters, found = made(way)
+
+    def broken(*given, **more):
+        raise ZeroDivisionError("not today")
+
+    replace(monkeypatch, getattr(module, name), broken)
+    scheme = parameters.schemes[0].name
+    with pytest.raises(AuditError, match=rf"^{re.escape(scheme)}: its audit could not run: .*not today") as caught:
+        stage_of.audit(parameters, found)
+    assert speaks(caught.value)  # the job ends with these words
+    assert "ZeroDivisionError" in str(caught.value)
+    assert caught.value.__cause__
