@@ -19,6 +19,7 @@ from pwfl.execution.audit import AuditError
 from pwfl.learning import adversarial, features, modular, philox
 from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon
+from pwfl.process import devices
 from pwfl.scenario.values import replaced
 from pwfl.systems.age_aware import markov
 from pwfl.systems.age_aware import rounds as age_aware
@@ -336,9 +337,28 @@ def rounding(change):
     return lambda monkeypatch: monkeypatch.setattr(modular, "rounded", change)
 
 
-def one_dither(values, generator):
+def rounded_by(values, dither):
     below = np.floor(values)
-    return below.astype(np.int64) + (generator.random(values.shape[-1]) < values - below)
+    return below.astype(np.int64) + (dither < values - below)
+
+
+def one_dither(values, generator):
+    return rounded_by(values, generator.random(values.shape[-1]))
+
+
+def one_vector_of_integers(monkeypatch):
+    right = modular.integers
+    monkeypatch.setattr(modular, "integers", lambda v, noise, *rest: right(v, 0 * noise + noise[:1], *rest))
+
+
+def a_users_noise_low(monkeypatch):
+    # The user of most noise adds less; it is one of some ten.
+    right = integers.server_sum
+
+    def wrong(vectors, weights, step, std, *rest):
+        return right(vectors, weights, step, np.where(std == std.max(), 0.8 * std, std), *rest)
+
+    monkeypatch.setattr(integers, "server_sum", wrong)
 
 
 def half_the_integers_noise(monkeypatch):
@@ -451,7 +471,7 @@ def another_chain(monkeypatch):
 
 HALF, LOW = (lambda std: std / 2), (lambda std: std * 0.98)
 DEVIATION, SENSITIVITY, RECORD = "deviation of the noise", "sensitivity", audit.RECORD
-ALL_NOISE = "noise of all users"
+ALL_NOISE, ROUNDED = "noise of all users", "distribution of errors of rounding"
 UPDATE, USERS = pl.col("update_noise_std"), pl.col("user_noise_std")
 FAULTS = {  # way, fault -> what sees it
     ("multicell", "half the noise"): (deviation(HALF), DEVIATION),
@@ -488,13 +508,23 @@ FAULTS = {  # way, fault -> what sees it
     ("multicell, integers", "clipped to twice"): (clipping(lambda clip: 2 * clip), SENSITIVITY),
     ("multicell, integers", "always rounded up"): (
         rounding(lambda values, _: np.ceil(values).astype(np.int64)),
-        "rounding of each coordinate",
+        ROUNDED,
     ),
     ("multicell, integers", "rounded to the nearest"): (
         rounding(lambda values, _: np.rint(values).astype(np.int64)),
-        "variance of rounding",
+        ROUNDED,
     ),
-    ("multicell, integers", "one dither for all users"): (rounding(one_dither), "variance of rounding"),
+    ("multicell, integers", "one dither for all users"): (rounding(one_dither), ROUNDED),
+    ("multicell, integers", "one dither for all coordinates"): (
+        rounding(lambda values, generator: rounded_by(values, generator.random((len(values), 1)))),
+        "errors of rounding of different coordinates",
+    ),
+    ("multicell, integers", "the same dithers each round"): (
+        rounding(lambda values, _: rounded_by(values, SEED(0).random(values.shape))),
+        "errors of rounding of different rounds",
+    ),
+    ("multicell, integers", "one vector for all users"): (one_vector_of_integers, "deviation of all users' noise"),
+    ("multicell, integers", "a user's noise 20 % low"): (a_users_noise_low, DEVIATION),
     ("anonymous_oac", "half the noise"): (deviation(HALF), DEVIATION),
     ("anonymous_oac", "noise 2 % low"): (deviation(LOW), DEVIATION),
     ("anonymous_oac", "half the noise delivered"): (delivered(anonymous_oac, user_noise_std=USERS / 2), RECORD),
@@ -555,7 +585,7 @@ FAULTS = {  # way, fault -> what sees it
     **{
         (system, "the same noise in all schemes"): (
             one_stream_for_all_schemes,
-            f"noise of different {'runs' if 'receive' in registry.stages(system) else 'schemes'}",
+            "noise of another release" if "receive" in registry.stages(system) else "noise of different schemes",
         )
         for system in SCENARIOS
     },
@@ -735,21 +765,21 @@ def test_a_law_that_is_off_by_more_than_its_grain_is_seen():
 def test_what_is_wrong_with_few_coordinates_or_at_some_distance_is_seen():
     generator = SEED(3)
     draws = generator.standard_normal((400, 300))
-    assert of_training.each_coordinate(SUBJECT, draws).status == "consistent"
-    assert of_training.lags(SUBJECT, draws).status == "consistent"
+    assert audit.each_coordinate(SUBJECT, "", draws).status == "consistent"
+    assert audit.lags(SUBJECT, "", draws).status == "consistent"
     for size in (0.7, 1.4):
         assert (
-            of_training.each_coordinate(SUBJECT, draws * np.where(np.arange(300) == 17, size, 1.0)).status == "violated"
+            audit.each_coordinate(SUBJECT, "", draws * np.where(np.arange(300) == 17, size, 1.0)).status == "violated"
         )
     # By the sum of products at each lag, as the definition has it.
     terms = 400 * np.arange(299, 0, -1)
     products = [(draws[:, lag:] * draws[:, : 300 - lag]).sum() for lag in range(1, 300)]
     expected = np.abs(products / np.sqrt(terms))[terms >= 1000].max()
-    assert of_training.lags(SUBJECT, draws).measured == pytest.approx(expected, rel=1e-9)
+    assert audit.lags(SUBJECT, "", draws).measured == pytest.approx(expected, rel=1e-9)
     echo = draws.copy()
     echo[:, 150:] = np.sqrt(1 - 0.05**2) * draws[:, 150:] + 0.05 * draws[:, :150]  # too little for single pairs
-    assert of_training.lags(SUBJECT, echo).status == "violated"
-    assert of_training.each_coordinate(SUBJECT, echo).status == "consistent"
+    assert audit.lags(SUBJECT, "", echo).status == "violated"
+    assert audit.each_coordinate(SUBJECT, "", echo).status == "consistent"
 
 
 def test_what_noisy_vectors_have_in_common_is_found_within_its_error():
@@ -782,12 +812,46 @@ def test_what_is_received_side_by_side_is_what_each_receives_alone(made, monkeyp
     parameters, found = made("anonymous_oac")
     audited = of_training.Audited(anonymous_oac_train.parts, parameters, found, features.size(parameters))
     subject = audit.Subject(found["outcome"]["realization"][0], "the server", 1e-5, 1.0)
-    claim = of_training.Claim(0, np.zeros(12))
-    assert of_training.side_by_side(audited, subject, claim).status == "consistent"
-    right = philox.normals
-    monkeypatch.setattr(philox, "normals", lambda *given: 0.98 * right(*given))
+
+    def compared():
+        lively = of_training.random_data(audited.size, audited.records, SEED(0))
+        (verdict,) = of_training.side_by_side(audited, subject, None, lively, SEED(0))
+        return verdict.status
+
+    assert compared() == "consistent"
+    right, gather = philox.normals, Gradients.gather
+    with monkeypatch.context() as patch:
+        patch.setattr(philox, "normals", lambda *given: 0.98 * right(*given))
+        rounds.forget()
+        assert compared() == "violated"
+
+    def heavier(self, *given):
+        x, y, counts, prepared = gather(self, *given)
+        return x, y, counts * (1.1 if self.compiled else 1.0), prepared
+
+    monkeypatch.setattr(Gradients, "gather", heavier)
     rounds.forget()
-    assert of_training.side_by_side(audited, subject, claim).status == "violated"
+    assert compared() == "violated"
+
+
+@pytest.mark.parametrize(("device", "gpu", "tested"), [("gpu", False, 1), ("auto", True, 1), ("auto", False, 0)])
+def test_what_trains_on_a_gpu_is_audited_side_by_side(made, monkeypatch, device, gpu, tested):
+    parameters, found = made("random_orthogonalization")
+    asked = []
+    monkeypatch.setattr(of_training, "side_by_side", lambda *given: asked.append(given) or [])
+    monkeypatch.setattr(devices, "present", lambda: gpu)
+    assert not violated(stage_of.audit(replaced(parameters, "training.device", device), found))
+    assert len(asked) == tested
+    assert not violated(stage_of.audit(replaced(parameters, "training.device", "cpu"), found))
+    assert len(asked) == tested
+
+
+def test_where_no_two_realizations_train_at_once_none_are_compared(made):
+    parameters, found = made("multicell, integers")
+    audited = of_training.Audited(multicell_train.parts, parameters, found, features.size(parameters))
+    lively = of_training.random_data(audited.size, audited.records, SEED(0))
+    subject = audit.Subject(found["outcome"]["realization"][0], "the server", 1e-5, 1.0)
+    assert not list(of_training.side_by_side(audited, subject, None, lively, SEED(0)))
 
 
 def test_records_turn_a_gradient_around_in_layers_so_narrow_that_all_their_units_may_be_silent():
@@ -816,7 +880,7 @@ def test_of_many_tensors_the_worst_is_one_verdict():
     generator = SEED(6)
     tensors = [generator.standard_normal((10, 4, size)) for size in [500] * 39 + [10]]
     found = {verdict.test: verdict for verdict in of_training.noise(SUBJECT, tensors, np.ones((10, 4)))}
-    assert len(found) == 10
+    assert len(found) == 12
     assert {verdict.status for verdict in found.values()} == {"consistent"}
     for off, test in ((0.6, "deviation"), (1.4, "deviation"), ("mean", "mean"), ("two points", "distribution")):
         last = tensors[-1] * off if isinstance(off, float) else tensors[-1] + 1.0 * (off == "mean")
@@ -830,7 +894,7 @@ def test_of_many_tensors_the_worst_is_one_verdict():
     alone = audit.variance(SUBJECT, "", tensors[-1], share=1 / 40)
     assert of_each.detectable == alone.detectable > audit.variance(SUBJECT, "", tensors[-1]).detectable
     assert of_each.draws == found["deviation of the noise"].draws == 40 * (39 * 500 + 10)
-    assert of_each.detects == f"noise {100 * alone.detectable:.2g} % too low"
+    assert of_each.detects == f"noise {100 * alone.detectable:.2g}% too low"
 
 
 BETWEEN = {  # way -> functions between its records and what is released of them

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from scipy import stats
+from scipy import fft, stats
 
 from pwfl.privacy.gaussian import exact_multiplier
 from pwfl.tables import contract
@@ -233,6 +233,35 @@ def correlation(subject: Subject, test: str, groups: np.ndarray) -> Verdict:
     return within(subject, test, groups.size, 0.0, largest, 0.0, float(limit), seen, CORRELATED)
 
 
+def each_coordinate(subject: Subject, test: str, draws: np.ndarray) -> Verdict:
+    """Whether any coordinate has too little noise, or too much, by the least likely of their sums of squares.
+
+    `draws` are independent normal numbers of deviation 1, shape (draw, coordinate).
+    """
+    count, squares = len(draws), (draws**2).sum(axis=0)
+    tails = np.minimum(stats.chi2.cdf(squares, count), stats.chi2.sf(squares, count))
+    tail = LEVEL / (2 * len(squares))
+    seen = 1 - np.sqrt(stats.chi2.ppf(tail, count) / stats.chi2.ppf(POWER, count))
+    largest, limit = stats.norm.isf([tails.min(), tail])  # as a normal number of the same tail
+    fault = "noise of a coordinate {percent} too low"
+    return within(subject, test, draws.size, 0.0, float(largest), 0.0, limit, seen, fault)
+
+
+def lags(subject: Subject, test: str, draws: np.ndarray) -> Verdict:
+    """Whether coordinates of a vector go together at any distance; `draws` as in `each_coordinate`."""
+    count, size = draws.shape
+    length = fft.next_fast_len(2 * size, real=True)
+    spectrum = (np.abs(fft.rfft(draws, length, axis=1)) ** 2).sum(axis=0)
+    sums = fft.irfft(spectrum, length)[1:size]
+    terms = count * np.arange(size - 1, 0, -1)
+    many = terms >= 1000  # of fewer products, sums are not normal
+    largest = float(np.abs(sums / np.sqrt(terms))[many].max())
+    limit = float(stats.norm.isf(LEVEL / (2 * many.sum())))
+    # A correlation at the distance of the fewest products.
+    seen = min(1.0, (limit + stats.norm.isf(1 - POWER)) / np.sqrt(terms[many].min()))
+    return within(subject, test, draws.size, 0.0, largest, 0.0, limit, seen, CORRELATED)
+
+
 def signal(subject: Subject, first: np.ndarray, scores: np.ndarray, mu: np.ndarray | None = None) -> Iterator[Verdict]:
     """Whether canaries show what is stated: scores that are normal, of deviation 1, and of mean mu / 2 or -mu / 2.
 
@@ -300,7 +329,7 @@ def within(
     """
     measured = np.inf if np.isnan(measured) else measured
     status = "consistent" if low <= measured <= high else "violated"
-    detects = fault.format(number=f"{detectable:.2g}", percent=f"{100 * detectable:.2g} %")
+    detects = fault.format(number=f"{detectable:.2g}", percent=f"{100 * detectable:.2g}%")
     return Verdict(subject, test, status, draws, stated, measured, float(low), float(high), float(detectable), detects)
 
 
