@@ -240,6 +240,24 @@ def of_the_first_round(right, draws, *rest):
     return right(draws._replace(t=0 * draws.t), *rest)
 
 
+def moved_along(right, draws, key, like):
+    """Each round's noise is the first one's, some rows on."""
+    first = right(draws._replace(t=0 * draws.t), key, like)
+    return [tf.roll(n, 3 * draws.t, axis=key.shape.rank) for n in first]
+
+
+def a_round_late(monkeypatch):
+    right = Gradients.inputs
+
+    def wrong(*given):
+        own, rows = right(*given)
+        return own, rows._replace(
+            **{name: np.roll(getattr(rows, name), 1, axis=0) for name in ("rows", "sizes", "total")}
+        )
+
+    monkeypatch.setattr(Gradients, "inputs", wrong)
+
+
 def one_key(monkeypatch):
     right = streams.key
     monkeypatch.setattr(streams, "key", lambda seed, purpose, realization: right(seed, purpose, 0))
@@ -486,6 +504,8 @@ FAULTS = {  # way, fault -> what sees it
     ),
     ("multicell", "one vector for all users"): (one_vector_for_all_users, ALL_NOISE),
     ("multicell", "the same noise each round"): (normals(of_the_first_round), "noise of different rounds"),
+    ("multicell", "each round's noise is moved along"): (normals(moved_along), "noise at any distance"),
+    ("anonymous_oac", "records a round late"): (a_round_late, SENSITIVITY),
     ("multicell", "the same noise in all runs"): (one_key, "noise of different runs"),
     ("multicell", "one number for all"): (normals(one_number), "noise of different coordinates"),
     ("multicell", "noise with a mean"): (normals(lambda f, *a: [n + 0.1 for n in f(*a)]), "mean of the noise"),

@@ -309,7 +309,7 @@ def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) 
     yield audit.each_coordinate(subject, "deviation of each coordinate's noise", every)
     yield audit.lags(subject, "noise of different coordinates", every)
     in_a_row = np.swapaxes(together, 0, 1)[std.T > 0]
-    yield audit.lags(subject, "noise at any distance, in all rounds and runs", in_a_row.reshape(1, -1))
+    yield audit.lags(subject, "noise at any distance", in_a_row.reshape(1, -1))
     paired = together[:, alike][std[:, 0] > 0]
     rounds, runs, _ = paired.shape
     if rounds > 1:
