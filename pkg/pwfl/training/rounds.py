@@ -132,7 +132,7 @@ def advance_function(loop: Loop, kept: int = 0) -> Callable:
     learner, length, intervals = loop.learner, loop.length, loop.intervals
 
     def advance(
-        state, own, at, noise_std, key, steps, data, several, first, count, instead=None, used=None, places=None
+        state, own, at, noise_std, key, steps, data, several, first, count, instead=None, places=None, used=None
     ):
         weights, average = state
 
@@ -218,7 +218,8 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
             # Where all rounds are evaluated, their numbers need not be read.
             done = count - 1 if one_by_one else tf.constant(stops)[count - 1]
             ahead = 1 if one_by_one else tf.constant(stops)[count] - done
-            state, sums, _ = advance(state, own, at, noise_std, key, steps, data, several, done, ahead, None, used)
+            given = own, at, noise_std, key, steps, data, several, done, ahead, None, None, used
+            state, sums, _ = advance(state, *given)
             values = *learner.evaluate(state[0] if loop.tail is None else state[1], data), sums
             found = [array.write(count, value) for array, value in zip(found, values, strict=True)]
             return count + 1, tf.reduce_any(tf.math.is_finite(values[1])), state, found
@@ -244,8 +245,8 @@ def tap_function(loop: Loop, several: bool, rounds: int) -> Callable:
     @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several, autograph=False)
     def tap(weights, own, at, noise_std, key, steps, data, instead, places):
         state = weights, weights if loop.tail is not None else []
-        given = own, at, noise_std, key, steps, data, several, tf.constant(0), tf.constant(rounds), instead
-        (weights, average), _, update = advance(state, *given, places=places)
+        given = own, at, noise_std, key, steps, data, several, tf.constant(0), tf.constant(rounds), instead, places
+        (weights, average), _, update = advance(state, *given)
         return update, weights if loop.tail is None else average
 
     return tap
