@@ -1,5 +1,6 @@
 """The audits of all systems: they pass the code as it is, and see what is put wrong in it."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -13,9 +14,12 @@ import stage_of
 from conftest import in_turn
 from pipeline import part, received
 from pwfl import registry, scenario, streams
+from pwfl.errors import speaks
+from pwfl.execution.audit import AuditError
 from pwfl.learning import adversarial, features, modular, philox
 from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon
+from pwfl.process import devices
 from pwfl.scenario.values import replaced
 from pwfl.systems.age_aware import markov
 from pwfl.systems.age_aware import rounds as age_aware
@@ -236,6 +240,24 @@ def of_the_first_round(right, draws, *rest):
     return right(draws._replace(t=0 * draws.t), *rest)
 
 
+def moved_along(right, draws, key, like):
+    """Each round's noise is the first one's, some rows on."""
+    first = right(draws._replace(t=0 * draws.t), key, like)
+    return [tf.roll(n, 3 * draws.t, axis=key.shape.rank) for n in first]
+
+
+def a_round_late(monkeypatch):
+    right = Gradients.inputs
+
+    def wrong(*given):
+        own, rows = right(*given)
+        return own, rows._replace(
+            **{name: np.roll(getattr(rows, name), 1, axis=0) for name in ("rows", "sizes", "total")}
+        )
+
+    monkeypatch.setattr(Gradients, "inputs", wrong)
+
+
 def one_key(monkeypatch):
     right = streams.key
     monkeypatch.setattr(streams, "key", lambda seed, purpose, realization: right(seed, purpose, 0))
@@ -333,9 +355,28 @@ def rounding(change):
     return lambda monkeypatch: monkeypatch.setattr(modular, "rounded", change)
 
 
-def one_dither(values, generator):
+def rounded_by(values, dither):
     below = np.floor(values)
-    return below.astype(np.int64) + (generator.random(values.shape[-1]) < values - below)
+    return below.astype(np.int64) + (dither < values - below)
+
+
+def one_dither(values, generator):
+    return rounded_by(values, generator.random(values.shape[-1]))
+
+
+def one_vector_of_integers(monkeypatch):
+    right = modular.integers
+    monkeypatch.setattr(modular, "integers", lambda v, noise, *rest: right(v, 0 * noise + noise[:1], *rest))
+
+
+def a_users_noise_low(monkeypatch):
+    # The user of most noise adds less; it is one of some ten.
+    right = integers.server_sum
+
+    def wrong(vectors, weights, step, std, *rest):
+        return right(vectors, weights, step, np.where(std == std.max(), 0.8 * std, std), *rest)
+
+    monkeypatch.setattr(integers, "server_sum", wrong)
 
 
 def half_the_integers_noise(monkeypatch):
@@ -448,7 +489,7 @@ def another_chain(monkeypatch):
 
 HALF, LOW = (lambda std: std / 2), (lambda std: std * 0.98)
 DEVIATION, SENSITIVITY, RECORD = "deviation of the noise", "sensitivity", audit.RECORD
-ALL_NOISE = "noise of all users"
+ALL_NOISE, ROUNDED = "noise of all users", "distribution of errors of rounding"
 UPDATE, USERS = pl.col("update_noise_std"), pl.col("user_noise_std")
 FAULTS = {  # way, fault -> what sees it
     ("multicell", "half the noise"): (deviation(HALF), DEVIATION),
@@ -463,8 +504,10 @@ FAULTS = {  # way, fault -> what sees it
     ),
     ("multicell", "one vector for all users"): (one_vector_for_all_users, ALL_NOISE),
     ("multicell", "the same noise each round"): (normals(of_the_first_round), "noise of different rounds"),
+    ("multicell", "each round's noise is moved along"): (normals(moved_along), "noise at any distance"),
+    ("anonymous_oac", "records a round late"): (a_round_late, SENSITIVITY),
     ("multicell", "the same noise in all runs"): (one_key, "noise of different runs"),
-    ("multicell", "one number for all"): (normals(one_number), "coordinates"),
+    ("multicell", "one number for all"): (normals(one_number), "noise of different coordinates"),
     ("multicell", "noise with a mean"): (normals(lambda f, *a: [n + 0.1 for n in f(*a)]), "mean of the noise"),
     ("multicell", "weights delivered x 1.1"): (delivered(multicell, weight=1.1 * pl.col("weight")), RECORD),
     ("multicell", "weights x 1.1"): (louder_messages, SENSITIVITY),
@@ -485,13 +528,23 @@ FAULTS = {  # way, fault -> what sees it
     ("multicell, integers", "clipped to twice"): (clipping(lambda clip: 2 * clip), SENSITIVITY),
     ("multicell, integers", "always rounded up"): (
         rounding(lambda values, _: np.ceil(values).astype(np.int64)),
-        "rounding of each coordinate",
+        ROUNDED,
     ),
     ("multicell, integers", "rounded to the nearest"): (
         rounding(lambda values, _: np.rint(values).astype(np.int64)),
-        "variance of rounding",
+        ROUNDED,
     ),
-    ("multicell, integers", "one dither for all users"): (rounding(one_dither), "variance of rounding"),
+    ("multicell, integers", "one dither for all users"): (rounding(one_dither), ROUNDED),
+    ("multicell, integers", "one dither for all coordinates"): (
+        rounding(lambda values, generator: rounded_by(values, generator.random((len(values), 1)))),
+        "errors of rounding of different coordinates",
+    ),
+    ("multicell, integers", "the same dithers each round"): (
+        rounding(lambda values, _: rounded_by(values, SEED(0).random(values.shape))),
+        "errors of rounding of different rounds",
+    ),
+    ("multicell, integers", "one vector for all users"): (one_vector_of_integers, "deviation of all users' noise"),
+    ("multicell, integers", "a user's noise 20 % low"): (a_users_noise_low, DEVIATION),
     ("anonymous_oac", "half the noise"): (deviation(HALF), DEVIATION),
     ("anonymous_oac", "noise 2 % low"): (deviation(LOW), DEVIATION),
     ("anonymous_oac", "half the noise delivered"): (delivered(anonymous_oac, user_noise_std=USERS / 2), RECORD),
@@ -552,7 +605,7 @@ FAULTS = {  # way, fault -> what sees it
     **{
         (system, "the same noise in all schemes"): (
             one_stream_for_all_schemes,
-            f"noise of different {'runs' if 'receive' in registry.stages(system) else 'schemes'}",
+            "noise of another release" if "receive" in registry.stages(system) else "noise of different schemes",
         )
         for system in SCENARIOS
     },
@@ -678,14 +731,14 @@ def each_verdict(generator, size=1.0):
 
 
 def test_false_alarms_are_as_often_as_stated(monkeypatch):
-    monkeypatch.setattr(audit, "FALSE_ALARM", OFTEN)
+    monkeypatch.setattr(audit, "LEVEL", OFTEN)
     monkeypatch.setattr(audit, "LIMIT", stats.norm.isf(OFTEN / 2))
     counted = np.array([[v.status == "violated" for v in each_verdict(SEED(k))] for k in range(TRIES)]).sum(axis=0)
     names = [v.test for v in each_verdict(SEED(0))]
     # One run in a million fails: too many of any, or too few of those whose rate is exact.
     assert counted.max() <= stats.binom.isf(1e-6 / len(names), TRIES, OFTEN)
-    banded = (audit.LOSS, "law of")
-    exact = [not name.startswith(banded) for name in names]  # a band holds for every law, and more
+    # A band holds for every law, and more; so does the share of each of several tensors of one verdict, a little.
+    exact = [not name.startswith((audit.LOSS, "distribution")) for name in names]
     assert counted[exact].min() >= stats.binom.ppf(1e-6 / len(names), TRIES, OFTEN)
 
 
@@ -732,21 +785,21 @@ def test_a_law_that_is_off_by_more_than_its_grain_is_seen():
 def test_what_is_wrong_with_few_coordinates_or_at_some_distance_is_seen():
     generator = SEED(3)
     draws = generator.standard_normal((400, 300))
-    assert of_training.each_coordinate(SUBJECT, draws).status == "consistent"
-    assert of_training.lags(SUBJECT, draws).status == "consistent"
+    assert audit.each_coordinate(SUBJECT, "", draws).status == "consistent"
+    assert audit.lags(SUBJECT, "", draws).status == "consistent"
     for size in (0.7, 1.4):
         assert (
-            of_training.each_coordinate(SUBJECT, draws * np.where(np.arange(300) == 17, size, 1.0)).status == "violated"
+            audit.each_coordinate(SUBJECT, "", draws * np.where(np.arange(300) == 17, size, 1.0)).status == "violated"
         )
     # By the sum of products at each lag, as the definition has it.
     terms = 400 * np.arange(299, 0, -1)
     products = [(draws[:, lag:] * draws[:, : 300 - lag]).sum() for lag in range(1, 300)]
     expected = np.abs(products / np.sqrt(terms))[terms >= 1000].max()
-    assert of_training.lags(SUBJECT, draws).measured == pytest.approx(expected, rel=1e-9)
+    assert audit.lags(SUBJECT, "", draws).measured == pytest.approx(expected, rel=1e-9)
     echo = draws.copy()
     echo[:, 150:] = np.sqrt(1 - 0.05**2) * draws[:, 150:] + 0.05 * draws[:, :150]  # too little for single pairs
-    assert of_training.lags(SUBJECT, echo).status == "violated"
-    assert of_training.each_coordinate(SUBJECT, echo).status == "consistent"
+    assert audit.lags(SUBJECT, "", echo).status == "violated"
+    assert audit.each_coordinate(SUBJECT, "", echo).status == "consistent"
 
 
 def test_what_noisy_vectors_have_in_common_is_found_within_its_error():
@@ -779,12 +832,46 @@ def test_what_is_received_side_by_side_is_what_each_receives_alone(made, monkeyp
     parameters, found = made("anonymous_oac")
     audited = of_training.Audited(anonymous_oac_train.parts, parameters, found, features.size(parameters))
     subject = audit.Subject(found["outcome"]["realization"][0], "the server", 1e-5, 1.0)
-    claim = of_training.Claim(0, np.zeros(12))
-    assert of_training.side_by_side(audited, subject, claim).status == "consistent"
-    right = philox.normals
-    monkeypatch.setattr(philox, "normals", lambda *given: 0.98 * right(*given))
+
+    def compared():
+        lively = of_training.random_data(audited.size, audited.records, SEED(0))
+        (verdict,) = of_training.side_by_side(audited, subject, None, lively, SEED(0))
+        return verdict.status
+
+    assert compared() == "consistent"
+    right, gather = philox.normals, Gradients.gather
+    with monkeypatch.context() as patch:
+        patch.setattr(philox, "normals", lambda *given: 0.98 * right(*given))
+        rounds.forget()
+        assert compared() == "violated"
+
+    def otherwise(self, *given):
+        x, *more = gather(self, *given)
+        return 1.1 * x if self.compiled else x, *more
+
+    monkeypatch.setattr(Gradients, "gather", otherwise)
     rounds.forget()
-    assert of_training.side_by_side(audited, subject, claim).status == "violated"
+    assert compared() == "violated"
+
+
+@pytest.mark.parametrize(("device", "gpu", "tested"), [("gpu", False, 1), ("auto", True, 1), ("auto", False, 0)])
+def test_what_trains_on_a_gpu_is_audited_side_by_side(made, monkeypatch, device, gpu, tested):
+    parameters, found = made("random_orthogonalization")
+    asked = []
+    monkeypatch.setattr(of_training, "side_by_side", lambda *given: asked.append(given) or [])
+    monkeypatch.setattr(devices, "present", lambda: gpu)
+    assert not violated(stage_of.audit(replaced(parameters, "training.device", device), found))
+    assert len(asked) == tested
+    assert not violated(stage_of.audit(replaced(parameters, "training.device", "cpu"), found))
+    assert len(asked) == tested
+
+
+def test_where_no_two_realizations_train_at_once_none_are_compared(made):
+    parameters, found = made("multicell, integers")
+    audited = of_training.Audited(multicell_train.parts, parameters, found, features.size(parameters))
+    lively = of_training.random_data(audited.size, audited.records, SEED(0))
+    subject = audit.Subject(found["outcome"]["realization"][0], "the server", 1e-5, 1.0)
+    assert not list(of_training.side_by_side(audited, subject, None, lively, SEED(0)))
 
 
 def test_records_turn_a_gradient_around_in_layers_so_narrow_that_all_their_units_may_be_silent():
@@ -798,3 +885,60 @@ def test_records_turn_a_gradient_around_in_layers_so_narrow_that_all_their_units
             assert one @ other < -0.99 * np.linalg.norm(one) * np.linalg.norm(other)
     with pytest.raises(ValueError, match="none has outputs that differ"):
         list(adversarial.opposed(dense.outputs, [(6, 1), (1,)], 6, 1.0, np.random.default_rng(0)))
+
+
+def test_an_audit_has_no_more_verdicts_than_its_false_alarms_are_stated_for():
+    verdicts = [audit.within(SUBJECT, f"test {k}", 1, 0.0, 0.0, 0.0, 1.0, 1.0) for k in range(audit.VERDICTS)]
+    frame = audit.table(verdicts)
+    assert set(frame["false_alarm"]) == {1e-6}
+    assert audit.LEVEL * len(frame) == pytest.approx(1e-6)
+    with pytest.raises(ValueError, match=r"at most 30 verdicts, .*'one more' is one more"):
+        audit.table([*verdicts, audit.within(SUBJECT, "one more", 1, 0.0, 0.0, 0.0, 1.0, 1.0)])
+
+
+def test_of_many_tensors_the_worst_is_one_verdict():
+    generator = SEED(6)
+    tensors = [generator.standard_normal((10, 4, size)) for size in [500] * 39 + [10]]
+    found = {verdict.test: verdict for verdict in of_training.noise(SUBJECT, tensors, np.ones((10, 4)))}
+    assert len(found) == 12
+    assert {verdict.status for verdict in found.values()} == {"consistent"}
+    for off, test in ((0.6, "deviation"), (1.4, "deviation"), ("mean", "mean"), ("two points", "distribution")):
+        last = tensors[-1] * off if isinstance(off, float) else tensors[-1] + 1.0 * (off == "mean")
+        last = np.sign(last) if off == "two points" else last
+        wrong = {
+            verdict.test: verdict for verdict in of_training.noise(SUBJECT, [*tensors[:-1], last], np.ones((10, 4)))
+        }
+        assert wrong[f"{test} of each tensor's noise"].status == "violated", off
+        assert wrong[f"{test} of the noise"].status == "consistent", off  # it is lost among 20,000 others
+    of_each = found["deviation of each tensor's noise"]
+    alone = audit.variance(SUBJECT, "", tensors[-1], share=1 / 40)
+    assert of_each.detectable == alone.detectable > audit.variance(SUBJECT, "", tensors[-1]).detectable
+    assert of_each.draws == found["deviation of the noise"].draws == 40 * (39 * 500 + 10)
+    assert of_each.detects == f"noise {100 * alone.detectable:.2g}% too low"
+
+
+BETWEEN = {  # way -> functions between its records and what is released of them
+    "multicell": (dense, "_kept"),
+    "multicell, integers": (integers, "server_sum"),
+    "random_orthogonalization": (local_sgd, "clip"),
+    "anonymous_oac": (gradients, "batches"),
+    "utility_fair, clipped": (local_steps, "gradients"),
+    "age_aware": (age_aware, "uploads"),
+}
+
+
+@pytest.mark.parametrize("way", BETWEEN)
+def test_an_audit_that_cannot_run_says_so_and_calls_nothing_consistent(made, monkeypatch, way):
+    module, name = BETWEEN[way]
+    parameters, found = made(way)
+
+    def broken(*given, **more):
+        raise ZeroDivisionError("not today")
+
+    replace(monkeypatch, getattr(module, name), broken)
+    scheme = parameters.schemes[0].name
+    with pytest.raises(AuditError, match=rf"^{re.escape(scheme)}: its audit could not run: .*not today") as caught:
+        stage_of.audit(parameters, found)
+    assert speaks(caught.value)  # the job ends with these words
+    assert "ZeroDivisionError" in str(caught.value)
+    assert caught.value.__cause__

@@ -253,7 +253,7 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
     "half the noise": (
         AUDIT, "pwfl.training.rounds.received",
         lambda right: lambda messages, weight, std, *a: right(messages, weight, std / 2, *a),
-        "audit: deviation of the noise of tensor 0 of",
+        "audit: deviation of the noise of",
     ),
     "half the visibility": (
         AUDIT, "receive.run",

@@ -161,13 +161,19 @@ def test_an_empty_figure_is_a_line_that_says_why():
 
 def test_the_audit_says_what_failed_and_what_is_seen():
     passed = {"scheme": "s", "observer": "o" * 20 + " " + "p" * 20, "test": "noise", "status": "consistent"}
-    numbers = {"draws": 9, "stated": 1.0, "measured": 1.0, "low": 0.9, "high": 1.1, "detectable": 0.0123}
-    rows = [passed | numbers | {"false_alarm": 1e-6, "power": 0.99}]
-    rows.append(rows[0] | {"test": "signal", "status": "violated", "measured": 2.0})
+    numbers = {"draws": 9, "stated": 1.0, "measured": 1.05, "low": 0.9, "high": 1.1, "detectable": 0.0123}
+    rows = [passed | numbers | {"detects": "noise 1.2% too low", "false_alarm": 1e-6, "power": 0.99}]
+    rows.append(rows[0] | {"scheme": "t", "measured": 1.0, "detectable": 0.04, "detects": "noise 4% too low"})
+    rows.append(rows[0] | {"scheme": "t", "test": "signal of one and of others", "status": "violated", "measured": 2.0})
     spec = results.audit(None, {"audit": pl.DataFrame(rows)}).to_dict()
-    (drawn,) = spec["datasets"].values()
-    assert [(row["status"], row["seen"]) for row in drawn] == [("consistent", "0.012"), ("violated", "0.012")]
-    assert max(len(line) for line in drawn[0]["subject"].split("\n")) <= results.LABEL
+    lines, drawn = sorted(spec["datasets"].values(), key=len)
+    assert [row["place"] for row in drawn] == pytest.approx([0.5, 0.0, results.BEYOND])
+    # Of schemes, what the weakest sees; and what is wrong.
+    assert [row["said"].replace("\n", " ") for row in lines] == ["noise 4% too low", "t: 2, not 0.9 to 1.1"]
+    texts = [part for row in lines for part in (row["line"] + "\n" + row["said"]).split("\n")]
+    assert max(map(len, texts)) <= results.LABEL
+    svg = printed.svg(results.audit(None, {"audit": pl.DataFrame(rows)}))
+    assert set(re.findall(r'font-size="([\d.]+)px"', svg)) == {"8"}
 
 
 # Print.

@@ -6,7 +6,7 @@ be what the tables `reception`, `reception_noise` and `visibility` say of it; wh
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import combinations, count
+from itertools import combinations, count, product
 from math import ceil
 from typing import NamedTuple
 
@@ -389,14 +389,17 @@ def best_test(air: Air, observer: str, user: int, moved: float, users_only: bool
 
 def check_visibility(case: Case, generator, moved: float = 0.7) -> None:
     """A move of a message shows as much as stated, to who counts the receivers' noise and who takes it off."""
-    without, seen = case.model.system == OAC, 0  # which never counts the channel's noise
+    without, seen, observers = case.model.system == OAC, 0, set()  # OAC never counts the channel's noise
     for air, rows in case.planned():
         for row in rows.filter(pl.col("observer").is_in(list(air.views))).iter_rows(named=True):
             for column, users_only in {"visibility": without, "visibility_users_only": True}.items():
                 if air.holds[row["user"]]:
                     mu, seen = best_test(air, row["observer"], row["user"], moved, users_only, generator), seen + 1
                     np.testing.assert_allclose(moved * row[column], mu, rtol=1e-7, err_msg=f"{column} {row}")
-    assert seen > 0 if without else seen == 2 * len(case.tables["visibility"])
+                    observers.add((row["observer"], column))
+    stated = case.tables["visibility"]["observer"].unique()
+    assert observers == set(product(stated, ("visibility", "visibility_users_only")))
+    assert without or seen == 2 * len(case.tables["visibility"])
 
 
 def radiated(air: Air, largest: np.ndarray | float, generator) -> tuple[np.ndarray, float]:

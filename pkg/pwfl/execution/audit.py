@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from pwfl import registry, tables
+from pwfl import errors, registry, tables
 from pwfl.execution.stage import StageTables, Tables, Task, module, tables_read
 from pwfl.privacy import audit
 from pwfl.report.columns import with_terms
@@ -10,10 +10,15 @@ from pwfl.scenario.values import Values, of_release
 from pwfl.stages import AUDIT
 
 
+class AuditError(RuntimeError):
+    """A scheme's audit could not run, so nothing is known of what trains it; the message says which, and why."""
+
+
 def run(values: Values, found: Tables) -> pl.DataFrame:
     """The table `audit` of a scenario, with its schemes' names in the first column, and terms of their guarantees.
 
-    `found` are the stages' tables: those that differ from scheme to scheme have its name in the column `scheme`.
+    `found` are the stages' tables: those that differ from scheme to scheme have its name in the column `scheme`. Raises
+    AuditError where anything fails between a scheme's records and what is released of them.
     """
     task, read, frames = Task(AUDIT, values), registry.reads(values.system, AUDIT), []
     with module(task) as own:
@@ -21,7 +26,10 @@ def run(values: Values, found: Tables) -> pl.DataFrame:
             of_it = {name: _of_scheme(found[name], scheme.name, values.realizations) for name in read}
             inputs = StageTables(AUDIT, tables_read(task, of_it))
             released = of_release(values, f"audit of {scheme.scheduler}/{scheme.noise}")
-            made = audit.table(own.verdicts(released, inputs))
+            try:
+                made = audit.table(own.verdicts(released, inputs))
+            except Exception as error:
+                raise AuditError(f"{scheme.name}: its audit could not run: {errors.message(error)}") from error
             named = [tables.finished(made, AUDIT, values.system), inputs["outcome"]]
             frames.append(with_terms(*(each.select(pl.lit(scheme.name).alias("scheme"), pl.all()) for each in named)))
     return pl.concat(frames)

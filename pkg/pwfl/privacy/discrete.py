@@ -95,9 +95,10 @@ def _bernoulli(generator: np.random.Generator, numerator: np.ndarray, denominato
     samples = np.empty(numerator.size, bool)
     pending, k = np.arange(numerator.size), 1
     while pending.size:
-        # Goes on with probability numerator / (denominator k).
-        ends = generator.integers(denominator, size=pending.size) >= numerator[pending]
-        ends |= generator.integers(k, size=pending.size) > 0
+        # Goes on with probability numerator / (denominator k); of one number there is nothing to draw.
+        ends = numerator[pending] <= (generator.integers(denominator, size=pending.size) if denominator > 1 else 0)
+        if k > 1:
+            ends |= generator.integers(k, size=pending.size) > 0
         samples[pending[ends]] = k % 2 == 1
         pending, k = pending[~ends], k + 1
     return samples

@@ -50,6 +50,11 @@ def present() -> bool:
     return bool(glob("/dev/nvidia[0-9]*") or glob("/dev/dxg"))
 
 
+def has_gpu(asked: str) -> bool:
+    """Whether what is asked for, `cpu`, `gpu` or `auto`, is trained on a GPU on this machine."""
+    return asked == "gpu" or (asked == "auto" and present())
+
+
 def hide() -> None:
     """Keep TensorFlow from taking a GPU's memory in this process, where it has not been used yet."""
     os.environ[VISIBLE] = "-1"

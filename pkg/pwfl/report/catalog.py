@@ -43,7 +43,7 @@ ACCURACY_FIGURES = dict.fromkeys(("accuracy", "accuracy_seconds", "accuracy_joul
 COMMON_FIGURES = {"holdings": ("holdings",), "audit": ("audit",)}  # holdings: where samples are dealt out
 COMMON_TABLES = {
     "audit": "Tests of the code that trains, of each scheme, in the realization whose worst record is worst off: what "
-    "was measured, what is stated, between which values it may be, and the smallest fault that would have been seen.",
+    "was measured, what is stated, between which values it may be, and the smallest error that is detected, in words.",
 }
 COMMON_OUTCOMES = {
     "accuracy": Outcome("Final test accuracy", "more", "~%"),

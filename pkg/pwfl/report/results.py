@@ -11,8 +11,9 @@ from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import theme, unscheduled
 from pwfl.report.columns import terms
 
-LABEL = 20  # letters of the lines of a column's label
-COLUMN = 145  # pixels that it takes
+LABEL = 24  # letters of the lines that say what a test is
+FOUND = 60  # pixels of where what was found lies
+BEYOND = 1.3  # times what may be: where anything further off is drawn
 CURVE_POINTS = 80  # of a scheme, at most
 PREFIXES = {"M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}  # of units
 FEW_LABELS = 20  # rows of labels that are spread out
@@ -100,46 +101,67 @@ def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Each test of a scheme's code, whether it passed, and the smallest fault that it would have seen."""
+    """A line for each test of the schemes' code: what is tested, where what was found lies, what would be seen."""
     frame = tables["audit"]
-    subject = pl.format("{}: {}", "scheme", "observer")
+    off = pl.col("measured") - pl.col("stated")
+    room = pl.when(off > 0).then(pl.col("high") - pl.col("stated")).otherwise(pl.col("stated") - pl.col("low"))
     drawn = frame.filter(pl.col("measured").is_not_null()).with_columns(
-        subject=subject.map_elements(lambda whole: "\n".join(textwrap.wrap(whole, LABEL)), pl.String),
-        seen=pl.col("detectable").map_elements("{:.2g}".format, pl.String),
+        place=pl.when(off == 0).then(0.0).otherwise(off / room).clip(-BEYOND, BEYOND),
+        found=pl.format("{}: {}, not {} to {}", "scheme", *(_short(name) for name in ("measured", "low", "high"))),
     )
-    left_out = frame.join(drawn, on=["scheme", "observer"], how="anti")["scheme"].unique(maintain_order=True)
+    left_out = frame.join(drawn, on="scheme", how="anti")["scheme"].unique(maintain_order=True)
     heading = "Audit of the code that trains, against what is stated"
     if drawn.is_empty():
         why = "no test is defined" if frame.is_empty() else "nothing is sent, or nothing is hidden"
         return theme.empty(why, heading)
+    failed = pl.col("status") == "violated"
+    said = pl.coalesce(pl.col("found").filter(failed).first(), pl.col("detects").sort_by("detectable").last())
+    lines = drawn.group_by("test", maintain_order=True).agg(said=said, failed=failed.any())
+    lines = lines.with_columns(said=pl.col("said").map_elements(_wrapped, pl.String))
     subtitle = [
-        f"{theme.ranged(drawn['draws'], 'numbers')} a test; false alarms: {frame['false_alarm'][0]:g} a test",
-        f"beside each mark: the smallest fault that is seen with probability {frame['power'][0]:g}",
+        "schemes: " + ", ".join(drawn["scheme"].unique(maintain_order=True)),
+        "marks: what was found; grey: what it may be, what is stated in its middle",
+        f"right: the smallest error that is seen with probability {frame['power'][0]:g}",
+        f"false alarms: {frame['false_alarm'][0]:g} a scheme",
     ]
     if len(left_out):
-        subtitle.append("not drawn, since nothing is sent or nothing is hidden: " + ", ".join(left_out))
-    subjects, tests = (drawn[name].unique(maintain_order=True).to_list() for name in ("subject", "test"))
-    lines = max(label.count("\n") for label in subjects)
-    above = {"orient": "top", "labelAngle": 0, "labelPadding": 4 + 15 * lines}
-    labels = alt.Axis(labelExpr="split(datum.label, '\\n')", **above)
-    x = alt.X("subject:N", title=None, sort=subjects, axis=labels)
-    y = alt.Y("test:N", title=None, sort=tests, axis=alt.Axis(labelLimit=400))
+        subtitle.append("not drawn, since nothing is sent or hidden: " + ", ".join(left_out))
+    drawn, lines = (each.with_columns(line=pl.col("test").map_elements(_wrapped, pl.String)) for each in (drawn, lines))
+    labels = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=400, ticks=False, domain=False)
+    y = alt.Y("line:N", title=None, sort=lines["line"].to_list(), axis=labels)
     statuses = ["consistent", "violated"]
     colours, shapes = (alt.Scale(domain=statuses, range=kind) for kind in (["#0072B2", "#D55E00"], ["circle", "cross"]))
     tips = {"scheme:N": "Scheme", "observer:N": "Observer", "test:N": "Test", "draws:Q": ("Numbers", "~s")}
-    named = {"stated": "Stated", "measured": "Measured", "low": "At least", "high": "At most", "detectable": "Is seen"}
-    tips |= {f"{column}:Q": (name, ".4g") for column, name in named.items()}
-    marks = alt.Chart(drawn).mark_point(filled=True, size=110, opacity=1)
+    named = {"stated": "Stated", "measured": "Measured", "low": "At least", "high": "At most"}
+    tips |= {f"{column}:Q": (name, ".4g") for column, name in named.items()} | {"detects:N": "Is seen"}
+    lines = lines.with_columns(least=-1.0, most=1.0, beside=BEYOND)
+    allowed = alt.Chart(lines).mark_bar(color="#e6e6e6").encode(x=_placed("least"), x2="most:Q", y=y)
+    marks = alt.Chart(drawn).mark_point(filled=True, size=60, opacity=1)
     marks = marks.encode(
-        x=x,
+        x=_placed("place"),
         y=y,
-        color=alt.Color("status:N", title=None, scale=colours),
+        color=alt.Color("status:N", title=None, scale=colours, legend=alt.Legend(orient="bottom", columns=2)),
         shape=alt.Shape("status:N", title=None, scale=shapes),
         tooltip=theme.tips(tips),
     )
-    text = alt.Chart(drawn).mark_text(dx=10, align="left").encode(x=x, y=y, text="seen:N")
+    text = alt.Chart(lines).mark_text(align="left", baseline="middle", lineBreak="\n", fontSize=12, dx=8)
+    colour = alt.when("datum.failed").then(alt.value("#D55E00")).otherwise(alt.value("#333"))
+    text = text.encode(x=_placed("beside"), y=y, text="said:N", color=colour)
     title = alt.TitleParams(heading, subtitle=subtitle)
-    return alt.layer(marks, text).properties(title=title, width=COLUMN * len(subjects), height=alt.Step(20))
+    return alt.layer(allowed, marks, text).properties(title=title, width=FOUND, height=alt.Step(30))
+
+
+def _placed(column: str) -> alt.X:
+    return alt.X(f"{column}:Q", title=None, axis=None, scale=alt.Scale(domain=[-BEYOND, BEYOND]))
+
+
+def _short(column: str) -> pl.Expr:
+    """A column's numbers in four digits."""
+    return pl.col(column).map_elements("{:.4g}".format, pl.String)
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, LABEL))
 
 
 def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:

@@ -313,7 +313,10 @@ class Audit(dy.Schema):
         description="the smallest fault that is seen with probability `power`: by which share a sensitivity or signal "
         "is too large, or noise too small; a correlation; a mean in deviations; a distance of distribution functions",
     )
-    false_alarm = dy.Float64(min=0, max=1, description="probability that what is right is violated")
+    detects = dy.String(nullable=True, description="`detectable` in words")
+    false_alarm = dy.Float64(
+        min=0, max=1, description="probability that any test of a scheme is violated, all being right"
+    )
     power = dy.Float64(min=0, max=1)
 
 

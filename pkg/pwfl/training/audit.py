@@ -9,8 +9,12 @@ data, start weights and keys. Its tests:
   one over the other, against the claimed mu; these leave what is stated as epsilon, or less. What an observer of some
   users sees is a view of the reception, whose whole has all users' noise in it.
 - The model is what follows from what was received, step by step; and what the trainer evaluates is that model.
-- Sums of integers are rounded without bias: residuals are what is received less what is in silence with the same keys.
+- Where the scenario is trained on a GPU, realizations side by side: they receive what each alone does, which is tested.
+- Sums of integers are rounded at random, each user's by numbers of its own (`audit_of_rounding`).
 - Records are in messages by chance as claimed.
+
+It costs the tracing of four graphs, a second of CPU time, and some 20 trainings of a realization; of networks of more
+than KEPT weights, noise is looked at in as many of them, and all but the first layer's signal in FEW rounds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,16 +30,19 @@ from pwfl import streams
 from pwfl.learning import datasets
 from pwfl.privacy import accountant, audit
 from pwfl.privacy.gaussian import exact_epsilon
+from pwfl.process import devices
+from pwfl.scenario.values import value_of
 from pwfl.tables.reception import Reception
-from pwfl.training import trainings
+from pwfl.training import audit_of_rounding, trainings
 
-RUNS = 4  # of noise at least: two of the release's realizations, others, and one of another release
+RUNS = 3  # of noise at least: two of the release's realizations, and one of another release
 MOST = 256  # runs of noise, of models that are too small for as many draws as usual
+KEPT = 4096  # coordinates of noise in a round, at most
+FEW = 3  # rounds in which a large network's signal is looked at again for each layer
 CLOSE = 1e-3  # to which a model in float32 is that of its steps
 SAME = 1e-6  # to which a sum of noise is that of its parts, in float32
-RESIDUALS = 48  # draws of rounding, at least
-UNEVEN = 0.1  # by which the variance of rounding may be off, as a message need not be anywhere between integers
 WRAPPED = 5.0  # times the median of differences of sums: one of the two sums was wrapped around
+NORMAL = stats.norm.cdf, 0.0  # what a distribution of noise is held to
 TESTED = 16  # records that lively data have to evaluate a model on
 
 View = Callable[[Reception], Reception]
@@ -122,39 +129,88 @@ def verdicts(
     audited: Audited, subject: audit.Subject, claim: Claim, generator: np.random.Generator
 ) -> Iterator[audit.Verdict]:
     """Tests of what an observer receives of the target's record in the subject's realization."""
-    scenario, view, target = audited.scenario, claim.view, claim.target
-    data = blank(audited.size, audited.records)
-    used = audited.training(data)
-    begun = used.begin(subject.realization, view)
-    reception, learner = begun.reception, used.parts.learner
-    rounds, silent = int(reception.rounds.sum()), learner.silent()
-    noisy = max(int(reception.rounds[reception.noise_std > 0].sum()), 1)
-    runs = int(np.clip(-(-audit.DRAWS // (sum(w.size for w in silent) * noisy)), RUNS, MOST))
+    used = audited.training(blank(audited.size, audited.records))
+    scenario, begin, view = audited.scenario, partial(used.begin, subject.realization), claim.view
+    begun, views = begin(view), [view]
+    yield from all_users(subject, begin().reception, audited.receiver)
+    integers = used.loop.summed is not None
+    if integers:
+        loud = np.flatnonzero(begun.reception.user_noise_std.any(axis=0))
+        views = [partial(noise_of, user, view) for user in loud]  # which is drawn user by user, and takes long
+    yield from noise(subject, *silence(scenario, used, [begin(each) for each in views], generator))
+    yield from signal(audited, subject, claim, used, views[0], generator)
+    lively = random_data(audited.size, audited.records, generator)
+    trained = audited.training(lively)
+    yield from model(trained, subject, trained.begin(subject.realization, views[0] if integers else None))
+    if devices.has_gpu(value_of(scenario, "training.device") or devices.CPU):
+        yield from side_by_side(audited, subject, view, lively, generator)
+    if integers:
+        yield all_noise(subject, used, begun)
+        bits = scenario.training.bits  # ty: ignore  # of all whose sums are of integers
+        yield from audit_of_rounding.verdicts(subject, used, begun, bits, generator)
+
+
+def noise_of(user: int, view: View | None, reception: Reception) -> Reception:
+    """A view of a reception in which one user alone adds noise."""
+    seen = view(reception) if view else reception
+    noise = seen.user_noise_std * (np.arange(seen.sends.shape[1]) == user)
+    return seen._replace(user_noise_std=noise, noise_std=np.sqrt((noise**2).sum(axis=1)))
+
+
+def silence(
+    scenario, used: trainings.Training, begun: Sequence[trainings.Start], generator: np.random.Generator
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """What is received in silence, tensors of shape (round, run, ...), and its deviation, (round, run).
+
+    Runs are of several views, one after the other, but RUNS of the first, the last of these of another release.
+    """
+    silent, (first, *_) = used.parts.learner.silent(), begun
+    places = chosen(silent, generator)
+    size = sum(w.size for w in silent) if places is None else sum(map(len, places))
+    noisy = max(int(first.reception.rounds[first.reception.noise_std > 0].sum()), 1)
+    runs = int(np.clip(-(-audit.DRAWS // (size * noisy)), RUNS, MOST))
+    starts = [first] * (RUNS - 1) + [begun[run % len(begun)] for run in range(1, runs - RUNS + 1)] + [first]
     keys = [trainings.key_of(scenario, run) for run in range(runs - 1)]
     keys.append(np.int64(streams.key(*streams.of_noise(scenario, "noise", "another release"), 0)))
+    starts = [start._replace(weights=silent, key=key) for start, key in zip(starts, keys, strict=True)]
+    std = np.stack([np.repeat(start.reception.noise_std, start.reception.rounds) for start in starts], axis=1)
+    return received(used, starts, places=places), std
 
-    yield from all_users(subject, used.begin(subject.realization).reception, audited.receiver)
-    std = np.repeat(reception.noise_std, reception.rounds)
-    heard = received(used, begun, silent, keys)
-    yield from noise(subject, heard, np.broadcast_to(std[:, None], (rounds, runs)))
 
+def signal(
+    audited: Audited,
+    subject: audit.Subject,
+    claim: Claim,
+    used: trainings.Training,
+    view: View | None,
+    generator: np.random.Generator,
+) -> Iterator[audit.Verdict]:
+    """Tests of how far a record of the target's moves what is received in a view, and what that is over all noise."""
+    scenario, target, learner = audited.scenario, claim.target, used.parts.learner
+    begun, rounded = used.begin(subject.realization, claim.view), used.loop.summed is not None
+    reception = begun.reception
+    std, rounds = np.repeat(reception.noise_std, reception.rounds), int(reception.rounds.sum())
     weight = np.repeat(np.abs(reception.weight[:, target]) * reception.sends[:, target], reception.rounds)
     stated, place = learner.sensitivity * weight, learner.place(begun, target, int(np.argmax(weight > 0)))
-    rounded = used.parts.server.summed is not None  # to integers
+    keys = [trainings.key_of(scenario, run) for run in range(RUNS if rounded else 1)]
     share, most, error = [], np.zeros(rounds), 0.0
-    for case in learner.opposed(generator, audited.records):
+    for k, case in enumerate(learner.opposed(generator, audited.records)):
+        alike = k > 0 and len(reception.rounds) == 1 and sum(w.size for w in case.weights) > KEPT
         pair = []
         for features, label in zip(case.x, case.y, strict=True):
-            x, y = data.x_train.copy(), data.y_train.copy()
-            x[place], y[place] = features, label
-            other = audited.training(data._replace(x_train=x, y_train=y))
+            data = blank(audited.size, audited.records)
+            data.x_train[place], data.y_train[place] = features, label
+            other = audited.training(data)
             of_it = other.begin(subject.realization, view)
-            pair.append(flat(received(other, of_it, case.weights, keys[: runs if rounded else 1])))
-        difference = pair[0] - pair[1]
-        moved = np.linalg.norm(difference[:, 0], axis=1)
+            starts = [of_it._replace(weights=case.weights, key=key) for key in keys]
+            pair.append(received(other, starts, min(FEW, rounds) if alike else None))
+        moved = lengths([first - second for first, second in zip(*pair, strict=True)])
         if rounded:  # what is alike in all rounds is what was moved
-            length, uncertain = common(unwrapped(difference[weight > 0] / weight[weight > 0, None, None]))
+            rows = [np.concatenate([p.reshape(*p.shape[:2], -1) for p in parts], axis=2, dtype=float) for parts in pair]
+            rows = (rows[0] - rows[1])[weight > 0] / weight[weight > 0, None, None]
+            length, uncertain = common(unwrapped(rows))
             moved, error = length * weight, max(error, uncertain / learner.sensitivity)
+        moved = np.pad(moved, (0, rounds - len(moved)), mode="edge")
         share.append(np.divide(moved, stated, out=np.where(moved > 0, np.inf, 0.0), where=stated > 0))
         most = np.maximum(most, moved)
     tolerance = audit.ROUNDING + audit.LIMIT * error
@@ -169,41 +225,53 @@ def verdicts(
     wanted = float(np.sqrt((claimed[here] ** 2).sum()))
     low, high = reached * wanted * claim.exact, (1 + tolerance) * wanted
     seen = tolerance if reached else max(tolerance, high / max(found, audit.NO_MOVE * high) - 1)
-    yield audit.within(subject, audit.RECORD, int(here.sum()), wanted, found, low, high, seen)
+    yield audit.within(subject, audit.RECORD, int(here.sum()), wanted, found, low, high, seen, "mu {percent} too low")
 
-    lively = random_data(audited.size, audited.records, generator)
-    yield from model(subject, audited.training(lively))
-    if rounded:
-        other = audited.training(lively)
-        of_it = other.begin(subject.realization, view)
-        interval = np.repeat(np.arange(len(reception.rounds)), reception.rounds)
-        here = interval == int(np.argmax(reception.sends.any(axis=1)))
-        more = [trainings.key_of(scenario, run) for run in range(-(-RESIDUALS // int(here.sum())))]
-        loud = flat(received(other, of_it, learner.start(lambda: generator), more))
-        yield from rounding(subject, loud[here] - flat(received(used, begun, silent, more))[here], reception)
+
+def lengths(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Norms of vectors, shape (round,), of whose tensors, (round, 1, ...), each has a part."""
+    return np.sqrt(sum(np.square(part).sum(axis=tuple(range(1, part.ndim)), dtype=float) for part in parts))
 
 
 def received(
-    used: trainings.Training, begun: trainings.Start, weights: Sequence[np.ndarray], keys: Sequence[np.int64]
+    used: trainings.Training,
+    begun: Sequence[trainings.Start],
+    rounds: int | None = None,
+    places: Sequence[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
-    """What is received with some keys, from a model that stays: tensors of shape (round, run, ...).
+    """What is received in some runs, from a model that stays: tensors of shape (round, run, ...); see `Training.tap`.
 
     Of small models it takes many runs: after the first ones they are side by side, where sums are linear.
     """
-    alone = RUNS if used.loop.summed is None else len(keys)
-    groups = [[key] for key in keys[:alone]] + [keys[alone:]] * (len(keys) > alone)
-    found = [together(used, begun, weights, group) for group in groups]
+    alone = RUNS if used.loop.summed is None else len(begun)
+    groups = [[start] for start in begun[:alone]] + [begun[alone:]] * (len(begun) > alone)
+    found = [together(used, group, rounds, places) for group in groups]
     return [np.concatenate(each, axis=1) for each in zip(*found, strict=True)]
 
 
 def together(
-    used: trainings.Training, begun: trainings.Start, weights: Sequence[np.ndarray], keys: Sequence[np.int64]
+    used: trainings.Training,
+    begun: Sequence[trainings.Start],
+    rounds: int | None = None,
+    places: Sequence[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
     """As `received`, all runs side by side."""
-    several = used.loop.compiled or len(keys) > 1
-    still = [np.zeros((used.loop.length * used.loop.intervals, *[1] * (w.ndim + several)), np.float32) for w in weights]
-    found, _ = used.tap([begun._replace(weights=weights, key=key) for key in keys], still)
+    several, played = used.loop.compiled or len(begun) > 1, rounds or used.loop.length * used.loop.intervals
+    still = [np.zeros((played, *[1] * (w.ndim + several)), np.float32) for w in begun[0].weights]
+    found, _ = used.tap(begun, still, rounds, places)
     return found if several else [part[:, None] for part in found]
+
+
+def chosen(weights: Sequence[np.ndarray], generator: np.random.Generator) -> list[np.ndarray] | None:
+    """Some places of each of many weights: half of them next to each other, half anywhere; None: all of few."""
+    if sum(w.size for w in weights) <= KEPT:
+        return None
+    half, found = KEPT // (2 * len(weights)), []
+    for size in (w.size for w in weights):
+        first = generator.integers(max(size - half, 0) + 1)
+        anywhere = generator.choice(size, min(half, size), replace=False)
+        found.append(np.union1d(np.arange(first, min(first + half, size)), anywhere).astype(np.int32))
+    return found
 
 
 def all_users(subject: audit.Subject, reception: Reception, receiver: bool) -> Iterator[audit.Verdict]:
@@ -212,7 +280,8 @@ def all_users(subject: audit.Subject, reception: Reception, receiver: bool) -> I
     share = reception.noise_std[users > 0] / users[users > 0]
     if share.size:
         lacking = np.maximum(1 - share, 0.0) if receiver else np.abs(1 - share)
-        yield audit.within(subject, "noise of all users", share.size, 0.0, float(lacking.max()), 0.0, SAME, SAME)
+        most, test = float(lacking.max()), "noise of all users"
+        yield audit.within(subject, test, share.size, 0.0, most, 0.0, SAME, SAME, audit.LOW_NOISE)
 
 
 def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) -> Iterator[audit.Verdict]:
@@ -221,7 +290,7 @@ def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) 
     Parameters
     ----------
     heard
-        Tensors of shape (round, run, ...).
+        Tensors of shape (round, run, ...); the last run is of another release.
     std
         Shape (round, run); 0: nothing is to be heard.
     """
@@ -230,49 +299,38 @@ def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) 
         over = std.reshape(*std.shape, *[1] * (part.ndim - 2))
         scaled = np.divide(part, over, out=np.where(part == 0, 0.0, np.inf), where=over > 0)
         parts.append(scaled.reshape(*std.shape, part[0, 0].size).astype(float))
-    together, everywhere = np.concatenate(parts, axis=2), (std > 0).all(axis=1)
-    for k, part in enumerate([*parts, together]):
-        which = "the noise" + f" of tensor {k}" * (k < len(parts))
-        some = part[std > 0]
-        yield audit.variance(subject, f"deviation of {which}", some)
-        yield audit.mean(subject, f"mean of {which}", some)
-        yield audit.distribution(subject, f"law of {which}", some, stats.norm.cdf, 0.0)
-    yield each_coordinate(subject, together[std > 0])
-    yield lags(subject, together[std > 0])
-    both = together[everywhere]
-    rounds, runs, _ = both.shape
+    together, alike = np.concatenate(parts, axis=2), ((std > 0) == (std[:, :1] > 0)).all(axis=0)
+    every, each = together[std > 0], [part[std > 0] for part in parts]
+    tests = (("deviation", audit.variance, ()), ("mean", audit.mean, ()), ("distribution", audit.distribution, NORMAL))
+    for of_what, test, more in tests:
+        yield test(subject, f"{of_what} of the noise", every, *more)
+        if len(each) > 1:
+            yield audit.worst_of(test, subject, f"{of_what} of each tensor's noise", each, *more)
+    yield audit.each_coordinate(subject, "deviation of each coordinate's noise", every)
+    yield audit.lags(subject, "noise of different coordinates", every)
+    in_a_row = np.swapaxes(together, 0, 1)[std.T > 0]
+    yield audit.lags(subject, "noise at any distance", in_a_row.reshape(1, -1))
+    paired = together[:, alike][std[:, 0] > 0]
+    rounds, runs, _ = paired.shape
     if rounds > 1:
-        yield audit.correlation(subject, "noise of different rounds", both.reshape(rounds, -1))
-    if rounds and runs > 1:
-        yield audit.correlation(subject, "noise of different runs", np.swapaxes(both, 0, 1).reshape(runs, -1))
+        yield audit.correlation(subject, "noise of different rounds", paired.reshape(rounds, -1))
+    of_runs = np.swapaxes(paired, 0, 1).reshape(runs, -1)
+    yield audit.correlation(subject, "noise of different runs", of_runs[:-1])
+    yield audit.correlation(subject, "noise of another release", of_runs[[0, -1]])
 
 
-def each_coordinate(subject: audit.Subject, draws: np.ndarray) -> audit.Verdict:
-    """Whether any coordinate has too little noise, or too much, by the least likely sum of squares of all."""
-    count, squares = len(draws), (draws**2).sum(axis=0)
-    tails = np.minimum(stats.chi2.cdf(squares, count), stats.chi2.sf(squares, count))
-    least, limit = float(tails.min()), audit.FALSE_ALARM / (2 * len(squares))
-    quiet = np.sqrt(stats.chi2.ppf(limit, count) / stats.chi2.ppf(audit.POWER, count))
-    return audit.within(subject, "each coordinate", draws.size, 0.5, least, limit, 0.5, 1 - quiet)
+def all_noise(subject: audit.Subject, used: trainings.Training, begun: trainings.Start) -> audit.Verdict:
+    """Whether noise that users draw each for itself adds up as independent noise does."""
+    silent, std = used.parts.learner.silent(), np.repeat(begun.reception.noise_std, begun.reception.rounds)
+    last = int(np.argmax(std > 0)) - (-KEPT // sum(w.size for w in silent))
+    heard = received(used, [begun._replace(weights=silent)], min(last, len(std)))
+    loud = np.flatnonzero(std[:last])
+    scaled = [part[loud].reshape(len(loud), -1) / std[loud, None] for part in heard]
+    return audit.variance(subject, "deviation of all users' noise", np.concatenate(scaled, axis=1))
 
 
-def lags(subject: audit.Subject, draws: np.ndarray) -> audit.Verdict:
-    """Whether coordinates of a round's vector, of all its tensors, go together at any distance."""
-    count, size = draws.shape
-    spectrum = np.abs(np.fft.rfft(draws, 2 * size, axis=1)) ** 2
-    sums = np.fft.irfft(spectrum.sum(axis=0), 2 * size)[1:size]
-    terms = count * np.arange(size - 1, 0, -1)
-    many = terms >= 1000  # of fewer products, sums are not normal
-    largest = float(np.abs(sums / np.sqrt(terms))[many].max())
-    limit = float(stats.norm.isf(audit.FALSE_ALARM / (2 * many.sum())))
-    # A correlation at the distance of the fewest products.
-    seen = min(1.0, (limit + stats.norm.isf(1 - audit.POWER)) / np.sqrt(terms[many].min()))
-    return audit.within(subject, "coordinates", draws.size, 0.0, largest, 0.0, limit, seen)
-
-
-def model(subject: audit.Subject, used: trainings.Training) -> Iterator[audit.Verdict]:
+def model(used: trainings.Training, subject: audit.Subject, begun: trainings.Start) -> Iterator[audit.Verdict]:
     """Whether the model steps by what was received and by nothing else, and is what the trainer evaluates."""
-    begun = used.begin(subject.realization)
     update, weights = used.tap([begun])
     steps, (course,) = begun.steps.astype(float), used.train([begun])
     off = []
@@ -283,45 +341,45 @@ def model(subject: audit.Subject, used: trainings.Training) -> Iterator[audit.Ve
         scale = np.abs(path).max() + np.abs(start).max()
         off.append(np.abs(replayed - end).max() / scale if scale > 0 else np.abs(end).max())
     draws = int(sum(w.size for w in weights))
-    yield audit.within(subject, "model of what was received", draws, 0.0, float(max(off)), 0.0, CLOSE, CLOSE)
+    most, fault = float(max(off)), "a model {percent} off"
+    yield audit.within(subject, "model of what was received", draws, 0.0, most, 0.0, CLOSE, CLOSE, fault)
     _, loss = used.parts.learner.evaluate([tf.constant(w) for w in weights], used.data)
     last = float(course.losses[-1])
     found = abs(last - float(loss)) / max(abs(last), 1e-6)
-    yield audit.within(subject, "loss of that model", 1, 0.0, found, 0.0, CLOSE, CLOSE)
+    yield audit.within(subject, "loss of that model", 1, 0.0, found, 0.0, CLOSE, CLOSE, "a loss {percent} off")
 
 
-def side_by_side(audited: Audited, subject: audit.Subject, claim: Claim, runs: int = 2) -> audit.Verdict:
-    """Whether trainings side by side, compiled, receive in silence what each alone does; takes a compilation."""
-    data, keys = blank(audited.size, audited.records), [trainings.key_of(audited.scenario, run) for run in range(runs)]
-    used, both = audited.training(data), audited.training(data, compiled=True)
-    silent = used.parts.learner.silent()
-    alone = received(used, used.begin(subject.realization, claim.view), silent, keys)
-    begun = both.begin(subject.realization, claim.view)
-    found = together(both, begun, silent, keys)
-    scale = max(begun.reception.noise_std.max(), 1e-30)
-    most = max(float(np.abs(a - b).max()) / scale for a, b in zip(found, alone, strict=True))
-    return audit.within(subject, "side by side as alone", sum(b.size for b in found), 0.0, most, 0.0, CLOSE, CLOSE)
+def side_by_side(
+    audited: Audited,
+    subject: audit.Subject,
+    view: View | None,
+    lively: datasets.Dataset,
+    generator: np.random.Generator,
+) -> Iterator[audit.Verdict]:
+    """Whether trainings side by side, compiled as for a GPU, receive what each alone does, in silence and of data.
 
-
-def rounding(subject: audit.Subject, difference: np.ndarray, reception: Reception) -> Iterator[audit.Verdict]:
-    """Whether messages' integers are drawn at random, right in the mean, and by each user and coordinate for itself.
-
-    `difference` is what is received of one message in rounds of one interval, less what is in silence with the same
-    keys: what is left of the noise is nothing. Of numbers anywhere between integers, residuals have a variance of 1/6
-    of a squared step; 1/12 if rounded to the nearest, and more where users' are alike; always up piles up in few
-    coordinates.
+    What trains no two realizations at once has nothing to compare. It takes a compilation.
     """
-    interval = int(np.argmax(reception.sends.any(axis=1)))
-    steps = (reception.weight * np.where(reception.sends, reception.grid_step, 0.0))[interval]
-    parts = unwrapped(difference)
-    count, coordinates = parts.shape
-    residual = (parts - parts.mean(axis=0)) / np.sqrt((steps**2).sum() / 6 * (1 - 1 / count))
-    whole, limit = float((residual**2).mean()), audit.LIMIT * np.sqrt(2 / (count * coordinates))
-    low, high = 1 - UNEVEN - limit, 1 + UNEVEN + limit
-    yield audit.within(subject, "variance of rounding", residual.size, 1.0, whole, low, high, UNEVEN + limit)
-    largest = float((residual**2).mean(axis=0).max())
-    over = stats.chi2.isf(audit.FALSE_ALARM / coordinates, count) / count
-    yield audit.within(subject, "rounding of each coordinate", residual.size, 1.0, largest, 0.0, over, over - 1)
+    keys, off, size = [trainings.key_of(audited.scenario, run) for run in range(2)], [], 0
+    blanks = blank(audited.size, audited.records)
+    lively = lively._replace(x_test=blanks.x_test, y_test=blanks.y_test)
+    for data in (blanks, lively):
+        one = audited.training(data)
+        try:
+            both = audited.training(data, compiled=True)
+        except NotImplementedError:
+            return
+        learner = one.parts.learner
+        weights = learner.silent() if data is blanks else learner.start(lambda: generator)
+        alone, found = (
+            receive(used, [used.begin(subject.realization, view)._replace(weights=weights, key=key) for key in keys])
+            for used, receive in ((one, received), (both, together))
+        )
+        scale, size = max(np.abs(part).max() for part in alone), size + sum(part.size for part in alone)
+        off += [float(np.abs(a - b).max() / scale) for a, b in zip(found, alone, strict=True)]
+    yield audit.within(
+        subject, "side by side as alone", size, 0.0, max(off), 0.0, CLOSE, CLOSE, "{percent} of difference"
+    )
 
 
 def participation(
@@ -350,11 +408,6 @@ def _rounds_with_first(at, owned: list[np.ndarray]) -> np.ndarray:
         return np.zeros(len(owned), int)
     taken = np.concatenate([rows[:many] for rows, many in zip(at.rows, at.sizes, strict=True)])
     return np.bincount(taken, minlength=owned[-1][-1] + 1)[[mine[0] for mine in owned]]
-
-
-def flat(heard: Sequence[np.ndarray]) -> np.ndarray:
-    """Tensors of shape (round, run, ...) as one, (round, run, coordinate), in float64."""
-    return np.concatenate([part.reshape(*part.shape[:2], -1) for part in heard], axis=2).astype(float)
 
 
 def unwrapped(difference: np.ndarray) -> np.ndarray:

@@ -91,9 +91,14 @@ def summed(bits: int) -> Callable:
     return received
 
 
-def _sum(bits, key, t, vectors, samples, weight, grid_step, noise_std, group):
+def round_signs(key: int, t: int, size: int) -> tuple[np.ndarray, np.random.Generator]:
+    """The signs of a round's public rotation, and the generator of its private numbers."""
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([int(key), int(t)])))
-    signs, sends = rotation.random_signs(generator, vectors.shape[1]), samples > 0
+    return rotation.random_signs(generator, size), generator
+
+
+def _sum(bits, key, t, vectors, samples, weight, grid_step, noise_std, group):
+    (signs, generator), sends = round_signs(key, t, vectors.shape[1]), samples > 0
     given = (values[sends] for values in (vectors.astype(float), weight, grid_step, noise_std, group))
     return server_sum(*given, bits, signs, generator).astype(np.float32)
 

@@ -126,11 +126,14 @@ def advance_function(loop: Loop, kept: int = 0) -> Callable:
     It takes the weights and their average, what realizations go by (`trainings.TENSORS` but weights), the data, whether
     realizations are several, the first round and the number of rounds; it returns weights, what was measured, and, of
     `kept` rounds, all that the server received, the rounds in the first axis. With `instead`, of the same shape, the
-    server goes on by this; `used` is what is gathered, if it holds in all rounds.
+    server goes on by this; with `places`, what is kept of each tensor are these of its coordinates; `used` is what is
+    gathered, if it holds in all rounds.
     """
     learner, length, intervals = loop.learner, loop.length, loop.intervals
 
-    def advance(state, own, at, noise_std, key, steps, data, several, first, count, instead=None, used=None):
+    def advance(
+        state, own, at, noise_std, key, steps, data, several, first, count, instead=None, places=None, used=None
+    ):
         weights, average = state
 
         def of(parts, index):
@@ -156,6 +159,9 @@ def advance_function(loop: Loop, kept: int = 0) -> Callable:
         def round_of(interval, here):
             def step(t, weights, average, sums, found):
                 weights, average, measured, update = play(t, interval, here, weights, average)
+                if places is not None:
+                    flat = [tf.reshape(part, [*part.shape[: int(several)], -1]) for part in update]
+                    update = [tf.gather(part, mine, axis=-1) for part, mine in zip(flat, places, strict=True)]
                 if kept:
                     found = [array.write(t - first, part) for array, part in zip(found, update, strict=True)]
                 return weights, average, sums + measured, found
@@ -212,7 +218,8 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
             # Where all rounds are evaluated, their numbers need not be read.
             done = count - 1 if one_by_one else tf.constant(stops)[count - 1]
             ahead = 1 if one_by_one else tf.constant(stops)[count] - done
-            state, sums, _ = advance(state, own, at, noise_std, key, steps, data, several, done, ahead, None, used)
+            given = own, at, noise_std, key, steps, data, several, done, ahead, None, None, used
+            state, sums, _ = advance(state, *given)
             values = *learner.evaluate(state[0] if loop.tail is None else state[1], data), sums
             found = [array.write(count, value) for array, value in zip(found, values, strict=True)]
             return count + 1, tf.reduce_any(tf.math.is_finite(values[1])), state, found
@@ -228,18 +235,17 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
 
 
 @lru_cache(maxsize=8)
-def tap_function(loop: Loop, several: bool) -> Callable:
-    """A function that gives all that the server receives, (round, ...) of each tensor, and where its model is then.
+def tap_function(loop: Loop, several: bool, rounds: int) -> Callable:
+    """A function of what the server receives in some rounds, (round, ...) of each tensor, and where its model is then.
 
-    It takes `trainings.TENSORS`, the data and `instead`, as `advance_function`.
+    It takes `trainings.TENSORS`, the data, `instead` and `places`, as `advance_function`.
     """
-    rounds = loop.length * loop.intervals
     advance = advance_function(loop, rounds)
 
     @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several, autograph=False)
-    def tap(weights, own, at, noise_std, key, steps, data, instead):
+    def tap(weights, own, at, noise_std, key, steps, data, instead, places):
         state = weights, weights if loop.tail is not None else []
-        given = own, at, noise_std, key, steps, data, several, tf.constant(0), tf.constant(rounds), instead
+        given = own, at, noise_std, key, steps, data, several, tf.constant(0), tf.constant(rounds), instead, places
         (weights, average), _, update = advance(state, *given)
         return update, weights if loop.tail is None else average
 

@@ -83,14 +83,30 @@ class Training(NamedTuple):
             return [Course(*found)]
         return [Course(*(part[:length, b] for part in found)) for b, length in enumerate(lengths(found[1].T))]
 
-    def tap(self, begun: Sequence[Start], instead: Sequence[np.ndarray] | None = None) -> tuple[list, list]:
-        """All that the server receives, arrays (round, realization, ...), and its weights at the end.
+    def tap(
+        self,
+        begun: Sequence[Start],
+        instead: Sequence[np.ndarray] | None = None,
+        rounds: int | None = None,
+        places: Sequence[np.ndarray] | None = None,
+    ) -> tuple[list, list]:
+        """What the server receives, arrays (round, realization, ...), and its weights at the end.
 
-        The realizations' axis is missing where there is one alone. With `instead`, of the same shape or one that
-        broadcasts to it, the training goes on by this: by zeros, its model stays.
+        Parameters
+        ----------
+        begun
+            Realizations; where there is one alone, its axis is missing.
+        instead
+            By which the training goes on, of the same shape or one that broadcasts to it: by zeros, its model stays.
+        rounds
+            How many are played, the first ones; None: all.
+        places
+            Which of its coordinates are kept of each tensor, which then are in one axis, (place,); None: all.
         """
-        several, other = self._several(begun), None if instead is None else [tf.constant(part) for part in instead]
-        found = tap_function(self.loop, several)(*given(begun, several, self.loop.compiled), self.data, other)
+        several, played = self._several(begun), rounds or self.loop.length * self.loop.intervals
+        other, kept = (None if each is None else [tf.constant(part) for part in each] for each in (instead, places))
+        tap = tap_function(self.loop, several, played)
+        found = tap(*given(begun, several, self.loop.compiled), self.data, other, kept)
         return tuple([part.numpy() for part in each] for each in found)
 
     def _several(self, begun: Sequence[Start]) -> bool:

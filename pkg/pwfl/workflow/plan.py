@@ -168,8 +168,7 @@ def device(scenario: Scenario) -> str:
 
 def gpus(scenario: Scenario) -> int:
     """How many GPUs a job that trains a scenario needs for itself."""
-    asked = device(scenario)
-    return int(asked == "gpu" or (asked == "auto" and devices.present()))
+    return int(devices.has_gpu(device(scenario)))
 
 
 def read(scenario: Scenario, description: dict) -> dict[str, tuple[str, ...]]:

@@ -108,7 +108,7 @@ class Privacy(Section):
 class Training(Section):
     """Stochastic gradient descent (2)."""
 
-    device: common.Device = common.device()
+    device: common.Device = common.device(stages="audit")
     features: common.Features = common.features(stages="receive train audit")
     directions: int | None = common.directions(stages="receive train audit")
     hidden_layers: list[common.Width] = common.hidden_layers([64], stages="receive train audit")

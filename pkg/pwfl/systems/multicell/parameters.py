@@ -245,7 +245,7 @@ class Schedule(Section):
 class Training(Section):
     """Federated learning (Algorithm 1)."""
 
-    device: common.Device = common.device()
+    device: common.Device = common.device(stages="audit")
     hidden_layers: list[common.Width] = common.hidden_layers(
         [256, 256], stages="noise/target receive train account audit"
     )

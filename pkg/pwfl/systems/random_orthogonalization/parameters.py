@@ -115,7 +115,7 @@ class Privacy(Section):
 class Training(Section):
     """Federated learning of softmax regression, from zero."""
 
-    device: common.Device = common.device()
+    device: common.Device = common.device(stages="audit")
     model: common.Model = common.model(stages="receive train account audit")
     model_reads: list[str] = common.model_reads(stages="receive train account audit")
     features: common.Features = common.features(stages="receive train account audit")
