@@ -31,6 +31,7 @@ BLOCKS = 64  # of coordinates that follow each other, between which correlations
 LOSS = "privacy loss of canaries"  # the test of their log-likelihood ratios in favour of what they are
 LEAST = "epsilon of the losses"  # that messages are held to, at least
 RECORD = "signal of a record"  # the test of what one replaced record moves in all rounds, over the noise
+TRAINED = "loss of what is trained"  # the test of whether a system's trainer is what is audited
 NOTHING = "everything"  # the test where there is nothing to test
 
 
