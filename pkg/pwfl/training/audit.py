@@ -63,8 +63,8 @@ class Claim(NamedTuple):
     epsilon
         What these losses cost at least; None: that of Gaussian mechanisms.
     everyone, view_of
-        mu of all users' messages, shape (round, user), and the observer's reception, of a user's record, by the
-        server's.
+        mu of all users' messages, shape (round, user), None: nothing is claimed of others; and the observer's
+        reception, of a user's record, by the server's.
     """
 
     target: int
