@@ -1,5 +1,6 @@
 """What every system owes: the five that come along, the example outside of the package, and systems that fail."""
 
+import os
 import shutil
 from dataclasses import replace
 from importlib import import_module
@@ -269,6 +270,7 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
     "no test of the sensitivity": (AUDIT, "audit.verdicts", without("sensitivity"), "nothing tests the sensitivity"),
     "no test of the signal": (AUDIT, "audit.verdicts", without("signal"), "nothing tests the signal"),
     "no test of epsilon": (AUDIT, "audit.verdicts", without("epsilon"), "nothing tests the epsilon itself"),
+    "no test of the trainer": (AUDIT, "audit.trained", lambda _: lambda *_: iter(()), "nothing tests the trainer"),
     "an audit of another noise": (
         AUDIT, "audit.verdicts", by_other_streams, "draws none of the streams that train draws",
     ),
@@ -327,3 +329,73 @@ def test_all_steps_are_taken_and_all_faults_told_at_the_end(monkeypatch, capsys)
         "age_aware: catalog: FIGURES of report and the catalog's figures differ: aging, loss, noise"
     )
     assert "age_aware: guarantee: random, constant noise: realization 0: epsilon_server is 0.0 where" in other
+
+
+# Faults in outsiders' own files, which training is made of.
+
+OF_OUTSIDERS = {  # what their module `train` is, and what is said
+    "half the noise in its training": (
+        """
+import polars as pl
+
+from pwfl.training import plain
+
+parts, batch_trainer = plain.parts, plain.batch_trainer
+
+
+def trainer(scenario, data, tables):
+    noise = tables["reception_noise"].with_columns(pl.col("update_noise_std") / 2)
+    return plain.trainer(scenario, data, tables | {"reception_noise": noise})
+""",
+        "audit: loss of what is trained",
+    ),
+    "messages twice as loud": (
+        """
+from pwfl.training import plain, trainings
+from pwfl.training.gradients import Gradients
+
+
+class Louder(Gradients):
+    def inputs(self, reception, *rest):
+        return super().inputs(reception._replace(weight=2 * reception.weight), *rest)
+
+
+def parts(*given):
+    found = plain.parts(*given)
+    own = found.learner
+    return found._replace(learner=Louder(own.model, own.clip_norm, own.alike, own.compiled))
+
+
+trainer, batch_trainer = trainings.trainers(parts)
+""",
+        "audit: sensitivity of",
+    ),
+    "noise of one layer alone": (
+        """
+from pwfl.training import rounds
+from pwfl.training.plain import batch_trainer, parts, trainer
+
+received = rounds.received
+
+
+def of_one_layer(messages, weight, noise_std, key, draws):
+    return [received(messages, weight, noise_std, key, draws)[0], *messages[1:]]
+
+
+rounds.received = of_one_layer
+""",
+        "audit: deviation of the noise of tensor 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", in_turn(OF_OUTSIDERS, "half the noise in its training"))
+def test_a_fault_in_the_training_of_a_system_outside_of_the_package_is_refused(outside, tmp_path, fault):
+    (name, env, _), (train, message) = outside, OF_OUTSIDERS[fault]
+    project, site = env["PYTHONPATH"].split(os.pathsep)
+    shutil.copytree(site, tmp_path / "site")
+    (tmp_path / "site" / name / "train.py").write_text(train)
+    own = env | {"PYTHONPATH": os.pathsep.join([project, str(tmp_path / "site")])}
+    checked = python(*PWFL[1:], "test", name, "--only=audit", env=own)
+    assert checked.returncode == 1, checked.stdout + checked.stderr
+    assert message in checked.stderr

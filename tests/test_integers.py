@@ -23,7 +23,8 @@ from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.tables.arrays import to_array
 from pwfl.training.integers import server_sum
-from test_audits import half_the_integers_noise, violated
+from test_audits import violated
+from test_faults import half_the_integers_noise
 from test_sums import TWO_IN_TEN, scenario, stages
 
 ONE_LAYER = {"hidden_layers": [], "initial_weights": "zero"}

@@ -25,7 +25,8 @@ from pwfl.systems.multicell.beyond import sums
 from pwfl.systems.multicell.train import parts
 from pwfl.tables.arrays import to_array
 from pwfl.training import trainings
-from test_audits import LOW, clipping, deviation, one_vector_for_all_users, violated
+from test_audits import violated
+from test_faults import LOW, clipping, deviation, one_vector_for_all_users
 
 FALSE_ALARM = 1e-6
 TINY = merge(

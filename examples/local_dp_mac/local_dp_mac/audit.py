@@ -6,13 +6,13 @@ import numpy as np
 import polars as pl
 
 from local_dp_mac.tables import SERVER
-from local_dp_mac.train import parts
+from local_dp_mac.train import parts, trainer
 from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import audit
 from pwfl.tables.arrays import to_array
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, claim_of
+from pwfl.training.audit import Audited, claim_of, trained
 from pwfl.training.audit import verdicts as of_message
 
 
@@ -38,4 +38,6 @@ def verdicts(scenario, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdic
         yield audit.untested(subject)
         return
     generator = streams.generator(scenario.seed, "audit", realization)
-    yield from of_message(Audited(parts, scenario, tables, features.size(scenario)), subject, claim, generator)
+    audited = Audited(parts, scenario, tables, features.size(scenario))
+    yield from of_message(audited, subject, claim, generator)
+    yield from trained(audited, trainer, subject, generator)

@@ -34,6 +34,7 @@ LOSS = "privacy loss of canaries"  # the test of their log-likelihood ratios in 
 LEAST = "epsilon of the losses"  # that messages are held to, at least
 LOW_NOISE, CORRELATED = "noise {percent} too low", "a correlation of {number}"
 RECORD = "signal of a record"  # the test of what one replaced record moves in all rounds, over the noise
+TRAINED = "loss of what is trained"  # the test of whether a system's trainer is what is audited
 NOTHING = "everything"  # the test where there is nothing to test
 
 

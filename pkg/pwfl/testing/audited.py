@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from pwfl import execution
+from pwfl import execution, registry
 from pwfl.execution.stage import Tables
 from pwfl.privacy import audit
 from pwfl.scenario.common import Scenario
@@ -71,6 +71,8 @@ def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.D
         "signal": [SIGNAL, RECORD, audit.LOSS],
         "epsilon itself": [SIGNAL, LARGEST, audit.LEAST],
     }
+    if "receive" in registry.stages(model.system):
+        wanted |= {"trainer": [audit.TRAINED]}
     if worst["guaranteed"]:
         wanted |= {"sensitivity": ["sensitivity"]}
     for what, names in wanted.items():

@@ -12,6 +12,9 @@ data, start weights and keys. Its tests:
 - Where the scenario is trained on a GPU, realizations side by side: they receive what each alone does, which is tested.
 - Sums of integers are rounded at random, each user's by numbers of its own (`audit_of_rounding`).
 - Records are in messages by chance as claimed.
+- All users' records move the server's update as far as all may, and one no other user's message; of no user the tables
+  claim less than its reception shows.
+- What the system's trainer comes to is what is tapped, of records of which each is one user's.
 
 It costs the tracing of four graphs, a second of CPU time, and some 20 trainings of a realization; of networks of more
 than KEPT weights, noise is looked at in as many of them, and all but the first layer's signal in FEW rounds.
@@ -24,14 +27,13 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 import tensorflow as tf
-from scipy import stats
+from scipy import optimize, stats
 
 from pwfl import streams
 from pwfl.learning import datasets
 from pwfl.privacy import accountant, audit
-from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.process import devices
-from pwfl.scenario.values import value_of
+from pwfl.scenario.values import Values, plain, value_of
 from pwfl.tables.reception import Reception
 from pwfl.training import audit_of_rounding, trainings
 
@@ -43,6 +45,9 @@ CLOSE = 1e-3  # to which a model in float32 is that of its steps
 SAME = 1e-6  # to which a sum of noise is that of its parts, in float32
 WRAPPED = 5.0  # times the median of differences of sums: one of the two sums was wrapped around
 NORMAL = stats.norm.cdf, 0.0  # what a distribution of noise is held to
+LOUD = 1.0  # deviation of what noise adds up to in each weight, where it is to make another model
+ANY_USER = "signal of any user's record"  # the test of what tables say of all users
+ALL_RECORDS, ONE_RECORD = "records of all users", "a record in all messages"  # tests of the whole update
 TESTED = 16  # records that lively data have to evaluate a model on
 
 View = Callable[[Reception], Reception]
@@ -63,6 +68,9 @@ class Claim(NamedTuple):
         The claim is what is lost, and no bound of it.
     epsilon
         What these losses cost at least; None: that of Gaussian mechanisms.
+    everyone, view_of
+        mu of all users' messages, shape (round, user), None: nothing is claimed of others; and the observer's
+        reception, of a user's record, by the server's.
     """
 
     target: int
@@ -70,6 +78,8 @@ class Claim(NamedTuple):
     view: View | None = None
     exact: bool = True
     epsilon: float | None = None
+    everyone: np.ndarray | None = None
+    view_of: Callable[[int, Reception], Reception] = lambda user, reception: reception
 
 
 class Audited(NamedTuple):
@@ -112,7 +122,9 @@ def claim_of(
     heard = tables["reception"].filter(realization=realization)["user"].unique().sort().to_list()
     among = heard or list(range(found.mu.shape[2]))
     target = among[int(found.rho[row, among].argmax())]
-    return Claim(target, np.repeat(found.mu[row, :, target], found.rounds), view and partial(view, target))
+    everyone = np.repeat(found.mu[row], found.rounds, axis=0)
+    claim = Claim(target, everyone[:, target], view and partial(view, target), everyone=everyone)
+    return claim._replace(view_of=view) if view else claim
 
 
 def upload(target: int, reception: Reception) -> Reception:
@@ -131,14 +143,17 @@ def verdicts(
     """Tests of what an observer receives of the target's record in the subject's realization."""
     used = audited.training(blank(audited.size, audited.records))
     scenario, begin, view = audited.scenario, partial(used.begin, subject.realization), claim.view
-    begun, views = begin(view), [view]
-    yield from all_users(subject, begin().reception, audited.receiver)
+    begun, views, whole = begin(view), [view], begin().reception
+    yield from all_users(subject, whole, audited.receiver)
     integers = used.loop.summed is not None
     if integers:
         loud = np.flatnonzero(begun.reception.user_noise_std.any(axis=0))
         views = [partial(noise_of, user, view) for user in loud]  # which is drawn user by user, and takes long
     yield from noise(subject, *silence(scenario, used, [begin(each) for each in views], generator))
     yield from signal(audited, subject, claim, used, views[0], generator)
+    yield from of_any_user(subject, whole, claim, used.parts.learner.sensitivity)
+    if not integers:
+        yield from whole_update(audited, subject, used, claim.target, generator)
     lively = random_data(audited.size, audited.records, generator)
     trained = audited.training(lively)
     yield from model(trained, subject, trained.begin(subject.realization, views[0] if integers else None))
@@ -218,7 +233,7 @@ def signal(
     yield audit.sensitivity(subject, np.array(share), 1.0, reached=learner.reached, tolerance=tolerance)
     least = claim.epsilon
     if least is None:
-        least = float(exact_epsilon((claim.mu**2).sum() / 2, subject.delta))
+        least = gaussian_epsilon(float(np.linalg.norm(claim.mu)), subject.delta)
     yield audit.at_least(subject, least)
     claimed, here = np.pad(claim.mu, (0, rounds - len(claim.mu))), most > 0  # after the last row nobody sends
     found = float(np.sqrt((np.divide(most, std, out=np.zeros(rounds), where=here) ** 2).sum()))
@@ -282,6 +297,63 @@ def all_users(subject: audit.Subject, reception: Reception, receiver: bool) -> I
         lacking = np.maximum(1 - share, 0.0) if receiver else np.abs(1 - share)
         most, test = float(lacking.max()), "noise of all users"
         yield audit.within(subject, test, share.size, 0.0, most, 0.0, SAME, SAME, audit.LOW_NOISE)
+
+
+def of_any_user(
+    subject: audit.Subject, reception: Reception, claim: Claim, sensitivity: float
+) -> Iterator[audit.Verdict]:
+    """Whether no user's message is more visible to the observer, in any round, than the claim has it."""
+    if claim.everyone is None:
+        return
+    share = []
+    for user, claimed in enumerate(claim.everyone.T):  # after the last row nobody sends
+        seen = claim.view_of(user, reception)
+        sends = seen.sends[:, user] if seen.records is None else seen.sends[:, user] & (seen.records[:, user] > 0)
+        moved = sensitivity * np.abs(seen.weight[:, user]) * sends
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mu = np.repeat(np.where(moved > 0, moved / seen.noise_std, 0.0), seen.rounds)
+            share.append(np.where(mu > 0, mu / np.pad(claimed, (0, len(mu) - len(claimed))), 0.0).max())
+    yield audit.within(subject, ANY_USER, len(share), 1.0, float(max(share)), 0.0, 1 + SAME, SAME)
+
+
+def whole_update(
+    audited: Audited, subject: audit.Subject, used: trainings.Training, target: int, generator: np.random.Generator
+) -> Iterator[audit.Verdict]:
+    """Whether the server's update, of all users, has the noise that is stated, and moves by records as messages do."""
+    learner, begun = used.parts.learner, used.begin(subject.realization)
+    reception, sensitivity = begun.reception, learner.sensitivity
+    std = np.repeat(reception.noise_std, reception.rounds)
+    if (std > 0).any():
+        silent = learner.silent()
+        heard = received(used, [begun._replace(weights=silent)], places=chosen(silent, generator))
+        scaled = [part[std > 0].reshape((std > 0).sum(), -1) / std[std > 0, None] for part in heard]
+        yield audit.variance(subject, "deviation of all noise", np.concatenate(scaled, axis=1, dtype=float))
+    case = next(learner.opposed(generator, audited.records))
+    weight = np.repeat(reception.weight * reception.sends, reception.rounds, axis=0)
+    place = learner.place(begun, target, int(np.argmax(weight[:, target] != 0)))
+    number = np.ones(weight.shape)
+    if reception.records is not None:
+        number = np.repeat(reception.records, reception.rounds, axis=0)
+        taken = max(
+            np.bincount(rows[:size]).max(initial=0) for rows, size in zip(begun.at.rows, begun.at.sizes, strict=True)
+        )
+        yield audit.within(subject, "times of a record in a round", number.size, 1.0, float(taken), 1.0, 1.0, 1.0)
+    elif learner.message == "sum of gradients":
+        number = number * [len(mine) for mine in begun.owned]
+    everyone = slice(None), np.abs((weight * number).sum(axis=1))
+    for test, (places, total) in (ALL_RECORDS, everyone), (ONE_RECORD, (place, np.abs(weight[:, target]))):
+        pair = []
+        for features, label in zip(case.x, case.y, strict=True):
+            data = blank(audited.size, audited.records)
+            data.x_train[places], data.y_train[places] = features, label
+            other = audited.training(data)
+            start = other.begin(subject.realization)._replace(weights=case.weights, key=begun.key)
+            pair.append(received(other, [start]))
+        here = total > 0.5 * total.max()  # of users whose weights have opposite signs, little may be left
+        moved = lengths([first - second for first, second in zip(*pair, strict=True)])
+        share = moved[here] / (sensitivity * total[here])
+        low = audit.REACHED if learner.reached else 0.0
+        yield audit.within(subject, test, share.size, 1.0, float(share.max()), low, 1 + audit.ROUNDING, audit.ROUNDING)
 
 
 def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) -> Iterator[audit.Verdict]:
@@ -349,6 +421,34 @@ def model(used: trainings.Training, subject: audit.Subject, begun: trainings.Sta
     yield audit.within(subject, "loss of that model", 1, 0.0, found, 0.0, CLOSE, CLOSE, "a loss {percent} off")
 
 
+def trained(
+    audited: Audited, trainer: Callable[..., Callable], subject: audit.Subject, generator: np.random.Generator
+) -> Iterator[audit.Verdict]:
+    """Whether a system's `trainer` comes to the model that is tapped, and no two users hold one record.
+
+    Records are dealt at random: of `data.partition` an audit knows nothing. Noise is so loud that half of it would make
+    another model.
+    """
+    dealt = plain(audited.scenario.data) | {"partition": "iid"}
+    scenario, tables = Values(vars(audited.scenario) | {"data": dealt}), audited.tables
+    data = random_data(audited.size, audited.records, generator)
+    quiet = trainings.training(audited.parts(scenario, data, tables, False), scenario, data, tables)
+    begun = quiet.begin(subject.realization)
+    if quiet.loop.summed is None:
+        walk = np.sqrt((np.square(begun.steps * np.repeat(begun.noise_std, begun.reception.rounds))).sum())
+        louder = pl.col("update_noise_std") * float(LOUD / walk if walk > 0 else 1.0)
+        tables = tables | {"reception_noise": tables["reception_noise"].with_columns(louder)}
+    used = trainings.training(audited.parts(scenario, data, tables, False), scenario, data, tables)
+    begun = used.begin(subject.realization)
+    _, weights = used.tap([begun])
+    _, loss = used.parts.learner.evaluate([tf.constant(w) for w in weights], used.data)
+    last = float(trainer(scenario, data, tables)(subject.realization)["loss"][-1])
+    off = abs(last - float(loss)) / max(abs(last), 1e-6) if np.isfinite([last, loss]).any() else 0.0
+    yield audit.within(subject, audit.TRAINED, 1, 0.0, off, 0.0, CLOSE, CLOSE)
+    held = np.concatenate(begun.owned)
+    yield audit.within(subject, "users of a record", len(held), 1.0, float(np.bincount(held).max()), 1.0, 1.0, 1.0)
+
+
 def side_by_side(
     audited: Audited,
     subject: audit.Subject,
@@ -402,12 +502,34 @@ def participation(
     return audit.distribution(subject, "rounds that a record is in", np.array(counts), law, 0.5)
 
 
+def senders(subject: audit.Subject, records: np.ndarray, chance: float) -> audit.Verdict:
+    """Whether users send records by a chance as claimed, each round by itself: the numbers of rounds in which they do.
+
+    `records` says of runs how many records users' messages are of, shape (run, round, user).
+    """
+    law = partial(stats.binom.cdf, n=records.shape[1], p=chance)
+    return audit.distribution(subject, "rounds that a user is in", (records > 0).sum(axis=1), law, 0.5)
+
+
 def _rounds_with_first(at, owned: list[np.ndarray]) -> np.ndarray:
     """In how many rounds each user's first record is, of rounds `at`; None: no training."""
     if at is None:
         return np.zeros(len(owned), int)
     taken = np.concatenate([rows[:many] for rows, many in zip(at.rows, at.sizes, strict=True)])
     return np.bincount(taken, minlength=owned[-1][-1] + 1)[[mine[0] for mine in owned]]
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """epsilon of a Gaussian mechanism of mu by its delta (Balle and Wang, 2018, Theorem 8), as no account has it."""
+    if mu == 0:
+        return 0.0
+
+    def excess(epsilon: float) -> float:
+        first, second = stats.norm.logcdf([mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu])
+        return float(np.exp(first) - np.exp(epsilon + second)) - delta
+
+    most = mu * (mu / 2 + stats.norm.isf(delta))
+    return 0.0 if excess(0.0) <= 0 else float(optimize.brentq(excess, 0.0, most, xtol=1e-12, rtol=1e-10))
 
 
 def unwrapped(difference: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Audit of the system `anonymous_oac`: what the server receives, and by which chance a record is in it."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -12,8 +13,9 @@ from pwfl.systems.anonymous_oac import fading, participation
 from pwfl.systems.anonymous_oac.mechanism import readings
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import UPLOAD
-from pwfl.systems.anonymous_oac.train import parts
-from pwfl.training.audit import Audited, Claim
+from pwfl.systems.anonymous_oac.train import parts, trainer
+from pwfl.tables.reception import Reception
+from pwfl.training.audit import Audited, Claim, senders, trained
 from pwfl.training.audit import participation as rounds_of_records
 from pwfl.training.audit import verdicts as of_message
 
@@ -36,19 +38,32 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
     target = sent["user"].mode().min()
     found = accountant.losses(tables, observer, 2 * scenario.training.clip_norm)
     row = tables["users"]["realization"].unique().sort().to_list().index(realization)
-    chosen = (
-        np.arange(scenario.network.devices) == target if observer == UPLOAD else np.ones(scenario.network.devices, bool)
-    )
+
+    def view(device: int, reception: Reception) -> Reception:
+        seen = np.arange(scenario.network.devices) == device if observer == UPLOAD else np.ones(len(mu.T), bool)
+        return reception.of_users(seen)
+
     audited = Audited(parts, scenario, tables, features.size(scenario))
     scheme = tables["noise"]["noise"][0]
     law = readings(scenario, scheme, tables)[outcome["reading"]]
-    opposite = accountant.epsilons(found, outcome["delta"], law, "opposite", interval=sampled.COARSE)[row, target]
-    mu = np.repeat(found.mu[row, :, target], found.rounds)
-    claim = Claim(target, mu, lambda reception: reception.of_users(chosen), epsilon=float(opposite))
-    yield from of_message(audited, subject, claim, streams.generator(scenario.seed, "audit", realization))
+    usual, opposite = (
+        float(accountant.epsilons(found, outcome["delta"], law, method, interval=sampled.COARSE)[row, target])
+        for method in ("tight", "opposite")
+    )
+    # Records of the usual pair need not exist, so no signal tells their epsilon.
+    yield audit.within(subject, "epsilon of the usual pair", 1, epsilon, usual, 0.99 * epsilon, 1.01 * epsilon, 0.01)
+    mu = np.repeat(found.mu[row], found.rounds, axis=0)
+    claim = Claim(target, mu[:, target], partial(view, target), epsilon=opposite, everyone=mu, view_of=view)
+    generator = streams.generator(scenario.seed, "audit", realization)
+    yield from of_message(audited, subject, claim, generator)
+    yield from trained(audited, trainer, subject, generator)
     first = tables["users"]["realization"].n_unique()
     more = drawn(scenario, range(first, -(-scenario.audit.canaries // scenario.network.devices)))
-    yield rounds_of_records(audited, subject, scenario.network.participation * scenario.data.sampling, more)
+    rate = scenario.data.sampling
+    yield rounds_of_records(audited, subject, scenario.network.participation * rate, more)
+    if len(more):
+        with_records = 1 - (1 - rate) ** tables["users"]["samples"][0]
+        yield senders(subject, more, scenario.network.participation * with_records)
 
 
 def drawn(scenario: AnonymousOac, runs: range) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Audit of the system `multicell`: what its observer sees of the worst-off user, the colluders' noise taken off."""
 
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 import polars as pl
@@ -11,9 +10,9 @@ from pwfl.learning import features
 from pwfl.privacy import audit
 from pwfl.systems.multicell.beyond import sums
 from pwfl.systems.multicell.parameters import Multicell, Privacy
-from pwfl.systems.multicell.train import parts
+from pwfl.systems.multicell.train import parts, trainer
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, claim_of
+from pwfl.training.audit import Audited, claim_of, trained
 from pwfl.training.audit import verdicts as of_message
 
 
@@ -33,10 +32,15 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     if np.isinf(epsilon):
         yield audit.untested(audit.Subject(realization, "every upload", delta, epsilon))
         return
-    claim = claim_of(tables, realization, privacy.observer, 2 * scenario.training.clip_norm, users_only=True)
-    target = claim.target
     cell = tables["users"].filter(realization=realization).sort("user")["cell"].to_numpy()
     group = sums.groups(privacy.observer, cell)
+    planned = senders(tables, realization)
+
+    def view(target: int, reception: Reception) -> Reception:
+        return observed(privacy, reception, target, group == group[target], planned)
+
+    claim = claim_of(tables, realization, privacy.observer, 2 * scenario.training.clip_norm, True, view)
+    target, claim = claim.target, claim._replace(exact=not privacy.dropouts)
     audited = Audited(parts, scenario, tables, features.size(scenario), receiver=False)
     generator = streams.generator(scenario.seed, "audit", realization)
     whose = {
@@ -45,9 +49,8 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
         "network": f"sum of the network of every round, user {target}'s records; the coalition's noise taken off",
     }
     subject = audit.Subject(realization, whose[privacy.observer], delta, epsilon)
-    view = partial(observed, privacy, target=target, own=group == group[target], senders=senders(tables, realization))
-    claim = claim._replace(view=view, exact=not privacy.dropouts)
     yield from of_message(audited, subject, claim, generator)
+    yield from trained(audited, trainer, subject, generator)
 
 
 def senders(tables: dict[str, pl.DataFrame], realization: int) -> np.ndarray:

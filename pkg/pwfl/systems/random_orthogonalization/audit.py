@@ -15,9 +15,9 @@ from pwfl.privacy import audit
 from pwfl.systems.random_orthogonalization import observers
 from pwfl.systems.random_orthogonalization.parameters import Privacy, RandomOrthogonalization
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER
-from pwfl.systems.random_orthogonalization.train import parts
+from pwfl.systems.random_orthogonalization.train import parts, trainer
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, Claim, claim_of, upload
+from pwfl.training.audit import Audited, Claim, claim_of, trained, upload
 from pwfl.training.audit import verdicts as of_message
 
 SEEN = "server's update of every round, channels known"
@@ -41,7 +41,9 @@ def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame])
         yield audit.untested(subject._replace(epsilon=None))
         return
     generator = streams.generator(scenario.seed, "audit", realization)
-    yield from of_message(Audited(parts, scenario, tables, features.size(scenario)), subject, claim, generator)
+    audited = Audited(parts, scenario, tables, features.size(scenario))
+    yield from of_message(audited, subject, claim, generator)
+    yield from trained(audited, trainer, subject, generator)
 
 
 def claim_by(privacy: Privacy, tables: dict[str, pl.DataFrame], realization: int, sensitivity: float) -> Claim:
@@ -49,9 +51,9 @@ def claim_by(privacy: Privacy, tables: dict[str, pl.DataFrame], realization: int
     if privacy.observer == USER:
         rows, users_only = observers.rows_of(USER)
         return claim_of(tables, realization, rows, sensitivity, users_only, upload)
-    claim = claim_of(tables, realization, UPDATE, sensitivity)
-    view = partial(observed, privacy.colluders, claim.target)
-    return claim._replace(view=view if privacy.colluders else None, exact=not privacy.dropouts)
+    view = partial(observed, privacy.colluders) if privacy.colluders else None
+    claim = claim_of(tables, realization, UPDATE, sensitivity, view=view)
+    return claim._replace(exact=not privacy.dropouts)
 
 
 def observed(colluders: float, target: int, reception: Reception) -> Reception:
