@@ -217,7 +217,9 @@ def all_users(subject: audit.Subject, reception: Reception, receiver: bool) -> I
         yield audit.within(subject, "noise of all users", share.size, 0.0, most, 0.0, SAME, SAME, fault)
 
 
-def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) -> Iterator[audit.Verdict]:
+def noise(
+    subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray, runs_are: str = "runs"
+) -> Iterator[audit.Verdict]:
     """Whether what is received in silence is independent normal noise of stated deviations.
 
     Parameters
@@ -226,6 +228,8 @@ def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) 
         Tensors of shape (round, run, ...).
     std
         Shape (round, run); 0: nothing is to be heard.
+    runs_are
+        What the verdict calls them, where they are no runs.
     """
     parts = []
     for part in heard:
@@ -246,7 +250,7 @@ def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) 
     if rounds > 1:
         yield audit.correlation(subject, "noise of different rounds", both.reshape(rounds, -1))
     if rounds and runs > 1:
-        yield audit.correlation(subject, "noise of different runs", np.swapaxes(both, 0, 1).reshape(runs, -1))
+        yield audit.correlation(subject, f"noise of different {runs_are}", np.swapaxes(both, 0, 1).reshape(runs, -1))
 
 
 def each_coordinate(subject: audit.Subject, draws: np.ndarray) -> audit.Verdict:
