@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 import yaml
-from scipy.stats import chisquare, entropy, kstest
+from scipy.stats import chisquare, entropy
 from scipy.stats import t as student
 
 import stage_of
@@ -209,51 +209,35 @@ def test_random_times_are_uniform_over_what_is_allowed_and_the_same_for_all_targ
     assert (by_case["collection_time"] == 1).all()
 
 
-def test_all_schemes_see_the_same_data_and_noise(monkeypatch):
-    seen, plain = [], training.loss_differences
+def released(tables, model, realization):
+    """What clients upload in training, the means of their data at T, and its start."""
+    values = part(model, "train")
+    start = training.beginnings(values, tables)(realization)
+    return *training.released(start, values.schedule.horizon, values.training.draws), start
 
-    def spy(means, noise, *rest):
-        seen.append((means, noise))
-        return plain(means, noise, *rest)
 
-    monkeypatch.setattr(training, "loss_differences", spy)
+def test_all_cases_see_the_same_data_and_noise_of_their_own():
+    noise, final = [], []
     for scheduler, rule in (("random", "constant"), ("bound_adaptive", "adaptive")):
         tables, model = stage_tables(TINY, scheduler, rule)
-        train(model, tables, range(2))
-    for first, second in zip(seen[:2], seen[2:], strict=True):
-        assert all((a == b).all() for a, b in zip(first, second, strict=True))
-    assert not (seen[0][0] == seen[1][0]).all()
-    assert not (seen[0][1] == seen[1][1]).any()
+        for realization in range(2):
+            uploaded, last, start = released(tables, model, realization)
+            bare, *_ = released(noiseless(tables), model, realization)
+            noise.append((uploaded - bare) / start.scale)
+            final.append(last)
+    for first, second in zip(noise[:2], noise[2:], strict=True):  # without a scheme's name, of one
+        np.testing.assert_allclose(first, second, rtol=1e-9)
+    for first, second in zip(final[:2], final[2:], strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert not (final[0] == final[1]).all()
+    assert not np.isclose(noise[0], noise[1]).any()
+    cases = noise[0].shape[1]
+    assert cases > 1
+    assert not np.isclose(noise[0][:, 0], noise[0][:, 1]).any()
 
 
-def test_audit_of_the_noise_that_training_adds(monkeypatch):
-    """The uploads of the training path less their data are Laplace of the table's scale, independent of each other.
-
-    False-alarm rate 1e-6 a test; a scale two per cent off must be caught.
-    """
-    base = merge(TINY, {"realizations": 40, "training_realizations": 40, "training": {"draws": 1500}})
-    added, plain = [], training.loss_differences
-
-    def spy(means, noise, share, times, scale, best):
-        for user in range(len(share)):  # the model of a server that listens to one client alone
-            alone = np.zeros(len(share))
-            alone[user] = 1.0
-            # Squared distance to best, so its root tells the upload up to a sign: put best far away.
-            far = plain(means, noise, alone, times, scale, 1e6)[:, 0] + (means[:, user, -1] - 1e6) ** 2
-            upload = 1e6 - np.sqrt(far)
-            added.append((upload - means[:, user, times[0, user]]) / scale[0, user])
-        return plain(means, noise, share, times, scale, best)
-
-    monkeypatch.setattr(training, "loss_differences", spy)
-    tables, model = stage_tables(base, "random", "adaptive")
-    train(model, tables, range(40))
-    added = np.stack(added)
-    assert kstest(added.ravel(), "laplace").pvalue > 1e-6
-    # The mean absolute value of Laplace noise is its scale, as is that value's deviation.
-    score = (np.array([1, 0.98, 1.02]) * np.abs(added).mean() - 1) * np.sqrt(added.size)
-    assert (np.abs(score) < 4.89).tolist() == [True, False, False]
-    correlation = np.corrcoef(added)[np.triu_indices(len(added), 1)]
-    assert np.abs(correlation).max() * np.sqrt(added.shape[1]) < 6.5  # 7140 pairs at 1e-6 in all
+def noiseless(tables):
+    return tables | {"noise": tables["noise"].with_columns(noise_scale_wh=pl.lit(0.0))}
 
 
 @pytest.mark.parametrize("rule", ["constant", "adaptive"])

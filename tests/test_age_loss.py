@@ -147,12 +147,15 @@ def sampled(generator, one: Instance, draws: int) -> tuple[np.ndarray, rounds.Cl
 
 def test_a_draws_loss_difference_is_that_of_its_two_models():
     generator, best = np.random.default_rng(11), 3.0
-    means, noise = generator.normal(3, 2, (4, 3, 6)), generator.laplace(size=(4, 3))
+    means, noise = generator.normal(3, 2, (4, 3, 6)), generator.laplace(size=(4, 2, 3))
     times, scale = generator.integers(0, 6, (2, 3)), generator.exponential(1, (2, 3))
     share = np.array([0.5, 0.3, 0.2])
-    losses = rounds.loss_differences(means, noise, share, times, scale, best)
+    uploaded = rounds.uploads(means[:, np.arange(3), times], scale, noise)
+    losses = rounds.loss_differences(uploaded, means[:, :, -1], share, best)
     for draw, case in product(range(4), range(2)):
-        private = sum(share[k] * (means[draw, k, times[case, k]] + scale[case, k] * noise[draw, k]) for k in range(3))
+        private = sum(
+            share[k] * (means[draw, k, times[case, k]] + scale[case, k] * noise[draw, case, k]) for k in range(3)
+        )
         fresh = sum(share[k] * means[draw, k, 5] for k in range(3))
         assert losses[draw, case] == pytest.approx((private - best) ** 2 - (fresh - best) ** 2)
 
@@ -165,9 +168,10 @@ def test_the_simulation_agrees_with_the_closed_form():
         one.scale = np.full(len(one.samples), 20.0)
         own = np.random.default_rng(seed)
         means, clients = sampled(own, one, draws)
-        noise, best = own.laplace(size=means.shape[:2]), float(one.share @ rounds.final_means(clients, one.horizon))
+        noise, best = own.laplace(size=(draws, 1, len(one.times))), one.share @ rounds.final_means(clients, one.horizon)
         scales, times = np.outer([1.0, 1.05], one.scale), np.tile(one.times, (2, 1))
-        losses = rounds.loss_differences(means, noise, one.share, times, scales, best)
+        uploaded = rounds.uploads(means[:, np.arange(len(one.times)), times], scales, noise)
+        losses = rounds.loss_differences(uploaded, means[:, :, -1], one.share, best)
         score = np.abs(losses.mean(axis=0) - one.expected()) / (losses.std(axis=0) / np.sqrt(draws))
         assert score[0] < limit
         caught += score[1] > limit

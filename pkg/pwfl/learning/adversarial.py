@@ -6,7 +6,7 @@ s x than at x. With each one's prediction as the other's label, the derivatives 
 those of all layers.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -101,30 +101,3 @@ def _with_biases(kernels: list[np.ndarray], shapes: list[tuple[int, ...]]) -> li
     """Kernels and biases in turn, float32, these zero."""
     biases = [np.zeros(shape, np.float32) for shape in shapes[1::2]]
     return [part for kernel, bias in zip(kernels, biases, strict=True) for part in (kernel.astype(np.float32), bias)]
-
-
-def moves(released: Callable, cases: Iterable[Opposed], samples: int, places: Iterable[int]) -> np.ndarray:
-    """How far what is released moves as the record at each place is replaced, all others blank.
-
-    Parameters
-    ----------
-    released
-        `released(weights, x, y)` gives arrays of the weights' shapes.
-    samples
-        How many records there are.
-
-    Returns
-    -------
-    L2 norms, shape (case, place).
-    """
-    return np.array([[_move(released, case, samples, place) for place in places] for case in cases])
-
-
-def _move(released: Callable, case: Opposed, samples: int, place: int) -> float:
-    seen = []
-    for features, label in zip(case.x, case.y, strict=True):
-        x, y = np.zeros((samples, len(features)), np.float32), np.zeros(samples, np.int32)
-        x[place], y[place] = features, label
-        weights = [tf.constant(w) for w in case.weights]
-        seen.append([np.asarray(part, float) for part in released(weights, tf.constant(x), tf.constant(y))])
-    return float(np.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(*seen, strict=True))))

@@ -356,15 +356,21 @@ def whole_update(
         yield audit.within(subject, test, share.size, 1.0, float(share.max()), low, 1 + audit.ROUNDING, audit.ROUNDING)
 
 
-def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) -> Iterator[audit.Verdict]:
+def noise(
+    subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray, runs_are: str = "runs", others: int = 1
+) -> Iterator[audit.Verdict]:
     """Whether what is received in silence is independent normal noise of stated deviations.
 
     Parameters
     ----------
     heard
-        Tensors of shape (round, run, ...); the last run is of another release.
+        Tensors of shape (round, run, ...).
     std
         Shape (round, run); 0: nothing is to be heard.
+    runs_are
+        What the verdict calls them, where they are no runs.
+    others
+        How many runs, the last ones, are of another release, 1 or 0.
     """
     parts = []
     for part in heard:
@@ -382,13 +388,16 @@ def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) 
     yield audit.lags(subject, "noise of different coordinates", every)
     in_a_row = np.swapaxes(together, 0, 1)[std.T > 0]
     yield audit.lags(subject, "noise at any distance", in_a_row.reshape(1, -1))
-    paired = together[:, alike][std[:, 0] > 0]
+    # Where runs differ in which rounds have noise: those that are as the first, or rounds in which all have some.
+    paired = together[:, alike][std[:, 0] > 0] if others else together[(std > 0).all(axis=1)]
     rounds, runs, _ = paired.shape
     if rounds > 1:
         yield audit.correlation(subject, "noise of different rounds", paired.reshape(rounds, -1))
     of_runs = np.swapaxes(paired, 0, 1).reshape(runs, -1)
-    yield audit.correlation(subject, "noise of different runs", of_runs[:-1])
-    yield audit.correlation(subject, "noise of another release", of_runs[[0, -1]])
+    if rounds and runs - others > 1:
+        yield audit.correlation(subject, f"noise of different {runs_are}", of_runs[: runs - others])
+    if others:
+        yield audit.correlation(subject, "noise of another release", of_runs[[0, -1]])
 
 
 def all_noise(subject: audit.Subject, used: trainings.Training, begun: trainings.Start) -> audit.Verdict:

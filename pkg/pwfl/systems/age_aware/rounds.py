@@ -49,19 +49,13 @@ def final_means(clients: Clients, horizon: int) -> np.ndarray:
     return np.array([law[-1] @ clients.states for law in laws])
 
 
-def loss_differences(
-    means: np.ndarray, noise: np.ndarray, share: np.ndarray, times: np.ndarray, scale: np.ndarray, best: float
-) -> np.ndarray:
+def loss_differences(uploaded: np.ndarray, final: np.ndarray, share: np.ndarray, best: float) -> np.ndarray:
     """Loss of the private aged model less that of the fresh one without noise, at T, squares of Wh, (draw, case).
 
-    Of clients' `sample_means`, Laplace noise of scale one, shape (draw, user), and weights, shape (user,); when each
-    client collects and the scale of its noise, shape (case, user); and the mean at T, `best`: a model's loss exceeds
-    that of `best` by their squared distance.
+    Of clients' uploads, shape (draw, case, user), means of their samples at T, shape (draw, user), and weights, shape
+    (user,); and the mean at T, `best`: a model's loss exceeds that of `best` by their squared distance.
     """
-    collected = means[:, np.arange(len(share)), times]  # (draw, case, user)
-    private = uploads(collected, scale, noise[:, None]) @ share
-    ideal = means[:, :, -1] @ share
-    return (private - best) ** 2 - (ideal - best)[:, None] ** 2
+    return (uploaded @ share - best) ** 2 - (final @ share - best)[:, None] ** 2
 
 
 def uploads(means: np.ndarray, scale: np.ndarray, noise: np.ndarray) -> np.ndarray:

@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from pwfl import streams
 from pwfl.systems.age_aware.parameters import AgeAware
-from pwfl.systems.age_aware.rounds import Clients, final_means, loss_differences, sample_means
+from pwfl.systems.age_aware.rounds import Clients, final_means, loss_differences, sample_means, uploads
 from pwfl.tables.arrays import joined, to_array
 
 KEYS = ("realization", "case", "user")
@@ -15,30 +17,68 @@ KEYS = ("realization", "case", "user")
 log = logging.getLogger(__name__)
 
 
+class Start(NamedTuple):
+    """What a realization's training begins with.
+
+    Attributes
+    ----------
+    clients
+        What their data follow.
+    times, scale
+        When each collects its data, and the scale of its noise, shape (case, user).
+    data, noise
+        Generators of the data, which all schemes share, and of the scheme's noise.
+    """
+
+    clients: Clients
+    times: np.ndarray
+    scale: np.ndarray
+    data: np.random.Generator
+    noise: np.random.Generator
+
+
 def trainer(scenario: AgeAware, data: None, tables: dict[str, pl.DataFrame]) -> Callable[[int], pl.DataFrame]:
     """A function that simulates one realization and returns the loss difference of each of its cases.
 
     The model is one number, the prediction that minimizes the mean squared error, so training is a mean.
-    `data` is None: the clients' data are simulated. All schemes see the same data, and all cases of a
-    scheme the same noise.
+    `data` is None: the clients' data are simulated. All schemes and cases see the same data; noise is each one's own.
     """
-    seed, horizon, draws = scenario.seed, scenario.schedule.horizon, scenario.training.draws
-    schedule = tables["schedule"].select(*KEYS, "target_epsilon", "collection_time")
-    schedule = joined(schedule, tables["noise"].select(*KEYS, "noise_scale_wh"), *KEYS)
-    users_of, schedule_of = (frame.partition_by("realization", as_dict=True) for frame in (tables["users"], schedule))
+    horizon, draws = scenario.schedule.horizon, scenario.training.draws
+    begin, targets = beginnings(scenario, tables), tables["schedule"].select("realization", "case", "target_epsilon")
+    cases_of = targets.unique().sort("case").partition_by("realization", as_dict=True)
 
     def train(realization: int) -> pl.DataFrame:
-        clients, plan = Clients.of(users_of[realization,].sort("user")), schedule_of[realization,]
-        means = sample_means(streams.generator(seed, "data", realization), clients, horizon, draws)
-        noise = streams.generator(*streams.of_noise(scenario), realization).laplace(size=means.shape[:2])
-        times, scale = (to_array(plan, name, "case", "user") for name in ("collection_time", "noise_scale_wh"))
-        best = clients.share @ final_means(clients, horizon)
-        losses = loss_differences(means, noise, clients.share, times, scale, best).mean(axis=0)
+        start = begin(realization)
+        best = start.clients.share @ final_means(start.clients, horizon)
+        losses = loss_differences(*released(start, horizon, draws), start.clients.share, best).mean(axis=0)
         log.info("realization %d: %d cases, %d draws", realization, len(losses), draws)
         no_radio = pl.lit(None, pl.Float64)
-        cases = plan.select("realization", "case", "target_epsilon").unique().sort("case")
-        return cases.with_columns(
+        return cases_of[realization,].with_columns(
             loss_difference_wh2=losses, air_seconds_so_far=no_radio, transmit_energy_j_so_far=no_radio
         )
 
     return train
+
+
+def beginnings(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> Callable[[int], Start]:
+    """A function of a realization, by its tables `users`, `schedule` and `noise`."""
+    plan = joined(tables["schedule"].select(*KEYS, "collection_time"), tables["noise"], *KEYS)
+    users_of, plan_of = (frame.partition_by("realization", as_dict=True) for frame in (tables["users"], plan))
+
+    def begin(realization: int) -> Start:
+        times, scale = (
+            to_array(plan_of[realization,], name, "case", "user") for name in ("collection_time", "noise_scale_wh")
+        )
+        data = streams.generator(scenario.seed, "data", realization)
+        noise = streams.generator(*streams.of_noise(scenario), realization)
+        return Start(Clients.of(users_of[realization,].sort("user")), times, scale, data, noise)
+
+    return begin
+
+
+def released(start: Start, horizon: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
+    """What clients upload, shape (draw, case, user), and the means of their samples at T = horizon, (draw, user)."""
+    means, (cases, users) = sample_means(start.data, start.clients, horizon, draws), start.times.shape
+    noise = np.moveaxis(start.noise.laplace(size=(cases, draws, users)), 0, 1)  # further cases change no other's
+    collected = means[:, np.arange(users), start.times]  # (draw, case, user)
+    return uploads(collected, start.scale, noise), means[:, :, -1]

@@ -1,27 +1,40 @@
-"""Audit of the system `utility_fair`: copies of the model, or uploads, as the account takes them.
+"""Audit of the system `utility_fair`: its own training, tapped where copies of the model and uploads are released.
 
-A canary moves the model, or what a device sends, by +-S_f / 2 along a coordinate of its own. Where uploads are clipped,
-that no record moves them further is tested through the real network and all local steps; otherwise it is assumed.
+- Noise is what is released of data and weights of which no gradient is left. What is received in its place holds the
+  training still: silent weights as copies, zeros as gradients, and updates by which devices deviate by turns.
+- Signal is how far a replaced record moves its device's gradient and update, with the same keys; it moves nothing else.
+  Only clipping bounds it: without, S_f is assumed, and what is tested is that epsilon is of S_f over the noise.
+- The model is what follows from the updates that are released.
+
+Iterations change neither noise nor bounds: except where the model is tested, devices do the least number.
 """
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Sequence
+from itertools import combinations, count, islice
+from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import adversarial, features
+from pwfl.learning import features
 from pwfl.privacy import audit
+from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.systems.utility_fair import uploads
 from pwfl.systems.utility_fair.parameters import UtilityFair
-from pwfl.systems.utility_fair.rounds import COPIES, GRADIENTS, STREAMS, UPDATES, Noise, learning, round_function
-from pwfl.training import models, trainable
-from pwfl.training.trainable import Dense
+from pwfl.systems.utility_fair.rounds import COPIES, GRADIENTS, STREAMS, UPDATES
+from pwfl.systems.utility_fair.train import Began, Training, training
+from pwfl.training import audit as of_training
+from pwfl.training import trainings
 
-WIDTH = 500  # canaries in one run
-STEPS = 2  # local iterations in which a record turns an update around
+SENT = {GRADIENTS: "gradient", UPDATES: "update"}  # what a device sends in a round
+TAKEN = 2**19  # numbers of noise in a test: of more coordinates, each tensor gives some that follow each other
+NARROW = 64  # coordinates that a tensor gives at least
+FEW = 2  # rounds of other runs' noise, and of a signal; copies have noise from the second on
+TRAINED = 3  # rounds after which the model is tested
+OUTWEIGHED = 100.0  # clipping norms of a batch that an adversarial record's gradient exceeds
 
 
 def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
@@ -29,102 +42,251 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
 
     Clean uploads: all devices' copies of all noisy rounds, at deviation 0. Noisy ones: one device's uploads.
     """
-    outcome = audit.worst(tables["outcome"])
-    realization, clip_norm = outcome["realization"], scenario.training.clip_norm
-    plan = tables["noise"].filter(pl.col("realization") == realization).sort("device")
-    generator = streams.generator(scenario.seed, "audit", realization)
-    if plan["upload_std"].null_count():
-        observer = "all devices' copies of every noisy round; models S_f apart"
-        plan = plan.unique("noise_vector", keep="first", maintain_order=True)  # the same noise makes the same copy
-        std = plan["copy_std"].to_numpy()
-        half = np.full(len(plan), scenario.privacy.sensitivity / 2)
-        rounds = range(2, scenario.training.rounds + 1)  # the first round's copies are clean
-    else:
-        apart = "S_f apart" if clip_norm is None else "clipped"
-        observer = f"a device's gradients and updates of every round; each {apart}"
-        plan = plan.sort("upload_std", maintain_order=True).head(1)
-        std = np.repeat(plan["upload_std"].to_numpy(), uploads.SENT)
-        moved = uploads.sensitivity(clip_norm, scenario.device.batch_size, scenario.privacy.sensitivity)
-        half = np.full(uploads.SENT, moved / 2)
-        rounds = range(1, scenario.training.rounds + 1)
-    subject = audit.Subject(realization, observer, outcome["delta"], outcome["epsilon_exact"])
+    outcome, clip_norm = audit.worst(tables["outcome"]), scenario.training.clip_norm
+    realization = outcome["realization"]
+    own = {name: tables[name].filter(realization=realization) for name in ("users", "schedule", "noise")}
+    noisy = not own["noise"]["upload_std"].null_count()
+    subject = audit.Subject(
+        realization, observed(own["noise"], noisy, clip_norm), outcome["delta"], outcome["epsilon_exact"]
+    )
     if np.isinf(subject.epsilon):
         yield audit.untested(subject)
         return
-    if _noisy(plan) and clip_norm is not None:
-        reached = trainable.model_of(models.network(scenario.training, features.size(scenario))).known
-        for message, norms in moves(scenario, plan, generator).items():
-            yield audit.sensitivity(subject, norms, 2 * half[0], message, reached)
-    tested = [[streams.key(*stream) for stream in streams.of_tested_noise(scenario, purpose)] for purpose in STREAMS]
-    keys = list(zip(*tested, strict=True))
-    scaled = heard(scenario, plan, rounds, keys, audit.width(len(rounds) * len(std))) / std[:, None]
-    yield from audit.noise(subject, scaled.reshape(len(keys), len(rounds), -1), 1.0)
-    if len(std) > 1:
-        each = np.moveaxis(scaled, 2, 0).reshape(len(std), -1)
-        yield audit.correlation(subject, "noise of different messages of a round", each)
-    runs = -(-scenario.audit.canaries // WIDTH)
-    first = audit.coins(generator, runs, WIDTH)
-    keys = [[streams.key(*streams.of_noise(scenario, purpose), run) for purpose in STREAMS] for run in range(runs)]
-    seen = heard(scenario, plan, rounds, keys, WIDTH) + half[:, None] * audit.signs_of(first)[:, None, None]
-    weight = half / std**2 / np.sqrt(len(rounds) * ((half / std) ** 2).sum())
-    yield from audit.signal(subject, first, np.einsum("rtmc,m->rc", seen, weight))
+
+    generator = streams.generator(scenario.seed, "audit", realization)
+    size, records = features.size(scenario), own["users"]["samples"].sum()
+    data = of_training.random_data(size, records, generator)
+    least = own["schedule"].with_columns(power_w=pl.when("takes_part").then("min_power_w").otherwise(0.0))
+    used = training(scenario, data, own | {"schedule": least}, deal=of_training.in_turn)
+    silent = used._replace(data=of_training.blank(size, records))
+    whole, released = silence(subject, silent, generator)
+    yield from whole
+    rows = released.rows
+    yield from of_one_record(subject, used, rows, generator)
+
+    std, rounds = own["noise"].sort("device")["upload_std" if noisy else "copy_std"].to_numpy(), len(rows)
+    if noisy:
+        stated = uploads.sensitivity(clip_norm, scenario.device.batch_size, scenario.privacy.sensitivity)
+        mu = np.full((rounds, len(SENT)), stated / std.min())
+    else:
+        stated = scenario.privacy.sensitivity
+        mu = np.tile(stated / std[released.first], (rounds - 1, 1))  # the first round's copies are clean
+    yield audit.at_least(subject, float(exact_epsilon((mu**2).sum() / 2, subject.delta)))
+    most, reached = np.ones(mu.shape[1]), True
+    if clip_norm is not None:
+        reached = used.model.known
+        moved = moves(silent, subject.realization, rows, generator) / stated
+        for message, share in zip(SENT.values(), moved, strict=True):
+            yield audit.sensitivity(subject, share, 1.0, message, reached)
+        most = moved.max(axis=(1, 2, 3))
+    found = float(np.sqrt(((mu * most) ** 2).sum()))
+    low, high = audit.REACHED * subject.mu * reached, (1 + audit.ROUNDING) * subject.mu
+    seen = audit.ROUNDING if reached else max(audit.ROUNDING, high / max(found, audit.NO_MOVE * high) - 1)
+    test = audit.RECORD + ", its sensitivity assumed" * (clip_norm is None)
+    yield audit.within(subject, test, mu.size, subject.mu, found, low, high, seen, "mu {percent} too low")
+    first = own["schedule"].filter(pl.col("round") <= TRAINED)
+    yield from model(subject, training(scenario, data, own | {"schedule": first}, deal=of_training.in_turn))
 
 
-def heard(scenario: UtilityFair, plan: pl.DataFrame, rounds: range, keys: list, width: int) -> np.ndarray:
-    """What observers see of some rounds of a model without a gradient, all of whose `width` weights are zero.
+def observed(noise: pl.DataFrame, noisy: bool, clip_norm: float | None) -> str:
+    """What the observer sees, and what is assumed of it."""
+    if noisy:
+        apart = "S_f apart, as is assumed" if clip_norm is None else "clipped"
+        return f"a device's gradients and updates of every round; each {apart}"
+    shared = ", which devices share" * (noise["noise_vector"].n_unique() < len(noise))
+    return f"all devices' copies of every noisy round{shared}; models S_f apart, as is assumed"
 
-    Returns
-    -------
-    Shape (run, round, message, coordinate), the messages each device's copy or, where uploads are noisy, the only
-    device's gradient and update; `keys` has those of each run's noise, by STREAMS.
+
+class Released(NamedTuple):
+    """What is released in silence, and of which batches.
+
+    Attributes
+    ----------
+    parts
+        Coordinates of each tensor, shape (round, message, coordinate).
+    std
+        Stated deviations, shape (round, message); 0: the message is clean.
+    apart
+        By how many deviations copies of one noise vector differ at most.
+    first
+        The first device of each noise vector.
+    rows
+        Places in the training data, shape (round, device, sample).
     """
-    purposes, devices = (GRADIENTS, UPDATES) if _noisy(plan) else (COPIES,), len(plan)
-    model = Dense((width, 1), start=lambda draws: [])  # one class is sure
-    vectors = plan["noise_vector"].to_numpy()
-    play = round_function(model, learning(scenario), int(vectors.max()) + 1, tapped=True)
-    weights = [tf.zeros([width, 1]), tf.zeros(1)]
-    x, y, steps = tf.zeros([devices, 1, width]), tf.zeros([devices, 1], tf.int32), tf.fill([devices], STEPS)
-    std = tf.constant(plan["copy_std"].to_numpy(), tf.float32)
-    upload_std = tf.constant(plan["upload_std"].to_numpy(), tf.float32) if _noisy(plan) else None
-    still = {GRADIENTS: [tf.zeros([devices, *w.shape]) for w in weights]}  # updates follow what is received of these
 
-    def of_round(of_run: list[int], t: int) -> np.ndarray:
-        noise = Noise(std, tf.constant(vectors, tf.int32), *map(tf.constant, of_run), upload_std)
-        *_, kept = play(weights, x, y, steps, noise, tf.constant(t), still)
-        return np.concatenate([kept[purpose][0].numpy()[..., 0] for purpose in purposes])
-
-    return np.array([[of_round(of_run, t) for t in rounds] for of_run in keys], float)
+    parts: list[np.ndarray]
+    std: np.ndarray
+    apart: float
+    first: np.ndarray
+    rows: np.ndarray
 
 
-def moves(scenario: UtilityFair, plan: pl.DataFrame, generator: np.random.Generator) -> dict[str, np.ndarray]:
-    """How far a gradient and an update move as a record of the batch is replaced by an opposite one, of equal noise.
+def silence(
+    subject: audit.Subject, used: Training, generator: np.random.Generator
+) -> tuple[list[audit.Verdict], Released]:
+    """Tests of the noise in all that is released, of as many runs as give enough of it; and the first run's release."""
+    begun, scenario, sizes = used.begin(subject.realization), used.scenario, [np.prod(s) for s in used.model.shapes]
+    (rounds, devices), noisy = begun.plan.theta.shape, not np.isnan(begun.plan.upload_std).any()
+    messages = len(np.unique(begun.plan.noise_vector[0])) + len(SENT) * devices * noisy
+    share = min(1.0, TAKEN / (rounds * messages * sum(sizes)))
+    widths = [max(ceil(share * size), min(size, NARROW)) for size in sizes]
+    starts = [int(generator.integers(size - width + 1)) for size, width in zip(sizes, widths, strict=True)]
+    some = [slice(start, start + width) for start, width in zip(starts, widths, strict=True)]
 
-    All other records are blank. The average gradient, which an update starts from, turns the last layer around: so
-    records that the copy takes for each other's class are taken for their own after a step.
+    def run(keys: Sequence[np.int64], rounds: int = rounds) -> Released:
+        return in_silence(used, begun._replace(keys=keys), some, rounds)
+
+    own, realizations = run(begun.keys), count(begun.realization + 1)
+    further = ([trainings.key_of(scenario, k, purpose) for purpose in STREAMS] for k in realizations)
+    lacking = ceil(audit.DRAWS / ((own.std > 0).sum() * sum(widths))) - 1
+    runs = [own, *map(run, islice(further, min(max(lacking, 0), of_training.MOST)))]
+    parts = [np.concatenate(each, axis=1) for each in zip(*(each.parts for each in runs), strict=True)]
+    std = np.concatenate([each.std for each in runs], axis=1)
+    found = list(of_training.noise(subject, parts, std, "messages of a round", others=0))
+    streams_of = [streams.of_noise(scenario, purpose, "another release") for purpose in STREAMS]
+    other = [np.int64(streams.key(*stream, begun.realization)) for stream in streams_of]
+    groups = np.concatenate([scaled(own), *(scaled(run(keys, FEW)) for keys in (next(further), other))])
+    found.append(audit.correlation(subject, "noise of different runs", groups))
+    if len(own.first) < devices:
+        most, same, fault = max(each.apart for each in runs), of_training.SAME, "copies {number} deviations apart"
+        found.append(audit.within(subject, "noise that devices share", std.size, 0.0, most, 0.0, same, same, fault))
+    return found, own
+
+
+def in_silence(used: Training, begun: Began, some: Sequence[slice], rounds: int) -> Released:
+    """Some coordinates of what is released in the first rounds; devices deviate by 0 and by 1 in turn."""
+    plan, zeros = begun.plan, [np.zeros(shape, np.float32) for shape in used.model.shapes]
+    devices, noisy = plan.theta.shape[1], not np.isnan(plan.upload_std).any()
+    first, vector = np.unique(plan.noise_vector[0], return_index=True, return_inverse=True)[1:]
+    quiet = in_place(used.model.silent(), devices)
+
+    def along(t: int) -> np.ndarray:
+        """Whose update does not deviate, if it takes part."""
+        return (np.arange(devices) + t) % 2 == 0
+
+    def still(t: int) -> dict:
+        updates = [np.zeros((devices, *w.shape), np.float32) for w in zeros]
+        updates[-1][along(t), 0] = plan.copy_std.max()
+        return quiet | {UPDATES: [tf.constant(update) for update in updates]}
+
+    parts, stds, rows, apart = [], [], [], 0.0
+    model, std = zeros, np.zeros(devices)  # the first round's copies are clean
+    for t, played in enumerate(islice(used.rounds([begun._replace(weights=zeros)], still), rounds), 1):
+        copied = zip(flat(played.released[COPIES], some), flat([w[None] for w in model], some), strict=True)
+        noise = [copies - weights for copies, weights in copied]
+        differ = max(np.abs(part - part[first[vector]]).max() for part in noise)
+        apart = max(apart, differ / std.min() if std.any() else differ)
+        messages = [[part[first] for part in noise]] + [flat(played.released[sent], some) for sent in SENT if noisy]
+        parts.append([np.concatenate(each) for each in zip(*messages, strict=True)])
+        stds.append(np.concatenate([std[first], *[plan.upload_std[t - 1]] * (len(SENT) * noisy)]))
+        rows.append(played.rows[0])
+        model = [np.asarray(w) for w in played.weights]
+        deviation = np.where(along(t) & (played.played.choice.iterations[0] > 0), 0.0, 1.0)
+        std = plan.copy_std[t - 1] / (1 - plan.theta[t - 1] * deviation)  # (14)
+    parts = [np.stack(each) for each in zip(*parts, strict=True)]
+    return Released(parts, np.stack(stds), float(apart), first, np.stack(rows))
+
+
+def scaled(released: Released) -> np.ndarray:
+    """All messages that have noise over their deviations, shape (message, coordinate)."""
+    noisy = released.std > 0
+    return np.concatenate(released.parts, axis=2)[noisy] / released.std[noisy][:, None]
+
+
+def of_one_record(
+    subject: audit.Subject, used: Training, rows: np.ndarray, generator: np.random.Generator
+) -> Iterator[audit.Verdict]:
+    """Whether data change no noise, of which no difference then depends, and a record its device's uploads alone.
+
+    The record is the first device's; the other data are without a gradient.
     """
-    training, size, batch = scenario.training, features.size(scenario), scenario.device.batch_size
-    model = trainable.model_of(models.network(training, size))
-    play = round_function(model, learning(scenario), 1, tapped=True)
-    outweighed = 100 * batch * max(training.clip_norm, 1.0)
-    key, none = tf.constant(0, tf.int64), tf.zeros(1)
-    noise = Noise(none, tf.zeros(1, tf.int32), key, key, key, none)
-
-    def released(purpose: str, weights: list, x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
-        instead = None
-        if purpose == UPDATES:
-            around = 2 / training.learning_rate * tf.cast(weights[-1] >= 0, tf.float32)  # of the two classes
-            direction = [tf.zeros_like(w) for w in weights[:-2]] + [around * w for w in weights[-2:]]
-            instead = {GRADIENTS: [d[None] / training.correction for d in direction]}
-        *_, kept = play(weights, x[None], y[None], tf.constant([STEPS]), noise, tf.constant(1), instead)
-        return [part[0] for part in kept[purpose]]
-
-    found = {}
-    for message, purpose in (("gradient", GRADIENTS), ("update", UPDATES)):
-        cases = model.opposed(outweighed, generator)
-        found[message] = adversarial.moves(partial(released, purpose), cases, batch, (0, batch - 1))
-    return found
+    x, place, begun = used.data.x_train.copy(), rows[0, 0, 0], used.begin(subject.realization)
+    x[place] = generator.random(x.shape[1])
+    none = with_data(used, x_train=np.zeros_like(x), y_train=np.zeros_like(used.data.y_train))
+    still, quiet = (in_place(weights, rows.shape[1]) for weights in (begun.weights, used.model.silent()))
+    cases = (used, still), (with_data(used, x_train=x), still), (none, quiet)
+    others = begun._replace(keys=[key + 1 for key in begun.keys])
+    seen = np.array([[released_of(of, start, instead) for of, instead in cases] for start in (begun, others)])
+    moved, noises = seen[:, :1] - seen[:, 1:], seen[0, 0] - seen[1, 0]  # (noise, data, purpose, round, device, ...)
+    most, same = float(np.abs(moved[0] - moved[1]).max() / max(np.abs(noises).max(), 1e-30)), audit.ROUNDING
+    fault = "noise that changes by {percent}"
+    yield audit.within(subject, "noise that follows data", moved[0].size, 0.0, most, 0.0, same, same, fault)
+    moved = moved[0, 0]
+    here = (rows[:FEW, 0] == place).any(axis=1)
+    moved[np.ix_([STREAMS.index(purpose) for purpose in SENT], np.flatnonzero(here), [0])] = 0.0
+    most, fault = float(np.abs(moved).max()), "a move of {number}"
+    yield audit.within(subject, "signal of a record in other messages", moved.size, 0.0, most, 0.0, 0.0, 0.0, fault)
 
 
-def _noisy(plan: pl.DataFrame) -> bool:
-    """Whether uploads are."""
-    return not plan["upload_std"].null_count()
+def moves(used: Training, realization: int, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """How far uploads move as a record of each device is replaced, others blank, (message, case, round, device).
+
+    The average gradient, which an update starts from, turns the last layer around: so records that the copy takes for
+    each other's class are taken for their own after a step.
+    """
+    training, begun, found = used.scenario.training, used.begin(realization), []
+    outweighed = OUTWEIGHED * used.scenario.device.batch_size * max(training.clip_norm, 1.0)
+    start = int(begun.plan.takes_part.any(axis=1).argmax())  # the first round in which any device takes part
+    places = rows[start, :, 0]
+    for case in used.model.opposed(outweighed, generator):
+        around = 2 / (training.learning_rate * training.correction) * (case.weights[-1] >= 0)  # of the two classes
+        direction = [np.zeros_like(w) for w in case.weights[:-2]] + [around * w for w in case.weights[-2:]]
+        instead = in_place(case.weights, rows.shape[1], direction)
+        seen = [released_of(used, begun, instead, start)]  # beside both records, none
+        for record, label in zip(case.x, case.y, strict=True):
+            x, y = used.data.x_train.copy(), used.data.y_train.copy()
+            x[places], y[places] = record, label
+            seen.append(released_of(with_data(used, x_train=x, y_train=y), begun, instead, start))
+        distances = [np.linalg.norm(one - other, axis=3) for one, other in combinations(seen, 2)]
+        found.append(np.max(distances, axis=0))
+    return np.stack(found, axis=1)[[STREAMS.index(purpose) for purpose in SENT]]
+
+
+def with_data(used: Training, **changed: np.ndarray) -> Training:
+    """A training of other arrays of data."""
+    return used._replace(data=used.data._replace(**changed))
+
+
+def released_of(used: Training, begun: Began, instead: dict, start: int = 0) -> np.ndarray:
+    """What is released in FEW rounds from `start` on, in float64, shape (purpose, round, device, coordinate)."""
+    every = [slice(None)] * len(begun.weights)
+    found = [
+        [np.concatenate(flat(played.released[purpose], every), axis=1) for purpose in STREAMS]
+        for played in islice(used.rounds([begun], lambda t: instead), start, start + FEW)
+    ]
+    return np.stack(found, axis=1)
+
+
+def model(subject: audit.Subject, used: Training) -> Iterator[audit.Verdict]:
+    """Whether the model is the mean of released updates further in each round, and is what the trainer evaluates."""
+    begun, close = used.begin(subject.realization), of_training.CLOSE
+    path = [w.astype(float) for w in begun.weights]
+    end = begun.weights
+    for played in used.rounds([begun]):
+        active = played.played.choice.iterations[0] > 0
+        if active.any():
+            path = [w + u.numpy()[active].mean(axis=0) for w, u in zip(path, played.released[UPDATES], strict=True)]
+        end = played.weights
+    scale = max(np.abs(w).max() for w in path)
+    off = max(np.abs(w - e).max() for w, e in zip(path, end, strict=True)) / scale
+    draws, fault = sum(w.size for w in path), "a model {percent} off"
+    yield audit.within(subject, "model of what was released", draws, 0.0, float(off), 0.0, close, close, fault)
+    _, loss = used.model.evaluate([tf.constant(w, tf.float32) for w in path], used.data.x_test, used.data.y_test)
+    last = used.train([subject.realization])[subject.realization]["loss"].drop_nulls()[-1]
+    found = abs(last - float(loss)) / max(abs(last), 1e-6)
+    yield audit.within(subject, "loss of that model", 1, 0.0, found, 0.0, close, close, "a loss {percent} off")
+
+
+def flat(parts: Sequence, some: Sequence[slice]) -> list[np.ndarray]:
+    """Some coordinates of each tensor of (device, ...), shape (device, coordinate), in float64."""
+    return [np.reshape(part, (len(part), -1))[:, own].astype(float) for part, own in zip(parts, some, strict=True)]
+
+
+def in_place(copies: Sequence[np.ndarray], devices: int, gradients: Sequence[np.ndarray] | None = None) -> dict:
+    """What holds a training still in the place of what is released: the same for all devices, updates of zeros."""
+    zeros = [np.zeros_like(w) for w in copies]
+    parts = {COPIES: copies, GRADIENTS: gradients or zeros, UPDATES: zeros}
+    return {
+        purpose: [tf.constant(np.repeat(w[None], devices, axis=0), tf.float32) for w in weights]
+        for purpose, weights in parts.items()
+    }

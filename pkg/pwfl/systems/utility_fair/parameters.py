@@ -45,7 +45,7 @@ class Radio(Section):
         250e3,
         "bandwidth B of a device's channel",
         unit="Hz",
-        stages="schedule train account report",
+        stages="schedule train account audit report",
         usual=common.USUAL_BANDWIDTH,
     )
     noise_density_dbm_hz: common.NoiseDensity = parameter(
@@ -60,7 +60,13 @@ class Radio(Section):
         9.8, "gap Gamma of modulation and coding", unit="dB", stages="schedule", usual=(0.0, 20.0), ge=0, le=60
     )
     update_bits: float = parameter(
-        875e3, "size V of an update", unit="bit", stages="schedule train account", usual=(1e3, 1e12), ge=1, le=1e15
+        875e3,
+        "size V of an update",
+        unit="bit",
+        stages="schedule train account audit",
+        usual=(1e3, 1e12),
+        ge=1,
+        le=1e15,
     )
 
 
@@ -71,7 +77,7 @@ class Device(Section):
         0.75,
         "time T of a round for computing and transmitting",
         unit="s",
-        stages="schedule train",
+        stages="schedule train audit",
         usual=(1e-3, 300.0),
         ge=1e-9,
         le=1e6,
@@ -80,37 +86,37 @@ class Device(Section):
         128, "samples d of a round's batch", unit="samples", stages="schedule noise train account audit"
     )
     sample_bits: float = parameter(
-        6272.0, "size of a sample", unit="bit", stages="schedule train", usual=(8.0, 1e9), ge=1, le=1e12
+        6272.0, "size of a sample", unit="bit", stages="schedule train audit", usual=(8.0, 1e9), ge=1, le=1e12
     )
     seconds_per_bit: float = parameter(
         7.5e-9,
         "time tau to process a bit in an iteration",
         unit="s",
-        stages="schedule train",
+        stages="schedule train audit",
         usual=(1e-12, 1e-4),
         ge=1e-15,
         le=1e3,
     )
     min_iterations: int = parameter(
-        10, "least number j_min of local iterations", stages="schedule train", ge=1, le=10**9
+        10, "least number j_min of local iterations", stages="schedule train audit", ge=1, le=10**9
     )
     max_power_dbm: common.PowerDbm = parameter(
-        30.0, "maximum transmit power P_max", unit="dBm", stages="schedule train", usual=common.USUAL_POWER
+        30.0, "maximum transmit power P_max", unit="dBm", stages="schedule train audit", usual=common.USUAL_POWER
     )
     amplifier_efficiency: float = parameter(
-        0.45, "efficiency rho of the power amplifier", stages="train", ge=1e-6, le=1
+        0.45, "efficiency rho of the power amplifier", stages="train audit", ge=1e-6, le=1
     )
     circuit_power_w: float = parameter(
         0.0825,
         "power P_cir of the radio's circuit while it transmits",
         unit="W",
-        stages="train",
+        stages="train audit",
         usual=(1e-5, 50.0),
         ge=0,
         le=1e6,
     )
     computing_power_w: float = parameter(
-        0.096, "power P_cp while computing", unit="W", stages="train", usual=(1e-5, 50.0), ge=1e-9, le=1e6
+        0.096, "power P_cp while computing", unit="W", stages="train audit", usual=(1e-5, 50.0), ge=1e-9, le=1e6
     )
 
 
@@ -121,14 +127,14 @@ class Utility(Section):
         0.5,
         "varrho: the energy beyond which a round costs more than it is worth",
         unit="J",
-        stages="train",
+        stages="train audit",
         usual=(1e-6, 100.0),
     )
     beta_2_j: common.Positive = parameter(
         0.5,
         "computing energy beta_2 in which the predicted deviation falls by 1/e",
         unit="J",
-        stages="train",
+        stages="train audit",
         usual=(1e-6, 100.0),
     )
     deviation: Literal["mean_update", "model"] = parameter(

@@ -60,18 +60,14 @@ def learning(scenario) -> Learning:
     return Learning(training.learning_rate, training.correction, scenario.utility.deviation, radius)
 
 
-def round_function(
-    model: Model, learned: Learning, vectors: int, compiled: bool = False, tapped: bool = False
-) -> Callable:
+def round_function(model: Model, learned: Learning, vectors: int, compiled: bool = False) -> Callable:
     """One round of all devices as a graph, traced once.
 
     A function of the model's weights, the devices' batches x and y, (..., device, sample, feature) and (..., device,
     sample), their iterations (0: sits out), the round's `Noise`, of less than `vectors` vectors, and its number. It
-    returns the new weights (4), the losses of the copies on their batches, and the cosine of each update, as it is
-    received, with what it is compared with.
-
-    With `tapped`, what is released by STREAMS, too, tensors of shape (realizations' devices, ...); and what the
-    function's `instead` has by these names is received in its place.
+    returns the new weights (4), the losses of the copies on their batches, the cosine of each update, as it is
+    received, with what it is compared with, and what is released by STREAMS, tensors of shape (realizations' devices,
+    ...). What the function's `instead` has by these names is received in its place.
     """
     steps_of = local_steps if isinstance(model, Dense) else ModelSteps(model)
     radius = learned.radius
@@ -114,8 +110,7 @@ def round_function(
         new = [w + m for w, m in zip(weights, mean_update, strict=True)]
         reference = mean_update if learned.compared_with == "mean_update" else new
         similarity = cosines(update, [of_devices(part) for part in reference])
-        found = new, tf.reshape(losses, shape), tf.reshape(similarity, shape)
-        return (*found, kept) if tapped else found
+        return new, tf.reshape(losses, shape), tf.reshape(similarity, shape), kept
 
     return play
 

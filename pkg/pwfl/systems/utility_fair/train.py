@@ -1,7 +1,7 @@
 """Federated learning of Alvi et al.: noisy copies of the model and, if so chosen, uploads; rounds react to the last."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -57,85 +57,6 @@ class Began(NamedTuple):
     plan: Plan
 
 
-def of_some(
-    scenario: UtilityFair, data: datasets.Dataset, tables: dict[str, pl.DataFrame], compiled: bool
-) -> tuple[Callable[[Iterable[int]], dict[int, pl.DataFrame]], float]:
-    """A function that trains some realizations and returns each device's rounds, rows of `history`; their bytes.
-
-    Noise is each scheme's own. What devices do in a round is chosen by the round before, so that rounds are graphs of
-    their own. A round in which nobody takes part leaves the model as it is; a training that leaves the finite numbers
-    ends there. The column `status` says so.
-    """
-    training, seed, batch = scenario.training, scenario.seed, scenario.device.batch_size
-    network = models.network(training, features.size(scenario))
-    model = trainable.model_of(network, compiled)
-    vectors = int(tables["noise"]["noise_vector"].max()) + 1
-    play = round_function(model, learning(scenario), vectors, compiled)
-    x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
-
-    @tf.function(jit_compile=compiled or None, autograph=False)
-    def evaluate(weights):
-        return model.evaluate(weights, x_test, y_test)
-
-    terms = utility.terms(scenario)
-    begun_of = trainings.beginnings(scenario, data, tables["users"], model.start, key="device")
-    plans = joined(tables["schedule"], tables["noise"], "realization", "device")
-    plans = plans.partition_by("realization", as_dict=True)
-
-    def begin(realization: int) -> Began:
-        plan = Plan(*(to_array(plans[realization,], name, *KEYS[1:]) for name in Plan._fields))
-        keys = [trainings.key_of(scenario, realization, purpose) for purpose in STREAMS]
-        return Began(realization, *begun_of(realization), keys, plan)
-
-    def train(realizations: Iterable[int]) -> dict[int, pl.DataFrame]:
-        begun = [begin(realization) for realization in realizations]
-        several = compiled or len(begun) > 1
-        weights, keys = trainings.given(begun, several, compiled, ("weights", "keys"))
-
-        def tensor(values: np.ndarray, kind: tf.DType = tf.float32) -> tf.Tensor:
-            return tf.constant(values if several else values[0], kind)
-
-        def numpy(value: tf.Tensor) -> np.ndarray:
-            return value.numpy().astype(float) if several else value.numpy().astype(float)[None]
-
-        plan = Plan(*(np.stack(parts) for parts in zip(*(start.plan for start in begun), strict=True)))
-        clean = bool(np.isnan(plan.upload_std).any())
-        beta_1, deviation = np.ones(plan.theta[:, 0].shape), None
-        spent, rounds, lasting = np.zeros((2, len(begun))), plan.theta.shape[1], np.ones(len(begun), bool)
-        evaluated, found = trainings.evaluation_rounds(rounds, training.evaluate_every), []
-        for t in range(1, rounds + 1):
-            now = plan.of(t)
-            choice = choose(now, beta_1, terms)
-            # Each device has a channel of its own.
-            spent = np.add(spent, [choice.transmit_s.max(axis=1), (choice.transmit_s * choice.power_w).sum(axis=1)])
-            multiplier, std = copy_noise(now, deviation)
-            upload_std = None if clean else tensor(now.upload_std)
-            noise = Noise(tensor(std), tensor(now.noise_vector, tf.int32), *keys, upload_std)
-            rows = np.stack([
-                batches(streams.generator(seed, f"batches/{t}", s.realization), s.owned, batch) for s in begun
-            ])  # fmt: skip
-            x, y = tensor(data.x_train[rows]), tensor(data.y_train[rows], tf.int32)
-            weights, *results = play(weights, x, y, tensor(choice.iterations, tf.int32), noise, tf.constant(t))
-            losses, similarity = (numpy(result) for result in results)
-            lasting = lasting & np.isfinite(losses).all(axis=1) & np.isfinite(similarity).all(axis=1)
-            deviation = copies.deviations(np.nan_to_num(similarity), choice.iterations > 0)
-            beta_1 = utility.beta_1_of(deviation, choice.computing_j, terms.beta_2_j)
-            gain = utility.learning_gain(choice.computing_j, beta_1, terms)
-            worth = utility.utility(choice.computing_j, choice.energy_j, beta_1, terms)
-            tested = [numpy(value) for value in evaluate(weights)] if t in evaluated else None
-            found.append(Played(losses, multiplier, deviation, choice, gain, worth, spent, tested, lasting))
-            if not lasting.any():
-                break
-        return {start.realization: history(start, b, found, data) for b, start in enumerate(begun)}
-
-    devices = tables["users"]["device"].n_unique()
-    weights = 4.0 * 12 * devices * models.parameter_count(network)  # copies, gradients, directions, updates, noise
-    return train, weights + trainable.bytes_each(network, devices * batch, data.x_test.shape)
-
-
-trainer, batch_trainer = trainings.both_trainers(of_some)
-
-
 class Played(NamedTuple):
     """What became of a round, arrays of shape (realization, device) but where said."""
 
@@ -148,6 +69,139 @@ class Played(NamedTuple):
     spent: np.ndarray  # seconds on air and joules up to it, shape (2, realization)
     tested: list[np.ndarray] | None  # accuracies, (realization, 1 + class), and losses, (realization,)
     lasting: np.ndarray  # whether all has been finite so far, (realization,)
+
+
+class Round(NamedTuple):
+    """A round as it is played, of some realizations.
+
+    Attributes
+    ----------
+    rows
+        Places in the training data of each device's batch, shape (realization, device, sample).
+    weights
+        The access point's after the round.
+    released
+        By STREAMS; see `round_function`.
+    played
+        What `history` tells of it.
+    """
+
+    rows: np.ndarray
+    weights: list[tf.Tensor]
+    released: dict[str, list[tf.Tensor]]
+    played: Played
+
+
+class Training(NamedTuple):
+    """What trains the realizations of some tables, and what an audit taps."""
+
+    scenario: UtilityFair
+    data: datasets.Dataset
+    model: trainable.Model
+    begin: Callable[[int], Began]
+    play: Callable
+    evaluate: Callable
+    compiled: bool
+
+    def train(self, realizations: Iterable[int]) -> dict[int, pl.DataFrame]:
+        """Rows of `history` of some realizations, trained side by side."""
+        begun = [self.begin(realization) for realization in realizations]
+        found = [each.played for each in self.rounds(begun)]
+        return {start.realization: history(start, b, found, self.data) for b, start in enumerate(begun)}
+
+    def rounds(self, begun: Sequence[Began], instead: Callable[[int], dict] | None = None) -> Iterator[Round]:
+        """The rounds of some realizations side by side, until none is finite.
+
+        What `instead` has of a round by STREAMS is received in the place of what is released.
+        """
+        scenario, data, batch = self.scenario, self.data, self.scenario.device.batch_size
+        several, terms = self.compiled or len(begun) > 1, utility.terms(scenario)
+        weights, keys = trainings.given(begun, several, self.compiled, ("weights", "keys"))
+
+        def tensor(values: np.ndarray, kind: tf.DType = tf.float32) -> tf.Tensor:
+            return tf.constant(values if several else values[0], kind)
+
+        def numpy(value: tf.Tensor) -> np.ndarray:
+            return value.numpy().astype(float) if several else value.numpy().astype(float)[None]
+
+        plan = Plan(*(np.stack(parts) for parts in zip(*(start.plan for start in begun), strict=True)))
+        clean = bool(np.isnan(plan.upload_std).any())
+        beta_1, deviation = np.ones(plan.theta[:, 0].shape), None
+        spent, count, lasting = np.zeros((2, len(begun))), plan.theta.shape[1], np.ones(len(begun), bool)
+        evaluated = trainings.evaluation_rounds(count, scenario.training.evaluate_every)
+        for t in range(1, count + 1):
+            now = plan.of(t)
+            choice = choose(now, beta_1, terms)
+            # Each device has a channel of its own.
+            spent = np.add(spent, [choice.transmit_s.max(axis=1), (choice.transmit_s * choice.power_w).sum(axis=1)])
+            multiplier, std = copy_noise(now, deviation)
+            upload_std = None if clean else tensor(now.upload_std)
+            noise = Noise(tensor(std), tensor(now.noise_vector, tf.int32), *keys, upload_std)
+            rows = np.stack([
+                batches(streams.generator(scenario.seed, f"batches/{t}", s.realization), s.owned, batch) for s in begun
+            ])  # fmt: skip
+            x, y = tensor(data.x_train[rows]), tensor(data.y_train[rows], tf.int32)
+            steps, other = tensor(choice.iterations, tf.int32), None if instead is None else instead(t)
+            weights, *results, released = self.play(weights, x, y, steps, noise, tf.constant(t), other)
+            losses, similarity = (numpy(result) for result in results)
+            lasting = lasting & np.isfinite(losses).all(axis=1) & np.isfinite(similarity).all(axis=1)
+            deviation = copies.deviations(np.nan_to_num(similarity), choice.iterations > 0)
+            beta_1 = utility.beta_1_of(deviation, choice.computing_j, terms.beta_2_j)
+            gain = utility.learning_gain(choice.computing_j, beta_1, terms)
+            worth = utility.utility(choice.computing_j, choice.energy_j, beta_1, terms)
+            tested = [numpy(value) for value in self.evaluate(weights)] if t in evaluated else None
+            played = Played(losses, multiplier, deviation, choice, gain, worth, spent, tested, lasting)
+            yield Round(rows, weights, released, played)
+            if not lasting.any():
+                return
+
+
+def training(
+    scenario: UtilityFair,
+    data: datasets.Dataset,
+    tables: dict[str, pl.DataFrame],
+    compiled: bool = False,
+    deal: Callable[[np.ndarray, int], list[np.ndarray]] | None = None,
+) -> Training:
+    """What trains a scenario's realizations by its tables `users`, `schedule` and `noise`.
+
+    Noise is each scheme's own. What devices do in a round is chosen by the round before, so that rounds are graphs of
+    their own. A round in which nobody takes part leaves the model as it is; a training that leaves the finite numbers
+    ends there. The column `status` says so. `deal` is that of `trainings.beginnings`.
+    """
+    model = trainable.model_of(models.network(scenario.training, features.size(scenario)), compiled)
+    vectors = int(tables["noise"]["noise_vector"].max()) + 1
+    play = round_function(model, learning(scenario), vectors, compiled)
+    x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
+
+    @tf.function(jit_compile=compiled or None, autograph=False)
+    def evaluate(weights):
+        return model.evaluate(weights, x_test, y_test)
+
+    begun_of = trainings.beginnings(scenario, data, tables["users"], model.start, deal, key="device")
+    plans = joined(tables["schedule"], tables["noise"], "realization", "device")
+    plans = plans.partition_by("realization", as_dict=True)
+
+    def begin(realization: int) -> Began:
+        plan = Plan(*(to_array(plans[realization,], name, *KEYS[1:]) for name in Plan._fields))
+        keys = [trainings.key_of(scenario, realization, purpose) for purpose in STREAMS]
+        return Began(realization, *begun_of(realization), keys, plan)
+
+    return Training(scenario, data, model, begin, play, evaluate, compiled)
+
+
+def of_some(
+    scenario: UtilityFair, data: datasets.Dataset, tables: dict[str, pl.DataFrame], compiled: bool
+) -> tuple[Callable[[Iterable[int]], dict[int, pl.DataFrame]], float]:
+    """A function that trains some realizations and returns each device's rounds, rows of `history`; their bytes."""
+    devices = tables["users"]["device"].n_unique()
+    network = models.network(scenario.training, features.size(scenario))
+    weights = 4.0 * 12 * devices * models.parameter_count(network)  # copies, gradients, directions, updates, noise
+    held = trainable.bytes_each(network, devices * scenario.device.batch_size, data.x_test.shape)
+    return training(scenario, data, tables, compiled).train, weights + held
+
+
+trainer, batch_trainer = trainings.both_trainers(of_some)
 
 
 def history(start: Began, place: int, found: list[Played], data: datasets.Dataset) -> pl.DataFrame:
