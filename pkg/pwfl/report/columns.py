@@ -20,6 +20,11 @@ def with_terms(frame: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:
     return frame.join(terms(each, lacking), on="scheme", how="left", maintain_order="left")
 
 
+def total(values: pl.Expr) -> pl.Expr:
+    """The sum of values; null where none is known."""
+    return pl.when(values.count() > 0).then(values.sum())
+
+
 def literals(values: dict) -> list[pl.Expr]:
     """Columns of a point's values; lists as text."""
     return [pl.lit(str(value) if isinstance(value, list) else value).alias(key) for key, value in values.items()]
