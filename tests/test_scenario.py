@@ -226,7 +226,7 @@ def test_a_stage_gets_plain_values_without_methods():
         if isinstance(value, Values):
             assert not [name for name in dir(value) if not name.startswith("_") and name not in vars(value)]
         held += vars(value).values() if isinstance(value, Values) else value if isinstance(value, tuple) else ()
-    assert {type(value) for value in held} == {Values, tuple, str, int, float, bool, type(None)}
+    assert {type(value) for value in held} == {Values, tuple, str, int, float, type(None)}
 
 
 def test_replaced_values_are_others():
