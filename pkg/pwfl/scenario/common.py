@@ -25,8 +25,8 @@ from pwfl.scenario.values import Values
 from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
 RELEASE = (
-    "`everything`: of data.file, private columns are published, too, which are functions of users' records without "
-    "noise, and figures of them; null: they stay out of results/ (docs/own_data.md). Other data sets are public"
+    "what of data.file is published in results/: `without_private`, no column that is a function of users' records "
+    "without noise, and no figure of such; or `everything` (docs/own_data.md). Other data sets are public, and shown"
 )
 # Bounds of a name in tables and figures, which browsers and spreadsheets open.
 NAME = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
@@ -200,7 +200,7 @@ class DataSource(Section):
         pattern=r"^[0-9a-f]{64}$",
     )
     content: Content | None = content(stages="channel receive train account audit")
-    release: Literal["everything"] | None = parameter(None, RELEASE, stages=REPORT)
+    release: Literal["without_private", "everything"] = parameter("without_private", RELEASE, stages=REPORT)
     partition: Literal["iid", "dirichlet", "shards", "given"] = parameter("iid", PARTITION, stages="train")
     alpha: float = parameter(0.5, ALPHA, stages="train", ge=1e-3, le=1e6)
     labels_per_user: int = parameter(
@@ -350,7 +350,7 @@ class Scenario(Section):
     def withholds(self) -> bool:
         """Whether private columns stay out of the report: of data of one's own, unless all is to be released."""
         data = getattr(self, "data", None)
-        return isinstance(data, DataSource) and data.dataset == FILE and data.release is None
+        return isinstance(data, DataSource) and data.dataset == FILE and data.release != "everything"
 
     def part(self, wanted: set[str] | None = None) -> Values:
         """The values of those parameters that are read by one of the wanted stages (None: by any).
