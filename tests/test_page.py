@@ -84,6 +84,7 @@ def folder(tmp_path_factory):
         "system": "multicell",
         "point": False,
         "without_noise": [],
+        "withholds": False,
         "figures": [],
         "tables": [],
     }

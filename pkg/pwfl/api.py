@@ -24,6 +24,7 @@ from pwfl.store import addressing, grids
 from pwfl.store.items import Store
 from pwfl.workflow import plan, publish
 from pwfl.workflow.in_memory import in_memory
+from pwfl.workflow.reports import ADDRESSES, WHOLE
 
 Known = dict[tuple, dict]  # address, and numbers of realizations -> what was made there, by name
 SHOWN = 10  # scenarios that a study's text names
@@ -259,12 +260,13 @@ def _forget(known: Known, made: str) -> None:
 def _read_scenario(folder: Path, name: str, record: publish.Published) -> ScenarioTables:
     """The tables of a scenario, none of which is read yet."""
 
-    def content(file: str) -> bytes:
-        return publish.published(folder, f"{name}/{file}", record)
-
-    scenario = resolve({}, yaml.safe_load(content("scenario.yaml")))
-    upstream = addressing.read_addresses(content("addresses.csv"))
     root = Store(folder.parent.parent / "store")
+    if f"{name}/{ADDRESSES}" in record.files:
+        written, listed = (publish.published(folder, f"{name}/{file}", record) for file in ("scenario.yaml", ADDRESSES))
+    else:
+        written = publish.kept(root, WHOLE, f"{name}/scenario.yaml", record)
+        listed = publish.kept(root, ADDRESSES, f"{name}/summary.parquet", record)
+    scenario, upstream = resolve({}, yaml.safe_load(written)), addressing.read_addresses(listed)
 
     def read_stage(table: str) -> pl.DataFrame:
         stage = registry.makers(scenario.system)[table]
@@ -282,9 +284,9 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
     own = registry.stages(scenario.system)
     made_by_stages = [table for stage in own for table in registry.makes(scenario.system, stage)]
     wanted = [*registry.system(scenario.system).catalog.tables, *COMMON_TABLES]
-    listed = [table for table in wanted if f"{name}/{table}.parquet" in record.files]
+    at_hand = [table for table in wanted if f"{name}/{table}.parquet" in record.files]
     stages = LazyTables({table: partial(read_stage, table) for table in made_by_stages})
-    return ScenarioTables(stages, _published(folder, f"{name}/", listed, record), scenario.system)
+    return ScenarioTables(stages, _published(folder, f"{name}/", at_hand, record), scenario.system)
 
 
 def _published(folder: Path, above: str, names: Iterable[str], record: publish.Published) -> LazyTables:

@@ -3,7 +3,7 @@
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import amount, epsilon, key, meaning
+from pwfl.tables.contract import MODEL, amount, epsilon, key, meaning
 
 SERVER = "server"  # the observer of all that is received
 
@@ -63,10 +63,12 @@ class History(contract.UserHistory):
     """The server's model over the rounds (`train`)."""
 
     round = key(meaning("round", "0 is the start"))
-    accuracy = amount(meaning("accuracy", "null: diverged"), max=1)
-    loss = amount(meaning("loss"), allow_inf=True, allow_nan=True)
+    accuracy = amount(meaning("accuracy", "null: diverged"), max=1, metadata=MODEL)
+    loss = amount(meaning("loss"), allow_inf=True, allow_nan=True, metadata=MODEL)
     clipped_share = contract.clipped_share()
-    status = dy.Enum(["trained", "diverged"], nullable=False, description=meaning("status", "the training"))
+    status = dy.Enum(
+        ["trained", "diverged"], nullable=False, description=meaning("status", "the training"), metadata=MODEL
+    )
 
 
 class Leakage(contract.PerUser):

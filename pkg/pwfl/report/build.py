@@ -9,6 +9,7 @@ from pwfl import registry
 from pwfl.report import published, results, sweep_figures, sweeps, systems
 from pwfl.report.catalog import COMMON_FIGURES
 from pwfl.report.columns import literals, with_terms
+from pwfl.tables import contract
 
 
 def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
@@ -16,7 +17,7 @@ def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
     own = registry.system(scenario.system).part("report").FIGURES
     draw = getattr(results, name) if name in COMMON_FIGURES else own[name]
     try:
-        return draw(scenario, tables)
+        return draw(scenario, _released(scenario, tables))
     except KeyError as error:
         if (table := error.args[0]) not in registry.makers(scenario.system):
             raise
@@ -25,8 +26,15 @@ def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The report's tables of a scenario, but for its audit, from the tables of all its schemes."""
-    own = registry.system(scenario.system).part("report").summarize(scenario, tables)
+    own = registry.system(scenario.system).part("report").summarize(scenario, _released(scenario, tables))
     return {name: with_terms(frame, own["realizations"]) for name, frame in own.items()}
+
+
+def _released(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The stages' tables that the report is made of: with private columns empty, where a scenario withholds them."""
+    if not scenario.withholds:
+        return tables
+    return {name: contract.without_private(frame, scenario.system, name) for name, frame in tables.items()}
 
 
 def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:

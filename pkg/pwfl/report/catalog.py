@@ -20,6 +20,7 @@ class Catalog:
     # all schemes. Captions are in the system's folder captions/FIGURE.rst.
     figures: dict[str, tuple[str, ...]]
     tables: dict[str, str]  # table of a scenario's report -> caption
+    private_figures: tuple[str, ...] = ()  # those of `figures` that are drawn from private columns (`tables.contract`)
     comparison_figures: tuple[str, ...] = ()  # figures that compare scenarios
     # Columns of the table `realizations` that points of a sweep are compared by, beside COMMON_OUTCOMES.
     outcomes: dict[str, Outcome] = field(default_factory=dict)
@@ -41,6 +42,7 @@ class Catalog:
 ACCURACY_FIGURES = dict.fromkeys(("accuracy", "accuracy_seconds", "accuracy_joules"), ("history",))
 # Of all systems; captions stand in the workflow's folder report/.
 COMMON_FIGURES = {"holdings": ("holdings",), "audit": ("audit",)}  # holdings: where samples are dealt out
+PRIVATE_FIGURES = ("holdings",)  # of these
 COMMON_TABLES = {
     "audit": "Tests of the code that trains, of each scheme, in the realization whose worst record is worst off: what "
     "was measured, what is stated, between which values it may be, and the smallest error that is detected, in words.",
@@ -93,6 +95,11 @@ def scenario_figures(catalog: Catalog) -> dict[str, tuple[str, ...]]:
     """A scenario's figures, the system's own and the common ones, with the tables that they are drawn from."""
     common = {name: needed for name, needed in COMMON_FIGURES.items() if name != "holdings" or catalog.uses_dataset}
     return catalog.figures | common
+
+
+def private_figures(catalog: Catalog) -> list[str]:
+    """The figures of `scenario_figures` that are drawn from private columns."""
+    return [name for name in scenario_figures(catalog) if name in (*catalog.private_figures, *PRIVATE_FIGURES)]
 
 
 def compared(catalog: Catalog, swept: bool) -> tuple[str, ...]:

@@ -42,6 +42,11 @@ def at_delta(frame: pl.DataFrame) -> str:
     return f", delta = {' to '.join(f'{delta:g}' for delta in deltas.gather([0, -1]).unique())}" if len(deltas) else ""
 
 
+def total(values: pl.Expr) -> pl.Expr:
+    """The sum of values; null where none is known."""
+    return pl.when(values.count() > 0).then(values.sum())
+
+
 def literals(values: dict) -> list[pl.Expr]:
     """Columns of a point's values; lists as text."""
     return [pl.lit(str(value) if isinstance(value, list) else value).alias(key) for key, value in values.items()]

@@ -16,9 +16,11 @@ from itables.javascript import generate_init_offline_itables_html
 from jinja2 import Template
 from markupsafe import Markup
 
+from pwfl import registry
 from pwfl.report import finding, published, statements
+from pwfl.report.catalog import private_figures
 from pwfl.store import sealed
-from pwfl.tables import read_report
+from pwfl.tables import contract, read_report
 from pwfl.tables.units import unit
 
 SHOWN = 100  # rows of a table on the page; its files hold all
@@ -41,9 +43,9 @@ def of_files(study: str, parts: list[dict], view: dict[str, str], computed: dict
     """The page of a study's files, as HTML.
 
     `parts` are its sections: the study's first, then one for each `scenario`, of a `system`, a `point` of a sweep or
-    not, with its schemes `without_noise`; each has `figures` and `tables`, pairs of a path in the study's folder,
-    without suffix, and a caption. `computed` has the addresses of each stage and versions of
-    `packages`. Raises DamagedError if a file is not as its job wrote it.
+    not, with its schemes `without_noise`, and whether it `withholds` private columns; each has `figures` and `tables`,
+    pairs of a path in the study's folder, without suffix, and a caption. `computed` has the addresses of each stage and
+    versions of `packages`. Raises DamagedError if a file is not as its job wrote it.
     """
     lead, sections = None, []
     for part in parts:
@@ -61,7 +63,8 @@ def of_files(study: str, parts: list[dict], view: dict[str, str], computed: dict
         if not scenario:
             lead, *figures = figures
         about = (f"{part['system']}, a point of a sweep" if part["point"] else part["system"]) if scenario else ""
-        sections.append(section(title, about, figures, tables))
+        listed = [path for path in (f"{scenario}/addresses.csv",) if path in view]
+        sections.append(section(title, about, figures, tables) | {"addresses": listed})
     read = {name: read_report(view[f"{name}.parquet"]) for name in READ}
     found = finding.points(read, {part["scenario"]: part["without_noise"] for part in parts[1:]})
     judged = [*statements.summary(read["claims"]), *statements.differing(read["claims"])]
@@ -74,6 +77,7 @@ def of_files(study: str, parts: list[dict], view: dict[str, str], computed: dict
     rows, observers = finding.table(found)
     result = {"words": finding.sentences(found), "lead": lead, "rows": rows, "observers": observers}
     result["published"] = published.sentences(read["published"])
+    result["withheld"] = [_withheld(system) for system in sorted({p["system"] for p in parts[1:] if p["withholds"]})]
     result["spent"] = [cost for cost in COSTS if any(row[cost[0]] != finding.NONE for row in rows)]
     return render(study, result, sections, judged, made_by)
 
@@ -139,6 +143,18 @@ def table(part: str, name: str, text: str, frame: pl.DataFrame, files: list[str]
 
 def _tables(parts: list[dict], name: str) -> list[str]:
     return [path for part in parts for path, _ in part["tables"] if Path(path).name == name]
+
+
+def _withheld(system: str) -> str:
+    """A sentence on what stays out of scenarios of a system that withhold what is private."""
+    tables = (table for stage in registry.stages(system) for table in registry.makes(system, stage))
+    columns = {table: contract.private(system, table) for table in tables}
+    told = "; ".join(f"{table}: {', '.join(names)}" for table, names in columns.items() if names)
+    figures = ", ".join(private_figures(registry.system(system).catalog))
+    return (
+        f"Not shown in {system}, as they are functions of users' records without noise: columns, and what is made of "
+        f"them ({told}); figures ({figures}). `data: {{release: everything}}` shows them."
+    )
 
 
 def _processors(summaries: list[pl.DataFrame]) -> list[str]:

@@ -171,7 +171,9 @@ def idle(scenario: Scenario) -> dict[str, str]:
         others = (key for key, partition in OF_PARTITION.items() if partition != data.partition)
         keys |= {f"data.{key}": f"data.partition: {data.partition}" for key in others}
         if data.dataset != datasets.FILE:
-            keys |= {f"data.{key}": f"data.dataset: {data.dataset}" for key in ("bounds", "sha256", "content")}
+            keys |= {
+                f"data.{key}": f"data.dataset: {data.dataset}" for key in ("bounds", "sha256", "content", "release")
+            }
     return keys | _own("idle", scenario, {})
 
 

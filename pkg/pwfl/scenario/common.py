@@ -24,6 +24,10 @@ from pwfl.scenario.fields import (
 from pwfl.scenario.values import Values
 from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
+RELEASE = (
+    "what of data.file is published in results/: `without_private`, no column that is a function of users' records "
+    "without noise, and no figure of such; or `everything` (docs/own_data.md). Other data sets are public, and shown"
+)
 # Bounds of a name in tables and figures, which browsers and spreadsheets open.
 NAME = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
 NAME_RULE = "use letters, digits, blanks and _ . , + - ( ) : /, beginning with a letter or digit, at most 60 of them"
@@ -196,6 +200,7 @@ class DataSource(Section):
         pattern=r"^[0-9a-f]{64}$",
     )
     content: Content | None = content(stages="channel receive train account audit")
+    release: Literal["without_private", "everything"] = parameter("without_private", RELEASE, stages=REPORT)
     partition: Literal["iid", "dirichlet", "shards", "given"] = parameter("iid", PARTITION, stages="train")
     alpha: float = parameter(0.5, ALPHA, stages="train", ge=1e-3, le=1e6)
     labels_per_user: int = parameter(
@@ -341,12 +346,19 @@ class Scenario(Section):
                         f"{stage} must be declared to read both"
                     )
 
+    @property
+    def withholds(self) -> bool:
+        """Whether private columns stay out of the report: of data of one's own, unless all is to be released."""
+        data = getattr(self, "data", None)
+        return isinstance(data, DataSource) and data.dataset == FILE and data.release != "everything"
+
     def part(self, wanted: set[str] | None = None) -> Values:
         """The values of those parameters that are read by one of the wanted stages (None: by any).
 
-        With them, whether the conditions are met by which the wanted stages read some.
+        With them, whether the conditions are met by which the wanted stages read some, and the report's `withholds`.
         """
         met = {name: self.meets(name) for name in sorted(conditions_of(type(self), frozenset(wanted or ())))}
+        met |= {"withholds": self.withholds} if REPORT in (wanted or ()) else {}
         return Values(
             selected(self, None if wanted is None else frozenset(wanted), self) | met | {"system": self.system}
         )

@@ -17,6 +17,10 @@ PUBLIC = (
     "numbers of records and of classes, the bounds of a data.file, and all constants of the config, such as clipping "
     "norm, steps and features"
 )
+# What a column reveals of users' records, as its `metadata`. Without any it is public: replacing a record does not
+# change it, as it does not change how many records a user has.
+PRIVATE = {"reveals": "private"}  # a function of records without noise
+MODEL = {"reveals": "the model after the row's round"}  # follows from what is released with the outcome's guarantee
 # The meaning of each column that tables of several systems have; see `meaning`.
 MEANINGS = {
     "accuracy": "share of the test set that the model classifies correctly",
@@ -113,6 +117,19 @@ def ordered(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFr
     return frame.with_columns(pl.col(order) + 0).rechunk()
 
 
+def private(system: str, table: str) -> list[str]:
+    """The columns of a system's table that are PRIVATE."""
+    return [name for name, column in schema(system, table).columns().items() if column.metadata == PRIVATE]
+
+
+def without_private(frame: pl.DataFrame, system: str, table: str) -> pl.DataFrame:
+    """A table, which may have columns besides its schema's, with its private columns null; if one is a key, no rows."""
+    names = private(system, table)
+    if not {*names}.isdisjoint(schema(system, table).primary_key()):
+        return frame.clear()
+    return frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in names)
+
+
 def finished(frame: pl.DataFrame, table: str, system: str, place: str = "") -> pl.DataFrame:
     """A stage's table as it is written: with the schema's columns alone, cast to its types, in the order of its keys.
 
@@ -145,9 +162,9 @@ def meaning(column: str, detail: str = "") -> str:
     return f"{MEANINGS[column]}: {detail}" if detail else MEANINGS[column]
 
 
-def key(description: str) -> dy.Int64:
+def key(description: str, **options) -> dy.Int64:
     """A column that rows are keyed by."""
-    return dy.Int64(primary_key=True, min=0, description=description)
+    return dy.Int64(primary_key=True, min=0, description=description, **options)
 
 
 def epsilon(description: str, nullable: bool = False) -> dy.Float64:
@@ -155,9 +172,9 @@ def epsilon(description: str, nullable: bool = False) -> dy.Float64:
     return dy.Float64(nullable=nullable, min=0, allow_inf=True, description=description)
 
 
-def amount(description: str, **limits) -> dy.Float64:
+def amount(description: str, **options) -> dy.Float64:
     """A column of amounts, where there are any."""
-    return dy.Float64(nullable=True, min=0, description=description, **limits)
+    return dy.Float64(nullable=True, min=0, description=description, **options)
 
 
 class PerRealization(dy.Schema):
@@ -268,7 +285,9 @@ class Received(Outcome):
 def of_users(description: str) -> dy.Float64:
     """A column of what test accuracies by label come to, weighted by users' shares of labels."""
     return amount(
-        f"{description}, by their shares of labels; null: not evaluated, or a label has no test sample", max=1
+        f"{description}, by their shares of labels; null: not evaluated, or a label has no test sample",
+        max=1,
+        metadata=PRIVATE,
     )
 
 
@@ -290,11 +309,14 @@ class UserHistory(History):
 
 def clipped_share() -> dy.Float64:
     """The column of a history that says how much was clipped."""
-    return amount(meaning("clipped_share", "null: of none"), max=1)
+    return amount(meaning("clipped_share", "null: of none"), max=1, metadata=PRIVATE)
 
 
 class Audit(dy.Schema):
-    """What tests of the code that trains measured, beside what `account` states (`audit`)."""
+    """What tests of the code that trains measured, beside what `account` states (`audit`).
+
+    Their records are made for the test: no user's is read.
+    """
 
     realization = key(meaning("realization", "the one whose worst record is worst off"))
     observer = dy.String(primary_key=True, description=meaning("observer", "the messages that it sees, in words"))
@@ -323,8 +345,8 @@ class Audit(dy.Schema):
 class Holdings(PerUser):
     """Who holds what (`train`), the same for all schemes; of a system whose users hold no samples, nothing."""
 
-    label = key("class of the samples")
-    samples = dy.Int64(min=1, description=meaning("samples", "of the label, that the user holds"))
+    label = key("class of the samples", metadata=PRIVATE)
+    samples = dy.Int64(min=1, description=meaning("samples", "of the label, that the user holds"), metadata=PRIVATE)
 
 
 class PerInterval(PerRealization):

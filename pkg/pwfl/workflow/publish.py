@@ -117,6 +117,11 @@ def published(folder: Path, name: str, record: Published) -> bytes:
     return held
 
 
+def kept(root: Store, name: str, beside: str, record: Published) -> bytes:
+    """A file that the store has beside a published one, and the folder does not show. Raises DamagedError."""
+    return read_bytes(root.path(record.files[beside][0]).with_name(name))
+
+
 def _damaged(path: Path, what: str, record: Published) -> DamagedError:
     return DamagedError(f"{path}: {what}; publish it again: {record.again()}")
 

@@ -6,19 +6,24 @@ from pwfl import execution, tables
 from pwfl.report import build, columns, latex, theme
 from pwfl.report import page as pages
 from pwfl.scenario import resolved
+from pwfl.scenario.resolution import merge
 from pwfl.scenario.sweep import Point
 from pwfl.scenario.values import Values
 from pwfl.stages import AUDIT
 from pwfl.store import addressing
 from pwfl.store.items import Store
 from pwfl.workflow.plan import Files
-from pwfl.workflow.reports import COMPARISON, FIGURES, PAGE, RESOLVED, TABLES
+from pwfl.workflow.reports import ADDRESSES, COMPARISON, FIGURES, PAGE, RESOLVED, TABLES, WHOLE
 
 
 def _resolved(given: dict, _store: Store, _inputs: Files, folder: Path) -> None:
-    """A scenario with all defaults, and its parameters as a table."""
-    resolved.save(given["resolved"], str(folder / "scenario.yaml"))
-    _write({"parameters": resolved.parameter_table(given["resolved"])}, folder)
+    """A scenario with all defaults, and its parameters as a table; both without a digest of data that are withheld."""
+    shown = given["resolved"]
+    if given["withholds"]:
+        resolved.save(shown, str(folder / WHOLE))
+        shown = merge(shown, {"data": {"sha256": None}})
+    resolved.save(shown, str(folder / "scenario.yaml"))
+    _write({"parameters": resolved.parameter_table(shown)}, folder)
 
 
 def _tables(given: dict, root: Store, inputs: Files, folder: Path) -> None:
@@ -26,7 +31,7 @@ def _tables(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     values = Values(given["parameters"])
     frames = build.summarize(values, tables.read_schemes(_paths(root, inputs), given, values))
     _write(columns.with_point(frames, Point(*given["point"])), folder)
-    addressing.write_addresses(given["addresses"], str(folder / "addresses.csv"))
+    addressing.write_addresses(given["addresses"], str(folder / ADDRESSES))
 
 
 def _audit(given: dict, root: Store, inputs: Files, folder: Path) -> None:

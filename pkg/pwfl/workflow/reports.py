@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pwfl import registry
 from pwfl.report import catalog, references
 from pwfl.scenario import ScenarioError, Study, checks
+from pwfl.scenario.common import Scenario
 from pwfl.scenario.values import chunks_of, plain
 from pwfl.stages import AUDIT, REPORT, STAGES
 from pwfl.store import addressing, code, sealed
@@ -17,6 +18,8 @@ from pwfl.workflow.plan import Files, Item, Plan, listing, releases
 
 RESOLVED, TABLES, FIGURES, COMPARISON, PAGE = "scenario", "tables", "figures", "comparison", "page"
 JOBS = (RESOLVED, TABLES, AUDIT, FIGURES, COMPARISON, PAGE)
+# Where a scenario withholds what is private, the store keeps these, as they have digests of the data.
+WHOLE, ADDRESSES = "resolved.yaml", "addresses.csv"
 FIRST_CHUNK = ("users", "links", "holdings")  # tables of which figures show the first chunk
 READS = {  # stages, by job
     TABLES: tuple(STAGES),
@@ -67,10 +70,10 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
     on_demand: dict[str, str] = {}  # of points of sweeps
     latest: dict[tuple[str, str | None], Item] = {}  # by job and scenario
 
-    def add(name: str, scenario: str | None, description: dict, files: list[str], **more) -> Item:
+    def add(name: str, scenario: str | None, description: dict, files: list[str], kept=(), **more) -> Item:
         item = Item(name, addressing.digest(description))
         addressed = {"address": item.address} | description
-        parts[item] = Part(addressed, [*files, sealed.MANIFEST], **more)
+        parts[item] = Part(addressed, [*files, *kept, sealed.MANIFEST], **more)
         shown = on_demand if name in (AUDIT, FIGURES) and scenario in study.points else view
         shown |= {f"{scenario}/{file}" if scenario else file: f"{item.key}/{file}" for file in files}
         latest[name, scenario] = item
@@ -127,13 +130,16 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
         {"stage": RESOLVED, "resolved": addressing.digest(scenario.model_dump())}
         | code.described(RESOLVED, [_package(scenario.system)]),
         ["scenario.yaml", *_both("parameters")],
-        given=lambda: {"resolved": scenario.model_dump()},
+        kept=[WHOLE] if scenario.withholds else [],
+        given=lambda: {"resolved": scenario.model_dump(), "withholds": scenario.withholds},
     )
+    of_report = _both(*_catalog(study, name).tables)
     add(
         TABLES,
         name,
         of_scenario(planned, name, TABLES),
-        [*_both(*_catalog(study, name).tables), "addresses.csv"],
+        of_report if scenario.withholds else [*of_report, ADDRESSES],
+        kept=[ADDRESSES] if scenario.withholds else [],
         inputs=files_of(OF_TABLES),
         given=lambda: {"addresses": listing(planned.routes[name])},
     )
@@ -146,7 +152,8 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
         _both(AUDIT),
         inputs=files_of(registry.reads(system, AUDIT)),
     )
-    drawn = sorted({table for needed in figures(system).values() for table in needed} - {AUDIT})
+    own = figures(scenario)
+    drawn = sorted({table for needed in own.values() for table in needed} - {AUDIT})
     alike = (each for each in study.scenarios.values() if each.system == system)
     schemes = dict.fromkeys((each.name, each.scheduler, each.noise) for of in alike for each in of.schemes)
     coloured = {"schemes": [list(each) for each in schemes]}  # of the study, by which colours go
@@ -154,8 +161,8 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
     add(
         FIGURES,
         name,
-        of_scenario(planned, name, FIGURES) | {AUDIT: audit.address, "figures": list(figures(system))} | coloured,
-        [f"{figure}.{kind}" for figure in figures(system) for kind in formats(study)],
+        of_scenario(planned, name, FIGURES) | {AUDIT: audit.address, "figures": list(own)} | coloured,
+        [f"{figure}.{kind}" for figure in own for kind in formats(study)],
         inputs=lambda: of_tables() | {AUDIT: [f"{audit.key}/{sealed.MANIFEST}"]},
     )
 
@@ -246,9 +253,11 @@ def tables(study: Study, name: str) -> dict[str, str]:
     return own if name in study.points else own | catalog.COMMON_TABLES
 
 
-def figures(system: str) -> dict[str, tuple[str, ...]]:
-    """The figures of a system's scenarios, with the tables that they are drawn from."""
-    return catalog.scenario_figures(registry.system(system).catalog)
+def figures(scenario: Scenario) -> dict[str, tuple[str, ...]]:
+    """The figures of a scenario, with the tables that they are drawn from; without private ones where it withholds."""
+    own = registry.system(scenario.system).catalog
+    left_out = catalog.private_figures(own) if scenario.withholds else []
+    return {name: needed for name, needed in catalog.scenario_figures(own).items() if name not in left_out}
 
 
 def comparison_figures(study: Study) -> list[tuple[str, str]]:
@@ -296,7 +305,7 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
     ]
     for name, scenario in study.scenarios.items():
         system, point = scenario.system, name in study.points
-        shown_figures = [] if point else figures(system)
+        shown_figures = [] if point else figures(scenario)
         shown_tables = {table: text for table, text in tables(study, name).items() if table == "summary" or not point}
         parts.append(
             {
@@ -304,6 +313,7 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
                 "system": system,
                 "point": point,
                 "without_noise": catalog.without_noise(scenario),
+                "withholds": scenario.withholds,
                 "figures": [captioned(f"{name}/{figure}", system, figure) for figure in shown_figures],
                 "tables": [[f"{name}/{table}", text] for table, text in shown_tables.items()],
             }

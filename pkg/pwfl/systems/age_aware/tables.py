@@ -6,7 +6,7 @@ A `case` is what a realization is scheduled for: a privacy target, or in a sweep
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import epsilon, key, meaning
+from pwfl.tables.contract import PRIVATE, epsilon, key, meaning
 
 SCHEDULE_STATUSES = ("random", "fixed", "fresh", "sweep", "optimal", "own")
 FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # of (1), by what it is of
@@ -91,11 +91,16 @@ class NoiseStatus(_PerCase):
 
 
 class History(contract.History):
-    """Simulated loss difference (`train`): the model is trained and uploaded once."""
+    """Simulated loss difference (`train`): the model is trained and uploaded once.
+
+    The difference is from a fresh model without noise.
+    """
 
     case = key("case")
     target_epsilon = _target()
-    loss_difference_wh2 = dy.Float64(description="mean over the realization's draws of data and noise")
+    loss_difference_wh2 = dy.Float64(
+        description="mean over the realization's draws of data and noise", metadata=PRIVATE
+    )
 
 
 class Leakage(_PerClient):

@@ -4,7 +4,7 @@ import dataframely as dy
 
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.tables import contract
-from pwfl.tables.contract import epsilon, key, meaning
+from pwfl.tables.contract import MODEL, epsilon, key, meaning
 
 ESTIMATES = ("estimate_scale", "estimate_scale_counting_channel_noise", "estimate_scale_of_one_device")
 QUANTITIES = ("rounds", "failed_devices", "failed_devices_one_adds_all", *ESTIMATES)
@@ -73,11 +73,14 @@ class History(contract.UserHistory):
     """Test accuracy and loss over the rounds (`train`)."""
 
     round = key(meaning("round", "0 is the start"))
-    accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"))
-    loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True, description=meaning("loss"))
+    accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"), metadata=MODEL)
+    loss = dy.Float64(min=0, allow_inf=True, allow_nan=True, description=meaning("loss"), metadata=MODEL)
     clipped_share = contract.clipped_share()
     status = dy.Enum(
-        ("trained", "diverged", "no_user_scheduled"), nullable=False, description=meaning("status", "the training")
+        ("trained", "diverged", "no_user_scheduled"),
+        nullable=False,
+        description=meaning("status", "the training"),
+        metadata=MODEL,
     )
 
 

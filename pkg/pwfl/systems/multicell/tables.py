@@ -6,7 +6,7 @@ import dataframely as dy
 
 from pwfl.systems.multicell.beyond.allocation import ALLOCATIONS
 from pwfl.tables import contract
-from pwfl.tables.contract import key, meaning
+from pwfl.tables.contract import MODEL, key, meaning
 
 PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept", "proven", "searched", "own")
 NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "none", "own", "infeasible", "no_user_scheduled")
@@ -122,10 +122,10 @@ class History(contract.UserHistory):
     """Test accuracy and loss over the rounds (`train`)."""
 
     round = key(meaning("round", "0 is the start"))
-    accuracy = amount(max=1, description=meaning("accuracy"))
-    loss = unlimited(allow_nan=True, description=meaning("loss"))
+    accuracy = amount(max=1, description=meaning("accuracy"), metadata=MODEL)
+    loss = unlimited(allow_nan=True, description=meaning("loss"), metadata=MODEL)
     clipped_share = contract.clipped_share()
-    status = dy.Enum(TRAINING_STATUSES, nullable=False, description=meaning("status", "the training"))
+    status = dy.Enum(TRAINING_STATUSES, nullable=False, description=meaning("status", "the training"), metadata=MODEL)
 
 
 class Leakage(contract.PerUser):

@@ -22,6 +22,7 @@ CATALOG = Catalog(
         "is negative in none of the rounds, in one, and so on.",
         "statuses": "How users were scheduled and their noise was set.",
     },
+    private_figures=("energy",),
     comparison_figures=("accuracy", "leakage", "readings", "tradeoff"),
     colours={("all", "fixed"): "#0072B2", ("all", "none"): "#E69F00"},
     reads={

@@ -3,7 +3,7 @@
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import epsilon, key, meaning
+from pwfl.tables.contract import MODEL, PRIVATE, amount, epsilon, key, meaning
 
 WITHOUT_RECEIVER = ["epsilon_without_receiver", "epsilon_antennas_without_receiver"]
 WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
@@ -21,8 +21,8 @@ def observer(seen: str, users: int, own: int) -> str:
 
 
 def magnitude(description: str) -> dy.Float64:
-    """A column of norms or energies, which diverge with a training; null before round 1."""
-    return dy.Float64(nullable=True, min=0, allow_inf=True, allow_nan=True, description=description)
+    """A column of norms or energies of users' updates, which diverge with a training; null before round 1."""
+    return amount(description, allow_inf=True, allow_nan=True, metadata=PRIVATE)
 
 
 class Users(contract.PerUser):
@@ -82,12 +82,14 @@ class History(contract.UserHistory):
     """Test accuracy and loss over the rounds, and what the users send (`train`); round 0: the start."""
 
     round = key(meaning("round", "0 is the start"))
-    accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"))
-    loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True, description=meaning("loss"))
+    accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"), metadata=MODEL)
+    loss = dy.Float64(min=0, allow_inf=True, allow_nan=True, description=meaning("loss"), metadata=MODEL)
     update_norm = magnitude("mean over users, before clipping")
     clipped_share = contract.clipped_share()
     transmit_energy = magnitude("E ||x_k||^2 over the users' noise, mean over users")
-    status = dy.Enum(("trained", "diverged"), nullable=False, description=meaning("status", "the training"))
+    status = dy.Enum(
+        ("trained", "diverged"), nullable=False, description=meaning("status", "the training"), metadata=MODEL
+    )
 
 
 class Realizations(contract.PerRealization):

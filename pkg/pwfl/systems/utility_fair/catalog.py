@@ -27,6 +27,16 @@ CATALOG = Catalog(
         "each round, and the model's test accuracy and loss in the evaluated ones.",
         "statuses": "Who decides over the devices' rounds, which noise copies get, how rounds ended.",
     },
+    private_figures=(
+        "loss",
+        "spread",
+        "energy",
+        "utility",
+        "power",
+        "accuracy_seconds",
+        "accuracy_joules",
+        "deviation",
+    ),
     comparison_figures=("robustness",),
     reads={
         "noise": ("users",),

@@ -23,6 +23,7 @@ from pwfl.report.claims import (
     ratio,
     table,
 )
+from pwfl.report.columns import total
 
 PROPOSED, INDEPENDENT, SHARED = ("utility", "fair"), ("benchmark", "independent"), ("benchmark", "shared")
 BENCHMARK = "benchmark"  # the scenario's: with independent noise or, if it has none, with shared noise
@@ -282,7 +283,7 @@ def _series(content: dict, columns: tuple[str, ...], savers: int = 0) -> dict[tu
 def _realizations(content: dict, savers: int) -> pl.DataFrame:
     """The realizations with the sums that the regression on path loss needs, and means of savers and of others."""
     x, y = pl.col("path_loss_db"), 1000 * pl.col("energy_j")
-    sums = dict(zip(SUMS, (pl.len(), x.sum(), y.sum(), (x * x).sum(), (x * y).sum()), strict=True))
+    sums = dict(zip(SUMS, (pl.len(), *map(total, (x, y, x * x, x * y))), strict=True))
     saves = pl.col("device") < savers
     means = {
         "utility_of_savers": pl.col("utility").filter(saves).mean(),

@@ -11,6 +11,7 @@ from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme, unscheduled
 from pwfl.report.claims import Band
+from pwfl.report.columns import total
 from pwfl.report.printed import SOLID
 from pwfl.systems.utility_fair.claims import CLAIMS, claims
 from pwfl.systems.utility_fair.parameters import UtilityFair
@@ -167,8 +168,8 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
     last = _grouped(tables["history"]).agg(
         pl.col(LEARNED).sort_by("round").last(),
         training=failed.otherwise(pl.lit("trained")),
-        transmit_s=pl.col("transmit_s").sum(),
-        radiated_j=(pl.col("transmit_s") * pl.col("power_w")).sum(),
+        transmit_s=total(pl.col("transmit_s")),
+        radiated_j=total(pl.col("transmit_s") * pl.col("power_w")),
         air_s=pl.col("air_seconds_so_far").max(),
         deviation=pl.col("deviation").mean(),
         iterations=pl.col("iterations").filter(pl.col("iterations") > 0).mean(),

@@ -1,9 +1,11 @@
 """Schemas of the tables of the system `utility_fair`."""
 
+from functools import partial
+
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import epsilon, key, meaning
+from pwfl.tables.contract import MODEL, PRIVATE, amount, epsilon, key, meaning
 
 SCHEDULE_STATUSES = ("chosen_in_training", "full_power", "least_effort", "always_out")
 NOISE_STATUSES = ("fair", "independent", "shared", "none")
@@ -12,6 +14,9 @@ PATH_LOSS, ROUNDS_OUT = "path loss without fading", "rounds sat out"
 ITERATIONS = "local iterations: 0: sits the round out"
 LARGEST_MULTIPLIER, UPLOAD_MULTIPLIER = "(14) at deviation 1", "noise_multiplier of an upload"
 OF_COPIES, OF_UPLOAD = "exact epsilon of all copies of a device", "exact epsilon of what a device sends in a round"
+
+
+_private = partial(dy.Float64, metadata=PRIVATE)
 
 
 class _PerDevice(contract.PerRealization):
@@ -82,28 +87,33 @@ class NoiseStatus(contract.PerRealization):
 
 
 class History(contract.UserHistory):
-    """Each device's round; what all have spent, and the access point's model, after it, the same for all (`train`)."""
+    """Each device's round; what all have spent, and the access point's model, after it, the same for all (`train`).
+
+    What a device does in a round follows from how far its update deviated in the round before.
+    """
 
     round = key(meaning("round", "from 1"))
     device = key("device")
-    batch_loss = dy.Float64(
+    batch_loss = _private(
         min=0, allow_inf=True, allow_nan=True, description="mean cross-entropy of the device's copy on its batch, nats"
     )
-    noise_multiplier = dy.Float64(
+    noise_multiplier = _private(
         nullable=True, min=0, description=meaning("noise_multiplier", "of the copy; null: clean")
     )
-    deviation = dy.Float64(min=0, max=1, description="E (15) of the update")
-    iterations = dy.Int64(min=0, description=ITERATIONS)
-    power_w = dy.Float64(min=0, description=meaning("power_w"))
-    transmit_s = dy.Float64(min=0)
-    energy_j = dy.Float64(min=0, description="(13)")
-    learning_gain = dy.Float64(
+    deviation = _private(min=0, max=1, description="E (15) of the update")
+    iterations = dy.Int64(min=0, description=ITERATIONS, metadata=PRIVATE)
+    power_w = _private(min=0, description=meaning("power_w"))
+    transmit_s = _private(min=0)
+    energy_j = _private(min=0, description="(13)")
+    learning_gain = _private(
         min=0, description="first two terms of (18), with beta_1 fitted by (17) to this round's deviation"
     )
-    utility = dy.Float64(description="(18), with that beta_1; 0: sits the round out")
-    accuracy = dy.Float64(nullable=True, min=0, max=1, description=meaning("accuracy"))
-    loss = dy.Float64(nullable=True, min=0, allow_inf=True, allow_nan=True, description=meaning("loss"))
-    status = dy.Enum(TRAINING_STATUSES, description=meaning("status", "the round"))
+    utility = _private(description="(18), with that beta_1; 0: sits the round out")
+    air_seconds_so_far = _private(min=0, description="the part of the outcome's air_seconds: as training decides")
+    transmit_energy_j_so_far = _private(min=0, description="the part of the outcome's transmit_energy_j: likewise")
+    accuracy = amount(meaning("accuracy"), max=1, metadata=MODEL)
+    loss = amount(meaning("loss"), allow_inf=True, allow_nan=True, metadata=MODEL)
+    status = dy.Enum(TRAINING_STATUSES, description=meaning("status", "the round"), metadata=MODEL)
 
 
 class Realizations(contract.PerRealization):
