@@ -271,7 +271,7 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
         "mean_epsilon_exact:Q": ("Record-level epsilon", ".4g"),
         "mean_accuracy:Q": ("accuracy", ".2%"),
     }
-    across = f"Record-level epsilon, whole training{columns.at_delta(drawn)}"
+    across = f"Record-level epsilon, whole training{columns.at_delta(each)}"
     base = alt.Chart(drawn.with_columns(pl.col("line").replace(label))).encode(
         x=alt.X("mean_epsilon_exact:Q", title=across, scale=log, axis=axis),
         color=alt.Color("line:N", scale=alt.Scale(domain=domain, range=colours), **shared),
