@@ -96,7 +96,7 @@ class Composed(NamedTuple):
 
 
 EXACT, UPPER = "of one release: exact if its epsilon_server is", "upper bound"
-UNAMPLIFIED = f"{UPPER}: counts records as if in each batch where batches were drawn alike, but not the same"
+UNAMPLIFIED = f"{UPPER}: without amplification by sampling where unequal batches may depend on each other"
 
 
 def compose(losses: Sequence[Loss], delta: float) -> Composed:

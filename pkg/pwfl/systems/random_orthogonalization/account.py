@@ -108,8 +108,7 @@ def leakages(
         "mu": np.sqrt(2 * seen[own, False].rho),
         "epsilon_without_receiver": total[own, True],
         "epsilon_antennas_without_receiver": total[ANTENNAS, True],
-        # Who sees every user's noisy update sees no less than the server does.
-        "rho_server": seen[own if own == USER else ANTENNAS, False].rho,
+        "rho_server": seen[own if own == USER else ANTENNAS, False].rho,  # as epsilon_server in `outcome`
     }
 
 
