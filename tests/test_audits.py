@@ -187,6 +187,11 @@ def of_copies(change):
     return lambda noise: noise._replace(copy_std=change(noise.copy_std))
 
 
+def one_key(monkeypatch):
+    right = streams.key
+    monkeypatch.setattr(streams, "key", lambda seed, purpose, realization: right(seed, purpose, 0))
+
+
 def one_stream_for_all_schemes(monkeypatch):
     monkeypatch.setattr(streams, "of_noise", lambda scenario, purpose="noise", *_: (scenario.seed, purpose))
 

@@ -17,7 +17,6 @@ from scipy import stats
 
 import stage_of
 from conftest import in_turn
-from pwfl import streams
 from pwfl.learning import modular, partition
 from pwfl.privacy import accountant, audit, gaussian
 from pwfl.scenario.values import replaced
@@ -36,7 +35,7 @@ from pwfl.training import audit as of_training
 from pwfl.training import autodiff, dense, gradients, integers, local_sgd, rounds, trainable, trainings
 from pwfl.training.batching import Draws
 from pwfl.training.gradients import Gradients, UserGradients
-from test_audits import FADING, OWN, WAYS, one_stream_for_all_schemes, replace, stages, violated
+from test_audits import FADING, OWN, WAYS, one_key, one_stream_for_all_schemes, replace, stages, violated
 
 SEEDS = range(5)
 NETWORK = {"privacy": {"observer": "network", "colluders": 0.4, "min_noise": 8.0, "max_noise_error": 4.0}}
@@ -164,11 +163,6 @@ def moved_by_one_place(noise_of, t):
 
 def opposite_every_other_round(noise_of, t):
     return [n * (1 - 2 * tf.cast(t % 2, tf.float32)) for n in noise_of(t // 2)]
-
-
-def one_key(monkeypatch):
-    right = streams.key
-    monkeypatch.setattr(streams, "key", lambda seed, purpose, realization: right(seed, purpose, 0))
 
 
 def in_advance(change):
