@@ -276,8 +276,9 @@ def test_what_is_installed_plans_the_addresses_of_the_checkout_in_any_folder(ima
 def test_a_wheel_made_of_the_sdist_runs_a_study_in_an_empty_folder(tmp_path):
     source, site, run = (tmp_path / name for name in ("source", "site", "run"))
     run.mkdir()
-    ignored = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "results", "store", "logs")
-    shutil.copytree(ROOT, source, ignore=ignored)
+    ignored, made = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info"), {"build", "results", "store", "logs"}
+    here = str(ROOT)
+    shutil.copytree(ROOT, source, ignore=lambda at, names: ignored(at, names) | (made if at == here else set()))
     build = "from setuptools import build_meta; build_meta.build_sdist('..')"
     python("-c", build, cwd=source, env=dict(os.environ), check=True)
     (sdist,) = tmp_path.glob("pwfl-*.tar.gz")
