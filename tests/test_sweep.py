@@ -185,7 +185,10 @@ def test_every_table_of_a_study_has_a_column_for_each_swept_parameter(aging):
             assert frame.columns[:2] == ["schedule.horizon", "seed"], table
             assert frame.select(pl.struct("schedule.horizon", "seed").n_unique()).item() <= 1
             assert not len(frame) or f"horizon={frame['schedule.horizon'][0]},seed={frame['seed'][0]}" in name
+    assert "schedule.horizon" not in aging.comparison["published"].columns  # of all points together
     for table, frame in aging.comparison.items():
+        if table == "published":
+            continue
         assert {"schedule.horizon", "seed"} <= set(frame.columns), table
         values = frame.drop_nulls("seed").select("scenario", "schedule.horizon", "seed").unique()
         assert all(name == f"clients,horizon={h},seed={s}" for name, h, s in values.iter_rows())
