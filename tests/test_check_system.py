@@ -384,7 +384,7 @@ def of_one_layer(messages, weight, noise_std, key, draws):
 
 rounds.received = of_one_layer
 """,
-        "audit: deviation of the noise of tensor 1",
+        "audit: deviation of the noise of",
     ),
 }
 
