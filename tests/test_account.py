@@ -216,7 +216,7 @@ def test_users_of_one_realization_do_not_touch_another():
     assert among_others == alone
 
 
-LEAKED = ["rho_total", "rho_max", "rho_median", "epsilon_exact", "epsilon_tight", "epsilon_classic", "noise_error"]
+LEAKED = ["rho_total", "rho_max", "rho_median", "epsilon", "epsilon_tight", "epsilon_classic", "noise_error"]
 
 
 def test_nobody_scheduled_leaks_nothing_to_report():

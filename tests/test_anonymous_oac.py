@@ -338,10 +338,10 @@ def test_epsilons_are_those_of_the_schemes_reading(scheme, scheduler, own, serve
     close = {"rel": 2e-3, "abs": 2e-3}
     of_usual = epsilon_on_grid(laws[own], multiplier, usual, 8, delta)
     if "fixed" in scheme:
-        assert row["epsilon_exact"] == row["epsilon_server"] == row["epsilon_proved"] < of_usual
+        assert row["epsilon"] == row["epsilon_server"] == row["epsilon_proved"] < of_usual
         assert (row["epsilon_is"], row["guaranteed"]) == ("upper bound", scheme == "local_fixed")
     else:
-        assert row["epsilon_exact"] == pytest.approx(of_usual, **close)
+        assert row["epsilon"] == pytest.approx(of_usual, **close)
         of_server = epsilon_on_grid(laws[server], multiplier, usual, 8, delta)
         assert row["epsilon_server"] == pytest.approx(of_server, **close)
         assert (row["epsilon_is"], row["guaranteed"]) == ("not proved", False)
@@ -350,7 +350,7 @@ def test_epsilons_are_those_of_the_schemes_reading(scheme, scheduler, own, serve
     assert row["epsilon_opposite_records"] <= row["epsilon_proved"]
     absent = 0.5 if "fixed" in scheme else 1.0
     assert row["epsilon_proved"] == sampled.proved_epsilon(laws[own], multiplier, [8], delta, absent)[0]
-    assert (row["epsilon_proved"] > row["epsilon_exact"]) == ("fixed" not in scheme)
+    assert (row["epsilon_proved"] > row["epsilon"]) == ("fixed" not in scheme)
     # A device's records: of 60 each is in the batch with probability 0.3, so all lose more than one.
     assert row["epsilon_user"] > row["epsilon_proved"]
     assert row["epsilon_user_is"] == "upper bound"
@@ -401,21 +401,21 @@ def test_simulated_training_with_fixed_noise_loses_no_more_than_is_proved():
 def test_all_readings_stand_side_by_side():
     _, found = accounted(realizations=range(1, 2))
     row = found["outcome"].row(0, named=True)
-    assert row["epsilon_exact"] == row["epsilon_anonymous"] < row["epsilon_server"] < row["epsilon_identified"]
+    assert row["epsilon"] == row["epsilon_anonymous"] < row["epsilon_server"] < row["epsilon_identified"]
     assert row["epsilon_server"] == row["epsilon_anonymous_read"]
     assert row["epsilon_identified"] < row["epsilon_identified_read"]
     assert row["epsilon_anonymous"] == tight_epsilon(1.0, 0.12, 1.0, [8], 1e-5)[0]
     assert row["epsilon_identified"] == tight_epsilon(0.4, 0.3, 1.0, [8], 1e-5)[0]
-    assert row["epsilon_exact"] < row["epsilon_renyi_anonymous"]
+    assert row["epsilon"] < row["epsilon_renyi_anonymous"]
     assert row["epsilon_theorem_1"] is None  # the multiplier is too small for it
     assert {"unit", "neighbouring_relation", "sampling", "observer", "guarantee"} <= set(row)
     assert "guaranteed" not in row["guarantee"]
     other = accounted("identified", realizations=range(1, 2))[1]["outcome"].row(0, named=True)
-    assert other["epsilon_exact"] == other["epsilon_identified_read"] == other["epsilon_server"]
+    assert other["epsilon"] == other["epsilon_identified_read"] == other["epsilon_server"]
     assert "epsilon_proved is guaranteed" in other["guarantee"]
     fixed = accounted("identified_fixed", realizations=range(1, 2))[1]["outcome"].row(0, named=True)
-    assert fixed["epsilon_exact"] == fixed["epsilon_proved"] == fixed["epsilon_server"]
-    assert fixed["epsilon_exact"] < fixed["epsilon_identified_read"]
+    assert fixed["epsilon"] == fixed["epsilon_proved"] == fixed["epsilon_server"]
+    assert fixed["epsilon"] < fixed["epsilon_identified_read"]
     assert fixed["guaranteed"]
     alone = accounted("local", "orthogonal", range(1, 2))[1]["outcome"]
     assert alone["epsilon_anonymous_read"].null_count() == len(alone)
@@ -559,7 +559,7 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge, monkeypatch):
         assert set(tables["history"]["status"]) == {"no_user_scheduled"}
         assert summary["no_user_scheduled"].to_list() == summary["accuracy_no_user_scheduled"].to_list() == [2] * 3
     if edge == "hardly any noise":
-        assert summary["epsilon_exact"].is_infinite().all()
+        assert summary["epsilon"].is_infinite().all()
         assert set(tables["noise_status"]["status"]) == {"no_guarantee"}
     if edge == "training diverges":
         assert summary["diverged"].to_list() == [2] * 3

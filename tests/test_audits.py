@@ -140,7 +140,7 @@ def test_the_code_as_it_is_passes(made, way):
     parameters, found = made(way)
     frame = stage_of.audit(parameters, found)
     assert set(frame["status"]) == {"consistent"}
-    stated = "epsilon_worst_case" if way == "multicell, users clipped" else "epsilon_exact"
+    stated = "epsilon_worst_case" if way == "multicell, users clipped" else "epsilon"
     assert frame["epsilon"][0] == found["outcome"][stated].max()
     # Every system's noise is tested, and a deviation 1.5 % too small is seen.
     assert frame.filter(test="deviation of the noise")["detectable"].max() < 0.015
@@ -291,7 +291,7 @@ def test_a_fault_is_seen_by_the_test_that_is_for_it(made, monkeypatch, way, name
 @pytest.mark.parametrize("way", SCENARIOS)
 def test_an_epsilon_that_is_stated_too_low_is_refuted(made, way):
     parameters, found = made(way)
-    low = found["outcome"].with_columns(pl.col("epsilon_exact") * 0.5)
+    low = found["outcome"].with_columns(pl.col("epsilon") * 0.5)
     assert violated(stage_of.audit(parameters, found | {"outcome": low}))
 
 
@@ -301,14 +301,14 @@ def test_a_message_left_out_of_the_epsilon_is_seen(made):
     rounds, outcome = parameters.training.rounds, found["outcome"]
     multiplier = found["noise"]["upload_multiplier"].min()
     one = float(exact_epsilon(np.array(rounds / (2 * multiplier**2)), outcome["delta"][0]))
-    left_out = outcome.with_columns(epsilon_exact=pl.lit(one))
+    left_out = outcome.with_columns(epsilon=pl.lit(one))
     frame = stage_of.audit(parameters, found | {"outcome": left_out})
     assert {audit.LEAST, audit.RECORD} <= violated(frame)
 
 
 def test_what_is_claimed_of_clipped_records_is_refuted_where_users_are_clipped(made):
     parameters, found = made("multicell, users clipped")
-    claimed = found["outcome"].with_columns(epsilon_worst_case="epsilon_exact")
+    claimed = found["outcome"].with_columns(epsilon_worst_case="epsilon")
     frame = stage_of.audit(parameters, found | {"outcome": claimed})
     assert violated(frame) == {audit.LEAST}
 
@@ -330,7 +330,7 @@ def test_a_scheme_without_noise_claims_nothing(way):
         name: set() for name in zero
     }
     outcome = found["outcome"]
-    assert outcome.select(pl.col("epsilon_exact", "epsilon_server").is_infinite().all()).row(0) == (True, True)
+    assert outcome.select(pl.col("epsilon", "epsilon_server").is_infinite().all()).row(0) == (True, True)
     assert set(outcome["guarantee"]) == {contract.NO_PRIVACY}
     assert not outcome["guaranteed"].any()
     assert stage_of.audit(parameters, found)["status"].to_list() == ["no_noise"]
@@ -347,9 +347,9 @@ def test_nobody_sends_and_nothing_is_hidden():
 
 
 def test_the_worst_off_realization_is_audited():
-    outcome = pl.DataFrame({"realization": [4, 5, 6, 7], "epsilon_exact": [1.0, None, 3.0, 3.0]})
+    outcome = pl.DataFrame({"realization": [4, 5, 6, 7], "epsilon": [1.0, None, 3.0, 3.0]})
     assert audit.worst(outcome)["realization"] == 6
-    assert audit.worst(outcome.with_columns(epsilon_exact=pl.lit(None, pl.Float64)))["realization"] == 4
+    assert audit.worst(outcome.with_columns(epsilon=pl.lit(None, pl.Float64)))["realization"] == 4
 
 
 def test_a_users_share_of_the_sum_follows_its_weight():

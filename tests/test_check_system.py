@@ -119,8 +119,8 @@ FAULTS = {  # check, module, its table, and the table with a fault, of the table
         "the draw 'unused' changes nothing of noise from realization",
     ),
     "guarantees without noise": (
-        ACCOUNTING, account, "outcome", lambda made, _: made.with_columns(epsilon_exact=pl.lit(1.0)),
-        r"epsilon_exact is \[1.0, .* where no noise is added; must be infinite",
+        ACCOUNTING, account, "outcome", lambda made, _: made.with_columns(epsilon=pl.lit(1.0)),
+        r"epsilon is \[1.0, .* where no noise is added; must be infinite",
     ),
 }  # fmt: skip
 
@@ -157,7 +157,7 @@ def test_a_delta_that_is_not_followed_is_found(monkeypatch):
 
     model, original = scenario("multicell"), account.exact_epsilon
     monkeypatch.setattr(account, "exact_epsilon", lambda rho, delta: original(rho, 1e-5))
-    with pytest.raises(testing.CheckError, match="epsilon_exact does not grow as delta falls"):
+    with pytest.raises(testing.CheckError, match="epsilon does not grow as delta falls"):
         stated.check_accounting(model, tiny.given(model))
 
 
@@ -245,7 +245,7 @@ def streams_but(**changed):
 GUARANTEE, USERS, AUDIT = stated.check_guarantee, stated.check_users, audited.check_audit
 OF_PRIVACY = {  # check, what is changed, how, and what is said
     "epsilon 10 % low": (
-        AUDIT, "account.run", outcome(epsilon_exact=0.9 * pl.col("epsilon_exact")),
+        AUDIT, "account.run", outcome(epsilon=0.9 * pl.col("epsilon")),
         "audit: epsilon of the losses of .* what trains is not what account states",
     ),
     "half the sensitivity": (
@@ -276,14 +276,14 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
     ),
     "a server that sees nothing": (
         GUARANTEE, "account.run", outcome(epsilon_server=pl.lit(0.0)),
-        "realization 0: epsilon_server is 0.0 where epsilon_exact is .*: state of the server what it can learn",
+        "realization 0: epsilon_server is 0.0 where epsilon is .*: state of the server what it can learn",
     ),
     "guaranteed whoever adds noise": (
-        GUARANTEE, "account.run", outcome(guaranteed=pl.lit(True), epsilon_server=pl.col("epsilon_exact")),
+        GUARANTEE, "account.run", outcome(guaranteed=pl.lit(True), epsilon_server=pl.col("epsilon")),
         "where users add no noise: what others add, a receiver, say, guarantees nothing",
     ),
     "guaranteed by the receiver, too": (
-        GUARANTEE, "account.run", outcome(epsilon_server=pl.col("epsilon_exact")),
+        GUARANTEE, "account.run", outcome(epsilon_server=pl.col("epsilon")),
         "epsilon_server is guaranteed and counts receiver_std, which no user adds; without, it is",
     ),
     "weights of the noise's stream": (

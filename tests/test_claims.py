@@ -264,7 +264,7 @@ UNSAID = {
     "noise_variance_median": 1.0,
     "lost_share": 0.1,
     "rho_total": 1.0,
-    "epsilon_exact": 1.0,
+    "epsilon": 1.0,
     "epsilon_tight": 1.0,
 }  # where a world does not say
 
@@ -478,11 +478,11 @@ def sums_claims(gain: float, lead: float, bound: float) -> pl.DataFrame:
     def settings(name, accuracy, schemes=AT_TARGET, epsilon=1.86, bits=None, **seen):
         columns = {"accuracy": accuracy, "objective_per_sample": (0.5,) * len(accuracy), "loss": (1.0,) * len(accuracy),
                    "rho_max": (1.0,) * len(accuracy), "rho_median": (1.0,) * len(accuracy),
-                   "epsilon_exact": (epsilon,) * len(accuracy)}  # fmt: skip
+                   "epsilon": (epsilon,) * len(accuracy)}  # fmt: skip
         training, privacy = {"rounds": 10, "bits": bits}, {"target_epsilon": epsilon} | seen
         (found,) = world({(5, 1e6): columns}, 40, "", schemes, training=training, privacy=privacy).values()
         exact = bound * tight_epsilon(1.0, found["scenario"].privacy.delta) if bits else epsilon
-        told = found["realizations"].with_columns(epsilon_exact=pl.lit(exact), rho_max=pl.lit(1.0))
+        told = found["realizations"].with_columns(epsilon=pl.lit(exact), rho_max=pl.lit(1.0))
         return {name: found | {"realizations": told}}
 
     base, gone = (0.955, 0.968, 0.970), {"colluders": 0.2, "dropouts": 0.1}
@@ -656,7 +656,7 @@ def test_every_claim_of_anonymous_oac_can_hold_and_fail(expected):
     # Orthogonally the average carries sqrt(10) times the noise of a device.
     multipliers = dict(zip("abcdef", (1.0, 1.5, 0.5) * 2 if good else (1.5, 1.4, 0.4) * 2, strict=True))
     for name, multiplier in multipliers.items():
-        columns |= {(name, "noise_multiplier"): multiplier, (name, "participants"): 10.0, (name, "epsilon_exact"): 5.0}
+        columns |= {(name, "noise_multiplier"): multiplier, (name, "participants"): 10.0, (name, "epsilon"): 5.0}
     network, data = {"devices": 20, "participation": 0.5}, {"sampling": 0.02, "dataset": "digits", "samples": 60}
     scenario = of_system("anonymous_oac", schemes, network=network, data=data, training={"rounds": 1000})
     content = {"scenario": scenario, "leakage": leakage, "realizations": realizations(columns)}
@@ -671,7 +671,7 @@ def test_every_claim_of_anonymous_oac_can_hold_and_fail(expected):
     assert set(said["whose"]) == {statements.PAPER}
     assert set(table.filter(pl.col("claim").str.contains("fixed strength"))["whose"]) == {statements.PROJECT}
     # Without a guarantee there is no equal privacy to compare at.
-    bare = content["realizations"].with_columns(epsilon_exact=pl.lit(np.inf))
+    bare = content["realizations"].with_columns(epsilon=pl.lit(np.inf))
     lost = anonymous_oac_claims.claims({"one": content | {"realizations": bare}})
     assert not lost["claim"].str.starts_with("8.").any()
     epsilons = sorted(table.filter(pl.col("claim").str.starts_with("3."))["measured"])
@@ -700,9 +700,7 @@ def test_every_claim_of_random_orthogonalization_can_hold_and_fail(expected):
         energy, understated = (0.5, 0.0) if good else (700.0, 0.4)
         fixed = {"understated": understated, "transmit_energy_limit": 1.0, "users": 10}
         epsilon = 20.0 if name == "redrawn" else 24.0 if good else 21.0
-        each = realizations(
-            {("Private", "transmit_energy"): energy, ("Private", "epsilon_exact"): epsilon}, count, **fixed
-        )
+        each = realizations({("Private", "transmit_energy"): energy, ("Private", "epsilon"): epsilon}, count, **fixed)
         accuracy = generator.uniform(0.89, 0.9, count) if good else 0.7 if name == "redrawn" else 0.8
         each = each.with_columns(accuracy=pl.lit(accuracy) if np.isscalar(accuracy) else pl.Series(accuracy))
         last = {"round": 14, "status": "trained", "accuracy": accuracy}

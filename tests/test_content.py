@@ -161,7 +161,7 @@ def test_an_edited_file_of_the_same_size_and_time_is_not_noticed_but_refused_whe
 def test_an_edited_table_is_refused_where_it_is_read(own):
     path = own / RESULTS / "one" / "realizations.parquet"
     frame = pl.read_parquet(path)
-    frame.with_columns(epsilon_exact=pl.lit(0.001)).write_parquet(path)
+    frame.with_columns(epsilon=pl.lit(0.001)).write_parquet(path)
     with pytest.raises(sealed.DamagedError, match=r"realizations.parquet: was changed after .*: pwfl run study.yaml"):
         _ = pwfl.results(own / RESULTS).scenarios["one"].realizations
 

@@ -120,18 +120,18 @@ def test_multicell_by_its_formulas(delta):
     users = found["users"].select("samples").with_columns(found["noise"]["noise_std"]).filter(pl.col("noise_std") > 0)
     samples, std = (users[name].to_numpy() for name in ("samples", "noise_std"))
     leakage, rho = found["leakage"], 2 * ROUNDS / (samples * std) ** 2
-    assert leakage["epsilon_exact"].to_list() == gaussian_epsilons(np.sqrt(2 * rho), delta)
+    assert leakage["epsilon"].to_list() == gaussian_epsilons(np.sqrt(2 * rho), delta)
     np.testing.assert_allclose(leakage["epsilon_tight"], renyi_epsilon(rho, delta), rtol=1e-6)
     np.testing.assert_allclose(leakage["epsilon_classic"], rho + 2 * np.sqrt(rho * np.log(1 / delta)), rtol=1e-9)
     # One record turns a user's clipped mean around: sensitivity 2 L, whatever the user's number of samples.
     worst = 2 * ROUNDS / std**2
     np.testing.assert_allclose(leakage["rho_worst_case"], worst, rtol=1e-12)
     of_realization = leakage.with_columns(worst=worst).group_by("realization", maintain_order=True).agg(
-        pl.col("epsilon_exact", "epsilon_tight", "epsilon_classic", "worst").max()
+        pl.col("epsilon", "epsilon_tight", "epsilon_classic", "worst").max()
     )  # fmt: skip
     outcome = found["outcome"]
     assert outcome["epsilon_worst_case"].to_list() == gaussian_epsilons(np.sqrt(2 * of_realization["worst"]), delta)
-    for name in ("epsilon_exact", "epsilon_tight", "epsilon_classic"):
+    for name in ("epsilon", "epsilon_tight", "epsilon_classic"):
         assert outcome[name].to_list() == of_realization[name].to_list()
 
 
@@ -149,7 +149,7 @@ def test_anonymous_oac_by_its_formulas(delta):
     hidden, multiplier = 0.4 * 0.3, status["noise_multiplier"]
     # Known participation gets the noise that gives what hidden participation has with a multiplier of 2.
     assert status["epsilon"] == pytest.approx(sampled_epsilon(hidden, 2.0, delta), rel=1e-3)
-    assert outcome["epsilon_exact"] == pytest.approx(status["epsilon"], rel=1e-3)
+    assert outcome["epsilon"] == pytest.approx(status["epsilon"], rel=1e-3)
     assert outcome["epsilon_anonymous"] == pytest.approx(sampled_epsilon(hidden, multiplier, delta), rel=1e-3)
     orders = np.arange(2, 65)
     accountant = RdpAccountant(orders)
@@ -168,7 +168,7 @@ def test_theorem_1_of_anonymous_oac_falls_with_delta():
 def test_random_orthogonalization_by_its_formulas(delta):
     factor = np.sqrt(2 * np.log(1.25 / delta))
     several = accounted("random_orthogonalization", delta)
-    assert several["leakage"]["epsilon_exact"].to_list() == gaussian_epsilons(several["leakage"]["mu"], delta)
+    assert several["leakage"]["epsilon"].to_list() == gaussian_epsilons(several["leakage"]["mu"], delta)
     one = accounted("random_orthogonalization", delta, training__rounds=1)
     leakage = one["leakage"]
     assert leakage["epsilon_gaussian"].to_list() == gaussian_epsilons(leakage["mu"], delta)
@@ -186,13 +186,13 @@ def test_random_orthogonalization_guarantees_what_holds_without_the_receivers_no
     changes = {"privacy__noise_variance": variance}
     quiet = accounted("random_orthogonalization", 1e-5, radio__receiver_noise_variance=0.0, **changes)["outcome"]
     assert quiet["guaranteed"].all()  # however little it is
-    for column in ("epsilon_exact", "epsilon_server"):
+    for column in ("epsilon", "epsilon_server"):
         assert (quiet[column] > 1e3).all()
     heard = accounted("random_orthogonalization", 1e-5, **changes)
     outcome = heard["outcome"]
-    assert (outcome["epsilon_exact"] < 200).all()
+    assert (outcome["epsilon"] < 200).all()
     for column, without in (
-        ("epsilon_exact", "epsilon_without_receiver"),
+        ("epsilon", "epsilon_without_receiver"),
         ("epsilon_server", "epsilon_antennas_without_receiver"),
     ):
         assert outcome[without].to_list() == pytest.approx(quiet[column].to_list())

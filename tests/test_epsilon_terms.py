@@ -63,7 +63,7 @@ CASES = {  # system, scheduler, noise, what else
 
 
 def said(outcome: pl.DataFrame) -> set[tuple]:
-    sent = outcome.filter(pl.col("epsilon_exact").is_not_null())
+    sent = outcome.filter(pl.col("epsilon").is_not_null())
     return set(sent.select("epsilon_is", "epsilon_user_is", "guaranteed").rows())
 
 
@@ -75,7 +75,7 @@ def test_multicell_says_what_its_epsilons_are(case):
     words = set(found["outcome"]["guarantee"])
     assert all(word.startswith("guaranteed") == expected[2] for word in words)
     assert all("a user's guarantee" in word for word in words) == (case == "means clipped")
-    assert (found["leakage"]["epsilon_user"] >= found["leakage"]["epsilon_exact"]).all()
+    assert (found["leakage"]["epsilon_user"] >= found["leakage"]["epsilon"]).all()
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -85,14 +85,14 @@ def test_other_systems_say_what_their_epsilons_are(case):
     assert said(outcome) == {expected}
     assert outcome["taken_as_public"].str.len_chars().min() > 0
     if what[0] == "random_orthogonalization":
-        assert outcome["epsilon_user"].equals(outcome["epsilon_exact"])
+        assert outcome["epsilon_user"].equals(outcome["epsilon"])
         assert outcome["unit"].str.contains("a user's guarantee").all()
 
 
 def test_without_noise_nothing_is_guaranteed_not_even_where_nobody_sends():
     nobody = of_sums({}, radio={"max_power_dbm": -100.0})
     outcome = sums_stages(nobody, noise="none")["outcome"]
-    columns = ["epsilon_exact", "epsilon_is", "epsilon_user", "epsilon_user_is"]
+    columns = ["epsilon", "epsilon_is", "epsilon_user", "epsilon_user_is"]
     assert outcome.select(pl.col(columns).is_null().all()).row(0) == (True,) * 4
     assert not outcome["guaranteed"].any()
     assert set(outcome["guarantee"]) == {contract.NO_PRIVACY}
@@ -104,7 +104,7 @@ def test_without_noise_nothing_is_guaranteed_not_even_where_nobody_sends():
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        ({"epsilon_user": pl.col("epsilon_exact") / 2}, "users_lose_no_less_than_records"),
+        ({"epsilon_user": pl.col("epsilon") / 2}, "users_lose_no_less_than_records"),
         ({"epsilon_is": pl.lit(None)}, "said_what_each_epsilon_is"),
         ({"epsilon_user": pl.lit(None)}, "said_what_each_epsilon_is"),
     ],
@@ -130,9 +130,7 @@ def test_all_records_of_multicell_are_a_gaussian_mechanism_of_k_times_a_records_
         mu = math.sqrt(9) * 2 * 1.5 / row["noise_std"]
         assert row["epsilon_user"] == pytest.approx(gaussian_epsilon(mu, delta), rel=1e-6)
     worst = found["leakage"].group_by("realization").agg(pl.col("epsilon_user").max()).sort("realization")
-    assert (
-        found["outcome"].drop_nulls("epsilon_exact").sort("realization")["epsilon_user"].equals(worst["epsilon_user"])
-    )
+    assert found["outcome"].drop_nulls("epsilon").sort("realization")["epsilon_user"].equals(worst["epsilon_user"])
 
 
 def test_all_records_in_a_sum_are_hidden_by_what_hides_one():
@@ -147,7 +145,7 @@ def test_all_records_in_a_sum_are_hidden_by_what_hides_one():
 
 def test_a_mean_that_is_clipped_as_a_whole_is_a_users():
     found = sums_stages(of_sums({}, **PER_USER))
-    outcome = found["outcome"].drop_nulls("epsilon_exact")
+    outcome = found["outcome"].drop_nulls("epsilon")
     assert outcome["epsilon_user"].equals(outcome["epsilon_worst_case"])
 
 
@@ -197,7 +195,7 @@ def test_what_is_stated_of_a_client_is_its_records_times_a_records():
 
     found, _ = stage_tables(TINY, "random", "adaptive")
     rows = found["leakage"].join(found["users"].select("realization", "user", "samples"), on=["realization", "user"])
-    for of_user, of_record in (("epsilon_user", "epsilon_exact"), ("epsilon_user_classical", "epsilon_classical")):
+    for of_user, of_record in (("epsilon_user", "epsilon"), ("epsilon_user_classical", "epsilon_classical")):
         np.testing.assert_allclose(rows[of_user], rows["samples"] * rows[of_record], rtol=1e-12)
         most = rows.group_by("realization", "case", maintain_order=True).agg(pl.col(of_user).max())
         assert found["outcome"][of_user].equals(most[of_user])

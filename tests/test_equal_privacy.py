@@ -95,7 +95,7 @@ def worst_mu(system: str, found: dict[str, pl.DataFrame], rounds: int, clip_norm
 def test_the_worst_record_has_the_target(system, scheduler, scheme, changes, target):
     for delta, rounds in ((1e-5, 12), (1e-9, 2), (0.01, 40)):
         found = tables(system, scheduler, scheme, changes, aim(target, delta, rounds))
-        epsilon = found["outcome"]["epsilon_exact"].to_numpy()
+        epsilon = found["outcome"]["epsilon"].to_numpy()
         assert (epsilon >= (1 - REACHED) * target).all()
         assert (epsilon <= target).all()
         clip_norm = SCENARIOS[system].get("training", {}).get("clip_norm")
@@ -110,7 +110,7 @@ def test_the_worst_record_has_the_target(system, scheduler, scheme, changes, tar
 )
 def test_every_scheme_over_the_air_has_the_target_under_its_own_reading(scheduler, scheme, target, delta, rounds):
     found = tables("anonymous_oac", scheduler, scheme, aim(target, delta, rounds))
-    epsilon = found["outcome"]["epsilon_exact"]
+    epsilon = found["outcome"]["epsilon"]
     assert (epsilon >= (1 - REACHED) * target).all()
     assert (epsilon <= target).all()
     assert set(found["noise_status"]["status"]) == {"calibrated"}
@@ -126,7 +126,7 @@ def test_every_scheduled_user_of_a_cell_gets_the_same_epsilon():
     found = tables("multicell", "random", "target", aim(2.0))
     leakage = found["leakage"]
     assert leakage["user"].n_unique() > 3
-    assert leakage["epsilon_exact"].is_between(2 * (1 - REACHED), 2).all()
+    assert leakage["epsilon"].is_between(2 * (1 - REACHED), 2).all()
     users = found["noise"].join(found["users"], on=["realization", "user"])
     sent = found["schedule"]["resource_block"].is_not_null()
     assert (users["noise_std"].filter(~sent) == 0).all()
@@ -141,7 +141,7 @@ def test_antennas_whose_own_noise_is_enough_leave_none_to_the_users():
     found = tables("random_orthogonalization", "all", "fixed", loud, aim(2.0))
     assert set(found["noise_status"]["status"]) == {"receiver_noise_suffices"}
     assert (found["noise"]["noise_std"] == 0).all()
-    assert (found["outcome"]["epsilon_exact"] < 2).all()
+    assert (found["outcome"]["epsilon"] < 2).all()
     assert not found["outcome"]["guaranteed"].any()
     # Users add what is missing, of the same in all rounds; without the receiver's noise they add more.
     added = []

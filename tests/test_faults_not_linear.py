@@ -175,7 +175,7 @@ def of_epsilon(module, change):
 
     def wrong(right, *given):
         found = right(*given)
-        return found | {"outcome": found["outcome"].with_columns(change(pl.col("epsilon_exact")))}
+        return found | {"outcome": found["outcome"].with_columns(change(pl.col("epsilon")))}
 
     return changed(module, "run", wrong)
 
@@ -481,7 +481,7 @@ def test_the_code_as_it_is_passes(made, way):
     parameters, found = made(way)
     frame = stage_of.audit(parameters, found)
     assert set(frame["status"]) == {"consistent"}
-    assert found["outcome"]["epsilon_exact"].max() in frame["epsilon"].to_list()
+    assert found["outcome"]["epsilon"].max() in frame["epsilon"].to_list()
     if way == "aged":  # whatever is worst off, data that have aged are audited
         assert not all(", of age 0," in observer for observer in frame["observer"])
 

@@ -336,9 +336,7 @@ def test_a_plane_has_all_scenarios_once_and_schemes_without_noise_as_levels():
     lost = pl.col("scheme") == Bare.schemes[0].name
     for value in (np.inf, None):
         each = contents["a"]["realizations"]
-        epsilons = [
-            pl.when(lost).then(value).otherwise(name).alias(name) for name in ("epsilon_exact", "epsilon_server")
-        ]
+        epsilons = [pl.when(lost).then(value).otherwise(name).alias(name) for name in ("epsilon", "epsilon_server")]
         bare = {"a": contents["a"] | {"scenario": Bare, "realizations": each.with_columns(epsilons)}}
         rows, [level], _ = plane(bare)
         assert {row["scheme"] for row in rows} == {scheme.name for scheme in Bare.schemes[1:]}

@@ -114,11 +114,11 @@ def test_the_bound_is_little_more_than_that_of_real_numbers(observer, coherence)
     assert (real["epsilon_dithers_known"].is_null()).all()
     assert (found["rho"] == real["rho"]).all()
     tight = tight_epsilon(found["rho"].to_numpy(), 1e-5)
-    share = found["epsilon_exact"].to_numpy() / tight
+    share = found["epsilon"].to_numpy() / tight
     assert share.min() >= 1
     assert share.max() < 1.02
     assert (found["epsilon_dithers_known"] > tight).all()
-    assert (found[f"epsilon_observer_{observer}"] == found["epsilon_exact"]).all()
+    assert (found[f"epsilon_observer_{observer}"] == found["epsilon"]).all()
     assert (found["epsilon_observer_user"] >= found["epsilon_observer_cell"] * (1 - 1e-9)).all()
 
 
@@ -135,10 +135,10 @@ def test_the_bound_is_of_the_honest_senders_of_each_sum():
         orders = discrete.WHOLE_ORDERS
         cost = discrete.private_dither_cost(orders, np.array(moved), np.array(deviation), np.array(honest), 650)
         expected = discrete.epsilon(orders, 12 * cost, 1e-5)
-        found = tables["leakage"].filter(user=row["user"])["epsilon_exact"][0]
+        found = tables["leakage"].filter(user=row["user"])["epsilon"][0]
         assert found == pytest.approx(float(expected), rel=1e-9)
     nothing = stages(model, noise="none", realizations=range(1))["outcome"]
-    assert nothing["epsilon_exact"].is_infinite().all()
+    assert nothing["epsilon"].is_infinite().all()
 
 
 def networks(rng, count, users, cells):
@@ -282,7 +282,7 @@ def audited():
 def test_the_audit_passes_the_code_as_it_is(audited):
     frame = stage_of.audit(*audited)
     assert not violated(frame)
-    assert frame["epsilon"][0] == audited[1]["outcome"]["epsilon_exact"].max()
+    assert frame["epsilon"][0] == audited[1]["outcome"]["epsilon"].max()
     assert audit.LEAST in frame["test"].to_list()
 
 

@@ -275,7 +275,7 @@ def test_the_audit_finds_what_the_account_states(audited):
     model, found = audited
     rows = stage_of.audit(part(model, "audit"), found)
     assert set(rows["status"]) == {"consistent"}
-    assert rows["epsilon"][0] == found["outcome"]["epsilon_exact"].max()
+    assert rows["epsilon"][0] == found["outcome"]["epsilon"].max()
 
 
 def test_the_audit_refutes_noise_of_another_interval_than_the_rounds(audited, monkeypatch):

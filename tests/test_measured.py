@@ -14,7 +14,7 @@ from pwfl.workflow import measured, plan, reports
 
 AGING = {"system": "age_aware", "realizations": 2, "training_realizations": 2, "schedule": {"horizon": 4},
          "training": {"draws": 2}, "audit": {"canaries": 20}}  # fmt: skip
-OWN = """label,source,epsilon_exact,epsilon_exact_low,epsilon_exact_high,epsilon_server,accuracy,seed
+OWN = """label,source,epsilon,epsilon_low,epsilon_high,epsilon_server,accuracy,seed
 Testbed,"J. Doe, 4_radios",0.3,0.25,0.35,1.5,0.9,2.5
 Vendor,a white paper,0.5,,,1,,
 """
@@ -29,8 +29,8 @@ def config(path: Path, content: str = OWN, **sweep) -> dict:
 def test_rows_are_read_and_empty_cells_left_out(tmp_path):
     rows = measured.read(load(config(tmp_path / "own.csv"), "study.yaml"))
     assert rows[0]["source"] == "J. Doe, 4_radios"
-    assert (rows[0]["epsilon_exact_low"], rows[0]["seed"]) == (0.25, 2.5)
-    assert rows[1] == {"label": "Vendor", "source": "a white paper", "epsilon_exact": 0.5, "epsilon_server": 1.0}
+    assert (rows[0]["epsilon_low"], rows[0]["seed"]) == (0.25, 2.5)
+    assert rows[1] == {"label": "Vendor", "source": "a white paper", "epsilon": 0.5, "epsilon_server": 1.0}
     assert measured.read(load({"scenarios": {"one": AGING}}, "study.yaml")) == []
 
 
@@ -39,11 +39,11 @@ def test_rows_are_read_and_empty_cells_left_out(tmp_path):
     [
         ("", "column 'label' is missing"),
         ("label,accuracy\n", "column 'source' is missing"),
-        ("label,source,epsilon_exat\n", "unknown column 'epsilon_exat'; did you mean 'epsilon_exact'?"),
+        ("label,source,epsilon_exat\n", "unknown column 'epsilon_exat'; did you mean 'epsilon'?"),
         ("label,source,accuracy,accuracy\n", "column 'accuracy' stands 2 times"),
         ("label,source,accuracy,seed\n", "has no rows"),
         ("label,source,accuracy,seed\na,b,94.7,2\n", "line 2: accuracy: 94.7 is wrong: must be a share, 0 to 1"),
-        ("label,source,epsilon_exact,seed\na,b,inf,2\n", "line 2: epsilon_exact: inf is wrong: must be a finite number"),
+        ("label,source,epsilon,seed\na,b,inf,2\n", "line 2: epsilon: inf is wrong: must be a finite number"),
         ("label,source,accuracy,seed\na,b,0.9,2\na,,0.9,2\n", "line 3: source: is empty; a measurement needs a name"),
         ("label,source,accuracy,seed\na,b,0.9,two\n", "line 2: seed: 'two' is wrong: must be a number"),
         ("label,source,accuracy,seed\na,b,0.9\n", "line 2: has 3 cells, the head has 4"),
@@ -109,7 +109,7 @@ def test_measurements_are_stars_with_a_legend_and_their_source_and_are_never_rin
         for name, one in study.scenarios.items()
     }
     outcomes = build.comparison_figure("age_aware", "outcomes", contents).to_dict()
-    chart = sweep_figures.plane(contents, "epsilon_server", "epsilon_exact")
+    chart = sweep_figures.plane(contents, "epsilon_server", "epsilon")
     plane = chart.to_dict()
     assert [(row["label"], row["measured_x"], row["measured_y"]) for row in stars(outcomes)] == [
         ("Testbed", 2.5, 0.3)

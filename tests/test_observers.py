@@ -198,13 +198,13 @@ def test_epsilons_are_of_the_observer_and_of_the_delta_that_dropouts_leave(obser
     mu = 2 * model.training.clip_norm * np.sqrt((seen**2).sum(axis=1))
     left = 6e-6 if "dropouts" in changes else 1e-5
     expected = [max(gaussian_epsilon(each, left) for each in of) for of in mu]
-    np.testing.assert_allclose(found["outcome"]["epsilon_exact"], expected, rtol=1e-6)
+    np.testing.assert_allclose(found["outcome"]["epsilon"], expected, rtol=1e-6)
     outcome = found["outcome"].row(0, named=True)
     assert outcome["delta"] == 1e-5
     assert ("part of delta" in outcome["guarantee"]) == ("dropouts" in changes)
     assert ("30% of the users" in outcome["observer"]) == ("colluders" in changes)
     assert outcome["guaranteed"] == (observer == "user")  # of whom the receiver's noise hides nothing
-    assert outcome["epsilon_server"] >= outcome["epsilon_exact"] * (1 - 1e-12)
+    assert outcome["epsilon_server"] >= outcome["epsilon"] * (1 - 1e-12)
     if observer == "user":
         np.testing.assert_allclose(mu, 2 * np.sqrt(3 / 0.1), rtol=1e-12)
         quiet = stages(scenario({"observer": "user"}, {"radio": {"receiver_noise_variance": 0.0}}))["outcome"]
@@ -223,7 +223,7 @@ def test_observers_colluders_dropouts_and_targets_go_together():
     scenarios = simulate(config).scenarios
     for k, (observer, colluders, dropouts, target) in enumerate(points):
         found = scenarios[f"s{k}"]
-        epsilon = found.stages["outcome"]["epsilon_exact"]
+        epsilon = found.stages["outcome"]["epsilon"]
         if target:
             assert ((epsilon <= target * (1 + 1e-9)) & (epsilon > target * (1 - 1e-4))).all()
         assert set(found.stages["history"]["status"].cast(pl.String)) == {"trained"}

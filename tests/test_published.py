@@ -213,7 +213,7 @@ STATED = {  # system, changes, the column that one release comes to, and by how 
     "uploads": (
         "random_orthogonalization",
         {"privacy": {"observer": "user", "noise_variance": 0.3}},
-        "epsilon_exact",
+        "epsilon",
         1e-9,
     ),
     "dropouts": (

@@ -292,7 +292,7 @@ def test_rounds_compose_as_the_library_composes_them(coherence):
     for weight, sigma in zip(of_one, std, strict=True):
         accountant.compose(GaussianDpEvent(sigma / (2 * abs(weight))))
     row = leakage.filter(realization=1, users=6, user=2).row(0, named=True)
-    assert row["epsilon_exact"] == pytest.approx(accountant.get_epsilon(DELTA), rel=1e-3)
+    assert row["epsilon"] == pytest.approx(accountant.get_epsilon(DELTA), rel=1e-3)
     assert row["mu"] == pytest.approx(math.sqrt(sum((2 * of_one / std) ** 2)))
 
 
@@ -331,9 +331,9 @@ def test_outcome_is_that_of_the_worst_user_of_the_own_network():
     for realization in range(3):
         worst = own.filter(realization=realization)
         row = outcome.row(realization, named=True)
-        assert row["epsilon_exact"] == worst["epsilon_exact"].max()
+        assert row["epsilon"] == worst["epsilon"].max()
         assert row["epsilon_antennas_rounds"] == worst["epsilon_antennas_rounds"].max()
-        assert row["epsilon_antennas_rounds"] > row["epsilon_exact"] > row["epsilon_gaussian"]
+        assert row["epsilon_antennas_rounds"] > row["epsilon"] > row["epsilon_gaussian"]
         assert row["channel_uses"] == 650 * 3  # 10 (64 + 1) weights, one symbol each
         assert row["transmit_energy_bound"] == pytest.approx(9 * (1 + 650 * 0.1))
         assert row["transmit_energy_limit"] == 9
@@ -347,7 +347,7 @@ def test_without_the_receiver_what_is_left_is_the_users_noise():
     np.testing.assert_allclose(outcome["epsilon_without_receiver"], exact_epsilon(rho, DELTA), rtol=1e-9)
     antennas = exact_epsilon(np.array([3 * (2 / SIGMA) ** 2 / 2]), DELTA)[0]
     np.testing.assert_allclose(outcome["epsilon_antennas_without_receiver"], antennas, rtol=1e-9)
-    assert (outcome["epsilon_exact"] < outcome["epsilon_without_receiver"]).all()
+    assert (outcome["epsilon"] < outcome["epsilon_without_receiver"]).all()
     assert (outcome["epsilon_server"] < antennas).all()
 
 
@@ -386,7 +386,7 @@ def test_neither_signal_nor_noise_is_taken_for_no_privacy():
          "radio": {"receiver_noise_variance": 0.0}}
     ).values(), leakages_of_one_user(np.inf)  # fmt: skip
     for frame in outcome:
-        for name in ("epsilon_gaussian", "epsilon_exact", "epsilon_printed"):
+        for name in ("epsilon_gaussian", "epsilon", "epsilon_printed"):
             assert frame[name].is_infinite().all(), name
     assert np.isinf(found["epsilon_printed"]).all()
 
@@ -669,8 +669,8 @@ def test_claims_are_of_what_can_be_measured_of_the_scenarios(studied):
 def test_the_summary_holds_means_over_realizations(studied):
     summary, each = (studied["m32"][name].filter(scheme="Private") for name in ("summary", "realizations"))
     row = summary.row(0, named=True)
-    assert row["epsilon_exact_mean"] == pytest.approx(each["epsilon_exact"].mean())
-    assert row["epsilon_maximum"] == each["epsilon_exact"].max()
+    assert row["epsilon_mean"] == pytest.approx(each["epsilon"].mean())
+    assert row["epsilon_maximum"] == each["epsilon"].max()
     assert (row["realizations"], row["trained"], row["antennas"]) == (10, 2, 32)
 
 

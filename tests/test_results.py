@@ -57,12 +57,12 @@ def test_means_of_multicell_are_per_sample_and_per_scheduled_user(made):
 
 def test_tables_of_epsilons_carry_their_terms(made):
     each = made["outcome"].with_columns(observer=pl.lit("sees all"))
-    bare = pl.DataFrame({"scheme": ["a"], "epsilon_exact_mean": [1.0], "unit": ["its own"]})
+    bare = pl.DataFrame({"scheme": ["a"], "epsilon_mean": [1.0], "unit": ["its own"]})
     found = columns.with_terms(bare, each)
     assert found.row(0, named=True)["observer"] == "sees all"
     assert found["unit"].to_list() == ["its own"]
     assert set(columns.TERMS) <= set(found.columns)
-    assert columns.with_terms(bare.drop("epsilon_exact_mean"), each).columns == ["scheme", "unit"]
+    assert columns.with_terms(bare.drop("epsilon_mean"), each).columns == ["scheme", "unit"]
 
 
 def test_the_summary_of_multicell_holds_the_worst_realization_and_counts_exceptions(made):

@@ -131,7 +131,7 @@ def test_of_one_sender_all_observers_see_the_same(observer, scheme):
     if observer == "cell" and scheme[1] == "random":  # each has noise of its own
         assert found["outcome"]["rho_max"].to_list() == pytest.approx(expected["outcome"]["rho_max"].to_list())
         return
-    for table, columns in (("noise", ["noise_std"]), ("leakage", ["rho", "rho_alone", "epsilon_exact"])):
+    for table, columns in (("noise", ["noise_std"]), ("leakage", ["rho", "rho_alone", "epsilon"])):
         assert_frame_equal(found[table].select(columns), expected[table].select(columns), check_exact=True)
     histories = [
         stage_of.train(part(each, "train"), digits(), range(2), tables)["history"]
@@ -198,15 +198,15 @@ def test_epsilons_are_those_of_the_composed_rounds():
     accountant = pld.PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
     event = dp_accounting.GaussianDpEvent(math.sqrt(left) / (2 * model.training.clip_norm))
     epsilon = accountant.compose(event, model.training.rounds).get_epsilon(model.privacy.delta)
-    assert found["outcome"]["epsilon_exact"][0] == pytest.approx(epsilon, rel=1e-4)
-    assert found["outcome"]["epsilon_observer_network"][0] == found["outcome"]["epsilon_exact"][0]
+    assert found["outcome"]["epsilon"][0] == pytest.approx(epsilon, rel=1e-4)
+    assert found["outcome"]["epsilon_observer_network"][0] == found["outcome"]["epsilon"][0]
 
 
 def test_every_observer_reads_the_run_by_its_own_sums():
     for observer in sums.OBSERVERS:
         found = stages(scenario({"observer": observer, "colluders": 0.2}))
         leakage = found["leakage"]
-        assert (leakage[f"epsilon_observer_{observer}"] == leakage["epsilon_exact"]).all()
+        assert (leakage[f"epsilon_observer_{observer}"] == leakage["epsilon"]).all()
         # What sums hide, single uploads do not.
         assert (leakage["epsilon_observer_user"] >= leakage["epsilon_observer_cell"]).all()
         assert (leakage["epsilon_observer_user"] > leakage["epsilon_observer_network"]).any()
@@ -338,7 +338,7 @@ def test_the_audit_passes_the_code_as_it_is(audited):
     first = frame["observer"][0]
     assert "sum of the network" in first
     assert "the coalition's noise taken off" in first
-    assert frame["epsilon"][0] == audited[1]["outcome"]["epsilon_exact"].max()
+    assert frame["epsilon"][0] == audited[1]["outcome"]["epsilon"].max()
 
 
 def test_colluders_left_out_of_noise_and_accounts_are_seen(audited, monkeypatch):

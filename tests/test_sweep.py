@@ -195,11 +195,11 @@ def test_every_table_of_a_study_has_a_column_for_each_swept_parameter(aging):
 
 
 def test_outcomes_are_means_over_the_realizations_of_a_point(aging):
-    rows = aging.comparison["outcomes"].filter(pl.col("outcome") == "epsilon_exact")
+    rows = aging.comparison["outcomes"].filter(pl.col("outcome") == "epsilon")
     assert len(rows)
     for row in rows.iter_rows(named=True):
         each = aging.scenarios[row["scenario"]].report["realizations"]
-        values = each.filter(scheme=row["scheme"], target_epsilon=row["target_epsilon"])["epsilon_exact"].to_numpy()
+        values = each.filter(scheme=row["scheme"], target_epsilon=row["target_epsilon"])["epsilon"].to_numpy()
         assert row["mean"] == pytest.approx(values.mean())
         assert (row["least"], row["most"], row["realizations"]) == (values.min(), values.max(), len(values))
 
@@ -233,7 +233,7 @@ def of_kinds(**changes):
     )
     rows = rows.with_columns(**{name: pl.Series(values) for name, values in changes.items()})
     rows = rows.with_columns(no_user_scheduled=pl.lit(0, pl.Int64))
-    means = {"accuracy": [0.9, 0.8, 0.7], "epsilon_exact": [1.0, 2.0, 3.0]}
+    means = {"accuracy": [0.9, 0.8, 0.7], "epsilon": [1.0, 2.0, 3.0]}
     frames = [rows.with_columns(outcome=pl.lit(name), mean=pl.Series(values)) for name, values in means.items()]
     return pl.concat(frames).select(*sweeps.KEYS, pl.exclude(sweeps.KEYS))
 

@@ -84,7 +84,7 @@ def test_all_systems_stand_in_one_table_under_common_terms(studied):
         for scheme in content["scenario"].schemes:
             row = table.filter(pl.col("scenario") == name, pl.col("scheme") == scheme.name).row(0, named=True)
             each = content["realizations"].filter(pl.col("scheme") == scheme.name)
-            assert row["epsilon_exact"] == each["epsilon_exact"].max()
+            assert row["epsilon"] == each["epsilon"].max()
             for column in ("accuracy", "channel_uses", "air_seconds", "transmit_energy_j"):
                 values = each[column].drop_nulls().to_list() if column in each.columns else []
                 expected = np.mean(values) if values else None
@@ -102,14 +102,14 @@ def test_every_row_says_what_its_own_server_learns_and_whether_that_is_guarantee
     table = build.compare(studied)["systems"]
     assert table.columns[:3] == ["scenario", "system", "scheme"]
     of = {name: content["realizations"] for name, content in studied.items()}
-    own = {"cells": "epsilon_exact", "noisy_uploads": "epsilon_exact"}  # what a server receives, by scenario
+    own = {"cells": "epsilon", "noisy_uploads": "epsilon"}  # what a server receives, by scenario
     own |= {"many_antennas": "epsilon_antennas_rounds", "aging": "epsilon_classical"}
     for row in table.iter_rows(named=True):
         each = of[row["scenario"]].filter(pl.col("scheme") == row["scheme"])
         assert row["epsilon_server"] == each["epsilon_server"].max()
         assert row["epsilon_server_least"] == each["epsilon_server"].min()
-        assert row["epsilon_exact_least"] == each["epsilon_exact"].min()
-        assert row["epsilon_server"] >= row["epsilon_exact"] * (1 - 1e-12)
+        assert row["epsilon_least"] == each["epsilon"].min()
+        assert row["epsilon_server"] >= row["epsilon"] * (1 - 1e-12)
         if column := own.get(row["scenario"]):
             assert row["epsilon_server"] == each[column].max()
     assert set(table.filter(scenario="fair_copies")["epsilon_server"]) == {np.inf}
@@ -180,7 +180,7 @@ def test_the_figure_of_all_systems_stands_on_the_servers_epsilon(studied, chart)
     assert any(row["epsilon_server_least"] < 0.9 * row["epsilon_server"] for row in bars["rows"])
     intervals = of_kind(chart, "rule", y="accuracy_low", y2="accuracy_high")
     assert len(intervals["rows"]) == len(expected)
-    others = of_kind(chart, "rule", x2="epsilon_exact")["rows"]
+    others = of_kind(chart, "rule", x2="epsilon")["rows"]
     assert {row["scheme"] for row in others} >= {"Private", "No privacy noise"}
     assert "multicell" not in {row["system"] for row in others}
 
@@ -217,7 +217,7 @@ def test_trainings_that_diverged_are_not_passed_over(studied):
 @pytest.mark.xdist_group("studied")
 def test_nothing_of_the_figure_of_all_systems_is_cut_off(studied, chart, tmp_path):
     marks = of_kind(chart, "point")
-    reach = {"x": ["epsilon_server", "epsilon_server_least", "epsilon_exact"], "y": ["accuracy_low", "accuracy_high"]}
+    reach = {"x": ["epsilon_server", "epsilon_server_least", "epsilon"], "y": ["accuracy_low", "accuracy_high"]}
     for axis, fields in reach.items():
         low, high = marks["encoding"][axis]["scale"]["domain"]
         assert all(low < row[field] < high for row in marks["rows"] for field in fields)

@@ -198,11 +198,11 @@ def accounted() -> dict[str, pl.DataFrame]:
         ("outcome", "delta", None),
         ("outcome", "delta", 1.0),
         ("outcome", "guarantee", None),
-        ("outcome", "epsilon_exact", -1.0),
-        ("outcome", "epsilon_exact", float("nan")),
+        ("outcome", "epsilon", -1.0),
+        ("outcome", "epsilon", float("nan")),
         ("leakage", "rho", -1.0),
         ("leakage", "rho", 0.0),
-        ("leakage", "epsilon_exact", float("nan")),
+        ("leakage", "epsilon", float("nan")),
     ],
 )
 def test_a_guarantee_that_says_nothing_is_not_written(path, accounted, table, column, value):

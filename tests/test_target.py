@@ -94,7 +94,7 @@ def test_the_worst_record_of_multicell_has_the_target_epsilon_whatever_the_obser
     scheme = {"name": "S", "scheduler": "optimal", "noise": "target"}
     model = resolve(merge(tiny, changes | {"system": "multicell", "schemes": [scheme]}), {})
     found = stage_tables(model, [stage for stage in STAGES if stage != "train"])
-    worst = found["outcome"]["epsilon_exact"].drop_nulls().to_numpy()
+    worst = found["outcome"]["epsilon"].drop_nulls().to_numpy()
     assert worst.size
     assert (worst <= 3 * (1 + 1e-9)).all()
     least = 0.7 if "blocks" in case else 1 - 1e-8  # who sends in fewer blocks than planned spends less
@@ -110,7 +110,7 @@ def test_the_records_of_anonymous_oac_have_the_target_epsilon(scheduler, noise):
     changes = {"system": "anonymous_oac", "privacy": {"target_epsilon": 2.0}, "schemes": [scheme]}
     model = resolve(merge(registry.system("anonymous_oac").catalog.tiny, changes), {})
     found = stage_tables(model, [stage for stage in STAGES if stage != "train"])
-    worst = found["outcome"]["epsilon_exact"].to_numpy()
+    worst = found["outcome"]["epsilon"].to_numpy()
     assert (worst <= 2 * (1 + 1e-9)).all()
     assert (worst >= 2 * (1 - 1.1e-4)).all()
 
@@ -123,7 +123,7 @@ def test_the_worst_user_of_random_orthogonalization_has_the_target_epsilon(obser
     changes = merge(changes, {"privacy": {"observer": observer}, "radio": {"coherence_rounds": coherence}})
     model = resolve(merge(registry.system("random_orthogonalization").catalog.tiny, changes), {})
     found = stage_tables(model, [stage for stage in STAGES if stage != "train"])
-    worst, status = found["outcome"]["epsilon_exact"].to_numpy(), found["noise_status"]["status"].to_numpy()
+    worst, status = found["outcome"]["epsilon"].to_numpy(), found["noise_status"]["status"].to_numpy()
     assert (worst <= goal * (1 + 1e-9)).all()
     assert (worst[status == "target"] >= goal * (1 - 1e-8)).all()
     assert (status == "target").any()

@@ -57,10 +57,10 @@ def test_tables_count_them_beside_each_mean_and_let_them_be_left_out(study):
     accuracy = compared["outcomes"].filter(outcome="accuracy")
     assert dict(accuracy.select("scheme", "no_user_scheduled").rows()) == counts
     assert accuracy["realizations"].to_list() == [6] * 3
-    epsilon = compared["outcomes"].filter(outcome="epsilon_exact")  # of who sends
+    epsilon = compared["outcomes"].filter(outcome="epsilon")  # of who sends
     assert epsilon["no_user_scheduled"].sum() == 0
     assert dict(compared["systems"].select("scheme", "no_user_scheduled").rows()) == counts
-    front = compared["front"].filter(y="accuracy", x="epsilon_exact")
+    front = compared["front"].filter(y="accuracy", x="epsilon")
     assert dict(front.select("scheme", "y_no_user_scheduled").rows()).items() <= counts.items()
     assert front["x_no_user_scheduled"].sum() == 0
 

@@ -607,7 +607,7 @@ def test_what_devices_get_and_send_is_accounted_for(scheme, colluding, count, de
         (leakage["epsilon_copy"], 1),
         (leakage["epsilon_device"], count - 1),
         (clean["epsilon_round"], colluding),
-        (clean["epsilon_exact"], colluding * (count - 1)),
+        (clean["epsilon"], colluding * (count - 1)),
         (noisy["epsilon_upload"], 2),
         (noisy["epsilon_server"], 2 * count),
     ):
@@ -619,7 +619,7 @@ def test_what_devices_get_and_send_is_accounted_for(scheme, colluding, count, de
     assert leakage["epsilon_copy"] < leakage["epsilon_printed"] == 0.95
     assert leakage["noise_multiplier"] > leakage["exact_multiplier"]
     assert clean["epsilon_server"] == clean["epsilon_upload"] == leakage["epsilon_uploads"] == math.inf
-    assert noisy["epsilon_exact"] == noisy["epsilon_server"] == leakages["noisy"]["epsilon_uploads"]
+    assert noisy["epsilon"] == noisy["epsilon_server"] == leakages["noisy"]["epsilon_uploads"]
     for name in ("epsilon_copy", "epsilon_round", "epsilon_device"):
         assert clean[name] == noisy[name]
     for outcome in (clean, noisy):
@@ -637,7 +637,7 @@ def test_noisy_uploads_that_are_clipped_have_a_guarantee():
     for outcome in clipped["outcome"].rows(named=True):
         assert outcome["guaranteed"]
         assert outcome["guarantee"].startswith("guaranteed: all that a device sends is clipped and noisy")
-        assert outcome["epsilon_exact"] == outcome["epsilon_server"] == outcome["epsilon_worst_case"] < math.inf
+        assert outcome["epsilon"] == outcome["epsilon_server"] == outcome["epsilon_worst_case"] < math.inf
 
 
 def test_the_server_learns_most_of_the_device_that_adds_least():

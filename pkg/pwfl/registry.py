@@ -22,7 +22,8 @@ GROUP = "pwfl.systems"
 INTERFACE = 3
 CHANGED = {
     3: "a stage `receive` says what the air delivers, and `train`, `account` and `audit` read its tables; "
-    "`learning.descent` is `training.plain`, `privacy.received` is `training.audit`",
+    "`learning.descent` is `training.plain`, `privacy.received` is `training.audit`; the outcome's `epsilon_exact` is "
+    "`epsilon`, with `epsilon_is`, `epsilon_user`, `epsilon_user_is` and `taken_as_public` beside it",
     2: "a package declares its version; `deals` and `silent` of its catalog are `uses_dataset` and `zero_noise_values`"
     "; `tables.beside` is `joined`, `report.claims.alike` is `comparable`; `results.summary` takes the scenario first, "
     "`theme.means` the system's name last",

@@ -19,7 +19,7 @@ TERMS = {
     "observer": "the server, through its receiver: all symbols of all rounds, with the receiver's noise",
 }
 GUARANTEE = (
-    "epsilon_server: the other devices add their noise; epsilon_exact: and the receiver's noise is white, Gaussian and "
+    "epsilon_server: the other devices add their noise; epsilon: and the receiver's noise is white, Gaussian and "
     "unknown"
 )
 
@@ -38,7 +38,6 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     outcome = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
     outcome = joined(joined(outcome, accountant.spent(tables), "realization"), worst, "realization").with_columns(
         rounds=pl.lit(scenario.training.rounds, pl.Int64),
-        epsilon_exact=pl.col("epsilon"),
         guaranteed=pl.col("epsilon_server").is_finite(),
         delta=delta,
         local_steps=1.0,

@@ -19,7 +19,7 @@ from pwfl.training.audit import verdicts as of_message
 def verdicts(scenario, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """Tests of what the server sees of the worst-off device, in the realization whose worst record is worst off."""
     outcome = audit.worst(tables["outcome"])
-    realization, epsilon = outcome["realization"], outcome["epsilon_exact"]
+    realization, epsilon = outcome["realization"], outcome["epsilon"]
     own = {name: tables[name].filter(realization=realization) for name in ("schedule", "noise")}
     slot, receiver = (
         to_array(own[t], c, "round", "user") for t, c in (("schedule", "slot"), ("noise", "receiver_std"))

@@ -32,7 +32,7 @@ def claims(study: dict[str, dict]) -> pl.DataFrame:
     for name, tables in study.items():
         worst, uses = (
             [_series(tables, scheduler, column) for scheduler in ("over_the_air", "orthogonal")]
-            for column in ("epsilon_exact", "channel_uses")
+            for column in ("epsilon", "channel_uses")
         )
         if worst[0].size and worst[1].size:
             here, factor = {name: tables["scenario"]}, uses[1] / uses[0] / tables["scenario"].network.devices

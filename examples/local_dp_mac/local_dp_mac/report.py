@@ -7,7 +7,7 @@ from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme
 
 DIFFERS = (
-    "the receiver's noise counts as protection in epsilon_exact; powers have no unit and there is no bandwidth: no "
+    "the receiver's noise counts as protection in epsilon; powers have no unit and there is no bandwidth: no "
     "energy, no seconds"
 )
 
@@ -15,7 +15,7 @@ DIFFERS = (
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables of a scenario's report."""
     each = results.realizations(tables)
-    averaged = ["accuracy", "loss", "rho", "epsilon_exact", "channel_uses"]
+    averaged = ["accuracy", "loss", "rho", "epsilon", "channel_uses"]
     return {
         "summary": theme.means(each, ["scheme"], averaged, scenario.system),
         "realizations": each,

@@ -3,7 +3,7 @@
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import MODEL, amount, epsilon, key, meaning
+from pwfl.tables.contract import MODEL, amount, epsilon_column, key, meaning
 
 SERVER = "server"  # the observer of all that is received
 
@@ -74,13 +74,13 @@ class History(contract.UserHistory):
 class Leakage(contract.PerUser):
     """What the server learns of a record of each device, after all rounds (`account`)."""
 
-    rho = epsilon(meaning("rho"))
-    epsilon = epsilon(meaning("epsilon", "exact"))
-    epsilon_user = contract.epsilon(meaning("epsilon_user"))
+    rho = epsilon_column(meaning("rho"))
+    epsilon = epsilon_column(meaning("epsilon", "exact"))
+    epsilon_user = contract.epsilon_column(meaning("epsilon_user"))
 
 
 class Outcome(contract.Outcome):
     """Guarantee and cost of each realization (`account`)."""
 
-    rho = epsilon(meaning("rho", "the worst record's"))
-    rho_server = epsilon(meaning("rho_server", "the worst record's"))
+    rho = epsilon_column(meaning("rho", "the worst record's"))
+    rho_server = epsilon_column(meaning("rho_server", "the worst record's"))

@@ -334,7 +334,7 @@ def within(
     return Verdict(subject, test, status, draws, stated, measured, float(low), float(high), float(detectable), detects)
 
 
-def worst(outcome: pl.DataFrame, epsilon: str = "epsilon_exact") -> dict:
+def worst(outcome: pl.DataFrame, epsilon: str = "epsilon") -> dict:
     """The row of the realization whose worst record is worst off by a column; the first of several, null comes last."""
     order = outcome.sort(pl.col(epsilon).fill_null(-1.0), descending=True, maintain_order=True)
     return order.row(0, named=True)

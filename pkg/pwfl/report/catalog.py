@@ -49,7 +49,7 @@ COMMON_TABLES = {
 }
 COMMON_OUTCOMES = {
     "accuracy": Outcome("Final test accuracy", "more", "~%"),
-    "epsilon_exact": Outcome("Record-level epsilon against the scheme's observer", "less"),
+    "epsilon": Outcome("Record-level epsilon against the scheme's observer", "less"),
     "epsilon_user": Outcome("User-level epsilon against the scheme's observer", "less"),
     "epsilon_server": Outcome("Record-level epsilon against the system's own server", "less"),
     "channel_uses": Outcome("Symbols on air", "less", "~s"),
@@ -80,7 +80,7 @@ COMPARISON = {
     "without noise are not counted, either.",
     "outcomes": "What every scheme of every scenario came to: mean over realizations with its 95% interval, least and "
     "most, in how many of them no user is scheduled, with the values of swept parameters, and the terms of its "
-    "epsilons, of a record and of a user; `guaranteed`: epsilon_exact is, whatever the data.",
+    "epsilons, of a record and of a user; `guaranteed`: epsilon is, whatever the data.",
     "front": "For every two outcomes of a system, the points of the study that nothing dominates: no other one "
     "with the same guarantee and observer is as good in both, by its mean, and better in one; "
     "`x_no_user_scheduled` and `y_no_user_scheduled`: over how many realizations with no user scheduled each mean is.",

@@ -23,7 +23,7 @@ def said(wanted: Sequence[str] = TERMS) -> pl.Expr:
 
 
 def guaranteed() -> pl.Expr:
-    """Whether a row's epsilon_exact is guaranteed: as the row is, and resting on no assumption."""
+    """Whether a row's epsilon is guaranteed: as the row is, and resting on no assumption."""
     proved = pl.col("epsilon_is").cast(pl.String).is_in([EXACT, BOUND]).fill_null(value=True)  # null: nobody sends
     return pl.col("guaranteed") & proved
 

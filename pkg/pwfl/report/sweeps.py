@@ -81,8 +81,8 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
     for (system,), part in table.group_by("system", maintain_order=True):
         known = outcomes_of(system)
         wide, without = (part.pivot("outcome", index=index, values=v, maintain_order=True) for v in ("mean", nobody))
-        if "epsilon_exact" in wide.columns:
-            wide = wide.filter(pl.col("epsilon_exact").is_finite())  # without privacy nothing is traded
+        if "epsilon" in wide.columns:
+            wide = wide.filter(pl.col("epsilon").is_finite())  # without privacy nothing is traded
         compared = [name for name in known if name in wide.columns and wide[name].n_unique() > 1]
         for y, x in combinations(compared, 2):
             both = wide.filter(pl.col(x).is_finite() & pl.col(y).is_finite())
@@ -140,7 +140,7 @@ def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:
     """What privacy costs: epsilon, and accuracy or the first outcome of the system's own, of those in `outcomes`."""
     first = list(dict.fromkeys(table["outcome"]))
     own = [name for name in ("accuracy", *registry.system(system).catalog.outcomes, *first) if name in first]
-    return ("epsilon_exact" if "epsilon_exact" in first else first[0]), own[0]
+    return ("epsilon" if "epsilon" in first else first[0]), own[0]
 
 
 def points(study: dict[str, dict]) -> dict[str, dict]:

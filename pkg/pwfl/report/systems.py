@@ -49,8 +49,8 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
             diverged=(pl.col("training") == "diverged").sum(),
             epsilon_server=pl.col("epsilon_server").max(),
             epsilon_server_least=pl.col("epsilon_server").min(),
-            epsilon_exact=pl.col("epsilon_exact").max(),
-            epsilon_exact_least=pl.col("epsilon_exact").min(),
+            epsilon=pl.col("epsilon").max(),
+            epsilon_least=pl.col("epsilon").min(),
             epsilon_user=pl.col("epsilon_user").max(),
             guaranteed=pl.col("guaranteed").all(),
         )
@@ -121,8 +121,8 @@ def _lines(base: alt.Chart, coloured: alt.Chart, drawn: pl.DataFrame, labelled: 
         .mark_text(align="left", dx=6, fontSize=12, color="#333")
         .properties(name=printed.BESIDE_LABELS)
     )
-    apart = (pl.col("epsilon_exact") / pl.col("epsilon_server")).log().abs() > NEGLIGIBLE
-    other = coloured.properties(data=drawn.filter(apart & pl.col("epsilon_exact").is_between(0, np.inf, closed="none")))
+    apart = (pl.col("epsilon") / pl.col("epsilon_server")).log().abs() > NEGLIGIBLE
+    other = coloured.properties(data=drawn.filter(apart & pl.col("epsilon").is_between(0, np.inf, closed="none")))
     several = coloured.properties(data=drawn.drop_nulls("accuracy_low"))  # a single training has no interval
     swept = coloured.properties(data=drawn.filter(pl.len().over(CURVE) > 1))
     leaders = coloured.properties(data=labelled.drop_nulls("epsilon_server"))
@@ -130,8 +130,8 @@ def _lines(base: alt.Chart, coloured: alt.Chart, drawn: pl.DataFrame, labelled: 
         swept.mark_line(strokeWidth=1.2).encode(detail=["sweep_of:N", "scheme:N"], order="epsilon_server:Q"),
         leaders.mark_rule(strokeWidth=0.6).encode(x2=edge, y2="label_accuracy:Q"),
         texts.encode(x=edge, y="label_accuracy:Q", text="label:N"),
-        other.mark_rule(strokeDash=[3, 3], strokeWidth=1.3).encode(x2="epsilon_exact:Q"),
-        other.mark_tick(orient="vertical", size=14, thickness=2).encode(x="epsilon_exact:Q"),
+        other.mark_rule(strokeDash=[3, 3], strokeWidth=1.3).encode(x2="epsilon:Q"),
+        other.mark_tick(orient="vertical", size=14, thickness=2).encode(x="epsilon:Q"),
         coloured.mark_rule(strokeWidth=2.5).encode(x2="epsilon_server_least:Q"),
         several.mark_rule(strokeWidth=2.5).encode(y="accuracy_low:Q", y2="accuracy_high:Q"),
     ]
@@ -142,7 +142,7 @@ def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
     columns = {"system:N": "System", "scenario:N": "Scenario", "scheme:N": "Scheme"} | {
         "epsilon_server:Q": ("Record-level epsilon against the server, largest", ".4g"),
         "epsilon_server_least:Q": ("Record-level epsilon against the server, least", ".4g"),
-        "epsilon_exact:Q": ("Record-level epsilon against the scheme's observer", ".4g"),
+        "epsilon:Q": ("Record-level epsilon against the scheme's observer", ".4g"),
         "epsilon_user:Q": ("User-level epsilon against the scheme's observer, largest", ".4g"),
         "accuracy_mean:Q": ("Final test accuracy, mean", ".2%"),
         "trainings:Q": "Trainings",
@@ -249,8 +249,8 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     each = outcomes(study)
     index = ["system", "sweep_of", "scenario", "scheme", "guaranteed", "observer"]
     wide = each.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
-    drawn = wide.filter(pl.col("mean_epsilon_exact").is_finite() & pl.col("mean_accuracy").is_finite())
-    drawn = drawn.sort("mean_epsilon_exact", maintain_order=True)
+    drawn = wide.filter(pl.col("mean_epsilon").is_finite() & pl.col("mean_accuracy").is_finite())
+    drawn = drawn.sort("mean_epsilon", maintain_order=True)
     drawn = drawn.with_columns(line=pl.format("{}, {}", "system", "scheme"))
     lines = drawn.select("system", "line").unique(maintain_order=True)
     looks = _family_looks(each["system"].unique(maintain_order=True).to_list(), lines.rows())
@@ -262,18 +262,18 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     colours, patterns = ([look[k] for look in looks.values()] for k in (0, 1))
     chosen = alt.selection_point(fields=["line"], bind="legend")
     log = alt.Scale(type="log", nice=False, padding=15)
-    exponents = np.log2(drawn["mean_epsilon_exact"].to_numpy())  # ticks at powers of 2 that span all
+    exponents = np.log2(drawn["mean_epsilon"].to_numpy())  # ticks at powers of 2 that span all
     ticks = [2.0**k for k in range(floor(exponents.min()), ceil(exponents.max()) + 1)] if len(exponents) else []
     axis = alt.Axis(format="~g", values=ticks)
     tips = {"system:N": "system", "scheme:N": "scheme", "scenario:N": "scenario"}
     tips |= {
         "observer:N": "observer",
-        "mean_epsilon_exact:Q": ("Record-level epsilon", ".4g"),
+        "mean_epsilon:Q": ("Record-level epsilon", ".4g"),
         "mean_accuracy:Q": ("accuracy", ".2%"),
     }
     across = f"Record-level epsilon, whole training{columns.at_delta(each)}"
     base = alt.Chart(drawn.with_columns(pl.col("line").replace(label))).encode(
-        x=alt.X("mean_epsilon_exact:Q", title=across, scale=log, axis=axis),
+        x=alt.X("mean_epsilon:Q", title=across, scale=log, axis=axis),
         color=alt.Color("line:N", scale=alt.Scale(domain=domain, range=colours), **shared),
         opacity=theme.faded(chosen),
         tooltip=theme.tips(tips),

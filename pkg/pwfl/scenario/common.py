@@ -135,7 +135,7 @@ def hidden_layers(default: list[int], stages: str):
 def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
     """The parameter `target_epsilon` of a system that adds noise."""
     meaning = (
-        "epsilon_exact that the noise is set for, in each realization: of the record that is worst off, after all "
+        "epsilon that the noise is set for, in each realization: of the record that is worst off, after all "
         "rounds, at delta, against the observer that the table outcome names; it is reached from below, to 1e-4 of it; "
         f"{otherwise}"
     )

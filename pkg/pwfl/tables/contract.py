@@ -27,12 +27,11 @@ MEANINGS = {
     "clipped_share": "share of all gradients or updates that are clipped, in the rounds since the row before",
     "delta": "delta of the epsilons",
     "distance_m": "distance between user and base station or access point",
-    "epsilon": "epsilon at delta",
-    "epsilon_exact": "exact epsilon at delta, after all rounds",
+    "epsilon": "epsilon at delta, after all rounds",
     "epsilon_printed": "epsilon by the paper's formula as printed",
-    "epsilon_server": "epsilon_exact against all that the system's own server receives",
-    "epsilon_user": "epsilon at delta if all records of one user are replaced, against epsilon_exact's observer",
-    "epsilon_without_receiver": "epsilon_exact with every noise that no user adds taken away",
+    "epsilon_server": "epsilon against all that the system's own server receives",
+    "epsilon_user": "epsilon at delta if all records of one user are replaced, against epsilon's observer",
+    "epsilon_without_receiver": "epsilon with every noise that no user adds taken away",
     "epsilon_worst_case": "exact epsilon if sensitivities have no other bounds than those enforced",
     "fading_gain": "power gain of the fading alone, of mean 1",
     "gain": "power gain of the link, path loss included",
@@ -167,7 +166,7 @@ def key(description: str, **options) -> dy.Int64:
     return dy.Int64(primary_key=True, min=0, description=description, **options)
 
 
-def epsilon(description: str, nullable: bool = False) -> dy.Float64:
+def epsilon_column(description: str, nullable: bool = False) -> dy.Float64:
     """A column of guarantees: infinite where there is none."""
     return dy.Float64(nullable=nullable, min=0, allow_inf=True, description=description)
 
@@ -217,13 +216,13 @@ class Outcome(PerRealization):
 
     samples = dy.Int64(min=1, description=meaning("samples", "of all users"))
     rounds = dy.Int64(min=1, description=meaning("rounds", "of the training"))
-    epsilon_exact = epsilon(
-        meaning("epsilon_exact", "the worst record's; `epsilon_is` says what it is; null: nobody sends"), nullable=True
+    epsilon = epsilon_column(
+        meaning("epsilon", "the worst record's; `epsilon_is` says what it is; null: nobody sends"), nullable=True
     )
-    epsilon_is = _kind("epsilon_exact")
-    epsilon_user = epsilon(meaning("epsilon_user", "the worst user's; null: nobody sends"), nullable=True)
+    epsilon_is = _kind("epsilon")
+    epsilon_user = epsilon_column(meaning("epsilon_user", "the worst user's; null: nobody sends"), nullable=True)
     epsilon_user_is = _kind("epsilon_user")
-    epsilon_server = epsilon(meaning("epsilon_server"), nullable=True)
+    epsilon_server = epsilon_column(meaning("epsilon_server"), nullable=True)
     guaranteed = dy.Bool(
         description="epsilon_server is proved, against the observer that the row names: all bounds are enforced, it "
         "holds with every noise that no user adds taken away, and nothing that this observer could infer is taken to "
@@ -253,12 +252,12 @@ class Outcome(PerRealization):
     def said_what_each_epsilon_is(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
         """Who sends nothing has no epsilon, and everybody else has, of a user as of a record."""
         of = ("epsilon_user", "epsilon_is", "epsilon_user_is")
-        return pl.all_horizontal(pl.col("epsilon_exact").is_null() == pl.col(name).is_null() for name in of)
+        return pl.all_horizontal(pl.col("epsilon").is_null() == pl.col(name).is_null() for name in of)
 
     @dy.rule()
     def users_lose_no_less_than_records(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
         """A record is one of its user's."""
-        return pl.col("epsilon_user") >= pl.col("epsilon_exact") * (1 - ROUNDING)
+        return pl.col("epsilon_user") >= pl.col("epsilon") * (1 - ROUNDING)
 
     @dy.rule()
     def without_noise_nothing_is_guaranteed(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
@@ -266,7 +265,7 @@ class Outcome(PerRealization):
         return ~pl.col("guaranteed") | (pl.col("guarantee") != NO_PRIVACY)
 
 
-def by_users_alone(epsilon: str = "epsilon_exact", without: str = "epsilon_without_receiver") -> pl.Expr:
+def by_users_alone(epsilon: str = "epsilon", without: str = "epsilon_without_receiver") -> pl.Expr:
     """Whether the users' noise guarantees an epsilon: without any receiver's noise, it is finite and no larger."""
     return pl.col(without).is_finite() & (pl.col(without) <= pl.col(epsilon) * (1 + ROUNDING))
 
@@ -274,7 +273,7 @@ def by_users_alone(epsilon: str = "epsilon_exact", without: str = "epsilon_witho
 class Received(Outcome):
     """An outcome whose epsilons count the noise of a receiver, too."""
 
-    epsilon_without_receiver = epsilon(meaning("epsilon_without_receiver", "the worst record's"))
+    epsilon_without_receiver = epsilon_column(meaning("epsilon_without_receiver", "the worst record's"))
 
     @dy.rule()
     def guaranteed_without_the_receiver(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
@@ -324,7 +323,7 @@ class Audit(dy.Schema):
     status = dy.Enum(("consistent", "violated", "no_noise", "nobody_sends"), description=meaning("status", "the test"))
     draws = dy.Int64(min=0, description="numbers that the test is made on")
     delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
-    epsilon = epsilon(meaning("epsilon", "stated of the observer; null: nobody sends"), nullable=True)
+    epsilon = epsilon_column(meaning("epsilon", "stated of the observer; null: nobody sends"), nullable=True)
     stated = dy.Float64(nullable=True, description="what is measured, if all is as stated; null: nothing to test")
     measured = dy.Float64(nullable=True, allow_inf=True, description="infinite: not a number")
     low = dy.Float64(nullable=True, description="`measured` below: violated")

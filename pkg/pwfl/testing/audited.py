@@ -28,8 +28,8 @@ def check_audit(model: Scenario, given: dict) -> None:
             tiny.made(model, scheme, given | made, range(1), ["train"])
         purposes, worst = {draw.purpose for draw in asked}, audit.worst(made["outcome"])
         frame = _audit(model, scheme, made, purposes)
-        if worst["epsilon_exact"] is not None and np.isfinite(worst["epsilon_exact"]):
-            audited.append((worst["epsilon_exact"], scheme, made, purposes, frame))
+        if worst["epsilon"] is not None and np.isfinite(worst["epsilon"]):
+            audited.append((worst["epsilon"], scheme, made, purposes, frame))
     if not audited:
         raise CheckError(
             "`tiny` of the catalog states no finite epsilon: let it add some noise, that an audit can test"
@@ -55,7 +55,7 @@ def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.D
     with loosened(None) as asked:
         frame = execution.audit_schemes(model.model_copy(update={"schemes": [scheme]}).of_stage(AUDIT), made)
     worst = audit.worst(made["outcome"])
-    epsilon, delta = worst["epsilon_exact"], worst["delta"]
+    epsilon, delta = worst["epsilon"], worst["delta"]
     for row in frame.filter(status="violated").iter_rows(named=True):
         raise CheckError(
             f"{scheme.name}: audit: {row['test']} of {row['observer']} is {row['measured']:g}, has to be "

@@ -31,15 +31,15 @@ def check_accounting(model: Scenario, given: dict) -> None:
             if (stated := set(other["outcome"]["delta"])) != {delta}:
                 raise CheckError(f"{scheme.name}: outcome states delta {stated}, must be {delta}")
         if deltas:
-            large, small = (tiny.outcome(other, made)["epsilon_exact"] for other in changed)
+            large, small = (tiny.outcome(other, made)["epsilon"] for other in changed)
             both = large.is_finite() & small.is_finite()
             if not (large < small).filter(both).all() or (both.any() and large.equals(small)):
-                raise CheckError(f"{scheme.name}: epsilon_exact does not grow as delta falls, of the same noise")
-        without = tiny.outcome(model, tiny.quiet(model, made, without_noise))["epsilon_exact"]
+                raise CheckError(f"{scheme.name}: epsilon does not grow as delta falls, of the same noise")
+        without = tiny.outcome(model, tiny.quiet(model, made, without_noise))["epsilon"]
         if not without.is_infinite().fill_null(True).all():
             raise CheckError(
-                f"{scheme.name}: epsilon_exact is {without.to_list()} where no noise is added; must be infinite "
-                f"(with noise: {made['outcome']['epsilon_exact'].to_list()}); does `zero_noise_values` of the catalog "
+                f"{scheme.name}: epsilon is {without.to_list()} where no noise is added; must be infinite "
+                f"(with noise: {made['outcome']['epsilon'].to_list()}); does `zero_noise_values` of the catalog "
                 "name all noise that the guarantee counts?"
             )
 
@@ -49,15 +49,15 @@ def check_guarantee(model: Scenario, given: dict) -> None:
     catalog = registry.system(model.system).catalog
     if unknown := {*catalog.user_noise, *catalog.receiver_noise} - set(catalog.zero_noise_values):
         raise CheckError(f"the catalog's `zero_noise_values` lacks {', '.join(sorted(unknown))}")
-    stated, server = pl.col("epsilon_exact"), pl.col("epsilon_server")
+    stated, server = pl.col("epsilon"), pl.col("epsilon_server")
     for scheme in model.schemes:
         made = tiny.untrained(model, scheme, given)
         less = (server < stated * (1 - tiny.RELATIVE)) | (server.is_null() != stated.is_null())
         for realization, exact, low in made["outcome"].filter(less).select("realization", stated, server).iter_rows():
             raise CheckError(
-                f"{scheme.name}: realization {realization}: epsilon_server is {low} where epsilon_exact is {exact}: "
+                f"{scheme.name}: realization {realization}: epsilon_server is {low} where epsilon is {exact}: "
                 "state of the server what it can learn of all that it receives; where it sees less than the observer "
-                "that the scheme reckons with, state epsilon_exact of it, too"
+                "that the scheme reckons with, state epsilon of it, too"
             )
         if not made["outcome"]["guaranteed"].any():
             continue

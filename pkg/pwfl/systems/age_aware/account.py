@@ -16,7 +16,7 @@ TERMS = {
     "observer": "sees every client's noisy model, knows all chains and all other records as collected, asks about a "
     "record at T",
     "guarantee": "guaranteed whatever the data, of a record as collected: epsilon_classical, which is epsilon_server, "
-    "and epsilon_user_classical of all of a client's. epsilon_exact and epsilon_user, of data as they are at T, assume "
+    "and epsilon_user_classical of all of a client's. epsilon and epsilon_user, of data as they are at T, assume "
     "that each record is a Markov chain of its own, of the known start law and transition matrix",
     "guaranteed": True,
     "link_budget": "none: no radio model",
@@ -51,17 +51,17 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
     exact = age.exact_epsilons(frame, tables["users"], scenario.schedule.horizon)
     frame = joined(frame, exact, "chain", "collection_time", "classical_epsilon")
     classical = frame["classical_epsilon"].to_numpy()
-    leakage = frame.select(*KEYS, "user", "target_epsilon", "collection_time", "age", "epsilon_exact").with_columns(
+    leakage = frame.select(*KEYS, "user", "target_epsilon", "collection_time", "age", "epsilon").with_columns(
         epsilon_classical=classical,
         **{f"epsilon_{name}": age.age_epsilon(classical, frame[of].to_numpy()) for name, of in EPSILONS.items()},
     )
-    leakage = leakage.with_columns(pl.min_horizontal("epsilon_exact", "epsilon_amplified")).with_columns(
-        epsilon_user=frame["samples"] * pl.col("epsilon_exact"),
+    leakage = leakage.with_columns(pl.min_horizontal("epsilon", "epsilon_amplified")).with_columns(
+        epsilon_user=frame["samples"] * pl.col("epsilon"),
         epsilon_user_classical=frame["samples"] * pl.col("epsilon_classical"),
     )
     outcome = leakage.group_by(KEYS, maintain_order=True).agg(
         pl.col("target_epsilon").first(),
-        pl.col("epsilon_exact", "epsilon_user", "epsilon_user_classical", *FORMULAS).max(),
+        pl.col("epsilon", "epsilon_user", "epsilon_user_classical", *FORMULAS).max(),
         epsilon_server=pl.col("epsilon_classical").max(),
         # Without noise both are infinite.
         epsilon_understated=(pl.col("epsilon_amplified") / pl.col("epsilon_unsafe")).fill_nan(1.0).max(),

@@ -68,7 +68,7 @@ def exact_epsilon(classical: np.ndarray, kernel: np.ndarray, states: np.ndarray)
 
 
 def exact_epsilons(mechanisms: pl.DataFrame, users: pl.DataFrame, horizon: int) -> pl.DataFrame:
-    """Distinct `chain`, `collection_time` and `classical_epsilon` of a table, with the `epsilon_exact` of each.
+    """Distinct `chain`, `collection_time` and `classical_epsilon` of a table, with the `epsilon` of each.
 
     Rounded up by what sums can be off. Infinite where epsilon_C is more than LARGEST: as without noise, where
     chance alone would hide what a record was.
@@ -85,7 +85,7 @@ def exact_epsilons(mechanisms: pl.DataFrame, users: pl.DataFrame, horizon: int) 
             for block in np.array_split(usual, len(usual) * len(states) ** 2 // BLOCK + 1):
                 found[block] = exact_epsilon(classical[block], kernels[time], states)
             found += markov.rounding(horizon + 1, len(states)) * (1 + classical)
-            frames.append(part.with_columns(epsilon_exact=found))
+            frames.append(part.with_columns(epsilon=found))
     return pl.concat(frames)
 
 

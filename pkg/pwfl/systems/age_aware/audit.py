@@ -39,20 +39,20 @@ def verdicts(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> Iterator[au
 
     If its data are fresh, on that of the worst-off client whose data have aged, too, in whichever case that is.
     """
-    outcome, by_epsilon = audit.worst(tables["outcome"]), pl.col("epsilon_exact")
+    outcome, by_epsilon = audit.worst(tables["outcome"]), pl.col("epsilon")
     leakage = tables["leakage"].filter(by_epsilon.is_finite()).sort(by_epsilon, descending=True, maintain_order=True)
-    if np.isinf(outcome["epsilon_exact"]):
+    if np.isinf(outcome["epsilon"]):
         yield audit.untested(audit.Subject(outcome["realization"], "every upload", outcome["delta"], np.inf))
         return
     worst = leakage.filter(realization=outcome["realization"], case=outcome["case"]).row(0, named=True)
-    subject = subject_of(worst, outcome["epsilon_exact"], outcome["delta"])
+    subject = subject_of(worst, outcome["epsilon"], outcome["delta"])
     yield from noise(subject, scenario, tables)
     yield sensitivity(subject, scenario, tables)
     yield from chain(subject, scenario, tables, worst)
     aged = leakage.filter(pl.col("age") > 0)
     if worst["age"] == 0 and len(aged):
         other = aged.row(0, named=True)
-        yield from chain(subject_of(other, other["epsilon_exact"], outcome["delta"]), scenario, tables, other)
+        yield from chain(subject_of(other, other["epsilon"], outcome["delta"]), scenario, tables, other)
 
 
 def subject_of(row: dict, epsilon: float, delta: float) -> audit.Subject:

@@ -21,7 +21,7 @@ DIFFERS = (
 )
 KEYS = ["scheme", "realization", "case"]
 LOSSES = ["loss_difference_wh2", "expected_loss_difference_wh2", "paired_bound_wh2", "separate_bound_wh2"]
-AVERAGED = [*LOSSES, "noise_power_wh2", "epsilon_exact", *FORMULAS]
+AVERAGED = [*LOSSES, "noise_power_wh2", "epsilon", *FORMULAS]
 VARIATIONS = {
     "total_variation": "exact",
     "total_variation_bound": "provable bound",
@@ -314,7 +314,7 @@ def summarize(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, 
     counts = each.group_by(keys, maintain_order=True).agg(
         realizations=pl.len(),
         trained=pl.col("loss_difference_wh2").count(),
-        epsilon_maximum=pl.col("epsilon_exact").max(),
+        epsilon_maximum=pl.col("epsilon").max(),
         epsilon_understated=pl.col("epsilon_understated").max(),
         target_missed=(~pl.col("target_met")).sum(),
         channel_uses=pl.col("channel_uses").mean(),

@@ -6,12 +6,12 @@ A `case` is what a realization is scheduled for: a privacy target, or in a sweep
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import PRIVATE, epsilon, key, meaning
+from pwfl.tables.contract import PRIVATE, epsilon_column, key, meaning
 
 SCHEDULE_STATUSES = ("random", "fixed", "fresh", "sweep", "optimal", "own")
 FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # of (1), by what it is of
 COLLECTED, AGE = "time at which the client collects its data", "age of these data at T"
-AMPLIFIED = "the paper's bound (1) on epsilon_exact, exact Delta"
+AMPLIFIED = "the paper's bound (1) on epsilon, exact Delta"
 CLASSICAL, UNSAFE = "epsilon about the data as collected", "(1) with spectral_decay for Delta: no guarantee"
 USERS = "an upper bound about all of its data at T"
 USERS_CLASSICAL = "epsilon_classical of all of a client's records"
@@ -60,7 +60,7 @@ class Schedule(_PerClient):
 
     target_epsilon = _target()
     collection_time = dy.Int64(min=0, description=f"{COLLECTED}: t_k")
-    required_epsilon = epsilon("what the classical mechanism must supply (4)")
+    required_epsilon = epsilon_column("what the classical mechanism must supply (4)")
 
 
 class ScheduleStatus(_PerCase):
@@ -78,7 +78,7 @@ class ScheduleStatus(_PerCase):
 class Noise(_PerClient):
     """Each client's mechanism (`noise`)."""
 
-    classical_epsilon = epsilon("epsilon_C, about the data at t_k")
+    classical_epsilon = epsilon_column("epsilon_C, about the data at t_k")
     noise_scale_wh = dy.Float64(min=0, description="b_k of the Laplace noise")
 
 
@@ -86,7 +86,7 @@ class NoiseStatus(_PerCase):
     """Each realization's noise rule and its extremes (`noise`)."""
 
     status = dy.Enum(NOISE_STATUSES, description=meaning("status", "the noise"))
-    least_classical_epsilon = epsilon("least epsilon_C over clients")
+    least_classical_epsilon = epsilon_column("least epsilon_C over clients")
     largest_scale_wh = dy.Float64(min=0)
 
 
@@ -109,13 +109,13 @@ class Leakage(_PerClient):
     target_epsilon = _target()
     collection_time = dy.Int64(min=0, description=f"{COLLECTED}: t_k")
     age = dy.Int64(min=0, description=f"{AGE}: T - t_k")
-    epsilon_classical = epsilon(CLASSICAL)
-    epsilon_exact = epsilon(meaning("epsilon_exact", "about the client's data at T, the largest privacy loss"))
-    epsilon_amplified = epsilon(AMPLIFIED)
-    epsilon_bound = epsilon("the same, provable bound on Delta")
-    epsilon_unsafe = epsilon(UNSAFE)
-    epsilon_user = epsilon(meaning("epsilon_user", USERS))
-    epsilon_user_classical = epsilon(USERS_CLASSICAL)
+    epsilon_classical = epsilon_column(CLASSICAL)
+    epsilon = epsilon_column(meaning("epsilon", "about the client's data at T, the largest privacy loss"))
+    epsilon_amplified = epsilon_column(AMPLIFIED)
+    epsilon_bound = epsilon_column("the same, provable bound on Delta")
+    epsilon_unsafe = epsilon_column(UNSAFE)
+    epsilon_user = epsilon_column(meaning("epsilon_user", USERS))
+    epsilon_user_classical = epsilon_column(USERS_CLASSICAL)
 
 
 class Outcome(contract.Outcome):
@@ -123,12 +123,12 @@ class Outcome(contract.Outcome):
 
     case = key("case")
     target_epsilon = _target()
-    epsilon_amplified = epsilon(f"{AMPLIFIED}: the worst client's")
-    epsilon_bound = epsilon("the same, provable bound on Delta")
-    epsilon_classical = epsilon(f"{CLASSICAL}: the worst client's")
-    epsilon_unsafe = epsilon(f"{UNSAFE}; the worst client's")
-    epsilon_user_classical = epsilon(f"{USERS_CLASSICAL}: the worst client's")
-    epsilon_understated = epsilon("largest epsilon_amplified over epsilon_unsafe of a client")
+    epsilon_amplified = epsilon_column(f"{AMPLIFIED}: the worst client's")
+    epsilon_bound = epsilon_column("the same, provable bound on Delta")
+    epsilon_classical = epsilon_column(f"{CLASSICAL}: the worst client's")
+    epsilon_unsafe = epsilon_column(f"{UNSAFE}; the worst client's")
+    epsilon_user_classical = epsilon_column(f"{USERS_CLASSICAL}: the worst client's")
+    epsilon_understated = epsilon_column("largest epsilon_amplified over epsilon_unsafe of a client")
     target_met = dy.Bool(description="by (1): epsilon_amplified is at most the target")
     noise_power_wh2 = dy.Float64(min=0, description="variance of the model's noise")
     expected_loss_difference_wh2 = dy.Float64()

@@ -32,7 +32,7 @@ OBSERVERS = {
     "over_the_air": "sees the sum of all participants' updates of every round; the channel's noise is not counted",
     "orthogonal": "sees each participant's noisy update of every round",
 }
-USUAL = "for every replaced record epsilon_proved is guaranteed, epsilon_exact is that of the pair usual in accounting"
+USUAL = "for every replaced record epsilon_proved is guaranteed, epsilon is that of the pair usual in accounting"
 PROVED = "guaranteed: proved for every replaced record, with participation known"
 GUARANTEES = (
     {
@@ -82,7 +82,7 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     guarantees = {
         "noise_multiplier": multiplier,
         "reading": reading,
-        "epsilon_exact": stated,
+        "epsilon": stated,
         "epsilon_is": kind(laws[reading], multiplier, stated, proved),
         # What a user loses is bounded, and no less than what one of its records does.
         "epsilon_user": max(stated, users.epsilon(message, multiplier, rounds, delta, absent)),
@@ -113,7 +113,7 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
 
 
 def kind(law: sampled.Rates, multiplier: float, stated: float, proved: float) -> str:
-    """What epsilon_exact is, by what is `stated` and `proved`: exact where nothing is sampled, or nothing is hidden."""
+    """What epsilon is, by what is `stated` and `proved`: exact where nothing is sampled, or nothing is hidden."""
     if multiplier == 0 or (law.values == 1).all():
         return EXACT
     return BOUND if stated >= proved * (1 - ROUNDING) else UNPROVED

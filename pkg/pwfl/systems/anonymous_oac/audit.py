@@ -30,7 +30,7 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
     outcome, observer = audit.worst(tables["outcome"]), tables["visibility"]["observer"][0]
     realization, sent = outcome["realization"], tables["reception"].filter(realization=outcome["realization"])
     sent = sent.filter(pl.col("weight") > 0, pl.col("records") > 0)
-    epsilon = outcome["epsilon_exact"] if len(sent) else None
+    epsilon = outcome["epsilon"] if len(sent) else None
     subject = audit.Subject(realization, SEEN[observer], outcome["delta"], epsilon)
     if epsilon is None or np.isinf(epsilon):
         yield audit.untested(subject)

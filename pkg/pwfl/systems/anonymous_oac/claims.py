@@ -185,9 +185,9 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
 
 def _by_scheme(content: dict) -> dict:
     """Final accuracies, participants and noise multipliers of each scheme; multipliers where there is a guarantee."""
-    columns = ("accuracy", "participants", MULTIPLIER, "epsilon_exact")
+    columns = ("accuracy", "participants", MULTIPLIER, "epsilon")
     series = by_scheme(content["scenario"], content["realizations"], columns)
-    private = {pair for pair, column in series if np.isfinite(series[pair, "epsilon_exact"]).all()}
+    private = {pair for pair, column in series if np.isfinite(series[pair, "epsilon"]).all()}
     return {name: values for name, values in series.items() if name[1] != MULTIPLIER or name[0] in private}
 
 

@@ -75,13 +75,13 @@ def readings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy over the symbols on air, all schemes equally private but those without noise."""
     each = realizations(tables).drop_nulls("accuracy")
-    averaged = ["accuracy", "channel_uses", "noise_multiplier", "epsilon_exact"]
+    averaged = ["accuracy", "channel_uses", "noise_multiplier", "epsilon"]
     frame = theme.means(each, ["scheme"], averaged, scenario.system)
     frame = frame.with_columns(beside=_beside(frame["channel_uses_mean"]))
     colour, chosen, opacity = theme.scheme_colour(scenario, symbol="diamond")
-    noisy = frame.filter(pl.col("epsilon_exact_mean").is_finite())
-    epsilon = noisy["epsilon_exact_mean"].max() if len(noisy) else np.nan
-    bare = "".join(f", {name} infinite" for name in frame.filter(pl.col("epsilon_exact_mean").is_infinite())["scheme"])
+    noisy = frame.filter(pl.col("epsilon_mean").is_finite())
+    epsilon = noisy["epsilon_mean"].max() if len(noisy) else np.nan
+    bare = "".join(f", {name} infinite" for name in frame.filter(pl.col("epsilon_mean").is_infinite())["scheme"])
     subtitle = [
         f"record-level epsilon = {epsilon:.3g} at delta = {scenario.privacy.delta:g}{bare}; "
         f"means over {theme.counted(each['realization'].n_unique())} and their 95% intervals",

@@ -4,7 +4,7 @@ import dataframely as dy
 
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.tables import contract
-from pwfl.tables.contract import MODEL, epsilon, key, meaning
+from pwfl.tables.contract import MODEL, epsilon_column, key, meaning
 
 ESTIMATES = ("estimate_scale", "estimate_scale_counting_channel_noise", "estimate_scale_of_one_device")
 QUANTITIES = ("rounds", "failed_devices", "failed_devices_one_adds_all", *ESTIMATES)
@@ -66,7 +66,7 @@ class NoiseStatus(contract.PerRealization):
         ("given", "calibrated", "no_guarantee", "no_noise"), nullable=False, description=meaning("status", "the noise")
     )
     noise_multiplier = dy.Float64(nullable=False, min=0, description=meaning("noise_multiplier"))
-    epsilon = epsilon(meaning("epsilon", "to which the multiplier was calibrated"))
+    epsilon = epsilon_column(meaning("epsilon", "to which the multiplier was calibrated"))
 
 
 class History(contract.UserHistory):
@@ -94,7 +94,7 @@ class Leakage(contract.PerRealization):
     sampling_rate = dy.Float64(primary_key=True, min_exclusive=0, max=1, description="of a record, beyond that")
     method = dy.Enum(METHODS, primary_key=True)
     noise_multiplier = dy.Float64(primary_key=True, min=0, description=meaning("noise_multiplier"))
-    epsilon = epsilon(meaning("epsilon", "the scenario's"))
+    epsilon = epsilon_column(meaning("epsilon", "the scenario's"))
 
 
 class Outcome(contract.Outcome):
@@ -104,18 +104,20 @@ class Outcome(contract.Outcome):
     batch_records = dy.Float64(nullable=False, min=0, description=BATCH_RECORDS)
     empty_rounds = dy.Int64(nullable=False, min=0, description=EMPTY)
     noise_multiplier = dy.Float64(nullable=False, min=0, description=meaning("noise_multiplier"))
-    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}: epsilon_exact's")
-    epsilon_server = epsilon(meaning("epsilon_server", "with what the strength of the noise tells"))
-    epsilon_anonymous = epsilon("usual pair, participation and batch size hidden")
-    epsilon_identified = epsilon("usual pair, participation known, batch size hidden")
-    epsilon_anonymous_read = epsilon(
+    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}: epsilon's")
+    epsilon_server = epsilon_column(meaning("epsilon_server", "with what the strength of the noise tells"))
+    epsilon_anonymous = epsilon_column("usual pair, participation and batch size hidden")
+    epsilon_identified = epsilon_column("usual pair, participation known, batch size hidden")
+    epsilon_anonymous_read = epsilon_column(
         "usual pair, participation hidden, with what the strength of the noise tells; "
         "null: each device sends on its own",
         nullable=True,
     )
-    epsilon_identified_read = epsilon("usual pair, participation known, with what the strength of the noise tells")
-    epsilon_renyi_anonymous = epsilon("the paper's accountant, participation hidden")
-    epsilon_renyi_identified = epsilon("the same, participation known")
-    epsilon_proved = epsilon("upper bound for all pairs that differ in a record, under the scheme's reading")
-    epsilon_opposite_records = epsilon("at least this is lost, under the scheme's reading")
-    epsilon_theorem_1 = epsilon("closed form of Theorem 1; null where its conditions fail", nullable=True)
+    epsilon_identified_read = epsilon_column(
+        "usual pair, participation known, with what the strength of the noise tells"
+    )
+    epsilon_renyi_anonymous = epsilon_column("the paper's accountant, participation hidden")
+    epsilon_renyi_identified = epsilon_column("the same, participation known")
+    epsilon_proved = epsilon_column("upper bound for all pairs that differ in a record, under the scheme's reading")
+    epsilon_opposite_records = epsilon_column("at least this is lost, under the scheme's reading")
+    epsilon_theorem_1 = epsilon_column("closed form of Theorem 1; null where its conditions fail", nullable=True)

@@ -36,7 +36,7 @@ SEEN = {
     "cell": "sees the sum of each cell's noisy gradients of every round, as the server does",
     "network": "sees the sum of all noisy gradients of every round, as the server does",
 }
-EPSILONS = ("epsilon_exact", "epsilon_user", "epsilon_tight", "epsilon_classic", "epsilon_dithers_known")
+EPSILONS = ("epsilon", "epsilon_user", "epsilon_tight", "epsilon_classic", "epsilon_dithers_known")
 READ_AS = [f"epsilon_observer_{observer}" for observer in sums.OBSERVERS]
 ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
 GUARANTEES = {
@@ -64,8 +64,8 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
         outcome = joined(outcome, part, "realization")
     outcome = outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
     unprotected = tables["noise_status"].filter(noise="none")["realization"]
-    none = pl.col("epsilon_exact").is_infinite().fill_null(False) | pl.col("realization").is_in(unprotected.implode())
-    sends, (of_record, of_user) = pl.col("epsilon_exact").is_not_null(), kinds(scenario, frame["interval"].n_unique())
+    none = pl.col("epsilon").is_infinite().fill_null(False) | pl.col("realization").is_in(unprotected.implode())
+    sends, (of_record, of_user) = pl.col("epsilon").is_not_null(), kinds(scenario, frame["interval"].n_unique())
     said = {
         **{
             column: pl.when(sends).then(pl.when(none).then(pl.lit(EXACT)).otherwise(pl.lit(kind)))
@@ -77,11 +77,11 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     terms = TERMS | {"observer": observer(scenario.privacy)}
     terms |= {"delta": scenario.privacy.delta, "rounds": training.rounds}
     outcome = outcome.with_columns(**said, **{name: pl.lit(term) for name, term in terms.items()})
-    return {"leakage": leakage, "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon_exact"))}
+    return {"leakage": leakage, "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon"))}
 
 
 def kinds(scenario: Multicell, intervals: int) -> tuple[str, str]:
-    """What epsilon_exact and epsilon_user are, where there is noise.
+    """What epsilon and epsilon_user are, where there is noise.
 
     Exact of Gaussian noise, colluders being the worst ones; not where these would be others in each interval, nor where
     users may drop out, which can only hide more.
@@ -136,7 +136,7 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
     of_user = worst_case if per_user else accountant.of_users(own, samples[:, 0]).rho[ever]
     rho_server, order = worst_case, np.full(len(rho), np.nan)
     epsilons = {
-        "epsilon_exact": exact_epsilon(rho, delta),
+        "epsilon": exact_epsilon(rho, delta),
         "epsilon_user": exact_epsilon(of_user, delta),
         "epsilon_tight": tight_epsilon(rho, delta),
         "epsilon_classic": classic_epsilon(rho, delta),
@@ -146,9 +146,9 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
     if scenario.training.bits:
         bounds = integers.bounds(scenario, frame)
         of_users = integers.bounds(scenario, frame, (scenario.privacy.observer,), of_users=True)
-        bounds["epsilon_user"] = of_users["epsilon_exact"]
+        bounds["epsilon_user"] = of_users["epsilon"]
         for name, each in epsilons.items():
-            epsilons[name] = np.fmax(each, bounds.get(name, bounds["epsilon_exact"])[ever])
+            epsilons[name] = np.fmax(each, bounds.get(name, bounds["epsilon"])[ever])
         of_integers, order = (each[ever] for each in integers.concentrated(scenario, frame))
         rho_server = np.fmax(rho_server, of_integers)
     if not per_user:

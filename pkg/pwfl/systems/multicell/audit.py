@@ -23,7 +23,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     that worst case.
     """
     privacy, per_user = scenario.privacy, scenario.training.clipping == "per_user"
-    stated = "epsilon_worst_case" if per_user else "epsilon_exact"
+    stated = "epsilon_worst_case" if per_user else "epsilon"
     outcome = audit.worst(tables["outcome"], stated)
     realization, delta, epsilon = outcome["realization"], outcome["delta"], outcome[stated]
     if epsilon is None:

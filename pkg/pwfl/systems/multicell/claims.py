@@ -76,7 +76,7 @@ SAME = Band(most=1.1)  # of an objective over another
 FADING_KEYS = ("radio.coherence_rounds", "privacy.planned_share", "schemes", "realizations", "training_realizations")
 SHARE = "share of the bound"  # of the largest rho of a realization
 LEAKAGES = ("rho_max", "rho_median", "rho_total")
-EPSILON, OF_NOISE = "epsilon_exact", "epsilon of the same noise by Renyi divergences, of real numbers"
+EPSILON, OF_NOISE = "epsilon", "epsilon of the same noise by Renyi divergences, of real numbers"
 SELECTION = ("samples_per_scheduled", "gain_db_median", "noise_variance_median", "lost_share")
 COLUMNS = ("objective_per_sample", "objective_gap", "scheduled", *SELECTION, *LEAKAGES, EPSILON, "accuracy", "loss")
 # By which settings may differ that others observe; and the bits that do, for the sums that they see.

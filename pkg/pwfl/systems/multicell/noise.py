@@ -112,7 +112,7 @@ def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.Da
             found = accountant.Losses(found.mu.max(axis=1, keepdims=True), rounds)
         each = accountant.epsilons(found, privacy.delta)
         if training.bits:
-            each = np.fmax(each, integers.bounds(scenario, frame, (privacy.observer,))["epsilon_exact"])
+            each = np.fmax(each, integers.bounds(scenario, frame, (privacy.observer,))["epsilon"])
         return each.max(axis=1)
 
     balance = target.balanced(largest_mu, member.shape[:2])

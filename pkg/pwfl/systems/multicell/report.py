@@ -23,7 +23,7 @@ CELL_COLOURS = ["#8DD3C7", "#8C564B", "#BEBADA", "#FB8072", "#1B5E20", "#B3DE69"
 LINKS = 7  # of one user, the strongest ones
 RINGED = "rings: users whom a scheme schedules"
 RING, WIDER = 420, 260  # area of the first scheme's rings, and by how much more the next one's have
-PRIVACY = ["rho_max", "rho_total", "epsilon_exact", "epsilon_tight", "epsilon_classic"]
+PRIVACY = ["rho_max", "rho_total", "epsilon", "epsilon_tight", "epsilon_classic"]
 
 
 def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -153,11 +153,11 @@ def leakage(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart |
 
 def tradeoff(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy against the record-level epsilon of each trained realization; a line: a scheme without noise."""
-    epsilon = pl.col("epsilon_exact").round_sig_figs(6)  # those set for one target differ in later digits
+    epsilon = pl.col("epsilon").round_sig_figs(6)  # those set for one target differ in later digits
     each = realizations(tables).drop_nulls("accuracy")
     frame = each.select("scheme", "realization", "accuracy", epsilon).drop_nulls()
-    mean = frame.group_by("scheme", maintain_order=True).agg(pl.col("accuracy", "epsilon_exact").mean())
-    private = pl.col("epsilon_exact").is_finite()
+    mean = frame.group_by("scheme", maintain_order=True).agg(pl.col("accuracy", "epsilon").mean())
+    private = pl.col("epsilon").is_finite()
     mean, bare = mean.filter(private), mean.filter(~private)
     count, shown = frame["realization"].n_unique(), frame.filter(private & (pl.col("realization") < DOTS))
     subtitle = f"dots: the first {theme.counted(min(count, DOTS))}; diamonds: means over {count}"
@@ -165,9 +165,9 @@ def tradeoff(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     subtitle = [subtitle, *unscheduled.lines(unscheduled.counted(each), unscheduled.LEFT_OUT)]
     colour, chosen, opacity = theme.scheme_colour(scenario, symbol="circle")
     axis = f"Record-level epsilon at delta = {scenario.privacy.delta:g}"
-    x = alt.X("epsilon_exact:Q", title=axis, scale=alt.Scale(zero=False))
+    x = alt.X("epsilon:Q", title=axis, scale=alt.Scale(zero=False))
     shared = {"x": x, "y": theme.accuracy_axis("accuracy:Q", "Final test accuracy"), "color": colour}
-    tips = {"scheme:N": "Scheme", "epsilon_exact:Q": ("Record-level epsilon", ".3f")}
+    tips = {"scheme:N": "Scheme", "epsilon:Q": ("Record-level epsilon", ".3f")}
     tips |= {"accuracy:Q": ("Final test accuracy", ".1%")}
     of_dot = theme.tips({"realization:N": "Realization"} | tips)
     points = alt.Chart(shown).mark_circle(size=45)
@@ -207,7 +207,7 @@ def summarize(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str,
         pl.col("objective_gap").max().alias("objective_gap_maximum"),
         pl.col("proven_optimal").sum(),
         pl.col("rho_max").max().alias("rho_maximum"),
-        pl.col("epsilon_exact").max().alias("epsilon_maximum"),
+        pl.col("epsilon").max().alias("epsilon_maximum"),
         pl.col("epsilon_user").max().alias("epsilon_user_maximum"),
         pl.col("rho_worst_case", "epsilon_worst_case", "rho_alone").max(),
         pl.col([f"epsilon_observer_{seen}" for seen in ("user", "cell", "network")]).max(),

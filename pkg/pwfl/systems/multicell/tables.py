@@ -133,15 +133,15 @@ class Leakage(contract.PerUser):
 
     rho = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description=meaning("rho", "(11)"))
     mu = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description=meaning("mu"))
-    epsilon_exact = contract.epsilon(meaning("epsilon_exact", "the user's records'; of integers an upper bound"))
-    epsilon_user = contract.epsilon(meaning("epsilon_user"))
-    epsilon_tight = contract.epsilon(TIGHT)
-    epsilon_classic = contract.epsilon(CLASSIC)
+    epsilon = contract.epsilon_column(meaning("epsilon", "the user's records'; of integers an upper bound"))
+    epsilon_user = contract.epsilon_column(meaning("epsilon_user"))
+    epsilon_tight = contract.epsilon_column(TIGHT)
+    epsilon_classic = contract.epsilon_column(CLASSIC)
     rho_worst_case = unlimited(description=RHO_WORST_CASE)
-    rho_alone = contract.epsilon(ALONE)
-    epsilon_observer_user = contract.epsilon(f"{READ} each upload")
-    epsilon_observer_cell = contract.epsilon(f"{READ} each cell's sum")
-    epsilon_observer_network = contract.epsilon(f"{READ} the sum of all")
+    rho_alone = contract.epsilon_column(ALONE)
+    epsilon_observer_user = contract.epsilon_column(f"{READ} each upload")
+    epsilon_observer_cell = contract.epsilon_column(f"{READ} each cell's sum")
+    epsilon_observer_network = contract.epsilon_column(f"{READ} the sum of all")
     epsilon_dithers_known = unlimited(description=DITHERS_KNOWN)
 
 

@@ -103,7 +103,7 @@ def leakages(
     rounds["understated"] = rounds["epsilon_printed"] < rounds["epsilon_gaussian"]
     total = {view: accountant.epsilons(found, delta) for view, found in seen.items()}
     return {name: values.mean(axis=1) for name, values in rounds.items()} | {
-        "epsilon_exact": total[own, False],
+        "epsilon": total[own, False],
         "epsilon_antennas_rounds": total[ANTENNAS, False],
         "mu": np.sqrt(2 * seen[own, False].rho),
         "epsilon_without_receiver": total[own, True],
@@ -139,15 +139,15 @@ def outcome(scenario: RandomOrthogonalization, leakage: pl.DataFrame, tables: di
     privacy = scenario.privacy
     watching, besides = observers.words(privacy)
     # Who sees every user's noisy update sees no less than the server does.
-    server = "epsilon_exact" if privacy.observer == USER else "epsilon_antennas_rounds"
+    server = "epsilon" if privacy.observer == USER else "epsilon_antennas_rounds"
     guaranteed = by_users_alone() & by_users_alone(server, "epsilon_antennas_without_receiver")
     noisy = pl.col("epsilon_without_receiver").is_finite()
-    hidden = pl.col("epsilon_exact").is_finite()
+    hidden = pl.col("epsilon").is_finite()
     kind = pl.when(hidden & pl.lit(bool(privacy.colluders or privacy.dropouts))).then(pl.lit(BOUND))
     return frame.with_columns(
         guaranteed=guaranteed,
         epsilon_is=kind.otherwise(pl.lit(EXACT)),
-        epsilon_user=pl.col("epsilon_exact"),
+        epsilon_user=pl.col("epsilon"),
         epsilon_user_is=kind.otherwise(pl.lit(EXACT)),
         epsilon_server=pl.col(server),
         guarantee=pl.when(guaranteed)

@@ -26,7 +26,7 @@ SEEN = "server's update of every round, channels known"
 def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """On what the scenario's observer sees, of all antennas the update, held to the worst user's exact epsilon."""
     privacy, outcome = scenario.privacy, audit.worst(tables["outcome"])
-    realization, epsilon = outcome["realization"], outcome["epsilon_exact"]
+    realization, epsilon = outcome["realization"], outcome["epsilon"]
     claim = claim_by(privacy, tables, realization, 2 * scenario.training.clip_norm)
     seen = SEEN + "; the loudest colluders' noise taken off" * (privacy.colluders > 0)
     if privacy.observer == ANTENNAS:

@@ -31,8 +31,8 @@ IN_ANTENNAS = {
     "epsilon_printed": "(6) as printed",
     "epsilon_sensitivity": "(a) true sensitivity",
     "epsilon_gaussian": "(b) exact, one round",
-    "epsilon_exact": "(c) exact, all rounds",
-    "epsilon_exact_maximum": "(c) exact, all rounds, worst user",
+    "epsilon": "(c) exact, all rounds",
+    "epsilon_maximum": "(c) exact, all rounds, worst user",
     "epsilon_antennas": "(d) all antennas, one round",
 }
 
@@ -263,7 +263,7 @@ def rounds_to(history: pl.DataFrame, level: float) -> np.ndarray:
 def _ends(content: dict) -> dict[str, np.ndarray]:
     """What each realization comes to: the most exposed user's epsilon after all rounds, and the final accuracy."""
     each, classes = _of_scheme(content, "realizations"), datasets.size(content["scenario"].data).classes
-    return {"epsilon": each["epsilon_exact"].to_numpy(), "accuracy": engine.accuracies(each, classes)}
+    return {"epsilon": each["epsilon"].to_numpy(), "accuracy": engine.accuracies(each, classes)}
 
 
 def _antennas(content: dict) -> int:

@@ -16,11 +16,11 @@ READINGS = {
     "epsilon_modulus": "(6), noise given the channels, one round",
     "epsilon_sensitivity": "(a) true sensitivity, one round",
     "epsilon_gaussian": "(b) exact, one round",
-    "epsilon_exact": "(c) exact, all rounds",
+    "epsilon": "(c) exact, all rounds",
     "epsilon_antennas": "(d) all antennas, exact, one round",
     "epsilon_antennas_rounds": "(d) all antennas, exact, all rounds",
 }
-OBSERVERS = ("epsilon_exact", "epsilon_antennas_rounds")  # epsilons of the scenario's observer, and of all antennas
+OBSERVERS = ("epsilon", "epsilon_antennas_rounds")  # epsilons of the scenario's observer, and of all antennas
 OBSERVED = {UPDATE: "the server's updates", ANTENNAS: "all antennas", USER: "every user's updates"}
 
 
@@ -76,7 +76,7 @@ def reading_means(table: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     long = table.unpivot(list(READINGS), index=index, variable_name="reading", value_name="mean")
     long = long.with_columns(pl.col("reading").replace(READINGS))
     frame = theme.means(long, [*by, "reading", "users"], ["mean"], SYSTEM)
-    return theme.within(frame.filter(pl.col("mean_mean").is_finite()), "mean", *limits(SYSTEM, "epsilon_exact"))
+    return theme.within(frame.filter(pl.col("mean_mean").is_finite()), "mean", *limits(SYSTEM, "epsilon"))
 
 
 def curves(x: str, title: str, value: str, y: alt.Y, colour: alt.Color, chosen, tips: dict[str, str]) -> alt.LayerChart:

@@ -80,7 +80,7 @@ class Privacy(Section):
     # Beyond the paper.
     observer: Literal["update", "antennas", "user"] = parameter(
         "update",
-        "of whom epsilon_exact and target_epsilon are, who sees in each round: the server's update; the signals of all "
+        "of whom epsilon and target_epsilon are, who sees in each round: the server's update; the signals of all "
         "its antennas; or every user's noisy update (docs/random_orthogonalization.md)",
         stages="noise/fixed account audit report",
         unless={"noise/fixed": UNAIMED},

@@ -49,14 +49,14 @@ def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
 
 def tradeoff(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy against epsilon after all rounds, of the scenario's observer, realization by realization."""
-    frame = realizations(tables).drop_nulls("accuracy").filter(pl.col("epsilon_exact").is_finite())
+    frame = realizations(tables).drop_nulls("accuracy").filter(pl.col("epsilon").is_finite())
     title = alt.TitleParams(
         f"Accuracy against privacy, M = {scenario.network.antennas}",
         subtitle=[f"after {marks.rounds_of(scenario)}, worst user", marks.dots_of(frame)],
     )
     colour, chosen, _ = theme.scheme_colour(scenario, symbol="circle")
     x = marks.epsilon_axis(scenario, alt.X)
-    return theme.sized(marks.scatter(frame, "epsilon_exact", ["scheme"], x, colour, chosen), title)
+    return theme.sized(marks.scatter(frame, "epsilon", ["scheme"], x, colour, chosen), title)
 
 
 def energy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -113,7 +113,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
         [*results.FINAL, *WORST, "understated", "negative_weights", "negative_users", "transmit_energy"],
         pl.col("users").first(),
         pl.lit(scenario.network.antennas).alias("antennas"),
-        pl.col("epsilon_exact").max().alias("epsilon_maximum"),
+        pl.col("epsilon").max().alias("epsilon_maximum"),
         pl.col("epsilon_user").max().alias("epsilon_user_maximum"),
         pl.col("epsilon_antennas_rounds").max().alias("epsilon_antennas_maximum"),
         pl.col("epsilon_without_receiver").max().alias("epsilon_without_receiver_maximum"),

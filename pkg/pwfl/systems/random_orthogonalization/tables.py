@@ -3,10 +3,10 @@
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import MODEL, PRIVATE, amount, epsilon, key, meaning
+from pwfl.tables.contract import MODEL, PRIVATE, amount, epsilon_column, key, meaning
 
 WITHOUT_RECEIVER = ["epsilon_without_receiver", "epsilon_antennas_without_receiver"]
-WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
+WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon", "epsilon_antennas", "epsilon_antennas_rounds"]
 WORST += WITHOUT_RECEIVER
 
 UNDERSTATED = "share of rounds in which (6) is below the exact epsilon"
@@ -103,18 +103,18 @@ class Leakage(contract.PerRealization):
 
     users = dy.Int64(primary_key=True, min=1, description=meaning("users", "K, of the network"))
     user = key(meaning("user"))
-    epsilon_closed_form = epsilon("(6) with ||h_k||^2 = 1 and the closed form of (5)'s mean")
-    epsilon_printed = epsilon(meaning("epsilon_printed", "of one round, (6) with (5)"))
-    epsilon_modulus = epsilon("one round: (6) with |h_s^H h_j| in (5)")
-    epsilon_sensitivity = epsilon("one round: formula of (6), sensitivity and noise of the server's update")
-    epsilon_gaussian = epsilon("one round: exact")
-    epsilon_exact = epsilon(meaning("epsilon_exact", "the user's records'"))
-    epsilon_antennas = epsilon("one round: exact, all antennas and channels seen")
-    epsilon_antennas_classic = epsilon("one round: formula of (6), all antennas and channels seen")
-    epsilon_antennas_rounds = epsilon("all rounds: exact, all antennas and channels seen")
-    epsilon_without_receiver = epsilon(meaning("epsilon_without_receiver"))
-    epsilon_antennas_without_receiver = epsilon("epsilon_antennas_rounds without the receiver's noise")
-    mu = epsilon(meaning("mu"))
+    epsilon_closed_form = epsilon_column("(6) with ||h_k||^2 = 1 and the closed form of (5)'s mean")
+    epsilon_printed = epsilon_column(meaning("epsilon_printed", "of one round, (6) with (5)"))
+    epsilon_modulus = epsilon_column("one round: (6) with |h_s^H h_j| in (5)")
+    epsilon_sensitivity = epsilon_column("one round: formula of (6), sensitivity and noise of the server's update")
+    epsilon_gaussian = epsilon_column("one round: exact")
+    epsilon = epsilon_column(meaning("epsilon", "the user's records'"))
+    epsilon_antennas = epsilon_column("one round: exact, all antennas and channels seen")
+    epsilon_antennas_classic = epsilon_column("one round: formula of (6), all antennas and channels seen")
+    epsilon_antennas_rounds = epsilon_column("all rounds: exact, all antennas and channels seen")
+    epsilon_without_receiver = epsilon_column(meaning("epsilon_without_receiver"))
+    epsilon_antennas_without_receiver = epsilon_column("epsilon_antennas_rounds without the receiver's noise")
+    mu = epsilon_column(meaning("mu"))
     understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}: the user's")
     negative_rounds = dy.Int64(nullable=False, min=0, description="rounds in which the update's weight is negative")
 
@@ -123,12 +123,12 @@ class Outcome(contract.Received):
     """Guarantee and cost of each realization (`account`); epsilons are maxima over users."""
 
     users = dy.Int64(nullable=False, min=1, description=meaning("users", "K, of the network"))
-    epsilon_printed = epsilon(meaning("epsilon_printed", "of one round, (6) with (5)"))
-    epsilon_gaussian = epsilon("one round: exact")
-    epsilon_antennas = epsilon("one round: exact, all antennas and channels seen")
-    epsilon_antennas_rounds = epsilon("all rounds: exact, all antennas and channels seen")
-    epsilon_antennas_without_receiver = epsilon("epsilon_antennas_rounds without the receiver's noise")
-    rho_server = epsilon(meaning("rho_server", "the worst record's"))
+    epsilon_printed = epsilon_column(meaning("epsilon_printed", "of one round, (6) with (5)"))
+    epsilon_gaussian = epsilon_column("one round: exact")
+    epsilon_antennas = epsilon_column("one round: exact, all antennas and channels seen")
+    epsilon_antennas_rounds = epsilon_column("all rounds: exact, all antennas and channels seen")
+    epsilon_antennas_without_receiver = epsilon_column("epsilon_antennas_rounds without the receiver's noise")
+    rho_server = epsilon_column(meaning("rho_server", "the worst record's"))
     understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}: all users'")
     negative_weights = dy.Float64(
         nullable=False, min=0, max=1, description="share of users and rounds in which an update's weight is negative"

@@ -38,7 +38,7 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
 
     A copy is a Gaussian release of the model, of sensitivity S_f by assumption, taken as if at deviation 0: deviations,
     which training finds, only add noise. The access point receives a gradient and an update of each device in each
-    round. Noisy, they are such releases, too, and all else is computed of them: then epsilon_exact is that of what a
+    round. Noisy, they are such releases, too, and all else is computed of them: then epsilon is that of what a
     device sends, guaranteed where it is clipped (see `uploads`). Clean, nothing is hidden from it.
     """
     privacy, rounds, noise = scenario.privacy, scenario.training.rounds, tables["noise"]
@@ -83,7 +83,7 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     of_copies, server = exact_epsilon(noisy_rounds * rho, delta), pl.col("epsilon_server")
     outcome = outcome.with_columns(
         epsilon_round=exact_epsilon(rho, delta),
-        epsilon_exact=of_copies if sent == "clean" else server,
+        epsilon=of_copies if sent == "clean" else server,
         epsilon_worst_case=server if clipped else pl.lit(np.inf),
         epsilon_is=pl.lit(EXACT if none else BOUND if clipped else ASSUMED),
         epsilon_user_is=pl.lit(EXACT if none else BOUND),

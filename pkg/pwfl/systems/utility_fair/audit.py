@@ -46,9 +46,7 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     realization = outcome["realization"]
     own = {name: tables[name].filter(realization=realization) for name in ("users", "schedule", "noise")}
     noisy = not own["noise"]["upload_std"].null_count()
-    subject = audit.Subject(
-        realization, observed(own["noise"], noisy, clip_norm), outcome["delta"], outcome["epsilon_exact"]
-    )
+    subject = audit.Subject(realization, observed(own["noise"], noisy, clip_norm), outcome["delta"], outcome["epsilon"])
     if np.isinf(subject.epsilon):
         yield audit.untested(subject)
         return

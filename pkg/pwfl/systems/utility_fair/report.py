@@ -20,7 +20,7 @@ from pwfl.tables.contract import limits
 DIFFERS = (
     "Noisy are the copies of the model that devices get, so not the access point's, which accuracies are of. Unless "
     "privacy.uploads is noisy, devices send updates without noise, nothing is hidden from the access point, and "
-    "epsilon_exact is against devices that pool their copies. Nothing enforces the sensitivity."
+    "epsilon is against devices that pool their copies. Nothing enforces the sensitivity."
 )
 KEYS = ["scheme", "realization"]
 SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"]

@@ -5,7 +5,7 @@ from functools import partial
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import MODEL, PRIVATE, amount, epsilon, key, meaning
+from pwfl.tables.contract import MODEL, PRIVATE, amount, epsilon_column, key, meaning
 
 SCHEDULE_STATUSES = ("chosen_in_training", "full_power", "least_effort", "always_out")
 NOISE_STATUSES = ("fair", "independent", "shared", "none")
@@ -133,14 +133,14 @@ class Leakage(_PerDevice):
     largest_multiplier = dy.Float64(min=0, description=LARGEST_MULTIPLIER)
     exact_multiplier = dy.Float64(min_exclusive=0, description="that epsilon_g needs, deviation 0")
     exact_largest_multiplier = dy.Float64(min_exclusive=0, description="that it needs, deviation 1")
-    epsilon_printed = epsilon(meaning("epsilon_printed", "of one copy, epsilon_g"))
-    epsilon_copy = epsilon("of one copy, exact")
-    epsilon_device = epsilon(OF_COPIES)
+    epsilon_printed = epsilon_column(meaning("epsilon_printed", "of one copy, epsilon_g"))
+    epsilon_copy = epsilon_column("of one copy, exact")
+    epsilon_device = epsilon_column(OF_COPIES)
     rho = dy.Float64(min=0, allow_inf=True, description=meaning("rho", "of all its copies"))
     upload_multiplier = dy.Float64(nullable=True, min=0, description=f"{UPLOAD_MULTIPLIER}; null: clean")
-    epsilon_upload = epsilon(f"{OF_UPLOAD}: a gradient and an update; infinite: clean")
-    epsilon_uploads = epsilon("of those of all rounds, exact; infinite: clean")
-    epsilon_user = epsilon(meaning("epsilon_user", "infinite: nothing is clipped"))
+    epsilon_upload = epsilon_column(f"{OF_UPLOAD}: a gradient and an update; infinite: clean")
+    epsilon_uploads = epsilon_column("of those of all rounds, exact; infinite: clean")
+    epsilon_user = epsilon_column(meaning("epsilon_user", "infinite: nothing is clipped"))
 
 
 class Outcome(contract.Outcome):
@@ -148,10 +148,10 @@ class Outcome(contract.Outcome):
 
     devices = dy.Int64(min=1)
     rounds_out = dy.Int64(min=0, description=f"{ROUNDS_OUT}: by all devices together")
-    epsilon_printed = epsilon(meaning("epsilon_printed", "of one copy, epsilon_g"))
-    epsilon_copy = epsilon("of one copy, exact")
-    epsilon_round = epsilon("of all devices' copies of one round, exact")
-    epsilon_device = epsilon(f"{OF_COPIES}: the worst device's")
-    epsilon_upload = epsilon(f"{OF_UPLOAD}: the worst device's; infinite: clean")
-    rho_server = epsilon(f"{meaning('rho_server')}: the worst device's; infinite: clean")
-    epsilon_worst_case = epsilon(meaning("epsilon_worst_case"))
+    epsilon_printed = epsilon_column(meaning("epsilon_printed", "of one copy, epsilon_g"))
+    epsilon_copy = epsilon_column("of one copy, exact")
+    epsilon_round = epsilon_column("of all devices' copies of one round, exact")
+    epsilon_device = epsilon_column(f"{OF_COPIES}: the worst device's")
+    epsilon_upload = epsilon_column(f"{OF_UPLOAD}: the worst device's; infinite: clean")
+    rho_server = epsilon_column(f"{meaning('rho_server')}: the worst device's; infinite: clean")
+    epsilon_worst_case = epsilon_column(meaning("epsilon_worst_case"))

@@ -145,7 +145,7 @@ def bounds(
         return [known, np.minimum(private, known)]  # who knows dithers sees more
 
     each = {observer: of_observer(observer) for observer in seen}
-    found = dict(zip(("epsilon_dithers_known", "epsilon_exact"), each[privacy.observer], strict=True))
+    found = dict(zip(("epsilon_dithers_known", "epsilon"), each[privacy.observer], strict=True))
     return found | {f"epsilon_observer_{observer}": private for observer, (_, private) in each.items()}
 
 
