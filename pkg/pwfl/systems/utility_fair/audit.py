@@ -6,7 +6,7 @@
   Only clipping bounds it: without, S_f is assumed, and what is tested is that epsilon is of S_f over the noise.
 - The model is what follows from the updates that are released.
 
-Iterations change neither noise nor bounds: except where the model is tested, devices do the least number.
+Iterations change neither noise nor bounds: except where the model is tested, devices do few.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon
-from pwfl.systems.utility_fair import uploads
+from pwfl.systems.utility_fair import link, uploads
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.systems.utility_fair.rounds import COPIES, GRADIENTS, STREAMS, UPDATES
 from pwfl.systems.utility_fair.train import Began, Training, training
@@ -33,6 +33,7 @@ SENT = {GRADIENTS: "gradient", UPDATES: "update"}  # what a device sends in a ro
 TAKEN = 2**19  # numbers of noise in a test: of more coordinates, each tensor gives some that follow each other
 NARROW = 64  # coordinates that a tensor gives at least
 FEW = 2  # rounds of other runs' noise, and of a signal; copies have noise from the second on
+STEPS = 2  # local iterations, in which a record turns an update around
 TRAINED = 3  # rounds after which the model is tested
 OUTWEIGHED = 100.0  # clipping norms of a batch that an adversarial record's gradient exceeds
 
@@ -54,7 +55,9 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     generator = streams.generator(scenario.seed, "audit", realization)
     size, records = features.size(scenario), own["users"]["samples"].sum()
     data = of_training.random_data(size, records, generator)
-    least = own["schedule"].with_columns(power_w=pl.when("takes_part").then("min_power_w").otherwise(0.0))
+    z = link.least_z(link.limits(scenario.radio, scenario.device)._replace(min_iterations=STEPS))
+    power = link.power_w(z, own["schedule"]["unit_power_w"].to_numpy())
+    least = own["schedule"].with_columns(power_w=pl.when("takes_part").then(power).otherwise(0.0))
     used = training(scenario, data, own | {"schedule": least}, deal=of_training.in_turn)
     silent = used._replace(data=of_training.blank(size, records))
     whole, released = silence(subject, silent, generator)
