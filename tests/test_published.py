@@ -174,13 +174,12 @@ def test_records_that_realizations_draw_for_themselves_are_in_their_releases_alo
     assert (row["releases"], row["delta"], row["records"]) == (4, 0.0, "the data of age_aware")
 
 
-def test_targets_of_a_scheme_that_share_noise_do_not_compose():
+def test_targets_of_a_scheme_are_releases_each():
     config = {"system": "age_aware", "schemes": SCHEMES[:1]}
     one = content(config | FEW, {"A": [{"epsilon_server": 0.5, "delta": 0.0}]})
     one["realizations"] = pl.concat([one["realizations"]] * 2)
     row = published.table({"one": one}).row(0, named=True)
-    assert row["releases"] == 0
-    assert "share their noise" in row["left_out"]
+    assert (row["releases"], row["epsilon"], row["left_out"]) == (2, pytest.approx(1.0, rel=1e-12), None)
 
 
 def test_a_study_says_it_of_what_its_stages_made():

@@ -7,6 +7,7 @@ by the losses that a system's `report.published` states, each of its worst recor
 
 from collections.abc import Iterator
 from math import isfinite
+from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -56,12 +57,12 @@ def table(study: dict[str, dict]) -> pl.DataFrame:
     scenarios may share any. Columns as in SCHEMA; epsilon is null where nothing is composed. Records that a realization
     draws for itself are in its releases alone: epsilon is the largest of a realization.
     """
-    by_records: dict[str, list[Training]] = {}
+    by_records: dict[tuple[str, str], list[Training]] = {}
     several = len({content["scenario"].system for content in study.values()}) > 1
     for name in study:
         for training in _trainings(study, name, several):
             by_records.setdefault(_records(study[name]["scenario"]), []).append(training)
-    return pl.DataFrame([_row(records, trainings) for records, trainings in by_records.items()], schema=SCHEMA)
+    return pl.DataFrame([_row(records, trainings) for (records, _), trainings in by_records.items()], schema=SCHEMA)
 
 
 def sentences(found: pl.DataFrame) -> list[str]:
@@ -105,19 +106,20 @@ def _trainings(study: dict[str, dict], name: str, several: bool) -> Iterator[Tra
         finite = rows.filter(pl.col("epsilon_server").is_finite())
         why = BARE if scheme.noise == "none" else OPEN
         losses = [UNKNOWN] * len(finite) if stated is None else stated(scenario, finite)
-        for row, loss in zip(finite.iter_rows(named=True), losses, strict=True):
+        cases = finite.select(pl.int_range(pl.len()).over("realization")).to_series()  # of systems with cases
+        for row, loss, case in zip(finite.iter_rows(named=True), losses, cases, strict=True):
             lost = not isinstance(loss, str) and not isfinite(loss.unsampled + loss.pure)
-            yield Training(title, of, (release, row["realization"]), OPEN if lost else loss, row)
+            yield Training(title, of, (release, row["realization"], case), OPEN if lost else loss, row)
         for row in rows.filter(~pl.col("epsilon_server").is_finite()).iter_rows(named=True):
             yield Training(title, of, (), why, row)
 
 
-def _records(scenario) -> str:
-    """Which records a scenario trains on, in words."""
+def _records(scenario) -> tuple[str, str]:
+    """Which records a scenario trains on: in words, and by what tells two files of one name apart."""
     dataset = value_of(scenario, "data.dataset")
     if dataset == FILE:
-        return f"the file of SHA-256 {scenario.data.sha256}"
-    return f"the data of {scenario.system}" if dataset is None else dataset
+        return f"the records of {Path(scenario.data.file).name}", scenario.data.sha256
+    return (f"the data of {scenario.system}" if dataset is None else dataset), ""
 
 
 def _row(records: str, trainings: list[Training]) -> dict:

@@ -339,18 +339,14 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     return not_swept(tables["outcome"], tables).join(simulated, on=KEYS, how="left", maintain_order="left")
 
 
-def published(_scenario: AgeAware, each: pl.DataFrame) -> list[Loss | str]:
+def published(_scenario: AgeAware, each: pl.DataFrame) -> list[Loss]:
     """What each training costs a record, taken as all its values over time, whatever these follow.
 
     A release at any time is a Laplace mechanism on the record's value then, so epsilons about data as collected add up;
-    amplified ones, about the value at T alone, do not, as several releases tell of one chain. Cases of a scheme share
-    their noise, which two uploads of one time but of unequal scales give away.
+    amplified ones, about the value at T alone, do not, as several releases tell of one chain. Each case of a scheme has
+    noise of its own, and is a release.
     """
-    cases = each.select(pl.len().over("scheme", "realization")).to_series()
-    return [
-        Loss(pure=epsilon, own_records=True) if count == 1 else "several targets of a scheme, which share their noise"
-        for epsilon, count in zip(each["epsilon_server"], cases, strict=True)
-    ]
+    return [Loss(pure=epsilon, own_records=True) for epsilon in each["epsilon_server"]]
 
 
 def not_swept(frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
