@@ -692,7 +692,7 @@ ALL_NOISE, LAW, MODEL = "noise of all users", "distribution of the noise", "mode
 EACH, PLACES = "deviation of each coordinate's noise", "noise of different coordinates"
 RUNS, ROUNDS, RELEASES = "noise of different runs", "noise of different rounds", "noise of another release"
 ANY_USER, ALL_RECORDS, TRAINED = of_training.ANY_USER, of_training.ALL_RECORDS, audit.TRAINED
-WHOLE, PAIR = "deviation of all noise", "epsilon of the usual pair"
+WHOLE, ALL_ROUNDS = "deviation of all noise", "epsilon of all rounds"
 IN_A_ROW, ROUNDED = "noise at any distance", "distribution of errors of rounding"
 CHANCE, LOSS = "rounds that a record is in", "loss of that model"
 UPDATE, USERS, WEIGHT, SEEN = map(pl.col, ("update_noise_std", "user_noise_std", "weight", "visibility"))
@@ -882,10 +882,10 @@ FAULTS = {
         accounted(anonymous_oac_account, losses=half_as_visible), LEAST, anew=True
     ),
     ("anonymous_oac", "half the rounds"): Fault(
-        accounted(anonymous_oac_account, losses=half_the_rounds), PAIR, anew=True
+        accounted(anonymous_oac_account, losses=half_the_rounds), ALL_ROUNDS, anew=True
     ),
     ("anonymous_oac", "another delta"): Fault(
-        accounted(anonymous_oac_account, epsilons=another_delta), PAIR, anew=True
+        accounted(anonymous_oac_account, epsilons=another_delta), ALL_ROUNDS, anew=True
     ),
     # What random_orthogonalization has of its own.
     ("random_orthogonalization", "half the noise"): Fault(deviation(HALF), DEVIATION),

@@ -313,7 +313,8 @@ def of_any_user(
         with np.errstate(divide="ignore", invalid="ignore"):
             mu = np.repeat(np.where(moved > 0, moved / seen.noise_std, 0.0), seen.rounds)
             share.append(np.where(mu > 0, mu / np.pad(claimed, (0, len(mu) - len(claimed))), 0.0).max())
-    yield audit.within(subject, ANY_USER, len(share), 1.0, float(max(share)), 0.0, 1 + SAME, SAME)
+    fault = "mu of a user {percent} too low"
+    yield audit.within(subject, ANY_USER, len(share), 1.0, float(max(share)), 0.0, 1 + SAME, SAME, fault)
 
 
 def whole_update(
@@ -337,7 +338,8 @@ def whole_update(
         taken = max(
             np.bincount(rows[:size]).max(initial=0) for rows, size in zip(begun.at.rows, begun.at.sizes, strict=True)
         )
-        yield audit.within(subject, "times of a record in a round", number.size, 1.0, float(taken), 1.0, 1.0, 1.0)
+        test, fault = "times of a record in a round", "{number} more time"
+        yield audit.within(subject, test, number.size, 1.0, float(taken), 1.0, 1.0, 1.0, fault)
     elif learner.message == "sum of gradients":
         number = number * [len(mine) for mine in begun.owned]
     everyone = slice(None), np.abs((weight * number).sum(axis=1))
@@ -353,7 +355,8 @@ def whole_update(
         moved = lengths([first - second for first, second in zip(*pair, strict=True)])
         share = moved[here] / (sensitivity * total[here])
         low = audit.REACHED if learner.reached else 0.0
-        yield audit.within(subject, test, share.size, 1.0, float(share.max()), low, 1 + audit.ROUNDING, audit.ROUNDING)
+        most, high = float(share.max()), 1 + audit.ROUNDING
+        yield audit.within(subject, test, share.size, 1.0, most, low, high, audit.ROUNDING, "moves {percent} too far")
 
 
 def noise(
@@ -453,9 +456,10 @@ def trained(
     _, loss = used.parts.learner.evaluate([tf.constant(w) for w in weights], used.data)
     last = float(trainer(scenario, data, tables)(subject.realization)["loss"][-1])
     off = abs(last - float(loss)) / max(abs(last), 1e-6) if np.isfinite([last, loss]).any() else 0.0
-    yield audit.within(subject, audit.TRAINED, 1, 0.0, off, 0.0, CLOSE, CLOSE)
+    yield audit.within(subject, audit.TRAINED, 1, 0.0, off, 0.0, CLOSE, CLOSE, "a loss {percent} off")
     held = np.concatenate(begun.owned)
-    yield audit.within(subject, "users of a record", len(held), 1.0, float(np.bincount(held).max()), 1.0, 1.0, 1.0)
+    most = float(np.bincount(held).max())
+    yield audit.within(subject, "users of a record", len(held), 1.0, most, 1.0, 1.0, 1.0, "{number} more user")
 
 
 def side_by_side(

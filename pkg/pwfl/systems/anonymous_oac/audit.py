@@ -10,7 +10,7 @@ from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import accountant, audit, sampled
 from pwfl.systems.anonymous_oac import fading, participation
-from pwfl.systems.anonymous_oac.mechanism import readings
+from pwfl.systems.anonymous_oac.mechanism import accounting, readings
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import UPLOAD
 from pwfl.systems.anonymous_oac.train import parts, trainer
@@ -46,12 +46,13 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
     audited = Audited(parts, scenario, tables, features.size(scenario))
     scheme = tables["noise"]["noise"][0]
     law = readings(scenario, scheme, tables)[outcome["reading"]]
-    usual, opposite = (
-        float(accountant.epsilons(found, outcome["delta"], law, method, interval=sampled.COARSE)[row, target])
-        for method in ("tight", "opposite")
+    accounted, opposite = (
+        float(accountant.epsilons(found, outcome["delta"], law, interval=sampled.COARSE, **how)[row, target])
+        for how in (accounting(scheme), {"method": "opposite"})
     )
-    # Records of the usual pair need not exist, so no signal tells their epsilon.
-    yield audit.within(subject, "epsilon of the usual pair", 1, epsilon, usual, 0.99 * epsilon, 1.01 * epsilon, 0.01)
+    # Records that lose as much need not exist, so no signal tells this epsilon.
+    low, high, fault = 0.99 * epsilon, 1.01 * epsilon, "epsilon {percent} too low"
+    yield audit.within(subject, "epsilon of all rounds", 1, epsilon, accounted, low, high, 0.01, fault)
     mu = np.repeat(found.mu[row], found.rounds, axis=0)
     claim = Claim(target, mu[:, target], partial(view, target), epsilon=opposite, everyone=mu, view_of=view)
     generator = streams.generator(scenario.seed, "audit", realization)
