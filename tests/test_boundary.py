@@ -290,7 +290,7 @@ def test_what_is_wrong_with_a_system_of_another_package_is_said(
 
 @pytest.mark.parametrize(("declared", "said"), [
     ("", "is for version 1 of the interface of systems, and this is pwfl with version 3: .*; a package declares its version"),
-    ("INTERFACE = 2", r"is for version 2 .* with version 3: a stage `receive` .* `training.audit`\. See 'Versions"),
+    ("INTERFACE = 2", r"is for version 2 .* with version 3: a stage `receive` .* `training.audit`; .*\. See 'Versions"),
     ("INTERFACE = 1", "is for version 1 .*: .*`deals` and `silent` of its catalog are `uses_dataset` and `zero_noise_values`"),
     ("INTERFACE = 99", "is for version 99 of the interface of systems, .*: it needs a newer pwfl"),
     ("INTERFACE = 'two'", "is for version two of the interface of systems, .*: it needs a newer pwfl"),

@@ -22,7 +22,7 @@ from pwfl.scenario.sweep import Point
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.report import CELL_COLOURS, cell_colours
 
-COUNTED = re.compile(r"\b\d+ (realization|training|numbers|user)|computed, without realizations|nothing drawn")
+COUNTED = re.compile(r"\b\d+ (realization|training|numbers|test|user)|computed, without realizations|nothing drawn")
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ def test_rows_are_read_and_empty_cells_left_out(tmp_path):
     [
         ("", "column 'label' is missing"),
         ("label,accuracy\n", "column 'source' is missing"),
-        ("label,source,epsilon_exat\n", "unknown column 'epsilon_exat'; did you mean 'epsilon'?"),
+        ("label,source,epsilo\n", "unknown column 'epsilo'; did you mean 'epsilon'?"),
         ("label,source,accuracy,accuracy\n", "column 'accuracy' stands 2 times"),
         ("label,source,accuracy,seed\n", "has no rows"),
         ("label,source,accuracy,seed\na,b,94.7,2\n", "line 2: accuracy: 94.7 is wrong: must be a share, 0 to 1"),

@@ -38,8 +38,8 @@ def test_text_is_escaped_and_greek():
     assert latex.text("50%_{a}&#$~^\\") == (
         "50\\%\\_\\allowbreak \\{a\\}\\&\\#\\$\\textasciitilde{}\\textasciicircum{}\\textbackslash{}"
     )
-    assert latex.text("Epsilon at delta < 1, epsilon") == (
-        "$\\varepsilon$ at $\\delta$ \\textless{} 1, epsilon\\_\\allowbreak exact"
+    assert latex.text("Epsilon at delta < 1, epsilon_server") == (
+        "$\\varepsilon$ at $\\delta$ \\textless{} 1, epsilon\\_\\allowbreak server"
     )
 
 

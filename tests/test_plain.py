@@ -20,7 +20,7 @@ ROUNDS, RECORDS, CLIP, STEP = 3, 6, 0.3, 0.5
 SCENARIO = Values(
     {
         "seed": 1,
-        "scheme": "all/gaussian",
+        "release": "a test's",
         "data": {"dataset": "digits"},
         "training": {
             "model": "dense",

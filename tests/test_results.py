@@ -23,8 +23,8 @@ def made() -> dict[str, pl.DataFrame]:
     columns = {"noise_error": [0.5, 2.0, None], "rho_max": [0.5, 4.0, 0.1], "scheduled": [2, 3, 0], "samples": 100}
     columns |= {"objective": 50.0, "objective_gap": [0.25, None, 0.0], "proven_optimal": [False, None, True]}
     columns |= {"scheduled_samples": 40, "rho_total": 1.0, "delta": 1e-5}
-    epsilons = ("exact", "tight", "classic", "observer_user", "observer_cell", "observer_network")
-    columns |= {f"epsilon_{name}": [3.0, 8.0, 1.0] for name in epsilons}
+    epsilons = ("tight", "classic", "observer_user", "observer_cell", "observer_network")
+    columns |= {name: [3.0, 8.0, 1.0] for name in ("epsilon", *(f"epsilon_{of}" for of in epsilons))}
     columns |= dict.fromkeys(TERMS[1:], "said") | {"epsilon_user": 9.0}
     none = {
         name: pl.lit(None, pl.Float64)

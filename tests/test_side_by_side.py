@@ -133,10 +133,11 @@ def test_an_audit_receives_side_by_side_what_it_does_alone_in_groups_of_any_size
     used = trainings.training(registry.system("multicell").part("train").parts(*given), *given)
     begun, keys = used.begin(0), [np.int64(key) for key in range(1, 12)]
     weights = used.parts.learner.silent()
-    alone = [audit.together(used, begun, weights, [key]) for key in keys]
+    starts = [begun._replace(weights=weights, key=key) for key in keys]
+    alone = [audit.together(used, [start]) for start in starts]
     expected = [np.concatenate(each, axis=1) for each in zip(*alone, strict=True)]
     for count in (5, 7, 11):
-        for found, wanted in zip(audit.received(used, begun, weights, keys[:count]), expected, strict=True):
+        for found, wanted in zip(audit.received(used, starts[:count]), expected, strict=True):
             np.testing.assert_allclose(found, wanted[:, :count], rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
 
 

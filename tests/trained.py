@@ -13,7 +13,7 @@ from pwfl.training import rounds, trainings
 from pwfl.training.batching import times
 from pwfl.training.trainings import Parts, Server
 
-SCENARIO = Values({"seed": 1, "scheme": "one/another"})
+SCENARIO = Values({"seed": 1, "release": "a test's"})
 
 
 class Drift(NamedTuple):

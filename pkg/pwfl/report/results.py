@@ -122,7 +122,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         "schemes: " + ", ".join(drawn["scheme"].unique(maintain_order=True)),
         "marks: what was found; grey: what it may be, what is stated in its middle",
         f"right: the smallest error that is seen with probability {frame['power'][0]:g}",
-        f"false alarms: {frame['false_alarm'][0]:g} a scheme",
+        f"{drawn['test'].n_unique()} tests; false alarms: {frame['false_alarm'][0]:g} a scheme",
     ]
     if len(left_out):
         subtitle.append("not drawn, since nothing is sent or hidden: " + ", ".join(left_out))

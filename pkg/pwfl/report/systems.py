@@ -22,7 +22,7 @@ BELOW = {"orient": "bottom", "direction": "horizontal"}  # of legends
 LABEL_STEP = 17  # pixels from one label to the next
 NEGLIGIBLE = 1e-3  # relative difference of two epsilons that are drawn as one
 WITHOUT_NOISE = "without noise"  # why a scheme is a line
-EPSILONS = [f"epsilon_{of}" for of in ("server", "server_least", "exact", "exact_least")]
+EPSILONS = ["epsilon", *(f"epsilon_{of}" for of in ("least", "server", "server_least"))]
 CURVE = ["system", "sweep_of", "scheme"]  # what a curve, of one point or of a sweep's, is of
 LINE_LENGTH = 135  # characters of the title's lines
 

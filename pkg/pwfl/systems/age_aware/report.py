@@ -40,7 +40,7 @@ NEGLIGIBLE = 1e-9  # total variation distances not worth a logarithmic axis
 LEGEND = 22  # letters of a line of a legend's title
 SHOWN, PANEL = 3, 250  # chains or clients in a figure; width of a panel
 LOG = alt.Scale(type="log", nice=False)
-TARGET = alt.X("target_epsilon:Q", title="Privacy target: record-level epsilon at T, delta = 0", scale=LOG)
+TARGET = alt.X("target_epsilon:Q", title="Target: record-level epsilon at T, delta = 0", scale=LOG)
 TARGET_TIPS = {"scheme:N": "Scheme", "target_epsilon:Q": "Privacy target, record-level epsilon"}
 
 

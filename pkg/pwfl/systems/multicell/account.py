@@ -77,7 +77,10 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     terms = TERMS | {"observer": observer(scenario.privacy)}
     terms |= {"delta": scenario.privacy.delta, "rounds": training.rounds}
     outcome = outcome.with_columns(**said, **{name: pl.lit(term) for name, term in terms.items()})
-    return {"leakage": leakage, "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon"))}
+    return {
+        "leakage": leakage.drop("rho_server", "order_server"),
+        "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon")),
+    }
 
 
 def kinds(scenario: Multicell, intervals: int) -> tuple[str, str]:

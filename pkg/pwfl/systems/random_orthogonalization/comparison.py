@@ -49,8 +49,12 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.FacetChart:
     index = ["scenario", "scheme", "realization", "accuracy"]
     observers = marks.observers_of(each["scenario"] for each in (unswept(scenarios) or scenarios).values())
     table = table.select(*index, *observers).drop_nulls("accuracy")
-    long = table.unpivot(list(observers), index=index, variable_name="observer", value_name="epsilon")
-    frame = long.filter(pl.col("epsilon").is_finite()).with_columns(pl.col("observer").replace(observers))
+    long = table.unpivot(list(observers), index=index, variable_name="observer", value_name="stated")
+    frame = (
+        long.rename({"stated": "epsilon"})
+        .filter(pl.col("epsilon").is_finite())
+        .with_columns(pl.col("observer").replace(observers))
+    )
     colour, chosen = _scenario_colour(names, "circle")
     scale = alt.Scale(domain=[scheme.name for scheme in _schemes(scenarios)], range=["circle", "diamond"])
     shape = alt.Shape("scheme:N", title="Scheme", legend=alt.Legend(symbolOpacity=1), scale=scale)

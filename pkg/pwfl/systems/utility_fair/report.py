@@ -24,8 +24,8 @@ DIFFERS = (
 )
 KEYS = ["scheme", "realization"]
 SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"]
-OF = ("exact", "user", "server", "printed", "copy", "round", "device", "upload", "worst_case")
-EPSILONS = [f"epsilon_{of}" for of in OF]
+OTHERS = ("user", "server", "printed", "copy", "round", "device", "upload", "worst_case")
+EPSILONS = ["epsilon", *(f"epsilon_{of}" for of in OTHERS)]
 LEARNED = ["accuracy", "loss", *USER_ACCURACIES]
 # Columns of `devices`, and their standard deviations over devices in `realizations`.
 SPREADS = {"energy_j": "energy_std_j", "learning_gain": "learning_gain_std", "utility": "utility_std"}
