@@ -20,6 +20,7 @@ ACCURACY = COMMON_OUTCOMES["accuracy"].title
 NONE = "-"
 NOBODY = unscheduled.COLUMN
 NEGLIGIBLE = 1e-12  # numbers that rounding leaves
+THOUSANDS, MILLIONS = 1e3, 1e6  # between which numbers are written out
 OTHERS = "; for "  # in what an observer sees, before the observers of other columns
 
 
@@ -101,11 +102,16 @@ def number(value: float | None, outcome: Outcome | None = None) -> str:
 
     >>> number(0.94712, Outcome("accuracy", "more", "~%")), number(18.04), number(float("inf")), number(None)
     ('94.7%', '18', '∞', '-')
+    >>> number(2484.2), number(3.2e7)
+    ('2,480', '3.2e+07')
     """
     if value is None:
         return NONE
     value = 0.0 if abs(value) < NEGLIGIBLE else value
-    return f"{value:.1%}" if outcome and outcome.format.endswith("%") else f"{value:.3g}".replace("inf", "∞")
+    if outcome and outcome.format.endswith("%"):
+        return f"{value:.1%}"
+    short = f"{value:.3g}"
+    return f"{float(short):,.0f}" if THOUSANDS <= abs(value) < MILLIONS else short.replace("inf", "∞")
 
 
 def table(rows: pl.DataFrame) -> tuple[list[dict], dict[str, str]]:
