@@ -49,9 +49,9 @@ COMMON_TABLES = {
 }
 COMMON_OUTCOMES = {
     "accuracy": Outcome("Final test accuracy", "more", "~%"),
-    "epsilon": Outcome("Record-level epsilon against the scheme's observer", "less"),
-    "epsilon_user": Outcome("User-level epsilon against the scheme's observer", "less"),
-    "epsilon_server": Outcome("Record-level epsilon against the system's own server", "less"),
+    "epsilon": Outcome("Record-level epsilon, scheme's observer", "less"),
+    "epsilon_user": Outcome("User-level epsilon, scheme's observer", "less"),
+    "epsilon_server": Outcome("Record-level epsilon, system's own server", "less"),
     "channel_uses": Outcome("Symbols on air", "less", "~s"),
     "transmit_energy_j": Outcome("Transmit energy (J)", "less"),
     "local_steps": Outcome("Local gradient steps a round", "less"),

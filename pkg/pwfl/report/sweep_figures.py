@@ -112,8 +112,8 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         return _no_outcome(study, "outcome", "other outcome")
     main, known = main_outcomes(table, _system(study)), _known(study)
     x, y = x or main[0], y or main[1]
-    known |= {name: _at_delta(name, known[name], table) for name in (x, y)}
     heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
+    known |= {name: _at_delta(name, known[name], table) for name in (x, y)}
     both, bare = _of_two(study, table, x, y)
     finite = pl.col("x_mean").is_finite() & pl.col("y_mean").is_finite()
     drawn, left_out = both.filter(finite), both.filter(~finite)["scheme"].unique(maintain_order=True)
