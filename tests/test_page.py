@@ -142,7 +142,7 @@ def test_in_a_browser_figures_draw_choices_change_them_and_tables_sort(folder, t
     index.write_text(index.read_text(encoding="utf-8").replace("<head>", f"<head><script>{CLICKS}</script>", 1))
     command = [
         "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
-        "--window-size=500,1000", "--virtual-time-budget=60000", "--dump-dom", index.as_uri(),
+        "--window-size=500,3000", "--virtual-time-budget=60000", "--dump-dom", index.as_uri(),
     ]  # fmt: skip
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
     seen = json.loads(html.unescape(re.search(r'<pre id="seen">(.*?)</pre>', shown, re.DOTALL)[1]))

@@ -23,6 +23,7 @@ from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon
 from pwfl.report import build
 from pwfl.report.catalog import COMPARISON, scenario_figures
 from pwfl.scenario.values import replaced
+from pwfl.stages import REPORT
 from pwfl.systems.random_orthogonalization import account, mimo, receive, train
 from pwfl.systems.random_orthogonalization.claims import claims
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, WORST
@@ -181,7 +182,7 @@ def test_signs_of_weights_are_counted_user_by_user(coherence):
         of_it = [count for (r, _), count in own.items() if r == realization]
         assert share == pytest.approx(sum(of_it) / 36)
         assert users == of_it.count(6)
-    signs = build.summarize(scenario.resolve(config, {}).part(None), tables)["signs"].filter(scheme="Private")
+    signs = build.summarize(scenario.resolve(config, {}).of_stage(REPORT), tables)["signs"].filter(scheme="Private")
     assert signs["negative_rounds"].to_list() == list(range(7))
     for many, mean in signs.select("negative_rounds", "user_count_mean").iter_rows():
         assert mean == pytest.approx(list(own.values()).count(many) / 5)

@@ -358,7 +358,7 @@ class Scenario(Section):
         With them, whether the conditions are met by which the wanted stages read some, and the report's `withholds`.
         """
         met = {name: self.meets(name) for name in sorted(conditions_of(type(self), frozenset(wanted or ())))}
-        met |= {"withholds": self.withholds} if wanted is None or REPORT in wanted else {}
+        met |= {"withholds": self.withholds} if REPORT in (wanted or ()) else {}
         return Values(
             selected(self, None if wanted is None else frozenset(wanted), self) | met | {"system": self.system}
         )
