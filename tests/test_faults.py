@@ -710,10 +710,12 @@ FAULTS = {
     ("multicell", "noise in the first kernel alone"): Fault(
         by_tensor(lambda noise: [noise[0], *(0 * n for n in noise[1:])]), DEVIATION
     ),
-    ("multicell", "no noise in biases"): Fault(by_tensor(lambda noise: [n * (n.shape.rank > 1) for n in noise]), EACH),
+    ("multicell", "no noise in biases"): Fault(
+        by_tensor(lambda noise: [n * (k % 2 == 0) for k, n in enumerate(noise)]), EACH
+    ),
     ("multicell", "no noise in the last bias"): Fault(by_tensor(lambda noise: [*noise[:-1], 0 * noise[-1]]), EACH),
     ("multicell", "less noise in biases"): Fault(
-        by_tensor(lambda noise: [n * (1.0 if n.shape.rank > 1 else 0.8) for n in noise]),
+        by_tensor(lambda noise: [n * (0.8 if k % 2 else 1.0) for k, n in enumerate(noise)]),
         "deviation of each tensor's noise",
     ),
     ("multicell", "biases' noise as kernels'"): Fault(by_tensor(biases_as_kernels), PLACES),
@@ -983,11 +985,11 @@ def test_a_fault_is_seen_by_the_test_that_is_for_it(monkeypatch, way, name):
 @pytest.mark.slow
 @pytest.mark.parametrize(("way", "name"), [pytest.param(*case, id=": ".join(case)) for case in FAULTS])
 def test_a_fault_is_seen_with_every_seed(monkeypatch, way, name):
-    # Of faults far above what verdicts call detectable; one that is seen with 99 % is missed once in 20 cases.
-    fault = FAULTS[way, name]
-    parameters, found = audited_with(monkeypatch, way, fault)
+    # Of faults far above what verdicts call detectable; one that is seen with 99 % is missed once in 20 cases. With
+    # records that are drawn, now one test sees a fault and now another.
+    parameters, found = audited_with(monkeypatch, way, FAULTS[way, name])
     for seed in SEEDS:
-        assert fault.test in violated(stage_of.audit(replaced(parameters, "seed", seed), found)), seed
+        assert violated(stage_of.audit(replaced(parameters, "seed", seed), found)), seed
 
 
 @pytest.mark.parametrize("way", in_turn(MORE, "multicell, network", "random_orthogonalization, colluders"))
