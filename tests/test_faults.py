@@ -694,6 +694,7 @@ RUNS, ROUNDS, RELEASES = "noise of different runs", "noise of different rounds",
 ANY_USER, ALL_RECORDS, TRAINED = of_training.ANY_USER, of_training.ALL_RECORDS, audit.TRAINED
 WHOLE, ALL_ROUNDS = "deviation of all noise", "epsilon of all rounds"
 IN_A_ROW, ROUNDED = "noise at any distance", "distribution of errors of rounding"
+TOGETHER = "deviation of all users' noise"
 CHANCE, LOSS = "rounds that a record is in", "loss of that model"
 UPDATE, USERS, WEIGHT, SEEN = map(pl.col, ("update_noise_std", "user_noise_std", "weight", "visibility"))
 FAULTS = {
@@ -766,11 +767,11 @@ FAULTS = {
     # Integers.
     ("multicell, integers", "half the noise"): Fault(half_the_integers_noise, DEVIATION),
     ("multicell, integers", "one user adds no noise"): Fault(in_sum(without_the_first_users), DEVIATION),
-    ("multicell, integers", "one vector for all users"): Fault(one_discrete_vector, DEVIATION),
+    ("multicell, integers", "one vector for all users"): Fault(one_discrete_vector, TOGETHER),
     ("multicell, integers", "the same noise each round"): Fault(one_round_of_integers, ROUNDS),
     ("multicell, integers", "clipped to twice"): Fault(clipping(lambda clip: 2 * clip), SENSITIVITY),
     ("multicell, integers", "rotated to 1.05"): Fault(rotated_longer, SENSITIVITY),
-    ("multicell, integers", "wrapped too early"): Fault(wrapped_too_early, DEVIATION),
+    ("multicell, integers", "wrapped too early"): Fault(wrapped_too_early, TOGETHER),
     ("multicell, integers", "always rounded up"): Fault(
         rounding(lambda values, _: np.ceil(values).astype(np.int64)), ROUNDED
     ),
