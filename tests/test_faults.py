@@ -489,35 +489,36 @@ def first_records_always(monkeypatch):
     monkeypatch.setattr(gradients, "batches", wrong)
 
 
-def second_records_always(monkeypatch):
-    # In place of another one, where it is not in a batch.
-    right = gradients.batches
+def in_batches(change):
+    """Other records in a round's batch: change(rows, own, first, samples, generator).
 
-    def wrong(sends, records, samples, generator):
-        start = np.concatenate([[0], np.cumsum(samples)])[:-1]
-        found = []
-        for rows in right(sends, records, samples, generator):
-            own = np.searchsorted(start, rows, side="right") - 1
-            last = np.append(np.diff(own) > 0, True)[: len(rows)]
-            lacks = last & ~np.isin(own, own[rows == start[own] + 1]) & (samples[own] > 1)
-            found.append(np.where(lacks, start[own] + 1, rows).astype(np.int32))
-        return found
+    Of each of its records `own` is the device, `first` the device's first record, `samples` how many it has.
+    """
 
-    monkeypatch.setattr(gradients, "batches", wrong)
+    def fault(monkeypatch):
+        right = gradients.batches
+
+        def wrong(sends, records, samples, generator):
+            start, found = np.concatenate([[0], np.cumsum(samples)])[:-1], []
+            for rows in right(sends, records, samples, generator):
+                own = np.searchsorted(start, rows, side="right") - 1
+                found.append(change(rows, own, start[own], samples[own], generator).astype(np.int32))
+            return found
+
+        monkeypatch.setattr(gradients, "batches", wrong)
+
+    return fault
 
 
-def drawn_with_repetition(monkeypatch):
-    right = gradients.batches
+def with_the_second(rows, own, first, samples, generator):
+    """A device's second record is in place of another one, where it is not in a batch."""
+    last = np.append(np.diff(own) > 0, True)[: len(rows)]
+    lacks = last & ~np.isin(own, own[rows == first + 1]) & (samples > 1)
+    return np.where(lacks, first + 1, rows)
 
-    def wrong(sends, records, samples, generator):
-        start = np.concatenate([[0], np.cumsum(samples)])[:-1]
-        found = []
-        for rows in right(sends, records, samples, generator):
-            own = np.searchsorted(start, rows, side="right") - 1
-            found.append((start[own] + generator.integers(samples[own])).astype(np.int32))
-        return found
 
-    monkeypatch.setattr(gradients, "batches", wrong)
+second_records_always = in_batches(with_the_second)
+drawn_with_repetition = in_batches(lambda rows, own, first, samples, generator: first + generator.integers(samples))
 
 
 def same_devices_always(monkeypatch):

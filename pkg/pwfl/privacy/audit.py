@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from scipy import fft, stats
+from scipy import fft, optimize, stats
 
 from pwfl.privacy.gaussian import exact_multiplier
 from pwfl.tables import contract
@@ -340,16 +340,14 @@ def worst(outcome: pl.DataFrame, epsilon: str = "epsilon") -> dict:
     return order.row(0, named=True)
 
 
-def width(rounds: int) -> int:
-    """How many coordinates give a test of noise its draws, of so many rounds of each of the streams that it takes."""
-    return -(-DRAWS // (STREAMS * rounds))
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """epsilon of a Gaussian mechanism of mu by its delta (Balle and Wang, 2018, Theorem 8), as no account has it."""
+    if mu == 0:
+        return 0.0
 
+    def excess(epsilon: float) -> float:
+        first, second = stats.norm.logcdf([mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu])
+        return float(np.exp(first) - np.exp(epsilon + second)) - delta
 
-def coins(generator: np.random.Generator, *shape: int) -> np.ndarray:
-    """Which of its two records each canary is, boolean."""
-    return generator.random(shape) < 0.5
-
-
-def signs_of(first: np.ndarray) -> np.ndarray:
-    """What the canaries' directions are multiplied by: 1 for the first record, -1 for the other; float32."""
-    return np.where(first, 1.0, -1.0).astype(np.float32)
+    most = mu * (mu / 2 + stats.norm.isf(delta))
+    return 0.0 if excess(0.0) <= 0 else float(optimize.brentq(excess, 0.0, most, xtol=1e-12, rtol=1e-10))

@@ -145,23 +145,19 @@ def composed_epsilon(
         more = {"absent": absent} if method == "proved" else {}
         of = {"tight": tight_epsilon, "proved": proved_epsilon, "opposite": opposite_epsilon}[method]
         return float(of(rates, parts[0][0], [parts[0][1]], delta, interval=interval, **more)[0])
+    if method != "tight":
+        return proved_together([Mechanism(rates, *part, absent) for part in parts], delta, interval)
     # One interval for all, as losses of different ones do not add.
     limits = [_limits(rates, multiplier) for multiplier, _ in parts]
     interval = max(_interval(pair, interval) for each in limits for pair in each)
-    total = None
+    each = []
     for (multiplier, rounds), own in zip(parts, limits, strict=True):
-        if method == "tight":
-            masses = [
-                _mass(partial(hockey_stick, multiplier=multiplier, adjacency=adjacency), rates, pair, interval)
-                for adjacency, pair in zip((REMOVE, ADD), own, strict=True)
-            ]
-        else:
-            limit = np.abs(own).max()
-            curve = partial(replace_one, multiplier=multiplier, absent=absent)
-            masses = [_mass(curve, rates, (-limit, limit), interval)]
-        each = PrivacyLossDistribution(*masses).self_compose(int(rounds))
-        total = each if total is None else total.compose(each)
-    return float(total.get_epsilon_for_delta(delta))  # ty: ignore  # there are parts
+        masses = [
+            _mass(partial(hockey_stick, multiplier=multiplier, adjacency=adjacency), rates, pair, interval)
+            for adjacency, pair in zip((REMOVE, ADD), own, strict=True)
+        ]
+        each.append(PrivacyLossDistribution(*masses).self_compose(int(rounds)))
+    return float(reduce(PrivacyLossDistribution.compose, each).get_epsilon_for_delta(delta))
 
 
 def proved_together(mechanisms: Sequence[Mechanism], delta: float, interval: float = INTERVAL) -> float:

@@ -50,8 +50,8 @@ def present() -> bool:
     return bool(glob("/dev/nvidia[0-9]*") or glob("/dev/dxg"))
 
 
-def has_gpu(asked: str) -> bool:
-    """Whether what is asked for, `cpu`, `gpu` or `auto`, is trained on a GPU on this machine."""
+def has_gpu(asked: str | None) -> bool:
+    """Whether what is asked for, `cpu`, `gpu`, `auto` or nothing, is trained on a GPU on this machine."""
     return asked == "gpu" or (asked == "auto" and present())
 
 

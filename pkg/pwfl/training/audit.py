@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 import tensorflow as tf
-from scipy import optimize, stats
+from scipy import stats
 
 from pwfl import streams
 from pwfl.learning import datasets
@@ -158,7 +158,7 @@ def verdicts(
     lively = random_data(audited.size, audited.records, generator)
     trained = audited.training(lively)
     yield from model(trained, subject, trained.begin(subject.realization, views[0] if integers else None))
-    if devices.has_gpu(value_of(scenario, "training.device") or devices.CPU):
+    if devices.has_gpu(value_of(scenario, "training.device")):
         yield from side_by_side(audited, subject, view, lively, generator)
     if integers:
         yield all_noise(subject, used, begun)
@@ -234,7 +234,7 @@ def signal(
     yield audit.sensitivity(subject, np.array(share), 1.0, reached=learner.reached, tolerance=tolerance)
     least = claim.epsilon
     if least is None:
-        least = gaussian_epsilon(float(np.linalg.norm(claim.mu)), subject.delta)
+        least = audit.gaussian_epsilon(float(np.linalg.norm(claim.mu)), subject.delta)
     yield audit.at_least(subject, least)
     claimed, here = np.pad(claim.mu, (0, rounds - len(claim.mu))), most > 0  # after the last row nobody sends
     found = float(np.sqrt((np.divide(most, std, out=np.zeros(rounds), where=here) ** 2).sum()))
@@ -324,12 +324,9 @@ def whole_update(
     """Whether the server's update, of all users, has the noise that is stated, and moves by records as messages do."""
     learner, begun = used.parts.learner, used.begin(subject.realization)
     reception, sensitivity = begun.reception, learner.sensitivity
-    std = np.repeat(reception.noise_std, reception.rounds)
-    if (std > 0).any():
-        silent = learner.silent()
-        heard = received(used, [begun._replace(weights=silent)], places=chosen(silent, generator))
-        scaled = [part[std > 0].reshape((std > 0).sum(), -1) / std[std > 0, None] for part in heard]
-        yield audit.variance(subject, "deviation of all noise", np.concatenate(scaled, axis=1, dtype=float))
+    if (reception.noise_std > 0).any():
+        scaled = scaled_silence(used, begun, places=chosen(learner.silent(), generator))
+        yield audit.variance(subject, "deviation of all noise", scaled)
     case = next(learner.opposed(generator, audited.records))
     weight = np.repeat(reception.weight * reception.sends, reception.rounds, axis=0)
     place = learner.place(begun, target, int(np.argmax(weight[:, target] != 0)))
@@ -406,12 +403,23 @@ def noise(
 
 def all_noise(subject: audit.Subject, used: trainings.Training, begun: trainings.Start) -> audit.Verdict:
     """Whether noise that users draw each for itself adds up as independent noise does."""
-    silent, std = used.parts.learner.silent(), np.repeat(begun.reception.noise_std, begun.reception.rounds)
-    last = int(np.argmax(std > 0)) - (-KEPT // sum(w.size for w in silent))
-    heard = received(used, [begun._replace(weights=silent)], min(last, len(std)))
-    loud = np.flatnonzero(std[:last])
+    std, size = np.repeat(begun.reception.noise_std, begun.reception.rounds), sum(w.size for w in begun.weights)
+    last = min(int(np.argmax(std > 0)) - (-KEPT // size), len(std))
+    return audit.variance(subject, "deviation of all users' noise", scaled_silence(used, begun, last))
+
+
+def scaled_silence(
+    used: trainings.Training,
+    begun: trainings.Start,
+    rounds: int | None = None,
+    places: Sequence[np.ndarray] | None = None,
+) -> np.ndarray:
+    """What is received in silence in the rounds with noise, over its deviation, (round, coordinate); see `received`."""
+    std = np.repeat(begun.reception.noise_std, begun.reception.rounds)[:rounds]
+    heard = received(used, [begun._replace(weights=used.parts.learner.silent())], rounds, places)
+    loud = np.flatnonzero(std)
     scaled = [part[loud].reshape(len(loud), -1) / std[loud, None] for part in heard]
-    return audit.variance(subject, "deviation of all users' noise", np.concatenate(scaled, axis=1))
+    return np.concatenate(scaled, axis=1, dtype=float)
 
 
 def model(used: trainings.Training, subject: audit.Subject, begun: trainings.Start) -> Iterator[audit.Verdict]:
@@ -531,19 +539,6 @@ def _rounds_with_first(at, owned: list[np.ndarray]) -> np.ndarray:
         return np.zeros(len(owned), int)
     taken = np.concatenate([rows[:many] for rows, many in zip(at.rows, at.sizes, strict=True)])
     return np.bincount(taken, minlength=owned[-1][-1] + 1)[[mine[0] for mine in owned]]
-
-
-def gaussian_epsilon(mu: float, delta: float) -> float:
-    """epsilon of a Gaussian mechanism of mu by its delta (Balle and Wang, 2018, Theorem 8), as no account has it."""
-    if mu == 0:
-        return 0.0
-
-    def excess(epsilon: float) -> float:
-        first, second = stats.norm.logcdf([mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu])
-        return float(np.exp(first) - np.exp(epsilon + second)) - delta
-
-    most = mu * (mu / 2 + stats.norm.isf(delta))
-    return 0.0 if excess(0.0) <= 0 else float(optimize.brentq(excess, 0.0, most, xtol=1e-12, rtol=1e-10))
 
 
 def unwrapped(difference: np.ndarray) -> np.ndarray:

@@ -128,13 +128,10 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
     ever = (scheduled & ~np.isnan(hiding_std)).any(axis=1)
     per_user = scenario.training.clipping == "per_user"  # (11) takes a record to move a clipped mean by 2 L / K_i
 
-    def spent(observer: str) -> np.ndarray:
-        rho = accountant.losses(tables, observer, 2 * clip, users_only=True).rho
-        return (rho / samples[:, 0] ** 2 if per_user else rho)[ever]
-
-    read = {observer: spent(observer) for observer in sums.OBSERVERS}
-    rho = read[scenario.privacy.observer]
-    own = accountant.losses(tables, scenario.privacy.observer, 2 * clip, users_only=True)
+    losses = {each: accountant.losses(tables, each, 2 * clip, users_only=True) for each in sums.OBSERVERS}
+    share = samples[:, 0] ** 2 if per_user else 1
+    read = {observer: (found.rho / share)[ever] for observer, found in losses.items()}
+    rho, own = read[scenario.privacy.observer], losses[scenario.privacy.observer]
     worst_case = own.rho[ever]  # a record can turn a mean around
     of_user = worst_case if per_user else accountant.of_users(own, samples[:, 0]).rho[ever]
     rho_server, order = worst_case, np.full(len(rho), np.nan)

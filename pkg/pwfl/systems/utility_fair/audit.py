@@ -21,7 +21,6 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import audit
-from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.systems.utility_fair import link, uploads
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.systems.utility_fair.rounds import COPIES, GRADIENTS, STREAMS, UPDATES
@@ -72,7 +71,7 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     else:
         stated = scenario.privacy.sensitivity
         mu = np.tile(stated / std[released.first], (rounds - 1, 1))  # the first round's copies are clean
-    yield audit.at_least(subject, float(exact_epsilon((mu**2).sum() / 2, subject.delta)))
+    yield audit.at_least(subject, audit.gaussian_epsilon(float(np.linalg.norm(mu)), subject.delta))
     most, reached = np.ones(mu.shape[1]), True
     if clip_norm is not None:
         reached = used.model.known
