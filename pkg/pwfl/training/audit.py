@@ -505,23 +505,25 @@ def side_by_side(
 
 
 def participation(
-    audited: Audited, subject: audit.Subject, chance: float, more: Sequence[np.ndarray] = ()
+    audited: Audited, subject: audit.Subject, chance: float, more: Sequence[np.ndarray] = (), of_senders: bool = False
 ) -> audit.Verdict:
     """Whether records are in messages by chance as claimed: the numbers of rounds that each user's first is in.
 
+    With `of_senders`, of each user who sends, in all rounds or none.
     `more` says of further runs how many records users' messages are of, each of shape (round, user).
     """
     used, counts = audited.training(blank(audited.size, audited.records)), []
     for realization in audited.tables["users"]["realization"].unique().sort():
         begun = used.begin(realization)
-        counts.append(_rounds_with_first(begun.at, begun.owned))
+        heard = begun.reception.sends.any(axis=0) | (not of_senders)
+        counts.append(_rounds_with_first(begun.at, begun.owned)[heard])
     for run, records in enumerate(more, start=len(counts)):
         sends = records > 0
         reception = begun.reception._replace(sends=sends, weight=sends.astype(float), records=records)
         _, at = used.parts.learner.inputs(reception, begun.owned, audited.scenario.seed, run)
         counts.append(_rounds_with_first(at, begun.owned))
     law = partial(stats.binom.cdf, n=used.loop.length * used.loop.intervals, p=chance)
-    return audit.distribution(subject, "rounds that a record is in", np.array(counts), law, 0.5)
+    return audit.distribution(subject, "rounds that a record is in", np.concatenate(counts), law, 0.5)
 
 
 def senders(subject: audit.Subject, records: np.ndarray, chance: float) -> audit.Verdict:

@@ -11,13 +11,14 @@ from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon
 from pwfl.scenario.values import replaced
 from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.beyond import integers, sums
+from pwfl.systems.multicell.beyond import batches, integers, sums
 from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.parameters import Convergence, Multicell, Privacy, Training
+from pwfl.systems.multicell.sending import sums_records, turned_around
 from pwfl.tables.arrays import joined, to_array
 from pwfl.tables.contract import A_USERS, ASSUMED, BOUND, EXACT, NO_PRIVACY, PUBLIC
 from pwfl.training.models import network, parameter_count
@@ -25,9 +26,6 @@ from pwfl.training.models import network, parameter_count
 TERMS = {
     "unit": "one training record of one user",
     "neighbouring_relation": "replace-one",
-    "sampling": "none: every round uses all records of every scheduled user",
-    "link_budget": "radiated at the scheduler's powers, in cells that interfere, over the paper's path loss",
-    "local_steps": 1.0,
     "accuracy_of": "the server's global model",
     "taken_as_public": f"{PUBLIC}; schedule, noise and the server's weights follow numbers of records",
 }
@@ -35,6 +33,11 @@ SEEN = {
     "user": "sees each scheduled user's noisy gradient of every round, as the server does",
     "cell": "sees the sum of each cell's noisy gradients of every round, as the server does",
     "network": "sees the sum of all noisy gradients of every round, as the server does",
+}
+ON_AIR = {
+    "user": "is taken to see each sender's noisy message of every round",
+    "cell": "sees what all stations receive in every round, and knows all channels; their noise is not counted",
+    "network": "sees the server's update of every round, and knows all channels; the receivers' noise is not counted",
 }
 EPSILONS = ("epsilon", "epsilon_user", "epsilon_tight", "epsilon_classic", "epsilon_dithers_known")
 READ_AS = [f"epsilon_observer_{observer}" for observer in sums.OBSERVERS]
@@ -54,9 +57,10 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     """
     frame, training = assigned(tables), scenario.training
     seen = tables["visibility"].filter(observer=scenario.privacy.observer).select(*KEYS, "visibility")
-    unit = pl.lit(1) if training.clipping == "per_user" else pl.col("samples")  # of a message: a mean, a sum
+    unit = pl.col("samples") if sums_records(training) else pl.lit(1)
+    expected = 1 / (unit * pl.col("visibility") * (scenario.data.sampling or 1))
     frame = frame.join(seen, on=KEYS, how="left", maintain_order="left").with_columns(
-        hiding_std=pl.when("scheduled").then(1 / (unit * pl.col("visibility"))).otherwise(0.0)
+        hiding_std=pl.when("scheduled").then(expected).otherwise(0.0)
     )
     leakage, outcome = leakages(scenario, frame, tables), participation(frame)
     own = (selection(frame, tables), objectives(scenario, tables, frame), convergence(scenario, frame))
@@ -74,8 +78,7 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
         "guaranteed": ~none & (training.clipping == "per_sample"),
         "guarantee": pl.when(none).then(pl.lit(NO_PRIVACY)).otherwise(pl.lit(guarantee(scenario))),
     }
-    terms = TERMS | {"observer": observer(scenario.privacy)}
-    terms |= {"delta": scenario.privacy.delta, "rounds": training.rounds}
+    terms = TERMS | conditions(scenario) | {"delta": scenario.privacy.delta, "rounds": training.rounds}
     outcome = outcome.with_columns(**said, **{name: pl.lit(term) for name, term in terms.items()})
     return {
         "leakage": leakage.drop("rho_server", "order_server"),
@@ -87,16 +90,35 @@ def kinds(scenario: Multicell, intervals: int) -> tuple[str, str]:
     """What epsilon and epsilon_user are, where there is noise.
 
     Exact of Gaussian noise, colluders being the worst ones; not where these would be others in each interval, nor where
-    users may drop out, which can only hide more.
+    users may drop out, which can only hide more, nor of sampled records.
     """
     privacy, training = scenario.privacy, scenario.training
     others = privacy.observer != "user" and privacy.colluders and intervals > 1
-    kind = BOUND if training.bits or privacy.dropouts or others else EXACT
+    unseen = scenario.radio.air == "antennas" and privacy.observer == "cell"  # stands for who sees each message
+    bounded = training.bits or privacy.dropouts or others or unseen or scenario.data.sampling
+    kind = BOUND if bounded else EXACT
     return (ASSUMED if training.clipping == "per_user" else kind), kind
 
 
+def conditions(scenario: Multicell) -> dict:
+    """What sampling, link budget, local steps and observer are, columns of `outcome`."""
+    rate, training, air = scenario.data.sampling, scenario.training, scenario.radio.air
+    sampling = "none: every round uses all records of every scheduled user"
+    if rate:
+        sampling = f"Poisson: a record of a sender is in a round with probability {rate:g}, whoever sends is known"
+    budget = "radiated at the scheduler's powers, in cells that interfere, over the paper's path loss"
+    if air != "digital":
+        budget = "radiated on air, in cells that interfere, by messages of the largest norm and their noise"
+    return {
+        "sampling": sampling,
+        "link_budget": budget,
+        "local_steps": float(training.local_steps) if training.learner == "local_steps" else 1.0,
+        "observer": observer(scenario.privacy) if air == "digital" else ON_AIR[scenario.privacy.observer],
+    }
+
+
 def observer(privacy: Privacy) -> str:
-    """What the observer sees, in words."""
+    """What who observes digital uploads sees, in words."""
     if privacy.observer == "user":
         return SEEN["user"]
     share = f"up to {coalition.percent(privacy.colluders)}" if privacy.colluders else "none"
@@ -106,7 +128,11 @@ def observer(privacy: Privacy) -> str:
 def guarantee(scenario: Multicell) -> str:
     """What the leakage rests on, in words."""
     words = GUARANTEES[scenario.training.clipping]
-    if scenario.privacy.observer != "user":
+    if turned_around(scenario.training):
+        words = f"guaranteed: every user's update is clipped, which is {A_USERS}"
+    if scenario.data.sampling:
+        words += "; proved for every replaced record, with senders known"
+    if scenario.privacy.observer != "user" and scenario.radio.air == "digital":
         words += "; secure aggregation is taken for granted"
     if bits := scenario.training.bits:
         words += f"; sums of integers modulo 2^{bits}, whose epsilons are upper bounds by Renyi divergences"
@@ -126,6 +152,7 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
     delta, clip = scenario.privacy.delta, scenario.training.clip_norm
     samples, scheduled, hiding_std = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "hiding_std"))
     ever = (scheduled & ~np.isnan(hiding_std)).any(axis=1)
+    law = batches.law(scenario)
     per_user = scenario.training.clipping == "per_user"  # (11) takes a record to move a clipped mean by 2 L / K_i
 
     losses = {each: accountant.losses(tables, each, 2 * clip, users_only=True) for each in sums.OBSERVERS}
@@ -133,15 +160,22 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
     read = {observer: (found.rho / share)[ever] for observer, found in losses.items()}
     rho, own = read[scenario.privacy.observer], losses[scenario.privacy.observer]
     worst_case = own.rho[ever]  # a record can turn a mean around
-    of_user = worst_case if per_user else accountant.of_users(own, samples[:, 0]).rho[ever]
+    whole = per_user or turned_around(scenario.training)
+    of_user = worst_case if whole else accountant.of_users(own, samples[:, 0]).rho[ever]
     rho_server, order = worst_case, np.full(len(rho), np.nan)
+    if law:
+        exact = {observer: batches.epsilons(found, delta, law)[ever] for observer, found in losses.items()}
+        users_epsilon = batches.users_epsilons(own, samples[:, 0], scenario)[ever]
+    else:
+        exact = {observer: exact_epsilon(each, delta) for observer, each in read.items()}
+        users_epsilon = exact_epsilon(of_user, delta)
     epsilons = {
-        "epsilon": exact_epsilon(rho, delta),
-        "epsilon_user": exact_epsilon(of_user, delta),
+        "epsilon": exact[scenario.privacy.observer],
+        "epsilon_user": users_epsilon,
         "epsilon_tight": tight_epsilon(rho, delta),
         "epsilon_classic": classic_epsilon(rho, delta),
         "epsilon_dithers_known": np.full(len(rho), np.nan),
-        **{f"epsilon_observer_{observer}": exact_epsilon(each, delta) for observer, each in read.items()},
+        **{f"epsilon_observer_{observer}": each for observer, each in exact.items()},
     }
     if scenario.training.bits:
         bounds = integers.bounds(scenario, frame)
@@ -294,8 +328,8 @@ def values_bound(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> np.nda
     noise_std = to_array(tables["start_values"], "noise_std", "realization", "user")
     channels = tables["links"].partition_by("interval", maintain_order=True)
     (noise,) = tables["noise_status"]["noise"].unique()
-    if privacy.observer != "user":
-        return np.full((len(samples), len(channels)), np.nan)  # others' noise hides a record, too
+    if privacy.observer != "user" or scenario.radio.air != "digital":
+        return np.full((len(samples), len(channels)), np.nan)  # others' noise hides a record, too, or no blocks limit
     if noise == "random":
         problem = GivenNoise.of(samples, noise_std, gamma, privacy.max_noise_error)
     elif noise == "optimal":
@@ -344,4 +378,5 @@ def premise(training: Training, smoothness: float) -> str:
     hidden = training.model != "dense" or training.hidden_layers
     loss = "hidden layers" if hidden else "softmax regression has no L2 term"
     premises = f"step size 1 / smoothness: {step}; strongly convex loss: not met ({loss})"
+    premises += "" if training.learner == "gradients" else "; gradients: not met (local steps)"
     return premises if training.weights == "samples" else f"{premises}; averages by samples: not met"

@@ -7,12 +7,12 @@ import polars as pl
 
 from pwfl import streams
 from pwfl.learning import features
-from pwfl.privacy import audit
-from pwfl.systems.multicell.beyond import sums
+from pwfl.privacy import accountant, audit
+from pwfl.systems.multicell.beyond import batches, sums
 from pwfl.systems.multicell.parameters import Multicell, Privacy
 from pwfl.systems.multicell.train import parts, trainer
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, claim_of, trained
+from pwfl.training.audit import Audited, claim_of, participation, trained
 from pwfl.training.audit import verdicts as of_message
 
 
@@ -34,23 +34,34 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
         return
     cell = tables["users"].filter(realization=realization).sort("user")["cell"].to_numpy()
     group = sums.groups(privacy.observer, cell)
-    planned = senders(tables, realization)
+    planned, on_air = senders(tables, realization), scenario.radio.air != "digital"
+    audited_observer = "network" if on_air and privacy.observer == "cell" else privacy.observer  # signals tell of cells
 
     def view(target: int, reception: Reception) -> Reception:
+        if on_air and audited_observer == "network":
+            return reception.of_users(np.ones(len(cell), bool))
         return observed(privacy, reception, target, group == group[target], planned)
 
-    claim = claim_of(tables, realization, privacy.observer, 2 * scenario.training.clip_norm, True, view)
+    claim = claim_of(tables, realization, audited_observer, 2 * scenario.training.clip_norm, True, view)
     target, claim = claim.target, claim._replace(exact=not privacy.dropouts)
-    audited = Audited(parts, scenario, tables, features.size(scenario), receiver=False)
+    if law := batches.law(scenario):
+        # Records that lose as much as is proved need not exist, so no signal tells this epsilon.
+        losses = accountant.Losses(claim.mu.max(keepdims=True)[None, None], np.array([len(claim.mu)]))
+        claim = claim._replace(epsilon=float(accountant.epsilons(losses, delta, law, "opposite").max()))
+    audited = Audited(parts, scenario, tables, features.size(scenario), receiver=on_air)
     generator = streams.generator(scenario.seed, "audit", realization)
     whose = {
         "user": f"user {target}'s upload of every round",
         "cell": f"sum of cell {cell[target]} of every round, user {target}'s records; the coalition's noise taken off",
         "network": f"sum of the network of every round, user {target}'s records; the coalition's noise taken off",
     }
+    if on_air:
+        whose |= dict.fromkeys(("cell", "network"), f"update of every round, user {target}'s records")
     subject = audit.Subject(realization, whose[privacy.observer], delta, epsilon)
     yield from of_message(audited, subject, claim, generator)
     yield from trained(audited, trainer, subject, generator)
+    if rate := scenario.data.sampling:
+        yield participation(audited, subject, rate, of_senders=True)
 
 
 def senders(tables: dict[str, pl.DataFrame], realization: int) -> np.ndarray:

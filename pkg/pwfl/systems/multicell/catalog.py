@@ -33,10 +33,12 @@ CATALOG = Catalog(
         ("optimal", "fill_up"): "#56B4E9",
         ("joint_noise", "equal_sum"): "#CC79A7",
         ("joint_snr", "equal_max"): "#7F7F7F",
+        ("inversion", "target"): "#D55E00",
     },
     makes={"schedule": ("start_values",)},
     reads={
         "noise": ("users", "schedule", "start_values"),
+        "noise/target": ("users", "links", "schedule", "start_values"),
         "account": (
             *("users", "links", "schedule", "start_values"),
             *("noise", "noise_status", "reception_noise", "visibility"),

@@ -6,6 +6,7 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from pwfl.learning import datasets
+from pwfl.process import user_code
 from pwfl.scenario.checks import available, offer
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.scenario.values import extent_of
@@ -26,6 +27,7 @@ MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
 NO_GLPK = (
     "schedule.solver: GLPK_MI is not installed; install pwfl with its extra `glpk`, or use `assignment` or `HIGHS`"
 )
+FREE_NOISE = ("target", "none")  # noise that means something whatever users send, as one's own may
 FOR_NOISE = {"joint_noise": "optimal", "joint_snr": "equal_max"}  # schedulers, and what they are made for
 
 
@@ -39,6 +41,7 @@ def consistent(scenario: Multicell) -> None:
     _check_learning(scenario)
     _check_coherence(scenario)
     _check_schemes(scenario)
+    _check_slots(scenario)
 
 
 def _check_limits(scenario: Multicell) -> None:
@@ -128,6 +131,60 @@ def _check_schemes(scenario: Multicell) -> None:
                 f"schemes: {scheme.name!r} has `scheduler: {scheme.scheduler}`, whose schedule keeps (21) with the "
                 f"noise of (36), not with start values; give it `noise: {FOR_NOISE[scheme.scheduler]}`, or take "
                 "`scheduler: joint`"
+            )
+
+
+def _check_slots(scenario: Multicell) -> None:
+    """Refuse crossings of which nothing says how messages are normalized, or what is guaranteed."""
+    radio, training, privacy = scenario.radio, scenario.training, scenario.privacy
+    learner, rate, air = training.learner, scenario.data.sampling, radio.air
+    slots = {
+        f"radio.air: {air}": air != "digital",
+        f"training.learner: {learner}": learner != "gradients",
+        f"data.sampling: {rate}": rate is not None,
+    }
+    for slot in (slot for slot, taken in slots.items() if taken):
+        for scheme in scenario.schemes:
+            if scheme.noise not in FREE_NOISE and not user_code.is_reference(scheme.noise):
+                raise ValueError(
+                    f"{slot}: the scheme {scheme.name!r} has `noise: {scheme.noise}`, which (21) and (22) bound for "
+                    "uploads of all records' gradients; give it `noise: target`, `none` or a function of your own"
+                )
+        whole_gradients = {
+            f"training.bits: {training.bits}": training.bits,
+            "training.clipping: per_user": training.clipping == "per_user" and not slot.startswith("radio.air"),
+            f"privacy.dropouts: {privacy.dropouts:g}": privacy.dropouts,
+        }
+        if key := next((key for key, given in whole_gradients.items() if given), None):
+            raise ValueError(f"{slot}: {key} is for uploads of all records' gradients; leave one of the two out")
+    if rate is not None:
+        if learner != "gradients":
+            raise ValueError(
+                f"data.sampling: {rate:g} is of records of a round, and training.learner: {learner} takes mini-batches "
+                "of all, of which one record can turn an update around; nothing is amplified, leave one of them out"
+            )
+        if radio.coherence_rounds is not None:
+            raise ValueError(
+                f"data.sampling: {rate:g} is accounted for where all rounds are alike, not with "
+                f"radio.coherence_rounds: {radio.coherence_rounds}; leave one of them out"
+            )
+        if training.weights != "samples":
+            raise ValueError(f"data.sampling: {rate:g} is for training.weights: samples, whose records count alike")
+    on_air = air != "digital"
+    if on_air and (privacy.colluders or training.weights != "samples"):
+        key = f"privacy.colluders: {privacy.colluders:g}" if privacy.colluders else "training.weights: precision"
+        raise ValueError(f"radio.air: {air}: {key} is for uploads, which the server weighs; leave it out")
+    for scheme in scenario.schemes:
+        inverts = scheme.scheduler == "inversion"
+        if on_air and not inverts and not user_code.is_reference(scheme.scheduler):
+            raise ValueError(
+                f"radio.air: {air}: the scheme {scheme.name!r} has `scheduler: {scheme.scheduler}`, whose blocks and "
+                "powers are those of uploads; give it `scheduler: inversion` or a function of your own"
+            )
+        if inverts and not on_air:
+            raise ValueError(
+                f"schemes: {scheme.name!r} has `scheduler: inversion`, which gives out no resource blocks, and "
+                "radio.air: digital needs them; set radio.air: superposed or antennas"
             )
 
 
@@ -265,6 +322,10 @@ def idle(scenario: Multicell) -> dict[str, str]:
     if scenario.channel.links is not None:
         drawn = ("network.rings", "network.cell_radius_m", "radio.path_loss", "radio.frequency_hz")
         found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in (*POWER_LAW, "user_height_m"))), "channel.links")
+    if scenario.radio.air != "antennas":
+        found["radio.antennas"] = f"radio.air: {scenario.radio.air}"
+    if scenario.training.learner == "gradients":
+        found |= {f"training.{key}": "training.learner: gradients" for key in ("local_steps", "batch_size")}
     if scenario.radio.coherence_rounds is None:
         found["privacy.planned_share"] = "radio.coherence_rounds: null"
     if not (scenario.meets("start_noise") or scenario.meets("least_noise")):

@@ -9,12 +9,13 @@ from pwfl.process import user_code
 from pwfl.scenario.values import declared_reads
 from pwfl.systems.multicell import receive
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.beyond import integers, sums
+from pwfl.systems.multicell.beyond import batches, integers, sums
 from pwfl.systems.multicell.beyond.allocation import allocate
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.sending import sums_records
 from pwfl.tables.arrays import joined, to_array
 
 
@@ -46,7 +47,8 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     elif scheme == "target":
         training = scenario.training
         each = composed_multiplier(privacy.target_epsilon, privacy.delta, training.rounds)
-        noise = np.where(scheduled, each * (2 * training.clip_norm / samples), 0.0)
+        of_record = 2 * training.clip_norm / (samples if sums_records(training) else 1)
+        noise = np.where(scheduled, each * of_record, 0.0)
     elif scheme == "none":
         noise = np.zeros(scheduled.shape)
     elif user_code.is_reference(scheme):
@@ -87,7 +89,8 @@ def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.Da
     """
     privacy, training = scenario.privacy, scenario.training
     cell = to_array(tables["users"], "cell", "realization", "user")
-    group = sums.groups(privacy.observer, cell)
+    # On air messages of all cells arrive together: what hides one is everybody's noise.
+    group = sums.groups(privacy.observer if scenario.radio.air == "digital" else "network", cell)
     member = group[:, None] == np.arange(group.max() + 1)[:, None]  # (realization, group, user)
     place = tuple(noise[name].to_numpy() - noise[name].min() for name in ("realization", "user"))
 
@@ -97,7 +100,7 @@ def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.Da
 
     def seen(scale: np.ndarray) -> tuple[pl.DataFrame, accountant.Losses]:
         frame = assigned(tables | {"noise": scaled(scale)}).sort(KEYS)
-        visibility = receive.visible(scenario, frame, (privacy.observer,))
+        visibility = receive.visible(scenario, tables, frame, (privacy.observer,))
         return frame, accountant.losses(
             tables | {"visibility": visibility}, privacy.observer, 2 * training.clip_norm, users_only=True
         )
@@ -107,6 +110,8 @@ def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.Da
 
     def worst(scale: np.ndarray) -> np.ndarray:
         frame, found = seen(scale)
+        if law := batches.law(scenario):
+            return batches.epsilons(found, privacy.delta, law).max(axis=1)
         if privacy.observer == "user":  # who sends in fewer intervals than its budget is planned for spends less
             rounds = found.rounds[:1] * planned(privacy, frame["interval"].n_unique())
             found = accountant.Losses(found.mu.max(axis=1, keepdims=True), rounds)

@@ -16,6 +16,10 @@ ALONE = ("privacy.observer", "user")  # with it, nobody's noise depends on the o
 OPTIMIZED = "noise/optimal noise/equal_sum noise/equal_max noise/fill_up"  # noise that follows from (36)
 BOUNDED_NOISE = ("random", "optimal", "equal_sum", "equal_max", "fill_up")  # noise that (21) or (22) limits
 FREE_START = ("bounded", False)  # with it, nothing is asked of start values
+DIGITAL = ("radio.air", "digital")  # with it, messages are uploads at the schedule's powers and rates
+ON_AIR = dict.fromkeys(("noise/target", "receive"), DIGITAL)
+WHOLE_GRADIENTS = ("training.learner", "gradients")  # with it, users take no local steps
+LEARNS = "noise/target receive train account audit"
 
 
 class Network(Section):
@@ -37,26 +41,36 @@ class Network(Section):
 class Radio(Section):
     """The uplink (eq. 17, 18)."""
 
-    resource_blocks: int = parameter(5, "resource blocks R of each cell", stages="schedule account", ge=1, le=10**4)
+    resource_blocks: int = parameter(
+        5,
+        "resource blocks R of each cell; on air all of them together are the band",
+        stages="schedule noise/target receive account",
+        unless=ON_AIR,
+        ge=1,
+        le=10**4,
+    )
     bandwidth_hz: common.Bandwidth = parameter(
         180e3,
         "bandwidth B of a resource block",
         unit="Hz",
-        stages="schedule receive account",
+        stages="schedule noise/target receive account",
+        unless={"noise/target": DIGITAL},
         usual=common.USUAL_BANDWIDTH,
     )
     noise_density_dbm_hz: common.NoiseDensity = parameter(
         -174.0,
         "thermal noise power density N0",
         unit="dBm/Hz",
-        stages="schedule account",
+        stages="schedule noise/target receive account",
+        unless=ON_AIR,
         usual=common.USUAL_NOISE_DENSITY,
     )
     max_power_dbm: common.PowerDbm = parameter(
         10.0,
         "maximum transmit power Pmax of a user",
         unit="dBm",
-        stages="schedule account",
+        stages="schedule noise/target receive account",
+        unless=ON_AIR,
         usual=common.USUAL_POWER,
     )
     min_rate_bps: float = parameter(
@@ -104,6 +118,29 @@ class Radio(Section):
         "fading, Rayleigh fading of mean power 1, distances cut below at 10 m",
         stages="channel",
     )
+    air: or_function(Literal["digital", "superposed", "antennas"]) = parameter(
+        "digital",
+        "how messages reach the server: as uploads at the schedule's powers and rates, without error; all at once, "
+        "each at the inverse of its channel, cells leaking into each other; all at once over stations of many "
+        "antennas, without knowledge of the fading (random orthogonalization); or a function of your own, "
+        "FILE.py:FUNCTION (docs/own_air.md). All but `digital` are of `scheduler: inversion` (docs/crossings.md)",
+        stages="noise/target receive train account audit",
+    )
+    air_reads: list[str] = parameter(
+        [],
+        "files that the function of your own in `air` reads",
+        stages="noise/target receive",
+        unless=ON_AIR,
+        max_length=1000,
+    )
+    antennas: int = parameter(
+        64,
+        "antennas of each station, with `air: antennas`",
+        stages="noise/target receive",
+        unless=ON_AIR,
+        ge=1,
+        le=10**4,
+    )
     user_height_m: float = parameter(
         1.5, "height of the users above ground, with `uma` and `umi`", unit="m", stages="channel", ge=1.5, le=22.5
     )
@@ -137,6 +174,16 @@ class Data(widened(common.DataSource, dataset="noise/target", content="noise/tar
     )
     samples_total: int | None = parameter(
         None, "scale the users' samples to this total; null: as drawn", unit="samples", stages="channel", ge=1, le=10**6
+    )
+
+    # Beyond the paper.
+    sampling: float | None = parameter(
+        None,
+        "probability with which each record of a sender is in a round's message (Poisson sampling), which amplifies "
+        "privacy; null: all are in each (docs/crossings.md)",
+        stages=LEARNS,
+        ge=1e-6,
+        lt=1,
     )
 
 
@@ -240,6 +287,14 @@ class Schedule(Section):
         ge=0,
         le=10**4,
     )
+    least_gain_db: float = parameter(
+        -115.0,
+        "gain to its own station from which on a user sends, with `scheduler: inversion`",
+        unit="dB",
+        stages="schedule/inversion",
+        ge=-300,
+        le=100,
+    )
 
 
 class Training(Section):
@@ -256,7 +311,9 @@ class Training(Section):
         unless={"channel": ("radio.coherence_rounds", None), "noise": BOUNDED},
     )
     learning_rate: common.StepSize = parameter(
-        0.05, "step size lambda, of the first round where steps fall", stages="train account audit"
+        0.05,
+        "step size lambda, of the first round where steps fall; of local steps, whose updates the server takes whole",
+        stages="train account audit",
     )
     clip_norm: common.Scale = parameter(
         10.0,
@@ -267,6 +324,25 @@ class Training(Section):
     evaluate_every: int = common.evaluate_every(5)
 
     # Beyond the paper.
+    learner: Literal["gradients", "local_steps"] = parameter(
+        "gradients",
+        "what a user sends: its records' clipped gradients; or what local steps change in the weights, clipped as a "
+        "whole, which one record can turn around (docs/crossings.md)",
+        stages=LEARNS,
+    )
+    local_steps: common.Count = parameter(
+        10,
+        "mini-batch steps of a user in a round, with `learner: local_steps`",
+        stages="train account audit",
+        unless=dict.fromkeys(("train", "account", "audit"), WHOLE_GRADIENTS),
+    )
+    batch_size: common.Count = parameter(
+        10,
+        "samples in a mini-batch of a local step",
+        unit="samples",
+        stages="train audit",
+        unless=dict.fromkeys(("train", "audit"), WHOLE_GRADIENTS),
+    )
     model: common.Model = common.model(stages="noise/target receive train account audit")
     model_reads: list[str] = common.model_reads(stages="noise/target receive train account audit")
     features: common.Features = common.features(stages="noise/target receive train account audit")
@@ -378,12 +454,13 @@ class Scheme(common.SchemeWithFunctions):
         "least_noise": Uses(("joint_noise", "joint_snr")),
     }
 
-    scheduler: or_function(Literal["random", "optimal", "joint", "joint_noise", "joint_snr"]) = parameter(
+    scheduler: or_function(Literal["random", "optimal", "joint", "joint_noise", "joint_snr", "inversion"]) = parameter(
         ...,
         "Algorithm 2's or Algorithm 3's schedule; all cells together, at the start values' noise; all cells and the "
         "noise together, for the noise that (36) adds; or all cells, for the greatest sum of K_i^2, the squared "
-        "signal-to-noise ratio of an aggregate with its best weights where everyone has the same rho; or a function of "
-        "your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
+        "signal-to-noise ratio of an aggregate with its best weights where everyone has the same rho; all users whose "
+        "gain allows them to invert their channel, for what is sent on air; or a function of your own, "
+        "FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
     noise: or_function(Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target", "none"]) = parameter(
         ...,
@@ -402,5 +479,5 @@ Multicell = MODEL = common.scenario(
         Scheme(name="OptSched", scheduler="optimal", noise="random"),
         Scheme(name="OptSched+DP", scheduler="optimal", noise="optimal"),
     ],
-    draws="channel schedule receive train audit",
+    draws="channel schedule noise/target receive train audit",
 )

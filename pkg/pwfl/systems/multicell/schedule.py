@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.process import user_code
+from pwfl.radio.units import db_to_ratio
 from pwfl.scenario.values import declared_reads
 from pwfl.systems.multicell import assignment, objective, start_values
 from pwfl.systems.multicell.beyond.intervals import planned, redrawn_blocks, uniforms
@@ -29,9 +30,10 @@ def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) ->
 
     `scheduler` is `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3), one of all cells together:
     `joint` (at the start values' noise), `joint_noise` (at each user's best noise, as (36) makes it) or `joint_snr`
-    (for the greatest sum of K_i^2), or the name of a function of the user's own (`user_blocks`). Powers (35) follow
-    from the blocks, and users whose rate stays below Rmin lose theirs. Raises StartValueError where no start values
-    satisfy (21), and reference.SolverError or ArithmeticError where a solver gives up on a cell's program or on powers.
+    (for the greatest sum of K_i^2), `inversion` (`inverted`), or the name of a function of the user's own
+    (`user_blocks`). Powers (35) follow from the blocks, and users whose rate stays below Rmin lose theirs. Raises
+    StartValueError where no start values satisfy (21), and reference.SolverError or ArithmeticError where a solver
+    gives up on a cell's program or on powers.
     """
     users, channels = tables["users"], tables["links"].partition_by("interval", maintain_order=True)
     samples, cell = (to_array(users, name, *KEYS) for name in ("samples", "cell"))
@@ -75,6 +77,8 @@ def of_interval(
         block, status = start.block, np.full((len(samples), uplink.cells), "random", dtype=object)
     elif scheduler == "optimal":
         block, status = optimal_blocks(scenario, uplink, samples, start)
+    elif scheduler == "inversion":
+        return inverted(scenario, uplink)
     elif user_code.is_reference(scheduler):
         block = user_blocks(scenario, scheduler, uplink, users, start)
         status = np.full((len(samples), uplink.cells), "own", dtype=object)
@@ -96,6 +100,27 @@ def of_interval(
         "users": member.sum(axis=2),
         "assigned": (member & (block >= 0)[:, None]).sum(axis=2),
         "unscheduled": (member & lost[:, None]).sum(axis=2),
+    }
+    return schedule, programs
+
+
+def inverted(scenario: Multicell, uplink: Uplink) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """As `of_interval`: all users whose gain to their own station is not below `schedule.least_gain_db` send on air.
+
+    They have no blocks of their own, and no powers and rates: these follow from what they send.
+    """
+    own = np.take_along_axis(uplink.gain, uplink.cell[:, None], axis=1)[:, 0]
+    sends = own >= db_to_ratio(scenario.schedule.least_gain_db)
+    block, nothing = np.where(sends, 0, -1), np.zeros(sends.shape)
+    schedule = {"resource_block": block, "power_w": nothing, "rate_bps": nothing}
+    schedule |= {"assigned_block": block, "assigned_power_w": nothing}
+    member = uplink.cell[:, None] == np.arange(uplink.cells)[:, None]  # (realization, cell, user)
+    users = member.sum(axis=2)
+    programs = {
+        "status": np.full(users.shape, "inversion", dtype=object),
+        "users": users,
+        "assigned": (member & sends[:, None]).sum(axis=2),
+        "unscheduled": np.zeros_like(users),
     }
     return schedule, programs
 

@@ -8,7 +8,16 @@ from pwfl.systems.multicell.beyond.allocation import ALLOCATIONS
 from pwfl.tables import contract
 from pwfl.tables.contract import MODEL, key, meaning
 
-PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept", "proven", "searched", "own")
+PROGRAM_STATUSES = (
+    "random",
+    "assignment",
+    "integer_program",
+    "infeasible_kept",
+    "proven",
+    "searched",
+    "inversion",
+    "own",
+)
 NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "none", "own", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 READ = "exact epsilon in the same run, against an observer of"
@@ -81,8 +90,10 @@ class Schedule(contract.PerInterval):
     """
 
     user = key(meaning("user"))
-    resource_block = dy.Int64(nullable=True, min=0, description="number of the resource block; null: none")
-    power_w = dy.Float64(nullable=False, min=0, description=meaning("power_w"))
+    resource_block = dy.Int64(
+        nullable=True, min=0, description="number of the resource block; null: none; on air 0 of all"
+    )
+    power_w = dy.Float64(nullable=False, min=0, description=meaning("power_w", "on air: not of the schedule, 0"))
     rate_bps = dy.Float64(nullable=False, min=0)
     assigned_block = dy.Int64(nullable=True, min=0, description="resource block before that")
     assigned_power_w = dy.Float64(nullable=False, min=0, description="power (35) on it")

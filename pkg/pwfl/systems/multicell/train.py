@@ -1,5 +1,7 @@
 """Algorithm 1 of Tavangaran et al.: two-level federated learning with clipping and noise."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import polars as pl
 
@@ -10,6 +12,7 @@ from pwfl.tables.reception import Reception
 from pwfl.training import batching, trainable, trainings
 from pwfl.training.gradients import Gradients, UserGradients
 from pwfl.training.integers import IntegerGradients, summed
+from pwfl.training.local_sgd import ModelLocalSgd, Steps
 from pwfl.training.models import network
 
 
@@ -20,16 +23,21 @@ def parts(
     training, size = scenario.training, features.size(scenario)
     own = network(training, size, zero=training.initial_weights == "zero")
     model, clip = trainable.model_of(own, compiled), training.clip_norm
-    if training.clipping == "per_user":
+    if training.learner == "local_steps":
+        steps = Steps(training.local_steps, training.batch_size, training.learning_rate, clip)
+        learner = ModelLocalSgd(size.features, size.classes, steps, compiled=compiled, model=model)
+    elif training.clipping == "per_user":
         learner = UserGradients(model, clip, compiled=compiled)
     elif training.bits:
         learner = IntegerGradients(model, clip, compiled=compiled)
     else:
-        learner = Gradients(model, clip, training.weights == "samples", compiled)
+        alike = training.weights == "samples" and scenario.radio.air == "digital"  # records, in an interval
+        learner = Gradients(model, clip, alike, compiled)
     stops = trainings.evaluation_rounds(training.rounds, training.evaluate_every)
     largest = batching.padded(records(training, tables))
     bytes_each = trainable.bytes_each(own, largest, data.x_test.shape)
-    return trainings.Parts(learner, server(training), stops, trainings.clipped_share, bytes_each)
+    columns = clipped_updates(stops) if training.learner == "local_steps" else trainings.clipped_share
+    return trainings.Parts(learner, server(training), stops, columns, bytes_each)
 
 
 trainer, batch_trainer = trainings.trainers(parts)
@@ -39,10 +47,23 @@ def server(training) -> trainings.Server:
     """How the server steps: by the noise as it was planned, whoever drops out."""
 
     def steps(reception: Reception) -> np.ndarray:
-        return step_sizes(training, reception.planned_noise_std.astype(np.float32), reception.planned_senders > 0)
+        sizes = step_sizes(training, reception.planned_noise_std.astype(np.float32), reception.planned_senders > 0)
+        return -sizes if training.learner == "local_steps" else sizes  # along what changed, and against gradients
 
     tail = tail_start(training) if training.tail_average > 0 else None
     return trainings.Server(steps, tail, summed(training.bits) if training.bits else None)
+
+
+def clipped_updates(stops: Sequence[int]) -> Callable[[trainings.Start, np.ndarray], dict[str, pl.Series]]:
+    """A function that makes the column of the share of users' updates that were clipped since the evaluation before."""
+
+    def columns(start: trainings.Start, sums: np.ndarray) -> dict[str, pl.Series]:
+        rounds = np.diff(stops[: len(sums)], prepend=0)
+        with np.errstate(invalid="ignore"):
+            share = sums[:, 1].astype(float) / rounds
+        return {"clipped_share": pl.Series(share).fill_nan(None)}
+
+    return columns
 
 
 def records(training, tables: dict[str, pl.DataFrame]) -> int:

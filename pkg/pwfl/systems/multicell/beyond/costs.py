@@ -13,7 +13,7 @@ SEALED = 28  # bytes that authenticated encryption adds: nonce and tag
 
 
 def interval_costs(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Symbols and seconds on air and transmit energy of the rounds of each interval in which the channel stays.
+    """Symbols, seconds and joules of a round of each interval in which the channel stays.
 
     In every round each user that sends, by schedule and noise, sends 32 bits a parameter at its rate, or
     `training.bits`, and what secure aggregation takes (`secrets_bits`) where observers see sums. Cells use a resource
@@ -35,12 +35,18 @@ def interval_costs(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> pl.D
         pl.col("seconds").max(), energy=(pl.col("seconds") * pl.col("power_w")).sum()
     )
     total = blocks.group_by(rows, maintain_order=True).agg(
-        channel_uses=(pl.col("seconds") * scenario.radio.bandwidth_hz).sum(),
-        air_seconds=pl.col("seconds").max(),
-        transmit_energy_j=pl.col("energy").sum(),
+        symbols=(pl.col("seconds") * scenario.radio.bandwidth_hz).sum(),
+        seconds=pl.col("seconds").max(),
+        joules=pl.col("energy").sum(),
     )
     every = schedule.select(rows).unique(maintain_order=True)
-    return every.join(total, on=rows, how="left", maintain_order="left").with_columns(pl.exclude(rows).fill_null(0.0))
+    found = every.join(total, on=rows, how="left", maintain_order="left").with_columns(pl.exclude(rows).fill_null(0.0))
+    # By a column: a column of several rows Polars multiplies by the inverse of a number, which it divides one by.
+    return (
+        found.with_columns(rounds=pl.lit(rounds))
+        .with_columns(pl.col("symbols", "seconds", "joules") / pl.col("rounds"))
+        .drop("rounds")
+    )
 
 
 def secrets_bits(senders: pl.Expr) -> pl.Expr:

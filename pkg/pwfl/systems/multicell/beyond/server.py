@@ -45,6 +45,8 @@ def counts(
 def step_sizes(training: Training, noise_std: np.ndarray, sending: np.ndarray) -> np.ndarray:
     """Each round's step size eta_t, shape (round,): `constant`, lambda, also without noise; or `snr`, from the noise.
 
+    Updates of local steps, in which lambda is, are taken whole with `constant`.
+
     With `snr`, the rounds' noise adds up to sqrt(2) c in each of the last weights, whatever T, L and the users' weights
     are:
 
@@ -57,7 +59,7 @@ def step_sizes(training: Training, noise_std: np.ndarray, sending: np.ndarray) -
     falling = 1 - np.arange(training.rounds) / training.rounds
     shape = falling if training.step_decay == "linear" else np.ones(training.rounds)
     if training.step == "constant" or not noise_std.any():
-        return training.learning_rate * shape
+        return (1.0 if training.learner == "local_steps" else training.learning_rate) * shape
     if (sending & (noise_std == 0)).any():
         raise ValueError(
             "training.step: snr: follows from the noise, and the senders of some rounds add none; use constant"

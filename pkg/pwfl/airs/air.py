@@ -1,0 +1,127 @@
+"""What users send, what an air makes of it, and what several airs have in common.
+
+An air is a function of `Sent` that returns `Received`. It is linear: with messages m_k and their noise n_k, by
+coordinate, the server's update is the sum of weight_k (m_k + n_k), plus noise of the receivers.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+OBSERVERS = ("user", "cell", "network")
+
+
+class Sent(NamedTuple):
+    """What users send, arrays of shape (realization, interval, user) where nothing else is said.
+
+    Attributes
+    ----------
+    sends
+        Who sends.
+    weight
+        Of a unit of each user's message in the update that the server wants; 0 of who does not send.
+    noise_std
+        Of the noise that a user adds to each coordinate of its message.
+    norm
+        What the norm of a user's message does not exceed.
+    gain
+        Of power, from each user to each station, (realization, interval, station, user).
+    cell
+        The station that serves a user, (realization, user).
+    dimension
+        How many coordinates a message has.
+    max_power_w, bandwidth_hz, noise_w
+        A user's largest mean power; the band, in which a second has as many symbols; and the power of the thermal noise
+        of a receiver in it.
+    uniforms
+        `uniforms(purpose, shape)` draws numbers in (0, 1) of the air's own, (realization, *shape).
+    """
+
+    sends: np.ndarray
+    weight: np.ndarray
+    noise_std: np.ndarray
+    norm: np.ndarray
+    gain: np.ndarray
+    cell: np.ndarray
+    dimension: int
+    max_power_w: float
+    bandwidth_hz: float
+    noise_w: float
+    uniforms: Callable[[str, tuple[int, ...]], np.ndarray]
+
+    @property
+    def own_gain(self) -> np.ndarray:
+        """To the station that serves a user, (realization, interval, user)."""
+        return np.take_along_axis(self.gain, self.cell[:, None, None], axis=2)[:, :, 0]
+
+    @property
+    def serving(self) -> np.ndarray:
+        """Which station serves which sender, boolean, (realization, interval, station, user)."""
+        station = np.arange(self.gain.shape[2])[:, None]
+        return (self.cell[:, None, None] == station) & self.sends[:, :, None]
+
+
+class Received(NamedTuple):
+    """What an air makes of it, arrays of shape (realization, interval) where nothing else is said.
+
+    Attributes
+    ----------
+    weight
+        Of a unit of each user's message in the update, (realization, interval, user).
+    receiver_std
+        Of the receivers' noise in each coordinate of the update.
+    seen
+        For each of OBSERVERS, how a unit of each user's message shows to it (`privacy.visibility`), against all noise
+        and against users' noise alone, two arrays of shape (realization, interval, user); 0 of who does not send.
+    symbols, seconds, joules
+        Of a round on air, of messages of the largest norm.
+    """
+
+    weight: np.ndarray
+    receiver_std: np.ndarray
+    seen: dict[str, tuple[np.ndarray, np.ndarray]]
+    symbols: np.ndarray
+    seconds: np.ndarray
+    joules: np.ndarray
+
+
+def amplitude(sent: Sent) -> np.ndarray:
+    """At which amplitude, in root watts, all stations receive a unit of the update, (realization, interval).
+
+    Each user inverts its channel to its own station, as if its message were to arrive there at this amplitude times its
+    weight. It is the largest that leaves nobody's mean power over a message above what is allowed.
+    """
+    with np.errstate(divide="ignore"):
+        most = sent.max_power_w / inverted_power(sent)
+    least = np.where(sent.sends, most, np.inf).min(axis=2)
+    return np.sqrt(np.where(np.isfinite(least), least, 1.0))
+
+
+def inverted_power(sent: Sent) -> np.ndarray:
+    """What a user radiates, in watts, at an amplitude of 1: a message of the largest norm and its noise."""
+    each = sent.norm**2 / sent.dimension + sent.noise_std**2
+    return np.where(sent.sends, sent.weight**2 * each / sent.own_gain, 0.0)
+
+
+def spent(sent: Sent, received: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Symbols, seconds and joules of a round in which all send at once, a symbol a coordinate, at some `amplitude`."""
+    symbols = sent.dimension * sent.sends.any(axis=2)
+    seconds = symbols / sent.bandwidth_hz
+    return symbols, seconds, received**2 * inverted_power(sent).sum(axis=2) * seconds
+
+
+def alone(sent: Sent) -> tuple[np.ndarray, np.ndarray]:
+    """How messages show to who sees each of them with its own noise."""
+    with np.errstate(divide="ignore"):
+        shown = np.where(sent.sends, 1 / sent.noise_std, 0.0)
+    return shown, shown
+
+
+def in_update(sent: Sent, weight: np.ndarray, receiver_std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How messages show to who sees the update."""
+    users_std = np.sqrt(np.square(weight * sent.noise_std).sum(axis=2, keepdims=True))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shown = [np.abs(weight) / std for std in (np.hypot(users_std, receiver_std[..., None]), users_std)]
+    of_all, of_users = (np.where(weight != 0, each, 0.0) for each in shown)
+    return of_all, of_users

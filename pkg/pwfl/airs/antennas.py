@@ -1,0 +1,47 @@
+"""Random orthogonalization over several cells: stations of many antennas, users without knowledge of their fading."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pwfl.airs.air import Received, Sent, alone, amplitude, in_update, spent
+
+
+def over(antennas: int) -> Callable[[Sent], Received]:
+    """The air of stations with so many antennas each.
+
+    The gain of a link is its mean over fading, CN(0, 1) at each antenna, independent and drawn for each interval. Users
+    invert the mean gain to their own station alone. A station correlates what it receives with the sum of its own
+    senders' channels, which it knows from pilots that other cells do not disturb, and takes the real part over the
+    number of antennas; the server adds up. Whoever sees all antennas is taken to see each message.
+    """
+
+    def receive(sent: Sent) -> Received:
+        arrived, energy = couplings(sent, antennas)
+        received = amplitude(sent)
+        weight = sent.weight * arrived.sum(axis=2)
+        receiver_std = np.sqrt(energy.sum(axis=2) * sent.noise_w / 2) / antennas / received
+        each = alone(sent)
+        seen = {"user": each, "cell": each, "network": in_update(sent, weight, receiver_std)}
+        return Received(weight, receiver_std, seen, *spent(sent, received))
+
+    return receive
+
+
+def couplings(sent: Sent, antennas: int) -> tuple[np.ndarray, np.ndarray]:
+    """What stations make of a user's unit of the update, and the squared norms of what they correlate with.
+
+    Shapes (realization, interval, station, user) and (realization, interval, station). Stations are worked on one after
+    the other, since their channels take the memory.
+    """
+    arrived, energy = np.zeros(sent.gain.shape), np.zeros(sent.gain.shape[:3])
+    intervals, stations, users = sent.gain.shape[1:]
+    for interval in range(intervals):
+        for station in range(stations):
+            drawn = sent.uniforms(f"channels/{interval}/{station}", (2, users, antennas))
+            channel = np.sqrt(-np.log(drawn[:, 0])) * np.exp(2j * np.pi * drawn[:, 1])  # (realization, user, antenna)
+            own = np.where(sent.serving[:, interval, station, :, None], channel, 0.0).sum(axis=1)
+            energy[:, interval, station] = np.square(np.abs(own)).sum(axis=1)
+            arrived[:, interval, station] = (channel @ own.conj()[..., None])[..., 0].real / antennas
+    scale = np.sqrt(sent.gain / sent.own_gain[:, :, None])
+    return np.where(sent.sends[:, :, None], scale * arrived, 0.0), energy

@@ -1,0 +1,77 @@
+"""Scheduled users' messages over other papers' airs (`pwfl.airs`), and over those of one's own."""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from pwfl.airs import air, antennas, superposed
+from pwfl.learning import features
+from pwfl.process import user_code
+from pwfl.radio.units import dbm_to_w
+from pwfl.systems.multicell.beyond.intervals import uniforms
+from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.sending import Sent
+from pwfl.tables.arrays import to_array, to_table
+from pwfl.training.models import network, parameter_count
+
+
+def received(scenario: Multicell, tables: dict[str, pl.DataFrame], sent: Sent) -> air.Received:
+    """What the air makes of what is sent; `tables` has `links`. Raises UserCodeError where one's own returns no air."""
+    name, given = scenario.radio.air, on_air(scenario, tables["links"], sent)
+    if user_code.is_reference(name):
+        return of_users_own(name, given, scenario.radio.air_reads)
+    return AIRS[name](scenario)(given)
+
+
+AIRS: dict[str, Callable[[Multicell], Callable[[air.Sent], air.Received]]] = {
+    "superposed": lambda _: superposed.receive,
+    "antennas": lambda scenario: antennas.over(scenario.radio.antennas),
+}
+
+
+def on_air(scenario: Multicell, links: pl.DataFrame, sent: Sent) -> air.Sent:
+    """What is sent as airs take it: messages as they are, in the band of all of a cell's resource blocks."""
+    radio, realizations = scenario.radio, sent.keys["realization"].to_list()
+    band = radio.resource_blocks * radio.bandwidth_hz
+    return air.Sent(
+        sends=sent.scheduled,
+        weight=np.where(sent.scheduled, sent.share / sent.unit, 0.0),
+        noise_std=np.where(sent.scheduled, sent.unit * sent.noise_std, 0.0),
+        norm=np.where(sent.scheduled, scenario.training.clip_norm * sent.records, 0.0),
+        gain=to_array(links, "gain", "realization", "interval", "station", "user"),
+        cell=sent.cell[:, 0],
+        dimension=parameter_count(network(scenario.training, features.size(scenario))),
+        max_power_w=dbm_to_w(radio.max_power_dbm),
+        bandwidth_hz=band,
+        noise_w=dbm_to_w(radio.noise_density_dbm_hz) * band,
+        uniforms=lambda purpose, shape: uniforms(scenario.seed, f"air/{purpose}", realizations, shape),
+    )
+
+
+def costs(sent: Sent, found: air.Received) -> pl.DataFrame:
+    """Symbols, seconds and joules of a round of each interval, as `costs.interval_costs`."""
+    return to_table(sent.keys, symbols=found.symbols, seconds=found.seconds, joules=found.joules)
+
+
+def of_users_own(name: str, given: air.Sent, reads: list[str]) -> air.Received:
+    """What an air of the user's own makes of it. Raises UserCodeError where that is no `Received`."""
+    found = user_code.call(name, given, reads=reads)
+    if not isinstance(found, air.Received):
+        raise user_code.UserCodeError(f"{name}: returns {type(found).__name__}; must return pwfl.airs.air.Received")
+    if missing := set(air.OBSERVERS) - set(found.seen):
+        raise user_code.UserCodeError(f"{name}: `seen` lacks {', '.join(sorted(missing))}; must have {air.OBSERVERS}")
+    users, intervals = given.sends.shape, given.sends.shape[:2]
+    parts = {"weight": (found.weight, users)}
+    parts |= {key: (getattr(found, key), intervals) for key in ("receiver_std", "symbols", "seconds", "joules")}
+    parts |= {f"seen[{key!r}]": (each, users) for key in air.OBSERVERS for each in found.seen[key]}
+    for part, (returned, shape) in parts.items():
+        values = user_code.array(name, returned)
+        if values.shape != shape or np.isnan(values).any():
+            raise user_code.UserCodeError(
+                f"{name}: {part} must be numbers of shape {shape}; is of shape {values.shape}"
+                + (", with NaN" if np.isnan(values).any() else "")
+            )
+        if part != "weight" and (values < 0).any():
+            raise user_code.UserCodeError(f"{name}: {part} must not be negative; the least is {values.min():g}")
+    return found

@@ -1,0 +1,69 @@
+"""Who sends what in the system `multicell`, whatever air it goes over."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from pwfl.systems.multicell.assigned import KEYS
+from pwfl.systems.multicell.beyond import sums
+from pwfl.systems.multicell.beyond.server import counts
+from pwfl.systems.multicell.parameters import Multicell, Training
+from pwfl.tables.arrays import to_array
+
+
+class Sent(NamedTuple):
+    """What is sent, arrays of shape (realization, interval, user).
+
+    Attributes
+    ----------
+    scheduled, noise_std, cell
+        Who sends, sigma_i (NaN: none is feasible), and the user's cell.
+    counted
+        As how many samples the server counts a user.
+    records
+        Of how many of its records a message sums clipped gradients, at most: K_i; 1 of what is clipped as a whole.
+    unit
+        A message over this is what the server averages: that many records are expected in a sum.
+    """
+
+    keys: dict[str, Iterable]
+    scheduled: np.ndarray
+    noise_std: np.ndarray
+    cell: np.ndarray
+    counted: np.ndarray
+    records: np.ndarray
+    unit: np.ndarray
+
+    @property
+    def share(self) -> np.ndarray:
+        """A user's in the server's average."""
+        return self.counted / np.maximum(self.counted.sum(axis=-1, keepdims=True), 1)
+
+    @property
+    def users(self) -> dict[str, Iterable]:
+        """Keys of tables of users."""
+        return self.keys | {"user": range(self.scheduled.shape[-1])}
+
+
+def sent_of(scenario: Multicell, frame: pl.DataFrame) -> Sent:
+    """What is sent, of users, schedule and noise as `assigned` has them."""
+    columns = ("samples", "scheduled", "noise_std", "cell")
+    samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
+    group = sums.groups(scenario.privacy.observer, cell)
+    counted = counts(scenario.training, samples, scheduled, noise_std, group)
+    records = samples if sums_records(scenario.training) else np.ones_like(samples)
+    unit = records * scenario.data.sampling if scenario.data.sampling else records
+    keys = {"realization": frame["realization"].unique().sort(), "interval": range(scheduled.shape[1])}
+    return Sent(keys, scheduled, noise_std, cell, counted, records, unit)
+
+
+def sums_records(training: Training) -> bool:
+    """Whether a message is a sum of its records' clipped gradients, and no mean, or update, clipped as a whole."""
+    return training.learner == "gradients" and training.clipping == "per_sample"
+
+
+def turned_around(training: Training) -> bool:
+    """Whether a record is taken to turn a message around, and so is a user."""
+    return training.learner == "local_steps"
