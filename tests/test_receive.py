@@ -210,7 +210,99 @@ def local_dp_mac(model, tables, realization, interval) -> Air:
     )
 
 
+class OnAir(NamedTuple):
+    """What users of several cells send on air, as `multicell` would say it: arrays of users, and of stations by users."""
+
+    sends: np.ndarray
+    noise: np.ndarray  # of a message, a sum of gradients
+    records: int  # that the server divides a sum of messages by
+    amplitude: np.ndarray  # of a message, which arrives at its own station with `unit`
+    unit: float
+    serving: np.ndarray
+    gain: np.ndarray
+    receiver_std: float  # of a real coordinate
+
+
+def on_air(model, tables, realization, interval) -> OnAir:
+    """Channel inversion up to the largest power of the user who needs most, in the band of all resource blocks."""
+    here, radio = {"realization": realization, "interval": interval}, model.radio
+    samples, cell = tables["users"].filter(realization=realization).select("samples", "cell").to_numpy().T
+    gain = tables["links"].filter(**here).sort("station", "user")["gain"].to_numpy().reshape(-1, len(cell))
+    sends = tables["schedule"].filter(**here)["resource_block"].is_not_null().to_numpy()
+    noise = samples * tables["noise"].filter(**here)["noise_std"].to_numpy() * sends
+    own = gain[cell, np.arange(len(cell))]
+    radiated = ((samples * model.training.clip_norm) ** 2 / SYMBOLS + noise**2) / own  # at an amplitude of 1
+    most = 10 ** (radio.max_power_dbm / 10 - 3)
+    unit = np.sqrt(most / radiated[sends].max()) if sends.any() else 1.0
+    thermal = 10 ** (radio.noise_density_dbm_hz / 10 - 3) * radio.bandwidth_hz * radio.resource_blocks
+    serving = (cell == np.arange(len(gain))[:, None]) & sends
+    total = max(samples @ sends, 1)
+    return OnAir(sends, noise, total, sends * unit / np.sqrt(own), unit, serving, gain, np.sqrt(thermal / 2))
+
+
+def superposed(model, tables, realization, interval) -> Air:
+    """All at once: a station takes the real part; links to others have phases, which the air draws, of their own."""
+    sent, span = on_air(model, tables, realization, interval), range(realization, realization + 1)
+    shape = tables["links"]["interval"].n_unique(), *sent.gain.shape
+    turn = np.exp(2j * np.pi * streams.uniforms(model.seed, "air/phases", span, shape)[0, interval])
+    users, stations, listening = len(sent.sends), len(sent.gain), sent.serving.any(axis=1)
+    own = 1j  # the phase to one's own station, which a sender takes off
+    channel = np.sqrt(sent.gain) * np.where(sent.serving, own, turn * own)  # others' are of what arrives
+    send = sent.amplitude[:, None] / own
+
+    def hear(signals, normals):
+        noise = sent.receiver_std * (normals[:stations] + 1j * normals[stations:])
+        return np.concatenate([signals, channel @ signals + noise])
+
+    return Air(
+        sent.sends,
+        2 * stations,
+        lambda m, n: send * (m + sent.noise[:, None] * n),
+        hear,
+        lambda y: y[users:][listening].real.sum(axis=0) / sent.unit / sent.records,
+        {
+            "user": lambda y: (y[:users] * own).real,
+            "cell": lambda y: np.concatenate([y[users:].real, y[users:].imag]),
+            "network": lambda y: y[users:][listening].real.sum(axis=0)[None],
+        },
+    )
+
+
+def stations_antennas(model, tables, realization, interval) -> Air:
+    """Each station correlates its antennas' signals with the sum of its senders' channels; who sees all, sees users."""
+    sent, span = on_air(model, tables, realization, interval), range(realization, realization + 1)
+    antennas, users, stations = model.radio.antennas, len(sent.sends), len(sent.gain)
+    drawn = [
+        streams.uniforms(model.seed, f"air/channels/{interval}/{s}", span, (2, users, antennas))[0]
+        for s in range(stations)
+    ]
+    fading = np.array([np.sqrt(-np.log(power)) * np.exp(2j * np.pi * phase) for power, phase in drawn])
+    channel = (
+        (np.sqrt(sent.gain)[..., None] * fading).transpose(0, 2, 1).reshape(-1, users)
+    )  # (station's antenna, user)
+    known = (fading * sent.serving[..., None]).sum(axis=1).ravel()
+
+    def hear(signals, normals):
+        noise = sent.receiver_std * (normals[: len(known)] + 1j * normals[len(known) :])
+        return np.concatenate([signals, channel @ signals + noise])
+
+    def serve(y):
+        return (known.conj() @ y[users:]).real / antennas / sent.unit / sent.records
+
+    views = dict.fromkeys(("user", "cell"), lambda y: y[:users].real) | {"network": lambda y: serve(y)[None]}
+    send = sent.amplitude[:, None]
+    return Air(sent.sends, 2 * len(known), lambda m, n: send * (m + sent.noise[:, None] * n), hear, serve, views)
+
+
 AIRS = {air.__name__: air for air in (multicell, anonymous_oac, random_orthogonalization, local_dp_mac)}
+CROSSED = {"superposed": superposed, "antennas": stations_antennas}
+
+
+def air_of(model) -> Callable:
+    """The air of a scenario, written anew."""
+    return CROSSED.get(getattr(model.radio, "air", None), AIRS[model.system])
+
+
 DIGITS, LINEAR = {"dataset": "digits"}, {"hidden_layers": [], "clip_norm": 1.5}
 BASES = {
     MULTICELL: {
@@ -237,6 +329,7 @@ BASES = {
 }
 SUMS = {"dropouts": 0.3, "dropout_tolerance": 0.3}
 FEWER = {"privacy": SUMS | {"colluders": 0.2, "delta": 0.5}}  # of 5 users, 1 colludes, and 2 may drop out
+CROSSING = {"privacy": {"colluders": 0.0, "target_epsilon": 5.0}}
 PRECISE = {"privacy": {"observer": "cell"}, "training": {"weights": "precision"}}
 CASES = {  # system, scheduler, noise, changes
     "uploads": (MULTICELL, "random", "random", {}),
@@ -246,6 +339,15 @@ CASES = {  # system, scheduler, noise, changes
     "cells": (MULTICELL, "random", "random", {"privacy": SUMS | {"observer": "cell"}}),
     "network": (MULTICELL, "random", "random", {"privacy": SUMS | {"observer": "network"}}),
     "cells by precision": (MULTICELL, "random", "random", PRECISE),
+    "superposed": (MULTICELL, "inversion", "target", CROSSING | {"radio": {"air": "superposed"}}),
+    "superposed cells": (
+        *(MULTICELL, "inversion", "target"),
+        {"radio": {"air": "superposed"}, "privacy": CROSSING["privacy"] | {"observer": "cell"}},
+    ),
+    "stations' antennas": (
+        *(MULTICELL, "inversion", "target"),
+        {"radio": {"air": "antennas", "antennas": 3}, "privacy": CROSSING["privacy"] | {"observer": "network"}},
+    ),
     "anonymous": (OAC, "over_the_air", "anonymous", {}),
     "anonymous fixed": (OAC, "over_the_air", "anonymous_fixed", {}),
     "without channel noise": (OAC, "over_the_air", "identified", {"radio": {"noise_variance": 0.0}}),
@@ -295,12 +397,12 @@ class Case(NamedTuple):
 
     def occurring(self) -> Iterator[tuple]:
         """Realization, interval, `Reception` and the air as it occurs, of all intervals of `reception`."""
-        own = AIRS[self.model.system]
+        own = air_of(self.model)
         for realization in range(self.model.realizations):
             reception = receptions(self.tables)(realization)
             for place, sends in enumerate(reception.sends):
                 channel, heard = place, {}
-                if own is multicell:
+                if self.model.system == MULTICELL:
                     channel = place * reception.length // self.model.radio.coherence_rounds
                 if getattr(self.model.privacy, "dropouts", 0):  # who drops out is taken from the table
                     heard = {"heard": sends}
@@ -308,7 +410,7 @@ class Case(NamedTuple):
 
     def planned(self) -> Iterator[tuple]:
         """The air as it is planned, of all rounds that differ, and the rows of `visibility` that tell of it."""
-        own, once = AIRS[self.model.system], self.model.system == OAC
+        own, once = air_of(self.model), self.model.system == OAC
         intervals = {MULTICELL: 2}.get(self.model.system, self.model.training.rounds)
         for realization, interval in np.ndindex(self.model.realizations, intervals):
             rows = self.tables["visibility"].filter(realization=realization, interval=0 if once else interval)
@@ -415,7 +517,14 @@ def check_energy(case: Case, generator) -> None:
     model, radio, norm = case.model, case.model.radio, case.model.training.clip_norm
     for realization, place, _, air in case.occurring():
         stated = case.tables["reception_noise"].filter(realization=realization, interval=place).row(0, named=True)
-        if model.system == MULTICELL:
+        if model.system == MULTICELL and radio.air != "digital":
+            samples = case.tables["users"].filter(realization=realization)["samples"].to_numpy()
+            energy, error = radiated(air, norm * samples, generator)
+            assert energy.max() / SYMBOLS <= 10 ** (radio.max_power_dbm / 10 - 3) * (1 + error)
+            joules = energy.sum() / (radio.bandwidth_hz * radio.resource_blocks)
+            np.testing.assert_allclose(stated["joules"], joules, rtol=error)
+            assert stated["symbols"] == SYMBOLS * air.holds.any()
+        elif model.system == MULTICELL:
             seconds, joules = digital(case, realization, place // (3 if model.privacy.dropouts else 1))
             np.testing.assert_allclose([stated["seconds"], stated["joules"]], [seconds, joules], **EXACT)
         elif model.system == OAC:
@@ -544,7 +653,7 @@ def scaled_by_data(made, scenario, *_):
 
 FIRST = (pl.int_range(pl.len()) == (pl.col("weight").abs() > 0).arg_max()).cast(pl.Float64)
 LOW = pl.col("visibility_users_only") * 0.98
-JOULES = ["uploads", "anonymous", "in turn"]
+JOULES = ["uploads", "anonymous", "in turn", "superposed", "stations' antennas"]
 NOISY = set(CASES) - {"uploads without noise", "antennas without users' noise", "at once without devices' noise"}
 RECEIVERS = ["anonymous", "anonymous fixed", "antennas", "antennas, unit channels", "at once", "orthogonal"]
 SUMMED = ["cells", "network"]
