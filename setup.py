@@ -17,6 +17,7 @@ WORKFLOW = (
     "examples/local_dp_mac/*.*",
     "examples/local_dp_mac/local_dp_mac/*.py",
     "examples/local_dp_mac/local_dp_mac/captions/*.rst",
+    "examples/own_air/*.*",
 )
 
 

@@ -80,13 +80,21 @@ def where() -> None:
 
 @pwfl.command()
 @click.argument("name")
-def new(name: str) -> None:
+@click.option("--air", is_flag=True, help="An air of your own, instead of a system.")
+def new(name: str, air: bool) -> None:
     """Write a system of your own, which runs.
 
-    Into the folder NAME: a package with all that a system has, to be changed module by module, and a study.
+    Into the folder NAME: a package with all that a system has, to be changed module by module, and a study. With --air,
+    a module of an air alone, over which the users of `multicell` send.
     """
     from pwfl import new
 
+    if air:
+        folder = new.write_air(name)
+        click.echo(f"{folder} is written. To hold what it says to its signals, and run its study:\n")
+        click.echo(f"  pwfl test {folder}/{name}.py\n  pwfl run {folder}/study.yaml\n")
+        click.echo("How to go on: docs/own_air.md in the repository")
+        return
     folder = new.write(name)
     click.echo(f"{folder} is written. To let pwfl know it, check it, and run its study:\n")
     click.echo(f"  pip install --no-deps --no-build-isolation --editable {folder}\n  pwfl test {name}")
@@ -103,15 +111,16 @@ def _systems(context, parameter, incomplete: str) -> list[str]:
 @click.argument("names", nargs=-1, required=True, metavar="SYSTEM...", shell_complete=_systems)
 @click.option("--only", multiple=True, metavar="STEP", help="A step to take; may be repeated. Default: all.")
 def test(names: tuple[str, ...], only: tuple[str, ...]) -> None:
-    """Check what every system owes.
+    """Check what every system, or air, owes.
 
-    Of SYSTEMs by name; prints which stages each parameter computes anew.
+    Of SYSTEMs by name; prints which stages each parameter computes anew. Of an air of your own by its FILE.py.
     """
     from pwfl import testing
+    from pwfl.testing import signals
 
     if unknown := set(only) - set(testing.STEPS):
         raise click.UsageError(f"--only: there is no step {min(unknown)}; steps are {', '.join(testing.STEPS)}")
-    passed = [testing.report(name, only) for name in names]
+    passed = [signals.report(name) if name.endswith(".py") else testing.report(name, only) for name in names]
     sys.exit(int(not all(passed)))
 
 

@@ -1,4 +1,4 @@
-"""A system of one's own to begin with: a copy of `examples/local_dp_mac`, a whole system, under another name."""
+"""A system, or an air, of one's own to begin with: a copy of an example under another name."""
 
 import keyword
 import re
@@ -10,8 +10,7 @@ from pwfl import registry
 from pwfl.store import files
 from pwfl.workflow import folder as workflow_folder
 
-EXAMPLE = "local_dp_mac"
-LEFT_OUT = {"__pycache__", "build", f"{EXAMPLE}.egg-info"}
+EXAMPLE, AIR = "local_dp_mac", "own_air"  # a whole system; an air
 
 
 class NewError(ValueError):
@@ -20,25 +19,40 @@ class NewError(ValueError):
 
 def write(name: str) -> Path:
     """Write the folder `name`, which holds the package `name` and its pyproject.toml, and a study. Raises NewError."""
+    _check(name)
+    if name in registry.claims() or find_spec(name):
+        raise NewError(f"there is a system or a package {name!r} already; take another name")
+    return _copy(EXAMPLE, name)
+
+
+def write_air(name: str) -> Path:
+    """Write the folder `name`, which holds an air in the module `name`.py, and a study over it. Raises NewError."""
+    _check(name)
+    return _copy(AIR, name)
+
+
+def _check(name: str) -> None:
     if not re.fullmatch("[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise NewError(
             f"{name!r} is not a valid name of a package; use lower-case letters, digits and _, beginning with a letter"
         )
-    if name in registry.claims() or find_spec(name):
-        raise NewError(f"there is a system or a package {name!r} already; take another name")
-    folder = Path(name)
+
+
+def _copy(example: str, name: str) -> Path:
+    """Copy an example of the workflow's folder, with `name` in the place of its name wherever that stands."""
+    folder, source = Path(name), workflow_folder() / "examples" / example
     folder.mkdir()
     try:
         with files.room_for(folder):
-            example = workflow_folder() / "examples" / EXAMPLE
-            for path in sorted(path for path in example.rglob("*.*") if path.is_file()):
-                inner = path.relative_to(example)
-                if LEFT_OUT & {*inner.parts}:
+            for path in sorted(path for path in source.rglob("*.*") if path.is_file()):
+                inner = path.relative_to(source)
+                if {"__pycache__", "build", f"{example}.egg-info"} & {*inner.parts}:
                     continue
-                target = folder / str(inner).replace(EXAMPLE, name)
+                target = folder / str(inner).replace(example, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                text = path.read_text(encoding="utf-8").replace(EXAMPLE, name)
-                target.write_text(text.replace(EXAMPLE.replace("_", "-"), name), encoding="utf-8")
+                text = path.read_text(encoding="utf-8").replace(f"examples/{example}/", f"{name}/")
+                text = text.replace(example, name).replace(example.replace("_", "-"), name)
+                target.write_text(text, encoding="utf-8")
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -86,6 +86,24 @@ class Received(NamedTuple):
     joules: np.ndarray
 
 
+class Signals(NamedTuple):
+    """What is on air in one interval, arrays whose last axis is of coordinates.
+
+    Attributes
+    ----------
+    radiated
+        By each user, in root watts, real or complex, (user, coordinate).
+    update
+        What the server makes of it, (coordinate,).
+    seen
+        What each observer sees, real, (observed, coordinate), with all noise in it; in any scale.
+    """
+
+    radiated: np.ndarray
+    update: np.ndarray
+    seen: dict[str, np.ndarray]
+
+
 def amplitude(sent: Sent) -> np.ndarray:
     """At which amplitude, in root watts, all stations receive a unit of the update, (realization, interval).
 

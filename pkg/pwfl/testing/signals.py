@@ -1,0 +1,214 @@
+"""Whether an air of one's own delivers what it says: its `receive`, held to its own `signals`.
+
+A file has two functions. `receive(sent)` says what arrives (`pwfl.airs.air`). `signals(sent, messages, noise,
+receivers)` sends one interval of one realization: messages and their noise, (user, coordinate), and as many normal
+numbers as it needs for receivers, (RECEIVERS, coordinate), become `Signals`. It is written from what happens on air,
+not from what `receive` says; where the two differ, one of them is wrong.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+from scipy import stats
+
+from pwfl import streams
+from pwfl.airs.air import OBSERVERS, Received, Sent, Signals
+from pwfl.errors import describe
+from pwfl.testing.tiny import CheckError
+
+USERS, STATIONS, INTERVALS, REALIZATIONS = 7, 3, 2, 3
+DIMENSION, RECEIVERS = 50, 256  # coordinates of a message; normal numbers that receivers have, at most
+DRAWS = 20_000  # messages of noise
+FALSE_ALARM = 1e-6  # of a test
+CLOSE = 1e-6  # relative, of what no noise is in
+
+
+def report(path: str) -> bool:
+    """Check the air in a file, and print what came out; whether it delivers what it says."""
+    try:
+        check(path)
+    except CheckError as error:
+        for line in str(error).splitlines():
+            print(f"{path}: {line}", file=sys.stderr)
+        return False
+    print(f"{path}: what is received is what signals come to: weights, noise, what observers see, powers, energy.")
+    return True
+
+
+def check(path: str) -> None:
+    """Hold the air in a file to its signals. Raises CheckError, a line for each place where they differ."""
+    module, sent = _load(path), example()
+    try:
+        found = module.receive(sent)
+        if not isinstance(found, Received):
+            raise CheckError(f"receive returns {type(found).__name__}; must return pwfl.airs.air.Received")
+        wrong = [f"{what}: {fault}" for what, fault in faults(module, sent, found)]
+    except CheckError:
+        raise
+    except Exception as error:  # of the user's own code
+        raise CheckError(f"fails: {describe(error)}") from error
+    if wrong:
+        raise CheckError("\n".join(wrong))
+
+
+def example(seed: int = 1) -> Sent:
+    """What some users of some cells send; in the second realization nobody does in the first interval."""
+    generator = np.random.default_rng(seed)
+    shape = REALIZATIONS, INTERVALS, USERS
+    sends = generator.random(shape) < 0.7
+    sends[0, 0, :2], sends[1, 0] = True, False
+    samples = generator.integers(5, 30, shape)
+    own = np.where(sends, samples, 0)
+    return Sent(
+        sends=sends,
+        weight=sends / np.maximum(own.sum(axis=2, keepdims=True), 1),
+        noise_std=sends * generator.uniform(0.5, 2.0, shape),
+        norm=own * 0.3,
+        gain=10 ** generator.uniform(-12, -9, (REALIZATIONS, INTERVALS, STATIONS, USERS)),
+        cell=generator.integers(STATIONS, size=(REALIZATIONS, USERS)),
+        dimension=DIMENSION,
+        max_power_w=0.01,
+        bandwidth_hz=1e6,
+        noise_w=1e-12,
+        uniforms=lambda purpose, shape: streams.uniforms(seed, purpose, range(REALIZATIONS), shape),
+    )
+
+
+def of_one(sent: Sent, realization: int, interval: int) -> Sent:
+    """What is sent in one interval alone; what the air draws is that of all intervals."""
+    rows, columns = slice(realization, realization + 1), slice(interval, interval + 1)
+    of_users = {name: getattr(sent, name)[rows, columns] for name in ("sends", "weight", "noise_std", "norm", "gain")}
+
+    def uniforms(purpose: str, shape: tuple[int, ...]) -> np.ndarray:
+        if shape[:1] == (1,):  # by interval
+            return sent.uniforms(purpose, (INTERVALS, *shape[1:]))[rows, columns]
+        return sent.uniforms(purpose, shape)[rows]
+
+    return sent._replace(**of_users, cell=sent.cell[rows], uniforms=uniforms)
+
+
+def faults(module: ModuleType, sent: Sent, found: Received) -> Iterator[tuple[str, str]]:
+    """What is wrong, one after the other: what was looked at, and what was found."""
+    if not _alike(found, module.receive(sent)):
+        yield "receive", "returns something else when it is called again; draw random numbers by `sent.uniforms`"
+    generator = np.random.default_rng(2)
+    for realization, interval in np.ndindex(REALIZATIONS, INTERVALS):
+        here = f"realization {realization}, interval {interval}"
+        own = of_one(sent, realization, interval)
+
+        def play(messages=0.0, noise=0.0, receivers=0.0, coordinates=1, own=own) -> Signals:
+            silent = np.zeros((USERS, coordinates))
+            heard = np.zeros((RECEIVERS, coordinates)) + receivers
+            return module.signals(own, silent + messages, silent + noise, heard)
+
+        for what, fault in _of_interval(own, _at(found, realization, interval), play, generator):
+            yield f"{here}: {what}", fault
+
+
+def _of_interval(sent: Sent, found: Received, play: Callable, generator) -> Iterator[tuple[str, str]]:
+    """As `faults`, of one interval; `found` is of it alone, arrays of (user,) or numbers."""
+    sends, std, norm = sent.sends[0, 0], sent.noise_std[0, 0], sent.norm[0, 0]
+    if not sends.any():
+        if found.weight.any() or found.joules or found.symbols:
+            yield "an interval in which nobody sends", "has weights, symbols or joules"
+        return
+    response = play(messages=np.eye(USERS), coordinates=USERS)
+    if off := _off(response.update * sends, found.weight * sends):
+        yield "weight", f"the update has {off} of a unit of the messages"
+    # Noise: of users through the same gains, of receivers by its own.
+    of_receivers = play(receivers=np.eye(RECEIVERS), coordinates=RECEIVERS)
+    normals = generator.standard_normal((USERS, DRAWS)) * std[:, None]
+    silence = play(noise=normals, receivers=generator.standard_normal((RECEIVERS, DRAWS)), coordinates=DRAWS).update
+    stated = np.hypot(np.linalg.norm(found.weight * std), found.receiver_std)
+    if not _deviates_as(silence, stated):
+        yield "noise in the update", f"deviates by {silence.std():.4g}, and {stated:.4g} is stated"
+    if off := _off(np.linalg.norm(of_receivers.update), found.receiver_std):
+        yield "receiver_std", f"the update has {off} of the receivers' noise"
+    for observer in OBSERVERS:
+        of_users, more = response.seen[observer] * sends, of_receivers.seen[observer]
+        for of_which, stated, noise in zip(
+            ("all noise", "users' noise"), found.seen[observer], (more, 0 * more), strict=True
+        ):
+            shown = _shown(of_users, std, noise)
+            if off := _off(shown[sends], stated[sends]):
+                yield f"seen[{observer!r}] against {of_which}", f"signals show {off}"
+    yield from _of_power(sent, found, norm, std, play, generator)
+
+
+def _of_power(sent: Sent, found: Received, norm, std, play: Callable, generator) -> Iterator[tuple[str, str]]:
+    """Faults of power and energy, of messages of the largest norm, which are spread over their coordinates."""
+    repeats = -(-DRAWS // DIMENSION)
+    signs = generator.choice([-1.0, 1.0], (USERS, repeats * DIMENSION))
+    messages = signs * norm[:, None] / np.sqrt(DIMENSION)
+    noise = generator.standard_normal(messages.shape) * std[:, None]
+    power = np.square(np.abs(play(messages, noise, coordinates=messages.shape[1]).radiated)).mean(axis=1)
+    slack = stats.norm.isf(FALSE_ALARM) * np.sqrt(2 / messages.shape[1])
+    if power.max() > sent.max_power_w * (1 + slack):
+        yield "power", f"a user radiates {power.max():.4g} W, and {sent.max_power_w:.4g} W are allowed"
+    joules = power.sum() * DIMENSION / sent.bandwidth_hz
+    if not abs(found.joules - joules) <= slack * joules:
+        yield "joules", f"{found.joules:.4g} are stated, and users radiate {joules:.4g}, a symbol a coordinate"
+
+
+def _shown(of_users: np.ndarray, std: np.ndarray, of_receivers: np.ndarray) -> np.ndarray:
+    """How a unit of each message shows in noise: the norm of the least normal numbers that look like it."""
+    spread = np.hstack([of_users * std, of_receivers])
+    least = np.linalg.lstsq(spread, of_users, rcond=1e-12)[0]
+    hidden = np.abs(spread @ least - of_users).max(axis=0) <= 1e-9 * np.maximum(np.abs(of_users).max(axis=0), 1e-300)
+    return np.where(hidden, np.linalg.norm(least, axis=0), np.inf)
+
+
+def _off(measured, stated) -> str:
+    """How far what is measured is from what is stated, in words; empty: it is not."""
+    measured, stated = np.atleast_1d(measured), np.atleast_1d(np.asarray(stated, float))
+    with np.errstate(invalid="ignore"):
+        error = np.where(measured == stated, 0.0, np.abs(measured - stated))
+    if (error <= CLOSE * np.maximum(np.abs(measured).max(), 1e-300)).all():
+        return ""
+    k = int(np.argmax(np.nan_to_num(error, nan=np.inf)))
+    return f"{measured[k]:.6g} where {stated[k]:.6g} is stated"
+
+
+def _deviates_as(numbers: np.ndarray, std: float) -> bool:
+    """Whether normal numbers may have a deviation, by a chi-square test."""
+    if std == 0:
+        return not numbers.any()
+    p = stats.chi2.cdf(np.square(numbers / std).sum(), numbers.size)
+    return bool(FALSE_ALARM / 2 < p < 1 - FALSE_ALARM / 2)
+
+
+def _at(found: Received, realization: int, interval: int) -> Received:
+    """What is received in one interval."""
+    at = realization, interval
+    seen = {observer: tuple(each[at] for each in found.seen[observer]) for observer in OBSERVERS}
+    return Received(*(getattr(found, name)[at] if name != "seen" else seen for name in Received._fields))
+
+
+def _alike(one: Received, other: Received) -> bool:
+    """Whether two are equal to the bit."""
+    flat = [
+        [getattr(each, name) for name in Received._fields if name != "seen"]
+        + [part for observer in OBSERVERS for part in each.seen[observer]]
+        for each in (one, other)
+    ]
+    return all(np.array_equal(a, b) for a, b in zip(*flat, strict=True))
+
+
+def _load(path: str) -> ModuleType:
+    """The module in a file. Raises CheckError where it cannot be imported, or lacks a function."""
+    if not Path(path).is_file():
+        raise CheckError("there is no such file")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise CheckError(f"cannot be imported: {describe(error)}") from error
+    for name in ("receive", "signals"):
+        if not callable(getattr(module, name, None)):
+            raise CheckError(f"there is no function `{name}`; an air of your own has `receive` and `signals`")
+    return module
