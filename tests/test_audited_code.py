@@ -14,7 +14,7 @@ import stage_of
 from pwfl.learning import features
 from pwfl.scenario.values import Values, plain
 from pwfl.training import rounds
-from pwfl.training.audit import random_data
+from pwfl.training.audits.audited import random_data
 from test_faults import made
 
 PACKAGE = str(Path(pwfl.__file__).parent)

@@ -31,6 +31,10 @@ from pwfl.tables import contract
 from pwfl.tables.reception import Reception
 from pwfl.training import audit as of_training
 from pwfl.training import dense, gradients, integers, local_sgd, rounds
+from pwfl.training.audits import audited as of_audits
+from pwfl.training.audits import model as of_model
+from pwfl.training.audits import noise as of_silence
+from pwfl.training.audits import signal as of_signal
 from pwfl.training.gradients import Gradients
 
 DIGITS = {"dataset": "digits"}
@@ -384,7 +388,7 @@ def each_verdict(generator, size=1.0):
     ratios, law = 0.5 + size * generator.standard_normal(1000), stats.norm(0.5, 1).cdf
     tensors = [size * generator.standard_normal((10, 4, *shape)) for shape in ((12, 4), (4,))]
     found = [*audit.noise(SUBJECT, draws, 1.0), *audit.signal(SUBJECT, first, scores)]
-    found += of_training.noise(SUBJECT, tensors, np.ones((10, 4)))
+    found += of_silence.noise(SUBJECT, tensors, np.ones((10, 4)))
     found += audit.laplace(SUBJECT, size * generator.laplace(size=(2, 1, 640)), 1.0)
     return [*found, audit.distribution(SUBJECT, audit.LOSS, ratios, law, 0.0)]
 
@@ -463,38 +467,38 @@ def test_what_is_wrong_with_few_coordinates_or_at_some_distance_is_seen():
 
 def test_what_noisy_vectors_have_in_common_is_found_within_its_error():
     generator, vector = SEED(4), np.full(500, 0.1)
-    found = [of_training.common(vector + generator.standard_normal((40, 500))) for _ in range(200)]
+    found = [of_signal.common(vector + generator.standard_normal((40, 500))) for _ in range(200)]
     lengths, errors = np.array(found).T
     whole = np.linalg.norm(vector)
     assert abs(lengths.mean() - whole) < 5 * lengths.std() / np.sqrt(200)
     assert lengths.std() == pytest.approx(errors.mean(), rel=0.3)
     rows = np.concatenate([np.ones((30, 4)), np.full((3, 4), 50.0)])
-    np.testing.assert_array_equal(of_training.unwrapped(rows[:, None]), rows[:30])
+    np.testing.assert_array_equal(of_signal.unwrapped(rows[:, None]), rows[:30])
 
 
 def test_noise_of_users_is_all_in_the_update():
     def found(whole, receiver):
         std = np.array(whole)
         reception = Reception(*[np.ones((2, 3))] * 2, np.full((2, 3), 2.0), None, std, std, np.ones(2), np.ones(2))
-        return [verdict.status for verdict in of_training.all_users(SUBJECT, reception, receiver)]
+        return [verdict.status for verdict in of_silence.all_users(SUBJECT, reception, receiver)]
 
     root = np.sqrt(12)
     assert [found([root, root], receiver) for receiver in (True, False)] == [["consistent"]] * 2
     assert [found([root, 2 * root], receiver) for receiver in (True, False)] == [["consistent"], ["violated"]]
     assert [found([root, 0.999 * root], receiver) for receiver in (True, False)] == [["violated"]] * 2
     nobody = Reception(*[np.zeros((2, 3))] * 3, None, np.ones(2), np.ones(2), np.ones(2), np.ones(2))
-    assert not list(of_training.all_users(SUBJECT, nobody, False))
+    assert not list(of_silence.all_users(SUBJECT, nobody, False))
 
 
 @pytest.mark.slow
 def test_what_is_received_side_by_side_is_what_each_receives_alone(made, monkeypatch):
     parameters, found = made("anonymous_oac")
-    audited = of_training.Audited(anonymous_oac_train.parts, parameters, found, features.size(parameters))
+    audited = of_audits.Audited(anonymous_oac_train.parts, parameters, found, features.size(parameters))
     subject = audit.Subject(found["outcome"]["realization"][0], "the server", 1e-5, 1.0)
 
     def compared():
-        lively = of_training.random_data(audited.size, audited.records, SEED(0))
-        (verdict,) = of_training.side_by_side(audited, subject, None, lively, SEED(0))
+        lively = of_audits.random_data(audited.size, audited.records, SEED(0))
+        (verdict,) = of_model.side_by_side(audited, subject, None, lively, SEED(0))
         return verdict.status
 
     assert compared() == "consistent"
@@ -527,10 +531,10 @@ def test_what_trains_on_a_gpu_is_audited_side_by_side(made, monkeypatch, device,
 
 def test_where_no_two_realizations_train_at_once_none_are_compared(made):
     parameters, found = made("multicell, integers")
-    audited = of_training.Audited(multicell_train.parts, parameters, found, features.size(parameters))
-    lively = of_training.random_data(audited.size, audited.records, SEED(0))
+    audited = of_audits.Audited(multicell_train.parts, parameters, found, features.size(parameters))
+    lively = of_audits.random_data(audited.size, audited.records, SEED(0))
     subject = audit.Subject(found["outcome"]["realization"][0], "the server", 1e-5, 1.0)
-    assert not list(of_training.side_by_side(audited, subject, None, lively, SEED(0)))
+    assert not list(of_model.side_by_side(audited, subject, None, lively, SEED(0)))
 
 
 def test_records_turn_a_gradient_around_in_layers_so_narrow_that_all_their_units_may_be_silent():
@@ -558,14 +562,14 @@ def test_an_audit_has_no_more_verdicts_than_its_false_alarms_are_stated_for():
 def test_of_many_tensors_the_worst_is_one_verdict():
     generator = SEED(6)
     tensors = [generator.standard_normal((10, 4, size)) for size in [500] * 39 + [10]]
-    found = {verdict.test: verdict for verdict in of_training.noise(SUBJECT, tensors, np.ones((10, 4)))}
+    found = {verdict.test: verdict for verdict in of_silence.noise(SUBJECT, tensors, np.ones((10, 4)))}
     assert len(found) == 12
     assert {verdict.status for verdict in found.values()} == {"consistent"}
     for off, test in ((0.6, "deviation"), (1.4, "deviation"), ("mean", "mean"), ("two points", "distribution")):
         last = tensors[-1] * off if isinstance(off, float) else tensors[-1] + 1.0 * (off == "mean")
         last = np.sign(last) if off == "two points" else last
         wrong = {
-            verdict.test: verdict for verdict in of_training.noise(SUBJECT, [*tensors[:-1], last], np.ones((10, 4)))
+            verdict.test: verdict for verdict in of_silence.noise(SUBJECT, [*tensors[:-1], last], np.ones((10, 4)))
         }
         assert wrong[f"{test} of each tensor's noise"].status == "violated", off
         assert wrong[f"{test} of the noise"].status == "consistent", off  # it is lost among 20,000 others

@@ -31,8 +31,9 @@ from pwfl.systems.random_orthogonalization import account as random_orthogonaliz
 from pwfl.systems.random_orthogonalization import observers
 from pwfl.systems.random_orthogonalization import receive as random_orthogonalization
 from pwfl.systems.random_orthogonalization import train as random_orthogonalization_train
-from pwfl.training import audit as of_training
 from pwfl.training import autodiff, dense, gradients, integers, local_sgd, rounds, trainable, trainings
+from pwfl.training.audits.signal import ANY_USER
+from pwfl.training.audits.whole import ALL_RECORDS, ONE_RECORD
 from pwfl.training.batching import Draws
 from pwfl.training.gradients import Gradients, UserGradients
 from test_audits import FADING, OWN, WAYS, one_key, one_stream_for_all_schemes, replace, stages, violated
@@ -692,7 +693,7 @@ DEVIATION, SENSITIVITY, RECORD, LEAST = "deviation of the noise", "sensitivity",
 ALL_NOISE, LAW, MODEL = "noise of all users", "distribution of the noise", "model of what was received"
 EACH, PLACES = "deviation of each coordinate's noise", "noise of different coordinates"
 RUNS, ROUNDS, RELEASES = "noise of different runs", "noise of different rounds", "noise of another release"
-ANY_USER, ALL_RECORDS, TRAINED = of_training.ANY_USER, of_training.ALL_RECORDS, audit.TRAINED
+TRAINED = audit.TRAINED
 WHOLE, ALL_ROUNDS = "deviation of all noise", "epsilon of all rounds"
 IN_A_ROW, ROUNDED = "noise at any distance", "distribution of errors of rounding"
 TOGETHER = "deviation of all users' noise"
@@ -740,7 +741,7 @@ FAULTS = {
     ("multicell", "weights x 1.1"): Fault(inputs(louder), SENSITIVITY),
     ("multicell", "one user's weight twice"): Fault(inputs(one_is_louder), ALL_RECORDS),
     ("multicell", "a record twice"): Fault(inputs(first_record_twice), SENSITIVITY),
-    ("multicell", "a record in two messages"): Fault(inputs(neighbours_record), of_training.ONE_RECORD),
+    ("multicell", "a record in two messages"): Fault(inputs(neighbours_record), ONE_RECORD),
     ("multicell", "a record dealt to two users"): Fault(dealt_to_two, "users of a record"),
     ("multicell", "no clipping"): Fault(clipping(lambda clip: 1e30), SENSITIVITY),
     ("multicell", "clipped to twice"): Fault(clipping(lambda clip: 2 * clip), SENSITIVITY),

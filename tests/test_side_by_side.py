@@ -13,7 +13,8 @@ from pwfl import registry
 from pwfl.learning import mlp, philox
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
-from pwfl.training import audit, autodiff, batching, trainings
+from pwfl.training import autodiff, batching, trainings
+from pwfl.training.audits import received
 from pwfl.training.batching import Draws
 from pwfl.training.gradients import Gradients, UserGradients
 from pwfl.training.local_sgd import Local, LocalSgd, ModelLocalSgd, Steps, minibatches
@@ -134,10 +135,10 @@ def test_an_audit_receives_side_by_side_what_it_does_alone_in_groups_of_any_size
     begun, keys = used.begin(0), [np.int64(key) for key in range(1, 12)]
     weights = used.parts.learner.silent()
     starts = [begun._replace(weights=weights, key=key) for key in keys]
-    alone = [audit.together(used, [start]) for start in starts]
+    alone = [received.together(used, [start]) for start in starts]
     expected = [np.concatenate(each, axis=1) for each in zip(*alone, strict=True)]
     for count in (5, 7, 11):
-        for found, wanted in zip(audit.received(used, starts[:count]), expected, strict=True):
+        for found, wanted in zip(received.received(used, starts[:count]), expected, strict=True):
             np.testing.assert_allclose(found, wanted[:, :count], rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
 
 

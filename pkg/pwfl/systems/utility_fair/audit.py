@@ -25,8 +25,11 @@ from pwfl.systems.utility_fair import link, uploads
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.systems.utility_fair.rounds import COPIES, GRADIENTS, STREAMS, UPDATES
 from pwfl.systems.utility_fair.train import Began, Training, training
-from pwfl.training import audit as of_training
 from pwfl.training import trainings
+from pwfl.training.audits import audited as of_audits
+from pwfl.training.audits import model as of_model
+from pwfl.training.audits import noise as of_noise
+from pwfl.training.audits import received as of_received
 
 SENT = {GRADIENTS: "gradient", UPDATES: "update"}  # what a device sends in a round
 TAKEN = 2**19  # numbers of noise in a test: of more coordinates, each tensor gives some that follow each other
@@ -53,12 +56,12 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
 
     generator = streams.generator(scenario.seed, "audit", realization)
     size, records = features.size(scenario), own["users"]["samples"].sum()
-    data = of_training.random_data(size, records, generator)
+    data = of_audits.random_data(size, records, generator)
     z = link.least_z(link.limits(scenario.radio, scenario.device)._replace(min_iterations=STEPS))
     power = link.power_w(z, own["schedule"]["unit_power_w"].to_numpy())
     least = own["schedule"].with_columns(power_w=pl.when("takes_part").then(power).otherwise(0.0))
-    used = training(scenario, data, own | {"schedule": least}, deal=of_training.in_turn)
-    silent = used._replace(data=of_training.blank(size, records))
+    used = training(scenario, data, own | {"schedule": least}, deal=of_audits.in_turn)
+    silent = used._replace(data=of_audits.blank(size, records))
     whole, released = silence(subject, silent, generator)
     yield from whole
     rows = released.rows
@@ -85,7 +88,7 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     test = audit.RECORD + ", its sensitivity assumed" * (clip_norm is None)
     yield audit.within(subject, test, mu.size, subject.mu, found, low, high, seen, "mu {percent} too low")
     first = own["schedule"].filter(pl.col("round") <= TRAINED)
-    yield from model(subject, training(scenario, data, own | {"schedule": first}, deal=of_training.in_turn))
+    yield from model(subject, training(scenario, data, own | {"schedule": first}, deal=of_audits.in_turn))
 
 
 def observed(noise: pl.DataFrame, noisy: bool, clip_norm: float | None) -> str:
@@ -139,16 +142,16 @@ def silence(
     own, realizations = run(begun.keys), count(begun.realization + 1)
     further = ([trainings.key_of(scenario, k, purpose) for purpose in STREAMS] for k in realizations)
     lacking = ceil(audit.DRAWS / ((own.std > 0).sum() * sum(widths))) - 1
-    runs = [own, *map(run, islice(further, min(max(lacking, 0), of_training.MOST)))]
+    runs = [own, *map(run, islice(further, min(max(lacking, 0), of_noise.MOST)))]
     parts = [np.concatenate(each, axis=1) for each in zip(*(each.parts for each in runs), strict=True)]
     std = np.concatenate([each.std for each in runs], axis=1)
-    found = list(of_training.noise(subject, parts, std, "messages of a round", others=0))
+    found = list(of_noise.noise(subject, parts, std, "messages of a round", others=0))
     streams_of = [streams.of_noise(scenario, purpose, "another release") for purpose in STREAMS]
     other = [np.int64(streams.key(*stream, begun.realization)) for stream in streams_of]
     groups = np.concatenate([scaled(own), *(scaled(run(keys, FEW)) for keys in (next(further), other))])
     found.append(audit.correlation(subject, "noise of different runs", groups))
     if len(own.first) < devices:
-        most, same, fault = max(each.apart for each in runs), of_training.SAME, "copies {number} deviations apart"
+        most, same, fault = max(each.apart for each in runs), of_received.SAME, "copies {number} deviations apart"
         found.append(audit.within(subject, "noise that devices share", std.size, 0.0, most, 0.0, same, same, fault))
     return found, own
 
@@ -259,7 +262,7 @@ def released_of(used: Training, begun: Began, instead: dict, start: int = 0) -> 
 
 def model(subject: audit.Subject, used: Training) -> Iterator[audit.Verdict]:
     """Whether the model is the mean of released updates further in each round, and is what the trainer evaluates."""
-    begun, close = used.begin(subject.realization), of_training.CLOSE
+    begun, close = used.begin(subject.realization), of_model.CLOSE
     path = [w.astype(float) for w in begun.weights]
     end = begun.weights
     for played in used.rounds([begun]):

@@ -1,0 +1,1 @@
+"""The parts of the audit of all linear airs, `pwfl.training.audit`."""

@@ -1,0 +1,53 @@
+"""What is audited: a system's training, of data and tables of the audit's own."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from pwfl.learning import datasets
+from pwfl.training import trainings
+
+TESTED = 16  # records that lively data have to evaluate a model on
+
+
+class Audited(NamedTuple):
+    """A system's training: of a scenario, by its `parts`, its tables, and records of a size.
+
+    `receiver`: the server's update may have more noise in it than users add.
+    """
+
+    parts: Callable[..., trainings.Parts]
+    scenario: object
+    tables: dict[str, pl.DataFrame]
+    size: datasets.Size
+    receiver: bool = True
+
+    def training(self, data: datasets.Dataset, compiled: bool = False) -> trainings.Training:
+        """That of some data, which users hold one after the other."""
+        parts = self.parts(self.scenario, data, self.tables, compiled)
+        return trainings.training(parts, self.scenario, data, self.tables, compiled, in_turn)
+
+    @property
+    def records(self) -> int:
+        """How many the users of a realization have at most."""
+        return max(frame["samples"].sum() for frame in self.tables["users"].partition_by("realization"))
+
+
+def in_turn(samples: np.ndarray, realization: int) -> list[np.ndarray]:
+    """Records of users, one user after the other."""
+    return np.split(np.arange(samples.sum()), samples.cumsum())[:-1]
+
+
+def random_data(size: datasets.Size, records: int, generator: np.random.Generator) -> datasets.Dataset:
+    """Data of which there are gradients."""
+    x = generator.random((records + TESTED, size.features), np.float32)
+    y = generator.integers(size.classes, size=records + TESTED).astype(np.int32)
+    return datasets.Dataset(x[:records], y[:records], x[records:], y[records:])
+
+
+def blank(size: datasets.Size, records: int) -> datasets.Dataset:
+    """Data of zeros, all of the first class."""
+    x = np.zeros((records, size.features), np.float32)
+    return datasets.Dataset(x, np.zeros(records, np.int32), x[:1], np.zeros(1, np.int32))

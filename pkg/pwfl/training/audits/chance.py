@@ -1,0 +1,49 @@
+"""By which chance records, and users, are in messages."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from scipy import stats
+
+from pwfl.privacy import audit
+from pwfl.training.audits.audited import Audited, blank
+
+
+def participation(
+    audited: Audited, subject: audit.Subject, chance: float, more: Sequence[np.ndarray] = (), of_senders: bool = False
+) -> audit.Verdict:
+    """Whether records are in messages by chance as claimed: the numbers of rounds that each user's first is in.
+
+    With `of_senders`, of each user who sends, in all rounds or none.
+    `more` says of further runs how many records users' messages are of, each of shape (round, user).
+    """
+    used, counts = audited.training(blank(audited.size, audited.records)), []
+    for realization in audited.tables["users"]["realization"].unique().sort():
+        begun = used.begin(realization)
+        heard = begun.reception.sends.any(axis=0) | (not of_senders)
+        counts.append(_rounds_with_first(begun.at, begun.owned)[heard])
+    for run, records in enumerate(more, start=len(counts)):
+        sends = records > 0
+        reception = begun.reception._replace(sends=sends, weight=sends.astype(float), records=records)
+        _, at = used.parts.learner.inputs(reception, begun.owned, audited.scenario.seed, run)
+        counts.append(_rounds_with_first(at, begun.owned))
+    law = partial(stats.binom.cdf, n=used.loop.length * used.loop.intervals, p=chance)
+    return audit.distribution(subject, "rounds that a record is in", np.concatenate(counts), law, 0.5)
+
+
+def senders(subject: audit.Subject, records: np.ndarray, chance: float) -> audit.Verdict:
+    """Whether users send records by a chance as claimed, each round by itself: the numbers of rounds in which they do.
+
+    `records` says of runs how many records users' messages are of, shape (run, round, user).
+    """
+    law = partial(stats.binom.cdf, n=records.shape[1], p=chance)
+    return audit.distribution(subject, "rounds that a user is in", (records > 0).sum(axis=1), law, 0.5)
+
+
+def _rounds_with_first(at, owned: list[np.ndarray]) -> np.ndarray:
+    """In how many rounds each user's first record is, of rounds `at`; None: no training."""
+    if at is None:
+        return np.zeros(len(owned), int)
+    taken = np.concatenate([rows[:many] for rows, many in zip(at.rows, at.sizes, strict=True)])
+    return np.bincount(taken, minlength=owned[-1][-1] + 1)[[mine[0] for mine in owned]]

@@ -1,0 +1,76 @@
+"""What is claimed of a user's message, and the views of who observes it."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from pwfl.privacy import accountant
+from pwfl.tables.reception import Reception
+
+View = Callable[[Reception], Reception]
+
+
+class Claim(NamedTuple):
+    """What is claimed of a user's message.
+
+    Attributes
+    ----------
+    target
+        The user.
+    mu
+        Of its message in each round, shape (round,), against the observer.
+    view
+        The observer's reception by the server's; None: the same.
+    exact
+        The claim is what is lost, and no bound of it.
+    epsilon
+        What these losses cost at least; None: that of Gaussian mechanisms.
+    everyone, view_of
+        mu of all users' messages, shape (round, user), None: nothing is claimed of others; and the observer's
+        reception, of a user's record, by the server's.
+    """
+
+    target: int
+    mu: np.ndarray
+    view: View | None = None
+    exact: bool = True
+    epsilon: float | None = None
+    everyone: np.ndarray | None = None
+    view_of: Callable[[int, Reception], Reception] = lambda user, reception: reception
+
+
+def claim_of(
+    tables: dict[str, pl.DataFrame],
+    realization: int,
+    observer: str,
+    sensitivity: float,
+    users_only: bool = False,
+    view: Callable[[int, Reception], Reception] | None = None,
+) -> Claim:
+    """What `visibility` claims of the user that loses most to an observer, whose `view(user, reception)` it is.
+
+    It is one of those who are heard in some round, if there are any: by chance, others drop out of all.
+    """
+    found = accountant.losses(tables, observer, sensitivity, users_only)
+    row = tables["users"]["realization"].unique().sort().to_list().index(realization)
+    heard = tables["reception"].filter(realization=realization)["user"].unique().sort().to_list()
+    among = heard or list(range(found.mu.shape[2]))
+    target = among[int(found.rho[row, among].argmax())]
+    everyone = np.repeat(found.mu[row], found.rounds, axis=0)
+    claim = Claim(target, everyone[:, target], view and partial(view, target), everyone=everyone)
+    return claim._replace(view_of=view) if view else claim
+
+
+def upload(target: int, reception: Reception) -> Reception:
+    """The view of who sees a user's uploads alone."""
+    return reception.of_users(np.arange(reception.sends.shape[1]) == target)
+
+
+def noise_of(user: int, view: View | None, reception: Reception) -> Reception:
+    """A view of a reception in which one user alone adds noise."""
+    seen = view(reception) if view else reception
+    noise = seen.user_noise_std * (np.arange(seen.sends.shape[1]) == user)
+    return seen._replace(user_noise_std=noise, noise_std=np.sqrt((noise**2).sum(axis=1)))

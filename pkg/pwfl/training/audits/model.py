@@ -1,0 +1,101 @@
+"""The model is what follows from what was received, and what is trained and evaluated; alone and side by side."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import polars as pl
+import tensorflow as tf
+
+from pwfl.learning import datasets
+from pwfl.privacy import audit
+from pwfl.scenario.values import Values, plain
+from pwfl.training import trainings
+from pwfl.training.audits.audited import Audited, blank, random_data
+from pwfl.training.audits.claims import View
+from pwfl.training.audits.received import received, together
+
+CLOSE = 1e-4  # to which a model in float32 is that of its steps, and its loss
+COMPILED = 1e-3  # to which what is received compiled is what is received otherwise
+LOUD = 1.0  # deviation of what noise adds up to in each weight, where it is to make another model
+
+
+def model(used: trainings.Training, subject: audit.Subject, begun: trainings.Start) -> Iterator[audit.Verdict]:
+    """Whether the model steps by what was received and by nothing else, and is what the trainer evaluates."""
+    update, weights = used.tap([begun])
+    steps, (course,) = begun.steps.astype(float), used.train([begun])
+    off = []
+    for start, parts, end in zip(begun.weights, update, weights, strict=True):
+        path = start - np.cumsum(steps.reshape(-1, *[1] * start.ndim) * parts, axis=0)
+        tail = used.loop.tail
+        replayed = path[-1] if tail is None else path[tail:].mean(axis=0)
+        scale = np.abs(path).max() + np.abs(start).max()
+        off.append(np.abs(replayed - end).max() / scale if scale > 0 else np.abs(end).max())
+    draws = int(sum(w.size for w in weights))
+    most, fault = float(max(off)), "a model {percent} off"
+    yield audit.within(subject, "model of what was received", draws, 0.0, most, 0.0, CLOSE, CLOSE, fault)
+    _, loss = used.parts.learner.evaluate([tf.constant(w) for w in weights], used.data)
+    last = float(course.losses[-1])
+    found = abs(last - float(loss)) / max(abs(last), 1e-6)
+    yield audit.within(subject, "loss of that model", 1, 0.0, found, 0.0, CLOSE, CLOSE, "a loss {percent} off")
+
+
+def trained(
+    audited: Audited, trainer: Callable[..., Callable], subject: audit.Subject, generator: np.random.Generator
+) -> Iterator[audit.Verdict]:
+    """Whether a system's `trainer` comes to the model that is tapped, and no two users hold one record.
+
+    Records are dealt at random: of `data.partition` an audit knows nothing. Noise is so loud that half of it would make
+    another model.
+    """
+    dealt = plain(audited.scenario.data) | {"partition": "iid"}
+    scenario, tables = Values(vars(audited.scenario) | {"data": dealt}), audited.tables
+    data = random_data(audited.size, audited.records, generator)
+    quiet = trainings.training(audited.parts(scenario, data, tables, False), scenario, data, tables)
+    begun = quiet.begin(subject.realization)
+    if quiet.loop.summed is None:
+        walk = np.sqrt((np.square(begun.steps * np.repeat(begun.noise_std, begun.reception.rounds))).sum())
+        louder = pl.col("update_noise_std") * float(LOUD / walk if walk > 0 else 1.0)
+        tables = tables | {"reception_noise": tables["reception_noise"].with_columns(louder)}
+    used = trainings.training(audited.parts(scenario, data, tables, False), scenario, data, tables)
+    begun = used.begin(subject.realization)
+    _, weights = used.tap([begun])
+    _, loss = used.parts.learner.evaluate([tf.constant(w) for w in weights], used.data)
+    last = float(trainer(scenario, data, tables)(subject.realization)["loss"][-1])
+    off = abs(last - float(loss)) / max(abs(last), 1e-6) if np.isfinite([last, loss]).any() else 0.0
+    yield audit.within(subject, audit.TRAINED, 1, 0.0, off, 0.0, CLOSE, CLOSE, "a loss {percent} off")
+    held = np.concatenate(begun.owned)
+    most = float(np.bincount(held).max())
+    yield audit.within(subject, "users of a record", len(held), 1.0, most, 1.0, 1.0, 1.0, "{number} more user")
+
+
+def side_by_side(
+    audited: Audited,
+    subject: audit.Subject,
+    view: View | None,
+    lively: datasets.Dataset,
+    generator: np.random.Generator,
+) -> Iterator[audit.Verdict]:
+    """Whether trainings side by side, compiled as for a GPU, receive what each alone does, in silence and of data.
+
+    What trains no two realizations at once has nothing to compare. It takes a compilation.
+    """
+    keys, off, size = [trainings.key_of(audited.scenario, run) for run in range(2)], [], 0
+    blanks = blank(audited.size, audited.records)
+    lively = lively._replace(x_test=blanks.x_test, y_test=blanks.y_test)
+    for data in (blanks, lively):
+        one = audited.training(data)
+        try:
+            both = audited.training(data, compiled=True)
+        except NotImplementedError:
+            return
+        learner = one.parts.learner
+        weights = learner.silent() if data is blanks else learner.start(lambda: generator)
+        alone, found = (
+            receive(used, [used.begin(subject.realization, view)._replace(weights=weights, key=key) for key in keys])
+            for used, receive in ((one, received), (both, together))
+        )
+        scale, size = max(np.abs(part).max() for part in alone), size + sum(part.size for part in alone)
+        off += [float(np.abs(a - b).max() / scale) for a, b in zip(found, alone, strict=True)]
+    yield audit.within(
+        subject, "side by side as alone", size, 0.0, max(off), 0.0, COMPILED, COMPILED, "{percent} of difference"
+    )

@@ -1,0 +1,96 @@
+"""Noise is what is received in silence: independent, normal, of the stated deviation, of all users."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy import stats
+
+from pwfl import streams
+from pwfl.privacy import audit
+from pwfl.tables.reception import Reception
+from pwfl.training import trainings
+from pwfl.training.audits.received import KEPT, RUNS, SAME, chosen, received, scaled_silence
+
+MOST = 256  # runs of noise, of models that are too small for as many draws as usual
+NORMAL = stats.norm.cdf, 0.0  # what a distribution of noise is held to
+
+
+def silence(
+    scenario, used: trainings.Training, begun: Sequence[trainings.Start], generator: np.random.Generator
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """What is received in silence, tensors of shape (round, run, ...), and its deviation, (round, run).
+
+    Runs are of several views, one after the other, but RUNS of the first, the last of these of another release.
+    """
+    silent, (first, *_) = used.parts.learner.silent(), begun
+    places = chosen(silent, generator)
+    size = sum(w.size for w in silent) if places is None else sum(map(len, places))
+    noisy = max(int(first.reception.rounds[first.reception.noise_std > 0].sum()), 1)
+    runs = int(np.clip(-(-audit.DRAWS // (size * noisy)), RUNS, MOST))
+    starts = [first] * (RUNS - 1) + [begun[run % len(begun)] for run in range(1, runs - RUNS + 1)] + [first]
+    keys = [trainings.key_of(scenario, run) for run in range(runs - 1)]
+    keys.append(np.int64(streams.key(*streams.of_noise(scenario, "noise", "another release"), 0)))
+    starts = [start._replace(weights=silent, key=key) for start, key in zip(starts, keys, strict=True)]
+    std = np.stack([np.repeat(start.reception.noise_std, start.reception.rounds) for start in starts], axis=1)
+    return received(used, starts, places=places), std
+
+
+def noise(
+    subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray, runs_are: str = "runs", others: int = 1
+) -> Iterator[audit.Verdict]:
+    """Whether what is received in silence is independent normal noise of stated deviations.
+
+    Parameters
+    ----------
+    heard
+        Tensors of shape (round, run, ...).
+    std
+        Shape (round, run); 0: nothing is to be heard.
+    runs_are
+        What the verdict calls them, where they are no runs.
+    others
+        How many runs, the last ones, are of another release, 1 or 0.
+    """
+    parts = []
+    for part in heard:
+        over = std.reshape(*std.shape, *[1] * (part.ndim - 2))
+        scaled = np.divide(part, over, out=np.where(part == 0, 0.0, np.inf), where=over > 0)
+        parts.append(scaled.reshape(*std.shape, part[0, 0].size).astype(float))
+    together, alike = np.concatenate(parts, axis=2), ((std > 0) == (std[:, :1] > 0)).all(axis=0)
+    every, each = together[std > 0], [part[std > 0] for part in parts]
+    tests = (("deviation", audit.variance, ()), ("mean", audit.mean, ()), ("distribution", audit.distribution, NORMAL))
+    for of_what, test, more in tests:
+        yield test(subject, f"{of_what} of the noise", every, *more)
+        if len(each) > 1:
+            yield audit.worst_of(test, subject, f"{of_what} of each tensor's noise", each, *more)
+    yield audit.each_coordinate(subject, "deviation of each coordinate's noise", every)
+    yield audit.lags(subject, "noise of different coordinates", every)
+    in_a_row = np.swapaxes(together, 0, 1)[std.T > 0]
+    yield audit.lags(subject, "noise at any distance", in_a_row.reshape(1, -1))
+    # Where runs differ in which rounds have noise: those that are as the first, or rounds in which all have some.
+    paired = together[:, alike][std[:, 0] > 0] if others else together[(std > 0).all(axis=1)]
+    rounds, runs, _ = paired.shape
+    if rounds > 1:
+        yield audit.correlation(subject, "noise of different rounds", paired.reshape(rounds, -1))
+    of_runs = np.swapaxes(paired, 0, 1).reshape(runs, -1)
+    if rounds and runs - others > 1:
+        yield audit.correlation(subject, f"noise of different {runs_are}", of_runs[: runs - others])
+    if others:
+        yield audit.correlation(subject, "noise of another release", of_runs[[0, -1]])
+
+
+def all_users(subject: audit.Subject, reception: Reception, receiver: bool) -> Iterator[audit.Verdict]:
+    """Whether the server's update has the noise in it that all users add, and no more unless a `receiver` adds some."""
+    users = np.sqrt((reception.user_noise_std**2).sum(axis=1))
+    share = reception.noise_std[users > 0] / users[users > 0]
+    if share.size:
+        lacking = np.maximum(1 - share, 0.0) if receiver else np.abs(1 - share)
+        most, test = float(lacking.max()), "noise of all users"
+        yield audit.within(subject, test, share.size, 0.0, most, 0.0, SAME, SAME, audit.LOW_NOISE)
+
+
+def all_noise(subject: audit.Subject, used: trainings.Training, begun: trainings.Start) -> audit.Verdict:
+    """Whether noise that users draw each for itself adds up as independent noise does."""
+    std, size = np.repeat(begun.reception.noise_std, begun.reception.rounds), sum(w.size for w in begun.weights)
+    last = min(int(np.argmax(std > 0)) - (-KEPT // size), len(std))
+    return audit.variance(subject, "deviation of all users' noise", scaled_silence(used, begun, last))

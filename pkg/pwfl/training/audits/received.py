@@ -1,0 +1,71 @@
+"""What is received in some runs, from a model that stays."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pwfl.training import trainings
+
+RUNS = 3  # of noise at least: two of the release's realizations, and one of another release
+KEPT = 4096  # coordinates of noise in a round, at most
+SAME = 1e-6  # to which a sum of noise is that of its parts, in float32
+
+
+def received(
+    used: trainings.Training,
+    begun: Sequence[trainings.Start],
+    rounds: int | None = None,
+    places: Sequence[np.ndarray] | None = None,
+) -> list[np.ndarray]:
+    """What is received in some runs, from a model that stays: tensors of shape (round, run, ...); see `Training.tap`.
+
+    Of small models it takes many runs: after the first ones they are side by side, where sums are linear.
+    """
+    alone = RUNS if used.loop.summed is None else len(begun)
+    groups = [[start] for start in begun[:alone]] + [begun[alone:]] * (len(begun) > alone)
+    found = [together(used, group, rounds, places) for group in groups]
+    return [np.concatenate(each, axis=1) for each in zip(*found, strict=True)]
+
+
+def together(
+    used: trainings.Training,
+    begun: Sequence[trainings.Start],
+    rounds: int | None = None,
+    places: Sequence[np.ndarray] | None = None,
+) -> list[np.ndarray]:
+    """As `received`, all runs side by side."""
+    several, played = used.loop.compiled or len(begun) > 1, rounds or used.loop.length * used.loop.intervals
+    still = [np.zeros((played, *[1] * (w.ndim + several)), np.float32) for w in begun[0].weights]
+    found, _ = used.tap(begun, still, rounds, places)
+    return found if several else [part[:, None] for part in found]
+
+
+def chosen(weights: Sequence[np.ndarray], generator: np.random.Generator) -> list[np.ndarray] | None:
+    """Some places of each of many weights: half of them next to each other, half anywhere; None: all of few."""
+    if sum(w.size for w in weights) <= KEPT:
+        return None
+    half, found = KEPT // (2 * len(weights)), []
+    for size in (w.size for w in weights):
+        first = generator.integers(max(size - half, 0) + 1)
+        anywhere = generator.choice(size, min(half, size), replace=False)
+        found.append(np.union1d(np.arange(first, min(first + half, size)), anywhere).astype(np.int32))
+    return found
+
+
+def scaled_silence(
+    used: trainings.Training,
+    begun: trainings.Start,
+    rounds: int | None = None,
+    places: Sequence[np.ndarray] | None = None,
+) -> np.ndarray:
+    """What is received in silence in the rounds with noise, over its deviation, (round, coordinate); see `received`."""
+    std = np.repeat(begun.reception.noise_std, begun.reception.rounds)[:rounds]
+    heard = received(used, [begun._replace(weights=used.parts.learner.silent())], rounds, places)
+    loud = np.flatnonzero(std)
+    scaled = [part[loud].reshape(len(loud), -1) / std[loud, None] for part in heard]
+    return np.concatenate(scaled, axis=1, dtype=float)
+
+
+def lengths(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Norms of vectors, shape (round,), of whose tensors, (round, 1, ...), each has a part."""
+    return np.sqrt(sum(np.square(part).sum(axis=tuple(range(1, part.ndim)), dtype=float) for part in parts))

@@ -1,0 +1,105 @@
+"""How far a record moves what is received, and what that is over all noise."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pwfl.privacy import audit
+from pwfl.tables.reception import Reception
+from pwfl.training import trainings
+from pwfl.training.audits.audited import Audited, blank
+from pwfl.training.audits.claims import Claim, View
+from pwfl.training.audits.received import KEPT, RUNS, SAME, lengths, received
+
+FEW = 3  # rounds in which a large network's signal is looked at again for each layer
+WRAPPED = 5.0  # times the median of differences of sums: one of the two sums was wrapped around
+ANY_USER = "signal of any user's record"  # the test of what tables say of all users
+
+
+def signal(
+    audited: Audited,
+    subject: audit.Subject,
+    claim: Claim,
+    used: trainings.Training,
+    view: View | None,
+    generator: np.random.Generator,
+) -> Iterator[audit.Verdict]:
+    """Tests of how far a record of the target's moves what is received in a view, and what that is over all noise."""
+    scenario, target, learner = audited.scenario, claim.target, used.parts.learner
+    begun, rounded = used.begin(subject.realization, claim.view), used.loop.summed is not None
+    reception = begun.reception
+    std, rounds = np.repeat(reception.noise_std, reception.rounds), int(reception.rounds.sum())
+    weight = np.repeat(np.abs(reception.weight[:, target]) * reception.sends[:, target], reception.rounds)
+    stated, place = learner.sensitivity * weight, learner.place(begun, target, int(np.argmax(weight > 0)))
+    keys = [trainings.key_of(scenario, run) for run in range(RUNS if rounded else 1)]
+    share, most, error = [], np.zeros(rounds), 0.0
+    for k, case in enumerate(learner.opposed(generator, audited.records)):
+        alike = k > 0 and len(reception.rounds) == 1 and sum(w.size for w in case.weights) > KEPT
+        pair = []
+        for features, label in zip(case.x, case.y, strict=True):
+            data = blank(audited.size, audited.records)
+            data.x_train[place], data.y_train[place] = features, label
+            other = audited.training(data)
+            of_it = other.begin(subject.realization, view)
+            starts = [of_it._replace(weights=case.weights, key=key) for key in keys]
+            pair.append(received(other, starts, min(FEW, rounds) if alike else None))
+        moved = lengths([first - second for first, second in zip(*pair, strict=True)])
+        if rounded:  # what is alike in all rounds is what was moved
+            rows = [np.concatenate([p.reshape(*p.shape[:2], -1) for p in parts], axis=2, dtype=float) for parts in pair]
+            rows = (rows[0] - rows[1])[weight > 0] / weight[weight > 0, None, None]
+            length, uncertain = common(unwrapped(rows))
+            moved, error = length * weight, max(error, uncertain / learner.sensitivity)
+        moved = np.pad(moved, (0, rounds - len(moved)), mode="edge")
+        share.append(np.divide(moved, stated, out=np.where(moved > 0, np.inf, 0.0), where=stated > 0))
+        most = np.maximum(most, moved)
+    tolerance = audit.ROUNDING + audit.LIMIT * error
+    reached = (audit.REACHED - audit.LIMIT * error) * learner.reached
+    yield audit.sensitivity(subject, np.array(share), 1.0, reached=learner.reached, tolerance=tolerance)
+    least = claim.epsilon
+    if least is None:
+        least = audit.gaussian_epsilon(float(np.linalg.norm(claim.mu)), subject.delta)
+    yield audit.at_least(subject, least)
+    claimed, here = np.pad(claim.mu, (0, rounds - len(claim.mu))), most > 0  # after the last row nobody sends
+    found = float(np.sqrt((np.divide(most, std, out=np.zeros(rounds), where=here) ** 2).sum()))
+    wanted = float(np.sqrt((claimed[here] ** 2).sum()))
+    low, high = reached * wanted * claim.exact, (1 + tolerance) * wanted
+    seen = tolerance if reached else max(tolerance, high / max(found, audit.NO_MOVE * high) - 1)
+    yield audit.within(subject, audit.RECORD, int(here.sum()), wanted, found, low, high, seen, "mu {percent} too low")
+
+
+def of_any_user(
+    subject: audit.Subject, reception: Reception, claim: Claim, sensitivity: float
+) -> Iterator[audit.Verdict]:
+    """Whether no user's message is more visible to the observer, in any round, than the claim has it."""
+    if claim.everyone is None:
+        return
+    share = []
+    for user, claimed in enumerate(claim.everyone.T):  # after the last row nobody sends
+        seen = claim.view_of(user, reception)
+        sends = seen.sends[:, user] if seen.records is None else seen.sends[:, user] & (seen.records[:, user] > 0)
+        moved = sensitivity * np.abs(seen.weight[:, user]) * sends
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mu = np.repeat(np.where(moved > 0, moved / seen.noise_std, 0.0), seen.rounds)
+            share.append(np.where(mu > 0, mu / np.pad(claimed, (0, len(mu) - len(claimed))), 0.0).max())
+    fault = "mu of a user {percent} too low"
+    yield audit.within(subject, ANY_USER, len(share), 1.0, float(max(share)), 0.0, 1 + SAME, SAME, fault)
+
+
+def unwrapped(difference: np.ndarray) -> np.ndarray:
+    """Differences, (round, run, coordinate), as (draw, coordinate), without those of which a sum wrapped around."""
+    rows = difference.reshape(-1, difference.shape[-1])
+    norms = np.linalg.norm(rows, axis=1)
+    return rows[norms <= WRAPPED * np.median(norms)]
+
+
+def common(parts: np.ndarray) -> tuple[float, float]:
+    """The length of a vector that noisy ones, shape (draw, coordinate), have in common, and its standard error.
+
+    By the product of the means of two halves, in which squares of errors do not add up.
+    """
+    halves = parts[::2], parts[1::2]
+    first, second = (half.mean(axis=0) for half in halves)
+    length = float(np.sqrt(max(first @ second, 0.0)))
+    errors = [half.var(axis=0, ddof=1).mean() / len(half) for half in halves]
+    spread = np.sqrt(length**2 * sum(errors) + parts.shape[1] * errors[0] * errors[1])
+    return length, float(spread / (2 * max(length, 1e-12)))

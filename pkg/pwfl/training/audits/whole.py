@@ -1,0 +1,51 @@
+"""The server's whole update, of all users: its noise, and how far records move it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pwfl.privacy import audit
+from pwfl.training import trainings
+from pwfl.training.audits.audited import Audited, blank
+from pwfl.training.audits.received import chosen, lengths, received, scaled_silence
+
+ALL_RECORDS, ONE_RECORD = "records of all users", "a record in all messages"  # tests of the whole update
+
+
+def whole_update(
+    audited: Audited, subject: audit.Subject, used: trainings.Training, target: int, generator: np.random.Generator
+) -> Iterator[audit.Verdict]:
+    """Whether the server's update, of all users, has the noise that is stated, and moves by records as messages do."""
+    learner, begun = used.parts.learner, used.begin(subject.realization)
+    reception, sensitivity = begun.reception, learner.sensitivity
+    if (reception.noise_std > 0).any():
+        scaled = scaled_silence(used, begun, places=chosen(learner.silent(), generator))
+        yield audit.variance(subject, "deviation of all noise", scaled)
+    case = next(learner.opposed(generator, audited.records))
+    weight = np.repeat(reception.weight * reception.sends, reception.rounds, axis=0)
+    place = learner.place(begun, target, int(np.argmax(weight[:, target] != 0)))
+    number = np.ones(weight.shape)
+    if reception.records is not None:
+        number = np.repeat(reception.records, reception.rounds, axis=0)
+        taken = max(
+            np.bincount(rows[:size]).max(initial=0) for rows, size in zip(begun.at.rows, begun.at.sizes, strict=True)
+        )
+        test, fault = "times of a record in a round", "{number} more time"
+        yield audit.within(subject, test, number.size, 1.0, float(taken), 1.0, 1.0, 1.0, fault)
+    elif learner.message == "sum of gradients":
+        number = number * [len(mine) for mine in begun.owned]
+    everyone = slice(None), np.abs((weight * number).sum(axis=1))
+    for test, (places, total) in (ALL_RECORDS, everyone), (ONE_RECORD, (place, np.abs(weight[:, target]))):
+        pair = []
+        for features, label in zip(case.x, case.y, strict=True):
+            data = blank(audited.size, audited.records)
+            data.x_train[places], data.y_train[places] = features, label
+            other = audited.training(data)
+            start = other.begin(subject.realization)._replace(weights=case.weights, key=begun.key)
+            pair.append(received(other, [start]))
+        here = total > 0.5 * total.max()  # of users whose weights have opposite signs, little may be left
+        moved = lengths([first - second for first, second in zip(*pair, strict=True)])
+        share = moved[here] / (sensitivity * total[here])
+        low = audit.REACHED if learner.reached else 0.0
+        most, high = float(share.max()), 1 + audit.ROUNDING
+        yield audit.within(subject, test, share.size, 1.0, most, low, high, audit.ROUNDING, "moves {percent} too far")
