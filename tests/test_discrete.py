@@ -1,5 +1,6 @@
 """Discrete Gaussian noise: exact samples, and bounds on what sums of it keep private, held against convolutions."""
 
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -54,17 +55,39 @@ def test_noise_of_less_than_half_a_step_vanishes():
         discrete.round_cost(discrete.ORDERS, 1.0, np.array([2.0, 0.3]), 5, 10)
 
 
-@pytest.mark.parametrize("variance", [0, -1, Fraction(1, 2**17), 0.1, 10**9])
+@pytest.mark.parametrize("variance", [0, -1, np.nan, np.inf, 10**9])
 def test_a_variance_that_does_not_fit_is_refused(variance):
-    with pytest.raises(ValueError, match="must be positive, with a denominator"):
+    with pytest.raises(ValueError, match="must be positive, and at most"):
         discrete.discrete_gaussian(np.random.default_rng(), variance, (1,))
 
 
-@pytest.mark.parametrize("variance", [2.25, 2.3, 99.999999, 1e6 / 3, 1e8 - 1e-3, 2**28 + 0.5])
-def test_a_sampled_variance_is_hardly_larger_and_fits(variance):
-    sampled = discrete.sampled_variance(variance)
-    assert variance <= sampled <= variance * (1 + 1e-5)
-    discrete.discrete_gaussian(np.random.default_rng(3), sampled, (1,))
+@pytest.mark.parametrize("bits", [3, 7, 12])
+def test_the_law_is_the_same_however_few_digits_decide_at_first(bits, monkeypatch):
+    """With few, many samples lie too near to a value of the distribution function, and further digits are drawn."""
+    asked, resolved = [], discrete._resolved
+    monkeypatch.setattr(discrete, "BITS", bits)
+    monkeypatch.setattr(discrete, "_resolved", lambda *given: asked.append(given) or resolved(*given))
+    samples = discrete.discrete_gaussian(np.random.default_rng(4), 2.3, (30_000,))
+    assert len(asked) > 200
+    assert follows(samples, 2.3**0.5)
+    wrong = [first for *_, first in asked if not 0 <= first < 2**bits]
+    assert not wrong
+
+
+@pytest.mark.parametrize("variance", [Fraction(9, 100), Fraction(23, 10), 1000])
+@pytest.mark.parametrize("bits", [64, 128])
+def test_the_distribution_function_is_right_in_the_digits_that_are_used(variance, bits):
+    """Against sums in three times as many digits."""
+    first, values = discrete._distribution(Fraction(variance), bits)
+    with localcontext() as context:
+        context.prec = bits
+        mass = [(-Decimal(z * z * variance.denominator) / (2 * variance.numerator)).exp() for z in range(-600, 601)]
+        total, unit = sum(mass), 2**bits
+        for k in range(0, len(values), 7):
+            exact = sum(mass[: first + k + 601]) / total * unit
+            assert abs(values[k] - exact) <= 1
+    assert values[0] <= 1
+    assert values[-1] == unit
 
 
 def renyi(alpha, first, second):

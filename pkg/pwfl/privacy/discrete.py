@@ -5,15 +5,21 @@ Steinke, 2020). From v = 1 on, v is its variance to 1e-6; below 1/4, its varianc
 the grid that values are rounded to, Renyi divergences in nats.
 """
 
+from bisect import bisect_right
+from decimal import Decimal, localcontext
 from fractions import Fraction
-from math import ceil, isqrt, prod
+from functools import lru_cache
+from itertools import accumulate
+from math import prod
 
 import numpy as np
 
 LEAST_STEPS = 1.5  # of a user's noise deviation: below, sums of discrete Gaussians soon are no discrete Gaussian
 ORDERS = 1 + np.geomspace(0.1, 1000, 256)  # of Renyi divergences: the best of them costs 2e-4 of epsilon at most
-MOST_PARTS = 2**16  # denominator of a variance, and
-MOST = 2**29  # of it times (floor(deviation) + 1)^2: what int64 holds
+MOST = 2**29  # variance of samples: a table of 600,000 numbers
+BITS = 64  # of a uniform number, by which most samples are known
+SPARE = 64  # bits more, in which a table's errors of rounding stay
+UNSURE = 2  # by which an integer may be off: a table's value by 1, and digits by what follows them
 WHOLE_ORDERS = np.unique(np.round(np.geomspace(2, 2000, 200)))  # of `private_dither_cost`
 MOST_Z = 1.25  # (order - 1) / variance up to which it is proved
 PIECES = 16  # of a coordinate's cost, between integers, that are taken as they are
@@ -21,87 +27,68 @@ STEPS = 40  # of the search for a tangent
 UPWARD = 1 + 1e-9  # more than what is rounded
 
 
-def discrete_gaussian(generator: np.random.Generator, variance: Fraction, shape: tuple[int, ...]) -> np.ndarray:
-    """Independent samples of the discrete Gaussian of `variance`, an integer or a fraction, int64.
+def discrete_gaussian(generator: np.random.Generator, variance: Fraction | float, shape: tuple[int, ...]) -> np.ndarray:
+    """Independent samples of the discrete Gaussian of a variance, a number that is taken as it is, int64.
 
-    Algorithms 1 to 3 of Canonne, Kamath and Steinke (2020): only integers are drawn and compared, so the law is exact
-    if the generator's integers are uniform. (To overflow takes an event of probability below exp(-500).)
+    By inversion of the distribution function. The first BITS binary digits of a uniform number decide where they lie
+    between two of its values for certain; the others are drawn until they do. So the law is exact if the generator's
+    integers are uniform.
 
-    Raises ValueError for a variance that is not positive, or too large or too fine for int64, see MOST_PARTS and MOST.
-    `sampled_variance` has one that fits.
+    Raises ValueError for a variance that is not positive, or above MOST.
     """
-    parts, denominator = Fraction(variance).as_integer_ratio()
-    scale = isqrt(max(parts, 0) // denominator) + 1
-    if parts <= 0 or denominator > MOST_PARTS or denominator * scale**2 > MOST:
-        raise ValueError(
-            f"variance {variance}: must be positive, with a denominator of at most {MOST_PARTS}, and at most "
-            f"{MOST} over (floor(deviation) + 1)^2"
-        )
-    samples = np.empty(prod(shape), np.int64)
-    pending = np.arange(samples.size)
-    while pending.size:
-        candidate = _discrete_laplace(generator, scale, pending.size)
-        # Accepted with probability exp(-miss^2 / whole), whole = 2 parts denominator scale^2, by way of the square of
-        # miss / scale, since that of miss does not fit into int64.
-        miss = np.abs(np.abs(candidate) * (denominator * scale) - parts)
-        quotient, remainder = np.divmod(miss, scale)
-        times, rest = np.divmod(quotient * quotient, 2 * parts * denominator)
-        rest = rest * scale**2 + 2 * scale * quotient * remainder + remainder * remainder
-        more, rest = np.divmod(rest, 2 * parts * denominator * scale**2)
-        accepted = np.flatnonzero(_geometric(generator, pending.size) >= times + more)
-        accepted = accepted[_bernoulli(generator, rest[accepted], 2 * parts * denominator * scale**2)]
-        samples[pending[accepted]] = candidate[accepted]
-        pending = np.delete(pending, accepted)
+    if not 0 < variance <= MOST:
+        raise ValueError(f"variance {variance}: must be positive, and at most {MOST}")
+    first, values = _table(Fraction(variance), BITS)
+    drawn = generator.integers(2**BITS - 1, size=prod(shape), dtype=np.uint64, endpoint=True)
+    place = np.searchsorted(values, drawn, side="right")
+    below, above = values[np.maximum(place - 1, 0)], values[np.minimum(place, len(values) - 1)]
+    samples = first + place.astype(np.int64)
+    for k in np.flatnonzero((drawn - below <= UNSURE) | (above - drawn <= UNSURE)):
+        samples[k] = _resolved(generator, Fraction(variance), int(drawn[k]))
     return samples.reshape(shape)
 
 
-def sampled_variance(variance: float) -> Fraction:
-    """The least variance that `discrete_gaussian` takes, of those of one denominator, from `variance` on.
+@lru_cache(maxsize=256)
+def _table(variance: Fraction, bits: int) -> tuple[int, np.ndarray]:
+    """As `_distribution`, in unsigned integers."""
+    first, values = _distribution(variance, bits)
+    return first, np.array([min(value, 2**bits - 1) for value in values], np.uint64)
 
-    >>> sampled_variance(2.3)
-    Fraction(150733, 65536)
+
+def _distribution(variance: Fraction, bits: int) -> tuple[int, list[int]]:
+    """The discrete Gaussian's distribution function times 2^bits, off by less than 1, at integers from `first` on.
+
+    Before these and after them it is less than 1 from 0 and 2^bits.
     """
-    denominator = max(min(MOST_PARTS, MOST // (isqrt(ceil(variance)) + 2) ** 2), 1)
-    return Fraction(ceil(Fraction(variance) * denominator), denominator)
+    precision = bits + SPARE
+    with localcontext() as context:
+        context.prec = precision // 3 + 10
+        unit = Decimal(2) ** precision
+        inverse = Decimal(variance.denominator) / Decimal(variance.numerator)
+        slope, bend = int((-inverse / 2).exp() * unit), int((-inverse).exp() * unit)
+    weight, masses = 1 << precision, []  # of 0, 1, 2 ...: each the one before times a slope that falls geometrically
+    while weight >> (SPARE - SPARE // 4):
+        masses.append(weight)
+        weight, slope = weight * slope >> precision, slope * bend >> precision
+    sums = [*accumulate([*masses[:0:-1], *masses])]
+    return 1 - len(masses), [(part << bits) // sums[-1] for part in sums]
 
 
-def _discrete_laplace(generator: np.random.Generator, scale: int, size: int) -> np.ndarray:
-    """Integers z with probability proportional to exp(-|z| / scale)."""
-    samples = np.empty(size, np.int64)
-    pending = np.arange(size)
-    while pending.size:
-        below = generator.integers(scale, size=pending.size)
-        kept = np.flatnonzero(_bernoulli(generator, below, scale))
-        magnitude = below[kept] + scale * _geometric(generator, kept.size)
-        negative = generator.integers(2, size=kept.size) == 1
-        once = ~negative | (magnitude > 0)  # zero has one sign
-        samples[pending[kept[once]]] = np.where(negative, -magnitude, magnitude)[once]
-        pending = np.delete(pending, kept[once])
-    return samples
+def _resolved(generator: np.random.Generator, variance: Fraction, digits: int) -> int:
+    """The sample of a uniform number whose first BITS binary digits are given, the others drawn."""
+    bits = BITS
+    while True:
+        bits, digits = 2 * bits, digits << bits | _integer(generator, bits)
+        first, values = _distribution(variance, bits)
+        place = bisect_right(values, digits)
+        sure = [abs(values[k] - digits) > UNSURE for k in (place - 1, place) if 0 <= k < len(values)]
+        if all(sure) and 0 < place < len(values):
+            return first + place
 
 
-def _geometric(generator: np.random.Generator, size: int) -> np.ndarray:
-    """Integers k >= 0 with probability proportional to exp(-k)."""
-    samples = np.zeros(size, np.int64)
-    pending = np.arange(size)
-    while pending.size:
-        pending = pending[_bernoulli(generator, np.ones_like(pending), 1)]
-        samples[pending] += 1
-    return samples
-
-
-def _bernoulli(generator: np.random.Generator, numerator: np.ndarray, denominator: int) -> np.ndarray:
-    """True with probability exp(-numerator / denominator), of 0 <= numerator <= denominator."""
-    samples = np.empty(numerator.size, bool)
-    pending, k = np.arange(numerator.size), 1
-    while pending.size:
-        # Goes on with probability numerator / (denominator k); of one number there is nothing to draw.
-        ends = numerator[pending] <= (generator.integers(denominator, size=pending.size) if denominator > 1 else 0)
-        if k > 1:
-            ends |= generator.integers(k, size=pending.size) > 0
-        samples[pending[ends]] = k % 2 == 1
-        pending, k = pending[~ends], k + 1
-    return samples
+def _integer(generator: np.random.Generator, bits: int) -> int:
+    """A uniform integer of so many bits."""
+    return int.from_bytes(generator.bytes(-(-bits // 8)), "little") >> (-bits % 8)
 
 
 def divergence_of_sum(deviation: np.ndarray, honest: np.ndarray) -> np.ndarray:

@@ -137,7 +137,7 @@ def server_sum(
     for each in np.unique(variance[variance > 0]).astype(float):
         own = variance == each
         shape = (int(own.sum()), vectors.shape[1])
-        noise[own] = discrete.discrete_gaussian(generator, discrete.sampled_variance(each), shape)
+        noise[own] = discrete.discrete_gaussian(generator, each, shape)
     sent = modular.integers(vectors, noise, signs, step[:, None], bits, generator)
     _, first, place = np.unique(group, return_index=True, return_inverse=True)
     totals = np.zeros((len(first), vectors.shape[1]), np.int64)
