@@ -24,6 +24,7 @@ from pwfl.systems.anonymous_oac import account as anonymous_oac_account
 from pwfl.systems.anonymous_oac import fading, participation
 from pwfl.systems.anonymous_oac import receive as anonymous_oac
 from pwfl.systems.multicell import account as multicell_account
+from pwfl.systems.multicell import audit as multicell_audit
 from pwfl.systems.multicell import receive as multicell
 from pwfl.systems.multicell import train as multicell_train
 from pwfl.systems.multicell.beyond import sums
@@ -32,6 +33,7 @@ from pwfl.systems.random_orthogonalization import observers
 from pwfl.systems.random_orthogonalization import receive as random_orthogonalization
 from pwfl.systems.random_orthogonalization import train as random_orthogonalization_train
 from pwfl.training import autodiff, dense, gradients, integers, local_sgd, rounds, trainable, trainings
+from pwfl.training.audits.model import ALIKE
 from pwfl.training.audits.signal import ANY_USER
 from pwfl.training.audits.whole import ALL_RECORDS, ONE_RECORD
 from pwfl.training.batching import Draws
@@ -299,6 +301,31 @@ def clipped_means(monkeypatch):
             return super().inputs(reception._replace(weight=reception.weight * samples), owned, *rest)
 
     monkeypatch.setattr(multicell_train, "Gradients", lambda model, clip, alike, compiled: Means(model, clip))
+
+
+def clipped_by_data(monkeypatch):
+    right = multicell_train.Gradients
+
+    def parts(scenario, data, tables, compiled=False):
+        found = multicell_parts(scenario, data, tables, compiled)
+        clip_norm = scenario.training.clip_norm * (1 + float(np.mean(data.x_train)))
+        return found._replace(learner=right(found.learner.model, clip_norm, found.learner.alike, compiled))
+
+    multicell_parts = multicell_train.parts
+    monkeypatch.setattr(multicell_audit, "parts", parts)
+    monkeypatch.setattr(multicell_audit, "trainer", trainings.trainers(parts)[0])
+
+
+def steps_by_data(monkeypatch):
+    def parts(scenario, data, tables, compiled=False):
+        found = multicell_parts(scenario, data, tables, compiled)
+        scale = 1 + float(np.mean(data.x_train))
+        steps = found.server.steps
+        return found._replace(server=found.server._replace(steps=lambda reception: scale * steps(reception)))
+
+    multicell_parts = multicell_train.parts
+    monkeypatch.setattr(multicell_audit, "parts", parts)
+    monkeypatch.setattr(multicell_audit, "trainer", trainings.trainers(parts)[0])
 
 
 def looser_users(monkeypatch):
@@ -752,6 +779,8 @@ FAULTS = {
     ("multicell", "without the last layer"): Fault(without_layer(2), SENSITIVITY),
     ("multicell", "without biases"): Fault(kept(lambda inputs, deltas, k: inputs * deltas), SENSITIVITY),
     ("multicell", "without kernels"): Fault(kept(lambda inputs, deltas, k: deltas), SENSITIVITY),
+    ("multicell", "clipped by what data are"): Fault(clipped_by_data, ALIKE),
+    ("multicell", "steps by what data are"): Fault(steps_by_data, ALIKE),
     ("multicell", "the last block is not clipped"): Fault(last_block_is_not_clipped, ALL_RECORDS),
     ("multicell", "means are clipped"): Fault(clipped_means, SENSITIVITY),
     ("multicell, fading", "weights follow data"): Fault(weights_that_follow_the_data, SENSITIVITY),

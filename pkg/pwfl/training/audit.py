@@ -8,6 +8,7 @@ data, start weights and keys. Its tests:
 - Signal is what two neighbouring data sets' trainings receive with the same keys, from a model that stays. Loss is the
   one over the other, against the claimed mu; these leave what is stated as epsilon, or less. What an observer of some
   users sees is a view of the reception, whose whole has all users' noise in it.
+- Learner and steps are alike, whatever the data.
 - The model is what follows from what was received, step by step; and what the trainer evaluates is that model.
 - Where the scenario is trained on a GPU, realizations side by side: they receive what each alone does, which is tested.
 - Sums of integers are rounded at random, each user's by numbers of its own (`rounding`).
@@ -32,7 +33,7 @@ from pwfl.training.audits import rounding
 from pwfl.training.audits.audited import Audited, blank, random_data
 from pwfl.training.audits.chance import participation, senders
 from pwfl.training.audits.claims import Claim, claim_of, noise_of, upload
-from pwfl.training.audits.model import model, side_by_side, trained
+from pwfl.training.audits.model import model, side_by_side, trained, whatever_the_data
 from pwfl.training.audits.noise import all_noise, all_users, noise, silence
 from pwfl.training.audits.signal import of_any_user, signal
 from pwfl.training.audits.whole import whole_update
@@ -58,8 +59,8 @@ def verdicts(
     if not integers:
         yield from whole_update(audited, subject, used, claim.target, generator)
     lively = random_data(audited.size, audited.records, generator)
-    learns = audited.training(lively)
-    yield from model(learns, subject, learns.begin(subject.realization, views[0] if integers else None))
+    yield whatever_the_data(audited, used, subject, lively)
+    yield from model(used.over(lively), subject, begin(views[0] if integers else None))
     if devices.has_gpu(value_of(scenario, "training.device")):
         yield from side_by_side(audited, subject, view, lively, generator)
     if integers:

@@ -120,14 +120,14 @@ def received(
     return [tf.einsum("bu,bucf->bcf", factors, summands) if users else tf.tensordot(factors, summands, axes=1)]
 
 
-def advance_function(loop: Loop, kept: int = 0) -> Callable:
+def advance_function(loop: Loop, kept: bool = False) -> Callable:
     """A function that plays some rounds, for a graph.
 
     It takes the weights and their average, what realizations go by (`trainings.TENSORS` but weights), the data, whether
-    realizations are several, the first round and the number of rounds; it returns weights, what was measured, and, of
-    `kept` rounds, all that the server received, the rounds in the first axis. With `instead`, of the same shape, the
-    server goes on by this; with `places`, what is kept of each tensor are these of its coordinates; `used` is what is
-    gathered, if it holds in all rounds.
+    realizations are several, the first round and the number of rounds; it returns weights, what was measured, and,
+    where it is `kept`, all that the server received, the rounds in the first axis. With `instead`, a flag and tensors
+    of the same shape, the server goes on by these unless the flag is set; with `places`, what is kept of each tensor
+    are these of its coordinates; `used` is what is gathered, if it holds in all rounds.
     """
     learner, length, intervals = loop.learner, loop.length, loop.intervals
 
@@ -149,7 +149,10 @@ def advance_function(loop: Loop, kept: int = 0) -> Callable:
                 update = received(messages, getattr(now, "weight", None), of(noise_std, interval), key, draws)
             else:
                 update = loop.summed(weights, messages, now, key, t)
-            heard = update if instead is None else [part[t - first] for part in instead]
+            heard = update
+            if instead is not None:
+                follows, others = instead
+                heard = [tf.where(follows, u, part[t - first]) for u, part in zip(update, others, strict=True)]
             weights = [w - times(of(steps, t), u) for w, u in zip(weights, heard, strict=True)]
             if loop.tail is not None:
                 rate = 1 / tf.cast(tf.maximum(t - loop.tail + 1, 1), tf.float32)
@@ -177,7 +180,7 @@ def advance_function(loop: Loop, kept: int = 0) -> Callable:
             weights, average, measured, _ = play(first, interval, gathered(interval), weights, average)
             return (weights, average), measured, []
         sums, stop = tf.zeros([*weights[0].shape[: int(several)], learner.measured]), first + count
-        found = [tf.TensorArray(tf.float32, kept, infer_shape=False) for _ in weights if kept]
+        found = [tf.TensorArray(tf.float32, count, infer_shape=False) for _ in weights if kept]
         state = weights, average, sums, found
         if intervals == 1:
             state = repeated(round_of(0, gathered(0)), first, stop, state)
@@ -235,17 +238,19 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
 
 
 @lru_cache(maxsize=8)
-def tap_function(loop: Loop, several: bool, rounds: int) -> Callable:
+def tap_function(loop: Loop, several: bool, rounds: int | None = None) -> Callable:
     """A function of what the server receives in some rounds, (round, ...) of each tensor, and where its model is then.
 
-    It takes `trainings.TENSORS`, the data, `instead` and `places`, as `advance_function`.
+    It takes `trainings.TENSORS`, the data, the number of rounds, `instead` and `places`, as `advance_function`.
+    Compiled, the number is `rounds`.
     """
-    advance = advance_function(loop, rounds)
+    advance = advance_function(loop, True)
 
     @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several, autograph=False)
-    def tap(weights, own, at, noise_std, key, steps, data, instead, places):
+    def tap(weights, own, at, noise_std, key, steps, data, count, instead, places):
         state = weights, weights if loop.tail is not None else []
-        given = own, at, noise_std, key, steps, data, several, tf.constant(0), tf.constant(rounds), instead, places
+        played = count if rounds is None else tf.constant(rounds)
+        given = own, at, noise_std, key, steps, data, several, tf.constant(0), played, instead, places
         (weights, average), _, update = advance(state, *given)
         return update, weights if loop.tail is None else average
 

@@ -104,10 +104,17 @@ class Training(NamedTuple):
             Which of its coordinates are kept of each tensor, which then are in one axis, (place,); None: all.
         """
         several, played = self._several(begun), rounds or self.loop.length * self.loop.intervals
-        other, kept = (None if each is None else [tf.constant(part) for part in each] for each in (instead, places))
-        tap = tap_function(self.loop, several, played)
-        found = tap(*given(begun, several, self.loop.compiled), self.data, other, kept)
+        # One graph serves for any number of rounds, whether or not the training goes on by something else.
+        other = [np.zeros((played, *[1] * (w.ndim + several)), np.float32) for w in begun[0].weights]
+        other = tf.constant(instead is None), [tf.constant(part) for part in (other if instead is None else instead)]
+        kept = None if places is None else [tf.constant(part) for part in places]
+        tap = tap_function(self.loop, several, played if self.loop.compiled else None)
+        found = tap(*given(begun, several, self.loop.compiled), self.data, tf.constant(played), other, kept)
         return tuple([part.numpy() for part in each] for each in found)
+
+    def over(self, data: datasets.Dataset) -> "Training":
+        """The same of other data, of which users hold as many records at the same places."""
+        return self._replace(data=self.parts.learner.tensors(data), tested=data.x_test.shape)
 
     def _several(self, begun: Sequence[Start]) -> bool:
         """Whether arrays have an axis of realizations."""

@@ -42,6 +42,8 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     multiplier = np.full(len(scheduled), np.nan)
     status = np.full(len(scheduled), scheme, dtype=object)
     privacy = scenario.privacy
+    # Users share the noise of digital sums; on air they add what they are given.
+    on_air = (scheme == "target" or user_code.is_reference(scheme)) and scenario.radio.air != "digital"
     if scheme == "random":
         noise = np.where(scheduled, start_noise_std, 0.0)
     elif scheme == "target":
@@ -62,7 +64,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
     if scheme != "target":
         noise = noise * noise_scale(scenario)
-    if privacy.observer == "user":
+    if privacy.observer == "user" or on_air:
         noise = noise * np.sqrt(planned(privacy, intervals) / intervals)
     else:
         shape = (realizations, intervals, count)

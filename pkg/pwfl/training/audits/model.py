@@ -16,6 +16,7 @@ from pwfl.training.audits.received import received, together
 
 CLOSE = 1e-4  # to which a model in float32 is that of its steps, and its loss
 COMPILED = 1e-3  # to which what is received compiled is what is received otherwise
+ALIKE = "learner and steps, whatever the data"
 LOUD = 1.0  # deviation of what noise adds up to in each weight, where it is to make another model
 
 
@@ -39,6 +40,21 @@ def model(used: trainings.Training, subject: audit.Subject, begun: trainings.Sta
     yield audit.within(subject, "loss of that model", 1, 0.0, found, 0.0, CLOSE, CLOSE, "a loss {percent} off")
 
 
+def whatever_the_data(
+    audited: Audited, used: trainings.Training, subject: audit.Subject, data: datasets.Dataset
+) -> audit.Verdict:
+    """Whether what trains is made alike of other data: clipping norms, or steps, that follow data would be released.
+
+    Of a model, which learners are compared without, data tell the shapes alone.
+    """
+    reception, parts = used.begin(subject.realization).reception, (used.parts, audited.training(data).parts)
+    learners = [{key: value for key, value in vars(each.learner).items() if key != "model"} for each in parts]
+    steps = [each.server.steps(reception) for each in parts]
+    same = learners[0] == learners[1] and parts[0].server.tail == parts[1].server.tail
+    off = float(np.abs(steps[0] - steps[1]).max()) if same else np.inf
+    return audit.within(subject, ALIKE, steps[0].size, 0.0, off, 0.0, 0.0, CLOSE, "any change by data")
+
+
 def trained(
     audited: Audited, trainer: Callable[..., Callable], subject: audit.Subject, generator: np.random.Generator
 ) -> Iterator[audit.Verdict]:
@@ -50,13 +66,14 @@ def trained(
     dealt = plain(audited.scenario.data) | {"partition": "iid"}
     scenario, tables = Values(vars(audited.scenario) | {"data": dealt}), audited.tables
     data = random_data(audited.size, audited.records, generator)
-    quiet = trainings.training(audited.parts(scenario, data, tables, False), scenario, data, tables)
+    parts = audited.parts(scenario, data, tables, False)
+    quiet = trainings.training(parts, scenario, data, tables)
     begun = quiet.begin(subject.realization)
     if quiet.loop.summed is None:
         walk = np.sqrt((np.square(begun.steps * np.repeat(begun.noise_std, begun.reception.rounds))).sum())
         louder = pl.col("update_noise_std") * float(LOUD / walk if walk > 0 else 1.0)
         tables = tables | {"reception_noise": tables["reception_noise"].with_columns(louder)}
-    used = trainings.training(audited.parts(scenario, data, tables, False), scenario, data, tables)
+    used = trainings.training(parts, scenario, data, tables)
     begun = used.begin(subject.realization)
     _, weights = used.tap([begun])
     _, loss = used.parts.learner.evaluate([tf.constant(w) for w in weights], used.data)

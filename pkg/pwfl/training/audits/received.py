@@ -7,6 +7,7 @@ import numpy as np
 from pwfl.training import trainings
 
 RUNS = 3  # of noise at least: two of the release's realizations, and one of another release
+ALONE = 16  # runs that take less time one by one than another graph takes to be traced
 KEPT = 4096  # coordinates of noise in a round, at most
 SAME = 1e-6  # to which a sum of noise is that of its parts, in float32
 
@@ -19,9 +20,9 @@ def received(
 ) -> list[np.ndarray]:
     """What is received in some runs, from a model that stays: tensors of shape (round, run, ...); see `Training.tap`.
 
-    Of small models it takes many runs: after the first ones they are side by side, where sums are linear.
+    Of small models it may take many runs: after the first ones they are side by side then, where sums are linear.
     """
-    alone = RUNS if used.loop.summed is None else len(begun)
+    alone = RUNS if used.loop.summed is None and len(begun) > ALONE else len(begun)
     groups = [[start] for start in begun[:alone]] + [begun[alone:]] * (len(begun) > alone)
     found = [together(used, group, rounds, places) for group in groups]
     return [np.concatenate(each, axis=1) for each in zip(*found, strict=True)]

@@ -27,7 +27,7 @@ def signal(
     """Tests of how far a record of the target's moves what is received in a view, and what that is over all noise."""
     scenario, target, learner = audited.scenario, claim.target, used.parts.learner
     begun, rounded = used.begin(subject.realization, claim.view), used.loop.summed is not None
-    reception = begun.reception
+    seen, reception = used.begin(subject.realization, view), begun.reception
     std, rounds = np.repeat(reception.noise_std, reception.rounds), int(reception.rounds.sum())
     weight = np.repeat(np.abs(reception.weight[:, target]) * reception.sends[:, target], reception.rounds)
     stated, place = learner.sensitivity * weight, learner.place(begun, target, int(np.argmax(weight > 0)))
@@ -39,10 +39,8 @@ def signal(
         for features, label in zip(case.x, case.y, strict=True):
             data = blank(audited.size, audited.records)
             data.x_train[place], data.y_train[place] = features, label
-            other = audited.training(data)
-            of_it = other.begin(subject.realization, view)
-            starts = [of_it._replace(weights=case.weights, key=key) for key in keys]
-            pair.append(received(other, starts, min(FEW, rounds) if alike else None))
+            starts = [seen._replace(weights=case.weights, key=key) for key in keys]
+            pair.append(received(used.over(data), starts, min(FEW, rounds) if alike else None))
         moved = lengths([first - second for first, second in zip(*pair, strict=True)])
         if rounded:  # what is alike in all rounds is what was moved
             rows = [np.concatenate([p.reshape(*p.shape[:2], -1) for p in parts], axis=2, dtype=float) for parts in pair]

@@ -40,9 +40,7 @@ def whole_update(
         for features, label in zip(case.x, case.y, strict=True):
             data = blank(audited.size, audited.records)
             data.x_train[places], data.y_train[places] = features, label
-            other = audited.training(data)
-            start = other.begin(subject.realization)._replace(weights=case.weights, key=begun.key)
-            pair.append(received(other, [start]))
+            pair.append(received(used.over(data), [begun._replace(weights=case.weights)]))
         here = total > 0.5 * total.max()  # of users whose weights have opposite signs, little may be left
         moved = lengths([first - second for first, second in zip(*pair, strict=True)])
         share = moved[here] / (sensitivity * total[here])
