@@ -85,6 +85,7 @@ def folder(tmp_path_factory):
         "point": False,
         "without_noise": [],
         "withholds": False,
+        "crossed": [],
         "figures": [],
         "tables": [],
     }

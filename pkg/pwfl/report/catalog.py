@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from pwfl.scenario.values import value_of
+
 
 class Outcome(NamedTuple):
     """A number that a realization comes to: its name with its unit, and whether more or less of it is better."""
@@ -30,6 +32,8 @@ class Catalog:
     makes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # (scheduler, noise) -> colour; other schemes, and those whose colour an earlier one has, get one that is free.
     colours: dict[tuple[str, str], str] = field(default_factory=dict)
+    # Parameters by which a scenario may be of other papers, too, with the values of the system's own.
+    slots: dict[str, object] = field(default_factory=dict)
     tiny: dict = field(default_factory=dict)  # a scenario of seconds, for `pwfl.testing`
     uses_dataset: bool = False  # whether users hold samples that `pwfl.learning.partition.deal_out` deals out
     # Columns of the table `noise`, and their values where no noise is added, for `pwfl.testing`.
@@ -106,6 +110,12 @@ def compared(catalog: Catalog, swept: bool) -> tuple[str, ...]:
     """The figures that compare scenarios of a system: its own, and those of sweeps as far as they apply."""
     over_rounds = ("rounds",) if "accuracy" in catalog.figures else ()
     return ("plane", *(("outcomes",) if swept else ()), *over_rounds, *catalog.comparison_figures)
+
+
+def crossed(catalog: Catalog, scenario) -> list[str]:
+    """By which slots a scenario departs from the system's paper, in words; empty: by none."""
+    found = {key: value_of(scenario, key) for key in catalog.slots}
+    return [f"{key}: {value}" for key, value in found.items() if value != catalog.slots[key]]
 
 
 def without_noise(scenario) -> list[str]:

@@ -43,9 +43,9 @@ def of_files(study: str, parts: list[dict], view: dict[str, str], computed: dict
     """The page of a study's files, as HTML.
 
     `parts` are its sections: the study's first, then one for each `scenario`, of a `system`, a `point` of a sweep or
-    not, with its schemes `without_noise`, and whether it `withholds` private columns; each has `figures` and `tables`,
-    pairs of a path in the study's folder, without suffix, and a caption. `computed` has the addresses of each stage and
-    versions of `packages`. Raises DamagedError if a file is not as its job wrote it.
+    not, with its schemes `without_noise`, by which slots it is `crossed`, and whether it `withholds` private columns;
+    each has `figures` and `tables`, pairs of a path in the study's folder, without suffix, and a caption. `computed` has
+    the addresses of each stage and versions of `packages`. Raises DamagedError if a file is not as its job wrote it.
     """
     lead, sections = None, []
     for part in parts:
@@ -62,7 +62,7 @@ def of_files(study: str, parts: list[dict], view: dict[str, str], computed: dict
             tables.append(table(title, Path(path).name, text, frame, [f"{path}.csv", f"{path}.parquet"]))
         if not scenario:
             lead, *figures = figures
-        about = (f"{part['system']}, a point of a sweep" if part["point"] else part["system"]) if scenario else ""
+        about = _about(part) if scenario else ""
         listed = [path for path in (f"{scenario}/addresses.csv",) if path in view]
         sections.append(section(title, about, figures, tables) | {"addresses": listed})
     read = {name: read_report(view[f"{name}.parquet"]) for name in READ}
@@ -139,6 +139,12 @@ def table(part: str, name: str, text: str, frame: pl.DataFrame, files: list[str]
     said = {key: f"{value:.{DIGITS}g}" if isinstance(value, float) else value for key, value in constant.items()}
     rows = {"rows": len(frame), "shown": len(rounded), "html": Markup(html) if len(frame) else ""}
     return _item(part, name, text, files) | rows | {"constant": said}
+
+
+def _about(part: dict) -> str:
+    """What a scenario is: its system, whether a point of a sweep, and whether nobody's paper."""
+    about = f"{part['system']}, a point of a sweep" if part["point"] else part["system"]
+    return f"{about}; a crossing, nobody's paper ({', '.join(part['crossed'])})" if part["crossed"] else about
 
 
 def _tables(parts: list[dict], name: str) -> list[str]:

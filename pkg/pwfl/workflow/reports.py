@@ -314,6 +314,7 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
                 "point": point,
                 "without_noise": catalog.without_noise(scenario),
                 "withholds": scenario.withholds,
+                "crossed": catalog.crossed(registry.system(scenario.system).catalog, scenario),
                 "figures": [captioned(f"{name}/{figure}", system, figure) for figure in shown_figures],
                 "tables": [[f"{name}/{table}", text] for table, text in shown_tables.items()],
             }

@@ -44,6 +44,7 @@ CATALOG = Catalog(
             *("noise", "noise_status", "reception_noise", "visibility"),
         ),
     },
+    slots={"radio.air": "digital", "training.learner": "gradients", "data.sampling": None},
     tiny={
         "network": {"users": 12},
         "radio": {"resource_blocks": 2},

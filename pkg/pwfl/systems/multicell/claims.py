@@ -54,6 +54,9 @@ OWN = "not the paper's: docs/multicell.md"
 SETTING = {
     "radio.coherence_rounds": (None,),
     "radio.path_loss": ("power_law",),
+    "radio.air": ("digital",),
+    "training.learner": ("gradients",),
+    "data.sampling": (None,),
     "channel.links": (None,),
     "channel.users": (None,),
 }

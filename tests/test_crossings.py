@@ -1,0 +1,337 @@
+"""Crossings of multicell: one paper's messages over another paper's air, calibrated, accounted for, audited, refused."""
+
+from functools import cache
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+from dp_accounting import dp_event, privacy_accountant
+from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+from scipy import stats
+
+import stage_of
+from conftest import ROOT
+from pipeline import finished, part
+from pwfl.api import stage_tables
+from pwfl.privacy import accountant
+from pwfl.privacy.gaussian import exact_epsilon
+from pwfl.report import catalog
+from pwfl.scenario import ScenarioError, load, resolve
+from pwfl.systems.multicell import catalog as multicell
+from pwfl.systems.multicell import train
+from pwfl.systems.multicell.beyond import batches, on_air
+
+FALSE_ALARM = 1e-6
+TARGET = 8.0
+STUDY = yaml.safe_load((ROOT / "config/crossings.yaml").read_text(encoding="utf-8"))
+BASE = {key: value for key, value in STUDY["base"].items() if key != "sweep"}
+BASE |= {"realizations": 2, "training_realizations": 1, "shards": {"optimization": 2, "training": 1}}
+BASE["training"] = BASE["training"] | {"rounds": 6}
+CROSSINGS = [name for name in STUDY["scenarios"] if name != "uploads"]
+OBSERVERS = ("user", "cell", "network")
+
+
+def model_of(crossing: str, **changes):
+    """A crossing of the study, small, with other sections changed."""
+    scenario = STUDY["scenarios"][crossing]
+    keys = {*scenario, *changes}
+    of = {}
+    for key in keys:
+        own, changed = scenario.get(key, {}), changes.get(key, {})
+        of[key] = changed or own if key == "schemes" or not isinstance(own, dict) else own | changed
+    if "training" in scenario:  # the whole section stands in the study
+        of["training"] = (
+            BASE["training"] | {"learner": "local_steps", "learning_rate": 0.5} | changes.get("training", {})
+        )
+    return resolve(BASE, of)
+
+
+@cache
+def tables_of(crossing: str, observer: str) -> dict[str, pl.DataFrame]:
+    """All tables of stages but the training's."""
+    return before_training(model_of(crossing, privacy={"observer": observer}))
+
+
+def before_training(model, realizations=range(2)) -> dict[str, pl.DataFrame]:
+    (scheme,) = model.schemes
+    found = finished(stage_of.channel(part(model, "channel"), realizations), model)
+    found |= finished(stage_of.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, found), model)
+    found |= finished(stage_of.noise(part(model, "noise", scheme.noise), scheme.noise, found), model)
+    found |= stage_of.receive(part(model, "receive"), found)
+    return found | stage_of.account(part(model, "account"), found)
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+@pytest.mark.parametrize("crossing", CROSSINGS)
+def test_noise_reaches_the_target_against_each_observer(crossing, observer):
+    outcome = tables_of(crossing, observer)["outcome"]
+    assert outcome["epsilon"].to_list() == pytest.approx([TARGET] * 2, rel=1e-6)
+    assert outcome[f"epsilon_observer_{observer}"].to_list() == outcome["epsilon"].to_list()
+    # Whoever sees single messages loses nothing by what the others see: the update least of all.
+    each = [outcome[f"epsilon_observer_{name}"].to_numpy() for name in OBSERVERS]
+    assert (each[2] <= each[1] * (1 + 1e-9)).all()
+    assert (each[1] <= each[0] * (1 + 1e-9)).all()
+    assert outcome["guaranteed"].all()
+
+
+@pytest.mark.parametrize("crossing", CROSSINGS)
+@pytest.mark.parametrize("observer", OBSERVERS)
+def test_audits_see_nothing_wrong(crossing, observer):
+    model = model_of(crossing, privacy={"observer": observer}, training={"rounds": 3})
+    found = before_training(model, range(1))
+    audit = stage_of.audit(part(model, "audit"), found)
+    assert set(audit["status"]) == {"consistent"}, audit.filter(pl.col("status") != "consistent")
+
+
+def records_alike(monkeypatch):
+    """Weights on air differ by user, and all records are taken to count as the first one's."""
+    right = train.Gradients
+    monkeypatch.setattr(train, "Gradients", lambda model, clip, alike, compiled: right(model, clip, True, compiled))
+
+
+def louder_on_air(monkeypatch):
+    """Messages arrive louder by half than observers see them."""
+    right = on_air.received
+
+    def received(*given):
+        found = right(*given)
+        return found._replace(weight=1.5 * found.weight)
+
+    monkeypatch.setattr(on_air, "received", received)
+
+
+def records_twice_as_often(monkeypatch):
+    right = train.Gradients.inputs
+
+    def inputs(self, reception, owned, *rest):
+        samples = np.array([len(mine) for mine in owned])
+        return right(self, reception._replace(records=np.minimum(2 * reception.records, samples)), owned, *rest)
+
+    monkeypatch.setattr(train.Gradients, "inputs", inputs)
+
+
+def clipped_to_twice(monkeypatch):
+    right = train.ModelLocalSgd
+    doubled = lambda features, classes, steps, **more: right(  # noqa: E731
+        features, classes, steps._replace(clip_norm=2 * steps.clip_norm), **more
+    )
+    monkeypatch.setattr(train, "ModelLocalSgd", doubled)
+
+
+FAULTS = {
+    "superposed": records_alike,
+    "antennas": records_alike,
+    "poisson": records_twice_as_often,
+    "local_steps": clipped_to_twice,
+}
+
+
+@pytest.mark.parametrize("crossing", FAULTS)
+def test_audits_see_what_is_wrong(crossing, monkeypatch):
+    model = model_of(crossing, training={"rounds": 6})
+    found = before_training(model, range(1))
+    FAULTS[crossing](monkeypatch)
+    assert "violated" in set(stage_of.audit(part(model, "audit"), found)["status"])
+
+
+def test_louder_messages_are_seen_where_all_are_to_be(monkeypatch):
+    """Where messages arrive louder than observers are said to see them, noise of the users is louder than all noise."""
+    model = model_of("superposed", privacy={"observer": "network"})
+    found = before_training(model, range(1))
+    louder_on_air(monkeypatch)
+    louder = stage_of.receive(part(model, "receive"), found)["reception"]
+    assert not louder.equals(found["reception"])
+    audit = stage_of.audit(part(model, "audit"), found | {"reception": louder})
+    assert audit.filter(status="violated")["test"].to_list() == ["noise of all users"]
+
+
+# Poisson sampling
+
+
+def test_sampled_epsilons_are_those_of_another_accountant():
+    """What opposed records lose, by `dp_accounting`'s own sampled Gaussian under replacement: no more than is proved."""
+    model = model_of("poisson")
+    found = tables_of("poisson", "user")
+    losses = accountant.losses(found, "user", 2 * model.training.clip_norm, users_only=True)
+    mu, rate = losses.mu[0, 0].max(), model.data.sampling
+    event = dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(2 / mu))
+    other = PLDAccountant(privacy_accountant.NeighboringRelation.REPLACE_ONE)
+    other.compose(event, model.training.rounds)
+    least = other.get_epsilon(model.privacy.delta)
+    stated = found["outcome"]["epsilon"][0]
+    unsampled = float(exact_epsilon(model.training.rounds * mu**2 / 2, model.privacy.delta))
+    assert stated < unsampled
+    law = batches.law(model)
+    opposed = float(accountant.epsilons(losses, model.privacy.delta, law, "opposite")[0].max())
+    assert opposed == pytest.approx(least, rel=1e-2)
+    assert least < stated
+
+
+def test_numbers_of_records_are_binomial():
+    model = model_of("poisson", training={"rounds": 60}, data={"sampling": 0.3})
+    found = before_training(model)
+    heard = found["reception"].join(found["users"], on=("realization", "user"))
+    assert heard.group_by("realization", "user").len()["len"].unique().to_list() == [60]
+    total, trials = heard["records"].sum(), heard["samples"].sum()
+    assert FALSE_ALARM / 2 < stats.binom.cdf(total, trials, 0.3) < 1 - FALSE_ALARM / 2
+    scores = (heard["records"] - 0.3 * heard["samples"]) / (0.21 * heard["samples"]).sqrt()
+    assert (
+        stats.chi2.isf(1 - FALSE_ALARM / 2, len(heard))
+        < (scores**2).sum()
+        < stats.chi2.isf(FALSE_ALARM / 2, len(heard))
+    )
+    # The server divides by the number that is expected, whatever is drawn.
+    weight = heard.select(pl.col("weight") * pl.col("samples") * 0.3).to_series()
+    share = heard["samples"] / heard.select(pl.col("samples").sum().over("realization", "interval")).to_series()
+    np.testing.assert_allclose(weight, share)
+
+
+def test_a_users_epsilon_is_above_a_records_and_below_that_of_all_records_each_round():
+    model, found = model_of("poisson"), tables_of("poisson", "user")
+    outcome = found["outcome"]
+    losses = accountant.losses(found, "user", 2 * model.training.clip_norm, users_only=True)
+    samples = found["users"].sort("realization", "user")["samples"].to_numpy().reshape(2, -1)
+    most = accountant.epsilons(accountant.of_users(losses, samples), model.privacy.delta).max(axis=1)
+    assert (outcome["epsilon"] < outcome["epsilon_user"]).all()
+    assert (outcome["epsilon_user"].to_numpy() <= most * (1 + 1e-9)).all()
+
+
+# Local steps, and airs
+
+
+def test_a_local_updates_record_is_worth_its_user():
+    model, found = model_of("local_steps"), tables_of("local_steps", "user")
+    outcome, noise = found["outcome"], found["noise"].filter(pl.col("noise_std") > 0)["noise_std"]
+    mu = 2 * model.training.clip_norm * np.sqrt(model.training.rounds) / noise.min()
+    assert outcome["epsilon"][0] == pytest.approx(float(exact_epsilon(mu**2 / 2, model.privacy.delta)), rel=1e-9)
+    assert outcome["epsilon_user"].to_list() == outcome["epsilon"].to_list()
+    assert outcome["local_steps"].to_list() == [model.training.local_steps] * 2
+
+
+@pytest.mark.parametrize("crossing", ["superposed", "antennas"])
+def test_inversion_schedules_whoever_has_the_gain(crossing):
+    model = model_of(crossing, schedule={"least_gain_db": -110.0})
+    found = before_training(model)
+    own = found["links"].join(found["users"], on=("realization", "user")).filter(pl.col("station") == pl.col("cell"))
+    able = own.filter(10 * pl.col("gain").log10() >= -110).select("realization", "user").sort("realization", "user")
+    sends = found["reception"].select("realization", "user").unique().sort("realization", "user")
+    assert sends.equals(able)
+    assert 0 < len(able) < len(own)
+
+
+@pytest.mark.parametrize("crossing", ["superposed", "antennas", "poisson"])
+def test_shards_are_the_same_realizations(crossing):
+    whole, second = (
+        tables_of(crossing, "network"),
+        before_training(model_of(crossing, privacy={"observer": "network"}), range(1, 2)),
+    )
+    for table in ("reception", "reception_noise", "visibility", "outcome"):
+        wanted = whole[table].filter(realization=1)
+        numbers = wanted.select(pl.selectors.float()).columns
+        assert second[table].drop(numbers).equals(wanted.drop(numbers)), table
+        for name in numbers:  # sums over more realizations may be rounded otherwise
+            np.testing.assert_allclose(
+                second[table][name].to_numpy(), wanted[name].to_numpy(), rtol=1e-9, equal_nan=True, err_msg=name
+            )
+
+
+@pytest.mark.parametrize("crossing", ["superposed", "antennas", "local_steps"])
+def test_channels_may_change_between_rounds(crossing):
+    model = model_of(crossing, radio={"coherence_rounds": 2}, privacy={"observer": "network"})
+    found = before_training(model)
+    assert found["outcome"]["epsilon"].to_list() == pytest.approx([TARGET] * 2, rel=1e-6)
+    assert found["reception_noise"]["rounds"].unique().to_list() == [2]
+    weights = found["reception"].filter(realization=0).pivot("interval", index="user", values="weight").drop("user")
+    assert np.ptp(weights.drop_nulls().to_numpy(), axis=1).max() > 0
+
+
+@pytest.mark.parametrize("crossing", CROSSINGS)
+def test_a_crossing_learns_without_noise(crossing):
+    schemes = [{**STUDY["scenarios"][crossing]["schemes"][0], "noise": "none"}]
+    model = model_of(crossing, schemes=schemes, training={"step": "constant", "learning_rate": 0.5, "rounds": 20})
+    found = stage_tables(model)
+    history = found["history"].filter(realization=0).sort("round")["accuracy"]
+    assert history[-1] > 0.5 > history[0]
+    assert found["outcome"]["epsilon"].is_infinite().all()
+
+
+# What is refused, and what is said
+
+
+REFUSED = {
+    "noise of the paper on air": (
+        {"radio": {"air": "superposed"}, "schemes": [{"name": "a", "scheduler": "inversion", "noise": "optimal"}]},
+        r"radio.air: superposed: the scheme 'a' has `noise: optimal`, .*; give it `noise: target`",
+    ),
+    "noise of the paper and local steps": (
+        {"training": {"learner": "local_steps"}, "schemes": [{"name": "a", "scheduler": "random", "noise": "random"}]},
+        r"training.learner: local_steps: the scheme 'a' has `noise: random`",
+    ),
+    "blocks on air": (
+        {"radio": {"air": "antennas"}, "schemes": [{"name": "a", "scheduler": "optimal", "noise": "target"}]},
+        r"radio.air: antennas: the scheme 'a' has `scheduler: optimal`, .*; give it `scheduler: inversion`",
+    ),
+    "inversion of uploads": (
+        {"schemes": [{"name": "a", "scheduler": "inversion", "noise": "target"}]},
+        r"schemes: 'a' has `scheduler: inversion`, .*; set radio.air: superposed or antennas",
+    ),
+    "sampling and local steps": (
+        {"training": {"learner": "local_steps"}, "data": {"sampling": 0.5}},
+        r"data.sampling: 0.5 is of records of a round, and training.learner: local_steps .* leave one of them out",
+    ),
+    "sampling and fading": (
+        {"radio": {"coherence_rounds": 2}, "data": {"sampling": 0.5}},
+        r"data.sampling: 0.5 is accounted for where all rounds are alike, not with radio.coherence_rounds: 2",
+    ),
+    "sampling and precision": (
+        {"training": {"weights": "precision"}, "data": {"sampling": 0.5}},
+        r"data.sampling: 0.5 is for training.weights: samples",
+    ),
+    "integers and local steps": (
+        {"training": {"learner": "local_steps", "bits": 12}, "privacy": {"observer": "network"}},
+        r"training.learner: local_steps: training.bits: 12 is for uploads of all records' gradients",
+    ),
+    "dropouts and sampling": (
+        {"data": {"sampling": 0.5}, "privacy": {"observer": "network", "dropouts": 0.1}},
+        r"data.sampling: 0.5: privacy.dropouts: 0.1 is for uploads",
+    ),
+    "means and sampling": (
+        {
+            "data": {"sampling": 0.5},
+            "training": {"clipping": "per_user"},
+            "schemes": [{"name": "a", "scheduler": "random", "noise": "none"}],
+        },
+        r"data.sampling: 0.5: training.clipping: per_user is for uploads",
+    ),
+    "colluders on air": (
+        {
+            "radio": {"air": "superposed"},
+            "privacy": {"observer": "network", "colluders": 0.1},
+            "schemes": [{"name": "a", "scheduler": "inversion", "noise": "target"}],
+        },
+        r"radio.air: superposed: privacy.colluders: 0.1 is for uploads, which the server weighs",
+    ),
+    "precision on air": (
+        {
+            "radio": {"air": "superposed"},
+            "training": {"weights": "precision"},
+            "schemes": [{"name": "a", "scheduler": "inversion", "noise": "target"}],
+        },
+        r"radio.air: superposed: training.weights: precision is for uploads",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_has_no_meaning_is_refused(case):
+    changes, said = REFUSED[case]
+    scenario = {"schemes": [{"name": "a", "scheduler": "random", "noise": "target"}]} | changes
+    with pytest.raises(ScenarioError, match=said):
+        load({"study": "a", "base": BASE, "scenarios": {"one": scenario}}, "a.yaml")
+
+
+def test_a_crossing_is_called_nobodys_paper():
+    assert catalog.crossed(multicell.CATALOG, model_of("superposed")) == ["radio.air: superposed"]
+    assert catalog.crossed(multicell.CATALOG, model_of("poisson")) == ["data.sampling: 0.25"]
+    assert catalog.crossed(multicell.CATALOG, model_of("uploads")) == []
