@@ -21,12 +21,12 @@ from pwfl.report.statements import PAPER
 
 DOCS = Path(__file__).parent
 KEPT = DOCS / "full_size.csv"
-STUDIES = {  # the full-size study of each paper
-    "multicell": "paper",
-    "anonymous_oac": "anonymous_oac",
-    "random_orthogonalization": "random_orthogonalization",
-    "utility_fair": "utility_fair",
-    "age_aware": "age_aware",
+STUDIES = {  # the full-size studies of each paper; a later one is of statements that those before it do not measure
+    "multicell": ("paper", "resource_blocks"),
+    "anonymous_oac": ("anonymous_oac",),
+    "random_orthogonalization": ("random_orthogonalization",),
+    "utility_fair": ("utility_fair",),
+    "age_aware": ("age_aware",),
 }
 ADDED = {"study": pl.String, "commit": pl.String, "note": pl.String}
 BEGIN, END = "<!-- full size, by docs/full_size.py: begin -->\n", "<!-- full size: end -->\n"
@@ -60,11 +60,15 @@ def keep(folder: Path, note: str) -> None:
 
     Raises SystemExit for a study that is no paper's, and where the checkout is not what was committed.
     """
-    if folder.name not in STUDIES.values():
-        sys.exit(f"{folder}: no full-size study of a paper; these are {', '.join(STUDIES.values())}")
+    studies = [study for several in STUDIES.values() for study in several]
+    if folder.name not in studies:
+        sys.exit(f"{folder}: no full-size study of a paper; these are {', '.join(studies)}")
     if _git("status", "--porcelain", "--untracked-files=no"):
         sys.exit("the checkout has changes that are not committed: commit them, and run the study again")
     rows = pl.read_parquet(folder / "claims.parquet").filter(whose=PAPER).select(*SCHEMA)
+    (several,) = (each for each in STUDIES.values() if folder.name in each)
+    before = kept().filter(pl.col("study").is_in(several[: several.index(folder.name)]))
+    rows = rows.join(before.unique("claim"), on="claim", how="anti", maintain_order="left")
     added = {"study": folder.name, "commit": _git("rev-parse", "--short=10", "HEAD"), "note": note}
     rows = rows.select(*(pl.lit(value).alias(name) for name, value in added.items()), pl.all())
     pl.concat([kept().filter(pl.col("study") != folder.name), rows]).sort("study", maintain_order=True).write_csv(KEPT)
@@ -74,7 +78,8 @@ def rows(system: str, of: pl.DataFrame) -> list[list[str]]:
     """A system's rows: statement, scenario, printed, measured, verdict, realizations; a row for what has not run."""
     found = []
     for text in declared(system):
-        own = of.filter(pl.col("claim").str.contains(matched(text)), study=STUDIES[system])
+        measured = (of.filter(pl.col("claim").str.contains(matched(text)), study=study) for study in STUDIES[system])
+        own = next((own for own in measured if len(own)), of.clear())
         cells = [[row["claim"], *_cells(row)] for row in own.iter_rows(named=True)]
         found += cells or [[FIELD.sub("…", text), "", "", NOT_RUN, "", ""]]
     return found
@@ -100,12 +105,14 @@ def table(head: list[str], body: list[list[str]]) -> str:
 
 def page(system: str, of: pl.DataFrame) -> str:
     """What a system's page begins with."""
-    study = STUDIES[system]
-    own = of.filter(study=study)
-    said = f"What the paper says, and what came out at full size, by `snakemake --configfile config/{study}.yaml`"
-    if len(own):
-        note = own["note"][0]
-        said += f"{f' ({note})' if note else ''} at commit {own['commit'][0]}"
+    commands = []
+    for study in STUDIES[system]:
+        said = f"`snakemake --configfile config/{study}.yaml`"
+        if len(own := of.filter(study=study)):
+            note = own["note"][0]
+            said += f"{f' ({note})' if note else ''} at commit {own['commit'][0]}"
+        commands.append(said)
+    said = f"What the paper says, and what came out at full size, by {' and '.join(commands)}"
     return f"{said}:\n\n{table(HEAD, rows(system, of))}"
 
 
