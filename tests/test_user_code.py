@@ -29,6 +29,7 @@ PAGE = (ROOT / "docs/own_functions.md").read_text(encoding="utf-8")
 SYSTEMS = (ROOT / "docs/own_system.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, flags=re.DOTALL)
 SCHEDULER, NOISE, NETWORK, READER = (text for kind, text in BLOCKS if kind == "python")
+(FAIR,) = (text for kind, text in BLOCKS if kind == "py")
 (STUDY,) = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yaml")
 (DECLARED,) = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yml")
 BASE = STUDY["base"]
@@ -100,11 +101,68 @@ def test_noise_is_what_the_function_says(folder):
     assert set(made["noise"].filter(~sends)["noise_std"]) == {0.0}
 
 
+def by_interval(frame, column):
+    return frame.sort("realization", "interval", "user")[column].to_numpy().reshape(-1, INTERVALS, 20)
+
+
+INTERVALS = 4
+REDRAWN = {"radio": {"coherence_rounds": 5}}  # of 20
+
+
+def test_proportional_fairness_follows_from_the_rates_before(folder):
+    (folder / "fair.py").write_text(FAIR)
+    model = with_scheme("fair.py:schedule", **REDRAWN)
+    found = scheduled(model)
+    cell = found["users"].sort("realization", "user")["cell"].to_numpy().reshape(-1, 20)
+    links = found["links"].sort("realization", "interval", "station", "user")
+    gain = links["gain"].to_numpy().reshape(len(cell), INTERVALS, -1, 20)
+    assigned, sent = (by_interval(found["schedule"], name) for name in ("assigned_block", "rate_bps"))
+    power = 10 ** (model.radio.max_power_dbm / 10 - 3)
+    noise = 10 ** (model.radio.noise_density_dbm_hz / 10 - 3) * model.radio.bandwidth_hz
+    for b in range(len(cell)):
+        average = [1.0] * 20
+        for t in range(INTERVALS):
+            worth = [np.log2(1 + gain[b, t, cell[b, i], i] * power / noise) / average[i] for i in range(20)]
+            for s in set(cell[b]):
+                mine = sorted((i for i in range(20) if cell[b, i] == s), key=lambda i: -worth[i])[:2]
+                assert {i for i in range(20) if cell[b, i] == s and assigned[b, t, i] >= 0} == set(mine)
+            average = [0.9 * average[i] + 0.1 * sent[b, t, i] / 1e6 for i in range(20)]
+    chosen = assigned >= 0
+    assert (chosen[:, 0] != chosen[:, 1]).any()
+
+
+DRAWN = """
+import numpy as np
+
+
+def schedule(scenario, uplink, users, start, now):
+    assert now.interval == len(now.block) == len(now.power_w) == len(now.rate_bps) == len(now.assigned_block)
+    assert now.kept == (None if now.interval == 0 else now.interval - 1)
+    sends = np.array([each.random(start.shape[1]) < 0.5 for each in now.generators])
+    return np.where(sends, start, -1), now.interval
+"""
+
+
+def test_random_numbers_of_a_realization_are_the_same_in_every_chunk(folder):
+    (folder / "drawn.py").write_text(DRAWN)
+    name = "drawn.py:schedule"
+    model = with_scheme(name, **REDRAWN)
+    made = []
+    for realizations in (range(4), range(2), range(2, 4)):
+        found = stage_of.channel(part(model, "channel"), realizations)
+        made.append(stage_of.schedule(part(model, "schedule", name), name, found)["schedule"])
+    assert made[0].equals(pl.concat(made[1:]))
+    chosen = by_interval(made[0], "assigned_block") >= 0
+    assert (chosen[0] != chosen[1]).any()
+
+
 RETURNED = {  # what a scheduler returns -> what is said
     "start.astype(float)": "returns float64 of shape (4, 20); must return each user's block",
     "start[:, 1:]": "of shape (4, 19)",
     "0 * start + 2": "the block 2; blocks are 0..1",
     "0 * start - 2": "the block -2",
+    "(0 * start - 2, None)": "the block -2",
+    "(start, start, start)": "of shape (3, 4, 20)",
     "0 * start": "a cell's block takes one user",
     "scenario.training.rounds": "fails: UndeclaredError",
     "1 / 0": r"fails: ZeroDivisionError: division by zero \(.*bad.py, line 2\)",

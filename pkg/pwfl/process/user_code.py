@@ -5,6 +5,7 @@ that it loads and opens no other one is checked whenever it runs.
 """
 
 import dataclasses
+import inspect
 import os
 import re
 import sys
@@ -41,8 +42,10 @@ def split(reference: str) -> tuple[str, str]:
     return where, function
 
 
-def call(reference: str, *given, reads: Collection[str] = ()):
+def call(reference: str, *given, reads: Collection[str] = (), now: tuple | None = None):
     """What the function that a reference names returns, of copies of what is given, which it may change.
+
+    It gets `now` only if it has a parameter of this name.
 
     It may import what lies beside its file, by names that its text tells, and open the files `reads`. Raises
     UserCodeError where the function fails, which names the last line of the user's code that ran, or where it used
@@ -54,7 +57,8 @@ def call(reference: str, *given, reads: Collection[str] = ()):
         function = _load(reference)
         given = [_copied(each) for each in given]
         try:
-            returned = function(*given)
+            named = {"now": _copied(now)} if now is not None and _has_now(function) else {}
+            returned = function(*given, **named)
         except BaseException as error:
             _refuse_to_end(error)
             raise UserCodeError(f"{reference}: fails: {_description(error, function)}") from error
@@ -82,6 +86,14 @@ def _load(reference: str) -> Callable:
     except BaseException as error:
         _refuse_to_end(error)
         raise UserCodeError(f"{reference}: cannot be imported: {_description(error)}") from error
+
+
+def _has_now(function: Callable) -> bool:
+    """Whether a function has a parameter `now`; one without a signature that Python can read has none."""
+    try:
+        return "now" in inspect.signature(function).parameters
+    except ValueError:
+        return False
 
 
 def _check(reference: str, seen: guard.Seen, declared: set[Path]) -> None:

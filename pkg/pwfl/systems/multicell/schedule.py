@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
+from pwfl import streams
 from pwfl.process import user_code
 from pwfl.radio.units import db_to_ratio
 from pwfl.scenario.values import declared_reads
@@ -21,6 +23,27 @@ from pwfl.tables.arrays import to_array, to_table
 
 KEYS = ("realization", "user")
 RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
+
+
+class Now(NamedTuple):
+    """An interval, and what came before it, for a scheduler of the user's own that has a parameter `now`."""
+
+    interval: int  # its number, from 0
+    block: np.ndarray  # with which each user sent before, -1: it did not; (interval, realization, user), as below
+    power_w: np.ndarray
+    rate_bps: np.ndarray
+    assigned_block: np.ndarray  # as the function returned it: who missed the minimum rate has lost its block
+    kept: object  # what the function returned beside its blocks in the interval before; None at first
+    generators: tuple[np.random.Generator, ...]  # of each realization, for this interval
+
+    @classmethod
+    def of(cls, seed: int, realizations: list[int], users: int, before: list[dict], kept: object) -> "Now":
+        """The interval after those whose schedules are `before`."""
+        names = ("resource_block", "power_w", "rate_bps", "assigned_block")
+        shape = (len(before), len(realizations), users)
+        past = [np.array([each[name] for each in before]).reshape(shape) for name in names]
+        purpose = f"own schedule/{len(before)}"
+        return cls(len(before), *past, kept, tuple(streams.generator(seed, purpose, each) for each in realizations))
 
 
 def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -42,7 +65,7 @@ def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) ->
     load = start_load(scenario, samples, first)
     most = planned(scenario.privacy, len(channels))
     sent = np.zeros(load.shape, int)  # in how many intervals so far
-    results = []
+    results, kept = [], None
     for interval, links in enumerate(channels):
         able = sent < most
         uplink = Uplink.of(scenario.radio, users, links)
@@ -50,7 +73,11 @@ def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) ->
         if interval > 0:
             block = redrawn_blocks(scenario.seed, interval, uplink, np.where(able, load, np.inf))
             start = first._replace(block=block)
-        results.append(of_interval(scenario, scheduler, interval, uplink, users, start))
+        chosen = None
+        if user_code.is_reference(scheduler):
+            now = Now.of(scenario.seed, realizations, load.shape[1], [before for before, _ in results], kept)
+            chosen, kept = user_blocks(scenario, scheduler, uplink, users, start, now)
+        results.append(of_interval(scenario, scheduler, interval, uplink, users, start, chosen))
         sent += results[-1][0]["resource_block"] >= 0
     schedule, programs = (
         {name: np.stack([result[k][name] for result in results], axis=1) for name in results[0][k]} for k in range(2)
@@ -66,11 +93,17 @@ def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) ->
 
 
 def of_interval(
-    scenario: Multicell, scheduler: str, interval: int, uplink: Uplink, users: pl.DataFrame, start: StartValues
+    scenario: Multicell,
+    scheduler: str,
+    interval: int,
+    uplink: Uplink,
+    users: pl.DataFrame,
+    start: StartValues,
+    chosen: np.ndarray | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Schedule and powers in one interval, of users shape (realization, user), and of cells, (realization, cell).
 
-    `start` holds the blocks of this interval that schedulers start from.
+    `start` holds the blocks of this interval that schedulers start from. `chosen` are those by a user-defined function.
     """
     samples = to_array(users, "samples", *KEYS)
     if scheduler == "random":
@@ -79,8 +112,8 @@ def of_interval(
         block, status = optimal_blocks(scenario, uplink, samples, start)
     elif scheduler == "inversion":
         return inverted(scenario, uplink)
-    elif user_code.is_reference(scheduler):
-        block = user_blocks(scenario, scheduler, uplink, users, start)
+    elif chosen is not None:
+        block = chosen
         status = np.full((len(samples), uplink.cells), "own", dtype=object)
     else:
         block, status = blocks_of_all_cells(scenario, scheduler, interval, uplink, samples, start.noise_std)
@@ -133,9 +166,12 @@ def start_load(scenario: "Multicell", samples: np.ndarray, start: StartValues) -
 
 
 def user_blocks(
-    scenario: Multicell, scheduler: str, uplink: Uplink, users: pl.DataFrame, start: StartValues
-) -> np.ndarray:
+    scenario: Multicell, scheduler: str, uplink: Uplink, users: pl.DataFrame, start: StartValues, now: Now
+) -> tuple[np.ndarray, object]:
     """Blocks by a function of the user's own, which gets scenario, uplink, the table `users` and the start's blocks.
+
+    It also gets `now` if it has a parameter of this name. It may return its blocks and what it keeps for the next
+    interval, as a pair, which is returned: None without.
 
     The table has the start powers and noise, too (`start_power_w`, `start_noise_std`). The function returns each user's
     block, -1 for none, shape (realization, user), as `optimal_blocks` does. Who hears no signal of its station gets
@@ -145,7 +181,8 @@ def user_blocks(
         start_power_w=pl.Series(start.power_w.ravel()),
         start_noise_std=pl.Series(start.noise_std.ravel(), nan_to_null=True),
     )
-    block = user_code.call(scheduler, scenario, uplink, users, start.block, reads=declared_reads(scenario))
+    block = user_code.call(scheduler, scenario, uplink, users, start.block, reads=declared_reads(scenario), now=now)
+    block, kept = block if isinstance(block, tuple) and len(block) == 2 else (block, None)
     block = user_code.array(scheduler, block)
     if block.shape != start.block.shape or block.dtype.kind not in "iu":
         raise user_code.UserCodeError(
@@ -167,7 +204,7 @@ def user_blocks(
             f"cell {uplink.cell[row[k], user[k]]}, the block {block[row[k], user[k]]}; a cell's block takes one user"
         )
     heard = np.take_along_axis(uplink.gain, uplink.cell[:, None], axis=1)[:, 0] > 0
-    return np.where(heard, block, -1)
+    return np.where(heard, block, -1), kept
 
 
 def optimal_blocks(
