@@ -29,9 +29,9 @@ PAGE = (ROOT / "docs/own_functions.md").read_text(encoding="utf-8")
 SYSTEMS = (ROOT / "docs/own_system.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, flags=re.DOTALL)
 SCHEDULER, NOISE, NETWORK, READER = (text for kind, text in BLOCKS if kind == "python")
-(FAIR,) = (text for kind, text in BLOCKS if kind == "py")
+FAIR, AGE, JOULES, WITH_GAIN = (text for kind, text in BLOCKS if kind == "py")
 (STUDY,) = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yaml")
-(DECLARED,) = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yml")
+OWN, DECLARED = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yml")
 BASE = STUDY["base"]
 
 
@@ -111,7 +111,7 @@ REDRAWN = {"radio": {"coherence_rounds": 5}}  # of 20
 
 def test_proportional_fairness_follows_from_the_rates_before(folder):
     (folder / "fair.py").write_text(FAIR)
-    model = with_scheme("fair.py:schedule", **REDRAWN)
+    model = with_scheme("fair.py:schedule", **REDRAWN, own=OWN["base"]["own"])
     found = scheduled(model)
     cell = found["users"].sort("realization", "user")["cell"].to_numpy().reshape(-1, 20)
     links = found["links"].sort("realization", "interval", "station", "user")
@@ -129,6 +129,102 @@ def test_proportional_fairness_follows_from_the_rates_before(folder):
             average = [0.9 * average[i] + 0.1 * sent[b, t, i] / 1e6 for i in range(20)]
     chosen = assigned >= 0
     assert (chosen[:, 0] != chosen[:, 1]).any()
+
+
+def test_round_robin_serves_whoever_has_waited_longest(folder):
+    (folder / "age.py").write_text(AGE)
+    found = scheduled(with_scheme("age.py:schedule", **REDRAWN))
+    cell = found["users"].sort("realization", "user")["cell"].to_numpy().reshape(-1, 20)
+    assigned, sent = (by_interval(found["schedule"], name) for name in ("assigned_block", "resource_block"))
+    for b in range(len(cell)):
+        last = [-1] * 20
+        for t in range(INTERVALS):
+            for s in set(cell[b]):
+                mine = [i for i in range(20) if cell[b, i] == s]
+                chosen = [i for i in mine if assigned[b, t, i] >= 0]
+                assert len(chosen) == min(2, len(mine))
+                others = [last[i] for i in mine if i not in chosen]
+                assert not others or max(last[i] for i in chosen) <= min(others)
+            last = [t if sent[b, t, i] >= 0 else last[i] for i in range(20)]
+
+
+def test_nobody_sends_once_its_joules_are_spent(folder):
+    (folder / "joules.py").write_text(JOULES)
+    own = {"joules": 1e-5, "bits": 20800, "rounds": 5}
+    found = scheduled(with_scheme("joules.py:schedule", **REDRAWN, own={"schedule": own}))
+    sent, power, rate, assigned = (
+        by_interval(found["schedule"], name) for name in ("resource_block", "power_w", "rate_bps", "assigned_block")
+    )
+    used = np.where(sent >= 0, power * 20800 * 5 / np.where(rate > 0, rate, 1), 0.0).cumsum(axis=1)
+    over = used[:, :-1] >= own["joules"]
+    assert over.any()
+    assert not (assigned[:, 1:][over] >= 0).any()
+    assert (assigned[:, 1:][~over] >= 0).any()
+
+
+def test_schedulers_with_memory_are_certified_and_audited_as_others(folder):
+    for name, text in {"fair": FAIR, "age": AGE, "joules": JOULES}.items():
+        (folder / f"{name}.py").write_text(text)
+    schemes = [{"name": n, "scheduler": f"{n}.py:schedule", "noise": "optimal"} for n in ("fair", "age", "joules")]
+    own = {"beta": 0.1, "joules": 1.0, "bits": 20800, "rounds": 5}
+    base = BASE | {"schemes": schemes, "realizations": 2, "training_realizations": 1} | REDRAWN
+    made = pwfl.simulate({"study": "a", "base": base | {"own": {"schedule": own}}, "scenarios": {"one": {}}})
+    report = made.scenarios["one"].report
+    assert (report["realizations"]["objective_gap"].drop_nulls() >= 0).all()
+    assert set(report["audit"]["status"]) == {"consistent"}
+
+
+def test_a_functions_own_parameters_are_swept_and_make_other_results(folder):
+    (folder / "fair.py").write_text(FAIR)
+    written = {"study": "a", "base": BASE | {"schemes": OWN["base"]["schemes"]} | REDRAWN, "scenarios": {"one": {}}}
+    base = written["base"]
+    base["own"], base["sweep"] = OWN["base"]["own"], OWN["base"]["sweep"]
+    base["privacy"] = base.get("privacy", {}) | {"target_epsilon": 8.0}
+    study = load(written, "a.yaml")
+    assert list(study.scenarios) == [f"one,beta={value}" for value in ("0.05", "0.1", "0.5")]
+    found = plan(study)
+    addresses = [found.routes[name]["Fair"] for name in study.scenarios]
+    assert len({route["schedule"]["address"] for route in addresses}) == 3
+    assert len({route["channel"]["address"] for route in addresses}) == 1
+
+
+OF_OWN = {  # what stands in `own` or the sweep -> what is said
+    "name": ({"own": {"schedule": {"a b": 1}}}, "own.schedule"),
+    "value": ({"own": {"schedule": {"beta": [1, 2]}}}, "own.schedule.beta"),
+    "section": ({"own": {"training": {"beta": 1}}}, "own.training"),
+    "sweep of no list": ({"sweep": {"own.schedule.beta": 1}}, "own.schedule.beta: must be a name and a list"),
+}
+
+
+@pytest.mark.parametrize("case", OF_OWN)
+def test_what_no_parameter_can_be_is_refused(case, folder):
+    (folder / "fair.py").write_text(FAIR)
+    changes, said = OF_OWN[case]
+    base = BASE | {"schemes": [{"name": "a", "scheduler": "fair.py:schedule", "noise": "optimal"}]} | changes
+    with pytest.raises(ScenarioError, match=re.escape(said)):
+        load({"study": "a", "base": base, "scenarios": {"one": {}}}, "a.yaml")
+
+
+def test_a_parameter_that_is_missing_is_named(folder):
+    (folder / "fair.py").write_text(FAIR)
+    with pytest.raises(user_code.UserCodeError, match=r"fails: .*own\.schedule\.beta"):
+        scheduled(with_scheme("fair.py:schedule", **REDRAWN, own={"schedule": {"gamma": 1}}))
+
+
+def test_noise_may_follow_gains_and_parameters_of_its_own(folder):
+    (folder / "gain.py").write_text(WITH_GAIN)
+    name = "gain.py:with_gain"
+    model = with_scheme("random", name, own={"noise": {"more": 2.0}})
+    found = scheduled(model)
+    made = stage_of.noise(part(model, "noise", name), name, found)["noise"]
+    own = found["links"].join(found["users"], on=("realization", "user")).filter(pl.col("station") == pl.col("cell"))
+    frame = made.join(own, on=("realization", "interval", "user")).join(
+        found["start_values"].select("realization", "user", start="noise_std"), on=("realization", "user")
+    )
+    expected = pl.col("start") * (1 + 2 * pl.col("gain") / pl.col("gain").max().over("realization"))
+    frame = frame.with_columns(expected=expected).filter(pl.col("noise_std") > 0)
+    assert len(frame) > 10
+    np.testing.assert_allclose(frame["noise_std"], frame["expected"], rtol=1e-12)
 
 
 DRAWN = """

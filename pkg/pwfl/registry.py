@@ -15,9 +15,11 @@ from pathlib import Path
 from types import ModuleType
 
 from pwfl.errors import describe
+from pwfl.process import user_code
 from pwfl.stages import GRAPH, READS, STAGES, Stage
 
 GROUP = "pwfl.systems"
+OWN = "own"  # the variant that functions of users' own are
 # The version of what systems and pwfl expect of each other; what changed with each is in docs/own_system.md.
 INTERFACE = 3
 CHANGED = {
@@ -98,6 +100,7 @@ def _check_interface(system: System) -> None:
 def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
     """The tables that a variant of a stage, or the audit, reads, by the catalog of a system."""
     own = system(name).catalog.reads
+    variant = OWN if variant and user_code.is_reference(variant) else variant
     return own.get(f"{stage}/{variant}", own.get(stage, READS[stage]))
 
 

@@ -44,8 +44,8 @@ def of_files(study: str, parts: list[dict], view: dict[str, str], computed: dict
 
     `parts` are its sections: the study's first, then one for each `scenario`, of a `system`, a `point` of a sweep or
     not, with its schemes `without_noise`, by which slots it is `crossed`, and whether it `withholds` private columns;
-    each has `figures` and `tables`, pairs of a path in the study's folder, without suffix, and a caption. `computed` has
-    the addresses of each stage and versions of `packages`. Raises DamagedError if a file is not as its job wrote it.
+    each has `figures` and `tables`, pairs of a path in the study's folder, without suffix, and a caption. `computed`
+    has the addresses of each stage and versions of `packages`. Raises DamagedError if a file is not what its job wrote.
     """
     lead, sections = None, []
     for part in parts:

@@ -12,6 +12,7 @@ from pwfl.learning.datasets import FILE
 from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
 from pwfl.process import user_code
 from pwfl.scenario.fields import (
+    OWN,
     Section,
     conditions_of,
     or_function,
@@ -329,7 +330,9 @@ class Scenario(Section):
         known = set(READERS)
         for name, stage in STAGES.items():
             if stage.variant:
-                known |= {f"{name}/{variant}" for variant in get_args(scheme.model_fields[stage.variant].annotation)}
+                field = scheme.model_fields[stage.variant]
+                known |= {f"{name}/{variant}" for variant in get_args(field.annotation)}
+                known |= {f"{name}/own"} if OWN in field.metadata else set()
         declared = {".".join(path): field for path, field in parameters(cls)}
         for key, field in declared.items():
             said, readers = f"{cls.__name__}: {key}", stages_of(field)

@@ -10,6 +10,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    StringConstraints,
     ValidationError,
     WithJsonSchema,
     WrapValidator,
@@ -100,6 +101,19 @@ def or_function(choices):
     """
     schema = {"anyOf": [{"enum": list(get_args(choices))}, {"type": "string", "pattern": f"^{user_code.PATTERN}$"}]}
     return Annotated[choices, OWN, PlainSerializer(str), WithJsonSchema(schema)]
+
+
+OWN_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
+Own = dict[Annotated[str, StringConstraints(pattern=OWN_NAME)], bool | int | float | str | None]  # see `own`
+
+
+def own(of: str, stages: str):
+    """A parameter that maps names to values: what a function of the user's own takes, whose names nobody else knows.
+
+    Values are what YAML takes them for, and can be swept by their names.
+    """
+    meaning = f"parameters of {of} of your own, `NAME: VALUE`, which it gets as they are (docs/own_functions.md)"
+    return parameter({}, meaning, stages=stages, max_length=1000)
 
 
 def widened(section: type[Section], **stages: str) -> type[Section]:

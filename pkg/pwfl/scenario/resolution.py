@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pwfl import registry
 from pwfl.scenario import checks
 from pwfl.scenario.common import Scenario
-from pwfl.scenario.fields import Section, parameters
+from pwfl.scenario.fields import Own, Section, parameters
 from pwfl.scenario.messages import ScenarioError, did_you_mean, explain, shown
 
 DEFAULT_SYSTEM = "multicell"
@@ -86,6 +86,8 @@ def _typed(value, kind):
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Section):
         fields = kind.model_fields
         return {key: _typed(v, fields[key].annotation) if key in fields else v for key, v in value.items()}
+    if isinstance(value, dict) and kind == Own:
+        return {key: _typed(v, float | bool | None) if isinstance(v, str) else v for key, v in value.items()}
     lists = [k for k in (kind, *get_args(kind)) if get_origin(k) is list]  # `list[...]`, or `list[...] | None`
     if isinstance(value, list) and lists:
         return [_typed(v, get_args(lists[0])[0]) for v in value]

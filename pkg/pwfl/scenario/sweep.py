@@ -10,7 +10,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from pwfl.scenario.fields import Section, parameters, stages_of
+from pwfl.scenario.fields import OWN_NAME, Own, Section, parameters, stages_of
 from pwfl.scenario.messages import did_you_mean, lacking, shown
 
 KEY = "sweep"
@@ -47,6 +47,11 @@ def problems(written, model: type[Section]) -> list[str]:
             elif key in sections:
                 inside = ", ".join(name for name in known if name.startswith(f"{key}."))
                 wrong.append(f"{key}: is a section; name one of its parameters, with the dot: {inside}")
+            elif (parent := str(key).rpartition(".")[0]) in known and known[parent].annotation == Own:
+                if re.fullmatch(OWN_NAME, str(key).rpartition(".")[2]) and isinstance(values, list) and values:
+                    sizes.append(len(values))
+                else:
+                    wrong.append(f"{key}: must be a name and a list of its values, is {shown(values)}; {EXAMPLE}")
             elif key not in known:
                 wrong.append(f"{key}: {lacking(key, model) or 'unknown key' + did_you_mean(key, known)}")
             elif not stages_of(known[key]):

@@ -26,6 +26,8 @@ class Values:
     def __getattr__(self, name: str):
         if name.startswith("_"):  # what Python and libraries look for
             raise AttributeError(name)
+        if self._section.startswith("own."):
+            raise UndeclaredError(f"{self._section}{name}: is not given; write it under `{self._section[:-1]}`")
         raise UndeclaredError(
             f"{self._section}{name}: this stage is not declared to read this parameter, or any of this section; add "
             "the stage to `stages` in its declaration"
@@ -55,7 +57,7 @@ def value_of(scenario, key: str):
     """What values, or a scenario's model, have at a dotted key; None where their system has no such parameter."""
     value = scenario
     for part in key.split("."):
-        value = getattr(value, part, None)
+        value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
     return value
 
 

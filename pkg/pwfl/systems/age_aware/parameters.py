@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pwfl.scenario import common
+from pwfl.scenario import common, fields
 from pwfl.scenario.fields import Section, or_function, parameter
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -140,9 +140,15 @@ class Scheme(common.SchemeWithFunctions):
     )
 
 
+class Own(Section):
+    """What functions of your own take beside what pwfl gives them."""
+
+    schedule: fields.Own = fields.own("a scheduler", stages="schedule/own")
+
+
 AgeAware = MODEL = common.scenario(
     "age_aware",
-    sections=[Clients, Schedule, Privacy, Training],
+    sections=[Clients, Schedule, Privacy, Training, Own],
     schemes=[
         Scheme(name="random, constant noise", scheduler="random", noise="constant"),
         Scheme(name="random, adaptive noise", scheduler="random", noise="adaptive"),

@@ -38,7 +38,7 @@ CATALOG = Catalog(
     makes={"schedule": ("start_values",)},
     reads={
         "noise": ("users", "schedule", "start_values"),
-        "noise/target": ("users", "links", "schedule", "start_values"),
+        **dict.fromkeys(("noise/target", "noise/own"), ("users", "links", "schedule", "start_values")),
         "account": (
             *("users", "links", "schedule", "start_values"),
             *("noise", "noise_status", "reception_noise", "visibility"),

@@ -1,8 +1,11 @@
 """Noise schemes of the system `multicell`."""
 
+from typing import NamedTuple, Self
+
 import numpy as np
 import polars as pl
 
+from pwfl import streams
 from pwfl.privacy import accountant, target
 from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.process import user_code
@@ -54,7 +57,8 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     elif scheme == "none":
         noise = np.zeros(scheduled.shape)
     elif user_code.is_reference(scheme):
-        noise = user_noise(scenario, scheme, samples, scheduled, start_noise_std)
+        now = Now.of(scenario, users, tables["links"])
+        noise = user_noise(scenario, scheme, samples, scheduled, start_noise_std, now)
         status[:] = "own"
     else:
         noise, multiplier, feasible = optimal_noise(samples, scheduled, privacy.max_noise_error, privacy.min_noise)
@@ -127,16 +131,62 @@ def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.Da
     return scaled(balance * scale[:, None])
 
 
+class Now(NamedTuple):
+    """What else is known where noise is decided, for a noise scheme of the user's own that has a parameter `now`.
+
+    Arrays have the shape (interval, user), those of all realizations one after the other.
+    """
+
+    gain: np.ndarray  # of power, to each station, (interval, station, user)
+    cell: np.ndarray  # the station that serves a user
+    block: np.ndarray  # the schedule: -1: does not send
+    power_w: np.ndarray
+    rate_bps: np.ndarray
+    intervals: int  # of each realization
+    rounds: int  # of each interval
+    target_epsilon: float | None  # privacy.target_epsilon, at
+    delta: float
+    generators: tuple[np.random.Generator, ...]  # of each realization
+
+    @classmethod
+    def of(cls, scenario: Multicell, users: pl.DataFrame, links: pl.DataFrame) -> Self:
+        """Of what is scheduled, a row for each realization, interval and user, and of links."""
+        block, power_w, rate_bps, cell = (
+            to_array(users.with_columns(pl.col("resource_block").fill_null(-1)), name, *KEYS)
+            for name in ("resource_block", "power_w", "rate_bps", "cell")
+        )
+        _, intervals, count = block.shape
+        gain = to_array(links, "gain", "realization", "interval", "station", "user")
+        flat = [values.reshape(-1, count) for values in (cell, block, power_w, rate_bps)]
+        numbers = users["realization"].unique().sort()
+        return cls(
+            gain.reshape(-1, *gain.shape[2:]),
+            *flat,
+            intervals,
+            scenario.training.rounds // intervals,
+            scenario.privacy.target_epsilon,
+            scenario.privacy.delta,
+            tuple(streams.generator(scenario.seed, "own noise", each) for each in numbers),
+        )
+
+
 def user_noise(
-    scenario: Multicell, scheme: str, samples: np.ndarray, scheduled: np.ndarray, start_noise_std: np.ndarray
+    scenario: Multicell,
+    scheme: str,
+    samples: np.ndarray,
+    scheduled: np.ndarray,
+    start_noise_std: np.ndarray,
+    now: Now | None = None,
 ) -> np.ndarray:
     """Noise by a function of the user's own, in the units of (21) and (22), before it is scaled.
 
     It gets the scenario, K_i, who is scheduled, and the start values' noise, and returns sigma_i, all of shape
-    (interval, user), those of all realizations one after the other; infinite: sends nothing.
+    (interval, user), those of all realizations one after the other; infinite: sends nothing. A function with a
+    parameter `now` gets this, too.
     Raises UserCodeError where that is no noise.
     """
-    noise = user_code.call(scheme, scenario, samples, scheduled, start_noise_std, reads=declared_reads(scenario))
+    given = scenario, samples, scheduled, start_noise_std
+    noise = user_code.call(scheme, *given, reads=declared_reads(scenario), now=now)
     noise = user_code.array(scheme, noise).astype(float)
     if noise.shape != scheduled.shape or not (noise[scheduled] >= 0).all():
         raise user_code.UserCodeError(

@@ -7,7 +7,7 @@ the paper stands last; the section `Channel` is all beyond it.
 
 from typing import ClassVar, Literal
 
-from pwfl.scenario import common
+from pwfl.scenario import common, fields
 from pwfl.scenario.fields import Section, Uses, or_function, parameter, widened
 from pwfl.stages import IMPORTED
 
@@ -442,6 +442,13 @@ class Channel(Section):
     )
 
 
+class Own(Section):
+    """What functions of your own take beside what pwfl gives them."""
+
+    schedule: fields.Own = fields.own("a scheduler", stages="schedule/own")
+    noise: fields.Own = fields.own("a noise scheme", stages="noise/own")
+
+
 class Scheme(common.SchemeWithFunctions):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
@@ -473,11 +480,11 @@ class Scheme(common.SchemeWithFunctions):
 
 Multicell = MODEL = common.scenario(
     "multicell",
-    sections=[Network, Radio, Channel, Data, Privacy, Schedule, Training, Convergence],
+    sections=[Network, Radio, Channel, Data, Privacy, Schedule, Training, Convergence, Own],
     schemes=[
         Scheme(name="RndSched", scheduler="random", noise="random"),
         Scheme(name="OptSched", scheduler="optimal", noise="random"),
         Scheme(name="OptSched+DP", scheduler="optimal", noise="optimal"),
     ],
-    draws="channel schedule noise/target receive train audit",
+    draws="channel schedule noise/target noise/own receive train audit",
 )
