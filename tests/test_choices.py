@@ -27,8 +27,15 @@ def choices(model: type[Section]) -> dict[str, tuple]:
     found = {path: get_args(kind) for path, kind in kinds if get_origin(kind) is Literal}
     if "training.device" in found and not devices.present():
         found["training.device"] = tuple(value for value in found["training.device"] if value != "gpu")
-    # What takes a file of one's own has tests of its own, and so has CIFAR.
-    for path, others in {"data.dataset": ("file", "cifar10", "cifar100"), "data.partition": ("given",)}.items():
+    # What takes a file of one's own has tests of its own, and so have CIFAR and crossings (test_crossings.py).
+    elsewhere = {
+        "data.dataset": ("file", "cifar10", "cifar100"),
+        "data.partition": ("given",),
+        "radio.air": ("superposed", "antennas"),
+        "schemes.scheduler": ("inversion",),
+        "training.learner": ("local_steps",),
+    }
+    for path, others in elsewhere.items():
         if path in found:
             found[path] = tuple(value for value in found[path] if value not in others)
     return found

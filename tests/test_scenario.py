@@ -140,7 +140,8 @@ def test_functions_may_stand_for_schedulers_noise_and_models_and_nothing_else():
         if own
     ]
     assert found == [
-        ("multicell", "training.model"), ("multicell", "schemes.0.scheduler"), ("multicell", "schemes.0.noise"),
+        ("multicell", "radio.air"), ("multicell", "training.model"),
+        ("multicell", "schemes.0.scheduler"), ("multicell", "schemes.0.noise"),
         ("anonymous_oac", "training.model"), ("random_orthogonalization", "training.model"),
         ("utility_fair", "training.model"), ("age_aware", "schemes.0.scheduler"),
     ]  # fmt: skip
@@ -324,7 +325,10 @@ def test_the_parameter_table_holds_every_parameter():
     values = {name: others for name, *others in table.rows()}
     assert values["radio.bandwidth_hz"] == ["180000.0", "Hz", "bandwidth B of a resource block"]
     assert values["data.folder"][0] == "./=1+1"
-    assert [value for value, *_ in values.values() if value.startswith("-")] == ["-174.0"]  # a number, no formula
+    assert [value for value, *_ in values.values() if value.startswith("-")] == [
+        "-174.0",
+        "-115.0",
+    ]  # numbers, no formula
 
 
 def test_generated_documents_are_up_to_date():

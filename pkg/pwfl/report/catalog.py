@@ -35,6 +35,8 @@ class Catalog:
     # Parameters by which a scenario may be of other papers, too, with the values of the system's own.
     slots: dict[str, object] = field(default_factory=dict)
     tiny: dict = field(default_factory=dict)  # a scenario of seconds, for `pwfl.testing`
+    # A parameter -> what the tiny scenario lacks to have two values of it.
+    tiny_for: dict[str, dict] = field(default_factory=dict)
     uses_dataset: bool = False  # whether users hold samples that `pwfl.learning.partition.deal_out` deals out
     # Columns of the table `noise`, and their values where no noise is added, for `pwfl.testing`.
     zero_noise_values: dict[str, float] = field(default_factory=dict)

@@ -76,7 +76,9 @@ def reruns(model: Scenario, fields: list | None = None) -> pl.DataFrame:
         for path, field in parameters(type(model)) if fields is None else fields:
             if (key := ".".join(path)) in FOLLOWING:
                 continue
-            beside = _with_own_file(model, folder) if key in (OWN_FILE, "data.bounds") else model
+            lacking = registry.system(model.system).catalog.tiny_for.get(key)
+            beside = resolve(model.model_dump(), lacking) if lacking else model
+            beside = _with_own_file(model, folder) if key in (OWN_FILE, "data.bounds") else beside
             value, other = (beside.data.file, beside) if key == OWN_FILE else _changed(beside, path, field.annotation)
             before, after = (_stages_by_address(each) for each in (model if key == OWN_FILE else beside, other))
             moved = [stage for stage in after if before.get(stage, set()) != after[stage]]
@@ -137,5 +139,7 @@ def _others(value, annotation) -> Iterator:
         case [*others, last]:
             yield others
             yield from ([*others, other] for other in _others(last, None))
+        case dict():
+            yield value | {"another": 0.5}
         case None:
             yield from (0.5, 1, 10, 1000, [0.0, 1.0], __file__)  # that there is, as addresses may depend on its content

@@ -2,6 +2,12 @@
 
 from pwfl.report.catalog import ACCURACY_FIGURES, Catalog
 
+TO_TARGET = {"privacy": {"target_epsilon": 4.0}, "schemes": [{"name": "a", "scheduler": "random", "noise": "target"}]}
+ON_AIR = TO_TARGET | {
+    "radio": {"air": "antennas", "antennas": 8},
+    "schemes": [{"name": "a", "scheduler": "inversion", "noise": "target"}],
+}
+BY_STEPS = TO_TARGET | {"training": {"learner": "local_steps"}}
 CATALOG = Catalog(
     figures={
         "topology": ("users", "links", "schedule"),
@@ -54,6 +60,9 @@ CATALOG = Catalog(
         "training": {"hidden_layers": [], "rounds": 2, "clip_norm": 1.0, "evaluate_every": 1},
         "audit": {"canaries": 50},
     },
+    tiny_for=dict.fromkeys(("training.learner", "data.sampling"), TO_TARGET)
+    | dict.fromkeys(("training.local_steps", "training.batch_size"), BY_STEPS)
+    | dict.fromkeys(("radio.air", "radio.air_reads", "radio.antennas", "schedule.least_gain_db"), ON_AIR),
     uses_dataset=True,
     zero_noise_values={"noise_std": 0.0},
     user_noise=("noise_std",),

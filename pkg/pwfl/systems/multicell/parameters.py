@@ -292,6 +292,7 @@ class Schedule(Section):
         "gain to its own station from which on a user sends, with `scheduler: inversion`",
         unit="dB",
         stages="schedule/inversion",
+        usual=(-160.0, -40.0),
         ge=-300,
         le=100,
     )
