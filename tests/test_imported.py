@@ -79,7 +79,7 @@ def with_value(frame: pl.DataFrame, row: int, column: str, value) -> pl.DataFram
     ("edit", "expected"),
     [
         (lambda f: f.rename({"gain": "gain_db"}), "column 'gain' is missing; there are realization, station, user, gain_db"),
-        (lambda f: f.with_columns(delay_s=1e-6), "column 'delay_s' is unknown; known are realization, station, user, gain"),
+        (lambda f: f.with_columns(delay_s=1e-6), "column 'delay_s' is unknown; known are realization, interval, station, user, gain"),
         (lambda f: f.clear(), "has no rows"),
         (lambda f: f.with_columns(pl.col("gain").log10() * 10), "row 1: column 'gain': -.* is wrong, must be 1e-30 to 1: a power"),
         (lambda f: with_value(f, 4, "gain", 0.0), "row 5: column 'gain': 0.0 is wrong, must be 1e-30 to 1"),
@@ -174,6 +174,45 @@ def channel(config: dict, realizations: range) -> dict[str, pl.DataFrame]:
     return {name: tables.finished(frame, name, "multicell") for name, frame in made.items()}
 
 
+def with_intervals(count: int) -> None:
+    """The table of links, with as many intervals of other gains."""
+    links = pl.read_csv("links.csv")
+    each = [links.with_columns(pl.lit(t).alias("interval"), pl.col("gain") / (1 + t)) for t in range(count)]
+    pl.concat(each).sample(fraction=1.0, shuffle=True, seed=1).write_csv("moving.csv")
+
+
+def test_links_may_be_of_intervals(folder):
+    with_intervals(2)
+    rounds = SMALL["training"]["rounds"]
+    config = scenario("moving.csv", radio=SMALL.get("radio", {}) | {"coherence_rounds": rounds // 2})
+    assert not checks.problems(resolve(config, {}))
+    found, once = channel(config, range(4)), channel(scenario(), range(4))
+    assert found["links"]["interval"].unique().sort().to_list() == [0, 1]
+    for interval in range(2):
+        gain = found["links"].filter(interval=interval)["gain"]
+        np.testing.assert_allclose(gain, once["links"]["gain"] / (1 + interval), rtol=1e-12)
+    assert found["users"].equals(once["users"])
+    values = part(resolve(config, {}), "schedule", "optimal")
+    schedule = stage_of.schedule(values, "optimal", found)["schedule"]
+    assert schedule["interval"].unique().sort().to_list() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("count", "coherence", "said"),
+    [
+        (2, None, "radio.coherence_rounds: None must be {half}, as it has 2 intervals: moving.csv"),
+        (1, 1, "radio.coherence_rounds: 1 must be null, as it has no intervals: moving.csv"),
+        (5, None, "training.rounds: {rounds} must be a multiple of the 5 intervals of moving.csv"),
+    ],
+)
+def test_intervals_must_fit_the_rounds(folder, count, coherence, said):
+    with_intervals(count)
+    rounds = SMALL["training"]["rounds"]
+    assert rounds % 5
+    config = scenario("moving.csv", radio=SMALL.get("radio", {}) | {"coherence_rounds": coherence})
+    assert said.format(half=rounds // 2, rounds=rounds) in error_of(config)
+
+
 def started(config: dict, realizations: range) -> pl.DataFrame:
     """The table `start_values`, beside that of users."""
     found, values = channel(config, realizations), part(resolve(config, {}), "schedule", "random")
@@ -244,7 +283,7 @@ def test_the_projects_own_channel_comes_back_from_outside_to_the_bit(folder, suf
     assert all(back[table].filter(pl.col("realization") >= 2).equals(frame) for table, frame in alone.items())
     for name, frame in (("l*", links), ("l2", links.with_columns(gain=1e-9))):  # a `*` in a path is part of a name
         getattr(frame, f"write_{suffix}")(f"{name}.{suffix}")
-    assert imported.run({LINKS: f"l*.{suffix}"})[LINKS].equals(links)
+    assert imported.run({LINKS: f"l*.{suffix}"})[LINKS].drop("interval").equals(links)
 
 
 @pytest.mark.parametrize("located", [True, False])
@@ -314,7 +353,7 @@ def test_the_example_adds_paths_up_and_takes_time_steps_for_realizations(tmp_pat
     assert a.shape == (12, 1, 3, 1, 4, 6)
     convert.main(*map(str, (EXAMPLE / "paths.npz", tmp_path / "links.parquet", tmp_path / "users.parquet")))
     found = imported.run({LINKS: str(tmp_path / "links.parquet"), USERS: str(tmp_path / "users.parquet")})
-    for realization, station, user, gain in found[LINKS].iter_rows():
+    for realization, station, user, gain in found[LINKS].drop("interval").iter_rows():
         coefficient = sum(complex(a[user, 0, station, 0, path, realization]) for path in range(4))
         assert gain == pytest.approx(max(abs(coefficient) ** 2, convert.FLOOR), rel=1e-5)
     assert (found[LINKS]["gain"] == convert.FLOOR).sum() == 2 * 6  # two links without a path

@@ -31,7 +31,7 @@ def run(
         users, links = drawn(scenario, realizations)
     else:
         users = imported["imported_users"]
-        links = imported["imported_links"].with_columns(interval=0, distance_m=None, line_of_sight=None)
+        links = imported["imported_links"].with_columns(distance_m=None, line_of_sight=None)
     _, samples = cells_and_samples(scenario, realizations, users)
     return {"users": users.with_columns(samples=pl.Series(samples.ravel())), "links": links}
 

@@ -107,11 +107,6 @@ def _check_coherence(scenario: Multicell) -> None:
             f"radio.coherence_rounds: {coherence} is no divisor of training.rounds: {rounds}; budgets are planned "
             "for whole intervals of as many rounds each"
         )
-    if scenario.channel.links is not None:
-        raise ValueError(
-            f"radio.coherence_rounds: {coherence} draws channels anew, those of channel.links are of all rounds; "
-            "leave one of them empty"
-        )
 
 
 def _check_schemes(scenario: Multicell) -> None:
@@ -265,15 +260,16 @@ def problems(scenario: Multicell) -> list[str]:
 
 
 @lru_cache
-def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple["pl.DataFrame", int]:
-    """The users whom files hold, and how many stations there are.
+def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple["pl.DataFrame", int, int]:
+    """The users whom files hold, and how many stations and intervals there are.
 
     Files are given as table, path and digest: scenarios of a study mostly share them.
     """
     from pwfl.systems.multicell import imported
 
     found = imported.run({table: path for table, path, _ in contents})
-    return found[imported.USERS], found[imported.LINKS]["station"].n_unique()
+    stations, count = (found[imported.LINKS][key].n_unique() for key in ("station", imported.INTERVAL))
+    return found[imported.USERS], stations, count
 
 
 def _channel_problems(scenario: Multicell) -> list[str]:
@@ -285,9 +281,19 @@ def _channel_problems(scenario: Multicell) -> list[str]:
         alone = [] if users is None else [f"channel.users: {users}: needs gains, a table channel.links of its users"]
         return alone or feasible.problems(scenario)
     try:
-        held, stations = _held(tuple((table, path, files.content(path)) for table, path in imports(scenario).items()))
+        held, stations, several = _held(
+            tuple((table, path, files.content(path)) for table, path in imports(scenario).items())
+        )
     except (OSError, TableError) as error:
         return [f"channel.{'users' if str(error).startswith(f'{users}:') else 'links'}: {error}"]
+    if several != intervals(scenario):
+        rounds = scenario.training.rounds
+        needed = (
+            f"{rounds // several}, as it has {several} intervals" if several > 1 else "null, as it has no intervals"
+        )
+        if several > 1 and rounds % several:
+            return [f"training.rounds: {rounds} must be a multiple of the {several} intervals of {links}"]
+        return [f"radio.coherence_rounds: {scenario.radio.coherence_rounds} must be {needed}: {links}"]
     samples = held.group_by("realization", maintain_order=True).sum()["samples"].to_list()
     realizations, count = len(samples), held["user"].n_unique()
     if scenario.network.users != count:

@@ -11,7 +11,8 @@ from pwfl.tables.arrays import to_array, to_table
 from pwfl.tables.contract import TableError
 
 LINKS, USERS = IMPORTS
-KEYS = {LINKS: ("realization", "station", "user"), USERS: ("realization", "user")}
+INTERVAL = "interval"  # of rounds; a file of links without it is of one that lasts
+KEYS = {LINKS: ("realization", INTERVAL, "station", "user"), USERS: ("realization", "user")}
 NEEDED = {LINKS: ("gain",), USERS: ()}  # columns besides keys
 OPTIONAL = {LINKS: (), USERS: ("x_m", "y_m", "cell", "samples")}
 METRES = (-1e7, 1e7, "metres from an origin nearby")
@@ -27,14 +28,16 @@ REAL = ("gain", "x_m", "y_m")
 def run(paths: Mapping[str, str]) -> dict[str, pl.DataFrame]:
     """Links and users from outside, of files by table: `imported_links`, and perhaps `imported_users`.
 
-    Both tables have a row for each combination of keys, which are numbered from 0. Users whose cell is not given belong
-    to the station of their largest gain, the first of several; what else is not given is null. Raises TableError where
-    a file is not what it should be; it names file, row and column.
+    Both tables have a row for each combination of keys, which are numbered from 0; links may lack `interval`. Users
+    whose cell is not given belong to the station of their largest mean gain, the first of several, in all intervals;
+    what else is not given is null. Raises TableError where a file is not what it should be; it names file, row and
+    column.
     """
     links = _read(paths[LINKS], LINKS)
     gain = to_array(links, "gain", *KEYS[LINKS])
-    realizations, stations, count = gain.shape
-    users = to_table({"realization": range(realizations), "user": range(count)}, cell=gain.argmax(axis=1))
+    realizations, _, stations, count = gain.shape
+    cell = gain.mean(axis=1).argmax(axis=1)
+    users = to_table({"realization": range(realizations), "user": range(count)}, cell=cell)
     if path := paths.get(USERS):
         given = _read(path, USERS)
         for key in KEYS[USERS]:
@@ -52,8 +55,9 @@ def run(paths: Mapping[str, str]) -> dict[str, pl.DataFrame]:
 
 def _read(path: str, table: str) -> pl.DataFrame:
     """A file's table, its columns and bounds checked, with a row for each combination of its keys, in their order."""
-    frame, keys = _frame(path), KEYS[table]
-    known = (*keys, *NEEDED[table], *OPTIONAL[table])
+    frame = _frame(path)
+    keys = tuple(key for key in KEYS[table] if key != INTERVAL or key in frame.columns)
+    known = (*KEYS[table], *NEEDED[table], *OPTIONAL[table])
     for name in (*keys, *NEEDED[table]):
         if name not in frame.columns:
             raise TableError(f"{path}: column {name!r} is missing; there are {', '.join(frame.columns)}")
@@ -73,7 +77,8 @@ def _read(path: str, table: str) -> pl.DataFrame:
         raise TableError(f"{path}: row {twice[0] + 1}: {named} appears twice")
     frame = frame.sort(keys)
     _check_complete(frame, keys, path)
-    return frame
+    missing = [pl.lit(0, pl.Int64).alias(key) for key in KEYS[table] if key not in keys]
+    return frame.with_columns(missing).select(*KEYS[table], pl.exclude(KEYS[table]))
 
 
 def _frame(path: str) -> pl.DataFrame:

@@ -432,7 +432,8 @@ class Channel(Section):
     links: str | None = parameter(
         None,
         "table of gains, a .parquet or .csv file that every job can read, with the columns realization, station, user "
-        "(each numbered from 0) and gain (of power, a ratio, not in dB); null: drawn by `network` and `radio`",
+        "(each numbered from 0), gain (of power, a ratio, not in dB) and maybe interval (of radio.coherence_rounds "
+        "rounds each, from 0; without: one of all rounds); null: drawn by `network` and `radio`",
         stages=IMPORTED,
     )
     users: str | None = parameter(

@@ -54,7 +54,7 @@ class Links(contract.PerInterval):
     line_of_sight = dy.Bool(nullable=True, description="null: the path loss knows no such thing")
 
 
-class ImportedLinks(contract.PerRealization):
+class ImportedLinks(contract.PerInterval):
     """Gains from outside (`imported`)."""
 
     station = key("station")
