@@ -60,6 +60,7 @@ def one_more(text):
 
 # What an edit of a file changes, by the room that it lies in, the first of these that its name begins with.
 ROOMS = {
+    "airs/": {*COMPUTED, "report"},
     "learning/": {*COMPUTED, "report"},
     "privacy/": {*COMPUTED, "report"},
     "radio/": {*COMPUTED, "report"},

@@ -135,7 +135,9 @@ def test_pwfl_runs_it(words, folder, monkeypatch, capsys):
     for slow in (
         "snakemake.cli.main",
         "pwfl.new.write",
+        "pwfl.new.write_air",
         "pwfl.testing.report",
+        "pwfl.testing.signals.report",
         "pwfl.api.results",
     ):  # which have tests of their own
         monkeypatch.setattr(

@@ -193,7 +193,7 @@ def test_who_sees_the_sum_of_all_may_read_more_off_it_than_off_cells_sums(collud
     frame = frame.with_columns(interval=pl.lit(0), hiding_std=1.0)
     of_users = frame.select("realization", "user", "samples")
     real, found = (
-        account.leakages(model, frame, {"users": of_users, "visibility": receive.visible(model, frame)})
+        account.leakages(model, frame, {"users": of_users, "visibility": receive.visible(model, {}, frame)})
         for model in (model_of(given, bits, weights="precision") for bits in (None, 14))
     )
     more = (real["epsilon_observer_network"] > real["epsilon_observer_cell"] * (1 + 1e-9)).to_numpy()
@@ -202,7 +202,7 @@ def test_who_sees_the_sum_of_all_may_read_more_off_it_than_off_cells_sums(collud
     assert (found["epsilon_observer_network"].to_numpy() >= rho).all()
     # Renyi divergences of real-valued noise of the same rho are the least that a bound for integers can say.
     orders = discrete.WHOLE_ORDERS
-    seen = receive.visible(model_of(given, None, weights="precision"), frame, ("network",))["visibility"].to_numpy()
+    seen = receive.visible(model_of(given, None, weights="precision"), {}, frame, ("network",))["visibility"].to_numpy()
     divergences = orders * (12 * (2.0 * seen)[:, None] ** 2 / 2)
     least = discrete.epsilon(orders, divergences, 1e-5)
     assert (found["epsilon_observer_network"].to_numpy() >= least * (1 - 1e-9)).all()

@@ -25,6 +25,7 @@ from pwfl.store.imports import DIGITS, LIBRARY
 ROOT = Path(__file__).parent.parent  # the package pwfl
 COMPUTES = (
     "execution",
+    "airs",
     "learning",
     "privacy",
     "process/user_code.py",

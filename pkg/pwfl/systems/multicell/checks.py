@@ -343,9 +343,10 @@ def idle(scenario: Multicell) -> dict[str, str]:
         found |= {f"data.{key}": "data.partition: given" for key in drawn}
     training = scenario.training
     noisy = all(scheme.noise != "none" for scheme in scenario.schemes)  # `step: snr` is of noise
-    if training.step == "constant" or noisy:
-        unread = "learning_rate" if training.step == "snr" else "step_scale"
-        found[f"training.{unread}"] = f"training.step: {training.step}"
+    if training.step == "constant":
+        found["training.step_scale"] = "training.step: constant"
+    elif noisy and training.learner == "gradients":  # local steps take a rate of their own
+        found["training.learning_rate"] = "training.step: snr"
     if training.model != "dense":
         found["training.hidden_layers"] = f"training.model: {training.model}"
     return found

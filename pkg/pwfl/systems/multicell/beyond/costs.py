@@ -7,6 +7,7 @@ from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.parameters import Multicell
 from pwfl.training.models import network, parameter_count
 
+COSTS = ("symbols", "seconds", "joules")
 FLOAT_BITS = 32
 SECRET = 32  # bytes of a key or a share
 SEALED = 28  # bytes that authenticated encryption adds: nonce and tag
@@ -41,12 +42,8 @@ def interval_costs(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> pl.D
     )
     every = schedule.select(rows).unique(maintain_order=True)
     found = every.join(total, on=rows, how="left", maintain_order="left").with_columns(pl.exclude(rows).fill_null(0.0))
-    # By a column: a column of several rows Polars multiplies by the inverse of a number, which it divides one by.
-    return (
-        found.with_columns(rounds=pl.lit(rounds))
-        .with_columns(pl.col("symbols", "seconds", "joules") / pl.col("rounds"))
-        .drop("rounds")
-    )
+    # By NumPy: a column of several rows Polars multiplies by the inverse of a number, which it divides one by.
+    return found.with_columns(pl.Series(name, found[name].to_numpy() / rounds) for name in COSTS)
 
 
 def secrets_bits(senders: pl.Expr) -> pl.Expr:
