@@ -378,3 +378,13 @@ def test_a_figure_has_the_same_bytes_whatever_was_drawn_before_it(tmp_path):
     assert one == two
     assert 'id="gradient_1"' in one
     assert "url(#gradient_1)" in one
+
+
+def test_an_axis_of_words_shows_them_as_they_are():
+    """A format of numbers would make NaN of each."""
+    words, numbers = (
+        sweep_figures._parameter_axis(pl.Series(values), "swept_0", "a").to_dict()["axis"]
+        for values in (["user", "cell", None], ["10", "1e6", None])
+    )
+    assert "format" not in words
+    assert numbers["format"] == "~g"

@@ -354,7 +354,8 @@ def _also(values: pl.Series, own: pl.Series) -> pl.Series:
 
 def _parameter_axis(values: pl.Series, name: str, title: str) -> alt.X:
     if not values.dtype.is_numeric():
-        return alt.X(f"{name}:O", title=title, axis=alt.Axis(format="~g"))
+        words = values.cast(pl.Float64, strict=False).null_count() > values.null_count()
+        return alt.X(f"{name}:O", title=title, axis=alt.Axis() if words else alt.Axis(format="~g"))
     ticks = sorted(values.unique().drop_nulls()) if values.n_unique() <= 12 else alt.Undefined
     scale = alt.Scale(type="log") if theme.spans_decades(values) else alt.Scale(zero=False)
     return alt.X(f"{name}:Q", title=title, scale=scale, axis=alt.Axis(values=ticks, format="~g"))
