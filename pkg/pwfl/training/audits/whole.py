@@ -24,8 +24,9 @@ def whole_update(
     case = next(learner.opposed(generator, audited.records))
     weight = np.repeat(reception.weight * reception.sends, reception.rounds, axis=0)
     place = learner.place(begun, target, int(np.argmax(weight[:, target] != 0)))
-    number = np.ones(weight.shape)
+    number, of_one = np.ones(weight.shape), np.abs(weight[:, target])
     if reception.records is not None:
+        of_one *= [place in rows[:size] for rows, size in zip(begun.at.rows, begun.at.sizes, strict=True)]
         number = np.repeat(reception.records, reception.rounds, axis=0)
         taken = max(
             np.bincount(rows[:size]).max(initial=0) for rows, size in zip(begun.at.rows, begun.at.sizes, strict=True)
@@ -35,7 +36,7 @@ def whole_update(
     elif learner.message == "sum of gradients":
         number = number * [len(mine) for mine in begun.owned]
     everyone = slice(None), np.abs((weight * number).sum(axis=1))
-    for test, (places, total) in (ALL_RECORDS, everyone), (ONE_RECORD, (place, np.abs(weight[:, target]))):
+    for test, (places, total) in (ALL_RECORDS, everyone), (ONE_RECORD, (place, of_one)):
         pair = []
         for features, label in zip(case.x, case.y, strict=True):
             data = blank(audited.size, audited.records)
