@@ -17,7 +17,7 @@ from pwfl import registry
 from pwfl.learning import datasets
 from pwfl.privacy import sampled
 from pwfl.scenario import ScenarioError, parameters, resolve
-from pwfl.scenario.fields import Section
+from pwfl.scenario.fields import Own, Section
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.sweep import nested
 from pwfl.systems.multicell.beyond.integers import RoundingError
@@ -32,6 +32,8 @@ def leaves(annotation, metadata=(), path=""):
     if isinstance(annotation, type) and issubclass(annotation, Section):
         for key, field in annotation.model_fields.items():
             yield from leaves(field.annotation, field.metadata, f"{path}.{key}")
+    elif annotation == Own:
+        return  # names and values that a function of the user's own knows, and nobody else
     elif annotation in (int, float) or get_origin(annotation) is Literal:
         yield path, annotation, list(metadata)
     elif get_origin(annotation) is list:
