@@ -800,11 +800,13 @@ def test_a_run_says_how_far_it_is_from_the_first_job_on(tmp_path):
     lines = said.splitlines()
     told = [re.match(r" *(\d+) s  (\d+) of (\d+) items, about \d+ core-seconds left", line) for line in lines]
     times = [int(line[1]) for line in told if line]
-    assert times[0] <= 2
-    assert max(np.diff(times), default=0) <= progress.LINE_SECONDS + 1
-    counts = [int(line[2]) for line in told if line]
+    # A machine that is busy tells later: what is held here is that the first line does not wait for a job's end.
+    assert times[0] <= progress.LINE_SECONDS
+    assert max(np.diff(times), default=0) <= 3 * progress.LINE_SECONDS
+    counts, total = [int(line[2]) for line in told if line], sum(len(batch.items) for batch in planned_.values())
     assert counts == sorted(counts)
-    assert {int(line[3]) for line in told if line} == {sum(len(batch.items) for batch in planned_.values())}
+    assert counts[0] < total / 2
+    assert {int(line[3]) for line in told if line} == {total}
     assert "The study is finished" in said
 
 
