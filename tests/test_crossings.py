@@ -13,7 +13,9 @@ from scipy import stats
 import stage_of
 from conftest import ROOT
 from pipeline import finished, part
+from pwfl.airs import broadband
 from pwfl.api import stage_tables
+from pwfl.learning import features
 from pwfl.privacy import accountant
 from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.report import catalog
@@ -21,6 +23,9 @@ from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.systems.multicell import catalog as multicell
 from pwfl.systems.multicell import train
 from pwfl.systems.multicell.beyond import batches, on_air
+from pwfl.tables.reception import Reception
+from pwfl.training import bands, trainings
+from pwfl.training.audits.audited import random_data
 
 FALSE_ALARM = 1e-6
 TARGET = 8.0
@@ -84,6 +89,37 @@ def test_audits_see_nothing_wrong(crossing, observer):
     assert set(audit["status"]) == {"consistent"}, audit.filter(pl.col("status") != "consistent")
 
 
+TOGETHER = {
+    "local steps": {"training": {"learner": "local_steps", "learning_rate": 0.5}},
+    "Poisson batches": {"data": {"sampling": 0.25}},
+    "channels that change": {"radio": {"coherence_rounds": 2}},
+    "a hidden layer": {"training": {"hidden_layers": [5], "initial_weights": "glorot"}},
+    "clipping per user, none guaranteed": {
+        "training": {"clipping": "per_user"},
+        "schemes": [{"name": "a", "scheduler": "inversion", "noise": "none"}],
+    },
+}
+
+
+@pytest.mark.parametrize("option", TOGETHER)
+def test_bands_go_with_what_else_is_trained(option):
+    """Audited, and compiled as for a GPU as alone."""
+    changes = TOGETHER[option]
+    training = {"rounds": 4} | changes.get("training", {})
+    model = model_of("broadband", **changes | {"training": training, "privacy": {"observer": "network"}})
+    found = before_training(model, range(1))
+    status = set(stage_of.audit(part(model, "audit"), found)["status"])
+    assert status == ({"no_noise"} if "none" in option else {"consistent"})
+    data = random_data(features.size(model), 2000, np.random.default_rng(1))
+    courses, model = [], part(model, "train")
+    for compiled in (False, True):
+        used = trainings.training(train.parts(model, data, found, compiled), model, data, found, compiled)
+        (course,) = used.train([used.begin(0)])
+        courses.append(course)
+    np.testing.assert_allclose(courses[0].losses, courses[1].losses, rtol=1e-5)
+    assert courses[0].losses[-1] != courses[0].losses[0]
+
+
 def records_alike(monkeypatch):
     """Weights on air differ by user, and all records are taken to count as the first one's."""
     right = train.Gradients
@@ -119,19 +155,70 @@ def clipped_to_twice(monkeypatch):
     monkeypatch.setattr(train, "ModelLocalSgd", doubled)
 
 
+def alike_in_bands(monkeypatch):
+    """Noise is as loud in all bands."""
+    right = Reception.band_noise_std.fget
+    mean = lambda self: np.sqrt(np.square(right(self)).mean(axis=1, keepdims=True)) + 0 * right(self)  # noqa: E731
+    monkeypatch.setattr(trainings, "training", patched(trainings.training, mean))
+
+
+def patched(right, noise):
+    """`trainings.training` with other noise in bands, which reception tells the audit as it is."""
+
+    def training(*given):
+        used = right(*given)
+
+        def begin(*what):
+            start = used.begin(*what)
+            return start._replace(noise_std=noise(start.reception).astype(np.float32))
+
+        return used._replace(begin=begin)
+
+    return training
+
+
+def in_the_next_band(monkeypatch):
+    """Each band's messages are heard by the next one's weights."""
+    right = bands.ByBand.inputs
+
+    def inputs(self, reception, *rest):
+        return right(self, reception._replace(bands=np.roll(reception.bands, 1, axis=2)), *rest)
+
+    monkeypatch.setattr(bands.ByBand, "inputs", inputs)
+
+
+def of_all_bands(monkeypatch):
+    """How a message shows is said of its mean over bands, and not of the band in which it shows most."""
+
+    def mean(of_bands):
+        return tuple(np.mean(each, axis=0) for each in zip(*of_bands, strict=True))
+
+    monkeypatch.setattr(broadband, "most", mean)
+
+
+OBSERVER = {"visibility of all bands": "network"}  # of others a single message shows alike in all bands
 FAULTS = {
-    "superposed": records_alike,
-    "antennas": records_alike,
-    "poisson": records_twice_as_often,
-    "local_steps": clipped_to_twice,
+    "records alike": ("superposed", records_alike),
+    "records alike over antennas": ("antennas", records_alike),
+    "records twice as often": ("poisson", records_twice_as_often),
+    "clipped to twice": ("local_steps", clipped_to_twice),
+    "records alike in bands": ("broadband", records_alike),
+    "noise alike in bands": ("broadband", alike_in_bands),
+    "the next band's weights": ("broadband", in_the_next_band),
+    "visibility of all bands": ("broadband", of_all_bands),
 }
 
 
-@pytest.mark.parametrize("crossing", FAULTS)
-def test_audits_see_what_is_wrong(crossing, monkeypatch):
-    model = model_of(crossing, training={"rounds": 6})
+@pytest.mark.parametrize("fault", FAULTS)
+def test_audits_see_what_is_wrong(fault, monkeypatch):
+    crossing, change = FAULTS[fault]
+    model = model_of(crossing, training={"rounds": 6}, privacy={"observer": OBSERVER.get(fault, "user")})
+    before = change is of_all_bands
+    if before:
+        change(monkeypatch)
     found = before_training(model, range(1))
-    FAULTS[crossing](monkeypatch)
+    if not before:
+        change(monkeypatch)
     assert "violated" in set(stage_of.audit(part(model, "audit"), found)["status"])
 
 
@@ -274,7 +361,7 @@ REFUSED = {
     ),
     "inversion of uploads": (
         {"schemes": [{"name": "a", "scheduler": "inversion", "noise": "target"}]},
-        r"schemes: 'a' has `scheduler: inversion`, .*; set radio.air: superposed or antennas",
+        r"schemes: 'a' has `scheduler: inversion`, .*; set another radio.air",
     ),
     "sampling and local steps": (
         {"training": {"learner": "local_steps"}, "data": {"sampling": 0.5}},

@@ -14,17 +14,21 @@ import numpy as np
 import polars as pl
 import pytest
 import tensorflow as tf
-from scipy import stats
+from scipy import integrate, stats
 
 import stage_of
 from conftest import ROOT
 from pipeline import finished, part
 from pwfl import registry, streams
+from pwfl.airs import air as airs
+from pwfl.airs import broadband as broadband_air
+from pwfl.airs import superposed as superposed_air
 from pwfl.learning import features
 from pwfl.privacy import visibility
 from pwfl.scenario import resolve
 from pwfl.scenario.values import replaced
 from pwfl.tables.reception import receptions
+from pwfl.testing import signals
 from pwfl.training import rounds
 from pwfl.training.batching import Draws
 
@@ -268,6 +272,41 @@ def superposed(model, tables, realization, interval) -> Air:
     )
 
 
+def broadband(model, tables, realization, interval, band) -> Air:
+    """One subchannel: as sums over the air, each link fading by itself; who fades below the truncation is silent."""
+    sent, span, radio = on_air(model, tables, realization, interval), range(realization, realization + 1), model.radio
+    users, stations, listening = len(sent.sends), len(sent.gain), sent.serving.any(axis=1)
+    shape = tables["links"]["interval"].n_unique(), *sent.gain.shape, radio.subchannels
+    draws = (streams.uniforms(model.seed, f"air/{name}", span, shape)[0, interval, ..., band] for name in FADING)
+    power, turn = -np.log(next(draws)), np.exp(2j * np.pi * next(draws))
+    cell = tables["users"].filter(realization=realization)["cell"].to_numpy()
+    turn[cell, range(users)] = 1.0  # others' are of what arrives, after a sender took off its own
+    channel = np.sqrt(sent.gain * power) * 1j * turn
+    own, faded = channel[cell, range(users)], power[cell, range(users)]
+    heard = sent.sends & (faded >= radio.truncation)
+    # Of the mean power over fading, a subchannel has its share, and takes the mean of 1 / fading of who sends.
+    inverse, chance = (integrate.quad(lambda x, p=p: np.exp(-x) / x**p, radio.truncation, np.inf)[0] for p in (1, 0))
+    unit = sent.unit / np.sqrt(radio.subchannels * inverse)
+    send = np.where(heard, unit / own, 0.0)[:, None]
+
+    def hear(signals, normals):
+        noise = sent.receiver_std / np.sqrt(radio.subchannels) * (normals[:stations] + 1j * normals[stations:])
+        return np.concatenate([signals * (own / unit)[:, None], channel @ signals + noise])
+
+    def update(y):
+        return y[users:][listening].real.sum(axis=0) / unit / sent.records / chance
+
+    views = {
+        "user": lambda y: y[:users].real,
+        "cell": lambda y: np.concatenate([y[users:].real, y[users:].imag]),
+        "network": lambda y: update(y)[None],
+    }
+    return Air(heard, 2 * stations, lambda m, n: send * (m + sent.noise[:, None] * n), hear, update, views)
+
+
+FADING = "fading", "phases"
+
+
 def stations_antennas(model, tables, realization, interval) -> Air:
     """Each station correlates its antennas' signals with the sum of its senders' channels; who sees all, sees users."""
     sent, span = on_air(model, tables, realization, interval), range(realization, realization + 1)
@@ -295,7 +334,7 @@ def stations_antennas(model, tables, realization, interval) -> Air:
 
 
 AIRS = {air.__name__: air for air in (multicell, anonymous_oac, random_orthogonalization, local_dp_mac)}
-CROSSED = {"superposed": superposed, "antennas": stations_antennas}
+CROSSED = {"superposed": superposed, "antennas": stations_antennas, "broadband": broadband}
 
 
 def air_of(model) -> Callable:
@@ -347,6 +386,14 @@ CASES = {  # system, scheduler, noise, changes
     "stations' antennas": (
         *(MULTICELL, "inversion", "target"),
         {"radio": {"air": "antennas", "antennas": 3}, "privacy": CROSSING["privacy"] | {"observer": "network"}},
+    ),
+    "broadband": (
+        *(MULTICELL, "inversion", "target"),
+        CROSSING | {"radio": {"air": "broadband", "subchannels": 3, "truncation": 0.4}},
+    ),
+    "broadband sums": (
+        *(MULTICELL, "inversion", "target"),
+        {"radio": {"air": "broadband", "subchannels": 2}, "privacy": CROSSING["privacy"] | {"observer": "network"}},
     ),
     "anonymous": (OAC, "over_the_air", "anonymous", {}),
     "anonymous fixed": (OAC, "over_the_air", "anonymous_fixed", {}),
@@ -406,16 +453,22 @@ class Case(NamedTuple):
                     channel = place * reception.length // self.model.radio.coherence_rounds
                 if getattr(self.model.privacy, "dropouts", 0):  # who drops out is taken from the table
                     heard = {"heard": sends}
-                yield realization, place, reception, own(self.model, self.tables, realization, channel, **heard)
+                if own is not broadband:
+                    yield realization, place, reception, own(self.model, self.tables, realization, channel, **heard)
+                    continue
+                for band in range(self.model.radio.subchannels):
+                    air = own(self.model, self.tables, realization, channel, band)
+                    yield realization, place, reception.as_in_band(np.full(len(reception.sends), band)), air
 
     def planned(self) -> Iterator[tuple]:
-        """The air as it is planned, of all rounds that differ, and the rows of `visibility` that tell of it."""
+        """The air as it is planned, in each band, of all rounds that differ, and the rows of `visibility` of it."""
         own, once = air_of(self.model), self.model.system == OAC
         intervals = {MULTICELL: 2}.get(self.model.system, self.model.training.rounds)
         for realization, interval in np.ndindex(self.model.realizations, intervals):
             rows = self.tables["visibility"].filter(realization=realization, interval=0 if once else interval)
+            bands = [(band,) for band in range(self.model.radio.subchannels)] if own is broadband else [()]
             for size in [()] if own is not random_orthogonalization else [(), (2,), (9,)]:
-                yield own(self.model, self.tables, realization, interval, *size), rows
+                yield [own(self.model, self.tables, realization, interval, *size, *band) for band in bands], rows
 
 
 @cache
@@ -492,11 +545,13 @@ def best_test(air: Air, observer: str, user: int, moved: float, users_only: bool
 def check_visibility(case: Case, generator, moved: float = 0.7) -> None:
     """A move of a message shows as much as stated, to who counts the receivers' noise and who takes it off."""
     without, seen, observers = case.model.system == OAC, 0, set()  # OAC never counts the channel's noise
-    for air, rows in case.planned():
-        for row in rows.filter(pl.col("observer").is_in(list(air.views))).iter_rows(named=True):
+    for of_bands, rows in case.planned():
+        for row in rows.filter(pl.col("observer").is_in(list(of_bands[0].views))).iter_rows(named=True):
             for column, users_only in {"visibility": without, "visibility_users_only": True}.items():
-                if air.holds[row["user"]]:
-                    mu, seen = best_test(air, row["observer"], row["user"], moved, users_only, generator), seen + 1
+                whole = [air for air in of_bands if air.holds[row["user"]]]
+                if whole or case.model.system == MULTICELL:
+                    how = row["observer"], row["user"], moved, users_only, generator
+                    mu, seen = max((best_test(air, *how) for air in whole), default=0.0), seen + 1
                     np.testing.assert_allclose(moved * row[column], mu, rtol=1e-7, err_msg=f"{column} {row}")
                     observers.add((row["observer"], column))
     stated = case.tables["visibility"]["observer"].unique()
@@ -517,7 +572,9 @@ def check_energy(case: Case, generator) -> None:
     model, radio, norm = case.model, case.model.radio, case.model.training.clip_norm
     for realization, place, _, air in case.occurring():
         stated = case.tables["reception_noise"].filter(realization=realization, interval=place).row(0, named=True)
-        if model.system == MULTICELL and radio.air != "digital":
+        if model.system == MULTICELL and radio.air == "broadband":
+            pass  # by all subchannels together: `test_subchannels_take_the_energy_that_is_stated`
+        elif model.system == MULTICELL and radio.air != "digital":
             samples = case.tables["users"].filter(realization=realization)["samples"].to_numpy()
             energy, error = radiated(air, norm * samples, generator)
             assert energy.max() / SYMBOLS <= 10 ** (radio.max_power_dbm / 10 - 3) * (1 + error)
@@ -692,6 +749,59 @@ def test_power_that_is_not_allowed_is_seen(name):
     schedule = case.tables["schedule"].with_columns(pl.col(column) * 1.1)
     with pytest.raises(AssertionError):
         check_energy(case._replace(tables=case.tables | {"schedule": schedule}).received(), np.random.default_rng(1))
+
+
+# Subchannels
+
+
+@pytest.mark.parametrize("name", ["broadband", "broadband sums"])
+def test_subchannels_take_the_energy_that_is_stated(name):
+    case, generator, energy = made(name).received(), np.random.default_rng(1), {}
+    radio, clip = case.model.radio, case.model.training.clip_norm
+    for number, (realization, place, _, air) in enumerate(case.occurring()):
+        samples = case.tables["users"].filter(realization=realization)["samples"].to_numpy()
+        power = radiated(air, clip * samples, generator)[0].sum() / SYMBOLS
+        symbols = len(range(number % radio.subchannels, SYMBOLS, radio.subchannels))
+        seconds = symbols * radio.subchannels / (radio.bandwidth_hz * radio.resource_blocks)
+        energy[realization, place] = energy.get((realization, place), 0.0) + power * seconds
+    stated = case.tables["reception_noise"].sort("realization", "interval")["joules"].to_list()
+    error = LIMIT * np.sqrt(2 / (40 * SYMBOLS))
+    np.testing.assert_allclose(stated, list(energy.values()), rtol=error)
+
+
+@pytest.mark.parametrize(("truncation", "silent", "ratio"), [(0.2, 0.181, 0.818), (0.5, 0.393, 1.786)])
+def test_truncation_is_as_the_paper_has_it(truncation, silent, ratio):
+    """The share that is silent, the signal-to-noise ratio beside a flat channel's, and the mean power over fading."""
+    sent, sets, bands = signals.example(), 4000, 5
+    sent = sent._replace(
+        **{name: np.repeat(getattr(sent, name)[:1], sets, axis=0) for name in ("sends", "weight", "noise_std", "norm")},
+        **{name: np.repeat(getattr(sent, name)[:1], sets, axis=0) for name in ("gain", "cell")},
+        uniforms=lambda purpose, shape: streams.uniforms(5, purpose, range(sets), shape),
+    )
+    found, flat = (receive(sent) for receive in (broadband_air.over(bands, truncation), superposed_air.receive))
+    fading, _ = broadband_air.couplings(sent, bands, truncation)
+    drawn = fading[sent.sends]
+    expected = 1 - np.exp(-truncation)
+    assert expected == pytest.approx(silent, abs=5e-4)
+    assert stats.binomtest(int((drawn == 0).sum()), drawn.size, expected).pvalue > FALSE_ALARM
+    np.testing.assert_allclose(found.weight * (1 - expected), sent.weight)  # divided by the share that is expected
+    snr = (flat.receiver_std / (found.receiver_std * (1 - expected))) ** 2
+    np.testing.assert_allclose(snr, ratio, rtol=6e-4)
+    # The user who needs most radiates its largest power, in the mean over fading.
+    inverse = np.where(fading > 0, 1 / np.where(fading > 0, fading, 1.0), 0.0).sum(axis=3)
+    noise = sent.noise_w / bands / 2  # of a real coordinate
+    amplitude = np.sqrt(noise * flat_stations(sent)) / (found.receiver_std * (1 - expected))
+    power = amplitude[..., None] ** 2 * airs.inverted_power(sent) * inverse
+    most = power.reshape(sets, -1).mean(axis=0).reshape(power.shape[1:])
+    spread = power.reshape(sets, -1).std(axis=0).reshape(most.shape) / np.sqrt(sets)
+    for interval in range(len(most)):
+        user = most[interval].argmax()
+        assert abs(most[interval, user] - sent.max_power_w) < LIMIT * spread[interval, user]
+
+
+def flat_stations(sent) -> np.ndarray:
+    """How many stations are listened to, (realization, interval)."""
+    return np.array([[len(set(sent.cell[r][sends])) for sends in sent.sends[r]] for r in range(len(sent.sends))])
 
 
 # What trains receives it so

@@ -76,6 +76,9 @@ class Received(NamedTuple):
         and against users' noise alone, two arrays of shape (realization, interval, user); 0 of who does not send.
     symbols, seconds, joules
         Of a round on air, of messages of the largest norm.
+    bands
+        What `weight` is multiplied by in each band of coordinates, (realization, interval, user, band): coordinate c is
+        in band c modulo their number. None: there are none. `seen` is of the band in which a message shows most.
     """
 
     weight: np.ndarray
@@ -84,6 +87,7 @@ class Received(NamedTuple):
     symbols: np.ndarray
     seconds: np.ndarray
     joules: np.ndarray
+    bands: np.ndarray | None = None
 
 
 class Signals(NamedTuple):

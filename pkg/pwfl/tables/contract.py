@@ -365,6 +365,11 @@ class Reception(PerInterval):
     )
     group = dy.Int64(nullable=True, min=0, description="in which messages are summed as integers; null: as floats")
     grid_step = dy.Float64(nullable=True, min=0, description="of the grid of these integers, in units of the message")
+    bands = dy.List(
+        dy.Float64(),
+        nullable=True,
+        description="what its weight and noise are multiplied by in each band of coordinates; null: there are none",
+    )
 
 
 class ReceptionNoise(PerInterval):

@@ -3,6 +3,9 @@
 In each round of interval i the server's update is
 
     sum over users k of weight[i, k] message[k] + noise_std[i] times standard normal numbers.
+
+Where users are heard in some bands of coordinates more than in others, this holds in each band of its own weights and
+noise: coordinate c of a model's weights, all in a row, is in band c modulo their number.
 """
 
 from collections.abc import Callable
@@ -32,6 +35,9 @@ class Reception(NamedTuple):
     group, grid_step
         In which group messages are summed as integers, on grids of which steps, shape (interval, user); None: they
         are no integers.
+    bands
+        What a user's weight and noise are multiplied by in each band, shape (interval, user, band); None: there are
+        none. `noise_std` then is the root of the mean square over bands.
     """
 
     sends: np.ndarray
@@ -44,6 +50,7 @@ class Reception(NamedTuple):
     rounds: np.ndarray
     group: np.ndarray | None = None
     grid_step: np.ndarray | None = None
+    bands: np.ndarray | None = None
 
     @property
     def length(self) -> int:
@@ -59,14 +66,42 @@ class Reception(NamedTuple):
         # Where nobody sends, a server that hears noise steps along it.
         return None if self.planned_senders.any() or self.noise_std.any() else "no_user_scheduled"
 
+    @property
+    def band_noise_std(self) -> np.ndarray:
+        """Of all noise in each band, shape (interval, band); the receiver's is alike in all."""
+        of_users = (np.square(self.user_noise_std[..., None] * self.bands)).sum(axis=1)
+        receiver = np.maximum(self.noise_std**2 - of_users.mean(axis=1), 0.0)
+        return np.sqrt(of_users + receiver[:, None])
+
+    def shown(self, user: int) -> np.ndarray:
+        """A unit of a user's message over all noise in each band, shape (interval, band); of one band without any."""
+        std, heard = self.noise_std[:, None], np.abs(self.weight * self.sends)[:, user, None]
+        if self.bands is not None:
+            std, heard = self.band_noise_std, heard * np.abs(self.bands[:, user])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(heard > 0, heard / std, 0.0)
+
+    def as_in_band(self, band: np.ndarray) -> "Reception":
+        """The same if in all bands it were as in one, another in each interval, shape (interval,)."""
+        if self.bands is None:
+            return self
+        factor = np.take_along_axis(self.bands, band[:, None, None], axis=2)
+        return self._replace(
+            weight=self.weight * factor[..., 0],
+            user_noise_std=self.user_noise_std * np.abs(factor[..., 0]),
+            noise_std=np.take_along_axis(self.band_noise_std, band[:, None], axis=1)[:, 0],
+            bands=np.ones_like(self.bands),
+        )
+
     def of_users(self, chosen: np.ndarray) -> "Reception":
         """What some users alone deliver, boolean (user,), without the receiver's noise: an observer of them sees it."""
         noise = self.user_noise_std * chosen
+        squares = noise**2 if self.bands is None else noise**2 * np.square(self.bands).mean(axis=2)
         return self._replace(
             sends=self.sends & chosen,
             weight=self.weight * chosen,
             user_noise_std=noise,
-            noise_std=np.sqrt((noise**2).sum(axis=1)),
+            noise_std=np.sqrt(squares.sum(axis=1)),
         )
 
     def without(self, target: int, colluders: float, senders: np.ndarray) -> np.ndarray:
@@ -90,6 +125,7 @@ def receptions(tables: dict[str, pl.DataFrame]) -> Callable[[int], Reception]:
     )
     integers = tables["reception"]["grid_step"].is_not_null().any()
     drawn = tables["reception"]["records"].is_not_null().any()
+    number = bands_of(tables["reception"])
 
     def of(realization: int) -> Reception:
         of_intervals, count = noise[realization,].sort("interval"), len(users[realization,])
@@ -103,6 +139,10 @@ def receptions(tables: dict[str, pl.DataFrame]) -> Callable[[int], Reception]:
 
         sends = np.zeros((len(of_intervals), count), bool)
         sends[place] = True
+        bands = None
+        if number:
+            bands = np.zeros((*sends.shape, number))
+            bands[place] = rows["bands"].explode().to_numpy().reshape(-1, number)
         std, planned = (of_intervals[name].cast(pl.Float64).to_numpy() for name in STD)
         return Reception(
             sends,
@@ -113,10 +153,16 @@ def receptions(tables: dict[str, pl.DataFrame]) -> Callable[[int], Reception]:
             planned,
             of_intervals["planned_senders"].to_numpy(),
             of_intervals["rounds"].to_numpy(),
-            *((spread("group", int), spread("grid_step")) if integers else ()),
+            *((spread("group", int), spread("grid_step")) if integers else (None, None)),
+            bands,
         )
 
     return of
+
+
+def bands_of(reception: pl.DataFrame) -> int:
+    """In how many bands users are heard by weights of their own, by the table `reception`; 0: there are none."""
+    return int(reception["bands"].list.len().max() or 0)  # ty: ignore  # a number, or null
 
 
 STD = ("update_noise_std", "planned_noise_std")

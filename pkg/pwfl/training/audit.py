@@ -4,13 +4,15 @@ What trains are a system's `parts`; the audit has no learner, server, start or l
 data, start weights and keys. Its tests:
 
 - Noise is what is received in silence: of data and weights of which no gradient is left, from a model that stays, as
-  the training goes on by zeros in place of what it received (`instead`).
+  the training goes on by zeros in place of what it received (`stays`).
 - Signal is what two neighbouring data sets' trainings receive with the same keys, from a model that stays. Loss is the
   one over the other, against the claimed mu; these leave what is stated as epsilon, or less. What an observer of some
   users sees is a view of the reception, whose whole has all users' noise in it.
 - Learner and steps are alike, whatever the data.
 - The model is what follows from what was received, step by step; and what the trainer evaluates is that model.
 - Where the scenario is trained on a GPU, realizations side by side: they receive what each alone does, which is tested.
+- Where users are heard in some bands of coordinates more than in others, each band has its own noise and signal; all
+  else is tested as if all bands were the one in which the target shows most (`bands`).
 - Sums of integers are rounded at random, each user's by numbers of its own (`rounding`).
 - Records are in messages by chance as claimed.
 - All users' records move the server's update as far as all may, and one no other user's message; of no user the tables
@@ -29,7 +31,7 @@ import numpy as np
 from pwfl.privacy import audit
 from pwfl.process import devices
 from pwfl.scenario.values import value_of
-from pwfl.training.audits import rounding
+from pwfl.training.audits import bands, rounding
 from pwfl.training.audits.audited import Audited, blank, random_data
 from pwfl.training.audits.chance import participation, senders
 from pwfl.training.audits.claims import Claim, claim_of, noise_of, upload
@@ -45,10 +47,11 @@ def verdicts(
     audited: Audited, subject: audit.Subject, claim: Claim, generator: np.random.Generator
 ) -> Iterator[audit.Verdict]:
     """Tests of what an observer receives of the target's record in the subject's realization."""
-    used = audited.training(blank(audited.size, audited.records))
+    real = audited.training(blank(audited.size, audited.records))
+    used = bands.as_in_worst(real, claim.target)
     scenario, begin, view = audited.scenario, partial(used.begin, subject.realization), claim.view
-    begun, views, whole = begin(view), [view], begin().reception
-    yield from all_users(subject, whole, audited.receiver)
+    begun, views, whole = begin(view), [view], real.begin(subject.realization).reception
+    yield from all_users(subject, begin().reception, audited.receiver)
     integers = used.loop.summed is not None
     if integers:
         loud = np.flatnonzero(begun.reception.user_noise_std.any(axis=0))
@@ -60,7 +63,9 @@ def verdicts(
         yield from whole_update(audited, subject, used, claim.target, generator)
     lively = random_data(audited.size, audited.records, generator)
     yield whatever_the_data(audited, used, subject, lively)
-    yield from model(used.over(lively), subject, begin(views[0] if integers else None))
+    yield from model(real.over(lively), subject, real.begin(subject.realization, views[0] if integers else None))
+    if real.loop.bands:
+        yield from bands.verdicts(audited, subject, claim, real, generator)
     if devices.has_gpu(value_of(scenario, "training.device")):
         yield from side_by_side(audited, subject, view, lively, generator)
     if integers:

@@ -2,8 +2,8 @@
 
     update = sum over users of weight message + noise_std normal numbers;    w <- w - step update
 
-Learners make the messages; `weight` and `noise_std` are the table `reception`'s. What passes `received` is what the
-server receives; a `tap` keeps it, and may put what another training received in its place.
+Learners make the messages; `weight` and `noise_std` are the table `reception`'s, of each band of coordinates if there
+are any. What passes `received` is what the server receives; a `tap` keeps it, and may put zeros in its place.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from pwfl.tables.reception import Reception
+from pwfl.training.bands import by_coordinate
 from pwfl.training.batching import Draws, Weights, repeated, times
 
 
@@ -85,6 +86,8 @@ class Loop(NamedTuple):
         What is received where the sum is not linear: `(weights, messages, at, key, t)`; None: `received`.
     compiled
         By XLA, for a GPU.
+    bands
+        In how many bands of coordinates noise differs; 0: it does not.
     """
 
     learner: Learner
@@ -93,6 +96,7 @@ class Loop(NamedTuple):
     tail: int | None = None
     summed: Callable | None = None
     compiled: bool = False
+    bands: int = 0
 
 
 class Course(NamedTuple):
@@ -104,11 +108,17 @@ class Course(NamedTuple):
 
 
 def received(
-    messages: Weights, weight: tf.Tensor | None, noise_std: tf.Tensor, key: tf.Tensor, draws: Draws
+    messages: Weights, weight: tf.Tensor | None, noise_std: tf.Tensor, key: tf.Tensor, draws: Draws, bands: int = 0
 ) -> Weights:
-    """What the server receives: the sum of messages, which `weight` weighs if they are not summed yet, and noise."""
+    """What the server receives: the sum of messages, which `weight` weighs if they are not summed yet, and noise.
+
+    In so many `bands`, if any, `noise_std` is of each in its last axis.
+    """
     if weight is None:
         normals = draws.normals(key, messages)
+        if bands:
+            std = by_coordinate(noise_std, [n.shape[key.shape.rank :] for n in normals], bands)
+            return [g + s * n for g, s, n in zip(messages, std, normals, strict=True)]
         return [g + times(noise_std, n) for g, n in zip(messages, normals, strict=True)]
     (message,) = messages  # (..., user, output, feature)
     users = weight.shape.rank - 1
@@ -125,15 +135,13 @@ def advance_function(loop: Loop, kept: bool = False) -> Callable:
 
     It takes the weights and their average, what realizations go by (`trainings.TENSORS` but weights), the data, whether
     realizations are several, the first round and the number of rounds; it returns weights, what was measured, and,
-    where it is `kept`, all that the server received, the rounds in the first axis. With `instead`, a flag and tensors
-    of the same shape, the server goes on by these unless the flag is set; with `places`, what is kept of each tensor
-    are these of its coordinates; `used` is what is gathered, if it holds in all rounds.
+    where it is `kept`, all that the server received, the rounds in the first axis. Unless `moves`, a flag,
+    the model stays, whatever is received; with `places`, what is kept of each tensor are these of its coordinates;
+    `used` is what is gathered, if it holds in all rounds.
     """
     learner, length, intervals = loop.learner, loop.length, loop.intervals
 
-    def advance(
-        state, own, at, noise_std, key, steps, data, several, first, count, instead=None, places=None, used=None
-    ):
+    def advance(state, own, at, noise_std, key, steps, data, several, first, count, moves=None, places=None, used=None):
         weights, average = state
 
         def of(parts, index):
@@ -146,13 +154,11 @@ def advance_function(loop: Loop, kept: bool = False) -> Callable:
             now, draws = of(at, interval), Draws(t, loop.compiled)
             messages, measured = learner.summed(weights, own, now, here, draws.uniforms)
             if loop.summed is None:
-                update = received(messages, getattr(now, "weight", None), of(noise_std, interval), key, draws)
+                weight = getattr(now, "weight", None)
+                update = received(messages, weight, of(noise_std, interval), key, draws, loop.bands)
             else:
                 update = loop.summed(weights, messages, now, key, t)
-            heard = update
-            if instead is not None:
-                follows, others = instead
-                heard = [tf.where(follows, u, part[t - first]) for u, part in zip(update, others, strict=True)]
+            heard = update if moves is None else [tf.where(moves, u, tf.zeros_like(u)) for u in update]
             weights = [w - times(of(steps, t), u) for w, u in zip(weights, heard, strict=True)]
             if loop.tail is not None:
                 rate = 1 / tf.cast(tf.maximum(t - loop.tail + 1, 1), tf.float32)
@@ -241,16 +247,16 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
 def tap_function(loop: Loop, several: bool, rounds: int | None = None) -> Callable:
     """A function of what the server receives in some rounds, (round, ...) of each tensor, and where its model is then.
 
-    It takes `trainings.TENSORS`, the data, the number of rounds, `instead` and `places`, as `advance_function`.
+    It takes `trainings.TENSORS`, the data, the number of rounds, `moves` and `places`, as `advance_function`.
     Compiled, the number is `rounds`.
     """
     advance = advance_function(loop, True)
 
     @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several, autograph=False)
-    def tap(weights, own, at, noise_std, key, steps, data, count, instead, places):
+    def tap(weights, own, at, noise_std, key, steps, data, count, moves, places):
         state = weights, weights if loop.tail is not None else []
         played = count if rounds is None else tf.constant(rounds)
-        given = own, at, noise_std, key, steps, data, several, tf.constant(0), played, instead, places
+        given = own, at, noise_std, key, steps, data, several, tf.constant(0), played, moves, places
         (weights, average), _, update = advance(state, *given)
         return update, weights if loop.tail is None else average
 

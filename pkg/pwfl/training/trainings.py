@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from pwfl import streams
 from pwfl.learning import datasets, partition
-from pwfl.tables.reception import Reception, receptions
+from pwfl.tables.reception import Reception, bands_of, receptions
+from pwfl.training.bands import ByBand
 from pwfl.training.batching import side_by_side
 from pwfl.training.rounds import Course, Learner, Loop, tap_function, train_function
 
@@ -86,7 +87,7 @@ class Training(NamedTuple):
     def tap(
         self,
         begun: Sequence[Start],
-        instead: Sequence[np.ndarray] | None = None,
+        stays: bool = False,
         rounds: int | None = None,
         places: Sequence[np.ndarray] | None = None,
     ) -> tuple[list, list]:
@@ -96,20 +97,19 @@ class Training(NamedTuple):
         ----------
         begun
             Realizations; where there is one alone, its axis is missing.
-        instead
-            By which the training goes on, of the same shape or one that broadcasts to it: by zeros, its model stays.
+        stays
+            The training goes on by zeros in place of what is received, so that its model stays.
         rounds
             How many are played, the first ones; None: all.
         places
             Which of its coordinates are kept of each tensor, which then are in one axis, (place,); None: all.
         """
         several, played = self._several(begun), rounds or self.loop.length * self.loop.intervals
-        # One graph serves for any number of rounds, whether or not the training goes on by something else.
-        other = [np.zeros((played, *[1] * (w.ndim + several)), np.float32) for w in begun[0].weights]
-        other = tf.constant(instead is None), [tf.constant(part) for part in (other if instead is None else instead)]
         kept = None if places is None else [tf.constant(part) for part in places]
         tap = tap_function(self.loop, several, played if self.loop.compiled else None)
-        found = tap(*given(begun, several, self.loop.compiled), self.data, tf.constant(played), other, kept)
+        # By tensors, so that one graph serves for any number of rounds, whether or not the model stays.
+        how = tf.constant(played), tf.constant(not stays), kept
+        found = tap(*given(begun, several, self.loop.compiled), self.data, *how)
         return tuple([part.numpy() for part in each] for each in found)
 
     def over(self, data: datasets.Dataset) -> "Training":
@@ -177,8 +177,11 @@ def training(
 
     `deal` is that of `beginnings`.
     """
-    learner, server, noise = parts.learner, parts.server, tables["reception_noise"]
-    loop = Loop(learner, noise["rounds"][0], noise["interval"].n_unique(), server.tail, server.summed, compiled)
+    server, noise, bands = parts.server, tables["reception_noise"], bands_of(tables["reception"])
+    if bands:
+        parts = parts._replace(learner=ByBand(parts.learner))
+    learner, length, intervals = parts.learner, noise["rounds"][0], noise["interval"].n_unique()
+    loop = Loop(learner, length, intervals, server.tail, server.summed, compiled, bands)
     reception_of = receptions(tables)
     begun = beginnings(scenario, data, tables["users"], learner.start, deal)
 
@@ -191,7 +194,8 @@ def training(
         own, at = learner.inputs(received, owned, scenario.seed, realization)
         # Noise that is none draws nothing.
         key = key_of(scenario, realization) if received.noise_std.any() or server.summed else NO_NOISE
-        return Start(realization, weights, own, at, received.noise_std.astype(np.float32), key, steps, owned, received)
+        std = (received.band_noise_std if bands else received.noise_std).astype(np.float32)
+        return Start(realization, weights, own, at, std, key, steps, owned, received)
 
     return Training(parts, loop, begin, learner.tensors(data), data.x_test.shape)
 

@@ -18,7 +18,7 @@ from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.parameters import Convergence, Multicell, Privacy, Training
-from pwfl.systems.multicell.sending import sums_records, turned_around
+from pwfl.systems.multicell.sending import sums_records
 from pwfl.tables.arrays import joined, to_array
 from pwfl.tables.contract import A_USERS, ASSUMED, BOUND, EXACT, NO_PRIVACY, PUBLIC
 from pwfl.training.models import network, parameter_count
@@ -128,7 +128,7 @@ def observer(privacy: Privacy) -> str:
 def guarantee(scenario: Multicell) -> str:
     """What the leakage rests on, in words."""
     words = GUARANTEES[scenario.training.clipping]
-    if turned_around(scenario.training):
+    if scenario.training.learner == "local_steps":
         words = f"guaranteed: every user's update is clipped, which is {A_USERS}"
     if scenario.data.sampling:
         words += "; proved for every replaced record, with senders known"
@@ -160,7 +160,7 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
     read = {observer: (found.rho / share)[ever] for observer, found in losses.items()}
     rho, own = read[scenario.privacy.observer], losses[scenario.privacy.observer]
     worst_case = own.rho[ever]  # a record can turn a mean around
-    whole = per_user or turned_around(scenario.training)
+    whole = per_user or scenario.training.learner == "local_steps"  # a record is worth its user
     of_user = worst_case if whole else accountant.of_users(own, samples[:, 0]).rho[ever]
     rho_server, order = worst_case, np.full(len(rho), np.nan)
     if law:

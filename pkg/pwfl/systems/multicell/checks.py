@@ -179,7 +179,7 @@ def _check_slots(scenario: Multicell) -> None:
         if inverts and not on_air:
             raise ValueError(
                 f"schemes: {scheme.name!r} has `scheduler: inversion`, which gives out no resource blocks, and "
-                "radio.air: digital needs them; set radio.air: superposed or antennas"
+                "radio.air: digital needs them; set another radio.air"
             )
 
 
@@ -328,8 +328,9 @@ def idle(scenario: Multicell) -> dict[str, str]:
     if scenario.channel.links is not None:
         drawn = ("network.rings", "network.cell_radius_m", "radio.path_loss", "radio.frequency_hz")
         found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in (*POWER_LAW, "user_height_m"))), "channel.links")
-    if scenario.radio.air != "antennas":
-        found["radio.antennas"] = f"radio.air: {scenario.radio.air}"
+    of_airs = {"antennas": ("antennas",), "broadband": ("subchannels", "truncation")}
+    for air in of_airs.keys() - {scenario.radio.air}:
+        found |= {f"radio.{key}": f"radio.air: {scenario.radio.air}" for key in of_airs[air]}
     if scenario.training.learner == "gradients":
         found |= {f"training.{key}": "training.learner: gradients" for key in ("local_steps", "batch_size")}
     if scenario.radio.coherence_rounds is None:

@@ -176,7 +176,7 @@ def user_noise(
     samples: np.ndarray,
     scheduled: np.ndarray,
     start_noise_std: np.ndarray,
-    now: Now | None = None,
+    now: Now,
 ) -> np.ndarray:
     """Noise by a function of the user's own, in the units of (21) and (22), before it is scaled.
 

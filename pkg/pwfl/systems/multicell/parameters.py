@@ -118,11 +118,12 @@ class Radio(Section):
         "fading, Rayleigh fading of mean power 1, distances cut below at 10 m",
         stages="channel",
     )
-    air: or_function(Literal["digital", "superposed", "antennas"]) = parameter(
+    air: or_function(Literal["digital", "superposed", "antennas", "broadband"]) = parameter(
         "digital",
         "how messages reach the server: as uploads at the schedule's powers and rates, without error; all at once, "
         "each at the inverse of its channel, cells leaking into each other; all at once over stations of many "
-        "antennas, without knowledge of the fading (random orthogonalization); or a function of your own, "
+        "antennas, without knowledge of the fading (random orthogonalization); all at once over subchannels, each user "
+        "silent where it fades (broadband analog aggregation); or a function of your own, "
         "FILE.py:FUNCTION (docs/own_air.md). All but `digital` are of `scheduler: inversion` (docs/crossings.md)",
         stages="noise/target receive train account audit",
     )
@@ -140,6 +141,23 @@ class Radio(Section):
         unless=ON_AIR,
         ge=1,
         le=10**4,
+    )
+    subchannels: int = parameter(
+        8,
+        "subchannels of the band, over which a message's coordinates are dealt, with `air: broadband`",
+        stages="noise/target receive",
+        unless=ON_AIR,
+        ge=1,
+        le=64,
+    )
+    truncation: float = parameter(
+        0.2,
+        "power gain of a subchannel over its mean below which a user is silent in it, with `air: broadband`",
+        stages="noise/target receive",
+        unless=ON_AIR,
+        usual=(0.01, 2.0),
+        gt=0,
+        le=10,
     )
     user_height_m: float = parameter(
         1.5, "height of the users above ground, with `uma` and `umi`", unit="m", stages="channel", ge=1.5, le=22.5

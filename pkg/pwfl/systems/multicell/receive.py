@@ -22,16 +22,18 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     """
     frame = assigned(tables).sort(KEYS)
     sent, rounds = sent_of(scenario, frame), _rounds(scenario, frame)
+    # The server averages messages over their units; noise is said of these averages.
     if scenario.radio.air == "digital":
-        weight, receiver_std, costs = sent.share / sent.unit, 0.0, interval_costs(scenario, tables)
+        weight, share, receiver_std, bands = sent.share / sent.unit, sent.share, 0.0, None
+        shown, costs = _opened(scenario.privacy, sent, sums.OBSERVERS), interval_costs(scenario, tables)
     else:
         received = on_air.received(scenario, tables, sent)
-        weight, receiver_std, costs = received.weight, received.receiver_std, on_air.costs(sent, received)
-    # The server averages messages over their units; noise is said of these averages.
-    share = sent.share if scenario.radio.air == "digital" else np.abs(weight) * sent.unit
+        weight, receiver_std, bands = received.weight, received.receiver_std, received.bands
+        share = np.abs(weight) * sent.unit
+        shown, costs = received.seen, on_air.costs(sent, received)
     user_std = share * sent.noise_std
-    of_users = np.sqrt(np.where(sent.scheduled, user_std**2, 0.0).sum(axis=-1))
-    std = np.hypot(of_users, receiver_std) if np.any(receiver_std) else of_users
+    squares = user_std**2 if bands is None else user_std**2 * np.square(bands).mean(axis=-1)
+    std = np.hypot(np.sqrt(np.where(sent.scheduled, squares, 0.0).sum(axis=-1)), receiver_std)
     reception = to_table(
         sent.users, sends=sent.scheduled, weight=weight, user_noise_std=np.nan_to_num(user_std), rounds=rounds
     )
@@ -39,7 +41,9 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     group = sums.groups(scenario.privacy.observer, sent.cell)
     if scenario.training.bits:
         grid = {"group": pl.Series(group.ravel()), "grid_step": pl.Series(integers.grids(scenario, frame).ravel())}
-    reception = reception.with_columns(records=pl.lit(None, pl.Int64), **grid).filter("sends").drop("sends")
+    of_bands = pl.lit(None, pl.List(pl.Float64)) if bands is None else by_band(bands)
+    reception = reception.with_columns(records=pl.lit(None, pl.Int64), **grid, bands=of_bands)
+    reception = reception.filter("sends").drop("sends")
     senders = sent.scheduled.sum(axis=-1)
     noise = to_table(sent.keys, rounds=rounds, update_noise_std=std, planned_senders=senders).with_columns(
         pl.col("update_noise_std").fill_nan(None)
@@ -49,7 +53,7 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
         reception, noise = occurred(scenario, reception, noise, sent.scheduled, group)
     if scenario.data.sampling:
         reception, noise = batches.drawn(scenario, reception, noise, tables["users"])
-    visibility = visible(scenario, tables, frame)
+    visibility = _visibility(sent, shown, sums.OBSERVERS, rounds)
     return {"reception": reception.drop("rounds"), "reception_noise": noise, "visibility": visibility}
 
 
@@ -64,15 +68,26 @@ def visible(
     Who sees sums, of which colluders' noise is taken off, and that of who may drop out, is one of `sums.OBSERVERS`. A
     row holds whatever sums are opened, which goes by `privacy.observer` (`sums.left_to`).
     """
-    sent = sent_of(scenario, frame)
-    digital = scenario.radio.air == "digital"
+    sent, digital = sent_of(scenario, frame), scenario.radio.air == "digital"
     shown = _opened(scenario.privacy, sent, observers) if digital else on_air.received(scenario, tables, sent).seen
+    return _visibility(sent, shown, observers, _rounds(scenario, frame))
+
+
+def by_band(bands: np.ndarray) -> pl.Series:
+    """The column `bands`, of shape (realization, interval, user, band)."""
+    return pl.Series(bands.reshape(-1, bands.shape[-1])).cast(pl.List(pl.Float64))
+
+
+def _visibility(
+    sent: Sent, shown: dict[str, tuple[np.ndarray, np.ndarray]], observers: tuple[str, ...], rounds: int
+) -> pl.DataFrame:
+    """The table `visibility` of what observers are shown, as `airs.air.Received.seen`."""
     found = []
     for observer in observers:
         columns = dict(zip(("visibility", "visibility_users_only"), shown[observer], strict=True))
         table = to_table(sent.users, sends=sent.scheduled, **columns).filter("sends").drop("sends")
         found.append(table.with_columns(pl.col(*columns).fill_nan(None), observer=pl.lit(observer)))
-    return pl.concat(found).with_columns(rounds=pl.lit(_rounds(scenario, frame)))
+    return pl.concat(found).with_columns(rounds=pl.lit(rounds))
 
 
 def _opened(privacy: Privacy, sent: Sent, observers: tuple[str, ...]) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -62,8 +62,3 @@ def sent_of(scenario: Multicell, frame: pl.DataFrame) -> Sent:
 def sums_records(training: Training) -> bool:
     """Whether a message is a sum of its records' clipped gradients, and no mean, or update, clipped as a whole."""
     return training.learner == "gradients" and training.clipping == "per_sample"
-
-
-def turned_around(training: Training) -> bool:
-    """Whether a record is taken to turn a message around, and so is a user."""
-    return training.learner == "local_steps"

@@ -39,7 +39,10 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
         found = found.filter(pl.Series(heard.ravel()))
     return {
         "reception": found.with_columns(
-            records=pl.lit(None, pl.Int64), group=pl.lit(None, pl.Int64), grid_step=pl.lit(None, pl.Float64)
+            records=pl.lit(None, pl.Int64),
+            group=pl.lit(None, pl.Int64),
+            grid_step=pl.lit(None, pl.Float64),
+            bands=pl.lit(None, pl.List(pl.Float64)),
         ),
         "reception_noise": to_table(
             keys,

@@ -48,7 +48,8 @@ def whatever_the_data(
     Of a model, which learners are compared without, data tell the shapes alone.
     """
     reception, parts = used.begin(subject.realization).reception, (used.parts, audited.training(data).parts)
-    learners = [{key: value for key, value in vars(each.learner).items() if key != "model"} for each in parts]
+    bare = [getattr(each.learner, "learner", each.learner) for each in parts]  # of bands: what is heard in them
+    learners = [{key: value for key, value in vars(each).items() if key != "model"} for each in bare]
     steps = [each.server.steps(reception) for each in parts]
     same = learners[0] == learners[1] and parts[0].server.tail == parts[1].server.tail
     off = float(np.abs(steps[0] - steps[1]).max()) if same else np.inf
@@ -70,7 +71,7 @@ def trained(
     quiet = trainings.training(parts, scenario, data, tables)
     begun = quiet.begin(subject.realization)
     if quiet.loop.summed is None:
-        walk = np.sqrt((np.square(begun.steps * np.repeat(begun.noise_std, begun.reception.rounds))).sum())
+        walk = np.sqrt((np.square(begun.steps * np.repeat(begun.reception.noise_std, begun.reception.rounds))).sum())
         louder = pl.col("update_noise_std") * float(LOUD / walk if walk > 0 else 1.0)
         tables = tables | {"reception_noise": tables["reception_noise"].with_columns(louder)}
     used = trainings.training(parts, scenario, data, tables)

@@ -35,10 +35,8 @@ def together(
     places: Sequence[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
     """As `received`, all runs side by side."""
-    several, played = used.loop.compiled or len(begun) > 1, rounds or used.loop.length * used.loop.intervals
-    still = [np.zeros((played, *[1] * (w.ndim + several)), np.float32) for w in begun[0].weights]
-    found, _ = used.tap(begun, still, rounds, places)
-    return found if several else [part[:, None] for part in found]
+    found, _ = used.tap(begun, True, rounds, places)
+    return found if used.loop.compiled or len(begun) > 1 else [part[:, None] for part in found]
 
 
 def chosen(weights: Sequence[np.ndarray], generator: np.random.Generator) -> list[np.ndarray] | None:

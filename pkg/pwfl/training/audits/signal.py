@@ -75,9 +75,8 @@ def of_any_user(
     for user, claimed in enumerate(claim.everyone.T):  # after the last row nobody sends
         seen = claim.view_of(user, reception)
         sends = seen.sends[:, user] if seen.records is None else seen.sends[:, user] & (seen.records[:, user] > 0)
-        moved = sensitivity * np.abs(seen.weight[:, user]) * sends
+        mu = np.repeat(sensitivity * seen.shown(user).max(axis=1) * sends, seen.rounds)
         with np.errstate(divide="ignore", invalid="ignore"):
-            mu = np.repeat(np.where(moved > 0, moved / seen.noise_std, 0.0), seen.rounds)
             share.append(np.where(mu > 0, mu / np.pad(claimed, (0, len(mu) - len(claimed))), 0.0).max())
     fault = "mu of a user {percent} too low"
     yield audit.within(subject, ANY_USER, len(share), 1.0, float(max(share)), 0.0, 1 + SAME, SAME, fault)

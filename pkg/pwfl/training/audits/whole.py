@@ -26,11 +26,10 @@ def whole_update(
     place = learner.place(begun, target, int(np.argmax(weight[:, target] != 0)))
     number, of_one = np.ones(weight.shape), np.abs(weight[:, target])
     if reception.records is not None:
-        of_one *= [place in rows[:size] for rows, size in zip(begun.at.rows, begun.at.sizes, strict=True)]
+        of_rounds = [rows[:size] for rows, size in zip(begun.at.rows, begun.at.sizes, strict=True)]
+        of_one *= [place in rows for rows in of_rounds]
         number = np.repeat(reception.records, reception.rounds, axis=0)
-        taken = max(
-            np.bincount(rows[:size]).max(initial=0) for rows, size in zip(begun.at.rows, begun.at.sizes, strict=True)
-        )
+        taken = max(np.bincount(rows).max(initial=0) for rows in of_rounds)
         test, fault = "times of a record in a round", "{number} more time"
         yield audit.within(subject, test, number.size, 1.0, float(taken), 1.0, 1.0, 1.0, fault)
     elif learner.message == "sum of gradients":

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from pwfl.airs import air, antennas, superposed
+from pwfl.airs import air, antennas, broadband, superposed
 from pwfl.learning import features
 from pwfl.process import user_code
 from pwfl.radio.units import dbm_to_w
@@ -27,6 +27,7 @@ def received(scenario: Multicell, tables: dict[str, pl.DataFrame], sent: Sent) -
 AIRS: dict[str, Callable[[Multicell], Callable[[air.Sent], air.Received]]] = {
     "superposed": lambda _: superposed.receive,
     "antennas": lambda scenario: antennas.over(scenario.radio.antennas),
+    "broadband": lambda scenario: broadband.over(scenario.radio.subchannels, scenario.radio.truncation),
 }
 
 
@@ -59,6 +60,8 @@ def of_users_own(name: str, given: air.Sent, reads: list[str]) -> air.Received:
     found = user_code.call(name, given, reads=reads)
     if not isinstance(found, air.Received):
         raise user_code.UserCodeError(f"{name}: returns {type(found).__name__}; must return pwfl.airs.air.Received")
+    if found.bands is not None:
+        raise user_code.UserCodeError(f"{name}: has bands, which signals do not test (pwfl test); must leave them out")
     if missing := set(air.OBSERVERS) - set(found.seen):
         raise user_code.UserCodeError(f"{name}: `seen` lacks {', '.join(sorted(missing))}; must have {air.OBSERVERS}")
     users, intervals = given.sends.shape, given.sends.shape[:2]

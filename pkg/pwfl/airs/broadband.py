@@ -1,0 +1,75 @@
+"""Broadband analog aggregation of Zhu, Wang and Huang (IEEE TWC 2020), over several cells that leak into each other."""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import exp1
+
+from pwfl.airs.air import Received, Sent, alone, amplitude, in_update, inverted_power
+from pwfl.privacy import visibility
+
+
+def over(subchannels: int, truncation: float) -> Callable[[Sent], Received]:
+    """The air of a band in so many subchannels, on which users are silent where they fade below `truncation`.
+
+    Coordinate c of a message goes over subchannel c modulo their number. The gain of a link is its mean over Rayleigh
+    fading, independent in each subchannel and drawn for each interval. A user inverts its channel to its own station in
+    each subchannel whose power gain is at least `truncation` times the mean, and is silent in the others: of g, a share
+    of 1 - exp(-g), so the server divides what it receives by exp(-g). The amplitude is the largest that leaves nobody's
+    mean power over fading above what is allowed, for which an inverted subchannel takes E1(g) times a flat one's.
+    Stations take the real part; those that serve no sender are not listened to.
+    """
+
+    def receive(sent: Sent) -> Received:
+        fading, arrived = couplings(sent, subchannels, truncation)
+        heard_share, listening = np.exp(-truncation), sent.serving.any(axis=3)
+        received = amplitude(sent) / np.sqrt(subchannels * exp1(truncation))
+        weight = sent.weight / heard_share
+        factor = np.where(listening[..., None, None], arrived.real, 0.0).sum(axis=2)
+        each_std = np.sqrt(sent.noise_w / subchannels / 2) / received  # of a real coordinate at a station
+        receiver_std = each_std * np.sqrt(listening.sum(axis=2)) / heard_share
+        heard = sent.weight[:, :, None, :, None] * np.concatenate([arrived.real, arrived.imag], axis=2)
+        sends = fading > 0
+        seen = {
+            "user": tuple(np.where(sends.any(axis=3), each, 0.0) for each in alone(sent)),
+            "cell": most(visibility_of(heard[..., b], sent.noise_std, each_std) for b in range(subchannels)),
+            "network": most(in_update(sent, weight * factor[..., b], receiver_std) for b in range(subchannels)),
+        }
+        each = np.array([len(range(b, sent.dimension, subchannels)) for b in range(subchannels)])  # coordinates
+        on_air, symbol_s = sends.any(axis=(2, 3)), subchannels / sent.bandwidth_hz
+        with np.errstate(divide="ignore"):
+            inverted = np.where(sends, 1 / fading, 0.0) @ each
+        joules = received**2 * (inverted_power(sent) * inverted).sum(axis=2) * symbol_s
+        symbols, seconds = sent.dimension * on_air, each.max() * symbol_s * on_air
+        return Received(weight, receiver_std, seen, symbols, seconds, joules, factor)
+
+    return receive
+
+
+def couplings(sent: Sent, subchannels: int, truncation: float) -> tuple[np.ndarray, np.ndarray]:
+    """Power gains of users' own subchannels over their means, and amplitudes at which they arrive at stations.
+
+    Shapes (realization, interval, user, subchannel), 0 where a user is silent, and (realization, interval, station,
+    user, subchannel), complex, 1 at the user's own station.
+    """
+    shape = *sent.gain.shape[1:], subchannels
+    fading = -np.log(sent.uniforms("fading", shape))
+    own = np.take_along_axis(fading, sent.cell[:, None, None, :, None], axis=2)[:, :, 0]
+    own = np.where(sent.sends[..., None] & (own >= truncation), own, 0.0)
+    phase = np.exp(2j * np.pi * sent.uniforms("phases", shape))
+    with np.errstate(divide="ignore"):
+        inverse = np.where(own > 0, 1 / own, 0.0)[:, :, None]
+    path = (sent.gain / sent.own_gain[:, :, None])[..., None]
+    return own, np.where(sent.serving[..., None], inverse > 0, np.sqrt(path * fading * inverse) * phase)
+
+
+def visibility_of(heard: np.ndarray, noise_std: np.ndarray, each_std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How messages show to who hears all stations, `heard` of shape (realization, interval, observed, user)."""
+    receivers = np.broadcast_to(each_std[..., None], heard.shape[:3])
+    return visibility.linear(heard, noise_std, receivers), visibility.linear(heard, noise_std, 0 * receivers)
+
+
+def most(of_bands) -> tuple[np.ndarray, np.ndarray]:
+    """How messages show in the subchannels in which they show most: what a record moves may lie there."""
+    first, second = zip(*of_bands, strict=True)
+    return np.max(first, axis=0), np.max(second, axis=0)

@@ -1,0 +1,69 @@
+"""Bands of coordinates, in which users are heard more or less: noise and signal are each band's own.
+
+The other tests are of the band in which the audited message shows most: all bands are taken to be as this one, as it
+loses most if what a record moves lies there. What is left to test is that each band has its own weights and noise.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pwfl.privacy import audit
+from pwfl.tables.reception import Reception
+from pwfl.training import trainings
+from pwfl.training.audits.audited import Audited, blank
+from pwfl.training.audits.claims import Claim, View
+from pwfl.training.audits.received import received
+from pwfl.training.bands import places
+
+CLOSE = 1e-4  # of a message's largest coordinate: what float32 adds
+
+
+def as_in_worst(used: trainings.Training, target: int) -> trainings.Training:
+    """The same training, but in all bands as in the one in which the target shows most."""
+
+    def begin(realization: int, view: View | None = None) -> trainings.Start:
+        def seen(reception: Reception) -> Reception:
+            found = view(reception) if view else reception
+            return found.as_in_band(found.shown(target).argmax(axis=1))
+
+        return used.begin(realization, seen)
+
+    return used._replace(begin=begin) if used.loop.bands else used
+
+
+def verdicts(
+    audited: Audited, subject: audit.Subject, claim: Claim, used: trainings.Training, generator: np.random.Generator
+) -> Iterator[audit.Verdict]:
+    """Tests of the server's update in each band: its noise, and how far it takes the target's record."""
+    learner, target, bands = used.parts.learner, claim.target, used.loop.bands
+    starts = [each.begin(subject.realization) for each in (used, as_in_worst(used, target))]
+    band = np.concatenate([part.ravel() for part in places([w.shape for w in starts[0].weights], bands)])
+
+    def flat(parts: list[np.ndarray]) -> np.ndarray:
+        return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1).astype(float)
+
+    reception = starts[0].reception
+    std = np.repeat(reception.band_noise_std, reception.rounds, axis=0)
+    heard = flat(received(used, [starts[0]._replace(weights=learner.silent())]))
+    scaled = [heard[:, band == b][std[:, b] > 0] / std[std[:, b] > 0, b, None] for b in range(bands)]
+    loud = [part.ravel() for part in scaled if part.size]
+    if loud:
+        yield audit.worst_of(audit.variance, subject, "deviation of each band's noise", loud)
+    case, moved = next(learner.opposed(generator, audited.records)), []
+    place = learner.place(starts[0], target, int(np.argmax(reception.weight[:, target] != 0)))
+    for start in starts:
+        pair = []
+        for features, label in zip(case.x, case.y, strict=True):
+            data = blank(audited.size, audited.records)
+            data.x_train[place], data.y_train[place] = features, label
+            pair.append(flat(received(used.over(data), [start._replace(weights=case.weights)])))
+        moved.append(pair[0] - pair[1])
+    worst = reception.shown(target).argmax(axis=1)
+    factor = reception.bands[:, target] * reception.sends[:, target, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nan_to_num(factor / np.take_along_axis(factor, worst[:, None], axis=1), posinf=0.0, neginf=0.0)
+    expected = moved[1] * np.repeat(share, reception.rounds, axis=0)[:, band]
+    off, most = np.abs(moved[0] - expected).max(), np.abs(moved[1]).max()
+    found, fault = float(off / most) if most > 0 else float(off), "{percent} of a band's move"
+    yield audit.within(subject, "signal in each band", expected.size, 0.0, found, 0.0, CLOSE, CLOSE, fault)
