@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import polars as pl
 import pytest
+import tensorflow as tf
 import yaml
 from dp_accounting import dp_event, privacy_accountant
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
@@ -24,7 +25,7 @@ from pwfl.systems.multicell import catalog as multicell
 from pwfl.systems.multicell import train
 from pwfl.systems.multicell.beyond import batches, on_air
 from pwfl.tables.reception import Reception
-from pwfl.training import bands, trainings
+from pwfl.training import bands, rounds, sent, trainings
 from pwfl.training.audits.audited import random_data
 
 FALSE_ALARM = 1e-6
@@ -46,9 +47,7 @@ def model_of(crossing: str, **changes):
         own, changed = scenario.get(key, {}), changes.get(key, {})
         of[key] = changed or own if key == "schemes" or not isinstance(own, dict) else own | changed
     if "training" in scenario:  # the whole section stands in the study
-        of["training"] = (
-            BASE["training"] | {"learner": "local_steps", "learning_rate": 0.5} | changes.get("training", {})
-        )
+        of["training"] = scenario["training"] | {"rounds": 6} | changes.get("training", {})
     return resolve(BASE, of)
 
 
@@ -118,6 +117,17 @@ def test_bands_go_with_what_else_is_trained(option):
         courses.append(course)
     np.testing.assert_allclose(courses[0].losses, courses[1].losses, rtol=1e-5)
     assert courses[0].losses[-1] != courses[0].losses[0]
+
+
+@pytest.mark.parametrize("option", ["Poisson batches", "channels that change", "a hidden layer"])
+def test_votes_go_with_what_else_is_trained(option):
+    changes = TOGETHER[option]
+    training = {"rounds": 4} | changes.get("training", {})
+    model = model_of("majority", **changes | {"training": training, "privacy": {"observer": "cell"}})
+    found = before_training(model, range(1))
+    assert set(stage_of.audit(part(model, "audit"), found)["status"]) == {"consistent"}
+    with pytest.raises(NotImplementedError, match="one by one"):
+        train.parts(model, None, found, True)
 
 
 def records_alike(monkeypatch):
@@ -196,6 +206,40 @@ def of_all_bands(monkeypatch):
     monkeypatch.setattr(broadband, "most", mean)
 
 
+def votes_before_noise(monkeypatch):
+    """Votes are of messages as they are, though sums have noise in them."""
+    right = rounds.of_senders
+
+    def of_senders(loop, weights, vectors, *rest):
+        if loop.decided is None:
+            return right(loop, weights, vectors, *rest)
+        clean = loop._replace(decided=lambda heard, *more: loop.decided(vectors, *more))
+        return right(clean, weights, vectors, *rest)
+
+    monkeypatch.setattr(rounds, "of_senders", of_senders)
+
+
+def one_noise_for_all(monkeypatch):
+    right = sent.noisy
+
+    def noisy(vectors, at, *rest):
+        heard, receiver = right(vectors, at, *rest)
+        normals = (heard - vectors)[:1] / tf.cast(at.noise_std, tf.float32)[:1, None]
+        return vectors + tf.cast(at.noise_std, tf.float32)[:, None] * normals, receiver
+
+    monkeypatch.setattr(rounds, "noisy", noisy)
+
+
+def quieter_messages(monkeypatch):
+    right = sent.SentGradients.inputs
+
+    def inputs(self, *given):
+        own, at = right(self, *given)
+        return own, at._replace(noise_std=0.97 * at.noise_std)
+
+    monkeypatch.setattr(sent.SentGradients, "inputs", inputs)
+
+
 OBSERVER = {"visibility of all bands": "network"}  # of others a single message shows alike in all bands
 FAULTS = {
     "records alike": ("superposed", records_alike),
@@ -206,6 +250,9 @@ FAULTS = {
     "noise alike in bands": ("broadband", alike_in_bands),
     "the next band's weights": ("broadband", in_the_next_band),
     "visibility of all bands": ("broadband", of_all_bands),
+    "votes before noise": ("majority", votes_before_noise),
+    "one noise for all votes": ("majority", one_noise_for_all),
+    "quieter messages": ("majority", quieter_messages),
 }
 
 

@@ -29,7 +29,7 @@ from pwfl.scenario import resolve
 from pwfl.scenario.values import replaced
 from pwfl.tables.reception import receptions
 from pwfl.testing import signals
-from pwfl.training import rounds
+from pwfl.training import rounds, sent
 from pwfl.training.batching import Draws
 
 FALSE_ALARM = 1e-6
@@ -802,6 +802,64 @@ def test_truncation_is_as_the_paper_has_it(truncation, silent, ratio):
 def flat_stations(sent) -> np.ndarray:
     """How many stations are listened to, (realization, interval)."""
     return np.array([[len(set(sent.cell[r][sends])) for sends in sent.sends[r]] for r in range(len(sent.sends))])
+
+
+# Votes
+
+
+def test_votes_arrive_as_stated():
+    """Signs at one amplitude, whatever the messages are; a vote's weight, the receivers' noise, power and energy."""
+    name, generator = "votes", np.random.default_rng(1)
+    CASES[name] = MULTICELL, "inversion", "target", CROSSING | {"radio": {"air": "majority"}}
+    CASES[name][3]["training"] = {"learning_rate": 0.01}
+    case = made(name).received()
+    del CASES[name]
+    radio, silence = case.model.radio, []
+    for realization in range(case.model.realizations):
+        reception = receptions(case.tables)(realization)
+        for place in range(len(reception.sends)):
+            sends, span = on_air(case.model, case.tables, realization, place), range(realization, realization + 1)
+            shape = case.tables["links"]["interval"].n_unique(), *sends.gain.shape
+            turn = np.exp(2j * np.pi * streams.uniforms(case.model.seed, "air/phases", span, shape)[0, place])
+            channel = np.sqrt(sends.gain) * np.where(sends.serving, 1.0, turn)
+            here = {"realization": realization, "interval": place}
+            stated = case.tables["reception_noise"].filter(**here).row(0, named=True)
+            own = np.where(sends.serving, sends.gain, 0.0).sum(axis=0)[sends.sends]
+            if not sends.sends.any():
+                assert not reception.weight[place].any()
+                assert stated["joules"] == stated["symbols"] == stated["update_noise_std"] == 0
+                continue
+            most, thermal = 10 ** (radio.max_power_dbm / 10 - 3), 2 * sends.receiver_std**2
+            unit = np.sqrt(most * own.min())
+            signs = generator.choice([-1.0, 1.0], (len(sends.sends), 5)) * sends.sends[:, None]
+            radiated = np.zeros(signs.shape)
+            radiated[sends.sends] = unit / np.sqrt(own)[:, None] * signs[sends.sends]
+            heard = (channel @ radiated).real[sends.serving.any(axis=1)].sum(axis=0) / unit
+            np.testing.assert_allclose(reception.weight[place] @ signs, heard, **EXACT)
+            assert np.square(radiated).max() == pytest.approx(most)
+            joules = np.square(radiated[:, 0]).sum() * SYMBOLS / (radio.bandwidth_hz * radio.resource_blocks)
+            assert stated["joules"] == pytest.approx(joules)
+            assert stated["symbols"] == SYMBOLS
+            listening = sends.serving.any(axis=1).sum()
+            assert reception.receiver_std[place] == pytest.approx(np.sqrt(thermal / 2 * listening) / unit, rel=1e-6)
+            noise = np.abs(reception.weight[place]) * sends.noise
+            np.testing.assert_allclose(reception.user_noise_std[place], noise, **EXACT)
+            silence.append(reception.noise_std[place])
+    assert silence
+
+
+@pytest.mark.parametrize(("users", "loudness"), [(1, 1.0), (9, 1.0), (9, 3.0), (101, 3.0)])
+def test_a_vote_errs_as_often_as_a_binomial_number_is_small(users, loudness):
+    """The majority of signs of +1 with noise, against the binomial law of how many of them are positive."""
+    vectors, weight = tf.ones((users, DRAWS // 8)), tf.ones(users)
+    at = sent.Sent(*[None] * 6, np.full(users, loudness))
+    heard, receiver = sent.noisy(vectors, at, tf.constant(3, tf.int64), Draws(tf.constant(1), False))
+    wrong = int((sent.majority(heard, weight, 0 * receiver).numpy() < 0).sum())
+    expected = stats.binom.cdf(users // 2, users, stats.norm.cdf(1 / loudness))
+    assert stats.binomtest(wrong, DRAWS // 8, expected).pvalue > FALSE_ALARM
+    # A receiver's noise as loud as all votes together makes more of them wrong.
+    louder = (sent.majority(heard, weight, users * receiver).numpy() < 0).mean()
+    assert louder > wrong / (DRAWS // 8)
 
 
 # What trains receives it so

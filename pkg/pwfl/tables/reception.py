@@ -67,11 +67,20 @@ class Reception(NamedTuple):
         return None if self.planned_senders.any() or self.noise_std.any() else "no_user_scheduled"
 
     @property
+    def receiver_std(self) -> np.ndarray:
+        """Of the receiver's noise alone, shape (interval,)."""
+        return np.sqrt(np.maximum(self.noise_std**2 - self._of_users.mean(axis=1), 0.0))
+
+    @property
     def band_noise_std(self) -> np.ndarray:
         """Of all noise in each band, shape (interval, band); the receiver's is alike in all."""
-        of_users = (np.square(self.user_noise_std[..., None] * self.bands)).sum(axis=1)
-        receiver = np.maximum(self.noise_std**2 - of_users.mean(axis=1), 0.0)
-        return np.sqrt(of_users + receiver[:, None])
+        return np.hypot(np.sqrt(self._of_users), self.receiver_std[:, None])
+
+    @property
+    def _of_users(self) -> np.ndarray:
+        """The square of all users' noise in each band, of one if there are none."""
+        heard = 1.0 if self.bands is None else self.bands
+        return np.square(self.user_noise_std[..., None] * heard).sum(axis=1)
 
     def shown(self, user: int) -> np.ndarray:
         """A unit of a user's message over all noise in each band, shape (interval, band); of one band without any."""

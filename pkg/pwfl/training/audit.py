@@ -13,6 +13,7 @@ data, start weights and keys. Its tests:
 - Where the scenario is trained on a GPU, realizations side by side: they receive what each alone does, which is tested.
 - Where users are heard in some bands of coordinates more than in others, each band has its own noise and signal; all
   else is tested as if all bands were the one in which the target shows most (`bands`).
+- What is decided by a vote is decided by noisy messages; all else is tested of their sum (`votes`).
 - Sums of integers are rounded at random, each user's by numbers of its own (`rounding`).
 - Records are in messages by chance as claimed.
 - All users' records move the server's update as far as all may, and one no other user's message; of no user the tables
@@ -31,7 +32,7 @@ import numpy as np
 from pwfl.privacy import audit
 from pwfl.process import devices
 from pwfl.scenario.values import value_of
-from pwfl.training.audits import bands, rounding
+from pwfl.training.audits import bands, rounding, votes
 from pwfl.training.audits.audited import Audited, blank, random_data
 from pwfl.training.audits.chance import participation, senders
 from pwfl.training.audits.claims import Claim, claim_of, noise_of, upload
@@ -48,7 +49,7 @@ def verdicts(
 ) -> Iterator[audit.Verdict]:
     """Tests of what an observer receives of the target's record in the subject's realization."""
     real = audited.training(blank(audited.size, audited.records))
-    used = bands.as_in_worst(real, claim.target)
+    used = votes.not_decided(bands.as_in_worst(real, claim.target))
     scenario, begin, view = audited.scenario, partial(used.begin, subject.realization), claim.view
     begun, views, whole = begin(view), [view], real.begin(subject.realization).reception
     yield from all_users(subject, begin().reception, audited.receiver)
@@ -64,6 +65,9 @@ def verdicts(
     lively = random_data(audited.size, audited.records, generator)
     yield whatever_the_data(audited, used, subject, lively)
     yield from model(real.over(lively), subject, real.begin(subject.realization, views[0] if integers else None))
+    if real.loop.decided:
+        alone = real.begin(subject.realization, partial(upload, claim.target))
+        yield votes.decided(real.over(lively), subject, alone)
     if real.loop.bands:
         yield from bands.verdicts(audited, subject, claim, real, generator)
     if devices.has_gpu(value_of(scenario, "training.device")):

@@ -11,22 +11,13 @@ import tensorflow as tf
 from pwfl.learning import modular, rotation
 from pwfl.privacy import discrete
 from pwfl.tables.reception import Reception
-from pwfl.training import dense
 from pwfl.training.batching import Weights
-from pwfl.training.gradients import Gradients, Own
-from pwfl.training.trainable import Dense
+from pwfl.training.gradients import Own
+from pwfl.training.sent import SentGradients, of_senders
 
 
-class Sent(NamedTuple):
-    """As `gradients.Rows`, and what each sender's message is of, shape (interval, sender), filled up.
-
-    Attributes
-    ----------
-    samples
-        How many records; 0 beyond the senders.
-    weight, grid_step, noise_std, group
-        Of the message in the update, of its grid, of its noise in units of the message, and where it is summed.
-    """
+class Integers(NamedTuple):
+    """As `sent.Sent`; also the step of each message's grid, and the group in which it is summed."""
 
     rows: np.ndarray
     sizes: np.ndarray
@@ -34,54 +25,29 @@ class Sent(NamedTuple):
     total: np.ndarray
     samples: np.ndarray
     weight: np.ndarray
-    grid_step: np.ndarray
     noise_std: np.ndarray
+    grid_step: np.ndarray
     group: np.ndarray
 
 
 @dataclass(frozen=True)
-class IntegerGradients(Gradients):
-    """Sums of clipped gradients, sent user by user. Raises NotImplementedError for other than dense networks."""
+class IntegerGradients(SentGradients):
+    """Sums of clipped gradients, sent user by user as integers."""
 
-    alike: bool = True
-
-    def __post_init__(self):
-        if not isinstance(self.model, Dense):
-            raise NotImplementedError("sums are sent user by user of dense networks only")
-        if self.compiled:
-            raise NotImplementedError("sums of integers are taken round by round, outside of a graph")
-
-    def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple[Own, Sent]:
+    def inputs(
+        self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int
+    ) -> tuple[Own, Integers]:
         if reception.grid_step is None:
             raise NotImplementedError("messages without a grid are no integers")
-        own, rows = super().inputs(reception, owned, seed, realization)
-        samples = reception.sends * np.array([len(mine) for mine in owned])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            std = np.nan_to_num(reception.user_noise_std / reception.weight)
-        parts = samples, reception.weight, reception.grid_step, std, reception.group
-        kinds = np.int32, float, float, float, np.int32
-        sent, most = [], reception.sends.sum(axis=1).max()
-        for part, kind in zip(parts, kinds, strict=True):
-            full = np.zeros((len(samples), most), kind)
-            for row, values, sends in zip(full, part, reception.sends, strict=True):
-                row[: sends.sum()] = values[sends]
-            sent.append(full)
-        return own, Sent(*rows, *sent)
-
-    def summed(
-        self, weights: Weights, own: Own, at: Sent, used: tuple, uniforms: Callable
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Each sender's sum of clipped gradients, shape (sender, weight)."""
-        x, y, _, x_squares = used
-        vectors, clipped = dense.clipped_sums(weights, x, y, self.clip_norm, at.samples, x_squares)
-        return vectors, tf.stack([clipped, tf.cast(at.sizes, tf.float32)])
+        own, sent = super().inputs(reception, owned, seed, realization)
+        return own, Integers(*sent, *of_senders(reception.sends, reception.grid_step, reception.group))
 
 
 @cache
 def summed(bits: int) -> Callable:
     """What the server makes of sums of integers, which have users' noise in them: see `rounds.Loop`."""
 
-    def received(weights: Weights, vectors: tf.Tensor, at: Sent, key: tf.Tensor, t: tf.Tensor) -> Weights:
+    def received(weights: Weights, vectors: tf.Tensor, at: Integers, key: tf.Tensor, t: tf.Tensor) -> Weights:
         own = at.samples, at.weight, at.grid_step, at.noise_std, at.group
         flat = tf.numpy_function(partial(_sum, bits), [key, t, vectors, *own], tf.float32)
         sizes = [w.shape.num_elements() for w in weights]

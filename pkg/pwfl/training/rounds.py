@@ -17,6 +17,7 @@ import tensorflow as tf
 from pwfl.tables.reception import Reception
 from pwfl.training.bands import by_coordinate
 from pwfl.training.batching import Draws, Weights, repeated, times
+from pwfl.training.sent import added, apart, noisy
 
 
 class Learner(Protocol):
@@ -88,6 +89,9 @@ class Loop(NamedTuple):
         By XLA, for a GPU.
     bands
         In how many bands of coordinates noise differs; 0: it does not.
+    decided
+        What the server makes of messages that come one by one, with their senders' noise in them, of their weights and
+        the receiver's noise: `sent.majority`. None: the sum of all.
     """
 
     learner: Learner
@@ -97,6 +101,7 @@ class Loop(NamedTuple):
     summed: Callable | None = None
     compiled: bool = False
     bands: int = 0
+    decided: Callable | None = None
 
 
 class Course(NamedTuple):
@@ -130,6 +135,14 @@ def received(
     return [tf.einsum("bu,bucf->bcf", factors, summands) if users else tf.tensordot(factors, summands, axes=1)]
 
 
+def of_senders(loop: Loop, weights: Weights, vectors: tf.Tensor, at: Any, std: tf.Tensor, key, draws: Draws) -> Weights:
+    """What the server receives of messages, (sender, weight), to each of which its sender adds noise."""
+    heard, receiver = noisy(vectors, at, key, draws)
+    update = (loop.decided or added)(heard, at.weight, std * receiver)
+    parts = tf.split(update, [w.shape.num_elements() for w in weights])
+    return [tf.reshape(part, w.shape) for part, w in zip(parts, weights, strict=True)]
+
+
 def advance_function(loop: Loop, kept: bool = False) -> Callable:
     """A function that plays some rounds, for a graph.
 
@@ -153,7 +166,9 @@ def advance_function(loop: Loop, kept: bool = False) -> Callable:
         def play(t, interval, here, weights, average):
             now, draws = of(at, interval), Draws(t, loop.compiled)
             messages, measured = learner.summed(weights, own, now, here, draws.uniforms)
-            if loop.summed is None:
+            if apart(learner) and loop.summed is None:
+                update = of_senders(loop, weights, messages, now, of(noise_std, interval), key, draws)
+            elif loop.summed is None:
                 weight = getattr(now, "weight", None)
                 update = received(messages, weight, of(noise_std, interval), key, draws, loop.bands)
             else:

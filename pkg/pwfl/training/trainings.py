@@ -15,16 +15,18 @@ from pwfl.tables.reception import Reception, bands_of, receptions
 from pwfl.training.bands import ByBand
 from pwfl.training.batching import side_by_side
 from pwfl.training.rounds import Course, Learner, Loop, tap_function, train_function
+from pwfl.training.sent import apart
 
 log = logging.getLogger(__name__)
 
 
 class Server(NamedTuple):
-    """How the server's model steps: by how much in each round; `tail` and `summed` are those of `Loop`."""
+    """How the server's model steps: by how much in each round; all else is as in `Loop`."""
 
     steps: Callable[[Reception], np.ndarray]  # (round,)
     tail: int | None = None
     summed: Callable | None = None
+    decided: Callable | None = None
 
 
 class Parts(NamedTuple):
@@ -181,7 +183,7 @@ def training(
     if bands:
         parts = parts._replace(learner=ByBand(parts.learner))
     learner, length, intervals = parts.learner, noise["rounds"][0], noise["interval"].n_unique()
-    loop = Loop(learner, length, intervals, server.tail, server.summed, compiled, bands)
+    loop = Loop(learner, length, intervals, server.tail, server.summed, compiled, bands, server.decided)
     reception_of = receptions(tables)
     begun = beginnings(scenario, data, tables["users"], learner.start, deal)
 
@@ -194,8 +196,10 @@ def training(
         own, at = learner.inputs(received, owned, scenario.seed, realization)
         # Noise that is none draws nothing.
         key = key_of(scenario, realization) if received.noise_std.any() or server.summed else NO_NOISE
-        std = (received.band_noise_std if bands else received.noise_std).astype(np.float32)
-        return Start(realization, weights, own, at, std, key, steps, owned, received)
+        std = received.band_noise_std if bands else received.noise_std
+        if apart(learner):  # users' noise is in their messages
+            std = received.receiver_std
+        return Start(realization, weights, own, at, std.astype(np.float32), key, steps, owned, received)
 
     return Training(parts, loop, begin, learner.tensors(data), data.x_test.shape)
 

@@ -39,6 +39,10 @@ ON_AIR = {
     "cell": "sees what all stations receive in every round, and knows all channels; their noise is not counted",
     "network": "sees the server's update of every round, and knows all channels; the receivers' noise is not counted",
 }
+SEES = {
+    "majority": "sees signs of noisy messages, or votes of these, and is taken to see each sender's noisy message of "
+    "every round"
+}
 EPSILONS = ("epsilon", "epsilon_user", "epsilon_tight", "epsilon_classic", "epsilon_dithers_known")
 READ_AS = [f"epsilon_observer_{observer}" for observer in sums.OBSERVERS]
 ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
@@ -94,7 +98,8 @@ def kinds(scenario: Multicell, intervals: int) -> tuple[str, str]:
     """
     privacy, training = scenario.privacy, scenario.training
     others = privacy.observer != "user" and privacy.colluders and intervals > 1
-    unseen = scenario.radio.air == "antennas" and privacy.observer == "cell"  # stands for who sees each message
+    # Who stands for those who see less than single messages.
+    unseen = scenario.radio.air == "majority" or (scenario.radio.air, privacy.observer) == ("antennas", "cell")
     bounded = training.bits or privacy.dropouts or others or unseen or scenario.data.sampling
     kind = BOUND if bounded else EXACT
     return (ASSUMED if training.clipping == "per_user" else kind), kind
@@ -113,7 +118,9 @@ def conditions(scenario: Multicell) -> dict:
         "sampling": sampling,
         "link_budget": budget,
         "local_steps": float(training.local_steps) if training.learner == "local_steps" else 1.0,
-        "observer": observer(scenario.privacy) if air == "digital" else ON_AIR[scenario.privacy.observer],
+        "observer": observer(scenario.privacy)
+        if air == "digital"
+        else SEES.get(air, ON_AIR[scenario.privacy.observer]),
     }
 
 

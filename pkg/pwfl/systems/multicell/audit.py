@@ -12,7 +12,7 @@ from pwfl.systems.multicell.beyond import batches, sums
 from pwfl.systems.multicell.parameters import Multicell, Privacy
 from pwfl.systems.multicell.train import parts, trainer
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, claim_of, participation, trained
+from pwfl.training.audit import Audited, claim_of, participation, trained, upload
 from pwfl.training.audit import verdicts as of_message
 
 
@@ -36,10 +36,14 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     group = sums.groups(privacy.observer, cell)
     planned, on_air = senders(tables, realization), scenario.radio.air != "digital"
     audited_observer = "network" if on_air and privacy.observer == "cell" else privacy.observer  # signals tell of cells
+    if scenario.radio.air == "majority":  # who sees votes, or signs, is taken to see messages
+        audited_observer = "user"
 
     def view(target: int, reception: Reception) -> Reception:
         if on_air and audited_observer == "network":
             return reception.of_users(np.ones(len(cell), bool))
+        if on_air:
+            return upload(target, reception)
         return observed(privacy, reception, target, group == group[target], planned)
 
     claim = claim_of(tables, realization, audited_observer, 2 * scenario.training.clip_norm, True, view)
@@ -55,8 +59,10 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
         "cell": f"sum of cell {cell[target]} of every round, user {target}'s records; the coalition's noise taken off",
         "network": f"sum of the network of every round, user {target}'s records; the coalition's noise taken off",
     }
-    if on_air:
+    if on_air and audited_observer == "network":
         whose |= dict.fromkeys(("cell", "network"), f"update of every round, user {target}'s records")
+    elif on_air:
+        whose = dict.fromkeys(whose, f"user {target}'s noisy message of every round")
     subject = audit.Subject(realization, whose[privacy.observer], delta, epsilon)
     yield from of_message(audited, subject, claim, generator)
     yield from trained(audited, trainer, subject, generator)

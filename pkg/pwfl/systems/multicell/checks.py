@@ -165,6 +165,19 @@ def _check_slots(scenario: Multicell) -> None:
             )
         if training.weights != "samples":
             raise ValueError(f"data.sampling: {rate:g} is for training.weights: samples, whose records count alike")
+    if air == "majority":
+        of_votes = {
+            "training.step: snr": training.step == "snr",
+            f"training.learner: {learner}": learner != "gradients",
+            "training.clipping: per_user": training.clipping == "per_user",
+            f"training.model: {training.model}": training.model != "dense",
+        }
+        if key := next((key for key, given in of_votes.items() if given), None):
+            raise ValueError(
+                "radio.air: majority: votes are of signs of sums of clipped gradients, each of which counts 1 however "
+                f"loud the noise; {key} is not for these, take `step: constant`, `learner: gradients`, "
+                "`clipping: per_sample` and `model: dense`"
+            )
     on_air = air != "digital"
     if on_air and (privacy.colluders or training.weights != "samples"):
         key = f"privacy.colluders: {privacy.colluders:g}" if privacy.colluders else "training.weights: precision"

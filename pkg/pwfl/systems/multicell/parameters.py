@@ -118,12 +118,13 @@ class Radio(Section):
         "fading, Rayleigh fading of mean power 1, distances cut below at 10 m",
         stages="channel",
     )
-    air: or_function(Literal["digital", "superposed", "antennas", "broadband"]) = parameter(
+    air: or_function(Literal["digital", "superposed", "antennas", "broadband", "majority"]) = parameter(
         "digital",
         "how messages reach the server: as uploads at the schedule's powers and rates, without error; all at once, "
         "each at the inverse of its channel, cells leaking into each other; all at once over stations of many "
         "antennas, without knowledge of the fading (random orthogonalization); all at once over subchannels, each user "
-        "silent where it fades (broadband analog aggregation); or a function of your own, "
+        "silent where it fades (broadband analog aggregation); the signs of noisy messages all at once, of which the "
+        "server takes the majority (one-bit digital aggregation); or a function of your own, "
         "FILE.py:FUNCTION (docs/own_air.md). All but `digital` are of `scheduler: inversion` (docs/crossings.md)",
         stages="noise/target receive train account audit",
     )

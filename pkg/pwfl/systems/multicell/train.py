@@ -14,6 +14,7 @@ from pwfl.training.gradients import Gradients, UserGradients
 from pwfl.training.integers import IntegerGradients, summed
 from pwfl.training.local_sgd import ModelLocalSgd, Steps
 from pwfl.training.models import network
+from pwfl.training.sent import SentGradients, majority
 
 
 def parts(
@@ -28,6 +29,8 @@ def parts(
         learner = ModelLocalSgd(size.features, size.classes, steps, compiled=compiled, model=model)
     elif training.clipping == "per_user":
         learner = UserGradients(model, clip, compiled=compiled)
+    elif scenario.radio.air == "majority":
+        learner = SentGradients(model, clip, compiled=compiled)
     elif training.bits:
         learner = IntegerGradients(model, clip, compiled=compiled)
     else:
@@ -37,13 +40,13 @@ def parts(
     largest = batching.padded(records(training, tables))
     bytes_each = trainable.bytes_each(own, largest, data.x_test.shape)
     columns = clipped_updates(stops) if training.learner == "local_steps" else trainings.clipped_share
-    return trainings.Parts(learner, server(training), stops, columns, bytes_each)
+    return trainings.Parts(learner, server(training, scenario.radio.air), stops, columns, bytes_each)
 
 
 trainer, batch_trainer = trainings.trainers(parts)
 
 
-def server(training) -> trainings.Server:
+def server(training, air: str = "digital") -> trainings.Server:
     """How the server steps: by the noise as it was planned, whoever drops out."""
 
     def steps(reception: Reception) -> np.ndarray:
@@ -51,7 +54,8 @@ def server(training) -> trainings.Server:
         return -sizes if training.learner == "local_steps" else sizes  # along what changed, and against gradients
 
     tail = tail_start(training) if training.tail_average > 0 else None
-    return trainings.Server(steps, tail, summed(training.bits) if training.bits else None)
+    decided = majority if air == "majority" else None
+    return trainings.Server(steps, tail, summed(training.bits) if training.bits else None, decided)
 
 
 def clipped_updates(stops: Sequence[int]) -> Callable[[trainings.Start, np.ndarray], dict[str, pl.Series]]:

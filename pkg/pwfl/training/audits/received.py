@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pwfl.training import trainings
+from pwfl.training.sent import apart
 
 RUNS = 3  # of noise at least: two of the release's realizations, and one of another release
 ALONE = 16  # runs that take less time one by one than another graph takes to be traced
@@ -20,9 +21,9 @@ def received(
 ) -> list[np.ndarray]:
     """What is received in some runs, from a model that stays: tensors of shape (round, run, ...); see `Training.tap`.
 
-    Of small models it may take many runs: after the first ones they are side by side then, where sums are linear.
+    Of small models it may take many runs: after the first ones they are side by side then, where users are summed.
     """
-    alone = RUNS if used.loop.summed is None and len(begun) > ALONE else len(begun)
+    alone = RUNS if not apart(used.parts.learner) and len(begun) > ALONE else len(begun)
     groups = [[start] for start in begun[:alone]] + [begun[alone:]] * (len(begun) > alone)
     found = [together(used, group, rounds, places) for group in groups]
     return [np.concatenate(each, axis=1) for each in zip(*found, strict=True)]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from pwfl.airs import air, antennas, broadband, superposed
+from pwfl.airs import air, antennas, broadband, majority, superposed
 from pwfl.learning import features
 from pwfl.process import user_code
 from pwfl.radio.units import dbm_to_w
@@ -27,6 +27,7 @@ def received(scenario: Multicell, tables: dict[str, pl.DataFrame], sent: Sent) -
 AIRS: dict[str, Callable[[Multicell], Callable[[air.Sent], air.Received]]] = {
     "superposed": lambda _: superposed.receive,
     "antennas": lambda scenario: antennas.over(scenario.radio.antennas),
+    "majority": lambda _: majority.receive,
     "broadband": lambda scenario: broadband.over(scenario.radio.subchannels, scenario.radio.truncation),
 }
 

@@ -1,0 +1,95 @@
+"""Gradients that are sent user by user: what an air that is not linear makes an update of; dense networks only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from pwfl.tables.reception import Reception
+from pwfl.training import dense
+from pwfl.training.batching import Draws, Weights
+from pwfl.training.gradients import Gradients, Own
+from pwfl.training.trainable import Dense
+
+
+class Sent(NamedTuple):
+    """As `gradients.Rows`, and what each sender's message is of, shape (interval, sender), filled up.
+
+    Attributes
+    ----------
+    samples
+        How many records; 0 beyond the senders.
+    weight, noise_std
+        Of the message in the update, and of its noise in units of the message.
+    """
+
+    rows: np.ndarray
+    sizes: np.ndarray
+    counts: tuple
+    total: np.ndarray
+    samples: np.ndarray
+    weight: np.ndarray
+    noise_std: np.ndarray
+
+
+@dataclass(frozen=True)
+class SentGradients(Gradients):
+    """Sums of clipped gradients, sent user by user. Raises NotImplementedError for other than dense networks."""
+
+    alike: bool = True
+    apart: ClassVar = True
+
+    def __post_init__(self):
+        if not isinstance(self.model, Dense):
+            raise NotImplementedError("sums are sent user by user of dense networks only")
+        if self.compiled:
+            raise NotImplementedError("what users send one by one is not trained side by side")
+
+    def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple[Own, Sent]:
+        own, rows = super().inputs(reception, owned, seed, realization)
+        records = np.array([len(mine) for mine in owned]) if reception.records is None else reception.records
+        with np.errstate(divide="ignore", invalid="ignore"):
+            std = np.nan_to_num(reception.user_noise_std / np.abs(reception.weight))
+        parts = (reception.sends * records).astype(np.int32), reception.weight, std
+        return own, Sent(*rows, *of_senders(reception.sends, *parts))
+
+    def summed(
+        self, weights: Weights, own: Own, at: Sent, used: tuple, uniforms: Callable
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Each sender's sum of clipped gradients, shape (sender, weight)."""
+        x, y, _, x_squares = used
+        vectors, clipped = dense.clipped_sums(weights, x, y, self.clip_norm, at.samples, x_squares)
+        return vectors, tf.stack([clipped, tf.cast(at.sizes, tf.float32)])
+
+
+def of_senders(sends: np.ndarray, *parts: np.ndarray) -> list[np.ndarray]:
+    """Arrays of users, (interval, user), as those of senders, which come first in each interval, filled up with 0."""
+    found = [np.zeros((len(sends), sends.sum(axis=1).max(initial=0)), part.dtype) for part in parts]
+    for interval, mine in enumerate(sends):
+        for full, part in zip(found, parts, strict=True):
+            full[interval, : mine.sum()] = part[interval, mine]
+    return found
+
+
+def apart(learner) -> bool:
+    """Whether a learner's `summed` gives messages, (sender, weight), to which noise is yet to be added."""
+    return getattr(learner, "apart", False)
+
+
+def noisy(vectors: tf.Tensor, at: Sent, key: tf.Tensor, draws: Draws) -> tuple[tf.Tensor, tf.Tensor]:
+    """Messages with their senders' noise in them, shape (sender, weight), and normal numbers of the receiver's."""
+    senders, size = tf.unstack(tf.shape(vectors))
+    normals = draws.rows(key, senders + 1, size)
+    return vectors + tf.cast(at.noise_std, tf.float32)[:, None] * normals[1:], normals[0]
+
+
+def added(heard: tf.Tensor, weight: tf.Tensor, receiver: tf.Tensor) -> tf.Tensor:
+    """The weighted sum of what is heard, (sender, weight), and the receiver's noise."""
+    return tf.linalg.matvec(heard, tf.cast(weight, tf.float32), transpose_a=True) + receiver
+
+
+def majority(heard: tf.Tensor, weight: tf.Tensor, receiver: tf.Tensor) -> tf.Tensor:
+    """The vote: the sign of the weighted sum of the signs of what is heard, and the receiver's noise."""
+    return tf.sign(added(tf.sign(heard), weight, receiver))
