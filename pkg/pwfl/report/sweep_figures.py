@@ -42,6 +42,8 @@ MARK, SMALLER = 70, 0.5  # area of marks, and of the next scheme's, where marks 
 LINES_APART = 0.05  # share of the axis by which lines without noise must differ for labels of their own
 ALIKE = 1e-3  # relative difference of values that are one on an axis
 LABELS = 3  # texts in a label, at most
+MANY = 4  # points at one value of the other outcome, of which more have a row each
+ROW, LABEL_WIDTH = 18, 260  # pixels of a row, and of its name
 TOLD_APART = 6  # scenarios that have shapes of their own; of more, names stand at the best points alone
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
 RINGS = "ringed: Pareto-optimal, by the means"
@@ -104,7 +106,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     """Two outcomes of every scenario and point, a curve a scheme through a sweep; rings: what nothing dominates.
 
     Without names, accuracy (or the first outcome of the system's own) over epsilon. A scheme without noise, whose
-    epsilon is not finite, is a horizontal line.
+    epsilon is not finite, is a horizontal line. Where all have one epsilon, each has a row.
     """
     rows, whole, study = measured.of(study), study, different(study)
     table = outcomes(study)
@@ -141,6 +143,8 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         subtitle.append(f"not drawn, since infinite or undefined: {', '.join(left_out)}")
     subtitle += measured.sentences(own)
     looks = _looks(whole, drawn)
+    if len(drawn) > MANY and not len(own) and np.ptp(drawn["x_mean"].to_numpy()) <= ALIKE * abs(drawn["x_mean"][0]):
+        return _in_rows(both, known[x], known[y], looks, heading, subtitle)
     of_curve = ["sweep_of", "scheme", *(names[key] for key in swept[1:])]
     joined = frame.select(of_curve).is_duplicated().any()
     colour, chosen, opacity = theme.colours_of(looks, "stroke" if joined else "circle")
@@ -183,6 +187,32 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     layers += measured.marks(alt.Chart(own), own, across, up) if len(own) else []
     title = alt.TitleParams(heading, subtitle=[part for line in subtitle for part in textwrap.wrap(line, LINE_LENGTH)])
     chart = theme.sized(alt.layer(*layers).add_params(chosen), title)
+    return chart.configure_legend(orient="bottom", direction="horizontal", columns=3)
+
+
+def _in_rows(
+    both: pl.DataFrame,
+    x: Outcome,
+    y: Outcome,
+    looks: dict[str, tuple[str, list[int]]],
+    heading: str,
+    subtitle: list[str],
+) -> alt.TopLevelMixin:
+    """Points that have one value of `x`, a row each, the largest `y` first."""
+    keys = ["scenario", "scheme"] if both["scenario"].is_duplicated().any() else ["scenario"]
+    names = pl.concat_str([key for key in keys if both[key].n_unique() > 1] or keys, separator=", ")
+    kept = both.filter(pl.col("y_mean").is_finite()).sort("y_mean", descending=True)
+    kept = kept.with_columns(point=names.str.replace_all(", ?", ", "))
+    value = both["x_mean"].filter(both["x_mean"].is_finite())[0]
+    lines = [f"{x.title}: {value:.3g}", *(line for line in subtitle if line != OF_KINDS)]
+    wrapped = [part for line in lines for part in textwrap.wrap(line.replace(f"; {RINGS}", ""), LINE_LENGTH)]
+    colour, chosen, opacity = theme.colours_of(looks, "circle")
+    rows = alt.Y("point:N", title=None, sort=None, axis=alt.Axis(labelLimit=LABEL_WIDTH))
+    base = alt.Chart(kept).encode(y=rows, color=colour, opacity=opacity, tooltip=_tips({}, {"y_": y}))
+    dots = base.mark_point(filled=True, size=MARK).encode(x=_outcome_axis(alt.X, "y_mean", y, kept["y_mean"]))
+    chart = alt.layer(base.mark_rule().encode(x="y_low:Q", x2="y_high:Q"), dots).add_params(chosen)
+    title = alt.TitleParams(heading, subtitle=wrapped)
+    chart = chart.properties(title=title, width=theme.WIDTH, height=alt.Step(ROW))
     return chart.configure_legend(orient="bottom", direction="horizontal", columns=3)
 
 

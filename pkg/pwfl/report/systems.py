@@ -25,6 +25,8 @@ WITHOUT_NOISE = "without noise"  # why a scheme is a line
 EPSILONS = ["epsilon", *(f"epsilon_{of}" for of in ("least", "server", "server_least"))]
 CURVE = ["system", "sweep_of", "scheme"]  # what a curve, of one point or of a sweep's, is of
 LINE_LENGTH = 135  # characters of the title's lines
+OBSERVER = "privacy.observer"  # the parameter, of which each value has a panel where it is swept
+NARROW = 330  # pixels of a panel, at least
 
 
 def table(scenarios: dict[str, dict]) -> pl.DataFrame:
@@ -243,11 +245,17 @@ def spread(places: np.ndarray, step: float, limit: float) -> np.ndarray:
     return moved
 
 
-def epsilon(study: dict[str, dict]) -> alt.LayerChart:
-    """Final accuracy over epsilon of all systems' points, a curve a system and scheme; the title names observers."""
+def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
+    """Final accuracy over epsilon of all systems' points, a curve a system and scheme; the title names observers.
+
+    Where observers are swept, each has a panel.
+    """
     left, study = not_swept(study), points(study)
     each = outcomes(study)
-    index = ["system", "sweep_of", "scenario", "scheme", "guaranteed", "observer"]
+    by_observer = OBSERVER in each.columns
+    panel = pl.col(OBSERVER).fill_null("scheme's own") if by_observer else pl.lit("")
+    each = each.with_columns(panel=panel)
+    index = ["system", "sweep_of", "scenario", "scheme", "panel", "guaranteed", "observer"]
     wide = each.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
     drawn = wide.filter(pl.col("mean_epsilon").is_finite() & pl.col("mean_accuracy").is_finite())
     drawn = drawn.sort("mean_epsilon", maintain_order=True)
@@ -288,11 +296,13 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     counts = accuracies.with_columns(scheme=pl.format("{}, {}", "system", "scheme"))
     lines += unscheduled.lines(counts, width=LINE_LENGTH)
     seen = drawn.with_columns(pl.col("observer").str.split(OTHERS).list.first())
-    seen = seen.group_by("system", "observer", maintain_order=True).agg(pl.col("scheme").unique(maintain_order=True))
-    several = seen["system"].is_duplicated().to_list()
-    for (system, observer, schemes), named in zip(seen.iter_rows(), several, strict=True):
+    seen = seen.group_by("system", "panel", "observer", maintain_order=True).agg(
+        pl.col("scheme").unique(maintain_order=True)
+    )
+    several = seen.select("system", "panel").is_duplicated().to_list()
+    for (system, whom, observer, schemes), named in zip(seen.iter_rows(), several, strict=True):
         which = f" ({'; '.join(schemes)})" if named else ""
-        lines.append(f"observer of {system}{which}: {observer}")
+        lines.append(f"observer {whom + ' ' if by_observer else ''}of {system}{which}: {observer}")
     lost = wide.join(drawn, on=["scenario", "scheme"], how="anti").group_by("sweep_of", maintain_order=True)
     lines += [
         f"not drawn, no finite epsilon or no accuracy: {name}, {'; '.join(rows['scheme'].unique(maintain_order=True))}"
@@ -300,12 +310,23 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     ]
     subtitle = [part for line in [*lines, *left] for part in textwrap.wrap(line, LINE_LENGTH)]
     title = alt.TitleParams("What accuracy costs in privacy, in each system", subtitle=subtitle)
-    return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
+    if not by_observer:
+        return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
+    panels = drawn["panel"].unique(maintain_order=True).to_list()
+    width = max(theme.WIDTH / len(panels), NARROW)
+    layers = layers.add_params(chosen).properties(width=width, height=theme.HEIGHT)
+    column = alt.Column("panel:N", sort=panels, title=None, header=alt.Header(labelExpr="'observer: ' + datum.label"))
+    return layers.facet(column=column).properties(title=title)
 
 
 def _family_looks(systems: list[str], lines: list[tuple[str, str]]) -> dict[str, tuple[str, list[int]]]:
-    """A colour and a dash pattern for each line of a system: shades of the system's own, as lines may coincide."""
+    """A colour and a dash pattern for each line of a system: shades of the system's own, as lines may coincide.
+
+    A colour of its own where there are few lines.
+    """
     looks = {}
+    if len(systems) < len(lines) <= len(theme.PALETTE):
+        return {line: (colour, dash) for (_, line), colour, dash in zip(lines, theme.PALETTE, cycle(theme.DASHES))}
     for base, system in zip(theme.PALETTE, systems, strict=False):
         members = [line for of, line in lines if of == system]
         red, green, blue = (int(base[k : k + 2], 16) for k in (1, 3, 5))
