@@ -96,6 +96,9 @@ def with_value(frame: pl.DataFrame, row: int, column: str, value) -> pl.DataFram
         (lambda f: f.filter(~((pl.col("station") == 1) & (pl.col("realization") == 2))), "row of realization 2, station 1, user 0"),
         (lambda f: f.filter(pl.col("realization") < 3), "realizations: 4 are more than the 3 of links.csv"),
         (lambda f: f.filter(pl.col("user") < 11), "network.users: 12 must be the 11 of links.csv"),
+        (lambda f: f.with_columns(station_x_m=1.0), "has only one of the columns 'station_x_m' and 'station_y_m'; give both"),
+        (lambda f: f.with_columns(station_x_m=1.0, station_y_m=1e9), "row 1: column 'station_y_m': 1000000000.0 is wrong, must"),
+        (lambda f: f.with_columns(station_x_m=0.0, station_y_m=1.0 * pl.col("user")), "realization 0, station 0 has several pos"),
     ],
 )  # fmt: skip
 def test_links_that_are_not_what_they_should_be_are_named(folder, edit, expected):
@@ -283,19 +286,31 @@ def test_the_projects_own_channel_comes_back_from_outside_to_the_bit(folder, suf
     assert all(back[table].filter(pl.col("realization") >= 2).equals(frame) for table, frame in alone.items())
     for name, frame in (("l*", links), ("l2", links.with_columns(gain=1e-9))):  # a `*` in a path is part of a name
         getattr(frame, f"write_{suffix}")(f"{name}.{suffix}")
-    assert imported.run({LINKS: f"l*.{suffix}"})[LINKS].drop("interval").equals(links)
+    assert imported.run({LINKS: f"l*.{suffix}"})[LINKS].select(links.columns).equals(links)
+    # With their stations' positions, distances come back, too.
+    located = drawn["links"].drop("interval", "distance_m", "line_of_sight")
+    getattr(located, f"write_{suffix}")(f"own_links.{suffix}")
+    again = channel(scenario(f"own_links.{suffix}", f"own_users.{suffix}"), range(4))["links"]
+    assert again.drop("distance_m").equals(drawn["links"].drop("distance_m"))
+    np.testing.assert_allclose(again["distance_m"], drawn["links"]["distance_m"], rtol=1e-12)
 
 
-@pytest.mark.parametrize("located", [True, False])
-def test_the_map_shows_what_is_known(folder, located):
+@pytest.mark.parametrize(("located", "stations"), [(True, True), (True, False), (False, False)])
+def test_the_map_shows_what_is_known(folder, located, stations):
     change("users.csv", lambda f: f.with_columns(x_m=10.0 * pl.col("user"), y_m=50.0))
+    if stations:
+        change("links.csv", lambda f: f.with_columns(station_x_m=20.0 * pl.col("station"), station_y_m=7.0))
     model = resolve(scenario(users="users.csv" if located else None), {})
     found = channel(model.model_dump(), range(2))
     found |= stage_of.schedule(part(model, "schedule", "optimal"), "optimal", found)
     found["schedule"] = found["schedule"].with_columns(scheme=pl.lit("OptSched+DP"))
     chart = str(report.topology(part(model, REPORT), found).to_dict())
     assert "12 users, 3 stations" in chart
-    assert "triangle" not in chart  # stations
+    assert ("triangle" in chart) is stations
+    assert "corner" not in chart  # of cells
+    if stations:
+        first = found["links"].row(0, named=True)
+        assert first["distance_m"] == pytest.approx(np.hypot(0.0, 43.0))
     assert ("positions of the users are not known" in chart) is not located
 
 
@@ -353,7 +368,7 @@ def test_the_example_adds_paths_up_and_takes_time_steps_for_realizations(tmp_pat
     assert a.shape == (12, 1, 3, 1, 4, 6)
     convert.main(*map(str, (EXAMPLE / "paths.npz", tmp_path / "links.parquet", tmp_path / "users.parquet")))
     found = imported.run({LINKS: str(tmp_path / "links.parquet"), USERS: str(tmp_path / "users.parquet")})
-    for realization, station, user, gain in found[LINKS].drop("interval").iter_rows():
+    for realization, station, user, gain in found[LINKS].drop("interval", "^station_.*$").iter_rows():
         coefficient = sum(complex(a[user, 0, station, 0, path, realization]) for path in range(4))
         assert gain == pytest.approx(max(abs(coefficient) ** 2, convert.FLOOR), rel=1e-5)
     assert (found[LINKS]["gain"] == convert.FLOOR).sum() == 2 * 6  # two links without a path

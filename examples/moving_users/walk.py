@@ -48,7 +48,9 @@ def main(folder: Path) -> None:
     place = ways(generator)
     gain = gains(place, generator)
     links = table(gain, "realization", "interval", "station", "user").with_columns(gain=gain.ravel())
-    links.with_columns(pl.col("gain").round_sig_figs(4)).write_csv(folder / "links.csv")
+    x_m, y_m = stations()[links["station"].to_numpy()].T.round(1)
+    links = links.with_columns(pl.col("gain").round_sig_figs(4), station_x_m=x_m, station_y_m=y_m)
+    links.write_csv(folder / "links.csv")
     first = table(place[:, 0, :, 0], "realization", "user")
     first.with_columns(x_m=place[:, 0, :, 0].ravel().round(1), y_m=place[:, 0, :, 1].ravel().round(1)).write_csv(
         folder / "users.csv"

@@ -31,7 +31,11 @@ def run(
         users, links = drawn(scenario, realizations)
     else:
         users = imported["imported_users"]
-        links = imported["imported_links"].with_columns(distance_m=None, line_of_sight=None)
+        links = imported["imported_links"].join(users, on=KEYS, how="left", maintain_order="left")
+        apart = ((pl.col(f"station_{axis}") - pl.col(axis)) ** 2 for axis in ("x_m", "y_m"))
+        links = links.with_columns(distance_m=sum(apart).sqrt(), line_of_sight=None).drop(
+            "x_m", "y_m", "cell", "samples"
+        )
     _, samples = cells_and_samples(scenario, realizations, users)
     return {"users": users.with_columns(samples=pl.Series(samples.ravel())), "links": links}
 
@@ -54,7 +58,8 @@ def drawn(scenario: Multicell, realizations: range) -> tuple[pl.DataFrame, pl.Da
     axes = dict(zip(("interval", "station", "user"), map(range, gain.shape[1:]), strict=True))
     sight = None if line_of_sight is None else pl.Series(np.broadcast_to(line_of_sight[:, None], gain.shape).ravel())
     links = to_table({"realization": realizations} | axes, distance_m=distance[:, None], gain=gain)
-    return users, links.with_columns(line_of_sight=sight)
+    place = hexagons.stations(scenario.network.rings, scenario.network.cell_radius_m)[links["station"].to_numpy()]
+    return users, links.with_columns(line_of_sight=sight, station_x_m=place[:, 0], station_y_m=place[:, 1])
 
 
 def located(scenario: "Multicell", realizations: range) -> tuple[pl.DataFrame, np.ndarray]:

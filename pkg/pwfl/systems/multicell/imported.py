@@ -14,26 +14,27 @@ LINKS, USERS = IMPORTS
 INTERVAL = "interval"  # of rounds; a file of links without it is of one that lasts
 KEYS = {LINKS: ("realization", INTERVAL, "station", "user"), USERS: ("realization", "user")}
 NEEDED = {LINKS: ("gain",), USERS: ()}  # columns besides keys
-OPTIONAL = {LINKS: (), USERS: ("x_m", "y_m", "cell", "samples")}
+POSITION = ("station_x_m", "station_y_m")  # of a station, the same in all its rows of a realization
+OPTIONAL = {LINKS: POSITION, USERS: ("x_m", "y_m", "cell", "samples")}
 METRES = (-1e7, 1e7, "metres from an origin nearby")
 BOUNDS = {  # of columns besides keys: least, most, and what they are
     "gain": (1e-30, 1.0, "a power gain as a ratio, not in dB, and not 0 where there is no path"),
-    "x_m": METRES,
-    "y_m": METRES,
+    **dict.fromkeys(("x_m", "y_m", *POSITION), METRES),
     "samples": (1, 10**9, "training samples"),
 }
-REAL = ("gain", "x_m", "y_m")
+REAL = ("gain", "x_m", "y_m", *POSITION)
 
 
 def run(paths: Mapping[str, str]) -> dict[str, pl.DataFrame]:
     """Links and users from outside, of files by table: `imported_links`, and perhaps `imported_users`.
 
-    Both tables have a row for each combination of keys, which are numbered from 0; links may lack `interval`. Users
+    Both tables have a row for each combination of keys, which are numbered from 0; links may lack `interval`, and
+    stations' positions. Users
     whose cell is not given belong to the station of their largest mean gain, the first of several, in all intervals;
     what else is not given is null. Raises TableError where a file is not what it should be; it names file, row and
     column.
     """
-    links = _read(paths[LINKS], LINKS)
+    links = _located(_read(paths[LINKS], LINKS), paths[LINKS])
     gain = to_array(links, "gain", *KEYS[LINKS])
     realizations, _, stations, count = gain.shape
     cell = gain.mean(axis=1).argmax(axis=1)
@@ -51,6 +52,21 @@ def run(paths: Mapping[str, str]) -> dict[str, pl.DataFrame]:
     kinds = {"x_m": pl.Float64, "y_m": pl.Float64, "samples": pl.Int64}
     empty = [pl.lit(None, dtype=kind).alias(name) for name, kind in kinds.items() if name not in users.columns]
     return {LINKS: links, USERS: users.with_columns(empty)}
+
+
+def _located(links: pl.DataFrame, path: str) -> pl.DataFrame:
+    """Links with their stations' positions, null where the file has none. Raises TableError where one has several."""
+    given = [name for name in POSITION if name in links.columns]
+    if len(given) == 1:
+        raise TableError(f"{path}: has only one of the columns {' and '.join(map(repr, POSITION))}; give both or none")
+    if not given:
+        return links.with_columns(pl.lit(None, pl.Float64).alias(name) for name in POSITION)
+    each = links.group_by("realization", "station", maintain_order=True).agg(pl.col(POSITION).n_unique())
+    moving = each.filter(pl.max_horizontal(POSITION) > 1).select("realization", "station")
+    if len(moving):
+        named = _named(moving.row(0, named=True))
+        raise TableError(f"{path}: {named} has several positions; a station must have one in all rows of a realization")
+    return links
 
 
 def _read(path: str, table: str) -> pl.DataFrame:

@@ -452,7 +452,8 @@ class Channel(Section):
         None,
         "table of gains, a .parquet or .csv file that every job can read, with the columns realization, station, user "
         "(each numbered from 0), gain (of power, a ratio, not in dB) and maybe interval (of radio.coherence_rounds "
-        "rounds each, from 0; without: one of all rounds); null: drawn by `network` and `radio`",
+        "rounds each, from 0; without: one of all rounds), station_x_m and station_y_m (the station's position); null: "
+        "drawn by `network` and `radio`",
         stages=IMPORTED,
     )
     users: str | None = parameter(

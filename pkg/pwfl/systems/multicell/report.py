@@ -9,7 +9,7 @@ from pwfl.report import results, theme, unscheduled
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import BOUNDED_NOISE, leakage_bound
 from pwfl.systems.multicell.parameters import Multicell, Network
-from pwfl.tables.arrays import joined, to_table
+from pwfl.tables.arrays import to_table
 
 DIFFERS = (
     "Several cells interfere; each scheduled user sends its own noisy gradient of all its records, "
@@ -29,7 +29,7 @@ PRIVACY = ["rho_max", "rho_total", "epsilon", "epsilon_tight", "epsilon_classic"
 def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 3: cells, stations, users of the first realization, and the strongest links of its first user.
 
-    Of channels from outside, whose stations' positions are not known, the users.
+    Of channels from outside, the users; and the stations, if their positions are known, without cells.
     """
     network = scenario.network
     first = tables["users"]["realization"].min()
@@ -44,9 +44,11 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
         scheduled_by=pl.col("scheme").unique(maintain_order=True).str.join(", ")
     )
     users = users.join(by_user, on="user", how="left", maintain_order="left")
-    located = not links["distance_m"].null_count()
+    place = links.unique("station").sort("station").select("station_x_m", "station_y_m").to_numpy()
+    grid = hexagons.stations(network.rings, network.cell_radius_m)
+    located, drawn = not links["station_x_m"].null_count(), np.array_equal(place, grid)
     limits, colours = alt.Scale(zero=False), [CELL_COLOURS[k % len(CELL_COLOURS)] for k in range(count)]
-    if located:
+    if drawn:
         half = hexagons.half_side(network.rings, network.cell_radius_m)
         limits = alt.Scale(domain=[-half, half], nice=False)
         colours = cell_colours(hexagons.stations(network.rings, network.cell_radius_m), network.cell_radius_m)
@@ -77,7 +79,9 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     layers, subtitle = [people, rings], f"realization {first}; {RINGED}"
     if located:
         chosen = users.row(0, named=True)
-        below, above = _stations(network, links.filter(user=chosen["user"]), chosen, place)
+        below, above = _stations(links.filter(user=chosen["user"]), chosen, place)
+        if drawn:
+            below = [_grid(network, place), *below]
         layers = [*below, *layers, *above]
         strongest = "" if few else f", the {LINKS} strongest"
         dashed = f"dashed: links of user {chosen['user']}{strongest}"
@@ -88,27 +92,32 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     return layered.properties(width=side, height=side, title=title)
 
 
-def _stations(
-    network: Network, links: pl.DataFrame, user: dict, place: dict[str, alt.X | alt.Y]
-) -> tuple[list[alt.Chart], list[alt.Chart]]:
-    """What lies under the users, cells and the strongest links of one; and above, stations with their numbers."""
+def _grid(network: Network, place: dict[str, alt.X | alt.Y]) -> alt.Chart:
+    """The cells' outlines."""
     station = hexagons.stations(network.rings, network.cell_radius_m)
     outline = station[:, None] + hexagons.corners(network.cell_radius_m)[[0, 1, 2, 3, 4, 5, 0]]
     cells = to_table({"cell": range(len(station)), "corner": range(7)}, x_m=outline[..., 0], y_m=outline[..., 1])
-    stations = to_table({"cell": range(len(station))}, x_m=station[:, 0], y_m=station[:, 1])
-    links = joined(links, stations.rename({"cell": "station"}), "station").with_columns(
+    return alt.Chart(cells).mark_line(color="#999", strokeWidth=1).encode(**place, detail="cell:N", order="corner:Q")
+
+
+def _stations(
+    links: pl.DataFrame, user: dict, place: dict[str, alt.X | alt.Y]
+) -> tuple[list[alt.Chart], list[alt.Chart]]:
+    """What lies under the users, the strongest links of one; and above, stations with their numbers."""
+    links = links.rename({"station_x_m": "x_m", "station_y_m": "y_m"})
+    stations = links.select("x_m", "y_m", cell="station")
+    links = links.with_columns(
         user_x_m=pl.lit(user["x_m"]), user_y_m=pl.lit(user["y_m"]), gain_db=10 * pl.col("gain").log10()
     )
     links = links.sort("gain", descending=True, maintain_order=True).head(LINKS)
-    grid = alt.Chart(cells).mark_line(color="#999", strokeWidth=1).encode(**place, detail="cell:N", order="corner:Q")
     named = {"user:N": "User", "station:N": "Station"}
     tips = theme.tips(named | {"distance_m:Q": ("Distance (m)", ".0f"), "gain_db:Q": ("Gain (dB)", ".1f")})
     lines = alt.Chart(links).mark_rule(strokeDash=[6, 4], color="#333", strokeWidth=1.2)
     lines = lines.encode(**place, x2="user_x_m:Q", y2="user_y_m:Q", tooltip=tips)
-    few, above = network.rings < 2, alt.Chart(stations)
+    few, above = len(stations) <= len(CELL_COLOURS), alt.Chart(stations)
     masts = above.mark_point(shape="triangle-up", filled=True, size=150 if few else 60, color="black", opacity=1)
     numbers = above.mark_text(dy=14 if few else 11, fontSize=10, color="black").encode(**place, text="cell:N")
-    return [grid, lines], [masts.encode(**place, tooltip=theme.tips({"cell:N": "Station"})), numbers]
+    return [lines], [masts.encode(**place, tooltip=theme.tips({"cell:N": "Station"})), numbers]
 
 
 def cell_colours(station: np.ndarray, radius: float) -> list[str]:

@@ -52,6 +52,8 @@ class Links(contract.PerInterval):
     distance_m = amount(description=meaning("distance_m", "null: from outside, unknown"))
     gain = dy.Float64(nullable=False, min_exclusive=0, description=meaning("gain", "h_i,s (17)"))
     line_of_sight = dy.Bool(nullable=True, description="null: the path loss knows no such thing")
+    station_x_m = dy.Float64(nullable=True, description="position of the station; null: from outside, unknown")
+    station_y_m = dy.Float64(nullable=True, description="position of the station; null: from outside, unknown")
 
 
 class ImportedLinks(contract.PerInterval):
@@ -60,6 +62,8 @@ class ImportedLinks(contract.PerInterval):
     station = key("station")
     user = key(meaning("user"))
     gain = dy.Float64(nullable=False, min_exclusive=0, description=meaning("gain", "h_i,s"))
+    station_x_m = dy.Float64(nullable=True, description="position of the station; null: unknown")
+    station_y_m = dy.Float64(nullable=True, description="position of the station; null: unknown")
 
 
 class ImportedUsers(contract.PerUser):
