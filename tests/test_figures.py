@@ -299,6 +299,59 @@ def test_a_study_that_is_swept_in_part_is_in_one_figure_and_what_is_left_out_is_
     assert "not here, as they are swept: b" in drawn("multicell", "rounds")[1]
 
 
+def at_one_epsilon(contents: dict[str, dict]) -> dict[str, dict]:
+    """The same, of which all points have epsilon 4, but those without noise."""
+    found = {}
+    for name, content in contents.items():
+        columns = [pl.when(pl.col(key).is_finite()).then(4.0).otherwise(key).alias(key) for key in EPSILONS]
+        found[name] = content | {"realizations": content["realizations"].with_columns(columns)}
+    return found
+
+
+EPSILONS = ("epsilon", "epsilon_server")
+
+
+def test_points_that_have_one_epsilon_have_a_row_each_and_others_do_not():
+    few = {"realizations": 2, "training_realizations": 2}
+    config = {"base": TINY["base"] | few, "scenarios": {"a": {}, "b": {"sweep": {"schedule.gamma": [3, 4]}}}}
+    contents = compared(config)
+    assert all("y" in view["encoding"] and "point" not in str(view["encoding"]["y"]) for view in planes(contents))
+    alike = at_one_epsilon(contents)
+    dots = [view for view in planes(alike) if view["mark"]["type"] == "point"]
+    assert [view["encoding"]["y"]["field"] for view in dots] == ["point"]
+    spec = build.comparison_figure("multicell", "plane", alike).to_dict()
+    assert "delta = 1e-05: 4" in spec["title"]["subtitle"][0]
+    [rows] = spec["datasets"].values()
+    accuracy = [row["y_mean"] for row in rows]
+    assert accuracy == sorted(accuracy, reverse=True)
+    schemes = [scheme.name for scheme in contents["a"]["scenario"].schemes]
+    assert {row["point"] for row in rows} == {f"{name.replace(',', ', ')}, {s}" for name in contents for s in schemes}
+
+
+def planes(contents: dict[str, dict]) -> list[dict]:
+    """The marks of points and intervals of the first plane."""
+    drawn = views(build.comparison_figure("multicell", "plane", contents).to_dict())
+    return [view for view in drawn if view["mark"]["type"] in ("point", "rule") and "y" in view["encoding"]]
+
+
+def test_each_observer_has_a_panel_where_observers_are_swept():
+    few = {"realizations": 2, "training_realizations": 2}
+    sweep = {"privacy.target_epsilon": [2.0, 4.0], "privacy.observer": ["user", "network"]}
+    scheme = {"name": "Target", "scheduler": "random", "noise": "target"}
+    own = {"sweep": sweep, "schemes": [scheme]}
+    contents = compared({"base": TINY["base"] | few, "scenarios": {"swept": own}})
+    spec = build.comparison_figure("systems", "epsilon", contents).to_dict()
+    assert spec["facet"]["column"]["sort"] == ["user", "network"]
+    [rows] = spec["datasets"].values()
+    assert sorted((row["panel"], round(row["mean_epsilon"])) for row in rows) == [
+        *(("network", 2), ("network", 4)),
+        *(("user", 2), ("user", 4)),
+    ]
+    said = " ".join(spec["title"]["subtitle"])
+    assert "observer network of multicell: sees the sum of all noisy gradients" in said
+    assert "observer user of multicell: sees each scheduled user's noisy gradient" in said
+
+
 def plane(contents: dict[str, dict]) -> tuple[list[dict], list[dict], dict[str, dict]]:
     """The points of the first plane, the names of its levels, and its encodings by channel."""
     spec = build.comparison_figure("multicell", "plane", contents).to_dict()
