@@ -386,15 +386,19 @@ def test_epsilon_is_that_of_gaussian_releases_and_nothing_is_guaranteed(name):
     assert outcome["channel_uses"].to_list() == 3 * [length * slots * model.task.dimension]
 
 
-def audited(name: str) -> dict[str, str]:
+def audited(name: str, config: dict = SMALL) -> dict[str, str]:
     """Status of each test of a scheme's audit."""
-    _, found = run(SMALL | {"schemes": schemes(name), "training_realizations": 1})
+    _, found = run(config | {"schemes": schemes(name), "training_realizations": 1})
     return dict(found["audit"].select("test", pl.col("status").cast(pl.String)).iter_rows())
 
 
+FULL = {"system": SYSTEM, "realizations": 2, "task": {"samples": 100}}  # as many rounds as in the paper
+
+
+@pytest.mark.parametrize("config", [SMALL, FULL], ids=["small", "full"])
 @pytest.mark.parametrize("access", ACCESS)
-def test_the_audit_finds_what_is_stated(access):
-    found = audited(f"{access}_adaptive")
+def test_the_audit_finds_what_is_stated(access, config):
+    found = audited(f"{access}_adaptive", config)
     assert set(found.values()) == {"consistent"}
     assert len(found) > 12
 

@@ -10,7 +10,8 @@ Gaussian mechanism of zCDP rho = 2 gamma^2 / x. With step size 1 / L, the bound 
 import numpy as np
 from scipy.special import lambertw
 
-MOST = 80.0  # logarithm of the most noise, of rounds in which next to nothing is sent: squares stay finite
+# Share of the budget that rounds of mostly noise may cost. With more noise, rounding in float32 would drown messages.
+NEGLIGIBLE = 1e-6
 HALVINGS = 200  # of a bracket of logarithms: down to neighbouring floats
 
 
@@ -45,18 +46,20 @@ def adaptive(least: np.ndarray, moved: float, rho: float, contraction: float) ->
     """The noise, no less than `least`, that minimizes the bound with `contraction` = 1 - mu / L.
 
     x_t is the larger of `least` and lambda (1 - mu / L)^(t / 2); lambda is found by bisection, such that the budget
-    is not exceeded. Parameters are those of `static`.
+    is not exceeded. Noise is not raised further in rounds that together cost a NEGLIGIBLE share. Parameters are as in
+    `static`.
     """
+    most = np.log(moved**2 * least.shape[-1] / (2 * rho * NEGLIGIBLE))
     falling = np.arange(1, least.shape[-1] + 1) / 2 * np.log(contraction)
 
     def noise(level: np.ndarray) -> np.ndarray:
-        return np.maximum(least, np.exp(np.minimum(level[..., None] + falling, MOST)))
+        return np.maximum(least, np.exp(np.minimum(level[..., None] + falling, most)))
 
     def cost(level: np.ndarray) -> np.ndarray:
         return (moved**2 / (2 * noise(level))).sum(axis=-1)
 
     low = (np.log(least) - falling).min(axis=-1)  # all rounds have the least noise
-    high = np.full_like(low, np.logaddexp.reduce(-falling) + np.log(moved**2 / (2 * rho)))  # too much in no round
+    high = np.full_like(low, np.logaddexp.reduce(-falling) + np.log(moved**2 / (2 * rho)) + 2 * NEGLIGIBLE)
     high = np.where(cost(low) <= rho, -np.inf, np.maximum(low, high))
     for _ in range(HALVINGS):
         middle = (low + high) / 2

@@ -37,8 +37,8 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
 
 
 def published(scenario, each: pl.DataFrame) -> list[Loss]:
-    """Privacy loss of each training run's most exposed record to the server, through its receiver's noise."""
-    return [Loss(rho=rho) for rho in each["rho_server"]]
+    """Privacy loss of each training run's most exposed record; each realization simulates its own."""
+    return [Loss(rho=rho, own_records=True) for rho in each["rho_server"]]
 
 
 def _axis(title: str) -> alt.Y:
