@@ -392,7 +392,12 @@ def audited(name: str, config: dict = SMALL) -> dict[str, str]:
     return dict(found["audit"].select("test", pl.col("status").cast(pl.String)).iter_rows())
 
 
-FULL = {"system": SYSTEM, "realizations": 2, "task": {"samples": 100}}  # as many rounds as in the paper
+FULL = {
+    "system": SYSTEM,
+    "realizations": 2,
+    "task": {"samples": 100},
+    "privacy": {"epsilon": 1.0},
+}  # as many rounds as in the paper
 
 
 @pytest.mark.parametrize("config", [SMALL, FULL], ids=["small", "full"])

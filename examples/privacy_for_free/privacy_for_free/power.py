@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import lambertw
 
 # Share of the budget that rounds of mostly noise may cost. With more noise, rounding in float32 would drown messages.
-NEGLIGIBLE = 1e-6
+NEGLIGIBLE = 1e-4
 HALVINGS = 200  # of a bracket of logarithms: down to neighbouring floats
 
 
