@@ -55,14 +55,14 @@ def gap(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def power(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Mean share of the power limit over the rounds, of all devices."""
-    frame = tables["schedule"].with_columns(round=pl.col("round") + 1)
-    title = alt.TitleParams(
-        "Power over the power limit", subtitle="mean and 95% confidence band over devices and realizations"
-    )
-    means = theme.means(frame, ["scheme", "round"], ["power_share"], scenario.system)
-    means = theme.within(means, "power_share", means["power_share_mean"].min())
-    return theme.band(means, "power_share", scenario, title, _axis("Share of the power limit"))
+    """Share of the power limit over the rounds, mean over devices and realizations."""
+    by = ["scheme", "realization", "round"]
+    each = tables["schedule"].group_by(by, maintain_order=True).agg(pl.col("power_share").mean())
+    each = each.with_columns(round=pl.col("round") + 1)
+    title = alt.TitleParams("Power over the power limit", subtitle=theme.band_over(each["realization"].n_unique()))
+    frame = theme.means(each, ["scheme", "round"], ["power_share"], scenario.system)
+    frame = theme.within(frame, "power_share", frame["power_share_mean"].min())
+    return theme.band(frame, "power_share", scenario, title, _axis("Share of the power limit, mean over devices"))
 
 
 def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
