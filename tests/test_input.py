@@ -190,8 +190,10 @@ CONFIGS = sorted([*(ROOT / "config").glob("*.yaml"), *(ROOT / "examples").glob("
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_the_configs_that_come_along_are_read_strictly_and_without_warnings(path, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "examples" / "local_dp_mac")
-    claims = registry.claims() | {"local_dp_mac": ("local_dp_mac",)}
+    examples = ("local_dp_mac", "privacy_for_free")
+    for name in examples:
+        monkeypatch.syspath_prepend(ROOT / "examples" / name)
+    claims = registry.claims() | {name: (name,) for name in examples}
     monkeypatch.setattr(registry, "claims", lambda: claims)
     assert scenario.load(scenario.read([path]), path.name).warnings == ()
 

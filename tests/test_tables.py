@@ -220,9 +220,11 @@ def test_sqlalchemy_is_not_imported_and_can_be():
 @pytest.fixture
 def columns(monkeypatch) -> dict[str, dict[str, dy.Column]]:
     """The columns of all tables, of the example's system, too: name -> table -> column."""
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / "local_dp_mac")
+    examples = ("local_dp_mac", "privacy_for_free")
+    for name in examples:
+        monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / name)
     modules = {name: system.part("tables") for name, system in registry.systems().items()}
-    modules["local_dp_mac"] = import_module("local_dp_mac.tables")
+    modules |= {name: import_module(f"{name}.tables") for name in examples}
     kinds = dict(contract.COMMON)
     for system, module in modules.items():
         own = inspect.getmembers(module, lambda kind: inspect.isclass(kind) and issubclass(kind, dy.Schema))

@@ -1,0 +1,41 @@
+"""What the stages of the system `privacy_for_free` read and what its reports show."""
+
+from pwfl.report.catalog import Catalog, Outcome
+
+CATALOG = Catalog(
+    figures={"gap": ("history",), "power": ("schedule",), "leakage": ("leakage",)},
+    tables={
+        "summary": "Means over realizations with 95% intervals (Student's t): normalized optimality gap of the final "
+        "model, the paper's bound on it, record-level epsilon exactly and by the paper's conversion, and symbols on "
+        "air.",
+        "realizations": "Privacy, cost and final optimality gap of each realization.",
+        "history": "Objective and normalized optimality gap of each training run over the rounds.",
+        "leakage": "zCDP rho of a record of each device, and its epsilon exactly and by the paper's conversion.",
+        "statuses": "In how many realizations privacy is free: all devices that limit the power use all of it.",
+    },
+    private_figures=("gap",),
+    comparison_figures=("gap_over_epsilon",),
+    outcomes={"optimality_gap": Outcome("Normalized optimality gap", "less")},
+    reads={
+        "noise": ("schedule",),
+        "receive": ("users", "schedule", "noise"),
+        "account": ("users", "reception_noise", "visibility"),
+        "audit": ("users", "schedule", "noise", "reception", "reception_noise", "visibility", "outcome"),
+    },
+    colours={
+        ("superposed_adaptive", "receiver"): "#0072B2",
+        ("superposed_static", "receiver"): "#56B4E9",
+        ("superposed_full", "receiver"): "#000000",
+        ("orthogonal_adaptive", "receiver"): "#D55E00",
+        ("orthogonal_static", "receiver"): "#E69F00",
+        ("orthogonal_full", "receiver"): "#999999",
+    },
+    tiny={
+        "network": {"devices": 3},
+        "radio": {"blocks": 12, "coherence_blocks": 8},
+        "task": {"samples": 40, "dimension": 40},
+        "training": {"clip_norm": 20.0, "evaluate_every": 2},
+    },
+    zero_noise_values={"receiver_noise_std": 0.0},
+    receiver_noise=("receiver_noise_std",),
+)

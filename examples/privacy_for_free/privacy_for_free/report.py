@@ -1,0 +1,94 @@
+"""Stage report: tables and figures of a scenario, and the optimality gap over epsilon."""
+
+import altair as alt
+import polars as pl
+
+from pwfl.privacy.composition import Loss
+from pwfl.report import results, theme
+from pwfl.report.claims import comparable
+
+DIFFERS = (
+    "a regression, without accuracy; the receiver's noise is the only protection, so nothing is guaranteed; powers "
+    "have no unit and there is no bandwidth: no energy, no seconds"
+)
+MEASURED = ["optimality_gap", "optimality_gap_bound", "ridge_objective"]
+AVERAGED = [*MEASURED[:2], "epsilon", "epsilon_paper", "channel_uses"]
+GAP = "Normalized optimality gap"
+LOGARITHMIC = alt.Scale(type="log")
+
+
+def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """The outcome of each realization and scheme, with the end of its training run."""
+    keys = ["scheme", "realization"]
+    last = tables["history"].group_by(keys, maintain_order=True).agg(pl.col(MEASURED).sort_by("round").last())
+    return results.realizations(tables).join(last, on=keys, how="left", maintain_order="left")
+
+
+def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables of a scenario's report."""
+    each = realizations(tables)
+    return {
+        "summary": results.summary(scenario, each, AVERAGED),
+        "realizations": each,
+        "history": tables["history"],
+        "leakage": tables["leakage"],
+        "statuses": results.statuses(tables),
+    }
+
+
+def published(scenario, each: pl.DataFrame) -> list[Loss]:
+    """Privacy loss of each training run's most exposed record; each realization simulates its own."""
+    return [Loss(rho=rho, own_records=True) for rho in each["rho_server"]]
+
+
+def _axis(title: str) -> alt.Y:
+    return alt.Y(title=title, scale=LOGARITHMIC, axis=alt.Axis(format=".6~g"))
+
+
+def gap(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Mean optimality gap over the rounds."""
+    history = tables["history"]
+    title = alt.TitleParams(GAP, subtitle=theme.band_over(history["realization"].n_unique()))
+    frame = theme.means(history, ["scheme", "round"], ["optimality_gap"], scenario.system)
+    frame = theme.within(frame, "optimality_gap", frame["optimality_gap_mean"].min())  # the axis is logarithmic
+    return theme.band(frame, "optimality_gap", scenario, title, _axis(GAP))
+
+
+def power(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Share of the power limit over the rounds, mean over devices and realizations."""
+    by = ["scheme", "realization", "round"]
+    each = tables["schedule"].group_by(by, maintain_order=True).agg(pl.col("power_share").mean())
+    each = each.with_columns(round=pl.col("round") + 1)
+    title = alt.TitleParams("Power over the power limit", subtitle=theme.band_over(each["realization"].n_unique()))
+    frame = theme.means(each, ["scheme", "round"], ["power_share"], scenario.system)
+    frame = theme.within(frame, "power_share", frame["power_share_mean"].min())
+    return theme.band(frame, "power_share", scenario, title, _axis("Share of the power limit, mean over devices"))
+
+
+def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
+    """Distribution of the epsilons of all devices' records."""
+    axis = "Record-level epsilon after all rounds"
+    return theme.cdf(tables["leakage"], "epsilon", scenario, "Privacy loss to the server", axis, "devices")
+
+
+def gap_over_epsilon(study: dict[str, dict]) -> alt.LayerChart:
+    """Mean final gap over the privacy budget, of the scenarios that differ in nothing else."""
+    title = f"{GAP} over the privacy budget"
+    names = max(comparable(study, "privacy.epsilon"), key=len)
+    if len(names) < 2:
+        return theme.empty("one privacy budget only; sweep privacy.epsilon", title)
+    scenario = study[names[0]]["scenario"]
+    budgets = [pl.lit(study[name]["scenario"].privacy.epsilon).alias("budget") for name in names]
+    each = pl.concat(study[name]["realizations"].with_columns(of) for name, of in zip(names, budgets, strict=True))
+    frame = theme.means(each, ["scheme", "budget"], ["optimality_gap"], scenario.system).sort("budget")
+    frame = theme.within(frame, "optimality_gap", frame["optimality_gap_mean"].min())
+    x = alt.X("budget:Q", title="Privacy budget: record-level epsilon, paper's conversion", scale=LOGARITHMIC)
+    subtitle = [
+        theme.band_over(each["realization"].n_unique()),
+        f"delta = {scenario.privacy.delta:g}; observer: server",
+    ]
+    return theme.band(frame, "optimality_gap", scenario, alt.TitleParams(title, subtitle=subtitle), _axis(GAP), x)
+
+
+FIGURES = {"gap": gap, "power": power, "leakage": leakage}
+COMPARISON_FIGURES = {"gap_over_epsilon": gap_over_epsilon}

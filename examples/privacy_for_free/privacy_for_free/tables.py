@@ -1,0 +1,120 @@
+"""Schemas of the tables of the system `privacy_for_free`."""
+
+import dataframely as dy
+
+from pwfl.tables import contract
+from pwfl.tables.contract import MODEL, PRIVATE, amount, epsilon_column, key, meaning
+
+SERVER = "server"  # the observer of all that the server's receiver outputs
+FREE, SCALED = "full_power", "scaled_down"  # whether the privacy budget leaves powers as they are without one
+
+
+class Users(contract.PerUser):
+    """The devices (`channel`)."""
+
+    samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "the device's"))
+
+
+class Links(contract.PerRealization):
+    """Each device's channel in each block (`channel`)."""
+
+    block = key("communication block, from 0")
+    user = key(meaning("user"))
+    fading_gain = dy.Float64(nullable=False, min=0, description=meaning("fading_gain", "|h|^2"))
+
+
+class PerDeviceRound(contract.PerRealization):
+    """Keys of each device in each round."""
+
+    round = key(meaning("round", "from 0"))
+    user = key(meaning("user"))
+
+
+class Schedule(PerDeviceRound):
+    """When and how strongly each device sends (`schedule`)."""
+
+    slot = dy.Int64(nullable=False, min=0, description=meaning("slot", "gradients sent in one slot add up on air"))
+    message_amplitude = dy.Float64(
+        nullable=False,
+        min_exclusive=0,
+        description="of a unit of the device's sum of gradients, over the standard deviation of the receiver's noise",
+    )
+    power_share = dy.Float64(
+        nullable=False,
+        min=0,
+        max=1 + 1e-9,
+        description="largest power that the device may need in the block, over its power limit",
+    )
+
+
+class ScheduleStatus(contract.PerRealization):
+    """Whether the privacy budget limits powers (`schedule`)."""
+
+    status = dy.Enum((FREE, SCALED), nullable=False, description=meaning("status", "the schedule"))
+
+
+class Noise(PerDeviceRound):
+    """The receiver's noise (`noise`)."""
+
+    receiver_noise_std = dy.Float64(
+        nullable=False,
+        min=0,
+        description="standard deviation, per coordinate of the device's sum of gradients as it is received",
+    )
+
+
+class NoiseStatus(contract.PerRealization):
+    """Who adds noise (`noise`)."""
+
+    status = dy.Enum(("receiver_only",), nullable=False, description=meaning("status", "the noise"))
+
+
+class History(contract.History):
+    """The server's model over the rounds (`train`)."""
+
+    round = key(meaning("round", "0 is the start"))
+    accuracy = amount(meaning("accuracy", "null: a regression has none"), max=1, metadata=MODEL)
+    loss = amount(meaning("loss", "null: a regression has none; see `ridge_objective`"), metadata=MODEL)
+    ridge_objective = amount(
+        "half the mean squared error on the training records, plus lambda ||w||^2",
+        allow_inf=True,
+        allow_nan=True,
+        metadata=PRIVATE,
+    )
+    optimality_gap = dy.Float64(
+        nullable=True,
+        allow_inf=True,
+        allow_nan=True,
+        description="(F(w) - F*) / F*, F the ridge_objective, F* its minimum; below 0 by rounding only",
+        metadata=PRIVATE,
+    )
+    optimality_gap_bound = amount(
+        "the paper's bound on the mean of optimality_gap over the receiver's noise", metadata=PRIVATE
+    )
+    clipped_share = contract.clipped_share()
+    limited_share = amount(
+        "share of devices' mean gradients that are scaled down to training.mean_norm, in the rounds since the row "
+        "before",
+        max=1,
+        metadata=PRIVATE,
+    )
+    status = dy.Enum(
+        ("trained", "diverged"), nullable=False, description=meaning("status", "the training"), metadata=MODEL
+    )
+
+
+class Leakage(contract.PerUser):
+    """Privacy loss of a record of each device to the server, after all rounds (`account`)."""
+
+    rho = epsilon_column(meaning("rho"))
+    epsilon = epsilon_column(meaning("epsilon", "exact"))
+    epsilon_paper = epsilon_column("epsilon by the paper's conversion of rho: after all rounds")
+    epsilon_user = epsilon_column(meaning("epsilon_user"))
+
+
+class Outcome(contract.Received):
+    """Privacy and cost of each realization (`account`)."""
+
+    rho = epsilon_column(meaning("rho", "the most exposed record's"))
+    rho_server = epsilon_column(meaning("rho_server", "the most exposed record's"))
+    epsilon_paper = epsilon_column("epsilon by the paper's conversion of rho: the most exposed record's")
