@@ -57,10 +57,13 @@ def tables_of(
         noise.append(pl.DataFrame(rows | {"update_noise_std": std, "planned_noise_std": std}))
     none = {
         name: pl.lit(None, kind)
-        for name, kind in (("records", pl.Int64), ("group", pl.Int64), ("grid_step", pl.Float64))
+        for name, kind in NONE.items()
     }
     heard = pl.concat(reception).with_columns(user_noise_std=pl.lit(0.0), **none)
     return {"users": pl.concat(users), "reception": heard, "reception_noise": pl.concat(noise)}
+
+
+NONE = {"records": pl.Int64, "group": pl.Int64, "grid_step": pl.Float64, "bands": pl.List(pl.Float64)}
 
 
 def averaging(samples: Sequence[int], sends: np.ndarray | None = None, unit: bool = True) -> np.ndarray:

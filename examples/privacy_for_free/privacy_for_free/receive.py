@@ -30,6 +30,7 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
             records=pl.lit(None, pl.Int64),  # all
             group=pl.lit(None, pl.Int64),  # no integers
             grid_step=pl.lit(None, pl.Float64),
+            bands=pl.lit(None, pl.List(pl.Float64)),  # heard alike in all coordinates
         ),
         "reception_noise": each.group_by(KEYS[:2], maintain_order=True).agg(
             rounds=pl.lit(1, pl.Int64),

@@ -43,8 +43,8 @@ def check_audit(model: Scenario, given: dict) -> None:
         if not again or draws > MOST_CANARIES:
             raise CheckError(
                 f"{scheme.name}: audit: its {test!r} does not see an epsilon that is stated {LOW:.0%} low, it takes "
-                f"some {draws:,} canaries to: let `tiny` of the catalog add less noise, or let verdicts follow "
-                "`audit.canaries`"
+                f"some {draws:,} canaries to: let `tiny` of the catalog have more rounds or coordinates, or add less "
+                "noise; or let verdicts follow `audit.canaries`"
             )
         more = model.model_copy(update={"audit": model.audit.model_copy(update={"canaries": max(lacking.values())})})
         frame = _audit(more, scheme, made, purposes)
