@@ -165,6 +165,7 @@ def test_the_schemes_are_equally_private(scheme, delta):
     assert own == pytest.approx(target, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_everybody_in_every_round_has_no_participation_to_hide():
     for scheme in NOISES[1:]:
         for sampling in (1.0, 0.3):
@@ -446,6 +447,7 @@ def test_theorem_1_is_reported_where_it_applies():
     assert row["epsilon_theorem_1"] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_failing_devices_take_their_noise_along_and_estimates_do_not_matter():
     leakage = accounted(network={"devices": 20}, training={"rounds": 30})[1]["leakage"]
     failed = leakage.filter(pl.col("quantity") == "failed_devices").sort("x")
@@ -466,6 +468,7 @@ def test_failing_devices_take_their_noise_along_and_estimates_do_not_matter():
     assert counted["noise_multiplier"][0] == pytest.approx(math.sqrt(1 - channel_share**2 * (1 - 0.2**2)), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_single_manipulated_estimate_costs_its_device_privacy():
     tables, found = accounted(network={"devices": 20}, training={"rounds": 30})
     one = found["leakage"].filter(pl.col("quantity") == "estimate_scale_of_one_device").sort("x")
@@ -489,7 +492,9 @@ def test_what_reaches_the_server_is_what_is_sent_over_the_channels():
         assert low <= (heard**2).sum() / (multiplier * max(signals)) ** 2 <= high
 
 
-@pytest.mark.parametrize("scheme", ["anonymous", "local", "anonymous_fixed", "local_fixed"])
+@pytest.mark.parametrize(
+    "scheme", in_turn(["anonymous", "local", "anonymous_fixed", "local_fixed"], "anonymous", "local")
+)
 def test_costs_are_counted_transmission_by_transmission(scheme):
     local, fixed = scheme.startswith("local"), scheme.endswith("fixed")
     tables, found = accounted(scheme, "orthogonal" if local else "over_the_air", range(1, 2), data={"samples": 3})
@@ -509,6 +514,7 @@ def test_costs_are_counted_transmission_by_transmission(scheme):
     assert outcome["channel_uses"] == (sent * dimension * 16 if local else 8 * dimension)
 
 
+@pytest.mark.slow
 def test_a_shard_in_which_nobody_takes_part_is_one_of_its_scheme():
     _, found = accounted("local", "orthogonal", range(1, 2), network={"participation": 1e-9})
     row = found["outcome"].row(0, named=True)

@@ -13,6 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import pipeline
+from conftest import in_turn
 from pwfl import registry
 from pwfl.learning import datasets
 from pwfl.privacy import sampled
@@ -127,7 +128,7 @@ def outcome_of(system: str, chosen: dict) -> str:
     return ""
 
 
-@pytest.mark.parametrize("system", NUMBERS)
+@pytest.mark.parametrize("system", in_turn(NUMBERS, "random_orthogonalization"))
 def test_a_scenario_at_a_corner_of_its_bounds_runs_or_is_refused_by_name(system, monkeypatch):
     monkeypatch.setattr(sampled, "POINTS", 2000)  # coarse: no epsilon is asked for here
     keys = [".".join(path) for path, _ in parameters(registry.system(system).model)]

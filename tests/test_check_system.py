@@ -21,7 +21,7 @@ from pwfl.testing import audited, declared, draws, repeated, reported, stated, t
 RERUNS = ROOT / "tests" / "reruns"
 
 
-@pytest.mark.parametrize("system", in_turn(registry.BUILT_IN, "age_aware"))
+@pytest.mark.parametrize("system", in_turn(registry.BUILT_IN, "random_orthogonalization"))
 def test_a_system_does_what_every_system_owes(system):
     testing.check_system(system)
 

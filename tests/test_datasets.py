@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import ROOT, snakemake
+from conftest import ROOT, in_turn, snakemake
 from pwfl.learning import datasets, sources, stored
 
 ORIGINALS = ROOT.parent / "shared" / "data"  # holds a folder of IDX files for each data set, where it is there at all
@@ -64,7 +64,11 @@ def test_the_idx_files_of_a_folder_are_known(folder):
 
 @pytest.mark.skipif(not ORIGINALS.is_dir(), reason="the original IDX files are not here")
 @pytest.mark.parametrize(
-    ("dataset", "until"), [("mnist", ("--until", "train")), ("fashion_mnist", ("--until", "dataset"))]
+    ("dataset", "until"),
+    in_turn(
+        [("mnist", ("--until", "train")), ("fashion_mnist", ("--until", "dataset"))],
+        ("fashion_mnist", ("--until", "dataset")),
+    ),
 )
 def test_the_workflow_learns_from_a_folder_of_idx_files(dataset, until, tmp_path):
     base = {

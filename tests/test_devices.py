@@ -12,6 +12,7 @@ from tensorflow.python.client import device_lib
 
 import own_network
 import pwfl
+from conftest import in_turn
 from pipeline import digits, part, stages
 from pwfl import scenario
 from pwfl.execution import train
@@ -112,7 +113,7 @@ def test_what_cannot_be_trained_side_by_side_says_why(gpu, caplog):
     assert history["processor"].unique().to_list() == ["taken for gpu"]
 
 
-@pytest.mark.parametrize("model", ["cnn", f"{own_network.__file__}:network"])
+@pytest.mark.parametrize("model", in_turn(["cnn", f"{own_network.__file__}:network"], "cnn"))
 def test_any_model_is_trained_side_by_side(gpu, caplog, model):
     changed = resolve(merge(TINY, {"training": {"model": model, "rounds": 1}}), {})
     alone = trained(changed, "cpu", range(2))

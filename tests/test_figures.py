@@ -12,7 +12,7 @@ import pytest
 import vl_convert
 
 import pwfl
-from conftest import TINY
+from conftest import TINY, in_turn
 from pipeline import run
 from pwfl import registry
 from pwfl.report import build, finding, printed, results, sweep_figures, sweeps, systems, theme
@@ -49,6 +49,7 @@ WITH_MARKS = ("utility_fair.energy", "utility_fair.utility")  # their legends sh
 views = printed._views  # those that have a mark
 
 
+@pytest.mark.slow
 def test_titles_say_of_what_scenario_and_how_many_and_tooltips_are_in_words(drawn):
     for name, spec in drawn.items():
         title = spec["title"]
@@ -179,7 +180,7 @@ def test_the_audit_says_what_failed_and_what_is_seen():
 # Print.
 
 
-@pytest.mark.parametrize("system", registry.BUILT_IN)
+@pytest.mark.parametrize("system", in_turn(registry.BUILT_IN, "multicell"))
 def test_printed_figures_are_a_column_wide_in_8_points_and_without_title(charts, system):
     for name, chart in charts.items():
         if not name.startswith(f"{system}."):

@@ -675,6 +675,7 @@ def test_the_summary_holds_means_over_realizations(studied):
     assert (row["realizations"], row["trained"], row["antennas"]) == (10, 2, 32)
 
 
+@pytest.mark.slow
 def test_scenarios_of_several_sizes_train_in_one_process_as_each_alone():
     sizes = {"a": (2, 20), "b": (5, 20), "c": (4, 35), "d": (4, 20)}
     model = {"training": {"local_steps": 3, "batch_size": 10, "rounds": 2}, "data": {"dataset": "digits"}}

@@ -68,6 +68,7 @@ def test_a_study_uses_what_another_one_computed_and_leaves_its_results(two, fini
     assert planned(two, SMALL) == {}
 
 
+@pytest.mark.slow
 def test_a_parameter_there_and_back_computes_nothing_and_ends_with_the_same_files(two, finished, tmp_path):
     folder = shutil.copytree(two, tmp_path / "run", copy_function=shutil.copy2)
     there = OTHER | {"study": "small"}

@@ -55,10 +55,7 @@ def tables_of(
         senders = (weights > 0).sum(axis=1)
         rows = {"realization": realization, "interval": range(len(std)), "rounds": length, "planned_senders": senders}
         noise.append(pl.DataFrame(rows | {"update_noise_std": std, "planned_noise_std": std}))
-    none = {
-        name: pl.lit(None, kind)
-        for name, kind in NONE.items()
-    }
+    none = {name: pl.lit(None, kind) for name, kind in NONE.items()}
     heard = pl.concat(reception).with_columns(user_noise_std=pl.lit(0.0), **none)
     return {"users": pl.concat(users), "reception": heard, "reception_noise": pl.concat(noise)}
 
