@@ -119,7 +119,7 @@ def round_by_round(
         for t, given in enumerate(rounds):
             own = generators(seed, f"schedule/{t}", realizations)
             returned, kept = apart(function(*given, now=Now(t, np.array(decided), np.array(went), kept, own)))
-            decided.append(array(reference, returned))
+            decided.append(array(reference, returned, "biuf"))
             went.append(sent(t, decided[-1]))
     return np.stack(went, axis=1)
 
@@ -183,8 +183,8 @@ def _shown(file: Path) -> str:
     return str(file.relative_to(Path().resolve()) if file.is_relative_to(Path().resolve()) else file)
 
 
-def array(reference: str, returned) -> np.ndarray:
-    """What a function returned, as an array of numbers.
+def array(reference: str, returned, kinds: str = "iuf") -> np.ndarray:
+    """What a function returned, as an array of numbers, of kinds as NumPy has them.
 
     Raises UserCodeError for anything else, and for what numbers alone would not tell: masks, imaginary parts.
     """
@@ -194,14 +194,14 @@ def array(reference: str, returned) -> np.ndarray:
         found = np.asarray(returned)
     except ValueError as error:  # rows of several lengths
         raise UserCodeError(f"{reference}: returns no array of numbers: {error}") from None
-    if found.dtype.kind not in "iuf":
+    if found.dtype.kind not in kinds:
         raise UserCodeError(f"{reference}: returns {found.dtype} of shape {found.shape}; must return real numbers")
     return found
 
 
 def array_of(reference: str, returned, shape: tuple[int, ...], what: str, kinds: str = "iuf") -> np.ndarray:
     """As `array`, of a shape and of kinds of numbers, as NumPy has them. `what` says what must be returned."""
-    found = array(reference, returned)
+    found = array(reference, returned, "biuf")
     if found.shape != shape or found.dtype.kind not in kinds:
         raise UserCodeError(
             f"{reference}: returns {found.dtype} of shape {found.shape}; must return {what}, of shape {shape}"
