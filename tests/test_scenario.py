@@ -142,8 +142,13 @@ def test_functions_may_stand_for_schedulers_noise_and_models_and_nothing_else():
     assert found == [
         ("multicell", "radio.air"), ("multicell", "training.model"),
         ("multicell", "schemes.0.scheduler"), ("multicell", "schemes.0.noise"),
-        ("anonymous_oac", "training.model"), ("random_orthogonalization", "training.model"),
-        ("utility_fair", "training.model"), ("age_aware", "schemes.0.scheduler"),
+        ("anonymous_oac", "training.model"), ("anonymous_oac", "schemes.0.scheduler"),
+        ("anonymous_oac", "schemes.0.noise"),
+        ("random_orthogonalization", "training.model"), ("random_orthogonalization", "schemes.0.scheduler"),
+        ("random_orthogonalization", "schemes.0.noise"),
+        ("utility_fair", "training.model"), ("utility_fair", "schemes.0.scheduler"),
+        ("utility_fair", "schemes.0.noise"),
+        ("age_aware", "schemes.0.scheduler"), ("age_aware", "schemes.0.noise"),
     ]  # fmt: skip
 
 

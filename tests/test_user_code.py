@@ -25,7 +25,10 @@ from pwfl.training.models import network, start_weights
 from pwfl.workflow.in_memory import in_memory
 from pwfl.workflow.plan import plan, routes
 
-PAGE = (ROOT / "docs/own_functions.md").read_text(encoding="utf-8")
+WHOLE_PAGE = (ROOT / "docs/own_functions.md").read_text(encoding="utf-8")
+PAGE = re.sub(
+    r"^## In other systems\n.*?(?=^## )", "", WHOLE_PAGE, flags=re.DOTALL | re.MULTILINE
+)  # test_own_schemes.py
 SYSTEMS = (ROOT / "docs/own_system.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, flags=re.DOTALL)
 SCHEDULER, NOISE, NETWORK, READER = (text for kind, text in BLOCKS if kind == "python")
@@ -363,7 +366,10 @@ def test_collection_times_of_ones_own(folder):
         found = stage_of.channel(part(model, "channel"), range(2))
         made[scheduler] = stage_of.schedule(part(model, "schedule", scheduler), scheduler, found)["schedule"]
     assert made["times.py:fresh"].equals(made["fixed"])
-    with pytest.raises(user_code.UserCodeError, match=r"times.py:late: must return collection times, integers of 0..4"):
+    with pytest.raises(
+        user_code.UserCodeError,
+        match=r"times.py:late: returns the time 99; must return collection times, integers of 0..4",
+    ):
         stage_of.schedule(part(model, "schedule", "times.py:late"), "times.py:late", found)
 
 

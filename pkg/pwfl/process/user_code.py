@@ -10,13 +10,16 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from pwfl import streams
 from pwfl.process import guard
 from pwfl.store import imports
 
@@ -42,6 +45,27 @@ def split(reference: str) -> tuple[str, str]:
     return where, function
 
 
+class Now(NamedTuple):
+    """A round, and those before it, for a scheduler of the user's own that has a parameter `now`."""
+
+    interval: int  # the round's number, from 0
+    decided: np.ndarray  # as the function returned it before, shape (interval, ...)
+    sent: np.ndarray  # what came of it, likewise: of who cannot send, nothing
+    kept: object  # what the function returned beside its decision in the round before; None at first
+    generators: tuple[np.random.Generator, ...]  # of each realization, for this round
+
+
+class Drawn(NamedTuple):
+    """For a function of the user's own that decides once and has a parameter `now`."""
+
+    generators: tuple[np.random.Generator, ...]  # of each realization
+
+
+def generators(seed: int, purpose: str, realizations: Iterable[int]) -> tuple[np.random.Generator, ...]:
+    """A generator of each realization for a function of the user's own; `purpose` is what it decides."""
+    return tuple(streams.generator(seed, f"own {purpose}", each) for each in realizations)
+
+
 def call(reference: str, *given, reads: Collection[str] = (), now: tuple | None = None):
     """What the function that a reference names returns, of copies of what is given, which it may change.
 
@@ -52,18 +76,57 @@ def call(reference: str, *given, reads: Collection[str] = (), now: tuple | None 
     anything else.
     What ends a process, such as `sys.exit`, is an error, too; Ctrl-C is not.
     """
+    with loaded(reference, reads) as function:
+        return function(*given, now=now)
+
+
+@contextmanager
+def loaded(reference: str, reads: Collection[str] = ()) -> Iterator[Callable]:
+    """What `call` calls, as a function of the same arguments, loaded once for several calls."""
     known = imports.closure(split(reference)[0])
     with guard.alone(_home(reference)) as seen:
         function = _load(reference)
-        given = [_copied(each) for each in given]
-        try:
-            named = {"now": _copied(now)} if now is not None and _has_now(function) else {}
-            returned = function(*given, **named)
-        except BaseException as error:
-            _refuse_to_end(error)
-            raise UserCodeError(f"{reference}: fails: {_description(error, function)}") from error
+
+        def called(*given, now: tuple | None = None):
+            given = [_copied(each) for each in given]
+            try:
+                named = {"now": _copied(now)} if now is not None and _has_now(function) else {}
+                return function(*given, **named)
+            except BaseException as error:
+                _refuse_to_end(error)
+                raise UserCodeError(f"{reference}: fails: {_description(error, function)}") from error
+
+        yield called
     _check(reference, seen, {Path(os.path.realpath(file)) for file in (*known.files.values(), *reads)})
-    return returned
+
+
+def round_by_round(
+    reference: str,
+    rounds: Iterable[tuple],
+    sent: Callable[[int, np.ndarray], np.ndarray],
+    seed: int,
+    realizations: Sequence[int],
+    reads: Collection[str] = (),
+) -> np.ndarray:
+    """What a scheduler of the user's own lets users send, asked round by round, shape (realization, round, user).
+
+    It knows of no later round. `rounds` are its arguments; it may have a parameter `now` (`Now`), and return a pair of
+    its decision and what it keeps. `sent(t, decision)` is what comes of a decision, of shape (realization, user), and
+    raises UserCodeError where it is none.
+    """
+    decided, went, kept = [], [], None
+    with loaded(reference, reads) as function:
+        for t, given in enumerate(rounds):
+            own = generators(seed, f"schedule/{t}", realizations)
+            returned, kept = apart(function(*given, now=Now(t, np.array(decided), np.array(went), kept, own)))
+            decided.append(array(reference, returned, "biuf"))
+            went.append(sent(t, decided[-1]))
+    return np.stack(went, axis=1)
+
+
+def apart(returned) -> tuple:
+    """What a scheduler decided, and what it keeps (None without), of what it returned: a pair of both, or the one."""
+    return returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
 
 
 def _home(reference: str) -> Path | None:
@@ -120,8 +183,8 @@ def _shown(file: Path) -> str:
     return str(file.relative_to(Path().resolve()) if file.is_relative_to(Path().resolve()) else file)
 
 
-def array(reference: str, returned) -> np.ndarray:
-    """What a function returned, as an array of numbers.
+def array(reference: str, returned, kinds: str = "iuf") -> np.ndarray:
+    """What a function returned, as an array of numbers, of kinds as NumPy has them.
 
     Raises UserCodeError for anything else, and for what numbers alone would not tell: masks, imaginary parts.
     """
@@ -131,9 +194,36 @@ def array(reference: str, returned) -> np.ndarray:
         found = np.asarray(returned)
     except ValueError as error:  # rows of several lengths
         raise UserCodeError(f"{reference}: returns no array of numbers: {error}") from None
-    if found.dtype.kind not in "iuf":
+    if found.dtype.kind not in kinds:
         raise UserCodeError(f"{reference}: returns {found.dtype} of shape {found.shape}; must return real numbers")
     return found
+
+
+def array_of(reference: str, returned, shape: tuple[int, ...], what: str, kinds: str = "iuf") -> np.ndarray:
+    """As `array`, of a shape and of kinds of numbers, as NumPy has them. `what` says what must be returned."""
+    found = array(reference, returned, "biuf")
+    if found.shape != shape or found.dtype.kind not in kinds:
+        raise UserCodeError(
+            f"{reference}: returns {found.dtype} of shape {found.shape}; must return {what}, of shape {shape}"
+        )
+    return found
+
+
+def noise_of(reference: str, returned, needed: np.ndarray, what: str, zero: bool = False) -> np.ndarray:
+    """Noise that a function returned, in double precision, of the shape of `needed`, which says where it must be.
+
+    Elsewhere it is 0; with `zero` it may be so where it must be, too.
+    """
+    found = array_of(reference, returned, needed.shape, what).astype(float)
+    wrong = needed & ~(np.isfinite(found) & ((found >= 0) if zero else (found > 0)))
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0].tolist())
+        hint = "" if zero or found[wrong][0] else "; what hides nothing to compare with is `noise: none`"
+        raise UserCodeError(
+            f"{reference}: returns {found[place]:g} at {list(place)}; must return {what}, finite and "
+            f"{'not negative' if zero else 'above 0'}{hint}"
+        )
+    return np.where(needed, found, 0.0)
 
 
 def _refuse_to_end(error: BaseException) -> None:

@@ -11,6 +11,7 @@ from pwfl.learning import data_file, datasets
 from pwfl.learning.datasets import FILE
 from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
 from pwfl.process import user_code
+from pwfl.scenario import fields
 from pwfl.scenario.fields import (
     OWN,
     Section,
@@ -275,6 +276,13 @@ class Audit(Section):
     canaries: int = parameter(
         4000, "records whose signal is looked for; more see smaller faults", stages="audit", ge=10, le=1_000_000
     )
+
+
+class Own(Section):
+    """What functions of your own take beside what pwfl gives them."""
+
+    schedule: fields.Own = fields.own("a scheduler", stages="schedule/own")
+    noise: fields.Own = fields.own("a noise scheme", stages="noise/own")
 
 
 class Scheme(Section):

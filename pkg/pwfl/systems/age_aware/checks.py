@@ -79,7 +79,7 @@ def _check_schemes(scenario: AgeAware) -> None:
     if len(times) != number and (times or "fixed" in schedulers):
         raise ValueError(f"schedule.times: has {len(times)} times for {number} clients; give one for each client")
     for scheme in scenario.schemes:
-        rules = PAIRS.get(scheme.scheduler, RULES)  # others are the user's own
+        rules = PAIRS.get(scheme.scheduler, (*RULES, scheme.noise))  # others go with any, the user's own, too
         if scheme.noise not in rules:
             raise ValueError(
                 f"schemes: {scheme.name!r}: the scheduler {scheme.scheduler} finds the best times for "

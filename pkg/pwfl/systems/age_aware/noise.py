@@ -3,27 +3,50 @@
 import numpy as np
 import polars as pl
 
+from pwfl.process import user_code
+from pwfl.scenario.values import declared_reads
 from pwfl.systems.age_aware import age
 from pwfl.systems.age_aware.parameters import AgeAware
-from pwfl.tables.arrays import joined
+from pwfl.tables.arrays import joined, to_array
+
+KEYS = ["realization", "case"]
 
 
 def run(scenario: AgeAware, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each client's classical epsilon and Laplace scale.
 
     `scheme` is `adaptive`, each client's own required epsilon (4), `constant`, for all clients the least
-    of them, so that the client whose age protects it least meets the target, too, or `none`.
+    of them, so that the client whose age protects it least meets the target, too, `none`, or the name of a function of
+    the user's own (`user_scales`).
     """
-    keys, epsilon = ["realization", "case"], pl.col("required_epsilon")
-    rules = {"adaptive": epsilon, "constant": epsilon.min().over(keys), "none": pl.lit(np.inf)}
-    noise = joined(tables["schedule"], tables["users"], "realization", "user").with_columns(
-        classical_epsilon=rules[scheme]
-    )
+    frame, own = joined(tables["schedule"], tables["users"], "realization", "user"), user_code.is_reference(scheme)
+    if own:
+        frame = frame.sort(*KEYS, "user")
+        epsilon = pl.col("sensitivity_wh") / pl.Series(user_scales(scenario, scheme, frame).ravel())
+    else:
+        asked = pl.col("required_epsilon")
+        epsilon = {"adaptive": asked, "constant": asked.min().over(KEYS), "none": pl.lit(np.inf)}[scheme]
+    noise = frame.with_columns(classical_epsilon=epsilon)
     scale = age.laplace_scale(pl.col("sensitivity_wh"), pl.col("classical_epsilon"))
-    noise = noise.select(*keys, "user", "classical_epsilon", noise_scale_wh=scale)
-    status = noise.group_by(keys, maintain_order=True).agg(
-        status=pl.lit(scheme),
+    noise = noise.select(*KEYS, "user", "classical_epsilon", noise_scale_wh=scale)
+    status = noise.group_by(KEYS, maintain_order=True).agg(
+        status=pl.lit("own" if own else scheme),
         least_classical_epsilon=pl.col("classical_epsilon").min(),
         largest_scale_wh=pl.col("noise_scale_wh").max(),
     )
     return {"noise": noise, "noise_status": status}
+
+
+def user_scales(scenario: AgeAware, scheme: str, frame: pl.DataFrame) -> np.ndarray:
+    """Scales of the clients' Laplace noise in Wh, (realization, case, user), by a function of the user's own.
+
+    It gets the scenario and, all of this shape, the sensitivity of each client's mean in Wh, its collection time, and
+    the epsilon_C that its target asks for at that time; and `now`, generators, if it has a parameter of this name.
+    Raises user_code.UserCodeError for what is no noise.
+    """
+    names = ("sensitivity_wh", "collection_time", "required_epsilon")
+    given = [to_array(frame, name, *KEYS, "user") for name in names]
+    now = user_code.Drawn(user_code.generators(scenario.seed, "noise", frame["realization"].unique().sort()))
+    found = user_code.call(scheme, scenario, *given, reads=declared_reads(scenario), now=now)
+    what = "the scale of each client's noise in Wh, realizations by cases by clients"
+    return user_code.noise_of(scheme, found, np.ones(given[0].shape, bool), what)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pwfl.scenario import common, fields
+from pwfl.scenario import common
 from pwfl.scenario.fields import Section, or_function, parameter
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -135,20 +135,16 @@ class Scheme(common.SchemeWithFunctions):
         "difference under a noise rule, the minimum of the bound with the noise fixed first (the paper's scheme 3 to "
         "the letter), or times by a function of your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
-    noise: Literal["constant", "adaptive", "none"] = parameter(
-        ..., "one epsilon_C for all clients; for each the one that its age asks for (4); or none, to compare with"
+    noise: or_function(Literal["constant", "adaptive", "none"]) = parameter(
+        ...,
+        "one epsilon_C for all clients; for each the one that its age asks for (4); none, to compare with; or Laplace "
+        "scales by a function of your own",
     )
-
-
-class Own(Section):
-    """What functions of your own take beside what pwfl gives them."""
-
-    schedule: fields.Own = fields.own("a scheduler", stages="schedule/own")
 
 
 AgeAware = MODEL = common.scenario(
     "age_aware",
-    sections=[Clients, Schedule, Privacy, Training, Own],
+    sections=[Clients, Schedule, Privacy, Training, common.Own],
     schemes=[
         Scheme(name="random, constant noise", scheduler="random", noise="constant"),
         Scheme(name="random, adaptive noise", scheduler="random", noise="adaptive"),
@@ -160,7 +156,7 @@ AgeAware = MODEL = common.scenario(
         Scheme(name="simulated optimum, adaptive noise", scheduler="simulated_adaptive", noise="adaptive"),
         Scheme(name="sweep", scheduler="sweep", noise="adaptive"),
     ],
-    draws="schedule/random train audit",
+    draws="schedule/random schedule/own noise/own train audit",
     lacks=dict.fromkeys(
         ("privacy.observer", "privacy.colluders", "privacy.dropouts", "training.bits"),
         "its clients send means one by one; there are neither rounds nor sums",

@@ -84,7 +84,8 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
             block = range(realizations["realization"][0], realizations["realization"][-1] + 1)
             schedules = random_times(streams.uniforms(scenario.seed, "schedule", block, (clients,)), allowed)
         elif user_code.is_reference(scheduler):
-            schedules, status = user_times(scenario, scheduler, profiles, required, allowed), "own"
+            now = user_code.Drawn(user_code.generators(scenario.seed, "schedule", realizations["realization"]))
+            schedules, status = user_times(scenario, scheduler, profiles, required, allowed, now), "own"
         else:
             bounded, rule = SEARCHES[scheduler]
             bound, status = scenario.schedule.bound if bounded else None, "optimal"
@@ -107,22 +108,26 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
 
 
 def user_times(
-    scenario: AgeAware, scheduler: str, profiles: Profiles, required: np.ndarray, allowed: np.ndarray
+    scenario: AgeAware,
+    scheduler: str,
+    profiles: Profiles,
+    required: np.ndarray,
+    allowed: np.ndarray,
+    now: user_code.Drawn | None = None,
 ) -> np.ndarray:
     """Collection times by a function of the user's own.
 
     It gets the scenario, the clients' `Profiles`, and what epsilon_C each target requires of each client at each time
     and whether it is allowed that, both of shape (realization, case, user, time). It returns times, shape (realization,
-    case, user). Raises user_code.UserCodeError where that is no schedule, or a client is not allowed its time.
+    case, user). All is decided at once, so `now`, if it has this parameter, holds generators alone.
+    Raises user_code.UserCodeError where that is no schedule, or a client is not allowed its time.
     """
-    times = user_code.call(scheduler, scenario, profiles, required, allowed, reads=declared_reads(scenario))
-    times = user_code.array(scheduler, times)
+    times = user_code.call(scheduler, scenario, profiles, required, allowed, reads=declared_reads(scenario), now=now)
     shape, last = required.shape[:3], required.shape[3] - 1
-    if times.shape != shape or times.dtype.kind not in "iu" or ((times < 0) | (times > last)).any():
-        raise user_code.UserCodeError(
-            f"{scheduler}: must return collection times, integers of 0..{last} of shape {shape}, realizations by cases "
-            f"by clients; returns {times.dtype} of shape {times.shape}"
-        )
+    what = f"collection times, integers of 0..{last}, realizations by cases by clients"
+    times = user_code.array_of(scheduler, times, shape, what, "iu")
+    if (wrong := (times < 0) | (times > last)).any():
+        raise user_code.UserCodeError(f"{scheduler}: returns the time {times[wrong][0]}; must return {what}")
     if (refused := np.argwhere(~np.take_along_axis(allowed, times[..., None], 3)[..., 0])).size:
         row, case, user = refused[0]
         raise user_code.UserCodeError(

@@ -15,7 +15,7 @@ AMPLIFIED = "the paper's bound (1) on epsilon, exact Delta"
 CLASSICAL, UNSAFE = "epsilon about the data as collected", "(1) with spectral_decay for Delta: no guarantee"
 USERS = "an upper bound about all of its data at T"
 USERS_CLASSICAL = "epsilon_classical of all of a client's records"
-NOISE_STATUSES = ("constant", "adaptive", "none")
+NOISE_STATUSES = ("constant", "adaptive", "none", "own")
 
 
 def _target() -> dy.Float64:

@@ -6,12 +6,12 @@ import numpy as np
 import polars as pl
 
 from pwfl.privacy import accountant, sampled, users
-from pwfl.systems.anonymous_oac import batches
+from pwfl.systems.anonymous_oac import batches, scheduled
 from pwfl.systems.anonymous_oac.costs import uploaded
 from pwfl.systems.anonymous_oac.mechanism import accounting, population, readings
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.participation import counts
-from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS, SCHEDULED
 from pwfl.systems.anonymous_oac.tables import Leakage
 from pwfl.tables.arrays import joined
 from pwfl.tables.contract import BOUND, EXACT, NO_PRIVACY, PUBLIC, ROUNDING, UNPROVED
@@ -28,12 +28,17 @@ SAMPLING = {
     "local_fixed": SEEN,
     "none": HIDDEN,
 }
+SCHEDULED_SAMPLING = (
+    "a device takes part in the rounds that it did, known to the observer; then a record is in its batch with "
+    "probability q"
+)
 OBSERVERS = {
     "over_the_air": "sees the sum of all participants' updates of every round; the channel's noise is not counted",
     "orthogonal": "sees each participant's noisy update of every round",
 }
 USUAL = "for every replaced record epsilon_proved is guaranteed, epsilon is that of the pair usual in accounting"
 PROVED = "guaranteed: proved for every replaced record, with participation known"
+OCCURRED = f"{PROVED}, for the participation that occurred"
 GUARANTEES = (
     {
         "anonymous": "holds while participation stays hidden and nobody reads the batch's size off the noise; "
@@ -59,6 +64,8 @@ TERMS = {
 
 def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """epsilon over rounds, failed devices and channel estimates, and each realization's guarantee and cost."""
+    if tables["noise"]["noise"][0] in SCHEDULED:
+        return of_participation(scenario, tables)
     rounds, delta = scenario.training.rounds, scenario.privacy.delta
     participation, rate = scenario.network.participation, scenario.data.sampling
     scheme, reading = tables["noise"].select("noise", "reading").row(0)
@@ -73,10 +80,10 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
 
     tight = {name: epsilon(law) for name, law in laws.items()}
     stated = epsilon(laws[reading], **accounted)
-    proved = stated if NOISES[scheme].fixed else epsilon(laws[reading], "proved", absent=absent)
+    proved = stated if MECHANISMS[scheme].fixed else epsilon(laws[reading], "proved", absent=absent)
     server = tight["identified_read" if READINGS[reading].participation else "anonymous_read"]
     message = batches.messages(
-        *population(tables), participation, rate, READINGS[reading].participation, NOISES[scheme].fixed
+        *population(tables), participation, rate, READINGS[reading].participation, MECHANISMS[scheme].fixed
     )
     theorem = sampled.renyi_epsilon(sampled.renyi_closed_form(participation * rate, multiplier), rounds, delta)
     guarantees = {
@@ -87,7 +94,7 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         # What a user loses is bounded, and no less than what one of its records does.
         "epsilon_user": max(stated, users.epsilon(message, multiplier, rounds, delta, absent)),
         "epsilon_user_is": EXACT if multiplier == 0 or rate == participation == 1 else BOUND,
-        "epsilon_server": stated if NOISES[scheme].fixed else server,
+        "epsilon_server": stated if MECHANISMS[scheme].fixed else server,
         "guaranteed": scheme in GUARANTEED and np.isfinite(stated),
         "epsilon_anonymous_read": None,
         **{f"epsilon_{name}": epsilon for name, epsilon in tight.items()},
@@ -98,17 +105,49 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         "epsilon_theorem_1": float(theorem) if np.isfinite(theorem) else None,
         "delta": delta,
         "sampling": SAMPLING[scheme],
-        "observer": OBSERVERS["orthogonal" if NOISES[scheme].local else "over_the_air"],
+        "observer": OBSERVERS["orthogonal" if MECHANISMS[scheme].local else "over_the_air"],
         "guarantee": GUARANTEES[scheme] if multiplier else NO_PRIVACY,
     }
-    outcome = joined(counts(tables["users"], uploaded(tables), rounds), accountant.spent(tables), "realization")
-    outcome = outcome.with_columns(
+    outcome = cost(scenario, tables).with_columns(
         pl.lit(value, pl.Float64 if value is None else None).alias(name) for name, value in (guarantees | TERMS).items()
     )
     curves = Leakage.create_empty()
     if outcome["realization"][0] == 0:  # curves are the same for all realizations
         frames = over_rounds(scenario, multiplier, laws, absent) + robustness(scenario, tables, multiplier, laws)
         curves = pl.concat(frames).with_columns(realization=pl.lit(0))
+    return {"leakage": curves, "outcome": outcome}
+
+
+def cost(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """What each realization's uploads are, and what they take."""
+    sent = counts(tables["users"], uploaded(tables), scenario.training.rounds)
+    return joined(sent, accountant.spent(tables), "realization")
+
+
+def of_participation(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """As `run`, where the participation that occurred is known (`scheduled`); only Fig. 1's curves are drawn."""
+    local, delta = MECHANISMS[tables["noise"]["noise"][0]].local, scenario.privacy.delta
+    found = scheduled.epsilons(scenario, tables)
+    outcome = joined(cost(scenario, tables), found, "realization")
+    hidden = ("anonymous", "anonymous_read", "renyi_anonymous", "renyi_identified", "theorem_1")
+    outcome = outcome.with_columns(
+        reading=pl.lit("scheduled"),
+        epsilon_is=pl.when(pl.col("epsilon").is_not_null()).then(pl.lit(BOUND)),
+        epsilon_user_is=pl.when(pl.col("epsilon").is_not_null()).then(pl.lit(BOUND)),
+        epsilon_server=pl.col("epsilon"),
+        epsilon_proved=pl.col("epsilon"),
+        epsilon_identified_read=pl.col("epsilon_identified"),
+        guaranteed=pl.col("epsilon").is_finite().fill_null(value=False),
+        guarantee=pl.when(pl.col("noise_multiplier") > 0).then(pl.lit(OCCURRED)).otherwise(pl.lit(NO_PRIVACY)),
+        sampling=pl.lit(SCHEDULED_SAMPLING),
+        observer=pl.lit(OBSERVERS["orthogonal" if local else "over_the_air"]),
+        delta=pl.lit(delta),
+        **{f"epsilon_{name}": pl.lit(None, pl.Float64) for name in hidden},
+        **{name: pl.lit(value) for name, value in TERMS.items()},
+    )
+    curves = Leakage.create_empty()
+    if outcome["realization"][0] == 0:
+        curves = pl.concat(over_rounds(scenario, 0.0, {}, 1.0)).with_columns(realization=pl.lit(0))
     return {"leakage": curves, "outcome": outcome}
 
 
@@ -138,7 +177,7 @@ def over_rounds(
     curves += [(name, known if READINGS[name].participation else hidden, multiplier) for name in laws]
     frames = []
     for reading, pair, noise in dict.fromkeys(curves):
-        methods, law = {"tight": sampled.tight_epsilon}, laws[reading]
+        methods, law = {"tight": sampled.tight_epsilon}, laws.get(reading)
         if not READINGS[reading].noise:
             frames.append(
                 _points("rounds", reading, pair, "renyi", drawn, noise, renyi_epsilon(*pair, noise, drawn, delta))

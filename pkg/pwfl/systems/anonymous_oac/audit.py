@@ -9,10 +9,11 @@ import polars as pl
 from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import accountant, audit, sampled
-from pwfl.systems.anonymous_oac import fading, participation
+from pwfl.systems.anonymous_oac import fading, participation, scheduled
+from pwfl.systems.anonymous_oac.costs import in_turn
 from pwfl.systems.anonymous_oac.mechanism import accounting, readings
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import UPLOAD
+from pwfl.systems.anonymous_oac.schemes import SCHEDULED, SUM, UPLOAD
 from pwfl.systems.anonymous_oac.train import parts, trainer
 from pwfl.tables.reception import Reception
 from pwfl.training.audit import Audited, Claim, senders, trained
@@ -27,7 +28,7 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
 
     Of the device that is in most rounds: its losses are those of rounds that its record is in.
     """
-    outcome, observer = audit.worst(tables["outcome"]), tables["visibility"]["observer"][0]
+    outcome, observer = audit.worst(tables["outcome"]), UPLOAD if in_turn(tables) else SUM
     realization, sent = outcome["realization"], tables["reception"].filter(realization=outcome["realization"])
     sent = sent.filter(pl.col("weight") > 0, pl.col("records") > 0)
     epsilon = outcome["epsilon"] if len(sent) else None
@@ -45,11 +46,16 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
 
     audited = Audited(parts, scenario, tables, features.size(scenario))
     scheme = tables["noise"]["noise"][0]
-    law = readings(scenario, scheme, tables)[outcome["reading"]]
-    accounted, opposite = (
-        float(accountant.epsilons(found, outcome["delta"], law, interval=sampled.COARSE, **how)[row, target])
-        for how in (accounting(scheme), {"method": "opposite"})
-    )
+    if scheme in SCHEDULED:
+        of_it, terms = found._replace(mu=found.mu[row : row + 1]), (scenario.data.sampling, outcome["delta"])
+        accounted = float(scheduled.worst(of_it, *terms)[0])
+        opposite = scheduled.at_least(found.mu[row, :, target], *terms)
+    else:
+        law = readings(scenario, scheme, tables)[outcome["reading"]]
+        accounted, opposite = (
+            float(accountant.epsilons(found, outcome["delta"], law, interval=sampled.COARSE, **how)[row, target])
+            for how in (accounting(scheme), {"method": "opposite"})
+        )
     # Records that lose as much need not exist, so no signal tells this epsilon.
     low, high, fault = 0.99 * epsilon, 1.01 * epsilon, "epsilon {percent} too low"
     yield audit.within(subject, "epsilon of all rounds", 1, epsilon, accounted, low, high, 0.01, fault)
@@ -58,20 +64,29 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
     generator = streams.generator(scenario.seed, "audit", realization)
     yield from of_message(audited, subject, claim, generator)
     yield from trained(audited, trainer, subject, generator)
-    first = tables["users"]["realization"].n_unique()
-    more = drawn(scenario, range(first, -(-scenario.audit.canaries // scenario.network.devices)))
-    rate = scenario.data.sampling
-    yield rounds_of_records(audited, subject, scenario.network.participation * rate, more)
+    # Of whom a function lets take part, that is no chance: further runs, in which all do, show that of records.
+    by_function = scheduled.by_function(tables)
+    first = 0 if by_function else tables["users"]["realization"].n_unique()
+    more = drawn(scenario, range(first, -(-scenario.audit.canaries // scenario.network.devices)), by_function)
+    rate, chance = scenario.data.sampling, 1.0 if by_function else scenario.network.participation
+    yield rounds_of_records(audited, subject, chance * rate, more, of_study=not by_function)
     if len(more):
         with_records = 1 - (1 - rate) ** tables["users"]["samples"][0]
-        yield senders(subject, more, scenario.network.participation * with_records)
+        yield senders(subject, more, chance * with_records)
 
 
-def drawn(scenario: AnonymousOac, runs: range) -> np.ndarray:
-    """How many records each device sends of in further runs, (run, round, device), by what draws the study's."""
+def drawn(scenario: AnonymousOac, runs: range, everyone: bool) -> np.ndarray:
+    """How many records each device sends of in further runs, (run, round, device), by what draws the study's.
+
+    In each round those with a good channel take part, or `everyone`.
+    """
     found = np.zeros((len(runs), scenario.training.rounds, scenario.network.devices), int)
     if len(runs):
-        sent = participation.batches(scenario, "over_the_air", fading.draw(scenario, runs))
+        tables = fading.draw(scenario, runs)
+        if everyone:
+            sent = participation.drawn(scenario, tables["links"], tables["users"])
+        else:
+            sent = participation.batches(scenario, "over_the_air", tables)
         place = (sent[name].to_numpy() - start for name, start in (("realization", runs[0]), ("round", 1), ("user", 0)))
         found[tuple(place)] = sent["batch"].to_numpy()
     return found

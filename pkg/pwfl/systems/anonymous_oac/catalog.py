@@ -38,8 +38,10 @@ CATALOG = Catalog(
         "audit": {"canaries": 50},
     },
     reads={
+        "noise/identified_fixed": ("users", "schedule", "schedule_status"),
+        "noise/own": ("users", "links", "schedule", "schedule_status"),
         "receive": ("users", "schedule", "noise"),
-        "audit": ("users", "noise", "reception", "reception_noise", "visibility", "outcome"),
+        "audit": ("users", "schedule_status", "noise", "reception", "reception_noise", "visibility", "outcome"),
     },
     uses_dataset=True,
     zero_noise_values={"update_noise_std": 0.0, "noise_multiplier": 0.0},

@@ -1,9 +1,10 @@
 """What parameters of the system `anonymous_oac` must satisfy together, and the memory that its jobs take."""
 
+from pwfl.process import user_code
 from pwfl.scenario.checks import check_holdings
 from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import NOISES
+from pwfl.systems.anonymous_oac.schemes import NOISES, SCHEDULABLE
 from pwfl.training import models
 
 LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
@@ -29,6 +30,15 @@ def consistent(scenario: AnonymousOac) -> None:
             f"transmit energies would be no numbers; 0, or at least {LEAST_NOISE:g}"
         )
     for scheme in scenario.schemes:
+        own_noise = user_code.is_reference(scheme.noise)
+        if user_code.is_reference(scheme.scheduler) and not own_noise and scheme.noise not in SCHEDULABLE:
+            raise ValueError(
+                f"schemes: {scheme.scheduler} + {scheme.noise} do not go together: that noise is accounted for by the "
+                "chance network.participation of a device to take part, and the participation that a function decides "
+                f"has no known law; take noise {', '.join(SCHEDULABLE)} or a function, accounted for by who took part"
+            )
+        if own_noise or user_code.is_reference(scheme.scheduler):
+            continue
         if NOISES[scheme.noise].local != (scheme.scheduler == "orthogonal"):
             raise ValueError(
                 f"schemes: {scheme.scheduler} + {scheme.noise} do not go together: noise `local` and `local_fixed` go "
@@ -44,7 +54,8 @@ def problems(scenario: AnonymousOac) -> list[str]:
 def table_bytes(scenario: AnonymousOac) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
     drawn = scenario.training.rounds * scenario.network.devices  # at once, of one realization
-    uploads = drawn * scenario.network.participation
+    own = any(user_code.is_reference(scheme.scheduler) for scheme in scenario.schemes)
+    uploads = drawn * (1 if own else scenario.network.participation)
     return drawn * LINK_BYTES + uploads * UPLOAD_BYTES, drawn * FLOAT * COPIES, "network.devices or training.rounds"
 
 

@@ -6,7 +6,7 @@ import polars as pl
 from pwfl.learning import features
 from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import NOISES
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS
 from pwfl.tables.arrays import joined, to_table
 from pwfl.training.models import network, parameter_count
 
@@ -40,12 +40,12 @@ def spent(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFra
 
 def in_turn(tables: dict[str, pl.DataFrame]) -> bool:
     """Whether participants send one after the other: those do of whom each protects its own update."""
-    return NOISES[tables["noise"]["noise"][0]].local
+    return MECHANISMS[tables["noise"]["noise"][0]].local
 
 
 def uploaded(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Every upload of those who send: rows of schedule and noise."""
-    turns, fixed = in_turn(tables), NOISES[tables["noise"]["noise"][0]].fixed
+    turns, fixed = in_turn(tables), MECHANISMS[tables["noise"]["noise"][0]].fixed
     schedule = tables["schedule"].with_columns(total=pl.col("batch").sum().over(KEYS), participants=pl.len().over(KEYS))
     return joined(schedule, tables["noise"], *KEYS).filter(pl.lit(fixed) | (pl.col("batch" if turns else "total") > 0))
 

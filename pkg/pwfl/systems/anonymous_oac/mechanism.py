@@ -6,13 +6,13 @@ import polars as pl
 from pwfl.privacy import sampled
 from pwfl.systems.anonymous_oac import batches
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import NOISES
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS
 
 
 def strengths(scenario: AnonymousOac, scheme: str, multiplier: float, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """The table `noise` of a noise multiplier, from `users` and `schedule`; see `noise.run`."""
     keys, (devices, samples) = ["realization", "round"], population(tables)
-    reading, local, fixed = NOISES[scheme]
+    reading, local, fixed = MECHANISMS[scheme]
     senders = tables["schedule"].filter(pl.lit(fixed) | (pl.col("batch") > 0))
     sums = senders.group_by(keys, maintain_order=True).agg(senders=pl.len(), records=pl.col("batch").sum())
     of_each = samples * scenario.data.sampling
@@ -48,11 +48,11 @@ def accounting(scheme: str) -> dict:
     Of fixed noise by what is proved: sums are divided by a constant, so a record's gradient counts against none. Of
     other noise that bound is far above the usual pair.
     """
-    fixed = NOISES[scheme].fixed
+    fixed = MECHANISMS[scheme].fixed
     return {"method": "proved" if fixed else "tight", "absent": 0.5 if fixed else 1.0}
 
 
 def readings(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, sampled.Rates]:
     """What each reading of a noise scheme lets the observer know; see `batches.readings`."""
-    _, local, fixed = NOISES[scheme]
+    _, local, fixed = MECHANISMS[scheme]
     return batches.readings(*population(tables), scenario.network.participation, scenario.data.sampling, local, fixed)

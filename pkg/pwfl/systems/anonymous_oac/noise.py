@@ -1,15 +1,21 @@
 """Noise of the system `anonymous_oac`: Lemma 4 and Theorem 1 of Hasircioglu and Gunduz, and what lies beyond."""
 
+from functools import cache
+
 import numpy as np
 import polars as pl
 
 from pwfl.privacy import accountant, sampled, target
-from pwfl.systems.anonymous_oac import receive
+from pwfl.process import user_code
+from pwfl.scenario.values import declared_reads
+from pwfl.systems.anonymous_oac import batches, receive, scheduled
 from pwfl.systems.anonymous_oac.mechanism import accounting, readings, strengths
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES
+from pwfl.tables.arrays import to_array
 
 TOLERANCE = 1e-4  # of a target, relative
+KEYS = ("realization", "round")
 SAME = 1e-9  # by which equal epsilons may differ, relative
 
 
@@ -26,7 +32,13 @@ def run(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) ->
     that the strength of the noise tells nothing of the realized one. Participants send their noise in rounds without
     records, too. Only a round without participants is silent: where participation is hidden, the multiplier makes up
     for that silence being heard. `none`: devices add none.
+
+    Where a function of the user's own says who takes part, or `scheme` is one, noise is as `scheduled` says.
     """
+    if user_code.is_reference(scheme):
+        return of_function(scenario, scheme, tables)
+    if scheme == "identified_fixed" and scheduled.by_function(tables):
+        return calibrated(scenario, tables)
     multiplier, epsilon, status = _multiplier(scenario, scheme, tables)
     realizations = tables["users"].select("realization").unique(maintain_order=True)
     return {
@@ -79,3 +91,69 @@ def _to_target(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFra
 
     (scale,) = target.scales(epsilon, goal, 1, below=TOLERANCE)
     return float(start * scale)
+
+
+def of_function(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables `noise` and `noise_status` by a function of the user's own.
+
+    It gets the scenario, samples (realization, user), gains and who takes part (realization, round, user), and `now`,
+    generators, if it has a parameter of this name. It returns the standard deviation, per coordinate, of the noise
+    (realization, round): over the air of that in the sum of all clipped gradients, which participants add in equal
+    parts, in turn of that of each participant in its own sum. Raises UserCodeError for what is no noise.
+    """
+    realizations = tables["users"]["realization"].unique().sort()
+    gain = to_array(tables["links"], "fading_gain", *KEYS, "user")
+    place = (tables["schedule"][name].to_numpy() - start for name, start in (("round", 1), ("user", 0)))
+    takes_part = np.zeros(gain.shape, bool)
+    takes_part[realizations.search_sorted(tables["schedule"]["realization"]).to_numpy(), *place] = True
+    samples = to_array(tables["users"], "samples", "realization", "user")
+    now = user_code.Drawn(user_code.generators(scenario.seed, "noise", realizations))
+    given = scenario, samples, gain, takes_part
+    found = user_code.call(scheme, *given, reads=declared_reads(scenario), now=now)
+    what = "the standard deviation of each round's noise, realizations by rounds"
+    needed = takes_part.any(axis=2)
+    std = user_code.noise_of(scheme, found, needed, what, zero=True)
+    multiplier = std / (2 * scenario.training.clip_norm)
+    local = tables["schedule_status"]["status"][0] == "orthogonal"
+    least = np.where(needed.any(axis=1), np.min(multiplier, axis=1, where=needed, initial=np.inf), 0.0)
+    status = {"status": pl.lit("own"), "epsilon": pl.lit(None, pl.Float64)}
+    return {
+        "noise": scheduled.strengths(scenario, multiplier, local, tables),
+        "noise_status": pl.DataFrame({"realization": realizations, "noise_multiplier": least}).with_columns(**status),
+    }
+
+
+def calibrated(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables `noise` and `noise_status`, of one multiplier in all rounds of a realization.
+
+    It gives the target epsilon, or up to TOLERANCE less, relative, or without one that which the paper's reading gives
+    the configured multiplier.
+    """
+    privacy, rounds, rate = scenario.privacy, scenario.training.rounds, scenario.data.sampling
+    goal, given = privacy.target_epsilon, privacy.noise_multiplier
+    if goal is None:
+        hidden = batches.poisson(scenario.network.participation * rate)
+        goal = float(sampled.tight_epsilon(hidden, given, [rounds], privacy.delta)[0])
+    realizations = tables["users"]["realization"].unique().sort()
+    shape, status, multiplier = (len(realizations), rounds), "no_guarantee", np.full(len(realizations), given)
+    if np.isfinite(goal):
+        status, law = "calibrated", batches.poisson(rate)
+        each = tables["schedule"].group_by("realization", "user").len()
+        most = each.group_by("realization").agg(pl.col("len").max())
+        counts = realizations.to_frame().join(most, on="realization", how="left", maintain_order="left")["len"]
+        start = cache(lambda count: sampled.multiplier_for(goal, law, count, privacy.delta, **scheduled.ACCOUNTED))
+        begin = np.array([start(count) if count else given for count in counts])
+
+        def epsilon(scale: np.ndarray) -> np.ndarray:
+            each = np.broadcast_to((begin * scale)[:, None], shape)
+            found = tables | {"noise": scheduled.strengths(scenario, each, False, tables)}
+            found |= {"visibility": receive.visible(scenario, found)}
+            return scheduled.worst(scheduled.losses(scenario, found), rate, privacy.delta)
+
+        multiplier = begin * target.scales(epsilon, goal, len(begin), below=TOLERANCE)
+    return {
+        "noise": scheduled.strengths(scenario, np.broadcast_to(multiplier[:, None], shape), False, tables),
+        "noise_status": pl.DataFrame({"realization": realizations, "noise_multiplier": multiplier}).with_columns(
+            status=pl.lit(status), epsilon=pl.lit(goal)
+        ),
+    }

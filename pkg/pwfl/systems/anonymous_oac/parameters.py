@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, parameter
+from pwfl.scenario.fields import Section, or_function, parameter
 
 Rate = Annotated[float, Field(ge=1e-9, le=1)]
 Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed", "none"]
@@ -124,28 +124,32 @@ class Training(Section):
     evaluate_every: int = common.evaluate_every(20)
 
 
-class Scheme(common.Scheme):
+class Scheme(common.SchemeWithFunctions):
     """A way to transmit, the noise that goes with it, and the name it has in figures and tables."""
 
-    scheduler: Literal["over_the_air", "orthogonal"] = parameter(
-        ..., "all participants at once, the channel adds up; or one after the other, the server sees each update"
+    scheduler: or_function(Literal["over_the_air", "orthogonal"]) = parameter(
+        ...,
+        "all participants at once, the channel adds up; one after the other, the server sees each update; or, at once, "
+        "those whom a function of your own says, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
-    noise: Noise = parameter(
+    noise: or_function(Noise) = parameter(
         ...,
         "noise that is enough while participation is hidden; while it can be inferred; that each device "
-        "needs for itself; `_fixed`: of a strength that does not tell the batch's size; or none, to compare with",
+        "needs for itself; `_fixed`: of a strength that does not tell the batch's size; none, to compare with; or by a "
+        "function of your own, accounted for by who took part. A scheduler of your own goes with `identified_fixed`, "
+        "`none` or a function",
     )
 
 
 AnonymousOac = MODEL = common.scenario(
     "anonymous_oac",
-    sections=[Network, Radio, Data, Privacy, Training],
+    sections=[Network, Radio, Data, Privacy, Training, common.Own],
     schemes=[
         Scheme(name="Anonymous OAC", scheduler="over_the_air", noise="anonymous"),
         Scheme(name="OAC, participation known", scheduler="over_the_air", noise="identified"),
         Scheme(name="Orthogonal", scheduler="orthogonal", noise="local"),
     ],
-    draws="channel schedule train audit",
+    draws="channel schedule noise/own train audit",
     realizations=10,
     lacks={
         "privacy.observer": "each of its noise schemes is for one observer, who sees the sum or, `local`, each upload",

@@ -5,7 +5,7 @@ import polars as pl
 
 from pwfl.systems.anonymous_oac.costs import KEYS, in_turn, spent
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import NOISES, SUM, UPLOAD
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS, SCHEDULED, SUM, UPLOAD
 from pwfl.tables.arrays import joined
 
 
@@ -15,7 +15,7 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     A device's message is the sum of its batch's clipped gradients. In turn, uploads are digital: no error. In a round
     without records the server, which cannot know, adds the noise it hears.
     """
-    turns, fixed = in_turn(tables), NOISES[tables["noise"]["noise"][0]].fixed
+    turns, fixed = in_turn(tables), MECHANISMS[tables["noise"]["noise"][0]].fixed
     heard = 0.0 if turns else scenario.radio.noise_variance
     interval = (pl.col("round") - 1).alias("interval")
     noise = tables["noise"].with_columns(
@@ -58,17 +58,25 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
 def visible(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """The table `visibility`: of any round that a device takes part in, whether and when it does.
 
+    Where it is known when each does (`schemes.SCHEDULED`), of these rounds, each by itself.
+
     In turn each participant protects its own upload, else all together their sum. What hides a message of weight 1 /
     divisor is noise of the noise multiplier times 2 L / divisor. The channel's is not counted.
     """
     hiding = 2 * scenario.training.clip_norm * pl.col("noise_multiplier")
+    observer = pl.lit(UPLOAD if in_turn(tables) else SUM)
+    if tables["noise"]["noise"][0] in SCHEDULED:
+        rows = joined(tables["schedule"].select(*KEYS, "user"), tables["noise"], *KEYS)
+        each = {"interval": pl.col("round") - 1, "rounds": pl.lit(1, pl.Int64), "observer": observer}
+        shown = dict.fromkeys(("visibility", "visibility_users_only"), 1 / hiding)
+        return rows.select("realization", "user", **each, **shown)
     multipliers = tables["noise"].group_by("realization", maintain_order=True).agg(pl.col("noise_multiplier").min())
     return joined(tables["users"], multipliers, "realization").select(
         "realization",
         "user",
         interval=pl.lit(0, pl.Int64),
         rounds=pl.lit(scenario.training.rounds, pl.Int64),
-        observer=pl.lit(UPLOAD if in_turn(tables) else SUM),
+        observer=observer,
         visibility=1 / hiding,
         visibility_users_only=1 / hiding,
     )

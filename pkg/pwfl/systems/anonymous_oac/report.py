@@ -29,7 +29,9 @@ KNOWS = {
     "anonymous_read": "hidden, noise's strength read",
     "identified": "known",
     "identified_read": "known, noise's strength read",
+    "scheduled": "known, as it occurred",
 }
+OCCURRED = "its guarantee is for the participation that occurred, of which releases have no common law"
 COLOURS = ["#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#7F7F7F"]
 COMPUTED = "computed, without realizations"
 BESIDE = 1.12  # factor between schemes' places where they take as many symbols
@@ -183,18 +185,20 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     return results.realizations(tables, pl.col("empty_rounds") == pl.col("rounds"))
 
 
-def published(scenario, each: pl.DataFrame) -> list[Loss]:
+def published(scenario, each: pl.DataFrame) -> list[Loss | str]:
     """What each training costs a record: rounds on batches that are the same for all schemes of a realization.
 
     Whose batches have as many records draw the same ones, but after a round in which none has any: there schemes of
     fixed noise draw all the same, others do not.
     """
     network, data, rounds = scenario.network, scenario.data, scenario.training.rounds
-    noises = {scheme.name: NOISES[scheme.noise] for scheme in scenario.schemes}
+    noises = {scheme.name: NOISES.get(scheme.noise) for scheme in scenario.schemes}
     law = partial(batches.known, network.devices, data.samples, network.participation, data.sampling)
     design = repr((rounds, network.devices, network.participation, data))
 
-    def loss(row: dict) -> Loss:
+    def loss(row: dict) -> Loss | str:
+        if row["reading"] == "scheduled":
+            return OCCURRED
         noise, mu = noises[row["scheme"]], np.nextafter(1 / row["noise_multiplier"], np.inf)
         variant = noise.fixed and row["empty_rounds"] > 0
         at = scenario.seed, design, row["realization"]

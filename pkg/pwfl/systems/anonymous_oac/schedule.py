@@ -2,12 +2,14 @@
 
 import polars as pl
 
+from pwfl.process import user_code
 from pwfl.systems.anonymous_oac import participation
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 
 def run(scenario: AnonymousOac, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Every device with a good channel takes part, with a binomial number of its records; see `participation`."""
+    """Who takes part, those with a good channel or by a function, with which batch; see `participation`."""
     schedule = participation.batches(scenario, scheduler, tables)
+    ended = "own" if user_code.is_reference(scheduler) else scheduler
     status = participation.counts(tables["users"], schedule, scenario.training.rounds)
-    return {"schedule": schedule, "schedule_status": status.with_columns(status=pl.lit(scheduler))}
+    return {"schedule": schedule, "schedule_status": status.with_columns(status=pl.lit(ended))}

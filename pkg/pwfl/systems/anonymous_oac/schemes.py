@@ -16,6 +16,7 @@ READINGS = {
     "identified": Reading(participation=True, noise=False),
     "anonymous_read": Reading(participation=False, noise=True),
     "identified_read": Reading(participation=True, noise=True),
+    "scheduled": Reading(participation=True, noise=True),  # of the participation that occurred, not of its law
 }
 
 
@@ -47,3 +48,12 @@ NOISES = {
     "local_fixed": NoiseScheme("identified_read", local=True, fixed=True),
     "none": NoiseScheme("anonymous"),
 }
+
+# What the table `noise` has in their place where a function of the user's own decides who takes part, or how much noise
+# there is, so that the participation that occurred is what is known.
+SCHEDULED = {
+    "scheduled": NoiseScheme("scheduled", fixed=True),
+    "scheduled_local": NoiseScheme("scheduled", local=True, fixed=True),
+}
+MECHANISMS = NOISES | SCHEDULED
+SCHEDULABLE = ("identified_fixed", "none")  # that go with a scheduler of the user's own

@@ -2,7 +2,7 @@
 
 import dataframely as dy
 
-from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS
 from pwfl.tables import contract
 from pwfl.tables.contract import MODEL, epsilon_column, key, meaning
 
@@ -11,6 +11,8 @@ QUANTITIES = ("rounds", "failed_devices", "failed_devices_one_adds_all", *ESTIMA
 READING = "reading of what the observer knows"
 BATCH_RECORDS = "records in a round's batches: mean of b_t"
 EMPTY = "rounds in which no record was in any batch"
+OWN = "null: by a function of the user's own"
+HIDDEN = "null: who takes part, or how much noise there is, is a function of the user's own"
 METHODS = ("advanced_composition", "renyi", "tight", "proved", "opposite_records")
 
 
@@ -36,7 +38,9 @@ class Schedule(Links):
 class ScheduleStatus(contract.PerRealization):
     """How rounds turned out (`schedule`)."""
 
-    status = dy.Enum(("over_the_air", "orthogonal"), nullable=False, description=meaning("status", "the schedule"))
+    status = dy.Enum(
+        ("over_the_air", "orthogonal", "own"), nullable=False, description=meaning("status", "the schedule")
+    )
     rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "of the training"))
     empty_rounds = dy.Int64(nullable=False, min=0, description=EMPTY)
     participants = dy.Float64(nullable=False, min=0, description="mean of a_t")
@@ -55,7 +59,7 @@ class Noise(contract.PerRound):
         min=0,
         description=meaning("noise_multiplier", "sigma_t divisor / (2 L), of a device where each protects its own"),
     )
-    noise = dy.Enum(list(NOISES), nullable=False, description=meaning("noise"))
+    noise = dy.Enum(list(MECHANISMS), nullable=False, description=meaning("noise"))
     reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}: under which the noise was set")
 
 
@@ -63,10 +67,12 @@ class NoiseStatus(contract.PerRealization):
     """How each realization's noise multiplier was found (`noise`)."""
 
     status = dy.Enum(
-        ("given", "calibrated", "no_guarantee", "no_noise"), nullable=False, description=meaning("status", "the noise")
+        ("given", "calibrated", "no_guarantee", "no_noise", "own"),
+        nullable=False,
+        description=meaning("status", "the noise"),
     )
-    noise_multiplier = dy.Float64(nullable=False, min=0, description=meaning("noise_multiplier"))
-    epsilon = epsilon_column(meaning("epsilon", "to which the multiplier was calibrated"))
+    noise_multiplier = dy.Float64(nullable=False, min=0, description=meaning("noise_multiplier", "the least"))
+    epsilon = epsilon_column(meaning("epsilon", f"to which the multiplier was calibrated; {OWN}"), nullable=True)
 
 
 class History(contract.UserHistory):
@@ -105,19 +111,28 @@ class Outcome(contract.Outcome):
     empty_rounds = dy.Int64(nullable=False, min=0, description=EMPTY)
     noise_multiplier = dy.Float64(nullable=False, min=0, description=meaning("noise_multiplier"))
     reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}: epsilon's")
-    epsilon_server = epsilon_column(meaning("epsilon_server", "with what the strength of the noise tells"))
-    epsilon_anonymous = epsilon_column("usual pair, participation and batch size hidden")
-    epsilon_identified = epsilon_column("usual pair, participation known, batch size hidden")
+    epsilon_server = epsilon_column(
+        meaning("epsilon_server", "with what the strength of the noise tells"), nullable=True
+    )
+    epsilon_anonymous = epsilon_column(f"usual pair, participation and batch size hidden; {HIDDEN}", nullable=True)
+    epsilon_identified = epsilon_column(
+        "usual pair, participation known, batch size hidden; null: nobody sends", nullable=True
+    )
     epsilon_anonymous_read = epsilon_column(
         "usual pair, participation hidden, with what the strength of the noise tells; "
         "null: each device sends on its own",
         nullable=True,
     )
     epsilon_identified_read = epsilon_column(
-        "usual pair, participation known, with what the strength of the noise tells"
+        "usual pair, participation known, with what the strength of the noise tells; null: nobody sends", nullable=True
     )
-    epsilon_renyi_anonymous = epsilon_column("the paper's accountant, participation hidden")
-    epsilon_renyi_identified = epsilon_column("the same, participation known")
-    epsilon_proved = epsilon_column("upper bound for all pairs that differ in a record, under the scheme's reading")
-    epsilon_opposite_records = epsilon_column("at least this is lost, under the scheme's reading")
+    epsilon_renyi_anonymous = epsilon_column(f"the paper's accountant, participation hidden; {HIDDEN}", nullable=True)
+    epsilon_renyi_identified = epsilon_column(f"the same, participation known; {HIDDEN}", nullable=True)
+    epsilon_proved = epsilon_column(
+        "upper bound for all pairs that differ in a record, under the scheme's reading; null: nobody sends",
+        nullable=True,
+    )
+    epsilon_opposite_records = epsilon_column(
+        "at least this is lost, under the scheme's reading; null: nobody sends", nullable=True
+    )
     epsilon_theorem_1 = epsilon_column("closed form of Theorem 1; null where its conditions fail", nullable=True)

@@ -5,7 +5,6 @@ from typing import NamedTuple, Self
 import numpy as np
 import polars as pl
 
-from pwfl import streams
 from pwfl.privacy import accountant, target
 from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.process import user_code
@@ -166,7 +165,7 @@ class Now(NamedTuple):
             scenario.training.rounds // intervals,
             scenario.privacy.target_epsilon,
             scenario.privacy.delta,
-            tuple(streams.generator(scenario.seed, "own noise", each) for each in numbers),
+            user_code.generators(scenario.seed, "noise", numbers),
         )
 
 

@@ -7,7 +7,7 @@ the paper stands last; the section `Channel` is all beyond it.
 
 from typing import ClassVar, Literal
 
-from pwfl.scenario import common, fields
+from pwfl.scenario import common
 from pwfl.scenario.fields import Section, Uses, or_function, parameter, widened
 from pwfl.stages import IMPORTED
 
@@ -464,13 +464,6 @@ class Channel(Section):
     )
 
 
-class Own(Section):
-    """What functions of your own take beside what pwfl gives them."""
-
-    schedule: fields.Own = fields.own("a scheduler", stages="schedule/own")
-    noise: fields.Own = fields.own("a noise scheme", stages="noise/own")
-
-
 class Scheme(common.SchemeWithFunctions):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
@@ -502,7 +495,7 @@ class Scheme(common.SchemeWithFunctions):
 
 Multicell = MODEL = common.scenario(
     "multicell",
-    sections=[Network, Radio, Channel, Data, Privacy, Schedule, Training, Convergence, Own],
+    sections=[Network, Radio, Channel, Data, Privacy, Schedule, Training, Convergence, common.Own],
     schemes=[
         Scheme(name="RndSched", scheduler="random", noise="random"),
         Scheme(name="OptSched", scheduler="optimal", noise="random"),

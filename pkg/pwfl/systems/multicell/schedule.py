@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from pwfl import streams
 from pwfl.process import user_code
 from pwfl.radio.units import db_to_ratio
 from pwfl.scenario.values import declared_reads
@@ -42,8 +41,8 @@ class Now(NamedTuple):
         names = ("resource_block", "power_w", "rate_bps", "assigned_block")
         shape = (len(before), len(realizations), users)
         past = [np.array([each[name] for each in before]).reshape(shape) for name in names]
-        purpose = f"own schedule/{len(before)}"
-        return cls(len(before), *past, kept, tuple(streams.generator(seed, purpose, each) for each in realizations))
+        generators = user_code.generators(seed, f"schedule/{len(before)}", realizations)
+        return cls(len(before), *past, kept, generators)
 
 
 def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -182,7 +181,7 @@ def user_blocks(
         start_noise_std=pl.Series(start.noise_std.ravel(), nan_to_null=True),
     )
     block = user_code.call(scheduler, scenario, uplink, users, start.block, reads=declared_reads(scenario), now=now)
-    block, kept = block if isinstance(block, tuple) and len(block) == 2 else (block, None)
+    block, kept = user_code.apart(block)
     block = user_code.array(scheduler, block)
     if block.shape != start.block.shape or block.dtype.kind not in "iu":
         raise user_code.UserCodeError(

@@ -47,14 +47,14 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
     uplink = mimo.uplink_of(scenario, tables["schedule"], to_array(tables["noise"], "noise_std", *KEYS[:2]))
     frames = []
     for size in tables["links"]["users"].unique().sort():
-        links = tables["links"].filter(users=size)
+        links = mimo.links_of(tables, size)
         coupling = {name: to_array(links, name, *KEYS) for name in mimo.COUPLINGS}
         seen = {
             (of, users_only): observers.losses(tables, of, size, users, 2 * clip_norm, users_only)
             for of in (UPDATE, ANTENNAS, privacy.observer)
             for users_only in (False, True)
         }
-        by_theorem = theorem_1(coupling, uplink, clip_norm, antennas)
+        by_theorem = theorem_1(coupling, uplink, clip_norm, antennas, mimo.sends_of(tables, size))
         each = leakages(by_theorem, seen, privacy.observer, privacy.delta, observers.delta(privacy))
         each["negative_rounds"] = (coupling["coupling_real"] < 0).sum(axis=1)
         frames.append(to_table({"realization": realizations, "user": range(size)}, users=size, **each))
@@ -63,18 +63,20 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
 
 
 def theorem_1(
-    coupling: dict[str, np.ndarray], uplink: mimo.Uplink, clip_norm: float, antennas: int
+    coupling: dict[str, np.ndarray], uplink: mimo.Uplink, clip_norm: float, antennas: int, sends: np.ndarray
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """By reading of Theorem 1, the sensitivity of the server's update, (realization, round, user), and its noise.
 
     It takes ||h_k||^2 / K for the weight of user k's update; in truth it is Re(h_s^H h_k) / K. `coupling` holds
-    `mimo.COUPLINGS`.
+    `mimo.COUPLINGS` of who `sends`.
     """
-    users, noise = coupling["energy"].shape[-1], mimo.effective_noise(coupling, uplink)
-    claimed = 2 * clip_norm * coupling["energy"] / users
+    users = sends.sum(axis=-1)
+    noise = mimo.effective_noise(coupling, uplink, users)
+    claimed = 2 * clip_norm * coupling["energy"] / users[..., None]
+    closed_form = np.where(sends, 2 * clip_norm / users[..., None], 0.0)
     mean_noise = mimo.mean_noise(users, antennas, uplink)
     return {
-        "epsilon_closed_form": (np.full(claimed.shape, 2 * clip_norm / users), mean_noise),
+        "epsilon_closed_form": (closed_form, mean_noise),
         "epsilon_printed": (claimed, noise["effective_noise_std_printed"]),
         "epsilon_modulus": (claimed, noise["effective_noise_std_modulus"]),
     }

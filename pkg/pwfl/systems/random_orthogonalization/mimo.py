@@ -73,6 +73,11 @@ def gram(seed: int, realizations: range, interval: int, users: int, antennas: in
     return channel.conj() @ channel.swapaxes(-1, -2)
 
 
+def among(products: np.ndarray, sends: np.ndarray) -> np.ndarray:
+    """Inner products, shape (..., user, user), of the channels of who sends, boolean, (..., user); 0 of others."""
+    return np.where(sends[..., None] & sends[..., None, :], products, 0.0)
+
+
 def couplings(products: np.ndarray) -> dict[str, np.ndarray]:
     """What the server's update takes of the channels, from their inner products, shape (..., user, user).
 
@@ -101,18 +106,35 @@ def uplink_of(scenario, schedule: pl.DataFrame, noise_std: np.ndarray) -> Uplink
     """The uplink of a scenario's table `schedule`, with users' noise, arrays of shape (realization, round)."""
     radio = scenario.radio
     receiver_std = receiver_noise_std(radio.receiver_noise_variance, radio.normalization, scenario.network.antennas)
-    return Uplink(noise_std, receiver_std, to_array(schedule, "amplitude", "realization", "round", "user")[..., 0])
+    amplitude = to_array(schedule, "amplitude", "realization", "round", "user").max(axis=-1)  # that of all who send
+    return Uplink(noise_std, receiver_std, amplitude)
 
 
-def effective_noise(coupling: dict[str, np.ndarray], uplink: Uplink) -> dict[str, np.ndarray]:
+def links_of(tables: dict[str, pl.DataFrame], users: int) -> pl.DataFrame:
+    """Links in a network of some users: those of the table `schedule`, of who sends, in the scenario's own."""
+    own = users == tables["users"]["user"].max() + 1
+    return tables["schedule"] if own else tables["links"].filter(users=users)
+
+
+def sends_of(tables: dict[str, pl.DataFrame], users: int) -> np.ndarray:
+    """Who sends in a network of some users, boolean, (realization, round, user): all do where it is not the own one."""
+    sends = to_array(tables["schedule"], "amplitude", "realization", "round", "user") > 0
+    return sends if users == sends.shape[-1] else np.ones((*sends.shape[:-1], users), bool)
+
+
+def effective_noise(
+    coupling: dict[str, np.ndarray], uplink: Uplink, senders: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
     """Standard deviations, per coordinate, of the noise in the server's update: EFFECTIVE, each of shape (...,).
+
+    `senders` is how many users send, likewise; None: all.
 
     - effective_noise_std: that of Re(h_s^H y) / (alpha K) given the channels: users' noise is real, so user j's enters
       with Re(h_s^H h_j) / K, and only the real part of h_s^H m.
     - effective_noise_std_modulus: given the channels, without the real part: |h_s^H h_j| / K and all of h_s^H m.
     - effective_noise_std_printed: (5) as printed, the expectation of the former.
     """
-    users = coupling["energy"].shape[-1]
+    users = coupling["energy"].shape[-1] if senders is None else senders
     sum_energy = np.maximum(coupling["coupling_real"].sum(axis=-1), 0)
     received = (uplink.receiver_std / uplink.amplitude) ** 2
 
@@ -142,7 +164,7 @@ def mechanism_mu(sensitivity: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(mu), np.inf, mu)
 
 
-def mean_noise(users: int, antennas: int, uplink: Uplink) -> np.ndarray:
+def mean_noise(users: int | np.ndarray, antennas: int, uplink: Uplink) -> np.ndarray:
     """The root of the mean of (5) over channels, in closed form, shape (...,)."""
     of_users = uplink.noise_std**2 * users * (1 + users / antennas)  # K (1 + 1/M) + K (K - 1) / M
     return np.sqrt(of_users + (uplink.receiver_std / uplink.amplitude) ** 2 * users) / users

@@ -4,6 +4,8 @@ import numpy as np
 import polars as pl
 
 from pwfl.privacy import accountant, target
+from pwfl.process import user_code
+from pwfl.scenario.values import declared_reads
 from pwfl.systems.random_orthogonalization import mimo, observers, receive
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.tables.arrays import to_array, to_table
@@ -12,7 +14,11 @@ KEYS = ("realization", "round", "user")
 
 
 def run(scenario: RandomOrthogonalization, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The users' noise, of one variance in all rounds (`fixed`) or `none`, and that of the server's update (5)."""
+    """The users' noise, and that of the server's update (5).
+
+    `scheme` is `fixed`, of one variance in all rounds, `none`, or the name of a function of the user's own
+    (`user_noise`).
+    """
     realizations = tables["schedule"]["realization"].unique().sort()
     noise_std, status = np.zeros(len(realizations)), [scheme] * len(realizations)
     if scheme == "fixed" and scenario.privacy.target_epsilon is None:
@@ -20,6 +26,9 @@ def run(scenario: RandomOrthogonalization, scheme: str, tables: dict[str, pl.Dat
     elif scheme == "fixed":
         noise_std = to_target(scenario, tables)
         status = ["target" if std > 0 else "receiver_noise_suffices" for std in noise_std]
+    noise_std = noise_std[:, None]
+    if user_code.is_reference(scheme):
+        noise_std, status = user_noise(scenario, scheme, tables), ["own"] * len(realizations)
     return {
         "noise": of_std(scenario, tables, noise_std),
         "noise_status": pl.DataFrame({"realization": realizations, "status": status}),
@@ -27,11 +36,12 @@ def run(scenario: RandomOrthogonalization, scheme: str, tables: dict[str, pl.Dat
 
 
 def of_std(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], noise_std: np.ndarray) -> pl.DataFrame:
-    """The table `noise` of each realization's deviation of the users' noise."""
+    """The table `noise` of deviations of the users' noise, (realization, round) or (realization, 1)."""
     schedule = tables["schedule"]
     coupling = {name: to_array(schedule, name, *KEYS) for name in mimo.COUPLINGS}
-    std = np.broadcast_to(noise_std[:, None], coupling["energy"].shape[:2])
-    effective = mimo.effective_noise(coupling, mimo.uplink_of(scenario, schedule, std))
+    std = np.broadcast_to(noise_std, coupling["energy"].shape[:2])
+    senders = (to_array(schedule, "amplitude", *KEYS) > 0).sum(axis=-1)
+    effective = mimo.effective_noise(coupling, mimo.uplink_of(scenario, schedule, std), senders)
     rounds = schedule["round"].unique().sort()
     keys = {"realization": schedule["realization"].unique().sort(), "round": rounds}
     return to_table(keys, noise_std=std, **effective)
@@ -51,7 +61,7 @@ def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]
     links = tables["schedule"].drop("amplitude").with_columns(users=own)
 
     def worst(noise_std: np.ndarray) -> np.ndarray:
-        found = tables | {"links": links, "noise": of_std(scenario, tables, noise_std)}
+        found = tables | {"links": links, "noise": of_std(scenario, tables, noise_std[:, None])}
         found["visibility"] = receive.visible(scenario, found, span, (seen,))
         losses = accountant.losses(found, seen, 2 * scenario.training.clip_norm)
         return accountant.epsilons(losses, delta).max(axis=1)
@@ -60,3 +70,20 @@ def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]
     needed = worst(np.zeros(len(realizations))) > goal
     scale = target.scales(lambda each: np.where(needed, worst(each), 0.0), goal, len(realizations))
     return np.where(needed, scale, 0.0)
+
+
+def user_noise(scenario: RandomOrthogonalization, scheme: str, tables: dict[str, pl.DataFrame]) -> np.ndarray:
+    """Standard deviation of the users' noise, per coordinate of an update, by a function of the user's own.
+
+    It gets the scenario, samples (realization, user), gains ||h_k||^2 and amplitudes (realization, round, user; both 0:
+    does not send), and `now`, generators, if it has a parameter of this name. It returns the deviations (realization,
+    round): all who send in a round add as much. Raises UserCodeError for what is no noise.
+    """
+    samples = to_array(tables["users"], "samples", "realization", "user")
+    gain, amplitude = (to_array(tables["schedule"], name, *KEYS) for name in ("energy", "amplitude"))
+    realizations = tables["users"]["realization"].unique().sort()
+    now = user_code.Drawn(user_code.generators(scenario.seed, "noise", realizations))
+    given = scenario, samples, gain, amplitude
+    found = user_code.call(scheme, *given, reads=declared_reads(scenario), now=now)
+    what = "the standard deviation of the users' noise, realizations by rounds"
+    return user_code.noise_of(scheme, found, np.ones(gain.shape[:2], bool), what, zero=True)

@@ -8,7 +8,7 @@ no units.
 from typing import Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, parameter
+from pwfl.scenario.fields import Section, or_function, parameter
 
 UNAIMED = ("privacy.target_epsilon", None)  # with it, noise is given
 
@@ -17,7 +17,9 @@ class Network(Section):
     """Users and the server's antennas."""
 
     users: common.Count = parameter(100, "users K, each with one antenna", stages="channel")
-    antennas: common.Count = parameter(256, "antennas M of the server", stages="channel noise receive account report")
+    antennas: common.Count = parameter(
+        256, "antennas M of the server", stages="channel schedule/own noise receive account report"
+    )
 
 
 class Radio(Section):
@@ -40,7 +42,7 @@ class Radio(Section):
         "rounds for which all channels stay before they are redrawn, a divisor of training.rounds; null: they stay for "
         "the whole training, as the paper estimates their sum before it",
         unit="rounds",
-        stages="channel noise/fixed receive report",
+        stages="channel schedule/own noise/fixed receive report",
         unless={"noise/fixed": UNAIMED},
         ge=1,
         le=10**6,
@@ -136,23 +138,29 @@ class Training(Section):
     )
 
 
-class Scheme(common.Scheme):
+class Scheme(common.SchemeWithFunctions):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
-    scheduler: Literal["all"] = parameter(..., "all users transmit in every round")
-    noise: Literal["fixed", "none"] = parameter(
-        ..., "every user adds noise of privacy.noise_variance, or for privacy.target_epsilon; or none"
+    scheduler: or_function(Literal["all"]) = parameter(
+        ...,
+        "all users transmit in every round; or those, with the amplitude, that a function of your own says, "
+        "FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
+    )
+    noise: or_function(Literal["fixed", "none"]) = parameter(
+        ...,
+        "every user adds noise of privacy.noise_variance, or for privacy.target_epsilon; none; or by a function of "
+        "your own",
     )
 
 
 RandomOrthogonalization = MODEL = common.scenario(
     "random_orthogonalization",
-    sections=[Network, Radio, Data, Privacy, Training],
+    sections=[Network, Radio, Data, Privacy, Training, common.Own],
     schemes=[
         Scheme(name="Private", scheduler="all", noise="fixed"),
         Scheme(name="No privacy noise", scheduler="all", noise="none"),
     ],
-    draws="channel noise/fixed receive train audit",
+    draws="channel schedule/own noise/fixed noise/own receive train audit",
     lacks={
         "training.bits": "its receiver adds noise that is a real number, so no sum of integers modulo 2^b is received",
     },

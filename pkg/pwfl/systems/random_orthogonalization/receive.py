@@ -27,16 +27,17 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
     noise, users = tables["noise"], tables["users"]["user"].max() + 1
     realizations = range(noise["realization"].min(), noise["realization"].max() + 1)
     sigma, std = (to_array(noise, name, *KEYS[:2]) for name in ("noise_std", "effective_noise_std"))
-    own = weights(tables["links"], users)
+    links, sends = mimo.links_of(tables, users), mimo.sends_of(tables, users)
+    own = weights(links, sends)
     keys = {"realization": realizations, "interval": range(own.shape[1])}
     dimension = parameter_count(network(scenario.training, features.size(scenario), hidden_layers=()))
-    user_std, occurring = np.abs(own) * sigma[..., None], std
+    user_std, occurring, heard = np.abs(own) * sigma[..., None], std, sends
     found = to_table(keys | {"user": range(users)}, weight=own, user_noise_std=user_std)
     if scenario.privacy.dropouts:
-        heard = sending(scenario, realizations, own.shape[1:])
-        receiver_std = _receiver_std(mimo.uplink_of(scenario, tables["schedule"], sigma), own)
+        heard = sends & sending(scenario, realizations, own.shape[1:])
+        receiver_std = _receiver_std(mimo.uplink_of(scenario, tables["schedule"], sigma), own, sends)
         occurring = np.hypot(np.sqrt((user_std**2 * heard).sum(axis=-1)), receiver_std)
-        found = found.filter(pl.Series(heard.ravel()))
+    found = found.filter(pl.Series(heard.ravel()))
     return {
         "reception": found.with_columns(
             records=pl.lit(None, pl.Int64),
@@ -49,7 +50,7 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
             rounds=1,
             update_noise_std=occurring,
             planned_noise_std=std,
-            planned_senders=users,
+            planned_senders=sends.sum(axis=-1),
             symbols=float(dimension),
             seconds=dimension / scenario.radio.bandwidth_hz,
         ).with_columns(joules=pl.lit(None, pl.Float64)),  # signals have no unit
@@ -63,14 +64,14 @@ def sending(scenario: RandomOrthogonalization, realizations: range, shape: tuple
     return np.stack(drawn) >= scenario.privacy.dropouts
 
 
-def weights(links: pl.DataFrame, users: int) -> np.ndarray:
-    """Of a unit of each user's update in the server's, (4), in a network of some users, (realization, round, user)."""
-    return to_array(links.filter(users=users), "coupling_real", *KEYS) / users
+def weights(links: pl.DataFrame, sends: np.ndarray) -> np.ndarray:
+    """Of a unit of each user's update in the server's, (4), (realization, round, user), by links and who sends."""
+    return to_array(links, "coupling_real", *KEYS) / sends.sum(axis=-1, keepdims=True)
 
 
-def _receiver_std(uplink: mimo.Uplink, weight: np.ndarray) -> np.ndarray:
-    """Deviation of the receiver's noise in the server's update, (realization, round), by the users' weights."""
-    energy = np.maximum(weight.sum(axis=-1), 0) / weight.shape[-1]  # (||h_s|| / K)^2
+def _receiver_std(uplink: mimo.Uplink, weight: np.ndarray, sends: np.ndarray) -> np.ndarray:
+    """Deviation of the receiver's noise in the server's update, (realization, round), by weights and who sends."""
+    energy = np.maximum(weight.sum(axis=-1), 0) / sends.sum(axis=-1)  # (||h_s|| / K)^2
     return uplink.receiver_std / uplink.amplitude * np.sqrt(energy / 2)
 
 
@@ -93,15 +94,15 @@ def visible(
     several = [size for size in sizes if not gone[size]] if ANTENNAS in seen_by else []
     at_antennas: dict[int, np.ndarray] = {}
     if several:
-        coherence = scenario.radio.coherence_rounds
-        at_antennas = antennas_visibility(scenario.seed, realizations, several, antennas, uplink, coherence)
+        coherence, sends = scenario.radio.coherence_rounds, {own: mimo.sends_of(tables, own)}
+        at_antennas = antennas_visibility(scenario.seed, realizations, several, antennas, uplink, coherence, sends)
     for size in sizes:
-        links = tables["links"].filter(users=size)
-        weight = weights(links, size)
+        links, sends = mimo.links_of(tables, size), mimo.sends_of(tables, size)
+        weight = weights(links, sends)
         share, of_users = np.abs(weight), np.square(weight) * np.square(sigma)[..., None]
         hiding = observers.left(of_users, gone[size]) if gone[size] else of_users.sum(axis=-1, keepdims=True)
         users_std = np.sqrt(hiding)
-        noise_std = np.hypot(users_std, _receiver_std(uplink, weight)[..., None])
+        noise_std = np.hypot(users_std, _receiver_std(uplink, weight, sends)[..., None])
         if gone[size]:
             at_antennas[size] = alone_at_antennas(to_array(links, "energy", *KEYS), uplink)
         elif size == own:  # the noise that the server is said to add up to
@@ -115,6 +116,8 @@ def visible(
             columns = dict(zip(("visibility", "visibility_users_only"), views[name], strict=True))
             # Nothing of a message in nothing of noise: nobody knows that it is nothing.
             columns = {key: np.where(np.isnan(values), np.inf, values) for key, values in columns.items()}
+            # Of who does not send, everybody knows it.
+            columns = {key: np.where(sends, values, 0.0) for key, values in columns.items()}
             table = to_table(keys, rounds=1, **columns)
             found.append(table.with_columns(observer=pl.lit(observer(name, size, own))))
     return pl.concat(found)
@@ -137,12 +140,13 @@ def antennas_visibility(
     antennas: int,
     uplink: mimo.Uplink,
     coherence_rounds: int | None,
+    sends: dict[int, np.ndarray] | None = None,
 ) -> dict[int, np.ndarray]:
     """How a unit of each user's update shows at all antennas, (realization, round, user), by the network's size.
 
     With real channels g_k = (Re h_k, Im h_k), the observer sees alpha sum g_k (u_k + n_k) and noise of variance
     sigma_m^2 / 2 in each real coordinate. All that matters are the g_j' g_k: the observed may be any vectors with these
-    products, such as columns of the matrix's square root.
+    products, such as columns of the matrix's square root. `sends` is who does, by a network's size, where not all do.
     """
     found = {size: np.empty((*uplink.noise_std.shape, size)) for size in sizes}
     for block in mimo.blocks(realizations, sizes[-1], antennas):
@@ -151,8 +155,11 @@ def antennas_visibility(
         for interval, within in mimo.intervals(uplink.noise_std.shape[1], coherence_rounds):
             products = mimo.gram(seed, block, interval, sizes[-1], antennas).real
             for size, t in product(sizes, within):
+                heard = products[:, :size, :size]
+                if sends and size in sends:
+                    heard = mimo.among(heard, sends[size][rows, t])
                 found[size][rows, t] = visibility.through_gram(
-                    own.amplitude[:, t, None, None] ** 2 * products[:, :size, :size],
+                    own.amplitude[:, t, None, None] ** 2 * heard,
                     own.noise_std[:, t],
                     own.receiver_std / np.sqrt(2),
                 )

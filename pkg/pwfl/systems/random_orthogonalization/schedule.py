@@ -1,15 +1,94 @@
-"""Scheduler of the system `random_orthogonalization`: all users transmit in every round."""
+"""Schedulers of the system `random_orthogonalization`: who sends in a round, and with which amplitude."""
 
+from typing import NamedTuple
+
+import numpy as np
 import polars as pl
 
+from pwfl.process import user_code
+from pwfl.scenario.values import declared_reads
+from pwfl.systems.random_orthogonalization import mimo
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
+from pwfl.tables.arrays import to_array, to_table
+
+KEYS = ("realization", "round", "user")
+
+
+class Uplink(NamedTuple):
+    """The channels of a round, for a scheduler of the user's own; arrays of shape (realization, user)."""
+
+    gain: np.ndarray  # ||h_k||^2
+    coupling: np.ndarray  # Re(h_s^H h_k) if all users send
+    max_amplitude: float  # radio.amplitude, whose square is the power limit
 
 
 def run(scenario: RandomOrthogonalization, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Every user's amplitude in every round, the same for all, as nobody knows its channel (2); links come along."""
+    """Every user's amplitude in every round, the same for all who send, and their links.
+
+    `scheduler` is `all`, as no user knows its channel (2), or the name of a function of the user's own
+    (`user_amplitudes`). The server knows who sends: its sum h_s is of their channels alone, and K their number.
+    """
     users = tables["users"].group_by("realization", maintain_order=True)
     links = tables["links"].filter(users=tables["users"]["user"].max() + 1).drop("users")
+    if not user_code.is_reference(scheduler):
+        return {
+            "schedule": links.with_columns(amplitude=pl.lit(scenario.radio.amplitude)),
+            "schedule_status": users.agg(status=pl.lit(scheduler), transmitting=pl.len()),
+        }
+    amplitude = user_amplitudes(scenario, scheduler, tables["users"], links)
+    realizations, (_, rounds, count) = tables["users"]["realization"].unique().sort().to_list(), amplitude.shape
+    keys = {"realization": realizations, "round": range(1, rounds + 1), "user": range(count)}
+    fewest = (amplitude > 0).sum(axis=2).min(axis=1)
     return {
-        "schedule": links.with_columns(amplitude=pl.lit(scenario.radio.amplitude)),
-        "schedule_status": users.agg(status=pl.lit(scheduler), transmitting=pl.len()),
+        "schedule": to_table(keys, amplitude=amplitude, **links_among(scenario, realizations, amplitude > 0)),
+        "schedule_status": to_table({"realization": realizations}, transmitting=fewest).with_columns(
+            status=pl.lit("own")
+        ),
     }
+
+
+def user_amplitudes(
+    scenario: RandomOrthogonalization, scheduler: str, users: pl.DataFrame, links: pl.DataFrame
+) -> np.ndarray:
+    """Amplitudes by a function of the user's own, asked round by round, (realization, round, user); 0: does not send.
+
+    It gets the scenario, the round's `Uplink`, the table `users`, and `now` (`user_code.Now`, of amplitudes) if it has
+    a parameter of this name. It returns each user's amplitude, shape (realization, user), or a pair of these and what
+    it keeps. Raises UserCodeError where nobody sends, or senders' amplitudes differ, as the server divides by the one,
+    or exceed `radio.amplitude`.
+    """
+    gain, coupling = (to_array(links, name, *KEYS) for name in ("energy", "coupling_real"))
+    realizations, most = users["realization"].unique().sort().to_list(), scenario.radio.amplitude
+
+    def sent(t: int, amplitude: np.ndarray) -> np.ndarray:
+        what = "each user's amplitude, 0: does not send, realizations by users"
+        amplitude = user_code.array_of(scheduler, amplitude, gain[:, t].shape, what).astype(float)
+        largest = amplitude.max(axis=1, keepdims=True)
+        wrong = ~((amplitude == 0) | (amplitude == largest)) | ~((largest > 0) & (largest <= most))
+        if wrong.any():
+            row = np.argwhere(wrong)[0, 0]
+            found = ", ".join(f"{value:g}" for value in np.unique(amplitude[row])[:5])
+            raise user_code.UserCodeError(
+                f"{scheduler}: gives users of realization {realizations[row]} the amplitudes {found} in round {t + 1}; "
+                f"must be 0 or one amplitude for all who send, by which the server divides, at most radio.amplitude, "
+                f"{most:g}; somebody must send"
+            )
+        return amplitude
+
+    given = ((scenario, Uplink(gain[:, t], coupling[:, t], most), users) for t in range(gain.shape[1]))
+    reads = declared_reads(scenario)
+    return user_code.round_by_round(scheduler, given, sent, scenario.seed, realizations, reads)
+
+
+def links_among(scenario: RandomOrthogonalization, realizations: list[int], sends: np.ndarray) -> dict[str, np.ndarray]:
+    """`mimo.COUPLINGS` of who sends, boolean (realization, round, user), of channels drawn again; 0 of others."""
+    found = {name: np.empty(sends.shape) for name in mimo.COUPLINGS}
+    _, rounds, users = sends.shape
+    for block in mimo.blocks(range(realizations[0], realizations[-1] + 1), users, scenario.network.antennas):
+        rows = slice(block.start - realizations[0], block.stop - realizations[0])
+        for interval, within in mimo.intervals(rounds, scenario.radio.coherence_rounds):
+            products = mimo.gram(scenario.seed, block, interval, users, scenario.network.antennas)
+            for t in within:
+                for name, values in mimo.couplings(mimo.among(products, sends[rows, t])).items():
+                    found[name][rows, t] = values
+    return found

@@ -47,16 +47,18 @@ class Links(Link):
 
 
 class Schedule(Link):
-    """Each user's amplitude in each round, and its link (`schedule`)."""
+    """Each user's amplitude in each round, and its link among those who send, zeros of others (`schedule`)."""
 
-    amplitude = dy.Float64(nullable=False, min_exclusive=0, description="alpha, the same for all users of a round")
+    amplitude = dy.Float64(
+        nullable=False, min=0, description="alpha, the same for all who send in a round; 0: does not send"
+    )
 
 
 class ScheduleStatus(contract.PerRealization):
     """Who transmits (`schedule`)."""
 
-    status = dy.Enum(("all",), nullable=False, description=meaning("status", "the schedule"))
-    transmitting = dy.Int64(nullable=False, min=1, description="users in every round")
+    status = dy.Enum(("all", "own"), nullable=False, description=meaning("status", "the schedule"))
+    transmitting = dy.Int64(nullable=False, min=1, description="users in every round, or in that of the fewest")
 
 
 class Noise(contract.PerRound):
@@ -72,7 +74,7 @@ class NoiseStatus(contract.PerRealization):
     """How each realization's noise was set (`noise`)."""
 
     status = dy.Enum(
-        ("fixed", "target", "receiver_noise_suffices", "none"),
+        ("fixed", "target", "receiver_noise_suffices", "none", "own"),
         nullable=False,
         description=meaning("status", "the noise"),
     )
@@ -86,7 +88,7 @@ class History(contract.UserHistory):
     loss = dy.Float64(min=0, allow_inf=True, allow_nan=True, description=meaning("loss"), metadata=MODEL)
     update_norm = magnitude("mean over users, before clipping")
     clipped_share = contract.clipped_share()
-    transmit_energy = magnitude("E ||x_k||^2 over the users' noise, mean over users")
+    transmit_energy = magnitude("E ||x_k||^2 over the users' noise, mean over users, times the share who send")
     status = dy.Enum(
         ("trained", "diverged"), nullable=False, description=meaning("status", "the training"), metadata=MODEL
     )

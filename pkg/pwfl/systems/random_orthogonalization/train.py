@@ -45,14 +45,15 @@ def columns_function(
     """A function that makes columns of `history` of what is measured of the updates; nothing is sent before round 1."""
     keys = ("realization", "round", "user")
     dimension = parameter_count(network(scenario.training, features.size(scenario), hidden_layers=()))
-    amplitude = to_array(tables["schedule"], "amplitude", *keys)[..., 0]
+    each = to_array(tables["schedule"], "amplitude", *keys)
+    amplitude, share = each.max(axis=-1), (each > 0).mean(axis=-1)
     noise_std = to_array(tables["noise"], "noise_std", *keys[:2])
     realizations = tables["noise"]["realization"].unique(maintain_order=True).to_list()
 
     def columns(start: trainings.Start, sums: np.ndarray) -> dict[str, pl.Series]:
         row, (norm, clipped, energy) = realizations.index(start.realization), sums[1:].T.astype(float)
         rounds = slice(len(norm))
-        sent = amplitude[row, rounds] ** 2 * (energy + dimension * noise_std[row, rounds] ** 2)
+        sent = share[row, rounds] * amplitude[row, rounds] ** 2 * (energy + dimension * noise_std[row, rounds] ** 2)
         found = {"update_norm": norm, "clipped_share": clipped, "transmit_energy": sent}
         return {name: pl.Series([None, *values]) for name, values in found.items()}
 

@@ -40,6 +40,7 @@ CATALOG = Catalog(
     comparison_figures=("robustness",),
     reads={
         "noise": ("users",),
+        "noise/own": ("users", "links", "schedule"),
         "train": ("users", "schedule", "noise"),
         "account": ("users", "schedule", "noise"),
         "audit": ("users", "schedule", "noise", "leakage", "outcome"),

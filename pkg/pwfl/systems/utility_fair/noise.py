@@ -1,20 +1,28 @@
 """Noise of the system `utility_fair`: of the devices' copies of the model, (14), and of what they send, (7)."""
 
+import numpy as np
 import polars as pl
 
 from pwfl.privacy.gaussian import composed_multiplier
+from pwfl.process import user_code
+from pwfl.scenario.values import declared_reads
 from pwfl.systems.utility_fair import copies, uploads
 from pwfl.systems.utility_fair.parameters import UtilityFair
+from pwfl.tables.arrays import joined, to_array, to_table
+
+KEYS = ("realization", "round", "device")
 
 
 def run(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each device's noise at deviation 0, how deviation scales it, which devices share a draw; noise of uploads.
 
     `scheme` is `fair` (more noise the more a device deviates, which training finds), `independent` (the same noise for
-    all, in vectors of their own), `shared` (one vector for all) or `none` (nor is there any in uploads). Noisy uploads
+    all, in vectors of their own), `shared` (one vector for all), `none` (nor is there any in uploads), or the name of a
+    function of the user's own (`user_noise`). Noisy uploads
     have the noise of a copy at deviation 0: the paper's benchmark takes one (epsilon_g, delta_g) for both. A target
-    sets the noise of what the outcome's observer sees: of noisy uploads where there are any, while copies, which are
-    computed of them, keep that of epsilon_g; else of all copies together, at deviation 0, the least noise.
+    sets the noise of what the outcome's observer sees, as a function does: of noisy uploads where there are any, while
+    copies, which are computed of them, keep that of epsilon_g; else of all copies together, at deviation 0, the least
+    noise.
     """
     privacy, training, noisy = scenario.privacy, scenario.training, scenario.privacy.uploads == "noisy"
     target, devices = privacy.target_epsilon, tables["users"].select("realization", "device")
@@ -27,18 +35,42 @@ def run(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFrame]) -> 
     if scheme == "none":
         copy = upload = 0.0
     theta = privacy.theta if scheme == "fair" else 0.0
-    sent = pl.lit(upload if noisy else None, pl.Float64)
-    noise = devices.with_columns(
-        noise_multiplier=pl.lit(copy),
-        copy_std=pl.lit(copy * privacy.sensitivity),
+    of_upload = uploads.sensitivity(training.clip_norm, scenario.device.batch_size, privacy.sensitivity)
+    multiplier, sent, own = pl.lit(copy), pl.lit(upload if noisy else None, pl.Float64), user_code.is_reference(scheme)
+    if own:
+        devices, std = joined(devices, user_noise(scenario, scheme, tables), "realization", "device"), pl.col("std")
+        multiplier, sent = (multiplier, std / of_upload) if noisy else (std / privacy.sensitivity, sent)
+    noise = devices.select(
+        "realization",
+        "device",
+        noise_multiplier=multiplier,
+        copy_std=multiplier * privacy.sensitivity,
         theta=pl.lit(theta),
         noise_vector=pl.lit(0) if scheme == "shared" else pl.col("device"),
         upload_multiplier=sent,
-        upload_std=sent * uploads.sensitivity(training.clip_norm, scenario.device.batch_size, privacy.sensitivity),
+        upload_std=sent * of_upload,
     )
-    status = noise.select(pl.col("realization").unique(maintain_order=True)).with_columns(
-        status=pl.lit(scheme),
-        noise_multiplier=pl.lit(copy),
-        largest_multiplier=pl.lit(copies.scaled(copy, theta, 1.0)),
+    status = noise.group_by("realization", maintain_order=True).agg(
+        status=pl.lit("own" if own else scheme), noise_multiplier=pl.col("noise_multiplier").min()
     )
-    return {"noise": noise, "noise_status": status}
+    largest = copies.scaled(status["noise_multiplier"].to_numpy(), np.array(theta), np.array(1.0))
+    return {"noise": noise, "noise_status": status.with_columns(largest_multiplier=largest)}
+
+
+def user_noise(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Standard deviation `std` of each device's noise, per coordinate, by a function of the user's own.
+
+    It is that of both vectors that a device sends in a round, where uploads are noisy, else of its copies of the model.
+    The function gets the scenario, samples (realization, device), gains and powers (realization, round, device; 0: sits
+    out, NaN: chosen in training), and `now`, generators, if it has a parameter of this name. It returns the deviations
+    (realization, device), all above 0. Raises UserCodeError for what is no noise.
+    """
+    samples = to_array(tables["users"], "samples", "realization", "device")
+    power = tables["schedule"].with_columns(pl.col("power_w").fill_null(np.nan))
+    given = samples, to_array(tables["links"], "gain", *KEYS), to_array(power, "power_w", *KEYS)
+    realizations = tables["users"]["realization"].unique().sort()
+    now = user_code.Drawn(user_code.generators(scenario.seed, "noise", realizations))
+    found = user_code.call(scheme, scenario, *given, reads=declared_reads(scenario), now=now)
+    what = "the standard deviation of each device's noise, realizations by devices"
+    std = user_code.noise_of(scheme, found, np.ones(samples.shape, bool), what)
+    return to_table({"realization": realizations, "device": range(samples.shape[1])}, std=std)

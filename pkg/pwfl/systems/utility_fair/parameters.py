@@ -7,7 +7,7 @@ its claims can come out: a deadline of 0.75 s, 0 dBW, -174 dBm of noise in all.
 from typing import Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, parameter
+from pwfl.scenario.fields import Section, or_function, parameter
 
 
 class Network(Section):
@@ -209,27 +209,31 @@ class Training(Section):
     evaluate_every: int = common.evaluate_every(5)
 
 
-class Scheme(common.Scheme):
+class Scheme(common.SchemeWithFunctions):
     """A pair of a device's policy and an access point's noise, and the name it has in figures and tables."""
 
-    scheduler: Literal["utility", "benchmark"] = parameter(
-        ..., "a device's policy: maximum utility (Theorem 2), or full power and as many iterations as fit"
+    scheduler: or_function(Literal["utility", "benchmark"]) = parameter(
+        ...,
+        "a device's policy: maximum utility (Theorem 2); full power and as many iterations as fit; or powers by a "
+        "function of your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
-    noise: Literal["fair", "independent", "shared", "none"] = parameter(
+    noise: or_function(Literal["fair", "independent", "shared", "none"]) = parameter(
         ...,
         "noise of the devices' copies: by their deviation (14); the same for all, in vectors of their own; "
-        "one vector for all, as the paper words its benchmark; none, nor in uploads, to compare with",
+        "one vector for all, as the paper words its benchmark; none, nor in uploads, to compare with; or by a function "
+        "of your own, of uploads where these are noisy, else of copies",
     )
 
 
 UtilityFair = MODEL = common.scenario(
     "utility_fair",
-    sections=[Network, Radio, Device, Utility, Data, Privacy, Training],
+    sections=[Network, Radio, Device, Utility, Data, Privacy, Training, common.Own],
     schemes=[
         Scheme(name="Proposed", scheduler="utility", noise="fair"),
         Scheme(name="Benchmark", scheduler="benchmark", noise="independent"),
         Scheme(name="Benchmark, shared noise", scheduler="benchmark", noise="shared"),
     ],
+    draws="channel schedule/own noise/own train audit",
     lacks={
         f"privacy.{key}": "the vectors of its devices are received one by one, so that nobody's noise hides another's"
         for key in ("observer", "colluders", "dropouts")

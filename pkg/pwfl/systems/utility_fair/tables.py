@@ -7,8 +7,8 @@ import dataframely as dy
 from pwfl.tables import contract
 from pwfl.tables.contract import MODEL, PRIVATE, amount, epsilon_column, key, meaning
 
-SCHEDULE_STATUSES = ("chosen_in_training", "full_power", "least_effort", "always_out")
-NOISE_STATUSES = ("fair", "independent", "shared", "none")
+SCHEDULE_STATUSES = ("chosen_in_training", "full_power", "least_effort", "always_out", "own")
+NOISE_STATUSES = ("fair", "independent", "shared", "none", "own")
 TRAINING_STATUSES = ("trained", "diverged", "nobody_took_part")
 PATH_LOSS, ROUNDS_OUT = "path loss without fading", "rounds sat out"
 ITERATIONS = "local iterations: 0: sits the round out"
@@ -50,7 +50,7 @@ class Schedule(_PerDeviceRound):
     unit_power_w = dy.Float64(min_exclusive=0, description="sigma^2 Gamma / gain")
     min_power_w = dy.Float64(min=0, allow_inf=True, description="P_min (20)")
     max_iterations = dy.Int64(min=0, description="j_max (21) rounded down")
-    takes_part = dy.Bool(description="P_min does not exceed P_max")
+    takes_part = dy.Bool(description="P_min does not exceed P_max, and no function of the user's own lets it rest")
     power_w = dy.Float64(
         nullable=True, min=0, description=meaning("power_w", "0: sits the round out, null: chosen in training")
     )

@@ -11,18 +11,24 @@ from pwfl.training.audits.audited import Audited, blank
 
 
 def participation(
-    audited: Audited, subject: audit.Subject, chance: float, more: Sequence[np.ndarray] = (), of_senders: bool = False
+    audited: Audited,
+    subject: audit.Subject,
+    chance: float,
+    more: Sequence[np.ndarray] = (),
+    of_senders: bool = False,
+    of_study: bool = True,
 ) -> audit.Verdict:
     """Whether records are in messages by chance as claimed: the numbers of rounds that each user's first is in.
 
     With `of_senders`, of each user who sends, in all rounds or none.
-    `more` says of further runs how many records users' messages are of, each of shape (round, user).
+    `more` says of further runs how many records users' messages are of, each of shape (round, user); they
+    count alone without `of_study`.
     """
     used, counts = audited.training(blank(audited.size, audited.records)), []
     for realization in audited.tables["users"]["realization"].unique().sort():
         begun = used.begin(realization)
         heard = begun.reception.sends.any(axis=0) | (not of_senders)
-        counts.append(_rounds_with_first(begun.at, begun.owned)[heard])
+        counts.append(_rounds_with_first(begun.at, begun.owned)[heard & of_study])
     for run, records in enumerate(more, start=len(counts)):
         sends = records > 0
         reception = begun.reception._replace(sends=sends, weight=sends.astype(float), records=records)

@@ -1,0 +1,119 @@
+"""Noise and accounts where a function of the user's own says who takes part, or how much noise there is.
+
+What it decides has no known law, so the participation that occurred is what the observer knows: a record's device takes
+part in these rounds, and the record is in its batch with probability q, in each by itself. Noise is of a strength that
+does not follow batches, and sums are divided by what is expected of those who take part, so neither tells more.
+"""
+
+from functools import cache
+
+import numpy as np
+import polars as pl
+
+from pwfl.privacy import accountant, sampled, users
+from pwfl.systems.anonymous_oac import batches
+from pwfl.systems.anonymous_oac.costs import in_turn
+from pwfl.systems.anonymous_oac.mechanism import population
+from pwfl.systems.anonymous_oac.parameters import AnonymousOac
+from pwfl.systems.anonymous_oac.schemes import SUM, UPLOAD
+from pwfl.tables.arrays import to_table
+
+KEYS = ("realization", "round")
+LEVELS = 16  # of mu, of which each takes half a second to account for
+ACCOUNTED = {"method": "proved", "absent": 0.5}  # as of `_fixed` noise
+
+
+def by_function(tables: dict[str, pl.DataFrame]) -> bool:
+    """Whether a function of the user's own says who takes part."""
+    return tables["schedule_status"]["status"][0] == "own"
+
+
+def strengths(
+    scenario: AnonymousOac, multiplier: np.ndarray, local: bool, tables: dict[str, pl.DataFrame]
+) -> pl.DataFrame:
+    """The table `noise` of multipliers (realization, round), of all messages together or, `local`, of each.
+
+    The noise of rounds without participants is 0.
+    """
+    senders = tables["schedule"].group_by(KEYS).agg(senders=pl.len())
+    keys = {"realization": tables["users"]["realization"].unique().sort(), "round": range(1, multiplier.shape[1] + 1)}
+    rows = to_table(keys, noise_multiplier=multiplier).join(senders, on=KEYS, how="left", maintain_order="left")
+    divisor = pl.col("senders") * population(tables)[1] * scenario.data.sampling
+    of_one = pl.col("noise_multiplier") * 2 * scenario.training.clip_norm / divisor
+    return rows.select(
+        *KEYS,
+        update_noise_std=(of_one * (pl.col("senders").sqrt() if local else 1.0)).fill_null(0.0),
+        divisor=divisor.fill_null(0.0),
+        noise_multiplier=pl.when(pl.col("senders") > 0).then("noise_multiplier").otherwise(0.0),
+        noise=pl.lit("scheduled_local" if local else "scheduled"),
+        reading=pl.lit("scheduled"),
+    )
+
+
+def losses(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> accountant.Losses:
+    """What the rounds that each device takes part in cost a record that is in their batches."""
+    observer = UPLOAD if in_turn(tables) else SUM  # of whom the table has no row if nobody takes part
+    return accountant.losses(tables, observer, 2 * scenario.training.clip_norm)
+
+
+def worst(found: accountant.Losses, rate: float, delta: float, **more) -> np.ndarray:
+    """An epsilon that no record's exceeds, shape (realization,); 0: nobody takes part.
+
+    It is that of a device whose largest mu, second largest mu and so on are each the largest of all devices': of one
+    multiplier, the one that takes part in the most rounds. Of many multipliers, mu are rounded up to few.
+    """
+    ordered = np.sort(found.mu, axis=1).max(axis=2)
+    mu = np.array([rounded_up(each) for each in ordered])
+    whole = accountant.Losses(mu[:, :, None], found.rounds)
+    return accountant.epsilons(whole, delta, batches.poisson(rate), **(ACCOUNTED | more))[:, 0]
+
+
+def rounded_up(mu: np.ndarray) -> np.ndarray:
+    """Increasing mu, shape (round,), with at most LEVELS different ones above 0: each the largest of its neighbours.
+
+    >>> rounded_up(np.array([0.0, 1.0, 2.0]))
+    array([0., 1., 2.])
+    """
+    sent = mu[mu > 0]
+    if len(np.unique(sent)) <= LEVELS:
+        return mu
+    groups = [np.full(len(group), group[-1]) for group in np.array_split(sent, LEVELS)]
+    return np.concatenate([np.zeros(len(mu) - len(sent)), *groups])
+
+
+def at_least(mu: np.ndarray, rate: float, delta: float) -> float:
+    """The epsilon of opposite records of a device of some mu, shape (round,), at its weakest, or less."""
+    law, sent = batches.poisson(rate), mu[mu > 0]
+    if not len(sent):
+        return 0.0
+    return float(sampled.opposite_epsilon(law, 1 / sent.min(), [len(sent)], delta, sampled.COARSE)[0])
+
+
+def longest(mu: np.ndarray) -> int:
+    """The device that takes part in the most rounds, by mu (round, user)."""
+    return int((mu > 0).sum(axis=0).argmax())
+
+
+def epsilons(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Epsilons of each realization by reading, columns of `outcome`, and the least multiplier; null: nobody sends."""
+    found, delta, q = losses(scenario, tables), scenario.privacy.delta, scenario.data.sampling
+    message = batches.messages(*population(tables), 1.0, q, known=True, fixed=True)
+    of_user = cache(lambda multiplier, rounds: users.epsilon(message, multiplier, rounds, delta, ACCOUNTED["absent"]))
+    largest, most = found.mu.max(axis=(1, 2)), (found.mu > 0).sum(axis=1).max(axis=1)
+    with np.errstate(divide="ignore"):
+        least = np.where(most > 0, 1 / largest, 0.0)
+    stated, sends = worst(found, q, delta), most > 0
+    columns = {
+        "noise_multiplier": least,
+        "epsilon": np.where(sends, stated, np.nan),
+        "epsilon_user": [
+            max(one, of_user(float(multiplier), int(rounds))) if rounds else np.nan
+            for one, multiplier, rounds in zip(stated, least, most, strict=True)
+        ],
+        "epsilon_identified": np.where(sends, worst(found, q, delta, method="tight"), np.nan),
+        "epsilon_opposite_records": [
+            at_least(mu[:, longest(mu)], q, delta) if some else np.nan for mu, some in zip(found.mu, sends, strict=True)
+        ],
+    }
+    realizations = tables["users"]["realization"].unique().sort()
+    return pl.DataFrame({"realization": realizations} | columns).with_columns(pl.col(pl.Float64).fill_nan(None))
