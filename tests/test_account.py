@@ -228,6 +228,12 @@ def test_nobody_scheduled_leaks_nothing_to_report():
     assert row["c2"] == pytest.approx(2 * 0.5 / 8)
 
 
+def test_nobody_scheduled_has_the_same_objective_whoever_observes():
+    outcomes = [accounted(PLAN, {"privacy": {"observer": observer}})["outcome"] for observer in ("user", "network")]
+    rows = [outcome.row(by_predicate=pl.col("realization") == 5, named=True) for outcome in outcomes]
+    assert [row["objective"] for row in rows] == [356, 356]
+
+
 CHOSEN = ["gain_db_median", "noise_variance_median", "lost_share"]
 
 

@@ -290,7 +290,7 @@ def objectives(scenario: Multicell, tables: dict[str, pl.DataFrame], frame: pl.D
     if scenario.privacy.observer != "user":  # as often as who sends most often
         sends = pl.col("scheduled") & pl.col("noise_std").is_not_null()
         often = frame.select(sends.sum().over("realization", "user").max().over("realization")).to_series().to_numpy()
-    scale = noise_scale(scenario) * np.sqrt(often / count)
+    scale = noise_scale(scenario) * np.sqrt(np.maximum(often, 1) / count)  # where nobody sends, there is no noise
     # As (20), (21) have it. Polars divides columns of several rows by one number otherwise than those of one row.
     columns = {name: frame[name].to_numpy() / scale for name in ("noise_std", "hiding_std")}
     frame = frame.with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
