@@ -31,7 +31,7 @@ def choices(model: type[Section]) -> dict[str, tuple]:
     elsewhere = {
         "data.dataset": ("file", "cifar10", "cifar100"),
         "data.partition": ("given",),
-        "radio.air": ("superposed", "antennas"),
+        "radio.air": ("superposed", "antennas", "broadband", "majority"),
         "schemes.scheduler": ("inversion",),
         "training.learner": ("local_steps",),
     }

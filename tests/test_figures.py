@@ -349,8 +349,8 @@ def test_each_observer_has_a_panel_where_observers_are_swept():
         *(("user", 2), ("user", 4)),
     ]
     said = " ".join(spec["title"]["subtitle"])
-    assert "observer network of multicell: sees the sum of all noisy gradients" in said
-    assert "observer user of multicell: sees each scheduled user's noisy gradient" in said
+    assert "observer network of multicell (Target): sees the sum of all noisy gradients" in said
+    assert "observer user of multicell (Target): sees each scheduled user's noisy gradient" in said
 
 
 def plane(contents: dict[str, dict]) -> tuple[list[dict], list[dict], dict[str, dict]]:

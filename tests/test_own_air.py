@@ -30,6 +30,7 @@ FAULTS = {  # what is wrong in `receive`: what stands in its place, and which li
     ),
     "joules": ("joules=sent.max_power_w *", "joules=0.9 * sent.max_power_w *", "joules: "),
     "power": ("np.sqrt(sent.max_power_w / np.where", "np.sqrt(1.1 * sent.max_power_w / np.where", "power: "),
+    "bands": ("        weight=sent.weight,", "        bands=sent.weight[..., None], weight=sent.weight,", "has bands"),
     "draws": (
         "weight=sent.weight,",
         "weight=sent.weight * (1 + 1e-9 * np.random.default_rng().random()),",

@@ -26,7 +26,7 @@ EPSILONS = ["epsilon", *(f"epsilon_{of}" for of in ("least", "server", "server_l
 CURVE = ["system", "sweep_of", "scheme"]  # what a curve, of one point or of a sweep's, is of
 LINE_LENGTH = 135  # characters of the title's lines
 OBSERVER = "privacy.observer"  # the parameter, of which each value has a panel where it is swept
-NARROW = 330  # pixels of a panel, at least
+NARROW = 330  # pixels of a panel
 
 
 def table(scenarios: dict[str, dict]) -> pl.DataFrame:
@@ -296,13 +296,15 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     counts = accuracies.with_columns(scheme=pl.format("{}, {}", "system", "scheme"))
     lines += unscheduled.lines(counts, width=LINE_LENGTH)
     seen = drawn.with_columns(pl.col("observer").str.split(OTHERS).list.first())
-    seen = seen.group_by("system", "panel", "observer", maintain_order=True).agg(
-        pl.col("scheme").unique(maintain_order=True)
+    seen = seen.group_by("system", "observer", maintain_order=True).agg(
+        pl.col("scheme", "panel").unique(maintain_order=True)
     )
-    several = seen.select("system", "panel").is_duplicated().to_list()
-    for (system, whom, observer, schemes), named in zip(seen.iter_rows(), several, strict=True):
+    several = seen["system"].is_duplicated().to_list()
+    for (system, observer, schemes, whom), named in zip(seen.iter_rows(), several, strict=True):
         which = f" ({'; '.join(schemes)})" if named else ""
-        lines.append(f"observer {whom + ' ' if by_observer else ''}of {system}{which}: {observer}")
+        lines.append(
+            f"observer {' and '.join(sorted(whom)) + ' ' if by_observer else ''}of {system}{which}: {observer}"
+        )
     lost = wide.join(drawn, on=["scenario", "scheme"], how="anti").group_by("sweep_of", maintain_order=True)
     lines += [
         f"not drawn, no finite epsilon or no accuracy: {name}, {'; '.join(rows['scheme'].unique(maintain_order=True))}"
@@ -312,11 +314,9 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     title = alt.TitleParams("What accuracy costs in privacy, in each system", subtitle=subtitle)
     if not by_observer:
         return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
-    panels = drawn["panel"].unique(maintain_order=True).to_list()
-    width = max(theme.WIDTH / len(panels), NARROW)
-    layers = layers.add_params(chosen).properties(width=width, height=theme.HEIGHT)
-    column = alt.Column("panel:N", sort=panels, title=None, header=alt.Header(labelExpr="'observer: ' + datum.label"))
-    return layers.facet(column=column).properties(title=title)
+    panels = each["panel"].unique(maintain_order=True).to_list()  # as they are swept
+    layers = layers.add_params(chosen).properties(width=NARROW, height=theme.HEIGHT)
+    return layers.facet(column=alt.Column("panel:N", sort=panels, title="observer")).properties(title=title)
 
 
 def _family_looks(systems: list[str], lines: list[tuple[str, str]]) -> dict[str, tuple[str, list[int]]]:

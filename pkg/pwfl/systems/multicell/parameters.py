@@ -156,8 +156,7 @@ class Radio(Section):
         "power gain of a subchannel over its mean below which a user is silent in it, with `air: broadband`",
         stages="noise/target receive",
         unless=ON_AIR,
-        usual=(0.01, 2.0),
-        gt=0,
+        ge=0.001,
         le=10,
     )
     user_height_m: float = parameter(
