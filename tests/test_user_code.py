@@ -255,6 +255,32 @@ def test_random_numbers_of_a_realization_are_the_same_in_every_chunk(folder):
     assert (chosen[0] != chosen[1]).any()
 
 
+def test_what_a_scheduler_keeps_has_a_row_for_each_realization(folder):
+    """Else results would depend on how many realizations are worked on together."""
+    model = with_scheme("keeps.py:schedule", **REDRAWN)
+    for kept, right in (("start[0]", False), ("(start, start[0])", False), ("{'a': start, 'b': 1.5}", True)):
+        (folder / "keeps.py").write_text(
+            f"def schedule(scenario, uplink, users, start, now):\n    return start, {kept}\n", encoding="utf-8"
+        )
+        if right:
+            scheduled(model)
+            continue
+        with pytest.raises(
+            user_code.UserCodeError, match=r"keeps an array of shape \(20,\); must keep .* row for each of 4"
+        ):
+            scheduled(model)
+
+
+def test_parameters_of_functions_of_ones_own_are_read(folder):
+    """So no warning says that they have no effect; where no scheme has such a function, one does."""
+    own = {"own": {"schedule": {"share": 0.3}}}
+    for scheduler, warned in (("greedy.py:schedule", False), ("optimal", True)):
+        schemes = [{"name": "a", "scheduler": scheduler, "noise": "optimal"}]
+        config = {"base": BASE | own | {"schemes": schemes}, "scenarios": {"one": {}}}
+        said = [line for line in load(config, "a test").warnings if "own.schedule" in line]
+        assert bool(said) is warned, said
+
+
 RETURNED = {  # what a scheduler returns -> what is said
     "start.astype(float)": "returns float64 of shape (4, 20); must return each user's block",
     "start[:, 1:]": "of shape (4, 19)",

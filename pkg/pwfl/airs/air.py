@@ -108,6 +108,29 @@ class Signals(NamedTuple):
     seen: dict[str, np.ndarray]
 
 
+def problem(sent: Sent, found) -> str | None:
+    """What is wrong with what an air of the user's own returns; None: nothing."""
+    if not isinstance(found, Received):
+        return f"returns {type(found).__name__}; must return pwfl.airs.air.Received"
+    if found.bands is not None:
+        return "has bands, which signals do not test; leave them out"
+    if missing := set(OBSERVERS) - set(found.seen):
+        return f"`seen` lacks {', '.join(sorted(missing))}; must have {OBSERVERS}"
+    users, intervals = sent.sends.shape, sent.sends.shape[:2]
+    parts = {"weight": (found.weight, users)}
+    parts |= {key: (getattr(found, key), intervals) for key in ("receiver_std", "symbols", "seconds", "joules")}
+    parts |= {f"seen[{key!r}]": (each, users) for key in OBSERVERS for each in found.seen[key]}
+    for part, (returned, shape) in parts.items():
+        values = np.asarray(returned)
+        numbers = values.dtype.kind in "biuf"
+        if values.shape != shape or not numbers or np.isnan(values).any():
+            has = ", with NaN" if numbers and np.isnan(values).any() else "" if numbers else f" of {values.dtype}"
+            return f"{part} must be numbers of shape {shape}; is of shape {values.shape}{has}"
+        if part != "weight" and (values < 0).any():
+            return f"{part} must not be negative; the least is {values.min():g}"
+    return None
+
+
 def amplitude(sent: Sent) -> np.ndarray:
     """At which amplitude, in root watts, all stations receive a unit of the update, (realization, interval).
 

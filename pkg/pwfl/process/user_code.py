@@ -118,15 +118,28 @@ def round_by_round(
     with loaded(reference, reads) as function:
         for t, given in enumerate(rounds):
             own = generators(seed, f"schedule/{t}", realizations)
-            returned, kept = apart(function(*given, now=Now(t, np.array(decided), np.array(went), kept, own)))
+            returned = function(*given, now=Now(t, np.array(decided), np.array(went), kept, own))
+            returned, kept = apart(reference, returned, len(realizations))
             decided.append(array(reference, returned, "biuf"))
             went.append(sent(t, decided[-1]))
     return np.stack(went, axis=1)
 
 
-def apart(returned) -> tuple:
-    """What a scheduler decided, and what it keeps (None without), of what it returned: a pair of both, or the one."""
-    return returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
+def apart(reference: str, returned, realizations: int) -> tuple:
+    """What a scheduler decided, and what it keeps (None without), of what it returned: a pair of both, or the one.
+
+    Raises UserCodeError where an array that it keeps has no row for each realization: results would depend on how many
+    are worked on together.
+    """
+    decided, kept = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
+    parts = kept.values() if isinstance(kept, dict) else kept if isinstance(kept, tuple) else [kept]
+    for shape in (np.shape(part) for part in parts if part is not None):
+        if shape and shape[0] != realizations:
+            raise UserCodeError(
+                f"{reference}: keeps an array of shape {shape}; must keep arrays, or a tuple or dict of these, with a "
+                f"row for each of {realizations} realizations, or numbers that are alike for all"
+            )
+    return decided, kept
 
 
 def _home(reference: str) -> Path | None:

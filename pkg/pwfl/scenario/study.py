@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pwfl.process import devices
+from pwfl.process.user_code import is_reference
 from pwfl.scenario import checks, size, sweep, units, written
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import parameters, stages_of
@@ -315,7 +316,8 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
     for name, scenario in chosen.items():
         read = set(READERS)
         for scheme in scenario.schemes:
-            read |= {f"{stage}/{variant}" for stage, variant in variants(scheme.scheduler, scheme.noise).items()}
+            of_stages = variants(scheme.scheduler, scheme.noise).items()
+            read |= {f"{stage}/{'own' if is_reference(variant) else variant}" for stage, variant in of_stages}
         values, idle = scenario.model_dump(), checks.idle(scenario)
         for path, declared in parameters(type(scenario)):
             key, readers, value = ".".join(path), stages_of(declared), look_up(values, path)

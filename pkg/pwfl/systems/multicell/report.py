@@ -66,15 +66,20 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     people = people.encode(**place, color=colour, size=size, opacity=opacity, tooltip=tips)
     schemes = theme.scheme_looks(scenario)
     hues = alt.Scale(domain=list(schemes), range=[hue for hue, _ in schemes.values()])
-    areas = alt.Scale(domain=list(schemes), range=[RING + WIDER * k for k in range(len(schemes))])
-    rings = alt.Chart(scheduled.select("scheme", "user").join(users, on="user")).mark_point(filled=False, strokeWidth=2)
-    rings = rings.encode(
-        **place,
-        stroke=alt.Stroke(
-            "scheme:N", title="Scheduled by", scale=hues, legend=theme.legend("circle", symbolStrokeWidth=2)
-        ),
-        size=alt.Size("scheme:N", scale=areas, legend=None),
-        opacity=opacity,
+    areas = {name: float(RING + WIDER * k) for k, name in enumerate(schemes)}
+    ringed = scheduled.select("scheme", "user").join(users, on="user", maintain_order="left")
+    ringed = ringed.with_columns(area=pl.col("scheme").replace_strict(areas, return_dtype=pl.Float64))
+    rings = (
+        alt.Chart(ringed)
+        .mark_point(filled=False, strokeWidth=2)
+        .encode(
+            **place,
+            stroke=alt.Stroke(
+                "scheme:N", title="Scheduled by", scale=hues, legend=theme.legend("circle", symbolStrokeWidth=2)
+            ),
+            size=alt.Size("area:Q", scale=None),
+            opacity=opacity,
+        )
     )
     layers, subtitle = [people, rings], f"realization {first}; {RINGED}"
     if located:

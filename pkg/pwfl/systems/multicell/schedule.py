@@ -181,7 +181,7 @@ def user_blocks(
         start_noise_std=pl.Series(start.noise_std.ravel(), nan_to_null=True),
     )
     block = user_code.call(scheduler, scenario, uplink, users, start.block, reads=declared_reads(scenario), now=now)
-    block, kept = user_code.apart(block)
+    block, kept = user_code.apart(scheduler, block, len(start.block))
     block = user_code.array(scheduler, block)
     if block.shape != start.block.shape or block.dtype.kind not in "iu":
         raise user_code.UserCodeError(

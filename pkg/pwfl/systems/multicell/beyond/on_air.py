@@ -59,23 +59,6 @@ def costs(sent: Sent, found: air.Received) -> pl.DataFrame:
 def of_users_own(name: str, given: air.Sent, reads: list[str]) -> air.Received:
     """What an air of the user's own makes of it. Raises UserCodeError where that is no `Received`."""
     found = user_code.call(name, given, reads=reads)
-    if not isinstance(found, air.Received):
-        raise user_code.UserCodeError(f"{name}: returns {type(found).__name__}; must return pwfl.airs.air.Received")
-    if found.bands is not None:
-        raise user_code.UserCodeError(f"{name}: has bands, which signals do not test (pwfl test); must leave them out")
-    if missing := set(air.OBSERVERS) - set(found.seen):
-        raise user_code.UserCodeError(f"{name}: `seen` lacks {', '.join(sorted(missing))}; must have {air.OBSERVERS}")
-    users, intervals = given.sends.shape, given.sends.shape[:2]
-    parts = {"weight": (found.weight, users)}
-    parts |= {key: (getattr(found, key), intervals) for key in ("receiver_std", "symbols", "seconds", "joules")}
-    parts |= {f"seen[{key!r}]": (each, users) for key in air.OBSERVERS for each in found.seen[key]}
-    for part, (returned, shape) in parts.items():
-        values = user_code.array(name, returned)
-        if values.shape != shape or np.isnan(values).any():
-            raise user_code.UserCodeError(
-                f"{name}: {part} must be numbers of shape {shape}; is of shape {values.shape}"
-                + (", with NaN" if np.isnan(values).any() else "")
-            )
-        if part != "weight" and (values < 0).any():
-            raise user_code.UserCodeError(f"{name}: {part} must not be negative; the least is {values.min():g}")
+    if wrong := air.problem(given, found):
+        raise user_code.UserCodeError(f"{name}: {wrong}")
     return found
