@@ -665,6 +665,9 @@ def test_claims_are_of_what_can_be_measured_of_the_scenarios(studied):
     whole = studied["m4"]["scenario"]
     silent = replaced(whole, "schemes", [scheme for scheme in whole.schemes if scheme.noise == "none"])
     assert claims({"m4": studied["m4"] | {"scenario": silent}}).is_empty()
+    # Whoever else decides who sends: statements are about all.
+    chosen = replaced(whole, "schemes", [replaced(scheme, "scheduler", "some.py:schedule") for scheme in whole.schemes])
+    assert claims({"m4": studied["m4"] | {"scenario": chosen}}).is_empty()
 
 
 def test_the_summary_holds_means_over_realizations(studied):

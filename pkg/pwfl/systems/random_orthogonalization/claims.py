@@ -271,8 +271,9 @@ def _antennas(content: dict) -> int:
 
 
 def _scheme(content: dict) -> str | None:
-    """The name of the scheme in which users add noise."""
-    return next((s.name for s in content["scenario"].schemes if s.noise == "fixed"), None)
+    """The name of the scheme in which users, all of whom send as the statements have it, add noise."""
+    schemes = content["scenario"].schemes
+    return next((s.name for s in schemes if (s.scheduler, s.noise) == PRIVATE), None)
 
 
 def _of_scheme(content: dict, table: str) -> pl.DataFrame:
