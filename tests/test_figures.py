@@ -267,6 +267,11 @@ def test_sweeps_of_several_scenarios_are_told_apart_by_shapes():
         encoded = [one for view in views(spec) if "field" in (one := view["encoding"].get("shape", {}))]
         assert encoded
         assert all((one["field"], one["sort"]) == ("sweep_of", ["b", "a"]) for one in encoded)
+    schemes = [scheme.name for scheme in contents["b,gamma=3"]["scenario"].schemes]
+    panels = build.comparison_figure("multicell", "rounds", contents).to_dict()["facet"]["sort"]
+    assert panels == [f"{scenario}, {scheme}" for scenario in ("b", "a") for scheme in schemes]
+    alone = {name: content for name, content in contents.items() if name.startswith("b")}
+    assert build.comparison_figure("multicell", "rounds", alone).to_dict()["facet"]["sort"] == schemes
 
 
 def test_a_study_that_is_swept_in_part_is_in_one_figure_and_what_is_left_out_is_named():

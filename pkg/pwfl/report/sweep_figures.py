@@ -254,8 +254,8 @@ def _without_noise(bare: pl.DataFrame, outcome: Outcome, span: float) -> list[al
 def rounds(study: dict[str, dict]) -> alt.FacetChart:
     """Mean test accuracy over rounds on shared axes, of the scenarios that are no points of a sweep, or of its points.
 
-    Scenarios: a panel for each, a line a scheme. Points: a panel a scheme, a line a point, its colour in the order of
-    the swept parameter.
+    Scenarios: a panel for each, a line a scheme. Points: a panel a scheme of a sweep, a line a point, its colour in the
+    order of the swept parameter.
     """
     plain = unswept(study)
     swept_ones = dict.fromkeys(point_of(study, name).of for name in study if plain and name not in plain)
@@ -271,8 +271,11 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         table = table.rename(names)
         shades = alt.Scale(scheme=ORDERED) if table["swept_0"].dtype.is_numeric() else alt.Scale(range=theme.PALETTE)
         colour = alt.Color("swept_0:O", title=swept[0], scale=shades, legend=legend)
-        schemes = list(dict.fromkeys(s.name for content in study.values() for s in content["scenario"].schemes))
-        panels = alt.Facet("scheme:N", title=None, sort=schemes, header=theme.HEADER)
+        several = table["sweep_of"].n_unique() > 1
+        table = table.with_columns(panel=pl.format("{}, {}", "sweep_of", "scheme") if several else pl.col("scheme"))
+        schemes = ((point_of(study, name).of, s.name) for name in study for s in study[name]["scenario"].schemes)
+        order = dict.fromkeys(f"{of}, {scheme}" if several else scheme for of, scheme in schemes)
+        panels = alt.Facet("panel:N", title=None, sort=list(order), header=theme.HEADER)
     else:
         swept, looks = [], _looks(whole, table)
         (colour, _, _), dash = theme.colours_of(looks), theme.dashes_of(looks)
