@@ -305,6 +305,14 @@ def test_a_study_that_is_swept_in_part_is_in_one_figure_and_what_is_left_out_is_
     assert "not here, as they are swept: b" in drawn("multicell", "rounds")[1]
 
 
+@pytest.mark.parametrize(
+    ("values", "alike"),
+    [([1.38783, 1.38783 + 1e-9], True), ([1.0, 1.01], False), ([2, 2], True), ([np.inf, 1.0, None], True), ([], False)],
+)
+def test_an_axis_does_not_show_last_digits_of_one_value(values, alike):
+    assert theme.alike(pl.Series(values, strict=False)) is alike
+
+
 def at_one_epsilon(contents: dict[str, dict]) -> dict[str, dict]:
     """The same, of which all points have epsilon 4, but those without noise."""
     found = {}

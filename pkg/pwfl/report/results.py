@@ -148,7 +148,9 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     colour = alt.when("datum.failed").then(alt.value("#D55E00")).otherwise(alt.value("#333"))
     text = text.encode(x=_placed("beside"), y=y, text="said:N", color=colour)
     title = alt.TitleParams(heading, subtitle=subtitle)
-    return alt.layer(allowed, marks, text).properties(title=title, width=FOUND, height=alt.Step(30))
+    return alt.layer(allowed, marks, text).properties(
+        title=title, width=FOUND, height=alt.Step(38)
+    )  # two lines of a label
 
 
 def _placed(column: str) -> alt.X:

@@ -25,6 +25,7 @@ CDF_POINTS = 400
 DIGITS = 6  # of the numbers in a specification
 DASHES = [[2 * length for length in dash] for dash in printed.DASHES]  # of schemes, by their place in a study
 SQUEEZED = 0.05  # share of an axis that is too little for a scheme
+ALIKE = 1e-6  # relative difference of values that are one
 DECADE = 10  # the least ratio of values that a logarithmic axis is for
 WIDTH, HEIGHT = 520, 340
 HEADER = alt.Header(labelFontSize=13, titleFontSize=13)  # of panels
@@ -180,7 +181,7 @@ def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: st
     drawn = [s for s in scenario.schemes if s.name in having]
     colour, chosen, opacity = scheme_colour(scenario, drawn)
     logarithmic = is_squeezed(frame, value)
-    scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=False)
+    scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=alike(present[value]))
     subtitle = f"distribution over {of + ' of ' if of else ''}{counted(present['realization'].n_unique())}"
     title = alt.TitleParams(title, subtitle=subtitle)
     base = alt.Chart(distribution(present, value), title=title, width=WIDTH, height=HEIGHT)
@@ -202,6 +203,12 @@ def is_squeezed(frame: pl.DataFrame, value: str) -> bool:
         return False
     most = finite.group_by("scheme").agg(pl.col(value).quantile(0.95) - pl.col(value).quantile(0.05))[value].min()
     return most < SQUEEZED * (finite[value].max() - finite[value].min())
+
+
+def alike(values: pl.Series) -> bool:
+    """Whether finite values differ in their last digits alone, which an axis is not to show."""
+    finite = values.drop_nulls().filter(values.drop_nulls().is_finite())
+    return len(finite) > 0 and finite.max() - finite.min() <= ALIKE * abs(finite.max())
 
 
 def spans_decades(values: pl.Series) -> bool:
