@@ -65,7 +65,8 @@ class Learner(Protocol):
     def summed(self, weights: Weights, own: Any, at: Any, used: Any, uniforms: Callable) -> tuple[Weights, tf.Tensor]:
         """The weighted sum of the users' messages, and what is measured; `uniforms(key, shape)`: see `Draws`.
 
-        Or the messages themselves, users in the first axis after realizations', where `at` has a `weight`.
+        Or the messages themselves, users in the first axis after realizations', where `at` has a `weight`; of a learner
+        that is `apart`, as vectors, (sender, coordinate), to which each sender's noise is yet to be added (`sent`).
         """
         ...
 
