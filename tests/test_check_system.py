@@ -378,8 +378,8 @@ from pwfl.training.plain import batch_trainer, parts, trainer
 received = rounds.received
 
 
-def of_one_layer(messages, weight, noise_std, key, draws):
-    return [received(messages, weight, noise_std, key, draws)[0], *messages[1:]]
+def of_one_layer(messages, *given):
+    return [received(messages, *given)[0], *messages[1:]]
 
 
 rounds.received = of_one_layer
@@ -392,6 +392,8 @@ rounds.received = of_one_layer
 @pytest.mark.parametrize("fault", in_turn(OF_OUTSIDERS, "half the noise in its training"))
 def test_a_fault_in_the_training_of_a_system_outside_of_the_package_is_refused(outside, tmp_path, fault):
     (name, env, _), (train, message) = outside, OF_OUTSIDERS[fault]
+    if name == "privacy_for_free":
+        pytest.skip("it has a learner of its own, whose faults tests/test_privacy_for_free.py has")
     project, site = env["PYTHONPATH"].split(os.pathsep)
     shutil.copytree(site, tmp_path / "site")
     (tmp_path / "site" / name / "train.py").write_text(train)

@@ -108,7 +108,7 @@ def test_what_cannot_be_trained_side_by_side_says_why(gpu, caplog):
     gpu(1e9)
     sums = {"training": {"bits": 16, "rounds": 1}, "privacy": {"observer": "cell"}}
     history = trained(resolve(merge(TINY, sums), {}), realizations=range(1))
-    assert "one realization after the other: sums of integers are taken round by round" in caplog.text
+    assert "one realization after the other: what users send one by one is not trained side by side" in caplog.text
     assert set(history["realization"]) == {0}
     assert history["processor"].unique().to_list() == ["taken for gpu"]
 

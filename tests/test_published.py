@@ -127,8 +127,8 @@ def on_air(rows: dict[str, tuple[str, float, int]], **changes) -> dict:
     """A scenario of `anonymous_oac` by noise, multiplier and silent rounds of each scheme, in two realizations."""
     schemes = [{"name": name, "scheduler": "over_the_air", "noise": noise} for name, (noise, *_) in rows.items()]
     frames = {
-        name: [{"epsilon_server": 1.0, "noise_multiplier": multiplier, "empty_rounds": silent}] * 2
-        for name, (_, multiplier, silent) in rows.items()
+        name: [{"epsilon_server": 1.0, "noise_multiplier": multiplier, "empty_rounds": silent, "reading": reading}] * 2
+        for name, (reading, multiplier, silent) in rows.items()
     }
     config = {"system": "anonymous_oac", "data": {"dataset": "digits", "samples": 50}, "training": {"rounds": 20}}
     network = {"devices": 10, "participation": 0.3} | changes

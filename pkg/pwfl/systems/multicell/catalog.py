@@ -7,6 +7,7 @@ ON_AIR = TO_TARGET | {
     "radio": {"air": "antennas", "antennas": 8},
     "schemes": [{"name": "a", "scheduler": "inversion", "noise": "target"}],
 }
+IN_BANDS = ON_AIR | {"radio": {"air": "broadband", "subchannels": 2}}
 BY_STEPS = TO_TARGET | {"training": {"learner": "local_steps"}}
 CATALOG = Catalog(
     figures={
@@ -62,6 +63,7 @@ CATALOG = Catalog(
     },
     tiny_for=dict.fromkeys(("training.learner", "data.sampling"), TO_TARGET)
     | dict.fromkeys(("training.local_steps", "training.batch_size"), BY_STEPS)
+    | dict.fromkeys(("radio.subchannels", "radio.truncation"), IN_BANDS)
     | dict.fromkeys(("radio.air", "radio.air_reads", "radio.antennas", "schedule.least_gain_db"), ON_AIR),
     uses_dataset=True,
     zero_noise_values={"noise_std": 0.0},
