@@ -384,7 +384,7 @@ def of_one_layer(messages, *given):
 
 rounds.received = of_one_layer
 """,
-        "audit: deviation of the noise of",
+        "audit: deviation of each tensor's noise of",
     ),
 }
 
