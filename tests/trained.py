@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from pwfl.learning.datasets import Dataset
 from pwfl.scenario.values import Values
+from pwfl.tables.reception import EMPTY
 from pwfl.training import rounds, trainings
 from pwfl.training.batching import times
 from pwfl.training.trainings import Parts, Server
@@ -55,12 +56,8 @@ def tables_of(
         senders = (weights > 0).sum(axis=1)
         rows = {"realization": realization, "interval": range(len(std)), "rounds": length, "planned_senders": senders}
         noise.append(pl.DataFrame(rows | {"update_noise_std": std, "planned_noise_std": std}))
-    none = {name: pl.lit(None, kind) for name, kind in NONE.items()}
-    heard = pl.concat(reception).with_columns(user_noise_std=pl.lit(0.0), **none)
+    heard = pl.concat(reception).with_columns(user_noise_std=pl.lit(0.0), **EMPTY)
     return {"users": pl.concat(users), "reception": heard, "reception_noise": pl.concat(noise)}
-
-
-NONE = {"records": pl.Int64, "group": pl.Int64, "grid_step": pl.Float64, "bands": pl.List(pl.Float64)}
 
 
 def averaging(samples: Sequence[int], sends: np.ndarray | None = None, unit: bool = True) -> np.ndarray:

@@ -5,6 +5,7 @@ import polars as pl
 from local_dp_mac.tables import SERVER
 from pwfl.learning import features
 from pwfl.tables.arrays import joined
+from pwfl.tables.reception import EMPTY
 from pwfl.training.models import network, parameter_count
 
 KEYS = ("realization", "interval", "user")
@@ -33,10 +34,7 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
             *KEYS,
             weight=1 / (pl.col("devices") * pl.col("samples")),
             user_noise_std=pl.col("noise_std") / pl.col("devices"),
-            records=pl.lit(None, pl.Int64),  # all
-            group=pl.lit(None, pl.Int64),  # no integers
-            grid_step=pl.lit(None, pl.Float64),
-            bands=pl.lit(None, pl.List(pl.Float64)),  # heard alike in all coordinates
+            **EMPTY,
         ),
         "reception_noise": each.group_by(KEYS[:2], maintain_order=True).agg(
             rounds=pl.lit(1, pl.Int64),

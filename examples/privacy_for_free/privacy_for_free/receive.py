@@ -4,6 +4,7 @@ import polars as pl
 
 from privacy_for_free.tables import SERVER
 from pwfl.tables.arrays import joined
+from pwfl.tables.reception import EMPTY
 
 KEYS = ("realization", "interval", "user")
 
@@ -27,10 +28,7 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
             *KEYS,
             weight=1 / pl.col("total"),
             user_noise_std=pl.lit(0.0),
-            records=pl.lit(None, pl.Int64),  # all
-            group=pl.lit(None, pl.Int64),  # no integers
-            grid_step=pl.lit(None, pl.Float64),
-            bands=pl.lit(None, pl.List(pl.Float64)),  # heard alike in all coordinates
+            **EMPTY,
         ),
         "reception_noise": each.group_by(KEYS[:2], maintain_order=True).agg(
             rounds=pl.lit(1, pl.Int64),

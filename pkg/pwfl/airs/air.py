@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pwfl.privacy import visibility
+
 OBSERVERS = ("user", "cell", "network")
 
 
@@ -60,6 +62,11 @@ class Sent(NamedTuple):
         """Which station serves which sender, boolean, (realization, interval, station, user)."""
         station = np.arange(self.gain.shape[2])[:, None]
         return (self.cell[:, None, None] == station) & self.sends[:, :, None]
+
+    @property
+    def listening(self) -> np.ndarray:
+        """Which stations serve somebody who sends, boolean, (realization, interval, station)."""
+        return self.serving.any(axis=3)
 
 
 class Received(NamedTuple):
@@ -161,6 +168,18 @@ def alone(sent: Sent) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(divide="ignore"):
         shown = np.where(sent.sends, 1 / sent.noise_std, 0.0)
     return shown, shown
+
+
+def at_stations(sent: Sent, arrived: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How messages show to who hears all stations, in phase and out of phase.
+
+    `arrived` is complex, of a unit of the update that the server wants, (realization, interval, station, user); `std`
+    of a real coordinate's noise at a station, (realization, interval).
+    """
+    heard = sent.weight[:, :, None] * np.concatenate([arrived.real, arrived.imag], axis=2)
+    receivers = np.broadcast_to(std[..., None], heard.shape[:3])
+    of_all, of_users = (visibility.linear(heard, sent.noise_std, each) for each in (receivers, 0 * receivers))
+    return of_all, of_users
 
 
 def in_update(sent: Sent, weight: np.ndarray, receiver_std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import exp1
 
-from pwfl.airs.air import Received, Sent, alone, amplitude, in_update, inverted_power
-from pwfl.privacy import visibility
+from pwfl.airs.air import Received, Sent, alone, amplitude, at_stations, in_update, inverted_power
 
 
 def over(subchannels: int, truncation: float) -> Callable[[Sent], Received]:
@@ -22,17 +21,16 @@ def over(subchannels: int, truncation: float) -> Callable[[Sent], Received]:
 
     def receive(sent: Sent) -> Received:
         fading, arrived = couplings(sent, subchannels, truncation)
-        heard_share, listening = np.exp(-truncation), sent.serving.any(axis=3)
+        heard_share, listening = np.exp(-truncation), sent.listening
         received = amplitude(sent) / np.sqrt(subchannels * exp1(truncation))
         weight = sent.weight / heard_share
         factor = np.where(listening[..., None, None], arrived.real, 0.0).sum(axis=2)
         each_std = np.sqrt(sent.noise_w / subchannels / 2) / received  # of a real coordinate at a station
         receiver_std = each_std * np.sqrt(listening.sum(axis=2)) / heard_share
-        heard = sent.weight[:, :, None, :, None] * np.concatenate([arrived.real, arrived.imag], axis=2)
         sends = fading > 0
         seen = {
             "user": tuple(np.where(sends.any(axis=3), each, 0.0) for each in alone(sent)),
-            "cell": most(visibility_of(heard[..., b], sent.noise_std, each_std) for b in range(subchannels)),
+            "cell": most(at_stations(sent, arrived[..., b], each_std) for b in range(subchannels)),
             "network": most(in_update(sent, weight * factor[..., b], receiver_std) for b in range(subchannels)),
         }
         each = np.array([len(range(b, sent.dimension, subchannels)) for b in range(subchannels)])  # coordinates
@@ -61,12 +59,6 @@ def couplings(sent: Sent, subchannels: int, truncation: float) -> tuple[np.ndarr
         inverse = np.where(own > 0, 1 / own, 0.0)[:, :, None]
     path = (sent.gain / sent.own_gain[:, :, None])[..., None]
     return own, np.where(sent.serving[..., None], inverse > 0, np.sqrt(path * fading * inverse) * phase)
-
-
-def visibility_of(heard: np.ndarray, noise_std: np.ndarray, each_std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How messages show to who hears all stations, `heard` of shape (realization, interval, observed, user)."""
-    receivers = np.broadcast_to(each_std[..., None], heard.shape[:3])
-    return visibility.linear(heard, noise_std, receivers), visibility.linear(heard, noise_std, 0 * receivers)
 
 
 def most(of_bands) -> tuple[np.ndarray, np.ndarray]:

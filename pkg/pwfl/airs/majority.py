@@ -16,7 +16,7 @@ def receive(sent: Sent) -> Received:
     receivers' noise in it. Whoever sees what is on air, or the vote, sees less than messages with their own noise,
     and is taken to see these.
     """
-    arrived, listening = couplings(sent), sent.serving.any(axis=3)
+    arrived, listening = couplings(sent), sent.listening
     needed = np.where(sent.sends, 1 / sent.own_gain, 0.0)  # watts for an amplitude of 1
     largest = needed.max(axis=2)
     amplitude = np.sqrt(sent.max_power_w / np.where(largest > 0, largest, 1.0))

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from pwfl.airs.air import Received, Sent, alone, amplitude, in_update, spent
-from pwfl.privacy import visibility
+from pwfl.airs.air import Received, Sent, alone, amplitude, at_stations, in_update, spent
 
 
 def receive(sent: Sent) -> Received:
@@ -13,15 +12,13 @@ def receive(sent: Sent) -> Received:
     that nobody controls, uniform and drawn for each interval. Stations that serve no sender are not listened to.
     """
     arrived = couplings(sent)  # at amplitude 1, of a unit of the update
-    received, listening = amplitude(sent), sent.serving.any(axis=3)
+    received, listening = amplitude(sent), sent.listening
     weight = sent.weight * np.where(listening[..., None], arrived.real, 0.0).sum(axis=2)
     each_std = np.sqrt(sent.noise_w / 2) / received  # of a real coordinate
     receiver_std = each_std * np.sqrt(listening.sum(axis=2))
-    heard = sent.weight[:, :, None] * np.concatenate([arrived.real, arrived.imag], axis=2)
-    receivers = np.broadcast_to(each_std[..., None], heard.shape[:3])
     seen = {
         "user": alone(sent),
-        "cell": tuple(visibility.linear(heard, sent.noise_std, std) for std in (receivers, 0 * receivers)),
+        "cell": at_stations(sent, arrived, each_std),
         "network": in_update(sent, weight, receiver_std),
     }
     return Received(weight, receiver_std, seen, *spent(sent, received))

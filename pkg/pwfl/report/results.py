@@ -12,6 +12,7 @@ from pwfl.report import theme, unscheduled
 from pwfl.report.columns import terms
 
 LABEL = 24  # letters of the lines that say what a test is
+TWO_LINES = 38  # pixels of a line, of which such letters may take two
 FOUND = 60  # pixels of where what was found lies
 BEYOND = 1.3  # times what may be: where anything further off is drawn
 CURVE_POINTS = 80  # of a scheme, at most
@@ -148,9 +149,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     colour = alt.when("datum.failed").then(alt.value("#D55E00")).otherwise(alt.value("#333"))
     text = text.encode(x=_placed("beside"), y=y, text="said:N", color=colour)
     title = alt.TitleParams(heading, subtitle=subtitle)
-    return alt.layer(allowed, marks, text).properties(
-        title=title, width=FOUND, height=alt.Step(38)
-    )  # two lines of a label
+    return alt.layer(allowed, marks, text).properties(title=title, width=FOUND, height=alt.Step(TWO_LINES))
 
 
 def _placed(column: str) -> alt.X:

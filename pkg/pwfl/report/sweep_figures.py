@@ -143,7 +143,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         subtitle.append(f"not drawn, since infinite or undefined: {', '.join(left_out)}")
     subtitle += measured.sentences(own)
     looks = _looks(whole, drawn)
-    if len(drawn) > MANY and not len(own) and np.ptp(drawn["x_mean"].to_numpy()) <= ALIKE * abs(drawn["x_mean"][0]):
+    if len(drawn) > MANY and not len(own) and theme.alike(drawn["x_mean"], ALIKE):
         return _in_rows(both, known[x], known[y], looks, heading, subtitle)
     of_curve = ["sweep_of", "scheme", *(names[key] for key in swept[1:])]
     joined = frame.select(of_curve).is_duplicated().any()

@@ -205,10 +205,10 @@ def is_squeezed(frame: pl.DataFrame, value: str) -> bool:
     return most < SQUEEZED * (finite[value].max() - finite[value].min())
 
 
-def alike(values: pl.Series) -> bool:
-    """Whether finite values differ in their last digits alone, which an axis is not to show."""
+def alike(values: pl.Series, within: float = ALIKE) -> bool:
+    """Whether finite values differ by this relative difference at most, as in their last digits alone."""
     finite = values.drop_nulls().filter(values.drop_nulls().is_finite())
-    return len(finite) > 0 and finite.max() - finite.min() <= ALIKE * abs(finite.max())
+    return len(finite) > 0 and finite.max() - finite.min() <= within * abs(finite.max())
 
 
 def spans_decades(values: pl.Series) -> bool:

@@ -14,6 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+EMPTY = {  # columns of `reception` where messages are of all records, no integers, and heard alike in all coordinates
+    "records": pl.lit(None, pl.Int64),
+    "group": pl.lit(None, pl.Int64),
+    "grid_step": pl.lit(None, pl.Float64),
+    "bands": pl.lit(None, pl.List(pl.Float64)),
+}
+
 
 class Reception(NamedTuple):
     """What a realization's server receives.
@@ -101,6 +108,10 @@ class Reception(NamedTuple):
             noise_std=np.take_along_axis(self.band_noise_std, band[:, None], axis=1)[:, 0],
             bands=np.ones_like(self.bands),
         )
+
+    def as_most_shown(self, user: int) -> "Reception":
+        """The same if in all bands it were as in the one in which a user's message shows most."""
+        return self.as_in_band(self.shown(user).argmax(axis=1))
 
     def of_users(self, chosen: np.ndarray) -> "Reception":
         """What some users alone deliver, boolean (user,), without the receiver's noise: an observer of them sees it."""

@@ -52,7 +52,7 @@ def verdicts(
     used = votes.not_decided(bands.as_in_worst(real, claim.target))
     scenario, begin, view = audited.scenario, partial(used.begin, subject.realization), claim.view
     begun, views, whole = begin(view), [view], real.begin(subject.realization).reception
-    yield from all_users(subject, begin().reception, audited.receiver)
+    yield from all_users(subject, whole.as_most_shown(claim.target), audited.receiver)
     integers = used.loop.summed is not None
     if integers:
         loud = np.flatnonzero(begun.reception.user_noise_std.any(axis=0))

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -13,41 +12,26 @@ from pwfl.privacy import discrete
 from pwfl.tables.reception import Reception
 from pwfl.training.batching import Weights
 from pwfl.training.gradients import Own
-from pwfl.training.sent import SentGradients, of_senders
-
-
-class Integers(NamedTuple):
-    """As `sent.Sent`; also the step of each message's grid, and the group in which it is summed."""
-
-    rows: np.ndarray
-    sizes: np.ndarray
-    counts: tuple
-    total: np.ndarray
-    samples: np.ndarray
-    weight: np.ndarray
-    noise_std: np.ndarray
-    grid_step: np.ndarray
-    group: np.ndarray
+from pwfl.training.sent import Sent, SentGradients, of_senders
 
 
 @dataclass(frozen=True)
 class IntegerGradients(SentGradients):
     """Sums of clipped gradients, sent user by user as integers."""
 
-    def inputs(
-        self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int
-    ) -> tuple[Own, Integers]:
+    def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple[Own, Sent]:
         if reception.grid_step is None:
             raise NotImplementedError("messages without a grid are no integers")
         own, sent = super().inputs(reception, owned, seed, realization)
-        return own, Integers(*sent, *of_senders(reception.sends, reception.grid_step, reception.group))
+        step, group = of_senders(reception.sends, reception.grid_step, reception.group)
+        return own, sent._replace(grid_step=step, group=group)
 
 
 @cache
 def summed(bits: int) -> Callable:
     """What the server makes of sums of integers, which have users' noise in them: see `rounds.Loop`."""
 
-    def received(weights: Weights, vectors: tf.Tensor, at: Integers, key: tf.Tensor, t: tf.Tensor) -> Weights:
+    def received(weights: Weights, vectors: tf.Tensor, at: Sent, key: tf.Tensor, t: tf.Tensor) -> Weights:
         own = at.samples, at.weight, at.grid_step, at.noise_std, at.group
         flat = tf.numpy_function(partial(_sum, bits), [key, t, vectors, *own], tf.float32)
         sizes = [w.shape.num_elements() for w in weights]

@@ -23,6 +23,8 @@ class Sent(NamedTuple):
         How many records; 0 beyond the senders.
     weight, noise_std
         Of the message in the update, and of its noise in units of the message.
+    grid_step, group
+        Of the message's grid, and where it is summed, of integers; empty of others.
     """
 
     rows: np.ndarray
@@ -32,6 +34,8 @@ class Sent(NamedTuple):
     samples: np.ndarray
     weight: np.ndarray
     noise_std: np.ndarray
+    grid_step: np.ndarray | tuple = ()
+    group: np.ndarray | tuple = ()
 
 
 @dataclass(frozen=True)

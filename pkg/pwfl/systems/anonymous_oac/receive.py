@@ -7,6 +7,7 @@ from pwfl.systems.anonymous_oac.costs import KEYS, in_turn, spent
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import MECHANISMS, SCHEDULED, SUM, UPLOAD
 from pwfl.tables.arrays import joined
+from pwfl.tables.reception import EMPTY
 
 
 def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -36,10 +37,10 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     )
     senders = rows.group_by(KEYS).agg(pl.col("senders").first())
     of_rounds = joined(noise, spent(scenario, tables), *KEYS).join(senders, on=KEYS, how="left", maintain_order="left")
-    empty = {"group": pl.lit(None, pl.Int64), "grid_step": pl.lit(None, pl.Float64)}
-    empty |= {"bands": pl.lit(None, pl.List(pl.Float64))}
     return {
-        "reception": rows.select("realization", interval, "user", "weight", "user_noise_std", records="batch", **empty),
+        "reception": rows.select(
+            "realization", interval, "user", "weight", "user_noise_std", **EMPTY | {"records": "batch"}
+        ),
         "reception_noise": of_rounds.select(
             "realization",
             interval,

@@ -10,7 +10,7 @@ from pwfl.systems.multicell.beyond.costs import interval_costs
 from pwfl.systems.multicell.parameters import Multicell, Privacy
 from pwfl.systems.multicell.sending import Sent, sent_of
 from pwfl.tables.arrays import joined, to_table
-from pwfl.tables.reception import by_round
+from pwfl.tables.reception import EMPTY, by_round
 
 
 def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -37,13 +37,11 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     reception = to_table(
         sent.users, sends=sent.scheduled, weight=weight, user_noise_std=np.nan_to_num(user_std), rounds=rounds
     )
-    grid = {"group": pl.lit(None, pl.Int64), "grid_step": pl.lit(None, pl.Float64)}
+    more = {} if bands is None else {"bands": by_band(bands)}
     group = sums.groups(scenario.privacy.observer, sent.cell)
     if scenario.training.bits:
-        grid = {"group": pl.Series(group.ravel()), "grid_step": pl.Series(integers.grids(scenario, frame).ravel())}
-    of_bands = pl.lit(None, pl.List(pl.Float64)) if bands is None else by_band(bands)
-    reception = reception.with_columns(records=pl.lit(None, pl.Int64), **grid, bands=of_bands)
-    reception = reception.filter("sends").drop("sends")
+        more |= {"group": pl.Series(group.ravel()), "grid_step": pl.Series(integers.grids(scenario, frame).ravel())}
+    reception = reception.with_columns(**EMPTY | more).filter("sends").drop("sends")
     senders = sent.scheduled.sum(axis=-1)
     noise = to_table(sent.keys, rounds=rounds, update_noise_std=std, planned_senders=senders).with_columns(
         pl.col("update_noise_std").fill_nan(None)

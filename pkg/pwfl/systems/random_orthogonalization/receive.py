@@ -12,6 +12,7 @@ from pwfl.systems.random_orthogonalization import mimo, observers
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER, observer
 from pwfl.tables.arrays import to_array, to_table
+from pwfl.tables.reception import EMPTY
 from pwfl.training.models import network, parameter_count
 
 KEYS = ("realization", "round", "user")
@@ -39,12 +40,7 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
         occurring = np.hypot(np.sqrt((user_std**2 * heard).sum(axis=-1)), receiver_std)
     found = found.filter(pl.Series(heard.ravel()))
     return {
-        "reception": found.with_columns(
-            records=pl.lit(None, pl.Int64),
-            group=pl.lit(None, pl.Int64),
-            grid_step=pl.lit(None, pl.Float64),
-            bands=pl.lit(None, pl.List(pl.Float64)),
-        ),
+        "reception": found.with_columns(**EMPTY),
         "reception_noise": to_table(
             keys,
             rounds=1,

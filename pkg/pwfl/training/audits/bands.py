@@ -11,9 +11,9 @@ import numpy as np
 from pwfl.privacy import audit
 from pwfl.tables.reception import Reception
 from pwfl.training import trainings
-from pwfl.training.audits.audited import Audited, blank
+from pwfl.training.audits.audited import Audited
 from pwfl.training.audits.claims import Claim, View
-from pwfl.training.audits.received import received
+from pwfl.training.audits.received import of_neighbours, received
 from pwfl.training.bands import places
 
 CLOSE = 1e-4  # of a message's largest coordinate: what float32 adds
@@ -24,8 +24,7 @@ def as_in_worst(used: trainings.Training, target: int) -> trainings.Training:
 
     def begin(realization: int, view: View | None = None) -> trainings.Start:
         def seen(reception: Reception) -> Reception:
-            found = view(reception) if view else reception
-            return found.as_in_band(found.shown(target).argmax(axis=1))
+            return (view(reception) if view else reception).as_most_shown(target)
 
         return used.begin(realization, seen)
 
@@ -53,12 +52,8 @@ def verdicts(
     case, moved = next(learner.opposed(generator, audited.records)), []
     place = learner.place(starts[0], target, int(np.argmax(reception.weight[:, target] != 0)))
     for start in starts:
-        pair = []
-        for features, label in zip(case.x, case.y, strict=True):
-            data = blank(audited.size, audited.records)
-            data.x_train[place], data.y_train[place] = features, label
-            pair.append(flat(received(used.over(data), [start._replace(weights=case.weights)])))
-        moved.append(pair[0] - pair[1])
+        first, second = map(flat, of_neighbours(audited, used, case, place, [start]))
+        moved.append(first - second)
     worst = reception.shown(target).argmax(axis=1)
     factor = reception.bands[:, target] * reception.sends[:, target, None]
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pwfl.learning import adversarial
 from pwfl.training import trainings
+from pwfl.training.audits.audited import Audited, blank
 from pwfl.training.sent import apart
 
 RUNS = 3  # of noise at least: two of the release's realizations, and one of another release
@@ -27,6 +29,24 @@ def received(
     groups = [[start] for start in begun[:alone]] + [begun[alone:]] * (len(begun) > alone)
     found = [together(used, group, rounds, places) for group in groups]
     return [np.concatenate(each, axis=1) for each in zip(*found, strict=True)]
+
+
+def of_neighbours(
+    audited: Audited,
+    used: trainings.Training,
+    case: adversarial.Opposed,
+    places: int | slice,
+    begun: Sequence[trainings.Start],
+    rounds: int | None = None,
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """What is received of two data sets, blank but for the case's first record, or its second, in some places."""
+    found = []
+    for features, label in zip(case.x, case.y, strict=True):
+        data = blank(audited.size, audited.records)
+        data.x_train[places], data.y_train[places] = features, label
+        found.append(received(used.over(data), [start._replace(weights=case.weights) for start in begun], rounds))
+    first, second = found
+    return first, second
 
 
 def together(

@@ -7,9 +7,9 @@ import numpy as np
 from pwfl.privacy import audit
 from pwfl.tables.reception import Reception
 from pwfl.training import trainings
-from pwfl.training.audits.audited import Audited, blank
+from pwfl.training.audits.audited import Audited
 from pwfl.training.audits.claims import Claim, View
-from pwfl.training.audits.received import KEPT, RUNS, SAME, lengths, received
+from pwfl.training.audits.received import KEPT, RUNS, SAME, lengths, of_neighbours
 
 FEW = 3  # rounds in which a large network's signal is looked at again for each layer
 WRAPPED = 5.0  # times the median of differences of sums: one of the two sums was wrapped around
@@ -35,12 +35,8 @@ def signal(
     share, most, error = [], np.zeros(rounds), 0.0
     for k, case in enumerate(learner.opposed(generator, audited.records)):
         alike = k > 0 and len(reception.rounds) == 1 and sum(w.size for w in case.weights) > KEPT
-        pair = []
-        for features, label in zip(case.x, case.y, strict=True):
-            data = blank(audited.size, audited.records)
-            data.x_train[place], data.y_train[place] = features, label
-            starts = [seen._replace(weights=case.weights, key=key) for key in keys]
-            pair.append(received(used.over(data), starts, min(FEW, rounds) if alike else None))
+        starts = [seen._replace(key=key) for key in keys]
+        pair = of_neighbours(audited, used, case, place, starts, min(FEW, rounds) if alike else None)
         moved = lengths([first - second for first, second in zip(*pair, strict=True)])
         if rounded:  # what is alike in all rounds is what was moved
             rows = [np.concatenate([p.reshape(*p.shape[:2], -1) for p in parts], axis=2, dtype=float) for parts in pair]

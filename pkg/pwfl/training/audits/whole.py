@@ -6,8 +6,8 @@ import numpy as np
 
 from pwfl.privacy import audit
 from pwfl.training import trainings
-from pwfl.training.audits.audited import Audited, blank
-from pwfl.training.audits.received import chosen, lengths, received, scaled_silence
+from pwfl.training.audits.audited import Audited
+from pwfl.training.audits.received import chosen, lengths, of_neighbours, scaled_silence
 
 ALL_RECORDS, ONE_RECORD = "records of all users", "a record in all messages"  # tests of the whole update
 
@@ -36,11 +36,7 @@ def whole_update(
         number = number * [len(mine) for mine in begun.owned]
     everyone = slice(None), np.abs((weight * number).sum(axis=1))
     for test, (places, total) in (ALL_RECORDS, everyone), (ONE_RECORD, (place, of_one)):
-        pair = []
-        for features, label in zip(case.x, case.y, strict=True):
-            data = blank(audited.size, audited.records)
-            data.x_train[places], data.y_train[places] = features, label
-            pair.append(received(used.over(data), [begun._replace(weights=case.weights)]))
+        pair = of_neighbours(audited, used, case, places, [begun])
         here = total > 0.5 * total.max()  # of users whose weights have opposite signs, little may be left
         moved = lengths([first - second for first, second in zip(*pair, strict=True)])
         share = moved[here] / (sensitivity * total[here])
