@@ -490,6 +490,27 @@ def test_noise_of_users_is_all_in_the_update():
     assert not list(of_silence.all_users(SUBJECT, nobody, False))
 
 
+@pytest.mark.parametrize(
+    ("way", "change", "most"),
+    [
+        ("multicell", {}, 3),
+        ("random_orthogonalization", {"training.batch_size": 4}, 12),
+        ("anonymous_oac", {}, None),  # who draws records by chance holds all of them
+    ],
+)
+def test_users_of_an_audit_hold_a_few_records(made, way, change, most):
+    parameters, found = made(way)
+    for key, value in change.items():
+        parameters = replaced(parameters, key, value)
+    audited = of_audits.Audited(None, parameters, found, None)
+    held, asked = found["users"]["samples"], audited.of_few["users"]["samples"]
+    assert held.max() > 3
+    assert asked.to_list() == [held_by if most is None else min(held_by, most) for held_by in held]
+    assert audited.records == max(
+        sum(each) for each in audited.of_few["users"].group_by("realization").agg("samples")["samples"]
+    )
+
+
 @pytest.mark.slow
 def test_what_is_received_side_by_side_is_what_each_receives_alone(made, monkeypatch):
     parameters, found = made("anonymous_oac")

@@ -870,7 +870,7 @@ FAULTS = {
         epsilon_of(lambda right, rho, delta: right(rho, 100 * delta), everywhere=True), LEAST, anew=True
     ),
     ("multicell", "amplified without sampling"): Fault(
-        epsilon_of(lambda right, *given: np.log1p(0.5 * np.expm1(right(*given)))), LEAST, anew=True
+        epsilon_of(lambda right, *given: np.logaddexp(0.0, right(*given)) - np.log(2)), LEAST, anew=True
     ),
     ("multicell", "half of zCDP"): Fault(half_zcdp, LEAST, anew=True),
     ("multicell", "the user who leaks least"): Fault(

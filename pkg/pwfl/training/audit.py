@@ -20,8 +20,9 @@ data, start weights and keys. Its tests:
   claim less than its reception shows.
 - What the system's trainer comes to is what is tapped, of records of which each is one user's.
 
-It costs the tracing of four graphs, a second of CPU time, and some 20 trainings of a realization; of networks of more
-than KEPT weights, noise is looked at in as many of them, and all but the first layer's signal in FEW rounds.
+It costs the tracing of four graphs, a second of CPU time, and some 15 trainings of a realization whose users hold FEW
+records; of networks of more than KEPT weights, noise is looked at in as many of them, and in FEW rounds all but the
+first layer's signal, and how far records move the whole update.
 """
 
 from collections.abc import Iterator

@@ -7,15 +7,19 @@ import numpy as np
 import polars as pl
 
 from pwfl.learning import datasets
+from pwfl.scenario.values import value_of
 from pwfl.training import trainings
 
 TESTED = 16  # records that lively data have to evaluate a model on
+FEW = 3  # records that a user holds at most, of the audit's own: more take longer, and move messages no further
+BATCHES = 3  # mini-batches at least of what a user holds, so that few records are in each
 
 
 class Audited(NamedTuple):
     """A system's training: of a scenario, by its `parts`, its tables, and records of a size.
 
-    `receiver`: the server's update may have more noise in it than users add.
+    Users hold FEW records, unless tables say of how many messages are. `receiver`: the server's update may have more
+    noise in it than users add.
     """
 
     parts: Callable[..., trainings.Parts]
@@ -26,13 +30,22 @@ class Audited(NamedTuple):
 
     def training(self, data: datasets.Dataset, compiled: bool = False) -> trainings.Training:
         """That of some data, which users hold one after the other."""
-        parts = self.parts(self.scenario, data, self.tables, compiled)
-        return trainings.training(parts, self.scenario, data, self.tables, compiled, in_turn)
+        parts = self.parts(self.scenario, data, self.of_few, compiled)
+        return trainings.training(parts, self.scenario, data, self.of_few, compiled, in_turn)
+
+    @property
+    def of_few(self) -> dict[str, pl.DataFrame]:
+        """The tables, of users who hold few records."""
+        if self.tables["reception"]["records"].is_not_null().any():
+            return self.tables
+        most = max(FEW, BATCHES * (value_of(self.scenario, "training.batch_size") or 0))
+        users = self.tables["users"].with_columns(pl.col("samples").clip(upper_bound=most))
+        return self.tables | {"users": users}
 
     @property
     def records(self) -> int:
         """How many the users of a realization have at most."""
-        return max(frame["samples"].sum() for frame in self.tables["users"].partition_by("realization"))
+        return self.of_few["users"].group_by("realization").agg(pl.sum("samples"))["samples"].max()
 
 
 def in_turn(samples: np.ndarray, realization: int) -> list[np.ndarray]:

@@ -65,7 +65,7 @@ def trained(
     another model.
     """
     dealt = plain(audited.scenario.data) | {"partition": "iid"}
-    scenario, tables = Values(vars(audited.scenario) | {"data": dealt}), audited.tables
+    scenario, tables = Values(vars(audited.scenario) | {"data": dealt}), audited.of_few
     data = random_data(audited.size, audited.records, generator)
     parts = audited.parts(scenario, data, tables, False)
     quiet = trainings.training(parts, scenario, data, tables)

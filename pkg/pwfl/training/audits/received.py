@@ -10,8 +10,9 @@ from pwfl.training.audits.audited import Audited, blank
 from pwfl.training.sent import apart
 
 RUNS = 3  # of noise at least: two of the release's realizations, and one of another release
-ALONE = 16  # runs that take less time one by one than another graph takes to be traced
+ALONE = 48  # runs that take less time one by one than another graph takes to be traced
 KEPT = 4096  # coordinates of noise in a round, at most
+FEW = 3  # rounds in which a large network is looked at again
 SAME = 1e-6  # to which a sum of noise is that of its parts, in float32
 
 
@@ -28,6 +29,8 @@ def received(
     alone = RUNS if not apart(used.parts.learner) and len(begun) > ALONE else len(begun)
     groups = [[start] for start in begun[:alone]] + [begun[alone:]] * (len(begun) > alone)
     found = [together(used, group, rounds, places) for group in groups]
+    if len(found) == 1:
+        return found[0]
     return [np.concatenate(each, axis=1) for each in zip(*found, strict=True)]
 
 
@@ -84,6 +87,12 @@ def scaled_silence(
     loud = np.flatnonzero(std)
     scaled = [part[loud].reshape(len(loud), -1) / std[loud, None] for part in heard]
     return np.concatenate(scaled, axis=1, dtype=float)
+
+
+def looked_at(begun: trainings.Start) -> int | None:
+    """In how many rounds a large network is looked at where all are alike; None: in all."""
+    alike = len(begun.reception.rounds) == 1 and sum(w.size for w in begun.weights) > KEPT
+    return min(FEW, int(begun.reception.rounds[0])) if alike else None
 
 
 def lengths(parts: Sequence[np.ndarray]) -> np.ndarray:

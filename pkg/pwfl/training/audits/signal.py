@@ -9,9 +9,8 @@ from pwfl.tables.reception import Reception
 from pwfl.training import trainings
 from pwfl.training.audits.audited import Audited
 from pwfl.training.audits.claims import Claim, View
-from pwfl.training.audits.received import KEPT, RUNS, SAME, lengths, of_neighbours
+from pwfl.training.audits.received import RUNS, SAME, lengths, looked_at, of_neighbours
 
-FEW = 3  # rounds in which a large network's signal is looked at again for each layer
 WRAPPED = 5.0  # times the median of differences of sums: one of the two sums was wrapped around
 ANY_USER = "signal of any user's record"  # the test of what tables say of all users
 
@@ -34,9 +33,8 @@ def signal(
     keys = [trainings.key_of(scenario, run) for run in range(RUNS if rounded else 1)]
     share, most, error = [], np.zeros(rounds), 0.0
     for k, case in enumerate(learner.opposed(generator, audited.records)):
-        alike = k > 0 and len(reception.rounds) == 1 and sum(w.size for w in case.weights) > KEPT
         starts = [seen._replace(key=key) for key in keys]
-        pair = of_neighbours(audited, used, case, place, starts, min(FEW, rounds) if alike else None)
+        pair = of_neighbours(audited, used, case, place, starts, looked_at(seen) if k > 0 else None)
         moved = lengths([first - second for first, second in zip(*pair, strict=True)])
         if rounded:  # what is alike in all rounds is what was moved
             rows = [np.concatenate([p.reshape(*p.shape[:2], -1) for p in parts], axis=2, dtype=float) for parts in pair]

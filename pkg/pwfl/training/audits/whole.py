@@ -7,7 +7,7 @@ import numpy as np
 from pwfl.privacy import audit
 from pwfl.training import trainings
 from pwfl.training.audits.audited import Audited
-from pwfl.training.audits.received import chosen, lengths, of_neighbours, scaled_silence
+from pwfl.training.audits.received import chosen, lengths, looked_at, of_neighbours, scaled_silence
 
 ALL_RECORDS, ONE_RECORD = "records of all users", "a record in all messages"  # tests of the whole update
 
@@ -34,9 +34,9 @@ def whole_update(
         yield audit.within(subject, test, number.size, 1.0, float(taken), 1.0, 1.0, 1.0, fault)
     elif learner.message == "sum of gradients":
         number = number * [len(mine) for mine in begun.owned]
-    everyone = slice(None), np.abs((weight * number).sum(axis=1))
-    for test, (places, total) in (ALL_RECORDS, everyone), (ONE_RECORD, (place, of_one)):
-        pair = of_neighbours(audited, used, case, places, [begun])
+    rounds, everyone = looked_at(begun), (slice(None), np.abs((weight * number).sum(axis=1)))
+    for test, (places, every) in (ALL_RECORDS, everyone), (ONE_RECORD, (place, of_one)):
+        pair, total = of_neighbours(audited, used, case, places, [begun], rounds), every[:rounds]
         here = total > 0.5 * total.max()  # of users whose weights have opposite signs, little may be left
         moved = lengths([first - second for first, second in zip(*pair, strict=True)])
         share = moved[here] / (sensitivity * total[here])
