@@ -15,7 +15,7 @@ import pwfl
 from conftest import TINY, in_turn
 from pipeline import run
 from pwfl import registry
-from pwfl.report import build, finding, printed, results, sweep_figures, sweeps, systems, theme
+from pwfl.report import build, differences, finding, printed, results, sweep_figures, sweeps, systems, theme
 from pwfl.report.catalog import COMMON_OUTCOMES, scenario_figures
 from pwfl.scenario import load, resolve
 from pwfl.scenario.sweep import Point
@@ -412,8 +412,9 @@ def test_a_plane_has_all_scenarios_once_and_schemes_without_noise_as_levels():
         table = sweeps.outcomes(bare)
         assert Bare.schemes[0].name not in sweeps.front(table)["scheme"]
         tables = {"outcomes": table, "front": sweeps.front(table), "systems": systems.table(bare)}
-        found = finding.points(tables, {"a": [Bare.schemes[0].name]})
-        assert f"without noise {level['y_mean']:.1%}" in finding.sentences(found)[0]
+        found = finding.points(tables, {"a": [Bare.schemes[0].name]}, {"a": "A title"})
+        said = finding.sentences(found, differences.table(bare, table))
+        assert sum(f"Best non-private baseline: {level['y_mean']:.1%}" in each for each in said) == 1
         assert found.filter(scheme=Bare.schemes[0].name)["best"].to_list() == [False]
 
 

@@ -224,7 +224,7 @@ def folder(tmp_path_factory):
         (["--config", "run=[]"], "--config: run: names no scenario"),
         (["--config", "base={schedule: {gamma: -1}}"], "--config: base.schedule.gamma: -1.0 is wrong"),
         (["--configfile", "twice.yaml"], "twice.yaml: line 1: seed: appears twice, first in line 1"),
-        (["--config", "base={radio: {resource_blocks: 3}}"], "3' has no effect in few_blocks, many_blocks"),
+        (["--config", "base={radio: {resource_blocks: 3}}"], "3' has no effect in two_blocks, four_blocks"),
     ],
 )
 def test_snakemake_says_so_before_any_work(folder, arguments, expected):
@@ -234,7 +234,7 @@ def test_snakemake_says_so_before_any_work(folder, arguments, expected):
 def test_scenarios_of_the_command_line_join_those_of_the_default_file(folder):
     found = dry_run("--config", "scenarios={more: {radio: {resource_blocks: 3}}}", cwd=folder)
     (names,) = re.findall(r"schedule-1: 8 items of (.*) and 2 more, about", found)
-    assert set(names.split(", ")) == {"few_blocks", "many_blocks", "more"}
+    assert set(names.split(", ")) == {"two_blocks", "four_blocks", "more"}
     assert "channel-1: 1 item of " in found  # blocks are the schedule's
     assert "dataset-1: 1 item of " in found
 

@@ -81,6 +81,7 @@ def folder(tmp_path_factory):
     figures = [(f"multicell_{figure}", text) for figure in SWEEP_FIGURES]
     part = {
         "scenario": "plain",
+        "title": "The plain one",
         "system": "multicell",
         "point": False,
         "without_noise": [],
@@ -91,7 +92,8 @@ def folder(tmp_path_factory):
     }
     parts = [{"scenario": None, "figures": figures, "tables": list(COMPARISON.items())}, part]
     computed = {"addresses": {"channel": ["aaa"], "train": ["abc", "abd"]}, "packages": {"numpy": "2.2.0"}}
-    text = page.of_files("study", parts, view, computed)
+    heading = {"title": "What it is about", "question": "Is it so?"}
+    text = page.of_files(heading, parts, view, computed)
     (folder / "index.html").write_text(text, encoding="utf-8")
     return folder
 
@@ -104,8 +106,11 @@ def test_the_page_says_what_holds_and_needs_no_network(folder):
     words = f"{count} statements of the papers, in the papers&#39; settings: "
     assert words in text
     each = pl.read_parquet(folder / "outcomes.parquet").filter(outcome="accuracy")
-    assert f" reaches {each['mean'].max():.1%} at record-level epsilon " in text
+    assert f"Highest final test accuracy with a guarantee: {each['mean'].max():.1%} (95% interval " in text
     assert "★" in text
+    assert re.search(r"<h1>What it is about</h1>\s*<p class=\"question\">Is it so\?</p>", text)
+    assert '<summary>The plain one (multicell)</summary>' in text
+    assert '<a href="plain/scenario.yaml">' in text
     (row,) = pl.read_parquet(folder / "published.parquet").iter_rows(named=True)
     assert row["releases"] > 2
     said = f"its {row['releases']} trainings with noise on digits would together cost one training record of one user "
@@ -131,8 +136,10 @@ def test_text_of_a_study_cannot_become_markup(folder):
     figure, table = page.figure("<a>", "<i>", "", spec, []), page.table("<a>", "<u>", "<s>", frame, [])
     result = {"words": ["<q>"], "lead": None, "rows": [], "observers": {}, "spent": []}
     made_by = {"stages": {"<v>": ["a"]}, "versions": {}, "processors": []}
-    text = page.render("<p>", result, [page.section("<a>", "<a>", [figure], [table])] * 2, ["<w>"], made_by)
-    for bad in ("</script><b>", "<title><p>", "<h4><i>", "<u>", "<s>", "<q>", "<v>", "<w>"):
+    heading = {"title": "<p>", "question": "<o>"}
+    part = {"id": "a", "name": "<n>", "title": "<l>", "text": "<a>", "addresses": []}
+    text = page.render(heading, result, [part | page.section([figure], [table])] * 2, ["<w>"], made_by)
+    for bad in ("<o>", "<n>", "<l>", "</script><b>", "<title><p>", "<h4><i>", "<u>", "<s>", "<q>", "<v>", "<w>"):
         assert bad not in text
 
 

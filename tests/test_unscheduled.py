@@ -68,8 +68,9 @@ def test_tables_count_them_beside_each_mean_and_let_them_be_left_out(study):
 
 def test_the_sentence_the_page_and_latex_say_how_many(study):
     found, _, _, counts = study
-    points = finding.points(found.comparison, BARE)
-    [sentence] = finding.sentences(points)
+    points = finding.points(found.comparison, BARE, {"one": "The only one"})
+    sentences = finding.sentences(points, found.comparison["differences"])
+    sentence = " ".join(sentences)
     rows, _ = finding.table(points)
     tex = latex.outcomes(found.comparison["outcomes"])
     said = {row["scheme"]: row["unscheduled"] for row in rows}
@@ -82,9 +83,9 @@ def test_the_sentence_the_page_and_latex_say_how_many(study):
         list(counts.values()).count(count) for count in sorted({*counts.values()} - {0})
     ]
     if total == 18:
-        assert sentence == "no user scheduled in any realization: RndSched, OptSched, No noise."
+        assert sentences == ["No user scheduled in any realization: RndSched, OptSched, No noise."]
     elif total:
-        assert f" ({in_words['No noise']})" in sentence.partition("without noise")[2]
+        assert f"{in_words['No noise']})" in sentence.partition("Best non-private baseline")[2]
 
 
 def test_figures_of_means_say_how_many(study):
@@ -94,7 +95,7 @@ def test_figures_of_means_say_how_many(study):
     names = [*ACCURACY_FIGURES, "loss", "tradeoff"]
     needed = scenario_figures(registry.system("multicell").catalog)
     charts = {name: build.figure(scenario, name, {table: stages[table] for table in needed[name]}) for name in names}
-    charts |= {name: build.comparison_figure("multicell", name, content) for name in ("plane", "rounds")}
+    charts |= {name: build.comparison_figure("multicell", name, content) for name in ("plane", "differences", "rounds")}
     charts["systems"] = build.comparison_figure("systems", "tradeoff", content)
     for name, chart in charts.items():
         spec = chart.to_dict()

@@ -58,7 +58,7 @@ def scheduled(model):
 
 
 def test_the_study_of_the_page_runs(folder):
-    made = pwfl.simulate(STUDY).scenarios["few_blocks"]
+    made = pwfl.simulate(STUDY).scenarios["two_blocks"]
     each = made.report["realizations"]
     assert each.filter(scheme="Greedy")["objective_gap"].min() >= 0
     assert each.filter(pl.col("scheme") != "No noise")["epsilon"].is_finite().all()

@@ -87,14 +87,22 @@ COMPARISON = {
     "outcomes": "What every scheme of every scenario came to: mean over realizations with its 95% interval, least and "
     "most, in how many of them no user is scheduled, with the values of swept parameters, and the terms of its "
     "epsilons, of a record and of a user; `guaranteed`: epsilon is, whatever the data.",
+    "differences": "Paired differences of every two schemes of a scenario, and of every two points of different "
+    "scenarios that have one seed, data, guarantee, observer and mean epsilon: by how much `scheme` of `scenario` is "
+    "above `than_scheme` of `than_scenario` in final accuracy, epsilon, airtime and radiated energy, realization by "
+    "realization, with its 95% interval; p of a paired t-test, and `p_corrected` by Holm for all `pairs` of the system "
+    "and outcome; the smallest difference that is `detectable` with probability 0.8 at the level that Bonferroni gives "
+    "each pair, and how many realizations are needed to detect one as large as measured. `without_result`: how many "
+    "realizations are left out, as one of the two diverged or was not trained.",
     "front": "For every two outcomes of a system, the points of the study that nothing dominates: no other one "
     "with the same guarantee and observer is as good in both, by its mean, and better in one; "
     "`x_no_user_scheduled` and `y_no_user_scheduled`: over how many realizations with no user scheduled each mean is.",
 }
+FOR_PAPER = ("outcomes.tex", "differences.tex", "claims.tex", "references.bib")  # with `print: true`
 SYSTEMS_FIGURES = ("tradeoff",)
 SYSTEMS_SWEEP_FIGURES = ("epsilon",)  # of points of several systems
 # Of several scenarios of a system; captions stand in the workflow's folder report/.
-SWEEP_FIGURES = ("outcomes", "plane", "rounds")
+SWEEP_FIGURES = ("outcomes", "plane", "rounds", "differences")
 
 
 def scenario_figures(catalog: Catalog) -> dict[str, tuple[str, ...]]:
@@ -108,10 +116,16 @@ def private_figures(catalog: Catalog) -> list[str]:
     return [name for name in scenario_figures(catalog) if name in (*catalog.private_figures, *PRIVATE_FIGURES)]
 
 
-def compared(catalog: Catalog, swept: bool) -> tuple[str, ...]:
-    """The figures that compare scenarios of a system: its own, and those of sweeps as far as they apply."""
+def compared(catalog: Catalog, swept: bool, scenarios: int = 2, schemes: int = 2) -> tuple[str, ...]:
+    """The figures that compare scenarios, and schemes, of a system, as far as they apply; the result comes first.
+
+    `scenarios` is how many there are, `schemes` how many a scenario has at most, `swept` whether any is a sweep's.
+    """
+    differences = ("differences",) if max(scenarios, schemes) > 1 else ()
+    if scenarios == 1:
+        return ("plane", *differences)
     over_rounds = ("rounds",) if "accuracy" in catalog.figures else ()
-    return ("plane", *(("outcomes",) if swept else ()), *over_rounds, *catalog.comparison_figures)
+    return ("plane", *differences, *(("outcomes",) if swept else ()), *over_rounds, *catalog.comparison_figures)
 
 
 def crossed(catalog: Catalog, scenario) -> list[str]:

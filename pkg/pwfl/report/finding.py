@@ -1,15 +1,17 @@
 """What a study found, in sentences and in a table: every scheme's result, epsilon and cost, and what nothing dominates.
 
-Made of the tables `outcomes`, `systems` and `front` alone.
+Made of the tables `outcomes`, `systems`, `front` and `differences` alone.
 """
 
 from string import ascii_uppercase
 
+import numpy as np
 import polars as pl
 
 from pwfl.report import unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
 from pwfl.report.columns import guaranteed
+from pwfl.report.differences import LEVEL, seen_from
 from pwfl.report.sweeps import main_outcomes, outcomes_of, with_bare
 
 KEYS = ["scenario", "scheme", "target_epsilon"]
@@ -24,13 +26,13 @@ THOUSANDS, MILLIONS = 1e3, 1e6  # between which numbers are written out
 OTHERS = "; for "  # in what an observer sees, before the observers of other columns
 
 
-def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]]) -> pl.DataFrame:
+def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]], titles: dict[str, str]) -> pl.DataFrame:
     """A row for each scheme of each scenario: what it came to, at which epsilon, `best` where nothing dominates it.
 
-    `bare` names the schemes without noise by scenario: they are never best. Columns: system, scenario, sweep_of,
-    scheme, target_epsilon; the outcome, its mean, low and high, of how many realizations, and of how many with no user
-    scheduled; epsilon of a record and of a user (`user_epsilon`), which may be null; those SHOWN, `guaranteed` of a
-    record's epsilon. Scenarios with equal results are there once.
+    `bare` names the schemes without noise by scenario: they are never best. `titles` are the scenarios'. Columns:
+    system, scenario, its title `place`, sweep_of, scheme, target_epsilon; the outcome, its mean, low and high, of how
+    many realizations, and of how many with no user scheduled; epsilon of a record and of a user (`user_epsilon`), which
+    may be null; those SHOWN, `guaranteed` of a record's epsilon. Scenarios with equal results are there once.
     """
     frames = []
     for (system,), each in tables["outcomes"].group_by("system", maintain_order=True):
@@ -45,56 +47,122 @@ def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]]) -> pl.Da
         frames.append(rows)
     rows = pl.concat(frames).with_columns(guaranteed=guaranteed())
     rows = with_bare(rows, bare).with_columns(pl.col("best").fill_null(value=False))
+    rows = rows.with_columns(place=pl.col("scenario").replace(titles))
     rows = rows.with_columns(pl.col("best") & ~pl.col("bare"), pl.col("observer").str.split(OTHERS).list.first())
     swept = pl.col("sweep_of") != pl.col("scenario")
     rows = rows.sort(swept, descending=True, maintain_order=True).unique(SAME, keep="first", maintain_order=True)
     return rows.sort("system", ~pl.col("best"), "bare", "epsilon", maintain_order=True, nulls_last=True)
 
 
-def sentences(rows: pl.DataFrame) -> list[str]:
-    """For each system of `points`, the ends of its front: the best result, and the least epsilon; and without noise.
+def sentences(rows: pl.DataFrame, differences: pl.DataFrame) -> list[str]:
+    """What each system of `points` comes to: the best result, the least epsilon, and how clear the first is.
 
-    Points of another guarantee or observer are another front: that of a guarantee and of most points is told.
+    The ends of a front, the one with a guarantee and of most points; the best non-private baseline; and the paired
+    difference (`differences`, the report's table) between the best scheme and the one that comes next.
     """
     said = []
     several = rows["system"].n_unique() > 1
     for (system,), each in rows.group_by("system", maintain_order=True):
-        kinds = each.filter("best").group_by("guaranteed", "guarantee", "observer", maintain_order=True)
-        fronts = [front for _, front in kinds]
-        parts = []
-        if fronts:
-            front = max(fronts, key=lambda front: (front["guaranteed"][0], len(front))).sort("epsilon")
-            ends = [front.row(-1, named=True)] + ([front.row(0, named=True)] if len(front) > 1 else [])
-            named = each["scenario"].n_unique() > 1
-            first, *least = (_cells(end, named) for end in ends)
-            told = ["{} reaches {} at record-level epsilon {}{}".format(*first)]
-            told += ["{} {} at {}{}".format(*end) for end in least]
-            parts = [", ".join(told)]
-            parts[0] += "" if front["guaranteed"][0] else " (not guaranteed)"
-        outcome = outcomes_of(system)[each["outcome"][0]]
-        never = pl.col(NOBODY) == pl.col("realizations")
-        without = each.filter("bare", ~never, ~pl.col("epsilon").is_finite().fill_null(value=False))
-        if len(without):
-            most = without.sort("mean", descending=outcome.better == "more", maintain_order=True).row(0, named=True)
-            parts.append(f"without noise {number(most['mean'], outcome)}{_nobody(most)}")
-        if untrained := each.filter(never)["scheme"].unique(maintain_order=True).to_list():
-            parts.append(f"no user scheduled in any realization: {', '.join(untrained)}")
-        if parts:
-            of = [*([system] if several else []), *([outcome.title] if outcome.title != ACCURACY else [])]
-            said.append(": ".join([*of, "; ".join(parts)]) + ".")
+        named = each["scenario"].n_unique() > 1
+        outcome, of_front = outcomes_of(str(system))[each["outcome"][0]], _front(each)
+        parts = _ends(of_front, outcome, named) if len(of_front) else []
+        parts += _others(each, outcome, named)
+        if len(of_front):
+            parts += _rival(of_front.row(-1, named=True), each, differences, outcome)
+        said += [f"{system}: {part}" if several else part for part in parts]
     return said
 
 
-def _cells(row: dict, named: bool) -> tuple[str, str, str, str]:
-    """Scheme (and scenario), result and epsilon of a row, in words, and its realizations with no user scheduled."""
-    scheme = f"{row['scheme']} ({row['scenario']})" if named else row["scheme"]
-    result = number(row["mean"], outcomes_of(row["system"])[row["outcome"]])
-    return scheme, result, number(row["epsilon"]), _nobody(row)
+def _front(each: pl.DataFrame) -> pl.DataFrame:
+    """A system's points that nothing dominates, by epsilon: of those with a guarantee, the kind of most points."""
+    kinds = each.filter("best").group_by("guaranteed", "guarantee", "observer", maintain_order=True)
+    fronts = [front for _, front in kinds]
+    return max(fronts, key=lambda front: (front["guaranteed"][0], len(front)), default=each.clear()).sort("epsilon")
 
 
-def _nobody(row: dict) -> str:
-    said = unscheduled.share(row)
-    return f" ({said})" if said else ""
+def _ends(front: pl.DataFrame, outcome: Outcome, named: bool) -> list[str]:
+    """Sentences on the best result of a front, and on its least epsilon."""
+    best = front.row(-1, named=True)
+    extreme = "Highest" if outcome.better == "more" else "Lowest"
+    kind = "with a guarantee" if best["guaranteed"] else "(ε not guaranteed)"
+    found = [
+        f"{extreme} {lower(outcome.title)} {kind}: {_result(best, outcome)} at record-level "
+        f"ε = {number(best['epsilon'])} (δ = {number(best['delta'])}), by {_whose(best, named)}."
+    ]
+    if len(front) > 1:
+        least = front.row(0, named=True)
+        found.append(
+            f"Smallest ε on the Pareto front: {number(least['epsilon'])}, at {_result(least, outcome)}, by "
+            f"{_whose(least, named)}."
+        )
+    return found
+
+
+def _others(each: pl.DataFrame, outcome: Outcome, named: bool) -> list[str]:
+    """Sentences on the best baseline without noise, and on schemes that schedule nobody."""
+    never, found = pl.col(NOBODY) == pl.col("realizations"), []
+    without = each.filter("bare", ~never, ~pl.col("epsilon").is_finite().fill_null(value=False))
+    if len(without):
+        most = without.sort("mean", descending=outcome.better == "more", maintain_order=True).row(0, named=True)
+        found.append(f"Best non-private baseline: {_result(most, outcome)}, by {_whose(most, named)}.")
+    if untrained := each.filter(never)["scheme"].unique(maintain_order=True).to_list():
+        found.append(f"No user scheduled in any realization: {', '.join(untrained)}.")
+    return found
+
+
+def _rival(best: dict, each: pl.DataFrame, differences: pl.DataFrame, outcome: Outcome) -> list[str]:
+    """A sentence on the difference between the best point and the next best one that it is compared with."""
+    own = seen_from(differences.filter(system=best["system"]), best)
+    of_points = each.filter(~pl.col("bare")).select(*KEYS, rival_mean="mean", rival="place")
+    than = [f"than_{key}" for key in KEYS]
+    rivals = own.filter(outcome=best["outcome"]).join(of_points, left_on=than, right_on=KEYS, nulls_equal=True)
+    inside = rivals.filter(than_scenario=best["scenario"])
+    rivals = (inside if len(inside) else rivals).sort("rival_mean", descending=outcome.better == "more")
+    if rivals.is_empty():
+        return []
+    row = rivals.row(0, named=True)
+    epsilons = own.filter(outcome="epsilon").join(rivals.head(1), on=than, how="semi", nulls_equal=True)
+    rival = row["than_scheme"] + ("" if len(inside) else f" ({row['rival']})")
+    return [difference(row, best["scheme"], rival, outcome, epsilons["difference"].first())]
+
+
+def difference(row: dict, scheme: str, than: str, outcome: Outcome, epsilon: float | None = None) -> str:
+    """A sentence on a row of the report's table `differences`; `epsilon` is that of the two schemes' epsilons."""
+    factor, unit = (100, " points") if outcome.format.endswith("%") else (1, "")
+
+    def told(value: float) -> str:
+        return f"{value * factor:.3g}"
+
+    size = told(abs(row["difference"]))
+    if row["p"] is None:
+        return f"{scheme} and {than} have one realization in common, which tells nothing of their difference."
+    stated = f"95% interval {told(row['low'])} to {told(row['high'])}; p = {row['p_corrected']:.2g}, "
+    stated += f"corrected for {row['pairs']} pairs; {row['realizations']} realizations"
+    at = f" at ε = {number(row['epsilon'])}" if row["epsilon"] is not None else ""
+    if row["epsilon"] is None and epsilon is not None and np.isfinite(epsilon):
+        at = f", with an ε {number(abs(epsilon))} {'higher' if epsilon > 0 else 'lower'}"
+    if row["p_corrected"] < LEVEL:
+        way = "above" if row["difference"] > 0 else "below"
+        return f"{scheme} is {size}{unit} {way} {than} in {lower(outcome.title)}{at} ({stated})."
+    more = f"; about {row['realizations_needed']:,} would detect it" if row["realizations_needed"] else ""
+    said = f"{scheme} and {than} do not differ significantly in {lower(outcome.title)}{at}"
+    return f"{said}: {told(row['difference'])}{unit} ({stated}). These detect {told(row['detectable'])}{unit}{more}."
+
+
+def _result(row: dict, outcome: Outcome) -> str:
+    """A mean with its interval, and its realizations with no user scheduled or that diverged."""
+    interval = "" if row["low"] is None else " to ".join(number(row[end], outcome) for end in ("low", "high"))
+    notes = [note for note in (f"95% interval {interval}" if interval else "", unscheduled.share(row)) if note]
+    return number(row["mean"], outcome) + (f" ({'; '.join(notes)})" if notes else "")
+
+
+def _whose(row: dict, named: bool) -> str:
+    return f"{row['scheme']} ({row['place']})" if named else row["scheme"]
+
+
+def lower(title: str) -> str:
+    """A title within a sentence."""
+    return title[0].lower() + title[1:]
 
 
 def number(value: float | None, outcome: Outcome | None = None) -> str:

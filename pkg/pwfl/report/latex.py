@@ -14,6 +14,7 @@ import polars as pl
 
 from pwfl.report import unscheduled
 from pwfl.report.columns import TERMS
+from pwfl.report.differences import COSTS, PAIR
 from pwfl.report.sweeps import outcomes_of, swept_keys
 from pwfl.report.theme import ranged
 
@@ -31,6 +32,7 @@ SPREAD = 1000  # ratio of numbers that one power of ten does not serve
 NEGLIGIBLE = 1e-9  # part of a mean that is rounding
 INTERVAL = "mean $\\pm$ half of its 95\\% interval (Student's $t$)"
 CUT = ", or [its ends] where a bound of the quantity cuts it,"
+SMALL_P = 1e-4  # below which p is not told apart from 0
 ALIKE = 1e-9  # part of an interval that is rounding
 
 
@@ -42,8 +44,63 @@ def outcomes(table: pl.DataFrame) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def differences(table: pl.DataFrame) -> str:
+    """Paired differences, from the report's table of this name: a table for each system, on as many pages as needed."""
+    if table.is_empty():
+        return "% No two schemes have results in common.\n"
+    parts = ["% Needs \\usepackage{array,booktabs,longtable}, and one column (\\onecolumn)."]
+    for (system,), own in table.group_by("system", maintain_order=True):
+        parts.append(_differences_of(str(system), own))
+    return "\n\n".join(parts) + "\n"
+
+
+def _differences_of(system: str, table: pl.DataFrame) -> str:
+    known = outcomes_of(system) | COSTS
+    names = table["outcome"].unique(maintain_order=True).to_list()
+    rows = []
+    for _, pair in table.group_by(PAIR, maintain_order=True):
+        cells = {row["outcome"]: row for row in pair.iter_rows(named=True)}
+        first = next(iter(cells.values()))
+        which = [_point(first[place], first[f"than_{place}"]) for place in ("scheme", "scenario")]
+        for name in names:
+            percent = "%" in known[name].format
+            which += [_difference(cells.get(name), 100 if percent else 1), _p(cells.get(name))]
+        rows.append([*which, str(first["realizations"]), number(first["realizations_needed"])])
+    heads = [_head("Schemes"), _head("Scenario")]
+    for name in names:
+        heads += [_head(known[name].title + " (points)" * ("%" in known[name].format)), "$p$"]
+    pairs = table["pairs"].max()
+    return _long(
+        "ll" + "rr" * (len(names) + 1),
+        f"Paired differences of the system {text(system)}, first scheme less second: mean $\\pm$ half of its 95\\% "
+        f"interval, and $p$ of a paired $t$-test, corrected by Holm for {pairs} pairs. Last: common realizations, and "
+        "how many detect the first difference with probability 0.8.",
+        [*heads, "$n$", _head("$n$ needed")],
+        rows,
+    )
+
+
+def _point(first: str, second: str) -> str:
+    return text(first) if first == second else f"{text(first)} $-$ {text(second)}"
+
+
+def _difference(row: dict | None, factor: float) -> str:
+    if row is None:
+        return "--"
+    half = None if row["low"] is None else (row["high"] - row["low"]) / 2 * factor
+    return number(row["difference"] * factor, half)
+
+
+def _p(row: dict | None) -> str:
+    if row is None or row["p_corrected"] is None:
+        return "--"
+    return f"$< {SMALL_P:g}$" if row["p_corrected"] < SMALL_P else number(row["p_corrected"], digits=2)
+
+
 def claims(table: pl.DataFrame) -> str:
     """The statements of papers and of this project, from the report's table `claims`, on as many pages as needed."""
+    if table.is_empty():
+        return "% No claim applies to this study.\n"
     rows = []
     for row in table.iter_rows(named=True):
         value, ends = number(row["measured"]), []
@@ -58,16 +115,22 @@ def claims(table: pl.DataFrame) -> str:
     widths = ("0.3", "0.12", "0.13", "0.2")
     columns = "".join(f">{{\\raggedright}}p{{{width}\\linewidth}}" for width in widths) + "ll"
     heads = ["Statement", "Scenario", "Paper", "Measured", "Required", "Holds"]
+    head = "% Needs \\usepackage{array,booktabs,longtable}, and one column (\\onecolumn).\n"
+    said = "Statements: what was measured [its 95\\% interval], and whether it is as required."
+    return head + _long(columns, said, heads, rows) + "\n"
+
+
+def _long(columns: str, caption: str, heads: list[str], rows: list[list[str]]) -> str:
+    """A table that goes on over pages."""
     return "\n".join(
         [
-            "% Needs \\usepackage{array,booktabs,longtable}, and one column (\\onecolumn).",
             f"\\begingroup\\footnotesize\\setlength{{\\tabcolsep}}{{4pt}}\\begin{{longtable}}{{{columns}}}",
-            "\\caption{Statements: what was measured [its 95\\% interval], and whether it is as required.}\\\\",
+            f"\\caption{{{caption}}}\\\\",
             "\\toprule",
             _line(heads),
             "\\midrule\\endhead\\bottomrule\\endlastfoot",
             *map(_line, rows),
-            "\\end{longtable}\\endgroup\n",
+            "\\end{longtable}\\endgroup",
         ]
     )
 

@@ -25,24 +25,33 @@ from pwfl.tables.units import unit
 
 SHOWN = 100  # rows of a table on the page; its files hold all
 DIGITS = 4
-READ = ("outcomes", "systems", "front", "claims", "published")  # tables of the study that the page speaks of
+READ = (
+    "outcomes",
+    "systems",
+    "front",
+    "differences",
+    "claims",
+    "published",
+)  # tables of the study that the page speaks of
 FORMATS = ("svg", "png", "pdf", "json")
-COSTS = [("seconds", "s on air"), ("joules", "J radiated")]  # of the first table
+COSTS = [("seconds", "airtime (s)"), ("joules", "radiated (J)")]  # of the first table
 CLAIMS_FIRST = ["holds", "claim", "scenario", "measured", "low", "high", "required", "printed"]  # columns
 # Figures by the question that they answer; others say how the system works.
 QUESTIONS = {
     "What does privacy cost?": ("plane", "tradeoff", "epsilon", "cost"),
+    "Which scheme is better?": ("differences",),
     "What do the swept parameters change?": ("outcomes",),
     "How fast does it learn?": ("rounds", "accuracy", "accuracy_seconds", "accuracy_joules", "loss", "spread"),
-    "What can be learned of a record, and is it what is stated?": ("leakage", "audit", "composition", "readings"),
+    "How much does a record leak, and does the audit agree?": ("leakage", "audit", "composition", "readings"),
 }
 OTHER_QUESTION = "How does it work?"
 
 
-def of_files(study: str, parts: list[dict], view: dict[str, str], computed: dict) -> str:
+def of_files(heading: dict[str, str], parts: list[dict], view: dict[str, str], computed: dict) -> str:
     """The page of a study's files, as HTML.
 
-    `parts` are its sections: the study's first, then one for each `scenario`, of a `system`, a `point` of a sweep or
+    `heading` is its `title` and `question`, which may be "". `parts` are its sections: the study's first, then one for
+    each `scenario`, with its `title`, of a `system`, a `point` of a sweep or
     not, with its schemes `without_noise`, by which slots it is `crossed`, and whether it `withholds` private columns;
     each has `figures` and `tables`, pairs of a path in the study's folder, without suffix, and a caption. `computed`
     has the addresses of each stage and versions of `packages`. Raises DamagedError if a file is not what its job wrote.
@@ -50,23 +59,25 @@ def of_files(study: str, parts: list[dict], view: dict[str, str], computed: dict
     lead, sections = None, []
     for part in parts:
         scenario = part["scenario"] or ""
-        title = scenario or "The study"
+        name, title = scenario or "The study", part["title"] if scenario else "The study"
         figures = []
         for path, text in part["figures"]:
             spec = json.loads(sealed.read_bytes(view[f"{path}.json"]))
             drawn = [f"{path}.{kind}" for kind in FORMATS if f"{path}.{kind}" in view]
-            figures.append(figure(title, Path(path).name, caption(text, scenario), spec, drawn))
+            figures.append(figure(name, Path(path).name, caption(text, title), spec, drawn))
         tables = []
         for path, text in part["tables"]:
             frame = read_report(view[f"{path}.parquet"])
-            tables.append(table(title, Path(path).name, text, frame, [f"{path}.csv", f"{path}.parquet"]))
+            tables.append(table(name, Path(path).name, text, frame, [f"{path}.csv", f"{path}.parquet"]))
         if not scenario:
             lead, *figures = figures
         about = _about(part) if scenario else ""
         listed = [path for path in (f"{scenario}/addresses.csv",) if path in view]
-        sections.append(section(title, about, figures, tables) | {"addresses": listed})
+        own = {"id": _anchor(name), "name": name, "title": title, "text": about, "addresses": listed}
+        sections.append(own | section(figures, tables))
     read = {name: read_report(view[f"{name}.parquet"]) for name in READ}
-    found = finding.points(read, {part["scenario"]: part["without_noise"] for part in parts[1:]})
+    titles = {part["scenario"]: part["title"] for part in parts[1:]}
+    found = finding.points(read, {part["scenario"]: part["without_noise"] for part in parts[1:]}, titles)
     judged = [*statements.summary(read["claims"]), *statements.differing(read["claims"])]
     summaries = [read_report(view[f"{path}.parquet"]) for path in _tables(parts, "summary")]
     made_by = {
@@ -75,14 +86,19 @@ def of_files(study: str, parts: list[dict], view: dict[str, str], computed: dict
         "processors": _processors(summaries),
     }
     rows, observers = finding.table(found)
-    result = {"words": finding.sentences(found), "lead": lead, "rows": rows, "observers": observers}
+    result = {
+        "words": finding.sentences(found, read["differences"]),
+        "lead": lead,
+        "rows": rows,
+        "observers": observers,
+    }
     result["published"] = published.sentences(read["published"])
     result["withheld"] = [_withheld(system) for system in sorted({p["system"] for p in parts[1:] if p["withholds"]})]
     result["spent"] = [cost for cost in COSTS if any(row[cost[0]] != finding.NONE for row in rows)]
-    return render(study, result, sections, judged, made_by)
+    return render(heading, result, sections, judged, made_by)
 
 
-def render(study: str, result: dict, sections: list[dict], judged: list[str], made_by: dict) -> str:
+def render(heading: dict[str, str], result: dict, sections: list[dict], judged: list[str], made_by: dict) -> str:
     """The page as HTML: what came out (`words`, the figure `lead`, `rows` of schemes, what all would cost if it were
     `published`), what `section` makes, what is said of the claims, and how it was computed."""
     template = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"), autoescape=True)
@@ -90,18 +106,18 @@ def render(study: str, result: dict, sections: list[dict], judged: list[str], ma
     bundle = Path(itables.__file__).parent / "html" / "dt_bundle.js"
     embedded = {"vega": vl_convert.javascript_bundle(), "datatables": generate_init_offline_itables_html(bundle)}
     embedded = {name: Markup(text) for name, text in (embedded | {"style": style}).items()}
-    return template.render(study=study, parts=sections, judged=judged, made_by=made_by, **result, **embedded)
+    return template.render(**heading, parts=sections, judged=judged, made_by=made_by, **result, **embedded)
 
 
-def section(title: str, text: str, figures: list[dict], tables: list[dict]) -> dict:
-    """A section of the page, of what `figure` and `table` make, figures by the QUESTIONS."""
+def section(figures: list[dict], tables: list[dict]) -> dict:
+    """What a section of the page shows, of what `figure` and `table` make: figures by the QUESTIONS."""
     asked: dict[str, list[dict]] = {question: [] for question in (*QUESTIONS, OTHER_QUESTION)}
     for each in figures:
         name = f"_{each['name']}"  # or SYSTEM_NAME
         own = (question for question, names in QUESTIONS.items() if name.endswith(tuple(f"_{n}" for n in names)))
         asked[next(own, OTHER_QUESTION)].append(each)
     asked = {question: answers for question, answers in asked.items() if answers}
-    return {"id": _anchor(title), "title": title, "text": text, "figures": asked, "tables": tables}
+    return {"figures": asked, "tables": tables}
 
 
 def figure(part: str, name: str, text: Markup, spec: dict, files: list[str]) -> dict:

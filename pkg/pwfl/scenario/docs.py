@@ -28,9 +28,9 @@ base:                    # parameters of all scenarios
   system: multicell
   network: {users: 60}
 scenarios:               # what each changes; mappings merge key by key, lists replace
-  few_blocks: {radio: {resource_blocks: 3}}
-  many_blocks: {radio: {resource_blocks: 9}}
-run: [few_blocks]        # optional: only these scenarios
+  two_blocks: {radio: {resource_blocks: 3}}
+  four_blocks: {radio: {resource_blocks: 9}}
+run: [two_blocks]        # optional: only these scenarios
 ```
 
 A grid of parameters makes a scenario of each of its points: `sweep`, in the base or in a scenario, maps keys with dots
@@ -48,7 +48,7 @@ What points have in common is computed once. Every table that compares scenarios
 the figures of a single point are drawn when they are asked for (`--config 'wanted=POINT/accuracy.*'`).
 
 `snakemake --configfile FILE` runs it; without a file, `config/config.yaml`. Single values can be set on the command
-line, merged over the file: `--config 'base={realizations: 20}' 'run=[few_blocks]'`; scenarios given there join those of
+line, merged over the file: `--config 'base={realizations: 20}' 'run=[two_blocks]'`; scenarios given there join those of
 the file. A value of the base that scenarios replace has no effect in them: Snakemake then prints a warning with their
 names. It prints another one for a value that may be in another unit, by its parameter's usual range. Every scenario is
 validated before any job starts, and the resolved one is written to `results/STUDY/SCENARIO/scenario.yaml`. Editors that
@@ -62,6 +62,9 @@ only that there is one: it reads the file before the workflow does.
 Names of scenarios and of the study stand in names of files: letters, digits, `_`, `.` and `-`, at most 100. A
 scenario's does not end as files of the study do, beside which its folder stands (`.csv`, `.html` ...). A path does not
 begin with `=`, `+`, `-` or `@`, which spreadsheets that open `parameters.csv` take for a formula: write `./=name`.
+
+`title` and `question`, beside `scenarios`, head the study's report: what it is about, in a line each. A scenario's
+`title` replaces its name in figures and on the page; points of its sweep add their values.
 
 A study of more than 1,000,000 items, or with a job that takes more than 64 GiB of memory by a rough estimate from its
 sizes, is refused with the estimate; `allow_large: true`, beside `scenarios`, lets it through.
@@ -92,6 +95,7 @@ def schema() -> dict:
         generated = model.model_json_schema(ref_template=f"#/$defs/{system}.{{model}}")
         definitions |= {f"{system}.{name}": section for name, section in generated.pop("$defs").items()}
         generated["properties"][sweep.KEY] = _sweep(model)
+        generated["properties"]["title"] = {"type": "string", "description": "the scenario's title in the report"}
         definitions[system] = generated
         scenarios.append({"$ref": f"#/$defs/{system}"})
     scenario = {"anyOf": scenarios}
@@ -105,7 +109,9 @@ def schema() -> dict:
         "additionalProperties": False,
         "required": ["scenarios"],
         "properties": {
-            "study": {"type": "string", "description": "name of the study"},
+            "study": {"type": "string", "description": "name of the study, and of its folder in results/"},
+            "title": {"type": "string", "description": "title of the study's report"},
+            "question": {"type": "string", "description": "the question that the study answers, under the title"},
             "allow_large": {"type": "boolean", "description": large},
             "print": {"type": "boolean", "description": printed},
             "measurements": {"type": "string", "description": "a CSV file of measurements, drawn over the outcomes"},

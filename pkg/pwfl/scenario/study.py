@@ -1,8 +1,9 @@
 """Studies: what config files say, validated before anything runs.
 
-A config file holds `study` (its name), `base` (a scenario) and `scenarios` (name -> what differs from the base).
-Mappings merge key by key, everything else replaces. Where a scenario or the base has a `sweep`, each of its points is a
-scenario of the study, named after the scenario and the point's values.
+A config file holds `study` (its name), `title` and `question` (what it is about), `base` (a scenario) and `scenarios`
+(name -> what differs from the base, and the scenario's `title`). Mappings merge key by key, everything else replaces.
+Where a scenario or the base has a `sweep`, each of its points is a scenario of the study, named after the scenario and
+the point's values.
 """
 
 import re
@@ -25,7 +26,9 @@ from pwfl.scenario.values import value_of
 from pwfl.stages import READERS, variants
 from pwfl.store.grids import extent
 
-TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large", "print", "measurements")
+TOP_LEVEL = ("study", "title", "question", "run", "base", "scenarios", "allow_large", "print", "measurements")
+TITLE = "title"
+TEXTS = {TITLE: 100, "question": 300, f"scenarios.NAME.{TITLE}": 60}  # characters, at most
 COMMAND_LINE = "--config"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # stands in names of files, of which file systems allow 255 bytes
 NAME_RULE = "use letters, digits, '_', '.' and '-', beginning with a letter or digit, at most 100 of them"
@@ -52,6 +55,11 @@ class Study:
     source: str
     scenarios: dict[str, Scenario]
     points: dict[str, sweep.Point] = field(default_factory=dict)  # the scenarios that are points of a sweep
+    title: str = ""  # "" where the config gives none
+    question: str = ""
+    titles: dict[str, str] = field(
+        default_factory=dict
+    )  # of scenarios and swept ones, by name; the name where not given
     warnings: tuple[str, ...] = ()
     print: bool = False  # whether every figure is also drawn for print
     measurements: str | None = None  # a CSV file of points to be drawn over outcomes
@@ -102,9 +110,9 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     Parameters
     ----------
     config
-        Content of the file(s), `--config` merged over it: `study`, `base`, `scenarios`, and optionally `run`, the
-        names of the scenarios to run (default: all), `allow_large`, for studies beyond the limits of `size`, `print`,
-        for a paper's figures and tables, and `measurements`, a file of one's own.
+        Content of the file(s), `--config` merged over it: `study`, `base`, `scenarios`, and optionally `title`,
+        `question`, `run`, the names of the scenarios to run (default: all), `allow_large`, for studies beyond the
+        limits of `size`, `print`, for a paper's figures and tables, and `measurements`, a file of one's own.
     source
         Names of the files, for messages.
     files
@@ -122,8 +130,9 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     shadowed = _shadowed(config, asked, config if files is None else files)
     warnings = (*shadowed, *_once(chain(_unread(each), _wasteful(each))), *_unusual(config, asked))
     for_print, measurements = bool(_flag(config.get("print", False))), config.get("measurements")
-    name = str(config.get("study", "study"))
-    return Study(name, source, chosen, points, warnings, for_print, measurements, files)
+    name, (title, question) = str(config.get("study", "study")), (config.get(key, "") for key in (TITLE, "question"))
+    titles = _titles(config["scenarios"], asked)
+    return Study(name, source, chosen, points, title, question, titles, warnings, for_print, measurements, files)
 
 
 def check_surroundings(study: Study) -> None:
@@ -188,7 +197,7 @@ def _find(config: dict) -> tuple[Lines, dict[str, _Asked]]:
         asked |= points
     # What every scenario overrides is not seen above, and should be no less right.
     for system in dict.fromkeys(one.scenario.system for one in asked.values()):
-        for line in field_problems({"system": system} | _without_sweep(base)):
+        for line in field_problems({"system": system} | _parameters(base)):
             problems.setdefault(f"base.{line}", [])
     run, known = config.get("run", list(config["scenarios"])), {*config["scenarios"], *asked}
     for name in run:
@@ -207,7 +216,8 @@ def _points(name: str, base: dict, override: dict) -> tuple[Lines, dict[str, _As
     """What is wrong with a scenario of a config, and the scenarios that its sweep makes of it, or itself."""
     merged = merge(base, override)
     grids = merged.pop(sweep.KEY, {})
-    plain, own = _without_sweep(base), _without_sweep(override)
+    merged.pop(TITLE, None)
+    plain, own = _parameters(base), _parameters(override)
     try:
         flaws = sweep.problems(grids, model_of(merged))
     except ScenarioError as error:
@@ -241,8 +251,15 @@ def _of_sweep(line: str, values: sweep.Values) -> str:
     return f"{sweep.KEY}: {line}" if line.startswith(tuple(f"{key}:" for key in values)) else line
 
 
-def _without_sweep(content: dict) -> dict:
-    return {key: value for key, value in content.items() if key != sweep.KEY}
+def _parameters(content: dict) -> dict:
+    """What a scenario's content says of its parameters."""
+    return {key: value for key, value in content.items() if key not in (sweep.KEY, TITLE)}
+
+
+def _titles(scenarios: dict, asked: dict[str, _Asked]) -> dict[str, str]:
+    """Titles of scenarios, by name: those of sweeps, and their points."""
+    given = {one.name: scenarios[one.name].get(TITLE, one.name) for one in asked.values()}
+    return given | {name: sweep.title(given[one.name], one.point) for name, one in asked.items()}
 
 
 def _check_top_level(config: dict) -> list[str]:
@@ -281,15 +298,37 @@ def _check_top_level(config: dict) -> list[str]:
             problems.append(f"{key}: must be true or false, is {shown(config[key])}")
     if not isinstance(path := config.get("measurements"), str | None):
         problems.append(f"measurements: must be the path of a CSV file, is {shown(path)}")
+    problems += _check_titles(config)
     study = config.get("study", "study")
     if isinstance(study, bool) or not isinstance(study, str | int) or not NAME.fullmatch(str(study)):
         problems.append(f"study: {shown(study)} is not a valid name; {NAME_RULE}")
     return problems
 
 
+def _check_titles(config: dict) -> list[str]:
+    """What is wrong with the texts of a study and its scenarios."""
+    base = config.get("base", {})
+    problems = ["base.title: give each scenario its own title"] if isinstance(base, dict) and TITLE in base else []
+    given = {key: (config[key], TEXTS[key]) for key in (TITLE, "question") if key in config}
+    of_scenarios = {
+        name: one[TITLE] for name, one in config["scenarios"].items() if isinstance(one, dict) and TITLE in one
+    }
+    given |= {
+        f"scenarios.{name}.{TITLE}": (text, TEXTS[f"scenarios.NAME.{TITLE}"]) for name, text in of_scenarios.items()
+    }
+    for key, (text, most) in given.items():
+        if not (isinstance(text, str) and text.strip() and len(text) <= most and "\n" not in text.strip()):
+            problems.append(f"{key}: must be a line of text of at most {most} characters, is {shown(text)}")
+    titles = [str(text) for text in of_scenarios.values()]
+    for text in sorted({text for text in titles if titles.count(text) > 1}):
+        names = ", ".join(str(name) for name, own in of_scenarios.items() if own == text)
+        problems.append(f"scenarios: {names} have the same title, {text!r}; readers could not tell them apart")
+    return problems
+
+
 def _shadowed(config: dict, asked: dict[str, _Asked], files: dict) -> Iterator[str]:
     """A warning for each value of the base that scenarios to run replace: all do, or it came by --config."""
-    base = _without_sweep(config.get("base", {}))
+    base = _parameters(config.get("base", {}))
     for path, value in _leaves(base):
         shadowing = [one for one in asked.values() if sets(one.override, path)]
         given = "" if _says(files, ("base", *path), value) else f"{COMMAND_LINE}: "

@@ -21,6 +21,7 @@ UNSWEPT = {  # what makes scenarios that no axis compares
 EXAMPLE = "as in `sweep: {schedule.gamma: [100, 1000], radio.resource_blocks: [3, 5]}`"
 MAX_NAME = 200  # characters of a point's name, a folder's
 MAX_POINTS = 10_000
+GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "rho": "ρ", "sigma": "σ"}
 
 Values = dict[str, object]  # of a point, by dotted key
 
@@ -78,6 +79,26 @@ def name(scenario: str, values: Values) -> str:
     count = Counter(short.values())
     labels = {key: last if count[last] == 1 else key for key, last in short.items()}
     return ",".join([scenario, *(f"{labels[key]}={text(value)}" for key, value in values.items())])
+
+
+def title(scenario: str, values: Values) -> str:
+    """A point's title: its scenario's, and the values under their parameters' names, Greek letters as such.
+
+    >>> title("Paper's learning", {"schedule.gamma": 30.0, "radio.resource_blocks": 2})
+    "Paper's learning, γ = 30, resource blocks = 2"
+    """
+    said = [f"{_in_words(key)} = {_shown(value)}" for key, value in values.items()]
+    return ", ".join([scenario, *said])
+
+
+def _in_words(key: str) -> str:
+    return " ".join(GREEK.get(word, word) for word in key.rpartition(".")[2].split("_"))
+
+
+def _shown(value) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return text(value) if isinstance(value, list | bool | None) else str(value)
 
 
 def text(value) -> str:

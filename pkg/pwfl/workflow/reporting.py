@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pwfl import execution, tables
-from pwfl.report import build, columns, latex, theme
+from pwfl.report import build, catalog, columns, latex, theme
 from pwfl.report import page as pages
 from pwfl.scenario import resolved
 from pwfl.scenario.resolution import merge
@@ -50,7 +50,7 @@ def _figures(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     }
     with theme.of_study(given["system"], given["schemes"]), theme.checked_once():
         for name in given["figures"]:
-            chart = theme.named(build.figure(values, name, found), given["scenario"])
+            chart = theme.named(build.figure(values, name, found), given["title"])
             theme.save(chart, {kind: str(folder / f"{name}.{kind}") for kind in given["formats"]})
 
 
@@ -66,9 +66,10 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     frames = build.compare(study)
     _write(frames, folder)
     if given["references"] is not None:
-        texts = (latex.outcomes(frames["outcomes"]), latex.claims(frames["claims"]), given["references"])
-        for name, text in zip(("outcomes.tex", "claims.tex", "references.bib"), texts, strict=True):
+        texts = [getattr(latex, name)(frames[name]) for name in ("outcomes", "differences", "claims")]
+        for name, text in zip(catalog.FOR_PAPER, [*texts, given["references"]], strict=True):
             (folder / name).write_text(text, encoding="utf-8")
+    study = build.titled(study, given["titles"])
     with theme.checked_once():
         for system, name in given["figures"]:
             chart, other = build.comparison_figure(system, name, study), build.choices(system, name, study)
@@ -78,7 +79,7 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
 def _page(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The page of a study."""
     view = {path: str(root.path(file)) for path, (file,) in inputs.items()}
-    text = pages.of_files(given["study"], given["parts"], view, given["computed"])
+    text = pages.of_files(given["heading"], given["parts"], view, given["computed"])
     (folder / "index.html").write_text(text, encoding="utf-8")
 
 

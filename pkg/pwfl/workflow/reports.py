@@ -97,6 +97,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         given=lambda: _comparison_inputs(planned),
     )
     of_page = {"parts": page_parts(study, captions), "computed": _computed(planned)}
+    of_page |= {"heading": {"title": study.title or study.name, "question": study.question}}
     shown = dict(view)
     add(
         PAGE,
@@ -161,7 +162,9 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
     add(
         FIGURES,
         name,
-        of_scenario(planned, name, FIGURES) | {AUDIT: audit.address, "figures": list(own)} | coloured,
+        of_scenario(planned, name, FIGURES)
+        | {AUDIT: audit.address, "figures": list(own), "title": study.titles[name]}
+        | coloured,
         [f"{figure}.{kind}" for figure in own for kind in formats(study)],
         inputs=lambda: of_tables() | {AUDIT: [f"{audit.key}/{sealed.MANIFEST}"]},
     )
@@ -233,6 +236,7 @@ def comparison(study: Study) -> dict:
         "figures": [list(figure) for figure in comparison_figures(study)],
         "formats": formats(study),
         "measured": measured.read(study),
+        "titles": study.titles,
         **code.described(COMPARISON, tuple(packages)),
     }
 
@@ -244,7 +248,7 @@ def formats(study: Study) -> list[str]:
 
 def for_paper(study: Study) -> list[str]:
     """The files of a study's folder for a paper, but for figures: tables as LaTeX, and the references."""
-    return ["outcomes.tex", "claims.tex", "references.bib"] if study.print else []
+    return list(catalog.FOR_PAPER) if study.print else []
 
 
 def tables(study: Study, name: str) -> dict[str, str]:
@@ -267,8 +271,10 @@ def comparison_figures(study: Study) -> list[tuple[str, str]]:
     compared = [("systems", figure) for figure in catalog.SYSTEMS_FIGURES if len(set(systems)) > 1]
     compared += [("systems", figure) for figure in catalog.SYSTEMS_SWEEP_FIGURES if len(swept) > 1]
     for system in sorted(set(systems)):
-        figures = catalog.compared(registry.system(system).catalog, system in swept)
-        compared += [(system, figure) for figure in (figures if systems.count(system) > 1 else figures[:1])]
+        of_it = [scenario for scenario in study.scenarios.values() if scenario.system == system]
+        most = max(len(scenario.schemes) for scenario in of_it)
+        figures = catalog.compared(registry.system(system).catalog, system in swept, len(of_it), most)
+        compared += [(system, figure) for figure in figures]
     return compared
 
 
@@ -310,6 +316,7 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
         parts.append(
             {
                 "scenario": name,
+                "title": study.titles[name],
                 "system": system,
                 "point": point,
                 "without_noise": catalog.without_noise(scenario),

@@ -1,0 +1,108 @@
+"""The figure of paired differences: how far all schemes are above one that a reader chooses, with intervals."""
+
+import textwrap
+
+import altair as alt
+import polars as pl
+
+from pwfl.report import theme, unscheduled
+from pwfl.report.differences import LEVEL, both_ways, compared, table
+from pwfl.report.sweeps import different, outcomes
+
+MOST = 60  # rows
+MOST_POINTS = 30  # points at one epsilon that a reader may choose
+ROW, LABEL_WIDTH, LINE_LENGTH = 18, 320, 100
+DOT = 70
+
+
+def against(study: dict[str, dict], reference: str | None = None) -> alt.TopLevelMixin:
+    """The main outcome of all points less that of a `reference`, of `references`; the first one without a name."""
+    system, rows = _rows(study)
+    known = references(rows)
+    heading = f"{system}: paired differences"
+    if not known:
+        return theme.empty("no two schemes have results in common", heading)
+    reference = reference or next(iter(known))
+    drawn = known[reference]
+    outcome = compared(outcomes(study), system)[drawn["outcome"][0]]
+    percent = outcome.format.endswith("%")
+    factor = 100 if percent else 1
+    scenarios = drawn["scenario"].n_unique() > 1 or drawn["of_points"].any()
+    label = pl.format("{} ({})", "scheme", "scenario") if scenarios else pl.col("scheme")
+    drawn = drawn.with_columns(
+        pl.col("difference", "low", "high", "detectable") * factor,
+        point=label,
+        clear=(pl.col("p_corrected") < LEVEL).fill_null(value=False),
+    )
+    shown, left_out = drawn.head(MOST), len(drawn) - MOST
+    said = [
+        f"paired over {theme.ranged(shown['realizations'])}: mean and 95% interval; "
+        f"filled: p < {LEVEL:.2g}, corrected for {theme.counted(shown['pairs'][0], 'pair')}"
+    ]
+    if shown["without_result"].max():
+        said.append(f"up to {shown['without_result'].max()} realizations left out, as one of the two has no result")
+    if shown[unscheduled.COLUMN].max():
+        said.append(f"in up to {shown[unscheduled.COLUMN].max()} of these, one of the two schedules no user")
+    if left_out > 0:
+        said.append(f"{left_out} more in the table of differences")
+    looks = _looks(study, system, shown)
+    colour, chosen, opacity = theme.colours_of(looks, "circle")
+    title = f"{outcome.title}{' (points)' if percent else ''}, difference to {reference}"
+    x = alt.X("difference:Q", title=title, axis=alt.Axis(format=".4~g"), scale=alt.Scale(zero=True))
+    y = alt.Y("point:N", title=None, sort=None, axis=alt.Axis(labelLimit=LABEL_WIDTH))
+    tips = {"point:N": "Scheme", "difference:Q": ("Difference", ".3g"), "low:Q": ("95% from", ".3g")}
+    tips |= {"high:Q": ("95% to", ".3g"), "p_corrected:Q": ("p, corrected", ".2g"), "realizations:Q": "Realizations"}
+    tips |= {"detectable:Q": ("Detectable with probability 0.8", ".3g")}
+    base = alt.Chart(shown).encode(y=y, color=colour, opacity=opacity, tooltip=theme.tips(tips))
+    fill = alt.when("datum.clear").then(colour).otherwise(alt.value("white"))
+    dots = base.mark_point(size=DOT, strokeWidth=1.5).encode(x=x, fill=fill)
+    zero = alt.Chart(alt.Data(values=[{}])).mark_rule(color="#888").encode(x=alt.datum(0))
+    layers = alt.layer(zero, base.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q"), dots)
+    lines = [part for line in said for part in textwrap.wrap(line, LINE_LENGTH)]
+    chart = layers.add_params(chosen).properties(
+        title=alt.TitleParams(heading, subtitle=lines), width=theme.WIDTH, height=alt.Step(ROW)
+    )
+    return chart.configure_legend(orient="bottom", direction="horizontal", columns=3)
+
+
+def others(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
+    """The charts against all references, by their names."""
+    names = references(_rows(study)[1])
+    return {f"against {name}": against(study, name) for name in names} if len(names) > 1 else {}
+
+
+def references(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """What a reader may compare with: by its name, the rows of `differences.table`, of others less it.
+
+    Schemes, each with all others of its scenarios; and points, each with those of other scenarios at its epsilon.
+    """
+    both = both_ways(rows)
+    inside = both.filter(pl.col("scenario") == pl.col("than_scenario")).with_columns(of_points=False)
+    found = {}
+    for name in inside["than_scheme"].unique(maintain_order=True):
+        found[name] = inside.filter(than_scheme=name)
+    across = both.filter(pl.col("scenario") != pl.col("than_scenario")).with_columns(of_points=True)
+    points = across.select("than_scenario", "than_scheme").unique(maintain_order=True)
+    for scenario, scheme in points.head(MOST_POINTS).iter_rows():
+        found[f"{scheme} ({scenario})"] = across.filter(than_scenario=scenario, than_scheme=scheme)
+    return found
+
+
+def _rows(study: dict[str, dict]) -> tuple[str, pl.DataFrame]:
+    """The system, and the differences of its main outcome."""
+    system = next(iter(study.values()))["scenario"].system
+    study = different(study)
+    found = outcomes(study)
+    if found.is_empty():
+        return system, table(study, found)
+    main = next(iter(compared(found, system)))
+    return system, table(study, found).filter(outcome=main)
+
+
+def _looks(study: dict[str, dict], system: str, drawn: pl.DataFrame) -> dict:
+    schemes = ((s.name, s.scheduler, s.noise) for content in study.values() for s in content["scenario"].schemes)
+    present = set(drawn["scheme"])
+    return {name: look for name, look in theme.looks(system, schemes).items() if name in present}
+
+
+FIGURES, CHOICES = {"differences": against}, {"differences": others}
