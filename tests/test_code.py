@@ -62,6 +62,8 @@ def one_more(text):
 ROOMS = {
     "airs/": {*COMPUTED, "report"},
     "learning/": {*COMPUTED, "report"},
+    "privacy/audit.py": {"audit"},
+    "training/audit": {"audit"},  # and training/audits/
     "privacy/": {*COMPUTED, "report"},
     "radio/": {*COMPUTED, "report"},
     "tables/": {*COMPUTED, "report"},

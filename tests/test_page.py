@@ -109,7 +109,7 @@ def test_the_page_says_what_holds_and_needs_no_network(folder):
     assert f"Highest final test accuracy with a guarantee: {each['mean'].max():.1%} (95% interval " in text
     assert "★" in text
     assert re.search(r"<h1>What it is about</h1>\s*<p class=\"question\">Is it so\?</p>", text)
-    assert '<summary>The plain one (multicell)</summary>' in text
+    assert "<summary>The plain one (multicell)</summary>" in text
     assert '<a href="plain/scenario.yaml">' in text
     (row,) = pl.read_parquet(folder / "published.parquet").iter_rows(named=True)
     assert row["releases"] > 2

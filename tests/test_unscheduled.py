@@ -70,7 +70,7 @@ def test_the_sentence_the_page_and_latex_say_how_many(study):
     found, _, _, counts = study
     points = finding.points(found.comparison, BARE, {"one": "The only one"})
     sentences = finding.sentences(points, found.comparison["differences"])
-    sentence = " ".join(sentences)
+    sentence = " ".join(sentences).lower()
     rows, _ = finding.table(points)
     tex = latex.outcomes(found.comparison["outcomes"])
     said = {row["scheme"]: row["unscheduled"] for row in rows}
@@ -85,7 +85,7 @@ def test_the_sentence_the_page_and_latex_say_how_many(study):
     if total == 18:
         assert sentences == ["No user scheduled in any realization: RndSched, OptSched, No noise."]
     elif total:
-        assert f"{in_words['No noise']})" in sentence.partition("Best non-private baseline")[2]
+        assert f"{in_words['No noise'].lower()})" in sentence.partition("best non-private baseline")[2]
 
 
 def test_figures_of_means_say_how_many(study):

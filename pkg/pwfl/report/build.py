@@ -56,8 +56,8 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     frames = {"systems": systems.table(study), "claims": pl.concat(claims)}
     frames |= {"summary": pl.concat(summaries, how="diagonal_relaxed")}
     outcomes = sweeps.outcomes(study)
+    frames |= {"differences": differences.table(different, outcomes)}
     own = {"outcomes": outcomes, "front": sweeps.front(outcomes)}  # have the columns by themselves
-    own |= {"differences": differences.table(different, outcomes)}
     own |= {"published": published.table(study)}  # of all scenarios
     return {name: _with_points(frame, places) for name, frame in frames.items()} | own
 

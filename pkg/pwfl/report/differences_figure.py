@@ -34,15 +34,16 @@ def against(study: dict[str, dict], reference: str | None = None) -> alt.TopLeve
         point=label,
         clear=(pl.col("p_corrected") < LEVEL).fill_null(value=False),
     )
-    shown, left_out = drawn.head(MOST), len(drawn) - MOST
+    shown, left_out = drawn.head(MOST).drop(unscheduled.COLUMN), len(drawn) - MOST
     said = [
         f"paired over {theme.ranged(shown['realizations'])}: mean and 95% interval; "
         f"filled: p < {LEVEL:.2g}, corrected for {theme.counted(shown['pairs'][0], 'pair')}"
     ]
     if shown["without_result"].max():
         said.append(f"up to {shown['without_result'].max()} realizations left out, as one of the two has no result")
-    if shown[unscheduled.COLUMN].max():
-        said.append(f"in up to {shown[unscheduled.COLUMN].max()} of these, one of the two schedules no user")
+    each = (unscheduled.known(content["realizations"]) for content in study.values())
+    trained = [unscheduled.counted(frame.drop_nulls(drawn["outcome"][0])) for frame in each]
+    said += unscheduled.lines(pl.concat(trained), width=LINE_LENGTH)
     if left_out > 0:
         said.append(f"{left_out} more in the table of differences")
     looks = _looks(study, system, shown)

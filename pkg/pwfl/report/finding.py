@@ -21,6 +21,7 @@ SAME = ["system", "scheme", "target_epsilon", "mean", "epsilon", "air_seconds_me
 ACCURACY = COMMON_OUTCOMES["accuracy"].title
 NONE = "-"
 NOBODY = unscheduled.COLUMN
+NEVER = pl.col(NOBODY) == pl.col("realizations")  # of points that schedule nobody
 NEGLIGIBLE = 1e-12  # numbers that rounding leaves
 THOUSANDS, MILLIONS = 1e3, 1e6  # between which numbers are written out
 OTHERS = "; for "  # in what an observer sees, before the observers of other columns
@@ -65,8 +66,10 @@ def sentences(rows: pl.DataFrame, differences: pl.DataFrame) -> list[str]:
     for (system,), each in rows.group_by("system", maintain_order=True):
         named = each["scenario"].n_unique() > 1
         outcome, of_front = outcomes_of(str(system))[each["outcome"][0]], _front(each)
-        parts = _ends(of_front, outcome, named) if len(of_front) else []
-        parts += _others(each, outcome, named)
+        best, *more = _ends(of_front, outcome, named) if len(of_front) else [""]
+        more += _baseline(each, outcome, named)
+        parts = [f"{part}." for part in (best, "; ".join(more)) if part]
+        parts = [part[0].upper() + part[1:] for part in parts] + _unscheduled(each)
         if len(of_front):
             parts += _rival(of_front.row(-1, named=True), each, differences, outcome)
         said += [f"{system}: {part}" if several else part for part in parts]
@@ -81,33 +84,36 @@ def _front(each: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ends(front: pl.DataFrame, outcome: Outcome, named: bool) -> list[str]:
-    """Sentences on the best result of a front, and on its least epsilon."""
+    """On the best result of a front, and on its least epsilon."""
     best = front.row(-1, named=True)
     extreme = "Highest" if outcome.better == "more" else "Lowest"
     kind = "with a guarantee" if best["guaranteed"] else "(ε not guaranteed)"
     found = [
         f"{extreme} {lower(outcome.title)} {kind}: {_result(best, outcome)} at record-level "
-        f"ε = {number(best['epsilon'])} (δ = {number(best['delta'])}), by {_whose(best, named)}."
+        f"ε = {number(best['epsilon'])} (δ = {number(best['delta'])}), by {_whose(best, named)}"
     ]
     if len(front) > 1:
         least = front.row(0, named=True)
         found.append(
-            f"Smallest ε on the Pareto front: {number(least['epsilon'])}, at {_result(least, outcome)}, by "
-            f"{_whose(least, named)}."
+            f"smallest ε on the Pareto front: {number(least['epsilon'])}, at {_result(least, outcome)}, by "
+            f"{_whose(least, named)}"
         )
     return found
 
 
-def _others(each: pl.DataFrame, outcome: Outcome, named: bool) -> list[str]:
-    """Sentences on the best baseline without noise, and on schemes that schedule nobody."""
-    never, found = pl.col(NOBODY) == pl.col("realizations"), []
-    without = each.filter("bare", ~never, ~pl.col("epsilon").is_finite().fill_null(value=False))
-    if len(without):
-        most = without.sort("mean", descending=outcome.better == "more", maintain_order=True).row(0, named=True)
-        found.append(f"Best non-private baseline: {_result(most, outcome)}, by {_whose(most, named)}.")
-    if untrained := each.filter(never)["scheme"].unique(maintain_order=True).to_list():
-        found.append(f"No user scheduled in any realization: {', '.join(untrained)}.")
-    return found
+def _baseline(each: pl.DataFrame, outcome: Outcome, named: bool) -> list[str]:
+    """On the best baseline without noise, if there is one that schedules anybody."""
+    without = each.filter("bare", ~NEVER, ~pl.col("epsilon").is_finite().fill_null(value=False))
+    if without.is_empty():
+        return []
+    most = without.sort("mean", descending=outcome.better == "more", maintain_order=True).row(0, named=True)
+    return [f"best non-private baseline: {_result(most, outcome)}, by {_whose(most, named)}"]
+
+
+def _unscheduled(each: pl.DataFrame) -> list[str]:
+    """A sentence on schemes that schedule nobody."""
+    names = each.filter(NEVER)["scheme"].unique(maintain_order=True).to_list()
+    return [f"No user scheduled in any realization: {', '.join(names)}."] if names else []
 
 
 def _rival(best: dict, each: pl.DataFrame, differences: pl.DataFrame, outcome: Outcome) -> list[str]:
@@ -122,8 +128,10 @@ def _rival(best: dict, each: pl.DataFrame, differences: pl.DataFrame, outcome: O
         return []
     row = rivals.row(0, named=True)
     epsilons = own.filter(outcome="epsilon").join(rivals.head(1), on=than, how="semi", nulls_equal=True)
-    rival = row["than_scheme"] + ("" if len(inside) else f" ({row['rival']})")
-    return [difference(row, best["scheme"], rival, outcome, epsilons["difference"].first())]
+    several = each["scenario"].n_unique() > 1
+    rival = row["than_scheme"] + (f" ({row['rival']})" if several else "")
+    own_name = best["scheme"] if len(inside) else _whose(best, several)
+    return [difference(row, own_name, rival, outcome, epsilons["difference"].first())]
 
 
 def difference(row: dict, scheme: str, than: str, outcome: Outcome, epsilon: float | None = None) -> str:

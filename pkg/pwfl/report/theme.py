@@ -1,6 +1,7 @@
 """One look for all figures: theme, colours, and the marks that several figures share."""
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -337,7 +338,9 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
     if choices:
         spec["usermeta"] = {"choices": {label: _rounded(other.to_dict()) for label, other in choices.items()}}
     write = {
-        "json": lambda path: Path(path).write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8"),
+        "json": lambda path: Path(path).write_text(
+            json.dumps(spec, ensure_ascii=False, allow_nan=False), encoding="utf-8"
+        ),
         "png": lambda path: Path(path).write_bytes(vl_convert.vegalite_to_png(drawn, VEGA_LITE, scale=2)),
         "svg": lambda path: Path(path).write_text(_svg(drawn), encoding="utf-8"),
         "pdf": lambda path: Path(path).write_bytes(printed.pdf(chart)),
@@ -355,10 +358,18 @@ def _svg(spec: dict) -> str:
 
 
 def _rounded(spec: dict) -> dict:
-    """A specification, its numbers with as many digits as an eye can tell: a page holds many of them."""
+    """A specification, its numbers with as many digits as an eye can tell: a page holds many of them.
 
-    def short(row: dict) -> dict:
-        return {key: float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value for key, value in row.items()}
+    What is not finite is null: JSON has no other way to say it, and browsers refuse Python's.
+    """
 
-    datasets = {name: [short(row) for row in rows] for name, rows in spec.get("datasets", {}).items()}
+    def short(value):
+        if not isinstance(value, float):
+            return value
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+
+    found = spec.get("datasets", {})
+    datasets = {
+        name: [{key: short(value) for key, value in row.items()} for row in rows] for name, rows in found.items()
+    }
     return spec | ({"datasets": datasets} if datasets else {})

@@ -1,8 +1,8 @@
 """The code in an address: the files that a stage's results may depend on.
 
 A stage's code is its system's package without the other stages' modules (noise has that of receive, by which it meets a
-target), the audit, the claims and the report, plus
-the shared packages that compute; what keeps, logs, plans or draws is in no stage's address.
+target), the audit, the claims and the report, plus the shared packages that compute, without what only audits run; what
+keeps, logs, plans or draws is in no stage's address.
 
 The stages before the channel have no system's package, except `imported`. The audit's code includes the stages'
 modules, as it runs them. The report's jobs have their systems' packages without the stages' modules and the audit, the
@@ -39,6 +39,7 @@ COMPUTES = (
 )
 DRAWS = ("report", "scenario", "workflow/reporting.py")
 OF_AUDIT = ("report/columns.py",)
+AUDITS = {f"{LIBRARY}/{name}" for name in ("privacy/audit", "training/audit", "training/audits")}
 CLAIMS = "claims"
 UNREAD = ("__pycache__", "captions")  # folders; descriptions hold the captions
 MODULES = (".py", *EXTENSION_SUFFIXES)
@@ -106,6 +107,7 @@ def files(stage: str, packages: tuple[str, ...] = ()) -> Mapping[str, Path]:
         found |= _of_system(package)
     of_stages = [f"{package.replace('.', '/')}/" for package in (f"{LIBRARY}.execution", *packages)]
     left_out = {f"{folder}{module}" for folder in of_stages for module in _left_out(stage)}
+    left_out |= set() if stage == AUDIT else AUDITS
     return MappingProxyType({name: path for name, path in found.items() if not _heads(name) & left_out})
 
 
