@@ -456,3 +456,18 @@ def test_an_axis_of_words_shows_them_as_they_are():
     )
     assert "format" not in words
     assert numbers["format"] == "~g"
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_the_json_of_a_figure_is_what_a_browser_reads(tmp_path, value):
+    rows = pl.DataFrame({"a": [1.0, value], "b": [0.123456789, 2.0]})
+    chart = alt.Chart(rows).mark_point().encode(x="a:Q", y="b:Q")
+    theme.save(chart, {"json": tmp_path / "x.json"}, {"other": chart})
+
+    def refuse(text):
+        raise AssertionError(text)
+
+    spec = json.loads((tmp_path / "x.json").read_text(), parse_constant=refuse)
+    for each in (spec, spec["usermeta"]["choices"]["other"]):
+        (found,) = each["datasets"].values()
+        assert found == [{"a": 1.0, "b": 0.12346}, {"a": None, "b": 2.0}]

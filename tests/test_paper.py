@@ -114,5 +114,5 @@ def test_a_study_for_print_makes_tables_and_references_of_its_systems():
     description, files = comparison(print=True)
     assert "@inproceedings{age_aware," in description["references"]
     assert "multicell" not in description["references"]
-    assert files == ["outcomes.tex", "claims.tex", "references.bib"]
+    assert files == ["outcomes.tex", "differences.tex", "claims.tex", "references.bib"]
     assert comparison()[1] == []

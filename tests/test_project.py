@@ -362,3 +362,7 @@ def test_the_site_has_the_functions_that_pages_name_the_notebook_and_its_figure(
     notebook = (site / "docs/without_snakemake.html").read_text()
     assert '<table border="1" class="dataframe' in notebook
     assert ".svg" in notebook or "<svg" in notebook
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900

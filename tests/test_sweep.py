@@ -286,3 +286,38 @@ def test_points_compute_once_what_they_have_in_common(tmp_path):
     assert not list((results / "clients,draws=2").glob("*.svg"))
     workflow(tmp_path, config, "--config", "wanted=clients,draws=2/times.*")
     assert list((results / "clients,draws=2").glob("*.svg"))
+
+
+def test_titles_are_of_the_study_its_scenarios_and_their_points():
+    config = {"title": "Two clients", "question": "Which?", "base": {"system": "age_aware"}}
+    config["scenarios"] = {"one": {"title": "The first"}, "two": {"sweep": {"schedule.horizon": [4, 6]}}}
+    config["scenarios"]["three"] = {"title": "Swept", "sweep": {"seed": [1], "privacy.target_epsilons": [[2.0, 4.0]]}}
+    study = scenario.load(config, "study.yaml")
+    assert (study.title, study.question) == ("Two clients", "Which?")
+    assert study.titles == {
+        "one": "The first",
+        "two": "two",
+        "two,horizon=4": "two, horizon = 4",
+        "two,horizon=6": "two, horizon = 6",
+        "three": "Swept",
+        "three,seed=1,target_epsilons=2x4": "Swept, seed = 1, target epsilons = 2x4",
+    }
+    bare = scenario.load({"base": config["base"], "scenarios": config["scenarios"]}, "study.yaml")
+    assert bare.title == bare.question == ""
+    assert bare.scenarios == study.scenarios
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"title": 3}, "title: must be a line of text of at most 100 characters, is 3"),
+        ({"question": ""}, "question: must be a line of text of at most 300 characters"),
+        ({"base": {"system": "age_aware", "title": "x"}}, "base.title: give each scenario its own title"),
+        ({"scenarios": {"a": {"title": "x" * 61}}}, "scenarios.a.title: must be a line of text of at most 60"),
+        ({"scenarios": {"a": {"title": "x"}, "b": {"title": "x"}}}, "scenarios: a, b have the same title, 'x'"),
+        ({"scenarios": {"a": {"titel": "x"}}}, "titel"),
+    ],
+)
+def test_a_title_that_is_none_is_refused(change, said):
+    with pytest.raises(scenario.ScenarioError, match=re.escape(said)):
+        scenario.load({"base": {"system": "age_aware"}, "scenarios": {"a": {}}} | change, "study.yaml")
