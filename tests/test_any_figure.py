@@ -85,9 +85,11 @@ def beyond(kind: str, item: dict, width: float, height: float) -> bool:
     for near, size in (("x", width), ("y", height)):
         ends = [item.get(near, 0.0)]
         for key in far:
-            if key in item and key[0] == ("w" if near == "x" else "h"):
+            if item.get(key) is None:
+                continue
+            if key[0] == ("w" if near == "x" else "h"):
                 ends.append((ends[0] or 0.0) + item[key])
-            elif key in item and key[0] == near:
+            elif key[0] == near:
                 ends.append(item[key])
         if any(end is None or not -SLACK <= end <= size + SLACK for end in ends):
             return True

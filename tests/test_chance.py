@@ -50,6 +50,10 @@ def test_lines_name_what_they_are():
         *("chance 13.1% (largest class, a)", "chance 25% (1/classes, b)"),
         *("worst start model 10%", "best start model 30%"),
     ]
+    study["b"] = {"scenario": DIGITS, "history": history(0.11)}
+    close = chance.levels(study)
+    assert close["text"][1] == "start model 10% to 11%"
+    assert close["level"][1] == pytest.approx(0.105)
     assert chance.levels({"a": {"scenario": Values({})}}).is_empty()
 
 

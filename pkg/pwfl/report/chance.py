@@ -15,7 +15,7 @@ LARGEST = {  # share of the test records that the largest class has, by data set
     "cifar100": 0.01,
 }
 KNOWN, COUNTED = "largest class", "1/classes"
-SAME = 0.005  # accuracies of start models that are one line
+SAME = 0.02  # by which accuracies of start models may differ that are one line
 NAMED = 3  # scenarios that a label names
 
 
@@ -62,8 +62,8 @@ def levels(study: dict[str, dict]) -> pl.DataFrame:
         rows.append((one.share, f"chance {_percent(one.share)} ({one.source}{of})"))
     starts = [first for content in study.values() if (first := start(content.get("history"))) is not None]
     if starts and max(starts) - min(starts) <= SAME:
-        mean = sum(starts) / len(starts)
-        rows.append((mean, f"start model {_percent(mean)}"))
+        texts = list(dict.fromkeys(_percent(end) for end in (min(starts), max(starts))))
+        rows.append((sum(starts) / len(starts), f"start model {' to '.join(texts)}"))
     elif starts:
         rows += [
             (end(starts), f"{word} start model {_percent(end(starts))}")

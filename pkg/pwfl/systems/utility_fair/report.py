@@ -24,7 +24,7 @@ DIFFERS = (
     "epsilon is against devices that pool their copies. Nothing enforces the sensitivity."
 )
 KEYS = ["scheme", "realization"]
-CLAIM_HEIGHT, READABLE = 90, 11  # pixels of a claim's rows, if they are many, and of a row that has its name
+CLAIM_HEIGHT, READABLE = 70, 11  # pixels of a claim's rows, if they are many, and of a row that has its name
 OTHERS = ("user", "server", "printed", "copy", "round", "device", "upload", "worst_case")
 EPSILONS = ["epsilon", *(f"epsilon_{of}" for of in OTHERS)]
 LEARNED = ["accuracy", "loss", *USER_ACCURACIES]
@@ -264,6 +264,8 @@ def _over_path_loss(
     subtitle += "; lines: least squares" if regression else ""
     looks = theme.scheme_looks(scenario)
     names = list(looks)
+    shape = theme.shapes_of(looks)
+    shape["legend"] = colour["legend"]
     # Schemes with equal powers lie on each other: hollow marks of different shapes and sizes let all be seen.
     sizes = [30 + 110 * k for k in range(len(names))]
     x = fitted(alt.X("path_loss_db:Q", title="Path loss (dB)"), frame["path_loss_db"])
@@ -276,7 +278,7 @@ def _over_path_loss(
         x=x,
         y=encoded,
         color=colour,
-        shape=theme.shapes_of(looks),
+        shape=shape,
         size=alt.Size("scheme:N", legend=None, scale=alt.Scale(domain=names, range=sizes)),
         tooltip=theme.tips(tips),
         opacity=theme.faded(chosen, 0.8, 0.05),
