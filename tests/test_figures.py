@@ -96,13 +96,16 @@ def test_a_scheme_looks_the_same_in_all_figures_of_a_study():
     first, second = (resolve({}, TINY["base"]) for _ in range(2))
     own = theme.scheme_looks(first)
     assert len({str(look) for look in own.values()}) == len(own)
-    assert len({str(dash) for _, dash in own.values()}) == len(own)  # so no line hides another one
+    assert len({str(look.dash) for look in own.values()}) == len(own)  # so no line hides another one
+    assert len({look.shape for look in own.values()}) == len(own)
     schemes = [("RndSched", "random", "target"), *((s.name, s.scheduler, s.noise) for s in second.schemes)]
     with theme.of_study("multicell", schemes):
         looks = theme.scheme_looks(second)
         scale = theme.scheme_colour(second)[0]["scale"].to_dict()
     assert looks["RndSched"] == theme.looks("multicell", schemes[:1])["RndSched"] != own["RndSched"]
-    assert dict(zip(scale["domain"], scale["range"], strict=True)) == {name: hue for name, (hue, _) in looks.items()}
+    assert dict(zip(scale["domain"], scale["range"], strict=True)) == {
+        name: look.colour for name, look in looks.items()
+    }
     assert theme.scheme_looks(second) == own
 
 
@@ -239,15 +242,37 @@ def test_printed_colours_differ_in_grey():
     assert ordered[-1] < 80  # seen on white
 
 
-def test_schemes_whose_colour_is_taken_get_a_free_one():
-    pairs = [("optimal", "target"), ("optimal", "fill_up"), ("optimal", "random"), ("random", "equal_max")]
-    schemes = [{"name": "+".join(pair), "scheduler": pair[0], "noise": pair[1]} for pair in pairs]
-    settings = resolve({}, TINY["base"] | {"schemes": schemes, "privacy": {"target_epsilon": 1.0}})
-    colours = {name: colour for name, (colour, _) in theme.scheme_looks(settings).items()}
-    assert len(set(colours.values())) == len(schemes)
-    own = registry.system("multicell").catalog.colours
-    assert own["optimal", "fill_up"] == own["optimal", "target"] == colours["optimal+target"]
-    assert colours["optimal+random"] == own["optimal", "random"]
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_a_built_in_scheme_looks_the_same_whatever_is_beside_it(system):
+    pairs = registry.system(system).catalog.colours
+    schemes = [(f"{scheduler} {noise}", scheduler, noise) for scheduler, noise in pairs]
+    together = theme.looks(system, schemes)
+    assert theme.looks(system, reversed(schemes)) == together
+    assert all(theme.looks(system, [scheme]) == {scheme[0]: together[scheme[0]]} for scheme in schemes)
+    for part in ("dash", "shape"):  # where colours are alike
+        seen = [(look.colour, str(getattr(look, part))) for look in together.values()]
+        assert len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_schemes_without_noise_are_grey_and_no_others(system):
+    pairs = registry.system(system).catalog.colours
+    schemes = [("own", "own.py:f", "own.py:g"), ("bare", "own.py:f", "none")]
+    schemes += [(f"{scheduler} {noise}", scheduler, noise) for scheduler, noise in pairs]
+    looks = theme.looks(system, schemes)
+    assert [name for name, _, noise in schemes if noise == "none"] == [
+        name for name, look in looks.items() if look.colour == theme.BARE
+    ]
+
+
+def test_schemes_of_ones_own_get_what_is_free_whatever_the_order():
+    schemes = [(name, "random", f"{name}.py:f") for name in "cab"] + [("RndSched", "random", "random")]
+    looks = theme.looks("multicell", schemes)
+    assert theme.looks("multicell", sorted(schemes)) == looks
+    for part in theme.Look._fields:
+        assert len({str(getattr(look, part)) for look in looks.values()}) == len(looks)
+    twice = [("one", "random", "random"), ("other", "random", "random")]
+    assert len(set(map(str, theme.looks("multicell", twice).values()))) == 2
 
 
 def compared(config: dict) -> dict[str, dict]:

@@ -5,6 +5,8 @@ from typing import Literal, NamedTuple
 
 from pwfl.scenario.values import value_of
 
+BARE = "#7F7F7F"  # the grey that schemes without noise have, and no others
+
 
 class Outcome(NamedTuple):
     """A number that a realization comes to: its name with its unit, and whether more or less of it is better."""
@@ -30,7 +32,8 @@ class Catalog:
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # A stage -> tables that it makes in this system beside those of `pwfl.stages`.
     makes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    # (scheduler, noise) -> colour; other schemes, and those whose colour an earlier one has, get one that is free.
+    # (scheduler, noise) -> colour in all studies; dashes and shapes are by the place here, so a pair that is added
+    # stands last. Pairs that have one colour are told apart by these.
     colours: dict[tuple[str, str], str] = field(default_factory=dict)
     # Parameters by which a scenario may be of other papers, too, with the values of the system's own.
     slots: dict[str, object] = field(default_factory=dict)

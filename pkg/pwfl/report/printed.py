@@ -38,7 +38,7 @@ SHAPES = [
     *("M-.3,-1L.3,-1L.3,1L-.3,1Z", "M-1,-.3L1,-.3L1,.3L-1,.3Z"),  # bar, upright and lying
     *("arrow", "wedge"),
 ]
-LETTERS = {"epsilon": "ε", "rho": "ρ", "delta": "δ", "gamma": "γ", "alpha": "α", "sigma": "σ", "lambda": "λ"}
+LETTERS = {"epsilon": "ε", "rho": "ρ", "delta": "δ", "gamma": "γ", "alpha": "α", "sigma": "σ", "lambda": "λ", "mu": "μ"}
 WORD = re.compile(rf"\b({'|'.join(LETTERS)})\b", re.IGNORECASE)
 POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+\-−]?)0*(\d+)\b")
 LEGENDS = ("color", "fill", "size", "shape", "strokeDash", "opacity")  # channels that have one

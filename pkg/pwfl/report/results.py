@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from pwfl.learning.partition import USER_ACCURACIES
-from pwfl.report import theme, unscheduled
+from pwfl.report import chance, theme, unscheduled
 from pwfl.report.columns import terms
 
 LABEL = 24  # letters of the lines that say what a test is
@@ -91,8 +91,10 @@ def statuses(tables: dict[str, pl.DataFrame], **others: pl.DataFrame) -> pl.Data
 
 def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test accuracy over rounds, with its confidence band."""
+    history = tables["history"]
+    levels = chance.of_scenario(scenario, history)
     y = theme.accuracy_axis()
-    return _over_rounds(scenario, tables["history"], "accuracy", "Test accuracy", y, form=".2%")
+    return _over_rounds(scenario, history, "accuracy", "Test accuracy", y, form=".2%", levels=levels)
 
 
 def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -128,7 +130,9 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     if len(left_out):
         subtitle.append("not drawn, since nothing is sent or hidden: " + ", ".join(left_out))
     drawn, lines = (each.with_columns(line=pl.col("test").map_elements(_wrapped, pl.String)) for each in (drawn, lines))
+    several = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": "bottom"}, "value": "middle"}
     labels = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=400, ticks=False, domain=False)
+    labels.labelBaseline = several  # of several lines, in the middle of the row, too
     y = alt.Y("line:N", title=None, sort=lines["line"].to_list(), axis=labels)
     statuses = ["consistent", "violated"]
     colours, shapes = (alt.Scale(domain=statuses, range=kind) for kind in (["#0072B2", "#D55E00"], ["circle", "cross"]))
@@ -145,11 +149,17 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         shape=alt.Shape("status:N", title=None, scale=shapes),
         tooltip=theme.tips(tips),
     )
-    text = alt.Chart(lines).mark_text(align="left", baseline="middle", lineBreak="\n", fontSize=12, dx=8)
+    two = pl.col("said").str.contains("\n")
     colour = alt.when("datum.failed").then(alt.value("#D55E00")).otherwise(alt.value("#333"))
-    text = text.encode(x=_placed("beside"), y=y, text="said:N", color=colour)
+    texts = [
+        alt.Chart(rows)
+        .mark_text(align="left", baseline=baseline, lineBreak="\n", fontSize=12, dx=8)
+        .encode(x=_placed("beside"), y=y, text="said:N", color=colour)
+        for baseline, rows in (("middle", lines.filter(~two)), ("bottom", lines.filter(two)))
+        if len(rows)
+    ]
     title = alt.TitleParams(heading, subtitle=subtitle)
-    return alt.layer(allowed, marks, text).properties(title=title, width=FOUND, height=alt.Step(TWO_LINES))
+    return alt.layer(allowed, marks, *texts).properties(title=title, width=FOUND, height=alt.Step(TWO_LINES))
 
 
 def _placed(column: str) -> alt.X:
@@ -198,15 +208,16 @@ def _over_spent(scenario, tables: dict[str, pl.DataFrame], column: str, what: st
     title = alt.TitleParams(f"Test accuracy over {what}", subtitle=subtitle)
     ends = curves.group_by("scheme").agg(pl.col(column).max())[column]
     prefix, factor = next(((p, f) for p, f in PREFIXES.items() if len(ends) and ends.max() >= f), ("", 1.0))
-    scale = alt.Scale(zero=True, nice=False)
+    scale = alt.Undefined
     if len(ends) and ends.min() < SQUEEZED * ends.max():
-        scale = alt.Scale(type="log", nice=False)
+        scale = alt.Scale(type="log")
         curves = curves.filter(pl.col(column) > 0)
     axis, y = alt.Axis(format=".6~g", tickCount=8), theme.accuracy_axis()
     x = alt.X(f"{column}:Q", title=f"{what.capitalize()} ({prefix}{unit})", scale=scale, axis=axis)
     frame = theme.means(curves, ["scheme", column], ["accuracy"], scenario.system)
     frame = frame.with_columns(pl.col(column) / factor)
-    return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, form=".2%")
+    levels = chance.of_scenario(scenario, tables["history"])
+    return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, form=".2%", levels=levels)
 
 
 accuracy_seconds = partial(_over_spent, column="air_seconds_so_far", what="time on air", unit="s")

@@ -4,13 +4,16 @@
 """
 
 import textwrap
+from collections.abc import Callable
+from functools import partial
 
 import altair as alt
 import numpy as np
 import polars as pl
 from scipy.sparse.csgraph import connected_components
 
-from pwfl.report import measured, printed, theme, unscheduled
+from pwfl.report import chance, measured, printed, theme, unscheduled
+from pwfl.report.axes import fitted, leveled
 from pwfl.report.catalog import Outcome, without_noise
 from pwfl.report.claims import FAILED
 from pwfl.report.columns import at_delta
@@ -31,8 +34,10 @@ from pwfl.report.sweeps import (
     unswept,
     with_bare,
 )
+from pwfl.tables.contract import limits
 
-PANEL = 260
+PANEL, SMALL_PANEL = 260, 140  # pixels of a panel's side, and of one of more than ROOMY side by side
+ROOMY, ACROSS = 4, 6  # panels side by side
 LINE_LENGTH = 110  # characters of a title's lines
 PATTERNS = alt.Scale(range=[printed.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
 SHAPES = alt.Scale(range=printed.SHAPES)
@@ -42,12 +47,13 @@ MARK, SMALLER = 70, 0.5  # area of marks, and of the next scheme's, where marks 
 LINES_APART = 0.05  # share of the axis by which lines without noise must differ for labels of their own
 ALIKE = 1e-3  # relative difference of values that are one on an axis
 LABELS = 3  # texts in a label, at most
-MANY = 4  # points at one value of the other outcome, of which more have a row each
+MANY, ROWS = 4, 90  # points at one value of the other outcome: of so many each has a row
 ROW, LABEL_WIDTH = 18, 260  # pixels of a row, and of its name
 TOLD_APART = 6  # scenarios that have shapes of their own; of more, names stand at the best points alone
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
 RINGS = "ringed: Pareto-optimal, by the means"
 OF_KINDS = "rings are among points of the same guarantee and observer; dashed: without a guarantee"
+LABELED = 0.08  # share of an axis that is free at each end, for labels of points
 UNGUARANTEED = [3, 2]  # dashes of rings
 
 
@@ -58,48 +64,71 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     """
     rows, whole, left_out, study = measured.of(study), study, not_swept(study), points(study)
     table = outcomes(study)
-    if table.is_empty():
+    if table.is_empty() or not swept_keys(table):
         return _no_outcome(study, "swept parameter", "outcome")
     outcome = outcome or table["outcome"][0]
     table = table.filter(pl.col("outcome") == outcome)
     counts, table = table, table.drop(unscheduled.COLUMN)
-    x, *others = _varied(table, swept_keys(table))
+    x, *others = _varied(table, swept_keys(table)) or swept_keys(table)[:1]
     known = _at_delta(outcome, _known(study)[outcome], table)
     frame, names = _plottable(_side_by_side(table, x), [x, *others])
     own = measured.frame(rows, x, outcome, {names[key]: table[key] for key in others[:2]})
-    width, height = (PANEL, PANEL) if others else (theme.WIDTH, theme.HEIGHT)
+    paneled, side = _paneled(table, others[:2])
+    width, height = (side, side) if paneled else (theme.WIDTH, theme.HEIGHT)
     looks = _looks(whole, table)
     colour, chosen, opacity = theme.colours_of(looks)
     across = _parameter_axis(
         _also(table[x], own["measured_x"]), "beside" if table[x].dtype.is_numeric() else names[x], x
     )
     up = _outcome_axis(alt.Y, "mean", known, _also(table["mean"], own["measured_y"]))
-    data = alt.Chart(pl.concat([frame, own], how="diagonal_relaxed") if len(own) else frame, width=width, height=height)
+    if table[x].dtype.is_numeric():
+        across = fitted(across, table[x], frame["beside"], *_measured(own, "x"))
+    up, levels = _leveled(up, study, outcome, [table["mean"], table["low"], table["high"], *_measured(own, "y")])
+    frame = theme.with_shapes(_cut(frame, up, ""), looks)
+    both = pl.concat([frame, own], how="diagonal_relaxed") if len(own) else frame
+    data = alt.Chart(width=width, height=height)
     base = data.transform_filter("isValid(datum.scheme)") if len(own) else data
     base = base.encode(
         x=across,
         y=up,
         color=colour,
         opacity=opacity,
-        detail=["sweep_of:N", *(f"{names[key]}:N" for key in others[2:])],
+        detail=["sweep_of:N", *(f"{names[key]}:N" for key in others[len(paneled) :])],
         tooltip=_tips(names, {"": known}, {"realizations:Q": "realizations"}),
     )
     dots = base.mark_point(filled=True, size=55)
     if len(scenarios := table["sweep_of"].unique(maintain_order=True).to_list()) > 1:
         dots = dots.encode(shape=alt.Shape("sweep_of:N", title="Scenario", sort=scenarios, scale=SHAPES))
+    else:
+        dots = dots.encode(shape=theme.ON_LINES)
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q")
     lines = base.mark_line().encode(strokeDash=theme.dashes_of(looks))
     stars = measured.marks(data.transform_filter("isValid(datum.label)"), own, across, up) if len(own) else []
-    layers = alt.layer(lines, whiskers, dots, *stars).add_params(chosen)
+    layers = alt.layer(lines, whiskers, dots, *stars, *levels, data=both).add_params(chosen)
     subtitle = [f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side"]
     subtitle += unscheduled.lines(counts, width=LINE_LENGTH)
+    subtitle += [f"a line for each {', '.join(others)}"] if others and not paneled else []
     subtitle += [part for line in (*left_out, *measured.sentences(own)) for part in textwrap.wrap(line, LINE_LENGTH)]
     title = alt.TitleParams(f"{_system(study)}: {_small(known.title)} over {x}", subtitle=subtitle)
-    facets = dict(zip(("column", "row"), others, strict=False))
-    if not facets:
+    if not paneled:
         return layers.properties(title=title)
-    panels = {side: alt.Facet(f"{names[key]}:O", title=key, header=theme.HEADER) for side, key in facets.items()}
-    return layers.facet(**panels).properties(title=title)
+    if max(table[key].n_unique() for key in paneled) <= ACROSS:
+        facets = zip(("column", "row"), paneled, strict=False)
+        panels = {where: alt.Facet(f"{names[key]}:O", title=key, header=theme.HEADER) for where, key in facets}
+        return layers.facet(**panels).properties(title=title)
+    values = [f"datum['{names[key]}']" for key in paneled]
+    layers = layers.transform_calculate(panel=" + ', ' + ".join(values))
+    panels = alt.Facet("panel:N", title=", ".join(paneled), header=theme.HEADER, sort=None)
+    return layers.facet(facet=panels, columns=ACROSS).properties(title=title)
+
+
+def _paneled(table: pl.DataFrame, keys: list[str]) -> tuple[list[str], int]:
+    """The parameters of those given that have panels, none where these were too many, and a panel's side in pixels."""
+    count = table.select(keys).n_unique() if keys else 0
+    if not count or count > ACROSS**2:
+        return [], 0
+    across = max(table[key].n_unique() for key in keys)
+    return keys, PANEL if across <= ROOMY else SMALL_PANEL
 
 
 def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) -> alt.TopLevelMixin:
@@ -143,16 +172,18 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         subtitle.append(f"not drawn, since infinite or undefined: {', '.join(left_out)}")
     subtitle += measured.sentences(own)
     looks = _looks(whole, drawn)
-    if len(drawn) > MANY and not len(own) and theme.alike(drawn["x_mean"], ALIKE):
-        return _in_rows(both, known[x], known[y], looks, heading, subtitle)
+    if MANY < len(both) <= ROWS and not len(own) and theme.alike(drawn["x_mean"], ALIKE):
+        return _in_rows(both, known[x], known[y], looks, heading, subtitle, partial(_leveled, study=study, outcome=y))
     of_curve = ["sweep_of", "scheme", *(names[key] for key in swept[1:])]
     joined = frame.select(of_curve).is_duplicated().any()
-    colour, chosen, opacity = theme.colours_of(looks, "stroke" if joined else "circle")
+    colour, chosen, opacity = theme.colours_of(looks, "stroke" if joined else "circle" if shaped else None)
     frame = frame.with_columns(rank=pl.col("scheme").replace_strict(list(looks), range(len(looks))))
     across = _outcome_axis(alt.X, "x_mean", known[x], _also(drawn["x_mean"], own["measured_x"]))
-    across["scale"].padding = 40  # room for labels
-    across["axis"].labelFlush = False
+    values = [*theme.ends(drawn, "x"), *_measured(own, "x")]
+    across, beside = _leveled(across, study, x, values, room=LABELED)
     up = _outcome_axis(alt.Y, "y_mean", known[y], _also(drawn["y_mean"], own["measured_y"]))
+    up, levels = _leveled(up, study, y, [*theme.ends(drawn, "y"), *_measured(own, "y"), bare["y_mean"]])
+    frame = theme.with_shapes(_cut(_cut(frame, across, "x_"), up, "y_"), looks)
     base = alt.Chart(frame).encode(
         x=across,
         y=up,
@@ -173,6 +204,8 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         field, title = ("sweep_of:N", "Scenario") if shaped == "sweep_of" else (f"{names[shaped]}:O", shaped)
         sort = scenarios if shaped == "sweep_of" else alt.Undefined
         dots = dots.encode(shape=alt.Shape(field, title=title, sort=sort, scale=SHAPES))
+    else:
+        dots = dots.encode(shape=theme.ON_LINES if joined else theme.shapes_of(looks))
     rules = base.mark_rule(strokeWidth=1)
     ringed = base.transform_filter("datum.best")
     intervals = [rules.encode(x="x_low:Q", x2="x_high:Q"), rules.encode(y="y_low:Q", y2="y_high:Q")]
@@ -183,8 +216,9 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         texts = base.transform_filter(f"datum.side === {side}").mark_text(dy=dy, fontSize=11)
         layers.append(texts.encode(text="label:N", color=alt.value("#222")))
     if len(bare):
-        layers += _without_noise(bare, known[y], np.ptp([*drawn["y_mean"], *bare["y_mean"]]))
+        layers += _without_noise(bare, known[y], np.ptp(up["scale"]["domain"]))
     layers += measured.marks(alt.Chart(own), own, across, up) if len(own) else []
+    layers += [*beside, *levels]
     title = alt.TitleParams(heading, subtitle=[part for line in subtitle for part in textwrap.wrap(line, LINE_LENGTH)])
     chart = theme.sized(alt.layer(*layers).add_params(chosen), title)
     return chart.configure_legend(orient="bottom", direction="horizontal", columns=3)
@@ -194,11 +228,12 @@ def _in_rows(
     both: pl.DataFrame,
     x: Outcome,
     y: Outcome,
-    looks: dict[str, tuple[str, list[int]]],
+    looks: dict[str, theme.Look],
     heading: str,
     subtitle: list[str],
+    on: Callable,
 ) -> alt.TopLevelMixin:
-    """Points that have one value of `x`, a row each, the largest `y` first."""
+    """Points that have one value of `x`, a row each, the largest `y` first; `on` fits the axis to values."""
     keys = ["scenario", "scheme"] if both["scenario"].is_duplicated().any() else ["scenario"]
     names = pl.concat_str([key for key in keys if both[key].n_unique() > 1] or keys, separator=", ")
     kept = both.filter(pl.col("y_mean").is_finite()).sort("y_mean", descending=True)
@@ -206,11 +241,13 @@ def _in_rows(
     value = both["x_mean"].filter(both["x_mean"].is_finite())[0]
     lines = [f"{x.title}: {value:.3g}", *(line for line in subtitle if line != OF_KINDS)]
     wrapped = [part for line in lines for part in textwrap.wrap(line.replace(f"; {RINGS}", ""), LINE_LENGTH)]
-    colour, chosen, opacity = theme.colours_of(looks, "circle")
+    colour, chosen, opacity = theme.colours_of(looks, None)
     rows = alt.Y("point:N", title=None, sort=None, axis=alt.Axis(labelLimit=LABEL_WIDTH))
     base = alt.Chart(kept).encode(y=rows, color=colour, opacity=opacity, tooltip=_tips({}, {"y_": y}))
-    dots = base.mark_point(filled=True, size=MARK).encode(x=_outcome_axis(alt.X, "y_mean", y, kept["y_mean"]))
-    chart = alt.layer(base.mark_rule().encode(x="y_low:Q", x2="y_high:Q"), dots).add_params(chosen)
+    across, levels = on(_outcome_axis(alt.X, "y_mean", y, kept["y_mean"]), values=theme.ends(kept, "y"))
+    base = base.properties(data=_cut(kept, across, "y_"))
+    dots = base.mark_point(filled=True, size=MARK).encode(x=across, shape=theme.shapes_of(looks))
+    chart = alt.layer(base.mark_rule().encode(x="y_low:Q", x2="y_high:Q"), dots, *levels).add_params(chosen)
     title = alt.TitleParams(heading, subtitle=wrapped)
     chart = chart.properties(title=title, width=theme.WIDTH, height=alt.Step(ROW))
     return chart.configure_legend(orient="bottom", direction="horizontal", columns=3)
@@ -280,13 +317,13 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         swept, looks = [], _looks(whole, table)
         (colour, _, _), dash = theme.colours_of(looks), theme.dashes_of(looks)
         panels = alt.Facet("scenario:N", title=None, sort=list(study), header=theme.HEADER)
-    base = alt.Chart(table.select(column for column in table.columns if "." not in column)).encode(
-        x=alt.X("round:Q", title="Communication round"),
+    y, levels = _leveled(theme.accuracy_axis("accuracy_mean:Q"), study, "accuracy", theme.ends(table, "accuracy"))
+    base = alt.Chart().encode(
+        x=fitted(theme.ROUNDS, table["round"], 0.0, room=0),
         color=colour,
         detail=["scenario:N"],
         tooltip=_tips({}, {}, {"round:Q": "round", "accuracy_mean:Q": ("mean accuracy", ".2%")}),
     )
-    y = theme.accuracy_axis("accuracy_mean:Q")
     lines = base.mark_line().encode(y=y)
     if not by_point:
         lines = lines.encode(strokeDash=dash)
@@ -300,8 +337,12 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     if swept_ones:
         subtitle += textwrap.wrap(f"not here, as they are swept: {', '.join(swept_ones)}", LINE_LENGTH)
     title = alt.TitleParams(f"{_system(study)}: test accuracy", subtitle=subtitle)
-    layers = alt.layer(band, lines).properties(width=PANEL, height=PANEL)
-    return layers.facet(facet=panels, columns=3).properties(title=title)
+    shown = table.select(column for column in table.columns if "." not in column)
+    few = shown["panel" if by_point else "scenario"].n_unique() <= ROOMY**2
+    layers = alt.layer(band, lines, *levels, data=shown).properties(
+        **dict.fromkeys(("width", "height"), PANEL if few else SMALL_PANEL)
+    )
+    return layers.facet(facet=panels, columns=3 if few else ACROSS).properties(title=title)
 
 
 def _curves(study: dict[str, dict]) -> pl.DataFrame:
@@ -395,10 +436,25 @@ def _parameter_axis(values: pl.Series, name: str, title: str) -> alt.X:
 
 
 def _outcome_axis(channel, field: str, outcome: Outcome, values: pl.Series) -> alt.X | alt.Y:
-    scale = alt.Scale(type="log", nice=False) if theme.spans_decades(values) else alt.Scale(zero=False)
-    if (least := values.min()) is not None and least > 0 and values.max() < (1 + ALIKE) * least:
-        scale = alt.Scale(domain=[0.8 * least, 1.2 * least])  # not the last digits of one value
+    scale = alt.Scale(type="log" if theme.spans_decades(values) else "linear")
     return channel(f"{field}:Q", title=outcome.title, scale=scale, axis=alt.Axis(format=outcome.format))
+
+
+def _leveled(axis, study: dict[str, dict], outcome: str, values: list, **options) -> tuple:
+    """The axis `fitted` to values of an outcome, and the lines of an accuracy's levels; see `axes.leveled`."""
+    _, most = limits(_system(study), outcome)
+    levels = chance.levels(study) if outcome == "accuracy" else None
+    return leveled(axis, levels, *values, most=most, **options)
+
+
+def _cut(frame: pl.DataFrame, axis, prefix: str) -> pl.DataFrame:
+    """The rows with the intervals of the columns `low` and `high` cut where the axis ends, as a logarithmic one may."""
+    return frame.with_columns(pl.col(f"{prefix}low", f"{prefix}high").clip(*axis["scale"]["domain"]))
+
+
+def _measured(own: pl.DataFrame, axis: str) -> list[pl.Series]:
+    """Measured values and the ends of their intervals."""
+    return [own[f"measured_{axis}{end}"] for end in ("", "_low", "_high")]
 
 
 def _at_delta(name: str, outcome: Outcome, table: pl.DataFrame) -> Outcome:
@@ -406,7 +462,7 @@ def _at_delta(name: str, outcome: Outcome, table: pl.DataFrame) -> Outcome:
     return outcome._replace(title=outcome.title + at_delta(table)) if name.startswith("epsilon") else outcome
 
 
-def _looks(study: dict[str, dict], drawn: pl.DataFrame) -> dict[str, tuple[str, list[int]]]:
+def _looks(study: dict[str, dict], drawn: pl.DataFrame) -> dict[str, theme.Look]:
     """The `theme.looks` of the schemes that are drawn, as in all figures of the study."""
     schemes = ((s.name, s.scheduler, s.noise) for content in study.values() for s in content["scenario"].schemes)
     present = set(drawn["scheme"])

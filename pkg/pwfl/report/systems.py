@@ -11,7 +11,8 @@ import polars as pl
 from scipy.optimize import isotonic_regression
 
 from pwfl import registry
-from pwfl.report import columns, printed, theme, unscheduled
+from pwfl.report import chance, columns, printed, theme, unscheduled
+from pwfl.report.axes import fitted, leveled
 from pwfl.report.catalog import without_noise
 from pwfl.report.finding import OTHERS
 from pwfl.report.sweeps import not_swept, outcomes, point_of, points, with_bare
@@ -26,6 +27,7 @@ EPSILONS = ["epsilon", *(f"epsilon_{of}" for of in ("least", "server", "server_l
 CURVE = ["system", "sweep_of", "scheme"]  # what a curve, of one point or of a sweep's, is of
 LINE_LENGTH = 135  # characters of the title's lines
 OBSERVER = "privacy.observer"  # the parameter, of which each value has a panel where it is swept
+PRICE = "What accuracy costs in privacy, in each system"
 NARROW = 330  # pixels of a panel
 
 
@@ -83,9 +85,14 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
         pl.col("channel_uses_mean").clip(lower_bound=1),  # of a logarithm
         fill=pl.when("guaranteed").then(pl.col("system").replace(colours)).otherwise(pl.lit("white")),
     )
-    ends = [drawn.select("accuracy_mean", "accuracy_low", "accuracy_high"), lines.select("accuracy_mean")]
-    accuracies = _domain(pl.concat(ends, how="diagonal"))
-    epsilons = [10**end for end in _domain(drawn.select(pl.col(EPSILONS).log10()))]
+    y = alt.Y("accuracy_mean:Q", title="Final test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(nice=False))
+    values = [*theme.ends(drawn, "accuracy"), lines["accuracy_mean"]]
+    y, beside = leveled(y, chance.levels(scenarios), *values, most=1)
+    accuracies = y["scale"]["domain"]
+    across = f"Record-level epsilon against the system's own server, whole training{columns.at_delta(frame)}"
+    x = alt.X("epsilon_server:Q", title=across, axis=alt.Axis(format="~g"), scale=alt.Scale(type="log"))
+    x = fitted(x, drawn["epsilon_server"], *drawn.select(EPSILONS))
+    drawn = drawn.with_columns(pl.col("epsilon_server_least").clip(*x["scale"]["domain"]))
     labelled = drawn.with_columns(label=_label(scenarios))
     labelled = labelled.filter(pl.col("epsilon_server").arg_max().over(CURVE) == pl.int_range(pl.len()).over(CURVE))
     levels = lines.group_by(CURVE, maintain_order=True).agg(pl.col("accuracy_mean").mean())
@@ -97,20 +104,14 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     labelled = labelled.with_columns(label_accuracy=pl.Series(accuracies[1] - places * pixel))
 
     chosen = alt.selection_point(fields=["system"], bind="legend")
-    log, linear = (alt.Scale(domain=list(domain), nice=False) for domain in (epsilons, accuracies))
-    log.type = "log"
-    across = f"Record-level epsilon against the system's own server, whole training{columns.at_delta(frame)}"
-    base = alt.Chart(drawn).encode(
-        x=alt.X("epsilon_server:Q", title=across, axis=alt.Axis(format="~g"), scale=log),
-        y=alt.Y("accuracy_mean:Q", title="Final test accuracy", axis=alt.Axis(format="~%"), scale=linear),
-        opacity=theme.faded(chosen),
-    )
+    base = alt.Chart(drawn).encode(x=x, y=y, opacity=theme.faded(chosen))
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     legend = theme.legend("circle", **BELOW, columns=3)
     coloured = base.encode(color=alt.Color("system:N", title="System", scale=scale, legend=legend))
     level = coloured.properties(data=levels).mark_rule(strokeDash=[2, 3], strokeWidth=1.5)
     level = level.encode(x=alt.value(0), x2=alt.value("width"), tooltip=theme.tips({"label:N": "Line"}))
-    layers = alt.layer(*_lines(base, coloured, drawn, labelled), level, _marks(base, scale)).add_params(chosen)
+    layers = alt.layer(*beside, *_lines(base, coloured, drawn, labelled), level, _marks(base, scale))
+    layers = layers.add_params(chosen)
     title = alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame, scenarios))
     return layers.properties(title=title, width=theme.WIDTH, height=height)
 
@@ -227,15 +228,6 @@ def _ranges(scenarios: dict[str, dict], name: str) -> str:
     return ", ".join(parts)
 
 
-def _domain(values: pl.DataFrame) -> tuple[float, float]:
-    """Ends of an axis that leave some room around all finite values."""
-    finite = values.to_numpy().astype(float)
-    finite = finite[np.isfinite(finite)]
-    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
-    room = 0.06 * (high - low) or 0.05
-    return float(low - room), float(high + room)
-
-
 def spread(places: np.ndarray, step: float, limit: float) -> np.ndarray:
     """Places of labels in [0, limit], in the given order, at least `step` apart, moved as little as squares sum to."""
     order, offset = np.argsort(places, kind="stable"), step * np.arange(len(places))
@@ -255,9 +247,13 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     by_observer = OBSERVER in each.columns
     panel = pl.col(OBSERVER).fill_null("scheme's own") if by_observer else pl.lit("")
     each = each.with_columns(panel=panel)
-    index = ["system", "sweep_of", "scenario", "scheme", "panel", "guaranteed", "observer"]
+    index = ["system", "sweep_of", "scenario", "scheme", "target_epsilon", "panel", "guaranteed", "observer"]
     wide = each.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
-    drawn = wide.filter(pl.col("mean_epsilon").is_finite() & pl.col("mean_accuracy").is_finite())
+    if not {"mean_epsilon", "mean_accuracy"} <= set(wide.columns):
+        return theme.empty("no scheme has an epsilon and an accuracy", PRICE)
+    drawn = wide.filter(
+        pl.col("mean_epsilon").is_finite() & (pl.col("mean_epsilon") > 0) & pl.col("mean_accuracy").is_finite()
+    )
     drawn = drawn.sort("mean_epsilon", maintain_order=True)
     drawn = drawn.with_columns(line=pl.format("{}, {}", "system", "scheme"))
     lines = drawn.select("system", "line").unique(maintain_order=True)
@@ -269,7 +265,6 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     shared = {"title": None, "sort": domain, "legend": legend}  # so that the two are one legend
     colours, patterns = ([look[k] for look in looks.values()] for k in (0, 1))
     chosen = alt.selection_point(fields=["line"], bind="legend")
-    log = alt.Scale(type="log", nice=False, padding=15)
     exponents = np.log2(drawn["mean_epsilon"].to_numpy())  # ticks at powers of 2 that span all
     ticks = [2.0**k for k in range(floor(exponents.min()), ceil(exponents.max()) + 1)] if len(exponents) else []
     axis = alt.Axis(format="~g", values=ticks)
@@ -280,17 +275,21 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
         "mean_accuracy:Q": ("accuracy", ".2%"),
     }
     across = f"Record-level epsilon, whole training{columns.at_delta(each)}"
-    base = alt.Chart(drawn.with_columns(pl.col("line").replace(label))).encode(
-        x=alt.X("mean_epsilon:Q", title=across, scale=log, axis=axis),
+    x = alt.X("mean_epsilon:Q", title=across, scale=alt.Scale(type="log"), axis=axis)
+    base = alt.Chart().encode(
+        x=fitted(x, drawn["mean_epsilon"]),
         color=alt.Color("line:N", scale=alt.Scale(domain=domain, range=colours), **shared),
         opacity=theme.faded(chosen),
         tooltip=theme.tips(tips),
     )
     y = theme.accuracy_axis("mean_accuracy:Q", "Final test accuracy")
+    values = [drawn[f"{part}_accuracy"] for part in ("mean", "low", "high")]
+    y, levels = leveled(y, chance.levels(study), *values, most=1)
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low_accuracy:Q", y2="high_accuracy:Q")
     dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=domain, range=patterns), **shared)
     dots = base.mark_point(filled=True, size=50).encode(y=y)
-    layers = alt.layer(base.mark_line().encode(y=y, strokeDash=dash), whiskers, dots)
+    shown = drawn.with_columns(pl.col("line").replace(label))
+    layers = alt.layer(*levels, base.mark_line().encode(y=y, strokeDash=dash), whiskers, dots, data=shown)
     accuracies = each.filter(outcome="accuracy")
     lines = [f"mean and 95% interval over {theme.ranged(accuracies['realizations'])}"]
     counts = accuracies.with_columns(scheme=pl.format("{}, {}", "system", "scheme"))
@@ -311,7 +310,7 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
         for (name,), rows in lost
     ]
     subtitle = [part for line in [*lines, *left] for part in textwrap.wrap(line, LINE_LENGTH)]
-    title = alt.TitleParams("What accuracy costs in privacy, in each system", subtitle=subtitle)
+    title = alt.TitleParams(PRICE, subtitle=subtitle)
     if not by_observer:
         return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
     panels = each["panel"].unique(maintain_order=True).to_list()  # as they are swept

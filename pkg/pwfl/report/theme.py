@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import cycle
 from pathlib import Path
+from typing import NamedTuple
 
 import altair as alt
 import numpy as np
@@ -18,15 +19,17 @@ from scipy.special import stdtrit
 
 from pwfl import registry
 from pwfl.report import printed
+from pwfl.report.axes import ALIKE, fitted, leveled
+from pwfl.report.catalog import BARE
 from pwfl.store.files import appearing_whole
 from pwfl.tables.contract import limits
 
 CONFIDENCE = 0.95
 CDF_POINTS = 400
 DIGITS = 6  # of the numbers in a specification
-DASHES = [[2 * length for length in dash] for dash in printed.DASHES]  # of schemes, by their place in a study
+DASHES = [[2 * length for length in dash] for dash in printed.DASHES]  # of schemes, by their place in the catalog
+SHAPES = 8  # of the printed ones, that are told apart at a glance
 SQUEEZED = 0.05  # share of an axis that is too little for a scheme
-ALIKE = 1e-6  # relative difference of values that are one
 DECADE = 10  # the least ratio of values that a logarithmic axis is for
 WIDTH, HEIGHT = 520, 340
 HEADER = alt.Header(labelFontSize=13, titleFontSize=13)  # of panels
@@ -65,22 +68,39 @@ def _print_theme() -> alt.theme.ThemeConfig:
     return {"config": config | changed | {"font": printed.FACE}}
 
 
-def looks(system: str, schemes: Iterable[tuple[str, str, str]]) -> dict[str, tuple[str, list[int]]]:
-    """Colour and dashes of a system's schemes, by name: the system's own colour for the first of a name, or a free one.
+class Look(NamedTuple):
+    """A scheme's colour, the dashes of its lines and the shape of its marks."""
 
-    `schemes` are names, schedulers and noises, of several scenarios, too.
+    colour: str
+    dash: list[int]
+    shape: str
+
+
+def looks(system: str, schemes: Iterable[tuple[str, str, str]]) -> dict[str, Look]:
+    """The look of each of a study's schemes, by name: fixed for pairs of scheduler and noise in the system's catalog.
+
+    Other schemes, in the order of their names, get what the study leaves free; without noise, they are grey, too.
+    `schemes` are names, schedulers and noises, of several scenarios, too; of a name the first pair counts.
     """
     pairs: dict[str, tuple[str, str]] = {}
     for name, *pair in schemes:
         pairs.setdefault(name, tuple(pair))
-    own = registry.system(system).catalog.colours
-    wanted = [own.get(pair) for pair in pairs.values()]
-    free = cycle([colour for colour in PALETTE if colour not in wanted] or PALETTE)
-    colours = [colour if colour and colour not in wanted[:k] else next(free) for k, colour in enumerate(wanted)]
-    return dict(zip(pairs, zip(colours, cycle(DASHES), strict=False), strict=True))
+    known = registry.system(system).catalog.colours
+    rest = {
+        pair: Look(colour, DASHES[k % len(DASHES)], printed.SHAPES[k % SHAPES])
+        for k, (pair, colour) in enumerate(known.items())
+    }
+    found = {name: rest.pop(pairs[name]) for name in sorted(pairs) if pairs[name] in rest}
+    used = {str(part) for look in found.values() for part in look} | {BARE}
+    every = ([*PALETTE, "#000000"], DASHES, printed.SHAPES)
+    free = [cycle([part for part in parts if str(part) not in used] or parts) for parts in every]
+    for name in sorted(pairs.keys() - found):
+        look = Look(*map(next, free))
+        found[name] = look._replace(colour=BARE) if pairs[name][1] == "none" else look
+    return {name: found[name] for name in pairs}
 
 
-_study: dict[str, tuple[str, list[int]]] = {}  # looks of the study whose figures are drawn; empty: the scenario's own
+_study: dict[str, Look] = {}  # looks of the study whose figures are drawn; empty: the scenario's own
 
 
 @contextmanager
@@ -91,7 +111,7 @@ def of_study(system: str, schemes: Iterable[tuple[str, str, str]]) -> Iterator[N
     _study.clear()
 
 
-def scheme_looks(scenario, schemes=None) -> dict[str, tuple[str, list[int]]]:
+def scheme_looks(scenario, schemes=None) -> dict[str, Look]:
     """The `looks` of a scenario's schemes, or of some of them."""
     known = _study or looks(scenario.system, ((s.name, s.scheduler, s.noise) for s in scenario.schemes))
     return {scheme.name: known[scheme.name] for scheme in (schemes or scenario.schemes)}
@@ -107,19 +127,39 @@ def scheme_dash(scenario, schemes=None) -> alt.StrokeDash:
     return dashes_of(scheme_looks(scenario, schemes))
 
 
-def colours_of(shown: dict[str, tuple[str, list[int]]], symbol: str = "stroke"):
+def scheme_shape(scenario, schemes=None) -> alt.Shape:
+    """Shapes of marks by scheme; in one legend with `scheme_colour` of the symbol None."""
+    return shapes_of(scheme_looks(scenario, schemes))
+
+
+def colours_of(shown: dict[str, Look], symbol: str | None = "stroke"):
     """As `named_colours`, of the `looks` of some schemes."""
-    return named_colours({name: colour for name, (colour, _) in shown.items()}, symbol)
+    return named_colours({name: look.colour for name, look in shown.items()}, symbol)
 
 
-def dashes_of(shown: dict[str, tuple[str, list[int]]]) -> alt.StrokeDash:
+def dashes_of(shown: dict[str, Look]) -> alt.StrokeDash:
     """As `scheme_dash`, of the `looks` of some schemes."""
-    scale = alt.Scale(domain=list(shown), range=[dash for _, dash in shown.values()])
+    scale = alt.Scale(domain=list(shown), range=[look.dash for look in shown.values()])
     return alt.StrokeDash("scheme:N", title="Scheme", scale=scale, legend=legend(symbolSize=500))
 
 
+def shapes_of(shown: dict[str, Look]) -> alt.Shape:
+    """As `scheme_shape`, of the `looks` of some schemes."""
+    scale = alt.Scale(domain=list(shown), range=[look.shape for look in shown.values()])
+    return alt.Shape("scheme:N", title="Scheme", scale=scale, legend=legend(None))
+
+
+ON_LINES = alt.Shape("shape:N", scale=None)  # of marks on lines, whose legend shows lines
+
+
+def with_shapes(frame: pl.DataFrame, shown: dict[str, Look]) -> pl.DataFrame:
+    """The rows with the column of ON_LINES, each scheme's shape."""
+    shapes = {name: look.shape for name, look in shown.items()}
+    return frame.with_columns(shape=pl.col("scheme").replace_strict(shapes, return_dtype=pl.String))
+
+
 def named_colours(
-    colours: dict[str, str], symbol: str = "stroke", field: str = "scheme", title: str | None = "Scheme"
+    colours: dict[str, str], symbol: str | None = "stroke", field: str = "scheme", title: str | None = "Scheme"
 ) -> tuple[alt.Color, alt.Parameter, dict]:
     """Colour by a field's names, the selection that a click on the legend makes, and the opacity it sets."""
     chosen = alt.selection_point(fields=[field], bind="legend")
@@ -132,9 +172,9 @@ def faded(chosen: alt.Parameter, shown: float = 1.0, hidden: float = 0.08) -> di
     return alt.when(chosen).then(alt.value(shown)).otherwise(alt.value(hidden))
 
 
-def legend(symbol: str = "stroke", **options) -> alt.Legend:
-    """A legend whose symbols look like the marks: lines, or dots of the shape `symbol`."""
-    return alt.Legend(symbolOpacity=1, symbolType=symbol, **options)
+def legend(symbol: str | None = "stroke", **options) -> alt.Legend:
+    """A legend whose symbols look like the marks: lines, or dots of the shape `symbol`; None: of their own shapes."""
+    return alt.Legend(symbolOpacity=1, symbolType=symbol or alt.Undefined, **options)
 
 
 def tips(columns: dict[str, str | tuple[str, str]]) -> list[alt.Tooltip]:
@@ -175,19 +215,23 @@ def thinned(count: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
-def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: str = "") -> alt.Chart:
-    """A chart of empirical distribution functions, one step line for each scheme, over realizations, or `of` them."""
+def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: str = "", also=()) -> alt.Chart:
+    """A chart of empirical distribution functions, one step line for each scheme, over realizations, or `of` them.
+
+    Its axis has the values `also`, too.
+    """
     present = frame.drop_nulls(value)
     having = set(present["scheme"])
     drawn = [s for s in scenario.schemes if s.name in having]
     colour, chosen, opacity = scheme_colour(scenario, drawn)
-    logarithmic = is_squeezed(frame, value)
-    scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=alike(present[value]))
+    scale = alt.Scale(type="log" if is_squeezed(frame, value) else "linear")
+    _, most = limits(scenario.system, value)
+    x = alt.X(f"{value}:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=8, format=".6~g"))
     subtitle = f"distribution over {of + ' of ' if of else ''}{counted(present['realization'].n_unique())}"
     title = alt.TitleParams(title, subtitle=subtitle)
     base = alt.Chart(distribution(present, value), title=title, width=WIDTH, height=HEIGHT)
     lines = base.mark_line(interpolate="step-after").encode(
-        x=alt.X(f"{value}:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=8, format=".6~g")),
+        x=fitted(x, present[value], *also, most=most),
         y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
         color=colour,
         opacity=opacity,
@@ -238,12 +282,12 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str], system: str) -
     return groups.select(*by, *(f"{c}_{part}" for c in columns for part in ("mean", "low", "high")))
 
 
-ROUNDS = alt.X("round:Q", title="Communication round")
+ROUNDS = alt.X("round:Q", title="Communication round", axis=alt.Axis(format="d", tickMinStep=1))
 
 
 def accuracy_axis(field: str = "", title: str = "Test accuracy") -> alt.Y:
-    """An axis of accuracies in percent, that need not begin at 0."""
-    return alt.Y(field or alt.Undefined, title=title, axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
+    """An axis of accuracies in percent, to be `fitted`."""
+    return alt.Y(field or alt.Undefined, title=title, axis=alt.Axis(format="~%"))
 
 
 def sized(chart: alt.TopLevelMixin, title: str | alt.TitleParams) -> alt.TopLevelMixin:
@@ -256,6 +300,11 @@ def mean_and_band(base: alt.Chart, value: str, y: alt.Y, chosen: alt.Parameter, 
     low, mean = y.copy(), y.copy()
     low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
     return base.mark_area(**mark).encode(y=low, y2=f"{value}_high:Q", opacity=faded(chosen, 0.18, 0.02)), mean
+
+
+def ends(frame: pl.DataFrame, value: str) -> list[pl.Series]:
+    """The columns *_mean, *_low and *_high."""
+    return [frame[f"{value}_{part}"] for part in ("mean", "low", "high")]
 
 
 def band_over(count: int) -> str:
@@ -272,13 +321,23 @@ def band(
     x: alt.X = ROUNDS,
     steps: bool = False,
     form: str = ".4g",
+    column: str = "",
+    also: Iterable[float] = (),
+    levels: pl.DataFrame | None = None,
 ) -> alt.LayerChart:
     """A chart of means with confidence bands, from columns scheme, *_mean, *_low, *_high and that of `x`.
 
-    `y` is the axis, without its field. With `steps` a value holds until the next row, and a dot ends a scheme's line.
+    `y` is the axis, without its field, in the bounds of `column`, or else `value`; it has the values `also`, too.
+    `levels` are lines across (`chance.levels`). With `steps` a value holds until the next row, and a dot ends a
+    scheme's line.
     """
     interpolate = "step-after" if steps else "linear"
     colour, chosen, opacity = scheme_colour(scenario)
+    at = frame[x.shorthand.removesuffix(":Q")]
+    x = fitted(x, at, *([0.0] if x["scale"] is alt.Undefined else []), room=0)
+    _, most = limits(scenario.system, column or value)
+    y, lines = leveled(y, levels, *ends(frame, value), *also, most=most)
+    frame = within(frame, value, *y["scale"]["domain"])
     base = alt.Chart(frame).encode(x=x, color=colour)
     area, mean = mean_and_band(base, value, y, chosen, interpolate=interpolate)
     line = base.mark_line(interpolate=interpolate).encode(y=mean, opacity=opacity, strokeDash=scheme_dash(scenario))
@@ -286,10 +345,9 @@ def band(
     points = base.mark_circle(size=60)
     layers = [area, line, points.encode(y=mean, opacity=alt.value(0.0), tooltip=tooltip)]
     if steps:
-        column = pl.col(x.shorthand.removesuffix(":Q"))
-        last = frame.filter(column == column.max().over("scheme"))
+        last = frame.filter(pl.col(at.name) == pl.col(at.name).max().over("scheme"))
         layers.append(points.encode(y=mean, opacity=opacity).properties(data=last))
-    return sized(alt.layer(*layers).add_params(chosen), title)
+    return sized(alt.layer(*layers, *lines).add_params(chosen), title)
 
 
 def within(frame: pl.DataFrame, value: str, least: float | None = None, most: float | None = None) -> pl.DataFrame:

@@ -177,7 +177,7 @@ class Content(Section):
 class DataSource(Section):
     """What is learned."""
 
-    dataset: Dataset = dataset(stages="channel receive train account audit")
+    dataset: Dataset = dataset(stages="channel receive train account audit report")
     folder: str | None = parameter(
         None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; without it Keras downloads them"
     )
@@ -201,7 +201,7 @@ class DataSource(Section):
         stages=DATASET,
         pattern=r"^[0-9a-f]{64}$",
     )
-    content: Content | None = content(stages="channel receive train account audit")
+    content: Content | None = content(stages="channel receive train account audit report")
     release: Literal["without_private", "everything"] = parameter("without_private", RELEASE, stages=REPORT)
     partition: Literal["iid", "dirichlet", "shards", "given"] = parameter("iid", PARTITION, stages="train")
     alpha: float = parameter(0.5, ALPHA, stages="train", ge=1e-3, le=1e6)

@@ -1,6 +1,6 @@
 """What the reports of `age_aware` show, and its schemes' colours."""
 
-from pwfl.report.catalog import Catalog, Outcome
+from pwfl.report.catalog import BARE, Catalog, Outcome
 
 CATALOG = Catalog(
     figures={
@@ -30,10 +30,12 @@ CATALOG = Catalog(
         ("fresh", "constant"): "#000000",
         ("simulated_constant", "constant"): "#56B4E9",
         ("simulated_adaptive", "adaptive"): "#CC79A7",
-        ("fixed", "constant"): "#7F7F7F",
+        ("fixed", "constant"): "#56B4E9",
         ("fixed", "adaptive"): "#000000",
-        ("sweep", "constant"): "#7F7F7F",
-        ("sweep", "adaptive"): "#000000",
+        ("sweep", "constant"): "#B8A800",
+        ("sweep", "adaptive"): "#CC79A7",
+        ("random", "none"): BARE,
+        ("fresh", "none"): BARE,
     },
     reads={
         "train": ("users", "schedule", "noise"),

@@ -1,13 +1,14 @@
 """Figures and tables of the system `age_aware`."""
 
 import textwrap
-from math import log10
+from math import isfinite, log10
 
 import altair as alt
 import polars as pl
 
 from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme
+from pwfl.report.axes import fitted
 from pwfl.report.columns import TERMS
 from pwfl.systems.age_aware.catalog import CATALOG
 from pwfl.systems.age_aware.claims import FORMS, NOISE_FIRST, PROPOSED
@@ -39,7 +40,7 @@ TIMES = "When clients collect their data"
 NEGLIGIBLE = 1e-9  # total variation distances not worth a logarithmic axis
 LEGEND = 22  # letters of a line of a legend's title
 SHOWN, PANEL = 3, 250  # chains or clients in a figure; width of a panel
-LOG = alt.Scale(type="log", nice=False)
+LOG = alt.Scale(type="log")
 TARGET = alt.X("target_epsilon:Q", title="Target: record-level epsilon at T, delta = 0", scale=LOG)
 TARGET_TIPS = {"scheme:N": "Scheme", "target_epsilon:Q": "Privacy target, record-level epsilon"}
 
@@ -62,8 +63,8 @@ def aging(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
         alt.Chart(frame.filter(pl.col("chain") == chain), width=PANEL, height=PANEL, title=f"Chain {chain}")
         .mark_line(point=alt.OverlayMarkDef(size=18))
         .encode(
-            x=alt.X("age:Q", title="Age T - t (steps)"),
-            y=alt.Y("distance:Q", title=distance, scale=LOG),
+            x=fitted(alt.X("age:Q", title="Age T - t (steps)"), 0.0, frame["age"], room=0),
+            y=fitted(alt.Y("distance:Q", title=distance, scale=LOG), frame["distance"]),
             color=colour,
             opacity=theme.faded(picked, hidden=0.1),
             tooltip=theme.tips(tips),
@@ -118,17 +119,16 @@ def _near(
     )
     times = alt.Scale(domain=[0, frame["swept_time"].max()], nice=False)
     x = alt.X("swept_time:Q", title="Collection time t (steps)", scale=times)
-    scale = alt.Scale(domain=[fresh - 2 * room, fresh + 3 * room], nice=False)
-    y = alt.Y("mean:Q", title=title, scale=scale)
+    y = alt.Y("mean:Q", title=title, scale=alt.Scale(nice=False))
+    y = fitted(y, [fresh - 2 * room, fresh + 3 * room, frame[f"{closed}_mean"].min()], room=0)
     shown = theme.faded(picked, hidden=0.1)
     interval = {"mean:Q": (f"{title}, mean", ".4g"), "low:Q": ("95% from", ".4g"), "high:Q": ("95% to", ".4g")}
     tips = theme.tips({"curve:N": "Which", "swept_time:Q": "Collection time (steps)"} | interval)
     base = alt.Chart(long, width=PANEL, height=190).encode(x=x, color=colour)
-    low = alt.Y("low:Q", scale=scale)
-    band = base.mark_area(clip=True).encode(y=low, y2="high:Q", opacity=theme.faded(picked, 0.2, 0.02))
+    band = base.mark_area(clip=True).encode(y="low:Q", y2="high:Q", opacity=theme.faded(picked, 0.2, 0.02))
     line = base.mark_line(clip=True).encode(y=y, tooltip=tips, opacity=shown)
     best = alt.Chart(long.filter(pl.col("curve") == CURVES[closed]).sort("mean").head(1))
-    mark = best.mark_point(size=110, filled=True, shape="diamond")
+    mark = best.mark_point(size=110, filled=True, shape="diamond", clip=True)
     return band + line + mark.encode(x=x, y=y, color=colour, opacity=shown, tooltip=tips)
 
 
@@ -137,11 +137,11 @@ def loss(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     value = "loss_difference_wh2"
     frame = realizations(tables).drop_nulls(value)
     means = theme.means(frame, ["scheme", "target_epsilon"], [value], scenario.system)
-    least, most = means[f"{value}_low"].min(), means[f"{value}_high"].max()
-    ticks = [] if least is None else _ticks(least, most)
+    shown = [end for part in theme.ends(means, value) for end in part.drop_nulls() if isfinite(end)]
+    ticks = _ticks(min(shown), max(shown)) if shown else []
     y = alt.Y(
         title="Simulated loss difference (Wh², symmetric log)",
-        scale=alt.Scale(type="symlog", constant=1, nice=False),
+        scale=alt.Scale(type="symlog", constant=1),
         axis=alt.Axis(values=ticks or alt.Undefined, format=".6~g", labelOverlap="greedy"),
     )
     return _over_target(frame, value, scenario, "Loss difference", y)
@@ -160,31 +160,29 @@ def noise(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.LayerChart
     value, each = "noise_power_wh2", realizations(tables)
     frame = each.filter(pl.col(value) > 0)
     heading = "Noise power" if len(frame) == len(each) else "Noise power, of schemes with noise"
-    return _over_target(
-        frame, value, scenario, heading, alt.Y(title="Noise power (Wh²)", scale=LOG), frame[value].min()
-    )
+    return _over_target(frame, value, scenario, heading, alt.Y(title="Noise power (Wh²)", scale=LOG))
 
 
-def _over_target(
-    frame: pl.DataFrame, value: str, scenario: AgeAware, title: str, y: alt.Y, least: float | None = None
-) -> alt.LayerChart:
+def _over_target(frame: pl.DataFrame, value: str, scenario: AgeAware, title: str, y: alt.Y) -> alt.LayerChart:
     """Means over realizations with confidence bands, over the privacy target."""
     means = theme.means(frame, ["scheme", "target_epsilon"], [value], scenario.system)
-    means = theme.within(means, value, least)
     if means.is_empty():
         return theme.empty("nothing was trained for a privacy target", title)
+    y = fitted(y, *theme.ends(means, value))
+    means = theme.within(means, value, *y["scale"]["domain"])
     tooltip = [*theme.tips(TARGET_TIPS), *theme.interval_tips(value, y["title"])]
     over = theme.band_over(frame["realization"].n_unique())
     schemes, target = _of_targets(scenario, means)
     if target:
+        means = theme.with_shapes(means, theme.scheme_looks(scenario, schemes))
         rows = alt.Chart(means, width=theme.WIDTH, height=alt.Step(28)).encode(**_rows(scenario, schemes))
         x = alt.X(f"{value}_mean:Q", title=y["title"], scale=y["scale"], axis=y["axis"])
         bars = rows.mark_rule(strokeWidth=2.5).encode(x=f"{value}_low:Q", x2=f"{value}_high:Q")
-        dots = rows.mark_point(filled=True, size=90).encode(x=x, tooltip=tooltip)
+        dots = rows.mark_point(filled=True, size=90).encode(x=x, tooltip=tooltip, shape=theme.ON_LINES)
         subtitle = [over.replace("band", "interval"), target, *_minimized(scenario, schemes)]
         return (bars + dots).properties(title=alt.TitleParams(title, subtitle=subtitle))
     colour, dash, chosen, opacity = _schemes(scenario, schemes)
-    base = alt.Chart(means).encode(x=TARGET, color=colour)
+    base = alt.Chart(means).encode(x=fitted(TARGET, means["target_epsilon"]), color=colour)
     area, mean = theme.mean_and_band(base, value, y, chosen)
     line = base.mark_line(point=True).encode(y=mean, opacity=opacity, tooltip=tooltip, strokeDash=dash)
     return theme.sized(alt.layer(area, line).add_params(chosen), alt.TitleParams(title, subtitle=over))
@@ -215,7 +213,7 @@ def _schemes(scenario: AgeAware, schemes: list) -> tuple[alt.Color, alt.StrokeDa
 def _rows(scenario: AgeAware, schemes: list) -> dict:
     """The encoding of a row for each scheme, in its colour: of a single target no curve can be drawn."""
     looks = theme.scheme_looks(scenario, schemes)
-    scale = alt.Scale(domain=list(looks), range=[colour for colour, _ in looks.values()])
+    scale = alt.Scale(domain=list(looks), range=[look.colour for look in looks.values()])
     y = alt.Y("scheme:N", title=None, sort=list(looks), axis=alt.Axis(labelLimit=300))
     return {"y": y, "color": alt.Color("scheme:N", scale=scale, legend=None)}
 
@@ -232,6 +230,7 @@ def times(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
     if frame.is_empty():
         return theme.empty("no scheme meets privacy targets", TIMES)
     schemes, target = _of_targets(scenario, frame)
+    frame = theme.with_shapes(frame, theme.scheme_looks(scenario, schemes))
     time = {"title": "Collection time t (steps)"}
     time["scale"] = alt.Scale(domain=[0, (leakage["collection_time"] + leakage["age"]).max()])
     tooltip = theme.tips(TARGET_TIPS | {"time:Q": ("Mean collection time (steps)", ".4g")})
@@ -243,10 +242,11 @@ def times(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
             rows = _rows(scenario, schemes)
             rows["y"].axis.labels = not panels  # once, at the left
             panel = panel.mark_point(filled=True, size=90).encode(x=alt.X("time:Q", **time), **rows)
+            panel = panel.encode(shape=theme.ON_LINES)
             panels.append(panel.properties(height=alt.Step(28)))
         else:
             line = panel.mark_line(point=True).encode(
-                x=TARGET, y=alt.Y("time:Q", **time), color=colour, opacity=opacity
+                x=fitted(TARGET, frame["target_epsilon"]), y=alt.Y("time:Q", **time), color=colour, opacity=opacity
             )
             line = line.encode(strokeDash=dash).properties(height=PANEL)
             panels.append(line if panels else line.add_params(chosen))
@@ -289,8 +289,8 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
     tips = {"scenario:N": "Scenario", "search:N": "Search", "clients:Q": "Clients", "horizon:Q": "Horizon (steps)"}
     chart = alt.Chart(frame).mark_point(strokeWidth=2, filled=False)
     chart = chart.encode(
-        x=alt.X("clients:Q", title="Clients N", scale=alt.Scale(type="log", nice=False, padding=40), axis=clients),
-        y=alt.Y("cost:Q", title=title, scale=alt.Scale(type="log", nice=False, padding=20), axis=exponents),
+        x=fitted(alt.X("clients:Q", title="Clients N", scale=LOG, axis=clients), frame["clients"], room=0.1),
+        y=fitted(alt.Y("cost:Q", title=title, scale=LOG, axis=exponents), frame["cost"]),
         color=alt.Color("search:N", title=None, scale=colours, legend=alt.Legend(symbolOpacity=1)),
         shape=alt.Shape("search:N", title=None, scale=shapes),
         size=alt.Size("search:N", legend=None, scale=alt.Scale(domain=names, range=[90, 60, 260])),

@@ -1,6 +1,6 @@
 """What the reports of `anonymous_oac` show, and its schemes' colours."""
 
-from pwfl.report.catalog import ACCURACY_FIGURES, Catalog
+from pwfl.report.catalog import ACCURACY_FIGURES, BARE, Catalog
 
 CATALOG = Catalog(
     figures={
@@ -29,6 +29,8 @@ CATALOG = Catalog(
         ("over_the_air", "anonymous_fixed"): "#CC79A7",
         ("over_the_air", "identified_fixed"): "#56B4E9",
         ("orthogonal", "local_fixed"): "#E69F00",
+        ("over_the_air", "none"): BARE,
+        ("orthogonal", "none"): BARE,
     },
     tiny={
         "network": {"devices": 6, "participation": 0.6},

@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 
 from pwfl.privacy.composition import Loss, Sampled
-from pwfl.report import results, theme, unscheduled
+from pwfl.report import chance, results, theme, unscheduled
+from pwfl.report.axes import fitted, leveled
 from pwfl.report.printed import SOLID
 from pwfl.systems.anonymous_oac import batches
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
@@ -80,7 +81,7 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     averaged = ["accuracy", "channel_uses", "noise_multiplier", "epsilon"]
     frame = theme.means(each, ["scheme"], averaged, scenario.system)
     frame = frame.with_columns(beside=_beside(frame["channel_uses_mean"]))
-    colour, chosen, opacity = theme.scheme_colour(scenario, symbol="diamond")
+    colour, chosen, opacity = theme.scheme_colour(scenario, symbol=None)
     noisy = frame.filter(pl.col("epsilon_mean").is_finite())
     epsilon = noisy["epsilon_mean"].max() if len(noisy) else np.nan
     bare = "".join(f", {name} infinite" for name in frame.filter(pl.col("epsilon_mean").is_infinite())["scheme"])
@@ -92,20 +93,24 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     ]
     title = alt.TitleParams("Accuracy over spectrum at equal privacy", subtitle=subtitle)
     ticks = [digit * 10.0**power for power in range(3, 12) for digit in (1, 2, 5)]
-    scale = alt.Scale(type="log", padding=30)
+    scale = alt.Scale(type="log")
     axis = alt.Axis(format="~s", values=ticks, labelOverlap="greedy", labelSeparation=8)
     x = alt.X("beside:Q", title="Symbols on air, all rounds", scale=scale, axis=axis)
-    base = alt.Chart(frame).encode(x=x, color=colour, opacity=opacity)
-    y, low = (theme.accuracy_axis(f"accuracy_{part}:Q", "Final test accuracy") for part in ("mean", "low"))
-    bars = base.mark_rule(strokeWidth=2.5).encode(y=low, y2="accuracy_high:Q")
+    base = alt.Chart(frame).encode(x=fitted(x, frame["beside"]), color=colour, opacity=opacity)
+    y, levels = (
+        theme.accuracy_axis("accuracy_mean:Q", "Final test accuracy"),
+        chance.of_scenario(scenario, tables["history"]),
+    )
+    y, levels = leveled(y, levels, *theme.ends(frame, "accuracy"), most=1)
+    bars = base.mark_rule(strokeWidth=2.5).encode(y="accuracy_low:Q", y2="accuracy_high:Q")
     tips = [
         *theme.tips({"scheme:N": "Scheme", "channel_uses_mean:Q": ("Symbols on air", ".3s")}),
         *theme.interval_tips("accuracy", "Final test accuracy", ".2%"),
         *theme.tips({"noise_multiplier_mean:Q": ("Noise multiplier", ".3f")}),
     ]
-    points = base.mark_point(shape="diamond", size=260, filled=True, stroke="black", strokeWidth=1)
-    points = points.encode(y=y, tooltip=tips)
-    return theme.sized(alt.layer(bars, points).add_params(chosen), title)
+    points = base.mark_point(size=260, filled=True, stroke="black", strokeWidth=1)
+    points = points.encode(y=y, shape=theme.scheme_shape(scenario), tooltip=tips)
+    return theme.sized(alt.layer(*levels, bars, points).add_params(chosen), title)
 
 
 def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -243,6 +248,9 @@ def _lines(frame, title, colours: list[str], legend: str, tips: dict, mark: dict
     frame = frame.with_columns(epsilon=pl.when(pl.col("epsilon").is_finite()).then(pl.col("epsilon")))
     lines = dict(zip(frame["line"].unique(maintain_order=True), colours, strict=False))
     colour, chosen, opacity = theme.named_colours(lines, field="line", title=legend)
+    encodings["x"] = fitted(encodings["x"], frame["x"], room=0)
+    whole = encodings["y"]["scale"]["zero"] is True
+    encodings["y"] = fitted(encodings["y"], frame["epsilon"], *([0.0] if whole else []))
     tooltip = theme.tips({"line:N": legend} | tips | {"epsilon:Q": ("Record-level epsilon", ".4g")})
     return (
         alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)

@@ -1,6 +1,6 @@
 """What the reports of `multicell` show, and its schemes' colours."""
 
-from pwfl.report.catalog import ACCURACY_FIGURES, Catalog
+from pwfl.report.catalog import ACCURACY_FIGURES, BARE, Catalog
 
 TO_TARGET = {"privacy": {"target_epsilon": 4.0}, "schemes": [{"name": "a", "scheduler": "random", "noise": "target"}]}
 ON_AIR = TO_TARGET | {
@@ -39,8 +39,13 @@ CATALOG = Catalog(
         ("optimal", "equal_sum"): "#E69F00",
         ("optimal", "fill_up"): "#56B4E9",
         ("joint_noise", "equal_sum"): "#CC79A7",
-        ("joint_snr", "equal_max"): "#7F7F7F",
+        ("joint_snr", "equal_max"): "#000000",
         ("inversion", "target"): "#D55E00",
+        ("joint_snr", "target"): "#B8A800",
+        ("random", "none"): BARE,
+        ("optimal", "none"): BARE,
+        ("joint", "none"): BARE,
+        ("inversion", "none"): BARE,
     },
     makes={"schedule": ("start_values",)},
     reads={

@@ -5,7 +5,8 @@ import numpy as np
 import polars as pl
 
 from pwfl.privacy.composition import Loss
-from pwfl.report import results, theme, unscheduled
+from pwfl.report import chance, results, theme, unscheduled
+from pwfl.report.axes import fitted, leveled
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import BOUNDED_NOISE, leakage_bound
 from pwfl.systems.multicell.parameters import Multicell, Network
@@ -18,6 +19,7 @@ DIFFERS = (
 LEAKAGE = "Leakage rho of a user (zCDP)"
 GAP_LINEAR = 1e-4  # gap up to which the axis of gaps is linear
 DOTS = 100  # realizations shown one by one
+MARGIN = 1.08  # of a map, times the distance of who is furthest from its centre
 SIDE = 460  # of a map, in pixels
 CELL_COLOURS = ["#8DD3C7", "#8C564B", "#BEBADA", "#FB8072", "#1B5E20", "#B3DE69", "#FCCDE5"]  # none is a scheme's
 LINKS = 7  # of one user, the strongest ones
@@ -47,12 +49,12 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     place = links.unique("station").sort("station").select("station_x_m", "station_y_m").to_numpy()
     grid = hexagons.stations(network.rings, network.cell_radius_m)
     located, drawn = not links["station_x_m"].null_count(), np.array_equal(place, grid)
-    limits, colours = alt.Scale(zero=False), [CELL_COLOURS[k % len(CELL_COLOURS)] for k in range(count)]
+    half = hexagons.half_side(network.rings, network.cell_radius_m) if drawn else None
+    across, up = _square(np.concatenate([users.select("x_m", "y_m").to_numpy(), place]), half)
+    colours = [CELL_COLOURS[k % len(CELL_COLOURS)] for k in range(count)]
     if drawn:
-        half = hexagons.half_side(network.rings, network.cell_radius_m)
-        limits = alt.Scale(domain=[-half, half], nice=False)
         colours = cell_colours(hexagons.stations(network.rings, network.cell_radius_m), network.cell_radius_m)
-    place = {"x": alt.X("x_m:Q", title=axes[0], scale=limits), "y": alt.Y("y_m:Q", title=axes[1], scale=limits)}
+    place = {"x": alt.X("x_m:Q", title=axes[0], scale=across), "y": alt.Y("y_m:Q", title=axes[1], scale=up)}
     few = count <= len(CELL_COLOURS)  # of more, a legend has no room: stations have their numbers
     legend = theme.legend("circle", symbolStrokeWidth=0.5) if few else None
     colour = alt.Color("cell:N", title="Cell", scale=alt.Scale(domain=list(range(count)), range=colours), legend=legend)
@@ -65,7 +67,7 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     people = alt.Chart(users).mark_circle(stroke="#333", strokeWidth=0.5)
     people = people.encode(**place, color=colour, size=size, opacity=opacity, tooltip=tips)
     schemes = theme.scheme_looks(scenario)
-    hues = alt.Scale(domain=list(schemes), range=[hue for hue, _ in schemes.values()])
+    hues = alt.Scale(domain=list(schemes), range=[look.colour for look in schemes.values()])
     areas = {name: float(RING + WIDER * k) for k, name in enumerate(schemes)}
     ringed = scheduled.select("scheme", "user").join(users, on="user", maintain_order="left")
     ringed = ringed.with_columns(area=pl.col("scheme").replace_strict(areas, return_dtype=pl.Float64))
@@ -95,6 +97,20 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     side = SIDE if few else 1.5 * SIDE
     layered = alt.layer(*layers).add_params(picked).resolve_scale(size="independent")
     return layered.properties(width=side, height=side, title=title)
+
+
+def _square(places: np.ndarray, half: float | None) -> list[alt.Scale]:
+    """Scales of both axes, as long, that show all `places`, shape (place, 2), with their rings, and `half` around 0.
+
+    Both are centred at 0, and the same, if `half` is given.
+    """
+    known = places[np.isfinite(places).all(axis=1)]
+    low, high = known.min(axis=0), known.max(axis=0)
+    if half is not None:
+        high = np.full(2, max(half, abs(low).max(), abs(high).max()))
+        low = -high
+    centre, reach = (low + high) / 2, MARGIN * max((high - low).max() / 2, 1.0)
+    return [alt.Scale(domain=[at - reach, at + reach], nice=False) for at in centre.tolist()]
 
 
 def _grid(network: Network, place: dict[str, alt.X | alt.Y]) -> alt.Chart:
@@ -151,17 +167,19 @@ def gap(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart:
         return theme.empty("no lower bound is known: this noise is not what (20)-(22) ask for", heading)
     scale = alt.Scale(type="symlog", constant=GAP_LINEAR, nice=False)  # optimal schedules, too, whose gap is 0
     ticks = alt.Axis(values=[0, *(GAP_LINEAR * 10.0**k for k in range(7))], format=".4~%")
-    x = alt.X("objective_gap:Q", title=title, scale=scale, axis=ticks)
+    x = fitted(alt.X("objective_gap:Q", title=title, scale=scale, axis=ticks), finite["objective_gap"])
     return theme.cdf(finite, "objective_gap", scenario, heading, title).encode(x=x)
 
 
 def leakage(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart | alt.LayerChart:
     """Fig. 5 (e), (f): distribution of rho over users and realizations, with the bound of (22) where noise obeys it."""
     heading = f"Privacy leakage after {scenario.training.rounds} rounds"
-    chart = theme.cdf(tables["leakage"], "rho", scenario, heading, LEAKAGE, "scheduled users")
-    if not any(scheme.noise in BOUNDED_NOISE for scheme in scenario.schemes):
-        return chart
+    bounded = any(scheme.noise in BOUNDED_NOISE for scheme in scenario.schemes)
     bound = leakage_bound(scenario)
+    also = [bound] * bounded
+    chart = theme.cdf(tables["leakage"], "rho", scenario, heading, LEAKAGE, "scheduled users", also)
+    if not bounded:
+        return chart
     return theme.referenced(chart, bound, f"bound by (22): {bound:.3g}", "x", LEAKAGE)
 
 
@@ -174,22 +192,25 @@ def tradeoff(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     private = pl.col("epsilon").is_finite()
     mean, bare = mean.filter(private), mean.filter(~private)
     count, shown = frame["realization"].n_unique(), frame.filter(private & (pl.col("realization") < DOTS))
-    subtitle = f"dots: the first {theme.counted(min(count, DOTS))}; diamonds: means over {count}"
+    subtitle = f"dots: the first {theme.counted(min(count, DOTS))}; large: means over {count}"
     subtitle += "; line: mean without noise, no privacy" if len(bare) else ""
     subtitle = [subtitle, *unscheduled.lines(unscheduled.counted(each), unscheduled.LEFT_OUT)]
-    colour, chosen, opacity = theme.scheme_colour(scenario, symbol="circle")
+    colour, chosen, opacity = theme.scheme_colour(scenario, symbol=None)
     axis = f"Record-level epsilon at delta = {scenario.privacy.delta:g}"
-    x = alt.X("epsilon:Q", title=axis, scale=alt.Scale(zero=False))
-    shared = {"x": x, "y": theme.accuracy_axis("accuracy:Q", "Final test accuracy"), "color": colour}
+    x = fitted(alt.X("epsilon:Q", title=axis), shown["epsilon"], mean["epsilon"])
+    y = theme.accuracy_axis("accuracy:Q", "Final test accuracy")
+    levels = chance.of_scenario(scenario, tables["history"])
+    y, levels = leveled(y, levels, *(part["accuracy"] for part in (shown, mean, bare)), most=1)
+    shared = {"x": x, "y": y, "color": colour, "shape": theme.scheme_shape(scenario)}
     tips = {"scheme:N": "Scheme", "epsilon:Q": ("Record-level epsilon", ".3f")}
     tips |= {"accuracy:Q": ("Final test accuracy", ".1%")}
     of_dot = theme.tips({"realization:N": "Realization"} | tips)
-    points = alt.Chart(shown).mark_circle(size=45)
+    points = alt.Chart(shown).mark_point(filled=True, size=45)
     points = points.encode(**shared, tooltip=of_dot, opacity=theme.faded(chosen, 0.55, 0.05))
-    means = alt.Chart(mean).mark_point(shape="diamond", size=260, filled=True, stroke="black", strokeWidth=1)
+    means = alt.Chart(mean).mark_point(size=260, filled=True, stroke="black", strokeWidth=1)
     means = means.encode(**shared, tooltip=theme.tips(tips), opacity=opacity)
     title = alt.TitleParams("Accuracy against privacy", subtitle=subtitle)
-    layers = [points, means]
+    layers = [*levels, points, means]
     if len(bare):
         of_line = theme.tips({"scheme:N": "Scheme", "accuracy:Q": tips["accuracy:Q"]})
         rule = alt.Chart(bare).mark_rule(strokeWidth=2.5)

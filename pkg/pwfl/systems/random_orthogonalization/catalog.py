@@ -1,6 +1,6 @@
 """What the reports of `random_orthogonalization` show, and its schemes' colours."""
 
-from pwfl.report.catalog import Catalog
+from pwfl.report.catalog import BARE, Catalog
 
 CATALOG = Catalog(
     figures={
@@ -24,7 +24,7 @@ CATALOG = Catalog(
     },
     private_figures=("energy",),
     comparison_figures=("accuracy", "leakage", "readings", "tradeoff"),
-    colours={("all", "fixed"): "#0072B2", ("all", "none"): "#E69F00"},
+    colours={("all", "fixed"): "#0072B2", ("all", "none"): BARE},
     reads={
         "train": ("users", "schedule", "noise", "reception", "reception_noise"),
         "audit": ("users", "schedule", "noise", "reception", "reception_noise", "visibility", "outcome"),

@@ -3,7 +3,8 @@
 import altair as alt
 import polars as pl
 
-from pwfl.report import theme
+from pwfl.report import chance, theme
+from pwfl.report.axes import fitted, leveled
 from pwfl.report.sweeps import unswept
 from pwfl.systems.random_orthogonalization import marks
 
@@ -18,7 +19,8 @@ def accuracy(scenarios: dict[str, dict]) -> alt.FacetChart:
     title = alt.TitleParams("Test accuracy", subtitle=marks.interval_of(kept))
     frame, panels = marks.accuracies(kept, ["scenario", "scheme"]), marks.scheme_panels(_schemes(scenarios))
     x = ("round:Q", "Communication round")
-    return _panels(frame, x, "accuracy", theme.accuracy_axis(), names, panels, title)
+    y, levels = leveled(theme.accuracy_axis(), chance.levels(scenarios), *theme.ends(frame, "accuracy"), most=1)
+    return _panels(frame, x, "accuracy", y, names, panels, title, levels)
 
 
 def leakage(scenarios: dict[str, dict]) -> alt.FacetChart:
@@ -26,7 +28,8 @@ def leakage(scenarios: dict[str, dict]) -> alt.FacetChart:
     names, table = _stack(scenarios, "leakage")
     frame = marks.reading_means(table, ["scenario", "scheme"]).filter(reading=PRINTED)
     title = alt.TitleParams("Leakage of a user in one round, (6) as printed", subtitle=marks.interval_of(table))
-    panels, y = marks.scheme_panels(_schemes(scenarios)), marks.epsilon_axis(_first(scenarios))
+    panels = marks.scheme_panels(_schemes(scenarios))
+    y = fitted(marks.epsilon_axis(_first(scenarios)), *theme.ends(frame, "mean"))
     return _panels(frame, USERS, "mean", y, names, panels, title)
 
 
@@ -56,25 +59,26 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.FacetChart:
         .with_columns(pl.col("observer").replace(observers))
     )
     colour, chosen = _scenario_colour(names, "circle")
-    scale = alt.Scale(domain=[scheme.name for scheme in _schemes(scenarios)], range=["circle", "diamond"])
-    shape = alt.Shape("scheme:N", title="Scheme", legend=alt.Legend(symbolOpacity=1), scale=scale)
+    looks = theme.looks(marks.SYSTEM, ((s.name, s.scheduler, s.noise) for s in _schemes(scenarios)))
+    shape = theme.shapes_of(looks)
     x = marks.epsilon_axis(_first(scenarios), alt.X)
-    chart = marks.scatter(frame, "epsilon", ["scenario", "scheme", "observer"], x, colour, chosen).encode(shape=shape)
+    by, levels = ["scenario", "scheme", "observer"], chance.levels(scenarios)
+    chart = marks.scatter(frame, "epsilon", by, x, colour, chosen, levels).encode(shape=shape)
     title = alt.TitleParams("Accuracy against privacy after all rounds", subtitle=f"worst user; {marks.dots_of(frame)}")
     panels = alt.Column("observer:N", title=None, header=theme.HEADER, sort=list(observers.values()))
     chart = chart.properties(width=330, height=theme.HEIGHT).facet(column=panels)
-    return chart.resolve_scale(x="independent").properties(title=title)
+    return chart.properties(title=title)
 
 
 FIGURES = {"accuracy": accuracy, "leakage": leakage, "readings": readings, "tradeoff": tradeoff}
 
 
-def _panels(frame, x: tuple[str, str], value: str, y: alt.Y, names, panels, title) -> alt.FacetChart:
+def _panels(frame, x: tuple[str, str], value: str, y: alt.Y, names, panels, title, levels=()) -> alt.FacetChart:
     """Curves coloured by scenario, in panels."""
     colour, chosen = _scenario_colour(names)
     curves = marks.curves(*x, value, y, colour, chosen, {"scenario:N": "Scenario"})
     width = 330 if isinstance(panels, alt.Column) else 250
-    chart = alt.layer(curves, data=frame).properties(width=width, height=theme.HEIGHT * width // 380)
+    chart = alt.layer(*levels, curves, data=frame).properties(width=width, height=theme.HEIGHT * width // 380)
     faceted = chart.facet(column=panels) if isinstance(panels, alt.Column) else chart.facet(panels, columns=3)
     return faceted.properties(title=title)
 

@@ -6,6 +6,7 @@ import altair as alt
 import polars as pl
 
 from pwfl.report import theme
+from pwfl.report.axes import fitted, leveled
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER
 from pwfl.tables.contract import limits
 
@@ -67,7 +68,7 @@ def epsilon_axis(scenario, channel=alt.Y, **scale):
     if scale.get("type") == "log":
         axis.values = [digit * 10.0**power for power in range(-3, 7) for digit in (1, 2, 5)]
     title = f"Epsilon of a record or a user at delta = {scenario.privacy.delta:g}"
-    return channel(title=title, axis=axis, scale=alt.Scale(**(scale or {"zero": False})))
+    return channel(title=title, axis=axis, scale=alt.Scale(**scale))
 
 
 def reading_means(table: pl.DataFrame, by: list[str]) -> pl.DataFrame:
@@ -89,14 +90,15 @@ def curves(x: str, title: str, value: str, y: alt.Y, colour: alt.Color, chosen, 
     return (area + line).add_params(chosen)
 
 
-def scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, chosen) -> alt.LayerChart:
-    """Final accuracy against epsilon: a dot for each realization, a large mark for the means."""
+def scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, chosen, levels) -> alt.LayerChart:
+    """Final accuracy against epsilon: a dot for each realization, a large mark for the means; `chance.levels`."""
     mean = frame.group_by(by, maintain_order=True).agg(pl.col("accuracy", epsilon).mean())
     each = frame.filter(pl.col("realization") < DOTS).select(*by, "realization", "accuracy", epsilon)
     data = pl.concat([each, mean.with_columns(realization=pl.lit(None, pl.Int64))], how="diagonal")
-    x = x.copy()
+    x = fitted(x, data[epsilon])
     x.shorthand = f"{epsilon}:Q"
-    y = alt.Y("accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".1%"), scale=alt.Scale(zero=False))
+    y = alt.Y("accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".1%"))
+    y, lines = leveled(y, levels, data["accuracy"], most=1)
     tips = {f"{name}:N": name.capitalize() for name in by}
     tips |= {f"{epsilon}:Q": ("Epsilon", ".2f"), "accuracy:Q": ("Final test accuracy", ".2%")}
     base = alt.Chart().encode(x=x, y=y, color=colour)
@@ -107,7 +109,7 @@ def scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, cho
     large = base.transform_filter("!isValid(datum.realization)")
     large = large.mark_point(filled=True, size=200, stroke="black", strokeWidth=1)
     large = large.encode(opacity=theme.faded(chosen), tooltip=theme.tips(tips))
-    return alt.layer(dots, large, data=data).add_params(chosen)
+    return alt.layer(*lines, dots, large, data=data).add_params(chosen)
 
 
 def scheme_panels(schemes: list) -> alt.Column:

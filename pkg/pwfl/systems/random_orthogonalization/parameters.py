@@ -52,8 +52,8 @@ class Radio(Section):
 class Data(common.DataSource):
     """What the users hold and learn."""
 
-    dataset: common.Dataset = common.dataset(stages="receive train account audit")
-    content: common.Content | None = common.content(stages="receive train account audit")
+    dataset: common.Dataset = common.dataset(stages="receive train account audit report")
+    content: common.Content | None = common.content(stages="receive train account audit report")
     samples_per_user: common.Count = parameter(
         600, "training samples of a user, drawn without replacement", unit="samples", stages="channel"
     )

@@ -4,7 +4,8 @@ import altair as alt
 import polars as pl
 
 from pwfl.privacy.composition import Loss
-from pwfl.report import results, theme
+from pwfl.report import chance, results, theme
+from pwfl.report.axes import fitted
 from pwfl.systems.random_orthogonalization import comparison, marks, observers
 from pwfl.systems.random_orthogonalization.tables import WORST
 
@@ -19,7 +20,8 @@ def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     kept = marks.trained(tables["history"])
     title = alt.TitleParams(f"Test accuracy, M = {scenario.network.antennas}", subtitle=marks.interval_of(kept))
     frame = marks.accuracies(kept, ["scheme"])
-    return theme.band(frame, "accuracy", scenario, title, theme.accuracy_axis(), form=".2%")
+    levels = chance.of_scenario(scenario, tables["history"])
+    return theme.band(frame, "accuracy", scenario, title, theme.accuracy_axis(), form=".2%", levels=levels)
 
 
 def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
@@ -32,7 +34,9 @@ def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
     frame = pl.concat([frame.with_columns(part=pl.lit("reading")), formula], how="diagonal")
     colours = dict(zip(shown.values(), theme.PALETTE, strict=False))
     colour, chosen, _ = theme.named_colours(colours, field="reading", title="Mean over users")
-    y, tips = marks.epsilon_axis(scenario, type="log"), {"reading:N": "Reading"}
+    values = [*theme.ends(frame, "mean"), frame["epsilon_closed_form"]]
+    y, tips = fitted(marks.epsilon_axis(scenario, type="log"), *values), {"reading:N": "Reading"}
+    frame = theme.within(frame, "mean", *y["scale"]["domain"])
     curves = marks.curves("users:Q", "Users K", "mean", y, colour, chosen, tips)
     dashes = alt.Chart().transform_filter("datum.part == 'formula'")
     dashes = dashes.mark_line(strokeDash=[5, 4], color="black", strokeWidth=1.5)
@@ -54,9 +58,10 @@ def tradeoff(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         f"Accuracy against privacy, M = {scenario.network.antennas}",
         subtitle=[f"after {marks.rounds_of(scenario)}, worst user", marks.dots_of(frame)],
     )
-    colour, chosen, _ = theme.scheme_colour(scenario, symbol="circle")
-    x = marks.epsilon_axis(scenario, alt.X)
-    return theme.sized(marks.scatter(frame, "epsilon", ["scheme"], x, colour, chosen), title)
+    colour, chosen, _ = theme.scheme_colour(scenario, symbol=None)
+    x, levels = marks.epsilon_axis(scenario, alt.X), chance.of_scenario(scenario, tables["history"])
+    chart = marks.scatter(frame, "epsilon", ["scheme"], x, colour, chosen, levels)
+    return theme.sized(chart.encode(shape=theme.scheme_shape(scenario)), title)
 
 
 def energy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -67,8 +72,7 @@ def energy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     title = alt.TitleParams("Transmit energy", subtitle=marks.interval_of(kept))
     y = alt.Y(title="Energy of a round's signal / P", scale=alt.Scale(type="log"), axis=alt.Axis(format=".6~g"))
     frame = theme.means(kept, ["scheme", "round"], ["share"], scenario.system)
-    frame = theme.within(frame, "share", frame["share_mean"].min())  # the axis is logarithmic
-    chart = theme.band(frame, "share", scenario, title, y)
+    chart = theme.band(frame, "share", scenario, title, y, also=[1.0])
     return theme.referenced(chart, 1.0, "the paper's limit P", "y", y["title"])
 
 
@@ -86,7 +90,7 @@ def couplings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
         f"Weights of the users' updates, times K; M = {scenario.network.antennas}",
         subtitle=f"all users of {theme.counted(count)}; {marks.rounds_of(scenario)}",
     )
-    x = alt.X("weight:Q", title="K times the weight of a user's update", scale=alt.Scale(zero=False))
+    x = fitted(alt.X("weight:Q", title="K times the weight of a user's update"), frame["weight"])
     y = alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1]))
     tips = theme.tips({"what:N": "Weight", "weight:Q": ("Times K", ".3f"), "share:Q": ("Share up to it", ".1%")})
     chart = alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT).mark_line(interpolate="step-after")

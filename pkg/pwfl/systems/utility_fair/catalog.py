@@ -1,6 +1,6 @@
 """What the reports of `utility_fair` show, and its schemes' colours."""
 
-from pwfl.report.catalog import ACCURACY_FIGURES, Catalog
+from pwfl.report.catalog import ACCURACY_FIGURES, BARE, Catalog
 
 CATALOG = Catalog(
     figures={
@@ -52,6 +52,8 @@ CATALOG = Catalog(
         ("benchmark", "fair"): "#E69F00",
         ("utility", "independent"): "#009E73",
         ("utility", "shared"): "#56B4E9",
+        ("utility", "none"): BARE,
+        ("benchmark", "none"): BARE,
     },
     tiny={
         "network": {"devices": 3},

@@ -147,8 +147,8 @@ class Utility(Section):
 class Data(common.DataSource):
     """What the devices hold and learn."""
 
-    dataset: common.Dataset = common.dataset(stages="train audit")
-    content: common.Content | None = common.content(stages="train audit")
+    dataset: common.Dataset = common.dataset(stages="train audit report")
+    content: common.Content | None = common.content(stages="train audit report")
     samples_per_device: common.Count = parameter(
         6000, "training samples of each device, dealt at random", unit="samples", stages="channel"
     )

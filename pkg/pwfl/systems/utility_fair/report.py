@@ -9,7 +9,8 @@ import polars as pl
 
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.privacy.composition import Loss
-from pwfl.report import results, theme, unscheduled
+from pwfl.report import chance, results, theme, unscheduled
+from pwfl.report.axes import fitted
 from pwfl.report.claims import Band
 from pwfl.report.columns import total
 from pwfl.report.printed import SOLID
@@ -23,7 +24,7 @@ DIFFERS = (
     "epsilon is against devices that pool their copies. Nothing enforces the sensitivity."
 )
 KEYS = ["scheme", "realization"]
-SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"]
+CLAIM_HEIGHT, READABLE = 70, 11  # pixels of a claim's rows, if they are many, and of a row that has its name
 OTHERS = ("user", "server", "printed", "copy", "round", "device", "upload", "worst_case")
 EPSILONS = ["epsilon", *(f"epsilon_{of}" for of in OTHERS)]
 LEARNED = ["accuracy", "loss", *USER_ACCURACIES]
@@ -35,13 +36,13 @@ SPENT = ["channel_uses", "air_seconds", "transmit_energy_j"]
 
 def loss(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 1: mean over devices of the training loss of their copies, over rounds."""
-    y = alt.Y(title="Mean training loss over devices (nats)", scale=alt.Scale(zero=False))
+    y = alt.Y(title="Mean training loss over devices (nats)")
     return _curve(scenario, tables["history"], "batch_loss", pl.Expr.mean, "Training loss", y)
 
 
 def spread(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Standard deviation over devices of the training loss, over rounds."""
-    y = alt.Y(title="Standard deviation over devices (nats)", scale=alt.Scale(zero=False))
+    y = alt.Y(title="Standard deviation over devices (nats)")
     spread = partial(pl.Expr.std, ddof=0)
     return _curve(scenario, tables["history"], "batch_loss", spread, "Spread of the training loss", y)
 
@@ -49,7 +50,8 @@ def spread(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerC
 def accuracy(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Test accuracy of the access point's model, over rounds."""
     title = "Test accuracy of the access point's model"
-    return _curve(scenario, tables["history"], "accuracy", pl.Expr.first, title, theme.accuracy_axis())
+    levels = chance.of_scenario(scenario, tables["history"])
+    return _curve(scenario, tables["history"], "accuracy", pl.Expr.first, title, theme.accuracy_axis(), levels)
 
 
 def accuracy_seconds(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -97,20 +99,21 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     zero = alt.Scale(zero=False, padding=12)
     interval = {"measured:Q": ("Measured", ".4g"), "low:Q": ("95% from", ".4g"), "high:Q": ("95% to", ".4g")}
     tips = theme.tips({"scenario:N": "Scenario", "required:N": "Required"} | interval)
-    panels = []
+    panels, step = [], min(24.0, max(2.0, CLAIM_HEIGHT / len(scenarios)))
+    labels = alt.Axis() if step >= READABLE else alt.Axis(labels=False, ticks=False)
     for claim in CLAIMS:
         frame = measured.filter(pl.col("claim") == claim.text).with_columns(
             verdict=pl.col("holds").replace_strict(verdicts)
         )
-        base = alt.Chart(frame).encode(y=alt.Y("scenario:N", title=None, sort=list(scenarios)))
+        base = alt.Chart(frame).encode(y=alt.Y("scenario:N", title=None, sort=list(scenarios), axis=labels))
         required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1)).encode(**_ends(claim.band))
         x = alt.X("low:Q", scale=zero, title=None, axis=alt.Axis(grid=True))
-        line = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q", color=colour)
-        point = base.mark_circle(size=80, opacity=1).encode(
+        line = base.mark_rule(strokeWidth=min(2, step / 2)).encode(x=x, x2="high:Q", color=colour)
+        point = base.mark_circle(size=min(80.0, step**2), opacity=1).encode(
             x=alt.X("measured:Q", title=None), color=colour, tooltip=tips
         )
         title = alt.TitleParams(claim.text, fontSize=13, offset=6)
-        panels.append((required + line + point).properties(width=theme.WIDTH, height=alt.Step(24), title=title))
+        panels.append((required + line + point).properties(width=theme.WIDTH, height=alt.Step(step), title=title))
     shown = [name for name in scenarios if name in set(measured["scenario"])]
     counts = {name: scenarios[name]["realizations"]["realization"].n_unique() for name in shown}
     over = ", ".join(f"{name}: {theme.counted(count)}" for name, count in counts.items())
@@ -232,6 +235,7 @@ def _curve(
     over_devices: Callable[[pl.Expr], pl.Expr],
     title: str,
     y: alt.Y,
+    levels: pl.DataFrame | None = None,
 ) -> alt.LayerChart:
     """Mean over realizations of what a column of each round comes to over devices, with its confidence band.
 
@@ -245,7 +249,8 @@ def _curve(
     rounds = _grouped(kept.drop_nulls(column), "round").agg(value=over_devices(pl.col(column)))
     frame = theme.means(rounds, ["scheme", "round"], ["value"], scenario.system)
     frame = theme.within(frame, "value", *limits(scenario.system, column))
-    return theme.band(frame, "value", scenario, alt.TitleParams(title, subtitle=subtitle), y)
+    title = alt.TitleParams(title, subtitle=subtitle)
+    return theme.band(frame, "value", scenario, title, y, column=column, levels=levels)
 
 
 def _over_path_loss(
@@ -257,11 +262,14 @@ def _over_path_loss(
     count = frame.select(["realization", "device"]).n_unique()
     subtitle = f"{theme.counted(count, 'device')} of {theme.counted(frame['realization'].n_unique())}"
     subtitle += "; lines: least squares" if regression else ""
-    names = [scheme.name for scheme in scenario.schemes]
+    looks = theme.scheme_looks(scenario)
+    names = list(looks)
+    shape = theme.shapes_of(looks)
+    shape["legend"] = colour["legend"]
     # Schemes with equal powers lie on each other: hollow marks of different shapes and sizes let all be seen.
     sizes = [30 + 110 * k for k in range(len(names))]
-    x = alt.X("path_loss_db:Q", title="Path loss (dB)", scale=alt.Scale(zero=False))
-    encoded = alt.Y(f"{column}:Q", title=y, scale=alt.Scale(zero=False))
+    x = fitted(alt.X("path_loss_db:Q", title="Path loss (dB)"), frame["path_loss_db"])
+    encoded = fitted(alt.Y(f"{column}:Q", title=y), frame[column])
     tips = {"scheme:N": "Scheme", "realization:N": "Realization", "device:N": "Device"}
     tips |= {"path_loss_db:Q": ("Path loss (dB)", ".4g"), f"{column}:Q": (y, ".4g")}
     tips |= {"iterations:Q": ("Mean local iterations", ".4g")}
@@ -270,14 +278,16 @@ def _over_path_loss(
         x=x,
         y=encoded,
         color=colour,
-        shape=alt.Shape("scheme:N", title="Scheme", scale=alt.Scale(domain=names, range=SHAPES)),
+        shape=shape,
         size=alt.Size("scheme:N", legend=None, scale=alt.Scale(domain=names, range=sizes)),
         tooltip=theme.tips(tips),
         opacity=theme.faded(chosen, 0.8, 0.05),
     )
     layers = [chart]
     if regression:
-        line = base.transform_regression("path_loss_db", column, groupby=["scheme"]).mark_line(strokeWidth=2)
+        several = alt.Chart(frame.filter(pl.col("path_loss_db").n_unique().over("scheme") > 1))
+        line = several.transform_regression("path_loss_db", column, groupby=["scheme"])
+        line = line.mark_line(strokeWidth=2, clip=True)
         dash = theme.scheme_dash(scenario)
         dash["legend"] = None
         layers.append(line.encode(x=x, y=encoded, color=colour, opacity=opacity, strokeDash=dash))
