@@ -46,7 +46,7 @@ examples/*/README
 ```{toctree}
 :hidden:
 :caption: Project
-api/modules
+Python reference <api/modules>
 CONTRIBUTING
 SECURITY
 CHANGELOG
@@ -57,6 +57,7 @@ CHANGELOG
 def setup(app):
     """Connect what follows."""
     app.add_lexer("mermaid", TextLexer)  # shown as text: drawing it needs a program that comes from a network
+    app.add_lexer("csv", TextLexer)  # which code hosts colour, and Pygments does not know
     app.connect("source-read", _add_contents)
     app.connect("doctree-read", _link_code)
     app.connect("autodoc-process-docstring", _plain, priority=400)  # before napoleon writes markup of its own

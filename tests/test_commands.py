@@ -22,6 +22,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*
 PROGRAMS = ("pwfl", "snakemake", "make", "pip", "pytest", "docker")
 PLACEHOLDERS = {"FILE": "study.yaml", "STUDY": "mine", "POINT": "one,gamma=30"}
 PLACEHOLDERS |= dict.fromkeys(("SYSTEM", "NAME"), "age_aware")
+SUMMARY = ["scheme", "scheduled_samples_mean", "accuracy_mean", "epsilon_mean"]  # columns that pages name
 SWEPT = {"one": {"sweep": {"schedule.gamma": [30, 300]}}}
 STUDY = {"study": "mine", "base": TINY["base"] | {"schedule": {}}, "scenarios": SWEPT}
 LONG = ("--report", "--sdm", "--unlock", "--rulegraph", "--workflow-profile", "--executor")  # or of other machines
@@ -61,9 +62,8 @@ def kind(words: list[str]) -> str:
     program = words[0].removeprefix(".venv/bin/")
     if program == "snakemake":
         return "parsed by Snakemake" if set(words) & set(LONG) else "dry run"
-    return {"pwfl": "pwfl", "make": "make", "pip": "pip", "pytest": "files", "docker": "files", "source": "files"}.get(
-        program, ""
-    )
+    kinds = {"pwfl": "pwfl", "make": "make", "pip": "pip", "pytest": "files", "docker": "files", "source": "files"}
+    return (kinds | {"tar": "share"}).get(program, "")  # tests/test_share.py
 
 
 COMMANDS = commands()
@@ -131,7 +131,10 @@ def test_snakemake_and_the_study_take_its_options(words, folder, monkeypatch):
 def test_pwfl_runs_it(words, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     (folder / "store").mkdir(exist_ok=True)
-    did = []
+    page = folder / "results" / PLACEHOLDERS["STUDY"] / "index.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.touch()
+    did, found = [], {"claims": pl.DataFrame(), "summary": pl.DataFrame(schema=SUMMARY)}
     for slow in (
         "snakemake.cli.main",
         "pwfl.new.write",
@@ -139,10 +142,9 @@ def test_pwfl_runs_it(words, folder, monkeypatch, capsys):
         "pwfl.testing.report",
         "pwfl.testing.signals.report",
         "pwfl.api.results",
+        "webbrowser.open",
     ):  # which have tests of their own
-        monkeypatch.setattr(
-            slow, lambda *given, slow=slow: did.append(slow) or StudyTables({}, {"claims": pl.DataFrame()}, "mine")
-        )
+        monkeypatch.setattr(slow, lambda *given, slow=slow: did.append(slow) or StudyTables({}, found, "mine"))
     arguments = [path for word in map(filled, words[1:]) for path in (sorted(glob(word)) if "*" in word else [word])]
     with pytest.raises(SystemExit, match="0"):
         cli.pwfl(arguments)

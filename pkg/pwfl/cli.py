@@ -195,6 +195,27 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -
         click.echo(asked.write_csv() if csv else asked, nl=not csv)
 
 
+def _studies(context, parameter, incomplete: str) -> list[str]:
+    from pwfl.workflow import pages
+
+    return [name for name in pages.finished() if name.startswith(incomplete)]
+
+
+@pwfl.command("open")
+@click.argument("study", required=False, shell_complete=_studies)
+def open_(study: str | None) -> None:
+    """Open a finished study's page in a browser.
+
+    STUDY is its name in ./results, or its folder anywhere. Without it, the study with the newest page is opened.
+    """
+    from pwfl.workflow import pages
+
+    page = pages.find(study)
+    several = len(pages.finished()) if study is None else 1
+    click.echo(f"Opening {page}" + (f", the newest of {several} studies" if several > 1 else ""))
+    pages.show(page)
+
+
 def main() -> None:
     """Run the command with the arguments of this process; errors are said without a traceback."""
     errors.run_command(partial(pwfl, prog_name="pwfl"))

@@ -88,7 +88,8 @@ COMPARISON = {
     "the releases is. `left_out`: schemes without any epsilon, and why; columns of tables that are computed of records "
     "without noise are not counted, either.",
     "outcomes": "What every scheme of every scenario came to: mean over realizations with its 95% interval, least and "
-    "most, in how many of them no user is scheduled, with the values of swept parameters, and the terms of its "
+    "most, in how many of them no user is scheduled, how many more diverged, the accuracy that needs no learning "
+    "(`chance`), with the values of swept parameters, and the terms of its "
     "epsilons, of a record and of a user; `guaranteed`: epsilon is, whatever the data.",
     "differences": "Paired differences of every two schemes of a scenario, and of every two points of different "
     "scenarios that have one seed, data, guarantee, observer and mean epsilon: by how much `scheme` of `scenario` is "
@@ -98,8 +99,9 @@ COMPARISON = {
     "each pair, and how many realizations are needed to detect one as large as measured. `without_result`: how many "
     "realizations are left out, as one of the two diverged or was not trained.",
     "front": "For every two outcomes of a system, the points of the study that nothing dominates: no other one "
-    "with the same guarantee and observer is as good in both, by its mean, and better in one; "
-    "`x_no_user_scheduled` and `y_no_user_scheduled`: over how many realizations with no user scheduled each mean is.",
+    "with the same guarantee and observer is as good in both, by its mean, and better in one; none whose accuracy "
+    "is not above chance; `x_no_user_scheduled` and `y_no_user_scheduled`: over how many realizations with no user "
+    "scheduled each mean is.",
 }
 FOR_PAPER = ("outcomes.tex", "differences.tex", "claims.tex", "references.bib")  # with `print: true`
 SYSTEMS_FIGURES = ("tradeoff",)

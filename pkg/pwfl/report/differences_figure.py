@@ -6,6 +6,7 @@ import altair as alt
 import polars as pl
 
 from pwfl.report import theme, unscheduled
+from pwfl.report.axes import fitted
 from pwfl.report.differences import LEVEL, both_ways, compared, table
 from pwfl.report.sweeps import different, outcomes
 
@@ -44,19 +45,21 @@ def against(study: dict[str, dict], reference: str | None = None) -> alt.TopLeve
     each = (unscheduled.known(content["realizations"]) for content in study.values())
     trained = [unscheduled.counted(frame.drop_nulls(drawn["outcome"][0])) for frame in each]
     said += unscheduled.lines(pl.concat(trained), width=LINE_LENGTH)
+    said += unscheduled.diverged(outcomes(study).filter(outcome=drawn["outcome"][0]), width=LINE_LENGTH)
     if left_out > 0:
         said.append(f"{left_out} more in the table of differences")
     looks = _looks(study, system, shown)
-    colour, chosen, opacity = theme.colours_of(looks, "circle")
+    colour, chosen, opacity = theme.colours_of(looks, None)
     title = f"{outcome.title}{' (points)' if percent else ''}, difference to {reference}"
-    x = alt.X("difference:Q", title=title, axis=alt.Axis(format=".4~g"), scale=alt.Scale(zero=True))
+    ends = [shown[column] for column in ("difference", "low", "high")]
+    x = fitted(alt.X("difference:Q", title=title, axis=alt.Axis(format=".4~g")), *ends, 0.0)
     y = alt.Y("point:N", title=None, sort=None, axis=alt.Axis(labelLimit=LABEL_WIDTH))
     tips = {"point:N": "Scheme", "difference:Q": ("Difference", ".3g"), "low:Q": ("95% from", ".3g")}
     tips |= {"high:Q": ("95% to", ".3g"), "p_corrected:Q": ("p, corrected", ".2g"), "realizations:Q": "Realizations"}
     tips |= {"detectable:Q": ("Detectable with probability 0.8", ".3g")}
     base = alt.Chart(shown).encode(y=y, color=colour, opacity=opacity, tooltip=theme.tips(tips))
     fill = alt.when("datum.clear").then(colour).otherwise(alt.value("white"))
-    dots = base.mark_point(size=DOT, strokeWidth=1.5).encode(x=x, fill=fill)
+    dots = base.mark_point(size=DOT, strokeWidth=1.5).encode(x=x, fill=fill, shape=theme.shapes_of(looks))
     zero = alt.Chart(alt.Data(values=[{}])).mark_rule(color="#888").encode(x=alt.datum(0))
     layers = alt.layer(zero, base.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q"), dots)
     lines = [part for line in said for part in textwrap.wrap(line, LINE_LENGTH)]

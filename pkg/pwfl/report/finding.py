@@ -12,16 +12,26 @@ from pwfl.report import unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
 from pwfl.report.columns import guaranteed
 from pwfl.report.differences import LEVEL, seen_from
-from pwfl.report.sweeps import main_outcomes, outcomes_of, with_bare
+from pwfl.report.sweeps import main_outcomes, not_above_chance, outcomes_of, with_bare
 
 KEYS = ["scenario", "scheme", "target_epsilon"]
 # Of the table `systems`.
-SHOWN = ["guaranteed", "epsilon_is", "observer", "guarantee", "delta", "air_seconds_mean", "transmit_energy_j_mean"]
+SHOWN = [
+    "diverged",
+    "guaranteed",
+    "epsilon_is",
+    "observer",
+    "guarantee",
+    "delta",
+    "air_seconds_mean",
+    "transmit_energy_j_mean",
+]
 SAME = ["system", "scheme", "target_epsilon", "mean", "epsilon", "air_seconds_mean", "transmit_energy_j_mean"]
 ACCURACY = COMMON_OUTCOMES["accuracy"].title
 NONE = "-"
 NOBODY = unscheduled.COLUMN
 NEVER = pl.col(NOBODY) == pl.col("realizations")  # of points that schedule nobody
+NAMED = 4  # schemes that a sentence names
 NEGLIGIBLE = 1e-12  # numbers that rounding leaves
 THOUSANDS, MILLIONS = 1e3, 1e6  # between which numbers are written out
 OTHERS = "; for "  # in what an observer sees, before the observers of other columns
@@ -42,7 +52,9 @@ def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]], titles: 
         either = pl.concat([tables["front"].filter(x=x, y=y), tables["front"].filter(x=y, y=x)])
         of_user = each.filter(outcome="epsilon_user").select(*KEYS, user_epsilon="mean")
         front = either.select(*KEYS, best=True)
-        rows = of_y.select("system", "sweep_of", *KEYS, "outcome", "mean", "low", "high", "realizations", NOBODY)
+        of_y = of_y.with_columns(useless=not_above_chance())
+        told = ("outcome", "mean", "low", "high", "realizations", NOBODY, "chance", "useless")
+        rows = of_y.select("system", "sweep_of", *KEYS, *told)
         for other in (of_x, of_user, front, tables["systems"].select(*KEYS, *SHOWN)):
             rows = rows.join(other, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
         frames.append(rows)
@@ -69,7 +81,7 @@ def sentences(rows: pl.DataFrame, differences: pl.DataFrame) -> list[str]:
         best, *more = _ends(of_front, outcome, named) if len(of_front) else [""]
         more += _baseline(each, outcome, named)
         parts = [f"{part}." for part in (best, "; ".join(more)) if part]
-        parts = [part[0].upper() + part[1:] for part in parts] + _unscheduled(each)
+        parts = [part[0].upper() + part[1:] for part in parts] + _unscheduled(each) + _useless(each, named)
         if len(of_front):
             parts += _rival(of_front.row(-1, named=True), each, differences, outcome)
         said += [f"{system}: {part}" if several else part for part in parts]
@@ -77,10 +89,17 @@ def sentences(rows: pl.DataFrame, differences: pl.DataFrame) -> list[str]:
 
 
 def _front(each: pl.DataFrame) -> pl.DataFrame:
-    """A system's points that nothing dominates, by epsilon: of those with a guarantee, the kind of most points."""
+    """A system's points that nothing dominates, by epsilon: of those with a guarantee, the kind of most points.
+
+    Where no two points trade anything, the best one with an epsilon.
+    """
     kinds = each.filter("best").group_by("guaranteed", "guarantee", "observer", maintain_order=True)
     fronts = [front for _, front in kinds]
-    return max(fronts, key=lambda front: (front["guaranteed"][0], len(front)), default=each.clear()).sort("epsilon")
+    if fronts:
+        return max(fronts, key=lambda front: (front["guaranteed"][0], len(front))).sort("epsilon")
+    more = outcomes_of(each["system"][0])[each["outcome"][0]].better == "more"
+    private = each.filter(~pl.col("bare"), ~pl.col("useless"), ~NEVER, pl.col("epsilon").is_finite())
+    return private.sort("guaranteed", pl.col("mean") if more else -pl.col("mean"), descending=True).head(1)
 
 
 def _ends(front: pl.DataFrame, outcome: Outcome, named: bool) -> list[str]:
@@ -103,7 +122,7 @@ def _ends(front: pl.DataFrame, outcome: Outcome, named: bool) -> list[str]:
 
 def _baseline(each: pl.DataFrame, outcome: Outcome, named: bool) -> list[str]:
     """On the best baseline without noise, if there is one that schedules anybody."""
-    without = each.filter("bare", ~NEVER, ~pl.col("epsilon").is_finite().fill_null(value=False))
+    without = each.filter("bare", ~NEVER, ~pl.col("useless"), ~pl.col("epsilon").is_finite().fill_null(value=False))
     if without.is_empty():
         return []
     most = without.sort("mean", descending=outcome.better == "more", maintain_order=True).row(0, named=True)
@@ -114,6 +133,16 @@ def _unscheduled(each: pl.DataFrame) -> list[str]:
     """A sentence on schemes that schedule nobody."""
     names = each.filter(NEVER)["scheme"].unique(maintain_order=True).to_list()
     return [f"No user scheduled in any realization: {', '.join(names)}."] if names else []
+
+
+def _useless(each: pl.DataFrame, named: bool) -> list[str]:
+    """A sentence on schemes that are not above chance, but those that schedule nobody."""
+    found = each.filter("useless", ~NEVER)
+    if found.is_empty():
+        return []
+    names = list(dict.fromkeys(_whose(row, named) for row in found.iter_rows(named=True)))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return [f"Not above chance ({found['chance'].max():.3g}): {', '.join(names[:NAMED])}{more}."]
 
 
 def _rival(best: dict, each: pl.DataFrame, differences: pl.DataFrame, outcome: Outcome) -> list[str]:
@@ -160,8 +189,14 @@ def difference(row: dict, scheme: str, than: str, outcome: Outcome, epsilon: flo
 def _result(row: dict, outcome: Outcome) -> str:
     """A mean with its interval, and its realizations with no user scheduled or that diverged."""
     interval = "" if row["low"] is None else " to ".join(number(row[end], outcome) for end in ("low", "high"))
-    notes = [note for note in (f"95% interval {interval}" if interval else "", unscheduled.share(row)) if note]
+    notes = [note for note in (f"95% interval {interval}" if interval else "", _left(row)) if note]
     return number(row["mean"], outcome) + (f" ({'; '.join(notes)})" if notes else "")
+
+
+def _left(row: dict) -> str:
+    """How many realizations of a row schedule no user, and how many diverged."""
+    diverged = f"{row['diverged']} more diverged" if row["diverged"] else ""
+    return "; ".join(part for part in (unscheduled.share(row), diverged) if part)
 
 
 def _whose(row: dict, named: bool) -> str:
@@ -204,7 +239,7 @@ def table(rows: pl.DataFrame) -> tuple[list[dict], dict[str, str]]:
         shown.append(
             row
             | {"result": number(row["mean"], outcome), "title": outcome.title, "terms": terms}
-            | {"interval": " to ".join(ends) if row["low"] is not None else "", "unscheduled": unscheduled.share(row)}
+            | {"interval": " to ".join(ends) if row["low"] is not None else "", "unscheduled": _left(row)}
             | {"epsilon": number(row["epsilon"]), "user_epsilon": number(row["user_epsilon"])}
             | {"delta": number(row["delta"]), "letter": letters.get(row["observer"], "")}
             | {"seconds": number(row["air_seconds_mean"]), "joules": number(row["transmit_energy_j_mean"])}

@@ -158,6 +158,8 @@ def _of_system(system: str, table: pl.DataFrame) -> str:
         columns[_head(title, power)] = cells
     if table[unscheduled.COLUMN].sum():
         columns[_head("Realizations with no user scheduled")] = [_unscheduled(point) for point in points]
+    if table[unscheduled.DIVERGED].sum():
+        columns[_head("Realizations that diverged")] = [str(_most(point, unscheduled.DIVERGED)) for point in points]
     cut = CUT if any(_is_cut(row) for point in points for row in point.values()) else ""
     rows = []
     for place, point in enumerate(points):
@@ -216,6 +218,10 @@ def _mean(row: dict | None, factor: float) -> str:
         return f"{value} [{', '.join(ends)}]"
     half = None if row["low"] is None else (row["high"] - row["low"]) / 2 * factor
     return number(row["mean"] * factor, half)
+
+
+def _most(point: dict[str, dict], column: str) -> int:
+    return max(row[column] for row in point.values())
 
 
 def _unscheduled(point: dict[str, dict]) -> str:

@@ -19,6 +19,7 @@ from pwfl.report.claims import FAILED
 from pwfl.report.columns import at_delta
 from pwfl.report.sweeps import (
     KIND,
+    above_chance,
     different,
     index_of,
     losses,
@@ -107,6 +108,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     layers = alt.layer(lines, whiskers, dots, *stars, *levels, data=both).add_params(chosen)
     subtitle = [f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side"]
     subtitle += unscheduled.lines(counts, width=LINE_LENGTH)
+    subtitle += unscheduled.diverged(counts, width=LINE_LENGTH)
     subtitle += [f"a line for each {', '.join(others)}"] if others and not paneled else []
     subtitle += [part for line in (*left_out, *measured.sentences(own)) for part in textwrap.wrap(line, LINE_LENGTH)]
     title = alt.TitleParams(f"{_system(study)}: {_small(known.title)} over {x}", subtitle=subtitle)
@@ -151,7 +153,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     if drawn.is_empty():
         return theme.empty(f"no scheme has a finite {_small(known[x].title)}", heading)
     best = undominated(drawn, losses(drawn["x_mean"], known[x]), losses(drawn["y_mean"], known[y]))
-    drawn = drawn.with_columns(best=pl.Series(best) & ~pl.col("bare"))
+    drawn = drawn.with_columns(best=pl.Series(best) & ~pl.col("bare") & above_chance(drawn, table))
     of_sweeps = drawn.filter(pl.col("sweep_of") != pl.col("scenario"))
     swept = _varied(of_sweeps, swept_keys(drawn))
     scenarios = drawn["sweep_of"].unique(maintain_order=True).to_list()
@@ -166,6 +168,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     point = shown.group_by("scenario", "scheme", "target_epsilon", maintain_order=True)
     most = point.agg(pl.col("realizations", unscheduled.COLUMN).sort_by(unscheduled.COLUMN).last())
     subtitle += unscheduled.lines(most, width=LINE_LENGTH)
+    subtitle += unscheduled.diverged(shown.filter(outcome=y), width=LINE_LENGTH)
     if not drawn["guaranteed"].all() or len(drawn.unique(KIND)) > 1:
         subtitle.append(OF_KINDS)
     if len(left_out):
@@ -334,6 +337,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     subtitle = [f"mean and 95% confidence band over up to {count} realizations"]
     ended = (unscheduled.known(content["realizations"]).drop_nulls("accuracy") for content in study.values())
     subtitle += unscheduled.lines(pl.concat(map(unscheduled.counted, ended)), width=LINE_LENGTH)
+    subtitle += unscheduled.diverged(outcomes(study).filter(outcome="accuracy"), width=LINE_LENGTH)
     if swept_ones:
         subtitle += textwrap.wrap(f"not here, as they are swept: {', '.join(swept_ones)}", LINE_LENGTH)
     title = alt.TitleParams(f"{_system(study)}: test accuracy", subtitle=subtitle)

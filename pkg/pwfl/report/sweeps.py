@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from pwfl import registry
-from pwfl.report import unscheduled
+from pwfl.report import chance, unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
 from pwfl.report.columns import TERMS, guaranteed, literals, said
 from pwfl.report.theme import means
@@ -32,8 +32,8 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
 
     Columns: scenario, system, the scenario whose sweep it is a point of, swept parameters by their dotted keys, scheme
     (and its privacy target where it has several), whether its epsilon is guaranteed, its terms, outcome, mean
-    over realizations with its 95% interval, least, most, of how many realizations, and how many of these have no user
-    scheduled.
+    over realizations with its 95% interval, least, most, of how many realizations, how many of these have no user
+    scheduled, how many more diverged, and, of the accuracy, the level that needs no learning (`chance.level`).
     """
     frames, keys = [], ["scheme", "target_epsilon"]
     extremes = {"least": pl.Expr.min, "most": pl.Expr.max, "realizations": pl.Expr.count}
@@ -42,10 +42,14 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
         if "target_epsilon" not in each.columns:
             each = each.with_columns(target_epsilon=pl.lit(None, pl.Float64))
         each = unscheduled.known(each)
+        if "training" not in each.columns:
+            each = each.with_columns(training=pl.lit(None, pl.String))
+        ended = pl.col("training") == unscheduled.DIVERGED
         columns = [column for column in outcomes_of(system) if column in each.columns]
         others = each.group_by(keys, maintain_order=True).agg(
             *(of(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, of in extremes.items()),
             *(unscheduled.count(c).alias(f"{c}_{unscheduled.COLUMN}") for c in columns),
+            *((ended & pl.col(c).is_null()).sum().cast(pl.Int64).alias(f"{c}_diverged") for c in columns),
             said(),
             guaranteed=guaranteed().all(),
         )
@@ -61,16 +65,31 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
         for column in columns:
             parts = [pl.col(f"{column}_{part}").cast(pl.Float64).alias(part) for part in PARTS]
             count = pl.col(f"{column}_realizations").cast(pl.Int64).alias("realizations")
-            nobody = pl.col(f"{column}_{unscheduled.COLUMN}").alias(unscheduled.COLUMN)
-            frame = wide.select(*which, pl.lit(column).alias("outcome"), *parts, count, nobody)
+            others = [pl.col(f"{column}_{name}").alias(name) for name in (unscheduled.COLUMN, unscheduled.DIVERGED)]
+            known = chance.level(content["scenario"]) if column == "accuracy" else None
+            others.append(pl.lit(known and known.share, pl.Float64).alias("chance"))
+            frame = wide.select(*which, pl.lit(column).alias("outcome"), *parts, count, *others)
             frames.append(frame.filter(pl.col("realizations") > 0))
     return pl.concat(frames, how="diagonal_relaxed")
+
+
+def not_above_chance() -> pl.Expr:
+    """Whether a row of `outcomes` is of an accuracy whose interval, or mean where it has none, is not above chance."""
+    return (pl.coalesce("low", "mean") <= pl.col("chance")).fill_null(value=False)
+
+
+def above_chance(rows: pl.DataFrame, table: pl.DataFrame) -> pl.Series:
+    """Of rows of points, whether the table `outcomes` has none of their accuracies as not above chance."""
+    keys = ["scenario", "scheme", "target_epsilon"]
+    useless = table.filter(not_above_chance()).select(*keys, useless=True)
+    return rows.join(useless, on=keys, how="left", nulls_equal=True, maintain_order="left")["useless"].is_null()
 
 
 def front(table: pl.DataFrame) -> pl.DataFrame:
     """The rows of `outcomes` that nothing dominates, for every two outcomes of a system.
 
-    A point is dominated by another one of its KIND whose mean is as good in both outcomes, and better in one. Columns:
+    A point is dominated by another one of its KIND whose mean is as good in both outcomes, and better in one. Points
+    whose accuracy is not above chance are left out. Columns:
     `x` and `y`, the outcomes; what says which point it is, and what its epsilon is worth; `x_mean` and `y_mean`, and of
     how many realizations with no user scheduled, `x_no_user_scheduled` and `y_no_user_scheduled`. Accuracy against
     epsilon comes first.
@@ -84,6 +103,7 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
         if "epsilon" in wide.columns:
             wide = wide.filter(pl.col("epsilon").is_finite())  # without privacy nothing is traded
         compared = [name for name in known if name in wide.columns and wide[name].n_unique() > 1]
+        wide = wide.filter(above_chance(wide, part))
         for y, x in combinations(compared, 2):
             both = wide.filter(pl.col(x).is_finite() & pl.col(y).is_finite())
             kept = both.filter(undominated(both, losses(both[x], known[x]), losses(both[y], known[y])))

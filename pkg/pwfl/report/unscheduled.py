@@ -1,13 +1,14 @@
 """Realizations with no user scheduled: their model learns nothing, and its accuracy counts in means.
 
-Reports count them beside each mean. Tables of realizations have the column COLUMN, by which to leave them out.
+Reports count them beside each mean, and those that diverged, which no mean of what is trained has. Tables of
+realizations have the column COLUMN, by which to leave them out.
 """
 
 import textwrap
 
 import polars as pl
 
-COLUMN = "no_user_scheduled"
+COLUMN, DIVERGED = "no_user_scheduled", "diverged"
 STATUSES = ("no_user_scheduled", "nobody_took_part")  # of a training or, of all of its rounds, of a round
 INCLUDED = "means include realizations with no user scheduled"
 LEFT_OUT = "left out, as no user is scheduled"
@@ -51,14 +52,20 @@ def share(row: dict) -> str:
     return f"no user scheduled in {row[COLUMN]} of {total} {noun}" if row[COLUMN] else ""
 
 
-def lines(counts: pl.DataFrame, words: str = INCLUDED, width: int = LINE_LENGTH) -> list[str]:
+def diverged(outcomes: pl.DataFrame, width: int = LINE_LENGTH) -> list[str]:
+    """Lines of a subtitle on schemes with realizations that diverged, from rows of a study's table `outcomes`."""
+    counts = outcomes.with_columns((pl.col("realizations") + pl.col(DIVERGED)).alias("realizations"))
+    return lines(counts, "left out, as training diverged", width, DIVERGED)
+
+
+def lines(counts: pl.DataFrame, words: str = INCLUDED, width: int = LINE_LENGTH, column: str = COLUMN) -> list[str]:
     """Lines of a subtitle on the schemes that have such realizations, none where there are none.
 
-    `counts` has rows as `counted` makes them, several of a scheme where several points are drawn.
+    `counts` has rows as `counted` makes them, several of a scheme where several points are drawn; `column` counts them.
     """
     parts = []
-    for (scheme,), rows in counts.filter(pl.col(COLUMN) > 0).group_by("scheme", maintain_order=True):
-        worst = rows.sort(COLUMN, maintain_order=True).row(-1, named=True)
-        upto = "up to " if len(counts.filter(scheme=scheme).unique([COLUMN, "realizations"])) > 1 else ""
-        parts.append(f"{scheme}, {upto}{worst[COLUMN]} of {worst['realizations']}")
+    for (scheme,), rows in counts.filter(pl.col(column) > 0).group_by("scheme", maintain_order=True):
+        worst = rows.sort(column, maintain_order=True).row(-1, named=True)
+        upto = "up to " if len(counts.filter(scheme=scheme).unique([column, "realizations"])) > 1 else ""
+        parts.append(f"{scheme}, {upto}{worst[column]} of {worst['realizations']}")
     return textwrap.wrap(f"{words}: {'; '.join(parts)}", width) if parts else []

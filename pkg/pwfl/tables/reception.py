@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-EMPTY = {  # columns of `reception` where messages are of all records, no integers, and heard alike in all coordinates
+#: Columns of `reception` where messages are of all records, no integers, and heard alike in all coordinates.
+EMPTY = {
     "records": pl.lit(None, pl.Int64),
     "group": pl.lit(None, pl.Int64),
     "grid_step": pl.lit(None, pl.Float64),

@@ -445,7 +445,7 @@ class Convergence(Section):
 
 
 class Channel(Section):
-    """Channels from outside: of a ray tracer, a system simulator, or measurements (docs/multicell.md)."""
+    """Channels from outside: of a ray tracer, a system simulator, or measurements (docs/channels.md)."""
 
     links: str | None = parameter(
         None,
