@@ -282,7 +282,7 @@ def test_what_is_wrong_with_a_system_of_another_package_is_said(
     with pytest.raises(SystemExit, match="1"):
         cli.main()
     said = capsys.readouterr().err
-    assert said.startswith(f"{path}: base.system: {'' if 'MODEL is' in expected else 'system '}'mine'")
+    assert said.startswith(f"{path}: base.system: {'' if 'MODEL must' in expected else 'system '}'mine'")
     assert expected in said
     path.write_text(FEW)
     cli.pwfl(["check", str(path)], standalone_mode=False)  # of the system that needs no other package

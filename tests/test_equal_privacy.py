@@ -203,7 +203,7 @@ def test_a_target_that_no_scheme_asks_for_is_warned_of(system, scheduler, reader
         return load({"base": base, "scenarios": {"one": {}}}, "file.yaml").warnings
 
     (warning,) = warnings(unread, 2.0)
-    expected = f"scenarios.one: privacy.target_epsilon: 2.0 has no effect: only {reader}, which none"
+    expected = f"scenarios.one: privacy.target_epsilon: 2.0 has no effect: only {reader} reads it"
     assert warning.startswith(expected)
     assert warnings(unread, None) == ()
     assert warnings(reader.partition("/")[2], 2.0) == ()

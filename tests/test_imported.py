@@ -91,9 +91,9 @@ def with_value(frame: pl.DataFrame, row: int, column: str, value) -> pl.DataFram
         (lambda f: with_value(f, 8, "station", -1), "row 9: column 'station': -1 is wrong, must be from 0 to 143: stations"),
         (lambda f: with_value(f, 8, "user", 10**6), "row 9: column 'user': 1000000 is wrong, must be from 0 to 143"),
         (lambda f: with_value(f, 13, "user", 0), r"row 13: realization 0, station 1, user 0 appears twice"),
-        (lambda f: f.with_columns(pl.col("user") + 1), "has no row of realization 0, station 0, user 0; all combinations"),
-        (lambda f: f.head(-1), "has no row of realization 3, station 2, user 11"),
-        (lambda f: f.filter(~((pl.col("station") == 1) & (pl.col("realization") == 2))), "row of realization 2, station 1, user 0"),
+        (lambda f: f.with_columns(pl.col("user") + 1), "has no row for realization 0, station 0, user 0; all combinations"),
+        (lambda f: f.head(-1), "has no row for realization 3, station 2, user 11"),
+        (lambda f: f.filter(~((pl.col("station") == 1) & (pl.col("realization") == 2))), "row for realization 2, station 1, user 0"),
         (lambda f: f.filter(pl.col("realization") < 3), "realizations: 4 exceeds the 3 of links.csv"),
         (lambda f: f.filter(pl.col("user") < 11), "network.users: 12 does not fit links.csv: must be 11"),
         (lambda f: f.with_columns(station_x_m=1.0), "has only one of the columns 'station_x_m' and 'station_y_m'; give both"),
@@ -120,13 +120,13 @@ def named(expected: str, text: str) -> bool:
         (lambda f: f.rename({"samples": "sample"}), "column 'sample' is unknown; known: realization, user, x_m"),
         (lambda f: with_value(f, 3, "samples", 0), "row 4: column 'samples': 0 is wrong, must be from 1 to 1e+09"),
         (lambda f: with_value(f, 3, "samples", None), "row 4: column 'samples': is empty, must hold whole numbers"),
-        (lambda f: with_value(f, 13, "samples", 2000), "realization 1 has 2.* samples, digits has 1437"),
+        (lambda f: with_value(f, 13, "samples", 2000), "realization 1 has 2.* samples, but digits has 1437"),
         (lambda f: f.with_columns(x_m=1.0), "has only one of the columns 'x_m' and 'y_m'; give both or none"),
         (lambda f: f.with_columns(x_m=1.0, y_m=float("nan")), "row 1: column 'y_m': nan is wrong, must be from -1e+07 to"),
         (lambda f: f.with_columns(cell=3), "row 1: column 'cell': 3 is wrong, must be from 0 to 2: a station of links.csv"),
         (lambda f: f.filter(pl.col("user") < 11), "has 11 users, must have 12 as links.csv"),
         (lambda f: f.filter(pl.col("realization") < 2), "has 2 realizations, must have 4 as links.csv"),
-        (lambda f: f.slice(1), "has no row of realization 0, user 0"),
+        (lambda f: f.slice(1), "has no row for realization 0, user 0"),
     ],
 )  # fmt: skip
 def test_users_that_are_not_what_they_should_be_are_named(folder, edit, expected):
@@ -153,10 +153,12 @@ def test_files_that_are_none_are_named(folder):
 
 def test_whole_shards_must_be_there(folder):
     found = error_of(scenario(realizations=3, shards={"optimization": 5, "training": 1}))
-    assert "shards.optimization: 5 (and shards.training: 1) take 5 realizations, as chunks are whole" in found
+    assert (
+        "shards.optimization: 5 (and shards.training: 1) need 5 realizations, since chunks are computed whole" in found
+    )
     assert "links.csv has 4; lower them" in found
     found = error_of(scenario(realizations=2, training_realizations=1, shards={"optimization": 2, "training": 5}))
-    assert "(and shards.training: 5) take 6 realizations" in found
+    assert "(and shards.training: 5) need 6 realizations" in found
 
 
 def test_laws_that_files_replace_are_not_checked_and_those_that_they_do_not_are(folder):
@@ -203,9 +205,13 @@ def test_links_may_be_of_intervals(folder):
 @pytest.mark.parametrize(
     ("count", "coherence", "said"),
     [
-        (2, None, "radio.coherence_rounds: None must be {half}, as it has 2 intervals: moving.csv"),
+        (
+            2,
+            None,
+            "radio.coherence_rounds: None does not fit moving.csv: must be {half}, as it has 2 coherence intervals",
+        ),
         (1, 1, "radio.coherence_rounds: 1 does not fit moving.csv: must be null, as it has no coherence"),
-        (5, None, "training.rounds: {rounds} must be a multiple of the 5 intervals of moving.csv"),
+        (5, None, "training.rounds: {rounds} must be a multiple of the 5 coherence intervals of moving.csv"),
     ],
 )
 def test_intervals_must_fit_the_rounds(folder, count, coherence, said):

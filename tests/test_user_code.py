@@ -282,7 +282,7 @@ def test_parameters_of_functions_of_ones_own_are_read(folder):
 
 
 RETURNED = {  # what a scheduler returns -> what is said
-    "start.astype(float)": "returns float64 of shape (4, 20); must return each user's block",
+    "start.astype(float)": "returns float64 of shape (4, 20); must return each user's resource block",
     "start[:, 1:]": "of shape (4, 19)",
     "0 * start + 2": "the resource block 2; must be 0 to 1",
     "0 * start - 2": "the resource block -2",
@@ -878,7 +878,7 @@ def test_what_a_function_imports_of_pwfl_counts(folder):
 
 
 HIDDEN = {  # what no text tells
-    "import_module('hel' + 'per').K": r"imports helper \(helper.py\) by a name .*: write `import helper`",
+    "import_module('hel' + 'per').K": r"imports helper \(helper.py\) by a name .*; write `import helper`",
     "runpy.run_path('helper.py')['K']": r"reads helper.py, which is not declared",
     "int(open('w.txt').read())": r"reads w.txt, which is not declared, .*`reads: \[w.txt\]` in the scheme",
     "int(np.load('w.npy'))": "reads w.npy, which is not declared",
@@ -1009,7 +1009,7 @@ def test_a_missing_file_is_said_before_work_starts(folder):
 
 
 def test_files_without_a_function_of_ones_own_are_refused_or_warned_of(folder):
-    with pytest.raises(ScenarioError, match=r"schemes.0.reads: is for a scheme with a function of your own"):
+    with pytest.raises(ScenarioError, match=r"schemes.0.reads: is for schemes with a user-defined function"):
         resolve(BASE | {"schemes": [{"name": "a", "scheduler": "random", "noise": "none", "reads": ["w.npy"]}]}, {})
     config = {"base": BASE | {"training": BASE["training"] | {"model_reads": ["w.npy"]}}, "scenarios": {"one": {}}}
     assert any(
