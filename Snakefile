@@ -50,7 +50,7 @@ localrules:
 
 
 rule all:
-    "The whole study, up to its page (what plain `snakemake` makes)."
+    "Run the whole study, up to its report (the default)."
     default_target: True
     input:
         RECORD if is_main else rules.publish.output,

@@ -1,5 +1,5 @@
 rule account:
-    "The privacy that each user is left with: from users, schedule and noise, leakage and outcome."
+    "Account for each user's privacy loss. Reads users, schedule and noise; writes leakage and outcome."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

@@ -1,5 +1,5 @@
 rule audit:
-    "Tests of the code that trains, against what account states: from its tables, a scenario's audit.csv."
+    "Audit the training code against the privacy that account states. Writes a scenario's audit.csv."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

@@ -1,5 +1,5 @@
 rule dataset:
-    "The images and labels that users learn, as one file."
+    "Load the images and labels that users train on."
     input:
         before,
         manifests=".pwfl/{plan}/batches",
@@ -26,7 +26,7 @@ rule dataset:
 
 
 rule imported:
-    "Channels from outside, checked: from their files, imported_links and imported_users."
+    "Check imported channels. Writes imported_links and imported_users."
     input:
         before,
         manifests=".pwfl/{plan}/batches",
@@ -53,7 +53,7 @@ rule imported:
 
 
 rule channel:
-    "Where users are, what links and data they have: users and links."
+    "Draw users' positions, links and numbers of records. Writes users and links."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

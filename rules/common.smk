@@ -17,9 +17,9 @@ except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] in ("", "pwfl"):
         raise
     raise WorkflowError(
-        f"Snakemake runs in an environment without the package {error.name}, which this workflow needs, as other "
-        f"packages: install them by `{sys.executable} -m pip install {PROJECT}`; or run `make setup` in {PROJECT}, and "
-        "use the Snakemake of its .venv"
+        f"The package {error.name} is missing in Snakemake's Python environment. Install all packages that this workflow "
+        f"needs by `{sys.executable} -m pip install {PROJECT}`; or run `make setup` in {PROJECT} and use the Snakemake "
+        "of its .venv"
     ) from None
 
 jobs.give_path(PROJECT / "pkg")

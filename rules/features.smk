@@ -1,5 +1,5 @@
 rule projection:
-    "Directions that tell synthetic images apart. They have no input: no image of anybody enters."
+    "Compute directions that separate classes of synthetic images. Reads no data set, so no user's image."
     input:
         before,
         manifests=".pwfl/{plan}/batches",
@@ -26,7 +26,7 @@ rule projection:
 
 
 rule features:
-    "A data set's features, of all its images: from dataset and projection."
+    "Compute the features of all images. Reads dataset and projection."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

@@ -8,7 +8,7 @@ localrules:
 
 
 rule manifests:
-    "What each job is to compute of what the store lacks: a file for each, which all other rules read."
+    "List the missing results that each job computes, in one file per job, which the other rules read."
     output:
         directory(".pwfl/{plan}/batches"),
     log:
@@ -18,6 +18,6 @@ rule manifests:
     params:
         plan=lambda wildcards: current.manifests,
     message:
-        "{params.plan}"
+        "Planning {params.plan}"
     script:
         "../scripts/manifests.py"

@@ -1,5 +1,5 @@
 rule noise:
-    "How much differential-privacy noise each user adds: from users and schedule, noise and noise_status."
+    "Set each user's differential-privacy noise. Reads users and schedule; writes noise and noise_status."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

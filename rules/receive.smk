@@ -1,5 +1,5 @@
 rule receive:
-    "What the air delivers to whom: from users, links, schedule and noise, reception, reception_noise and visibility."
+    "Simulate reception. Reads users, links, schedule and noise; writes reception, reception_noise and visibility."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

@@ -1,6 +1,6 @@
 # Tables, figures and claims, in the store as all else; results/STUDY shows them.
 rule tables:
-    "Scenarios' results, realization by realization and round by round, and their parameters: from all tables."
+    "Write scenarios' parameters and results, by realization and by round. Reads all tables."
     input:
         before,
         manifests=".pwfl/{plan}/batches",
@@ -27,7 +27,7 @@ rule tables:
 
 
 rule figures:
-    "Scenarios' figures."
+    "Draw scenarios' figures."
     input:
         before,
         manifests=".pwfl/{plan}/batches",
@@ -54,7 +54,7 @@ rule figures:
 
 
 rule comparison:
-    "Tables and figures over all scenarios of the study: claims, outcomes, summary."
+    "Compare the study's scenarios in tables and figures: claims, outcomes, summary."
     input:
         before,
         manifests=".pwfl/{plan}/batches",
@@ -81,7 +81,7 @@ rule comparison:
 
 
 rule page:
-    "One file to open: what the study is, its claims, figures and tables, with links to the files beside it."
+    "Write the study report: one HTML file with claims, figures and tables, and links to the files behind them."
     input:
         before,
         manifests=".pwfl/{plan}/batches",
@@ -108,7 +108,7 @@ rule page:
 
 
 rule complete:
-    "Whether all items could be computed: it names those that failed."
+    "Check that all results were computed; otherwise name those that failed."
     input:
         everything,
     output:
@@ -120,13 +120,13 @@ rule complete:
     conda:
         "../envs/environment.yaml"
     message:
-        "all items"
+        "Checking that all results exist"
     script:
         "../scripts/complete.py"
 
 
 rule publish:
-    "What people look at: results/STUDY shows files of the store."
+    "Copy the study's files from the store to results/STUDY."
     input:
         ancient(COMPLETE) if OPEN == "-" else COMPLETE,
     output:
@@ -141,6 +141,6 @@ rule publish:
         publication=current and current.publication,
         digest=current.digest if current else "",
     message:
-        "{params.publication}"
+        "Publishing {params.publication} in results/"
     script:
         "../scripts/publish.py"

@@ -1,5 +1,5 @@
 rule schedule:
-    "Who transmits, on what, with which power: from users and links, schedule and schedule_status."
+    "Schedule users, resource blocks and powers. Reads users and links; writes schedule and schedule_status."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

@@ -1,5 +1,5 @@
 rule train:
-    "Federated rounds: from users, schedule, noise and the data, history (accuracy and loss) and holdings."
+    "Train in federated rounds. Reads users, schedule, noise and data; writes history (accuracy, loss) and holdings."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

@@ -585,9 +585,9 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge, monkeypatch):
     ("change", "expected"),
     [
         ({"data": {"samples": 1000}}, "data.samples: 12 users would hold 12000 samples, digits has 1437; lower data.samples"),
-        ({"privacy": {"target_epsilon": 1.0, "delta": 0.97}}, "privacy.target_epsilon: 1 needs no noise: a record is in a batch of some round"),
-        ({"radio": {"noise_variance": 1e-31}}, "radio.noise_variance: 1e-31 stands for the thermal noise"),
-        ({"schemes": [{"name": "x", "scheduler": "orthogonal", "noise": "anonymous"}]}, "schemes: orthogonal + anonymous do not go together"),
+        ({"privacy": {"target_epsilon": 1.0, "delta": 0.97}}, "privacy.target_epsilon: 1 needs no noise: the probability that a record is in"),
+        ({"radio": {"noise_variance": 1e-31}}, "radio.noise_variance: 1e-31 is too small to compute transmit energies"),
+        ({"schemes": [{"name": "x", "scheduler": "orthogonal", "noise": "anonymous"}]}, "schemes: orthogonal + anonymous cannot be combined"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named(change, expected):

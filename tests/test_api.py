@@ -81,12 +81,12 @@ def test_a_config_file_is_read_as_strictly_as_by_the_workflow(tmp_path):
         pwfl.simulate(path)
     with pytest.raises(ScenarioError, match="rounds: unknown key"):
         pwfl.simulate({"rounds": 3})
-    with pytest.raises(ScenarioError, match="there is no such file"):
+    with pytest.raises(ScenarioError, match="file not found"):
         pwfl.simulate(tmp_path / "nowhere.yaml")
 
 
 def test_a_folder_without_results_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="holds no finished study"):
+    with pytest.raises(FileNotFoundError, match="no finished study here"):
         pwfl.results(tmp_path)
 
 

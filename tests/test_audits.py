@@ -576,7 +576,7 @@ def test_an_audit_has_no_more_verdicts_than_its_false_alarms_are_stated_for():
     frame = audit.table(verdicts)
     assert set(frame["false_alarm"]) == {1e-6}
     assert audit.LEVEL * len(frame) == pytest.approx(1e-6)
-    with pytest.raises(ValueError, match=r"at most 30 verdicts, .*'one more' is one more"):
+    with pytest.raises(ValueError, match=r"at most 30 verdicts, .*'one more' is one too many"):
         audit.table([*verdicts, audit.within(SUBJECT, "one more", 1, 0.0, 0.0, 0.0, 1.0, 1.0)])
 
 
@@ -621,7 +621,7 @@ def test_an_audit_that_cannot_run_says_so_and_calls_nothing_consistent(made, mon
 
     replace(monkeypatch, getattr(module, name), broken)
     scheme = parameters.schemes[0].name
-    with pytest.raises(AuditError, match=rf"^{re.escape(scheme)}: its audit could not run: .*not today") as caught:
+    with pytest.raises(AuditError, match=rf"^{re.escape(scheme)}: the audit could not run: .*not today") as caught:
         stage_of.audit(parameters, found)
     assert speaks(caught.value)  # the job ends with these words
     assert "ZeroDivisionError" in str(caught.value)

@@ -215,7 +215,7 @@ def network(features, classes):
 def test_a_model_whose_samples_depend_on_each_other_is_refused(tmp_path):
     file = tmp_path / "own.py"
     file.write_text(DEPENDENT)
-    with pytest.raises(user_code.UserCodeError, match=r"has state beside its trained weights: .*moving_mean"):
+    with pytest.raises(user_code.UserCodeError, match=r"has state other than trained weights: .*moving_mean"):
         trainable.model_of(network_of(file)).start(lambda: np.random.default_rng(1))
 
 

@@ -68,7 +68,7 @@ def test_aliases_that_come_to_millions_are_refused_at_once(tmp_path, content, li
     path.write_text(content)
     with (
         within(5),
-        pytest.raises(scenario.ScenarioError, match=rf"line {line}: comes to [\d,]+ characters with its al"),
+        pytest.raises(scenario.ScenarioError, match=rf"line {line}: has [\d,]+ characters once its al"),
     ):
         scenario.read([path])
 
@@ -79,12 +79,12 @@ def test_only_regular_files_are_opened(tmp_path):
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
     for path in ("/dev/zero", str(pipe)):
-        with within(5), pytest.raises(OSError, match="is no regular file"):
+        with within(5), pytest.raises(OSError, match="is not a regular file"):
             files.content(path)
-        with within(5), pytest.raises(scenario.ScenarioError, match="cannot be read: it is no regular file"):
+        with within(5), pytest.raises(scenario.ScenarioError, match="cannot be read: it is not a regular file"):
             scenario.read([path])
         config = {"scenarios": {"one": {"channel": {"links": path}}}}
-        with within(5), pytest.raises(scenario.ScenarioError, match=r"channel.links: .*it is no regular file"):
+        with within(5), pytest.raises(scenario.ScenarioError, match=r"channel.links: .*it is not a regular file"):
             scenario.check_surroundings(scenario.load(config, "file.yaml"))
 
 
@@ -99,9 +99,9 @@ def test_only_regular_files_are_opened(tmp_path):
         ({"run": [["one"]], "scenarios": {"one": {}}}, "run: ['one'] is not the name of a scenario"),
         ({"run": [None], "scenarios": {"one": {}}}, "run: empty is not the name of a scenario"),
         ({"base": {"seed": "7" * 5000}, "scenarios": {"one": {}}}, "base.seed: '7777"),
-        ({"base": {"seed": 10**5000}, "scenarios": {"one": {}}}, "base.seed: a value too long to be shown is wrong"),
+        ({"base": {"seed": 10**5000}, "scenarios": {"one": {}}}, "base.seed: a value too long to show is wrong"),
         ({"base": {"schedule": {"gamma": 10**400}}, "scenarios": {"one": {}}}, "base.schedule.gamma: 1000"),
-        ({"base": {"channel": {"links": "a\0b.csv"}}, "scenarios": {"one": {}}}, "base.channel.links: 'a\\x00b.csv' is wrong: it holds the character 0x0000"),
+        ({"base": {"channel": {"links": "a\0b.csv"}}, "scenarios": {"one": {}}}, "base.channel.links: 'a\\x00b.csv' is wrong: it contains the unprintable character 0x0000"),
         ({"base": {"system": 10**5000}, "scenarios": {"one": {}}}, "base.system: there is no system a value too long"),
     ],
 )  # fmt: skip
@@ -156,7 +156,7 @@ def test_a_chunk_that_is_neither_a_number_nor_automatic_is_named_by_its_key(valu
     with pytest.raises(scenario.ScenarioError) as refused:
         resolve({}, {"shards": {"training": value}})
     (line,) = str(refused.value).splitlines()
-    assert line.startswith(f"shards.training: {value!r} is wrong: input should be ")
+    assert line.startswith(f"shards.training: {value!r} is wrong: must be ")
     assert ", or 'auto'" in line
 
 
@@ -181,7 +181,7 @@ def test_the_command_line_sets_truth_values_and_nulls(tmp_path):
     assert (chosen.training.test_variants, chosen.channel.links, chosen.data.validation) == (True, None, None)
     assert resolve(base, {"training": {"test_variants": "false"}}).training.test_variants is False
     for word in ("yes", "1", "TRUE ", "null"):
-        with pytest.raises(scenario.ScenarioError, match=r"training.test_variants: .* input should be a valid b"):
+        with pytest.raises(scenario.ScenarioError, match=r"training.test_variants: .* must be a valid b"):
             resolve(base, {"training": {"test_variants": word}})
 
 
@@ -219,7 +219,7 @@ def test_no_scenario_has_the_name_of_a_file_of_its_study():
     ]
     names += ["index.html", "Index.HTML", "comparison.log", "comparison.tsv", "page.log", "page.tsv"]
     for name in names:
-        with pytest.raises(scenario.ScenarioError, match=f"scenarios: '{name}' ends as files of the study do"):
+        with pytest.raises(scenario.ScenarioError, match=f"scenarios: '{name}' ends like a file of the study"):
             scenario.load({"scenarios": {name: {}}}, "file.yaml")
     for name in ("claims", "index", "csv", "a.csv.b", "gamma_0.5", "html"):
         assert scenario.load({"scenarios": {name: {}}}, "file.yaml").scenarios
@@ -268,8 +268,8 @@ def installed(tmp_path, monkeypatch):
         ("mine = broken_one", "import not_installed", "cannot be imported: ModuleNotFoundError: No module named 'not_in"),
         ("mine = broken_one", "", "declares no MODEL"),
         ("mine = broken_one", "from pwfl.systems.age_aware.parameters import MODEL", "has no module broken_one.checks"),
-        ("mine = broken_one", "MODEL = 3", "its MODEL is no pwfl.scenario.common.Scenario, but 3"),
-        ("mine = broken_one", "class MODEL: pass", "its MODEL is no pwfl.scenario.common.Scenario, but <class"),
+        ("mine = broken_one", "MODEL = 3", "its MODEL must be a pwfl.scenario.common.Scenario, is 3"),
+        ("mine = broken_one", "class MODEL: pass", "its MODEL must be a pwfl.scenario.common.Scenario, is <class"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_system_of_another_package_is_said(
@@ -282,18 +282,18 @@ def test_what_is_wrong_with_a_system_of_another_package_is_said(
     with pytest.raises(SystemExit, match="1"):
         cli.main()
     said = capsys.readouterr().err
-    assert said.startswith(f"{path}: base.system: {'' if 'MODEL is' in expected else 'system '}'mine'")
+    assert said.startswith(f"{path}: base.system: {'' if 'MODEL must' in expected else 'system '}'mine'")
     assert expected in said
     path.write_text(FEW)
     cli.pwfl(["check", str(path)], standalone_mode=False)  # of the system that needs no other package
 
 
 @pytest.mark.parametrize(("declared", "said"), [
-    ("", "is for version 1 of the interface of systems, and this is pwfl with version 3: .*; a package declares its version"),
-    ("INTERFACE = 2", r"is for version 2 .* with version 3: a stage `receive` .* `training.audit`; .*\. See 'Versions"),
-    ("INTERFACE = 1", "is for version 1 .*: .*`deals` and `silent` of its catalog are `uses_dataset` and `zero_noise_values`"),
-    ("INTERFACE = 99", "is for version 99 of the interface of systems, .*: it needs a newer pwfl"),
-    ("INTERFACE = 'two'", "is for version two of the interface of systems, .*: it needs a newer pwfl"),
+    ("", "implements version 1 of the system interface, but this pwfl has version 3: .*; a package declares its version"),
+    ("INTERFACE = 2", r"implements version 2 .* has version 3: a stage `receive` .* `training.audit`; .*\. See 'Versions"),
+    ("INTERFACE = 1", "implements version 1 .*: .*`deals` and `silent` of its catalog are `uses_dataset` and `zero_noise_values`"),
+    ("INTERFACE = 99", "implements version 99 of the system interface, .*: it needs a newer pwfl"),
+    ("INTERFACE = 'two'", "implements version two of the system interface, .*: it needs a newer pwfl"),
 ])  # fmt: skip
 def test_a_system_for_another_version_of_the_interface_gets_one_sentence(
     installed, tmp_path, capsys, monkeypatch, declared, said
@@ -311,7 +311,7 @@ def test_a_system_for_another_version_of_the_interface_gets_one_sentence(
         assert re.search(f"system 'mine': its package broken_old {said}", shown.err + shown.out), shown
         assert "Versions of the interface" in shown.err + shown.out
         assert "Traceback" not in shown.err + shown.out
-    with pytest.raises(scenario.ScenarioError, match="its package broken_old is for version"):
+    with pytest.raises(scenario.ScenarioError, match="its package broken_old implements version"):
         pwfl.simulate({"system": "mine"})
     assert "mine" in registry.systems()  # completion lists it, and all others work
     path.write_text(FEW)
@@ -371,9 +371,9 @@ def test_an_internal_error_says_so_and_where_its_traceback_is(monkeypatch, tmp_p
     with pytest.raises(SystemExit, match="1"):
         errors.run_command(fails)
     for said in (str(caught.value), capsys.readouterr().err.strip()):
-        assert said.startswith("internal error, no mistake in a config: KeyError: 'missing' (")
+        assert said.startswith("Internal error: a bug in pwfl, not in your config: KeyError: 'missing' (")
         assert "test_boundary.py, line" in said
-        assert 'return {}["missing"]' in Path(said.rpartition("its traceback is in ")[2]).read_text(encoding="utf-8")
+        assert 'return {}["missing"]' in Path(said.rpartition("traceback: ")[2]).read_text(encoding="utf-8")
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -384,9 +384,9 @@ def test_the_workflow_says_what_is_internal(tmp_path):
     result = snakemake(tmp_path / "run", config, "--dry-run", plugins=(tmp_path / "site",))
     said = result.stdout + result.stderr
     assert result.returncode == 1
-    assert ":\ninternal error, no mistake in a config: KeyError: 'missing'" in said
+    assert ":\nInternal error: a bug in pwfl, not in your config: KeyError: 'missing'" in said
     assert "Traceback" not in said
-    os.remove(said.rpartition("its traceback is in ")[2].split()[0])
+    os.remove(said.rpartition("traceback: ")[2].split()[0])
 
 
 @pytest.mark.parametrize("part", ["run", "check", "test", "prune", "tables"])
@@ -404,9 +404,9 @@ def test_commands_say_what_is_wrong_in_a_line_or_two(part, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda path: None, "there is no such file"),
+        (lambda path: None, "file not found"),
         (Path.mkdir, "cannot be read: Is a directory"),
-        (os.mkfifo, "cannot be read: it is no regular file"),
+        (os.mkfifo, "cannot be read: it is not a regular file"),
         (lambda path: path.write_bytes(b"\xff\x00"), "line 1: is not UTF-8 text (invalid start byte); save the file as UTF-8"),
     ],
 )  # fmt: skip
@@ -437,7 +437,7 @@ def test_symbolic_links_in_the_store_are_left_alone(tmp_path, monkeypatch, capsy
     prune.prune(["c.yaml"], delete=True)
     said = capsys.readouterr()
     for path in ("store/train/bbbb", "store/train/cccc", "store/noise/0123"):
-        assert f"{path}: is a symbolic link, or its folder is one; it is left alone" in said.err
+        assert f"{path}: is a symbolic link, or lies behind one; not deleted" in said.err
     assert "in 1 folders deleted" in said.out
     assert [path.name for path in (tmp_path / "store/channel").iterdir()] == []
     assert sorted(path.name for path in (tmp_path / "store/train").iterdir()) == ["bbbb", "cccc"]

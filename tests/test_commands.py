@@ -148,7 +148,11 @@ def test_pwfl_runs_it(words, folder, monkeypatch, capsys):
     arguments = [path for word in map(filled, words[1:]) for path in (sorted(glob(word)) if "*" in word else [word])]
     with pytest.raises(SystemExit, match="0"):
         cli.pwfl(arguments)
-    says = {"check": "study mine of one,gamma=30, one,gamma=300", "prune": "in 0 folders", "--help": "Usage: "}
+    says = {
+        "check": "study 'mine' is valid (2 scenarios: one,gamma=30, one,gamma=300)",
+        "prune": "in 0 folders",
+        "--help": "Usage: ",
+    }
     says |= {"where": str(ROOT), "forget": "in 0 folders"}
     assert says.get(words[1], "") in capsys.readouterr().out
     assert words[1] in says or did

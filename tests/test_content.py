@@ -183,7 +183,7 @@ def test_a_flipped_bit_in_a_report_file_is_refused(own):
         path = order.choice(files)
         content = path.read_bytes()
         path.write_bytes(flipped(content, order))
-        with pytest.raises(sealed.DamagedError, match="is damaged"):
+        with pytest.raises(sealed.DamagedError, match="is corrupt"):
             sealed.read_bytes(path)
         path.write_bytes(content)
         assert sealed.read_bytes(path) == content

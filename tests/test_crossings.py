@@ -396,7 +396,7 @@ def test_a_crossing_learns_without_noise(crossing):
 REFUSED = {
     "noise of the paper on air": (
         {"radio": {"air": "superposed"}, "schemes": [{"name": "a", "scheduler": "inversion", "noise": "optimal"}]},
-        r"radio.air: superposed: the scheme 'a' has `noise: optimal`, .*; give it `noise: target`",
+        r"radio.air: superposed: the scheme 'a' has `noise: optimal`, .*; use `noise: target`",
     ),
     "noise of the paper and local steps": (
         {"training": {"learner": "local_steps"}, "schemes": [{"name": "a", "scheduler": "random", "noise": "random"}]},
@@ -404,7 +404,7 @@ REFUSED = {
     ),
     "blocks on air": (
         {"radio": {"air": "antennas"}, "schemes": [{"name": "a", "scheduler": "optimal", "noise": "target"}]},
-        r"radio.air: antennas: the scheme 'a' has `scheduler: optimal`, .*; give it `scheduler: inversion`",
+        r"radio.air: antennas: the scheme 'a' has `scheduler: optimal`, .*; use `scheduler: inversion`",
     ),
     "inversion of uploads": (
         {"schemes": [{"name": "a", "scheduler": "inversion", "noise": "target"}]},
@@ -412,11 +412,11 @@ REFUSED = {
     ),
     "sampling and local steps": (
         {"training": {"learner": "local_steps"}, "data": {"sampling": 0.5}},
-        r"data.sampling: 0.5 is of records of a round, and training.learner: local_steps .* leave one of them out",
+        r"data.sampling: 0.5 samples the records of a round, but training.learner: local_steps .* leave one of them out",
     ),
     "sampling and fading": (
         {"radio": {"coherence_rounds": 2}, "data": {"sampling": 0.5}},
-        r"data.sampling: 0.5 is accounted for where all rounds are alike, not with radio.coherence_rounds: 2",
+        r"data.sampling: 0.5 is accounted for only if all rounds are alike, not with radio.coherence_rounds: 2",
     ),
     "sampling and precision": (
         {"training": {"weights": "precision"}, "data": {"sampling": 0.5}},

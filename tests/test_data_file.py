@@ -151,8 +151,8 @@ def test_a_resolved_scenario_needs_no_file_and_a_study_of_it_does(folder):
     before, now = kept["data"]["sha256"], data_file.digest("own.npz")
     for config in (kept, scenario(sha256=before)):
         said = error_of(config)
-        assert f"data.sha256: {before} is not own.npz's, {now}; the file is another one, or damaged" in said
-    assert "data.content: is not own.npz's" in error_of(scenario(content=kept["data"]["content"]))
+        assert f"data.sha256: {before} is not the digest of own.npz, {now}; the file was changed or is corrupt" in said
+    assert "data.content: differs from own.npz's" in error_of(scenario(content=kept["data"]["content"]))
 
 
 def flipped(content: bytes, order: random.Random) -> bytes:
@@ -183,7 +183,7 @@ def test_damage_is_refused_with_a_digest_and_as_far_as_the_format_tells_without(
     for count in range(200):
         Path(path).write_bytes(flipped(whole, order))
         if count < 20:  # the digest decides before anything is read
-            assert f"data.sha256: {config['data']['sha256']} is not {path}'s" in error_of(config)
+            assert f"data.sha256: {config['data']['sha256']} is not the digest of {path}" in error_of(config)
         assert data_file.digest(path) != config["data"]["sha256"]
         try:
             found = data_file.load(path, bounds)
@@ -217,22 +217,22 @@ def changed(name: str, place, value):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda held: {name: held[name] for name in held if name != "y_test"}, "y_test is missing; there are x_train, "),
-        (lambda held: held | {"users_train": held["user_train"]}, "array 'users_train' is unknown; known are x_train"),
-        (pickled, "y_train holds Python objects, which can run any code"),
-        (lambda held: held | {"x_train": held["y_train"]}, "x_train has shape (120,), must have records and 2 (features), 3"),
-        (lambda held: held | {"x_test": np.zeros((0, 3))}, "x_test has shape (0, 3), must have .* none of them empty"),
-        (lambda held: held | {"x_test": np.zeros((30, 4))}, "records of x_train have shape (3,), those of x_test (4,)"),
+        (lambda held: {name: held[name] for name in held if name != "y_test"}, "y_test is missing; found x_train, "),
+        (lambda held: held | {"users_train": held["user_train"]}, "array 'users_train' is unknown; known: x_train"),
+        (pickled, "y_train holds Python objects, which could run any code"),
+        (lambda held: held | {"x_train": held["y_train"]}, "x_train has shape (120,); must have records and 2 (features), 3"),
+        (lambda held: held | {"x_test": np.zeros((0, 3))}, "x_test has shape (0, 3); must have .* none of them empty"),
+        (lambda held: held | {"x_test": np.zeros((30, 4))}, "records of x_train have shape (3,), but those of x_test have (4,)"),
         (lambda held: held | {"x_train": held["x_train"] > 0}, "x_train holds bool, must hold numbers"),
         (lambda held: held | {"x_train": held["x_train"] * 1j}, "x_train holds complex128, must hold numbers"),
-        (lambda held: held | {"y_train": held["y_train"][:-1]}, "y_train has shape (119,), must have (120,), as x_train has"),
+        (lambda held: held | {"y_train": held["y_train"][:-1]}, "y_train has shape (119,), must have (120,), one entry per record of x_train"),
         (lambda held: held | {"y_train": held["y_train"][:, None]}, "y_train has shape (120, 1), must have (120,)"),
         (lambda held: held | {"y_train": held["y_train"] + 0.0}, "y_train holds float64, must hold whole numbers"),
         (lambda held: held | {"user_train": np.ones(120)}, "user_train holds float64, must hold whole numbers or text"),
         (lambda held: held | {"user_train": held["user_train"][1:]}, "user_train has shape (119,), must have (120,)"),
-        (changed("y_train", 7, -1), "y of train: record 7, counted from 0, has label -1; labels are numbered 0, 1, 2"),
-        (changed("y_train", 7, 10**9), "y of train: record 7, counted from 0, has label 1000000000; labels are numbered"),
-        (changed("y_test", 4, 3), "y of test: record 4, counted from 0, has label 3; .* of each there is a training record"),
+        (changed("y_train", 7, -1), "y of train: record 7, counted from 0, has label -1; labels must be 0, 1, 2"),
+        (changed("y_train", 7, 10**9), "y of train: record 7, counted from 0, has label 1000000000; labels must be 0"),
+        (changed("y_test", 4, 3), "y of test: record 4, counted from 0, has label 3; .* each needs a training record"),
         (lambda held: held | {"y_train": held["y_train"] + 1}, "y of train: no record has label 0"),
         (lambda held: held | {f"y_{part}": 0 * held[f"y_{part}"] for part in ("train", "test")}, "all records have label 0"),
         (changed("x_train", (101, 2), np.nan), "x of train: record 101, counted from 0, has nan as feature 2, outside of"),
@@ -256,19 +256,19 @@ def empty(name):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda table: table.drop("split"), "column 'split' is missing; there are x, y, user"),
-        (lambda table: table.rename({"y": "label"}), "column 'label' is unknown; known are x, y, split, user"),
+        (lambda table: table.drop("split"), "column 'split' is missing; found x, y, user"),
+        (lambda table: table.rename({"y": "label"}), "column 'label' is unknown; known: x, y, split, user"),
         (lambda table: table.with_columns(split=pl.lit("Train")), "split: row 1 has 'Train', must have 'train' or 'test'"),
-        (lambda table: table.filter(split="train"), "x_test has shape (0, 3), must have records"),
+        (lambda table: table.filter(split="train"), "x_test has shape (0, 3); must have records"),
         (empty("y"), "column 'y': row 41 is empty"),
-        (empty("x"), "x of train: record 10, counted from 0, has "),
-        (lambda table: empty("x")(table.with_columns(pl.col("x").arr.to_list())), "record 10, counted from 0, has not the"),
-        (lambda table: table.with_columns(x=pl.lit("a")), "x_train has shape (120,), must have records"),
+        (empty("x"), "x of train: record 10, counted from 0, "),
+        (lambda table: empty("x")(table.with_columns(pl.col("x").arr.to_list())), "record 10, counted from 0, does not have the"),
+        (lambda table: table.with_columns(x=pl.lit("a")), "x_train has shape (120,); must have records"),
         (lambda table: table.with_columns(x=pl.concat_list(pl.lit("a"), pl.lit("b"))), "x_train holds object, must hold num"),
         (lambda table: table.with_columns(pl.col("y").cast(float)), "y_train holds float64, must hold whole numbers"),
         (
             lambda table: table.with_columns(pl.col("x").arr.to_list().list.head(pl.int_range(pl.len()) % 50 + 1)),
-            "x of train: record 0, counted from 0, has not the first's [1]",
+            "x of train: record 0, counted from 0, does not have the first record's shape [1]",
         ),
     ],
 )  # fmt: skip
@@ -284,12 +284,12 @@ def test_a_table_that_is_not_what_it_should_be_is_named(folder, change, expected
     [
         ("no.npz", lambda path: None, "no.npz: cannot be read: No such file"),
         ("a.npz", Path.mkdir, "a.npz: cannot be read: Is a directory"),
-        ("a.npz", os.mkfifo, "a.npz: cannot be read: it is no regular file"),
+        ("a.npz", os.mkfifo, "a.npz: cannot be read: it is not a regular file"),
         ("a.csv", Path.touch, "a.csv: must be an .npz or a .parquet file"),
         ("a.npz", lambda path: path.write_bytes(b"no archive"), "a.npz: cannot be read: File is not a zip file"),
         ("a.parquet", lambda path: path.write_bytes(b"no table"), "a.parquet: cannot be read: "),
         ("a.npz", lambda path: path.write_bytes(Path("own.npz").read_bytes()[:-9]), "a.npz: cannot be read: "),
-        ("a.npz", lambda path: zipfile.ZipFile(path, "w").close(), "x_train is missing; there are no arrays"),
+        ("a.npz", lambda path: zipfile.ZipFile(path, "w").close(), "x_train is missing; found no arrays"),
         ("a.npz", lambda path: np.save(path.open("wb"), np.ones(3)), "a.npz: cannot be read: File is not a zip file"),
     ],
 )  # fmt: skip
@@ -308,8 +308,12 @@ def test_bytes_that_were_changed_within_an_archive_are_noticed(folder):
 @pytest.mark.parametrize(
     ("name", "shape", "expected"),
     [
-        ("x_train", (10**9, 784), "x_train should have 6272000000000 bytes by its shape (1000000000, 784), 64 follow"),
-        ("x_train", (-2, -4), "x_train should have 64 bytes by its shape (-2, -4), 64 follow"),
+        (
+            "x_train",
+            (10**9, 784),
+            "x_train should have 6272000000000 bytes for its shape (1000000000, 784), but has 64",
+        ),
+        ("x_train", (-2, -4), "x_train should have 64 bytes for its shape (-2, -4), but has 64"),
     ],
 )
 def test_a_header_that_promises_more_than_follows_is_refused_before_it_is_read(folder, name, shape, expected):
@@ -324,30 +328,30 @@ def test_a_header_that_promises_more_than_follows_is_refused_before_it_is_read(f
 def test_labels_that_unzip_to_more_than_any_study_has_are_not_read(folder, monkeypatch):
     monkeypatch.setattr(data_file, "MOST_BYTES", 100)
     np.savez("own.npz", **arrays(train=114))
-    assert "own.npz: y_train has 912 bytes, and 100 are the most" in error_of(scenario())
+    assert "own.npz: y_train has 912 bytes; at most 100 are allowed" in error_of(scenario())
     as_table(arrays(train=114)).write_parquet("own.parquet")
-    assert "own.parquet: y has 1,152 bytes, and 100 are the most" in error_of(scenario(file="own.parquet"))
+    assert "own.parquet: y has 1,152 bytes; at most 100 are allowed" in error_of(scenario(file="own.parquet"))
 
 
 @pytest.mark.parametrize(
     ("system", "changes", "expected"),
     [
-        ("multicell", {"data": {"dataset": "digits"}}, "data.file: own.npz stands beside data.dataset: digits; write"),
+        ("multicell", {"data": {"dataset": "digits"}}, "data.file: own.npz conflicts with data.dataset: digits; write"),
         ("multicell", {"data": {"file": None, "dataset": "file"}}, "data.file: is missing"),
-        ("multicell", {"data": {"folder": "idx"}}, "data.folder: idx is of IDX files, which data.dataset: file has none"),
-        ("multicell", {"data": {"bounds": None}}, "data.file: own.npz: x_train holds float64, which data.bounds must"),
-        ("multicell", {"data": {"bounds": [1, 1]}}, "data.bounds: [1.0, 1.0] must be a least value and a greater one"),
-        ("multicell", {"data": {"file": None}}, "data.partition: given is of users whom data.file names"),
+        ("multicell", {"data": {"folder": "idx"}}, "data.folder: idx is for IDX files, which data.dataset: file does not"),
+        ("multicell", {"data": {"bounds": None}}, "data.file: own.npz: x_train holds float64, which must be scaled"),
+        ("multicell", {"data": {"bounds": [1, 1]}}, "data.bounds: [1.0, 1.0] is wrong: must be a minimum and a larger maximum"),
+        ("multicell", {"data": {"file": None}}, "data.partition: given requires a data.file that names users"),
         ("multicell", {"data": {"file": "nobody.npz"}}, "data.partition: given .* nobody.npz names none"),
-        ("multicell", {"network": {"users": 13}}, "network.users: 13 are more than the 12 users who hold training"),
-        ("multicell", {"data": {"reserved": 119}}, "network.users: 10 are more than the 1 users who hold training"),
+        ("multicell", {"network": {"users": 13}}, "network.users: 13 exceeds the 12 users who hold training"),
+        ("multicell", {"data": {"reserved": 119}}, "network.users: 10 exceeds the 1 users who hold training"),
         ("multicell", {"data": {"partition": "shards", "labels_per_user": 4, "samples_offset": 1, "samples_log_mean": 0.0}},
          "labels_per_user: 4 is more than the 3 labels of own.npz"),
-        ("multicell", {"training": {"model": "cnn"}}, "training.model: cnn is of images of 7 pixels or more on a side"),
-        ("multicell", {"training": {"features": "strokes"}}, "training.features: strokes are of grey images of 8 by 8 or 28"),
-        ("multicell", {"training": {"test_variants": True}}, "training.test_variants: only square grey images have variants"),
-        ("anonymous_oac", {"data": {"samples": 11}}, "data.samples: 0 users of own.npz hold 11 training samples or more"),
-        ("random_orthogonalization", {"network": {"users": 13}}, "data.samples_per_user: 12 users of own.npz hold 6"),
+        ("multicell", {"training": {"model": "cnn"}}, "training.model: cnn requires images of at least 7 pixels per side"),
+        ("multicell", {"training": {"features": "strokes"}}, "training.features: strokes require grey images of 8 by 8 or 28"),
+        ("multicell", {"training": {"test_variants": True}}, "training.test_variants: requires square grey images"),
+        ("anonymous_oac", {"data": {"samples": 11}}, "data.samples: only 0 users of own.npz hold at least 11 training samples"),
+        ("random_orthogonalization", {"network": {"users": 13}}, "data.samples_per_user: only 12 users of own.npz hold at least 6"),
         ("utility_fair", {"data": {"samples_per_device": 40}}, "samples_per_device: 4 users would hold 160 .*own.npz has 120"),
     ],
 )  # fmt: skip
@@ -398,7 +402,7 @@ def test_a_user_is_one_of_the_files_with_all_its_samples_or_as_many_as_are_asked
         assert [len(set(mine)) for mine in few] == [10, 10, 10]
         assert [len(set(owners[mine])) for mine in few] == [1, 1, 1]
     assert found == set(range(7))  # each is somebody in some realization
-    with pytest.raises(ValueError, match="7 users are to get up to 10 samples; too few hold as many"):
+    with pytest.raises(ValueError, match="7 users need up to 10 samples each; too few users of the data hold"):
         partition.deal_by_user(owners, np.full(7, 10), 1, 0)
 
 
@@ -423,8 +427,8 @@ def test_the_channel_gives_users_as_many_samples_as_training_deals_out_to_them(f
 @pytest.mark.parametrize(
     ("training", "expected"),
     [
-        ({"features": "scattering"}, r"training.features: scattering are of grey .* records of cifar10 have shape \(32, 32, 3\)"),
-        ({"test_variants": True}, "training.test_variants: only square grey images"),
+        ({"features": "scattering"}, r"training.features: scattering require grey .* records of cifar10 have shape \(32, 32, 3\)"),
+        ({"test_variants": True}, "training.test_variants: requires square grey images"),
         ({"model": "cnn"}, ""),
         ({"hidden_layers": []}, ""),
     ],

@@ -51,7 +51,7 @@ def test_trainings_side_by_side_fill_the_table_as_one_after_the_other_does(gpu, 
     caplog.set_level(logging.INFO)
     gpu(1e9)
     together = trained(model)
-    assert "realizations side by side at most" in caplog.text
+    assert "batches of at most" in caplog.text
     assert alone["processor"].unique().to_list() == ["cpu"]
     assert together["processor"].unique().to_list() == ["taken for gpu"]
     assert together.select("realization", "round", "status").equals(alone.select("realization", "round", "status"))
@@ -98,7 +98,7 @@ def test_what_memory_does_not_hold_is_halved_and_nothing_is_lost(caplog):
     found = [number for batch in train.batches(one, list(range(20)), 15) for number in batch]
     assert found == list(range(20))
     assert tried == [10, 5, 3, 3, 3, 3, 3, 3, 2]
-    assert "memory does not hold 10 realizations, 5 are tried" in caplog.text
+    assert "not enough memory for 10 realizations; trying 5" in caplog.text
     with pytest.raises(tf.errors.ResourceExhaustedError):
         list(train.batches(lambda some: one([0] * 4), [0], 1))
 
@@ -108,7 +108,7 @@ def test_what_cannot_be_trained_side_by_side_says_why(gpu, caplog):
     gpu(1e9)
     sums = {"training": {"bits": 16, "rounds": 1}, "privacy": {"observer": "cell"}}
     history = trained(resolve(merge(TINY, sums), {}), realizations=range(1))
-    assert "one realization after the other: what users send one by one is not trained side by side" in caplog.text
+    assert "one realization at a time: messages that are sent user by user are not batched" in caplog.text
     assert set(history["realization"]) == {0}
     assert history["processor"].unique().to_list() == ["taken for gpu"]
 
@@ -120,7 +120,7 @@ def test_any_model_is_trained_side_by_side(gpu, caplog, model):
     caplog.set_level(logging.INFO)
     gpu(1e9)
     together = trained(changed, realizations=range(2))
-    assert "realizations side by side at most" in caplog.text
+    assert "batches of at most" in caplog.text
     np.testing.assert_allclose(together["loss"], alone["loss"], rtol=1e-5)
 
 
@@ -138,7 +138,7 @@ def test_without_a_gpu_the_cpu_trains(asked, caplog):
     if tf.config.list_physical_devices("GPU"):
         pytest.skip("this machine has a GPU")
     assert devices.take(asked) == devices.ONLY_CPU
-    assert ("TensorFlow sees no GPU" in caplog.text) == (asked == "auto")
+    assert ("TensorFlow finds no GPU" in caplog.text) == (asked == "auto")
 
 
 @pytest.mark.parametrize("asked", ["auto", "gpu"])
@@ -173,7 +173,7 @@ def test_xla_is_asked_for_the_same_kernels_every_time(monkeypatch):
 
 @pytest.mark.skipif(devices.present(), reason="this machine has a GPU")
 def test_a_gpu_that_is_not_there_is_a_clear_error_before_work_starts():
-    with pytest.raises(devices.DeviceError, match=r"training\.device: gpu: TensorFlow sees no GPU here; install"):
+    with pytest.raises(devices.DeviceError, match=r"training\.device: gpu: TensorFlow finds no GPU; install"):
         devices.take("gpu")
     with pytest.raises(
         scenario.ScenarioError, match=r"scenario: training\.device: gpu: this machine shows no NVIDIA GPU"

@@ -51,7 +51,7 @@ def test_rounded_normal_numbers_and_a_deviation_four_percent_off_do_not_pass():
 def test_noise_of_less_than_half_a_step_vanishes():
     samples = discrete.discrete_gaussian(np.random.default_rng(2), Fraction(9, 100), (SAMPLES,))
     assert samples.var() < 0.09 / 10
-    with pytest.raises(ValueError, match=r"0\.3 steps of the grid: must be at least 1\.5"):
+    with pytest.raises(ValueError, match=r"0\.3 grid steps; at least 1\.5"):
         discrete.round_cost(discrete.ORDERS, 1.0, np.array([2.0, 0.3]), 5, 10)
 
 

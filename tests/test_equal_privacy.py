@@ -170,18 +170,18 @@ def test_copies_keep_their_noise_where_that_of_uploads_is_set():
     ("system", "override", "expected"),
     [
         ("multicell", {"schemes": [{"name": "Equal", "scheduler": "random", "noise": "target"}]},
-         "privacy.target_epsilon: is empty, and the scheme 'Equal' has `noise: target`"),
+         "privacy.target_epsilon: is missing, but the scheme 'Equal' has `noise: target`"),
         ("multicell", {"privacy": {"target_epsilon": 2.0}, "training": {"clipping": "per_user"},
                        "schemes": [{"name": "Equal", "scheduler": "random", "noise": "target"}]},
-         "base.training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme 'Equal'"),
+         "base.training.clipping: per_user does not bound the leakage (11), so the noise of scheme 'Equal'"),
         ("multicell", {"privacy": {"target_epsilon": 0.0}},
-         "base.privacy.target_epsilon: 0.0 is wrong: input should be greater than or equal to 0.01"),
+         "base.privacy.target_epsilon: 0.0 is below the minimum, 0.01"),
         ("utility_fair", {"privacy": {"target_epsilon": 101}},
-         "base.privacy.target_epsilon: 101.0 is wrong: input should be less than or equal to 100"),
+         "base.privacy.target_epsilon: 101.0 is above the maximum, 100"),
         ("anonymous_oac", {"privacy": {"target_epsilon": 2.0, "delta": 0.1}, "training": {"rounds": 5}},
-         "base.privacy.target_epsilon: 2 needs no noise: a record is in a batch of some round with a probability of at most 0.05"),
+         "base.privacy.target_epsilon: 2 needs no noise: the probability that a record is in any round's batch is at most 0.05"),
         ("utility_fair", {"training": {"clip_norm": 0.5}},
-         "base.training.clip_norm: 0.5 guarantees nothing while what devices send is clean"),
+         "base.training.clip_norm: 0.5 guarantees nothing if uploads are not noisy"),
         ("age_aware", {"privacy": {"target_epsilon": 2.0}},
          "privacy.target_epsilon: unknown key; did you mean 'target_epsilons'?"),
     ],
@@ -203,7 +203,7 @@ def test_a_target_that_no_scheme_asks_for_is_warned_of(system, scheduler, reader
         return load({"base": base, "scenarios": {"one": {}}}, "file.yaml").warnings
 
     (warning,) = warnings(unread, 2.0)
-    expected = f"scenarios.one: privacy.target_epsilon: 2.0 has no effect: it is read by {reader}, which none"
+    expected = f"scenarios.one: privacy.target_epsilon: 2.0 has no effect: only {reader} reads it"
     assert warning.startswith(expected)
     assert warnings(unread, None) == ()
     assert warnings(reader.partition("/")[2], 2.0) == ()

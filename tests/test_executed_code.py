@@ -66,7 +66,9 @@ def test_a_function_in_a_module_that_no_address_names_is_found(multicell, monkey
     assert owner.__name__ in seen[stage]
     monkeypatch.setattr(module, name, elsewhere(getattr(module, name)))
     with (
-        pytest.raises(UnnamedCodeError, match=rf"^{stage} runs pwfl.workflow.plan.{name}, of which"),
+        pytest.raises(
+            UnnamedCodeError, match=rf"^{stage} runs pwfl.workflow.plan.{name}, which its address does not cover"
+        ),
         checked_stages(multicell[0]),
     ):
         run_again(*multicell)

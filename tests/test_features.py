@@ -291,7 +291,9 @@ def test_features_are_refused_once_they_are_changed(digits, learned, tmp_path):
     used = arrays[0][:, :12]
     np.testing.assert_allclose(data.x_train, features.NORM * used / np.linalg.norm(used, axis=1)[:, None], rtol=1e-5)
     assert np.array_equal(data.y_train, digits[1])
-    with pytest.raises(sealed.DamagedError, match=r"features.npz is damaged \(it holds address a, must be b\): .*rm "):
+    with pytest.raises(
+        sealed.DamagedError, match=r"features.npz is corrupt: its label says address a, expected b. .*rm "
+    ):
         stored.read("features", path, "b")
 
 
@@ -339,7 +341,7 @@ def warned(base, **scenarios):
 
 
 def test_directions_without_a_projection_have_no_effect_unless_another_scenario_uses_them():
-    text = "scenarios.one: training.directions: {} has no effect beside training.features: pixels"
+    text = "scenarios.one: training.directions: {} has no effect with training.features: pixels"
     assert text.format(9) in warned(BASE, one={"training": {"directions": 9}})
     assert warned(BASE, one={"training": {"directions": 9, "features": "strokes"}}) == ()
     base = BASE | {"training": BASE.get("training", {}) | {"directions": 9}}
@@ -429,7 +431,7 @@ def test_nothing_that_is_trained_depends_on_reserved_images(system, kind, monkey
 @pytest.mark.parametrize("key", ["reserved", "validation"])
 def test_more_than_is_left_beside_them_is_refused(system, key):
     base = {"system": system, "realizations": 1, "training_realizations": 1} | registry.system(system).catalog.tiny
-    with pytest.raises(ScenarioError, match=f"digits has 7 beside 1430 that nobody holds, by data.{key}; lower data"):
+    with pytest.raises(ScenarioError, match=f"digits has 7; another 1430 are reserved by data.{key}; lower data"):
         resolve(base, {"data": {key: 1430}})
 
 
@@ -449,7 +451,7 @@ def test_studies_reserve_what_their_constants_were_chosen_on():
     ("training", "validation", "expected"),
     [
         ({}, 1400, r"data.samples_offset: 20 users would hold at least 200 samples, digits has 37"),
-        ({"test_variants": True}, 200, r"training.test_variants: only test images have variants, and data.validation"),
+        ({"test_variants": True}, 200, r"training.test_variants: applies to test images, which data.validation"),
         ({"features": "stroke"}, None, "training.features"),
         ({"test_variants": 7}, None, "training.test_variants"),
     ],

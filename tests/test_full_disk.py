@@ -60,7 +60,7 @@ def test_every_writer_names_its_file_and_leaves_nothing(tmp_path):
     for name, text in said.items():
         path = "of_mine" if name == "system" else name
         assert text.startswith(path), text
-        assert ": cannot be written: File too large; make room on its disk, or raise your quota, and run again" in text
+        assert ": cannot be written: File too large; free disk space or raise your quota, then run again" in text
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_job_on_a_full_disk_says_so_on_the_terminal(full, tmp_path, finished):
     result = snakemake(tmp_path / "run", SMALL)
     assert result.returncode == 1
     text = result.stdout + result.stderr
-    assert ": cannot be written: No space left on device; make room on its disk" in text
+    assert ": cannot be written: No space left on device; free disk space" in text
     assert "Traceback" not in text
     assert not [path for path in full.rglob(".*.*") if path.is_file()]
     for path in full.rglob("*.json"):

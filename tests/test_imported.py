@@ -78,24 +78,24 @@ def with_value(frame: pl.DataFrame, row: int, column: str, value) -> pl.DataFram
 @pytest.mark.parametrize(
     ("edit", "expected"),
     [
-        (lambda f: f.rename({"gain": "gain_db"}), "column 'gain' is missing; there are realization, station, user, gain_db"),
-        (lambda f: f.with_columns(delay_s=1e-6), "column 'delay_s' is unknown; known are realization, interval, station, user, gain"),
+        (lambda f: f.rename({"gain": "gain_db"}), "column 'gain' is missing; found realization, station, user, gain_db"),
+        (lambda f: f.with_columns(delay_s=1e-6), "column 'delay_s' is unknown; known: realization, interval, station, user, gain"),
         (lambda f: f.clear(), "has no rows"),
-        (lambda f: f.with_columns(pl.col("gain").log10() * 10), "row 1: column 'gain': -.* is wrong, must be 1e-30 to 1: a power"),
-        (lambda f: with_value(f, 4, "gain", 0.0), "row 5: column 'gain': 0.0 is wrong, must be 1e-30 to 1"),
+        (lambda f: f.with_columns(pl.col("gain").log10() * 10), "row 1: column 'gain': -.* is wrong, must be from 1e-30 to 1: a power"),
+        (lambda f: with_value(f, 4, "gain", 0.0), "row 5: column 'gain': 0.0 is wrong, must be from 1e-30 to 1"),
         (lambda f: with_value(f, 4, "gain", float("nan")), "row 5: column 'gain': nan is wrong"),
         (lambda f: with_value(f, 6, "gain", None), "row 7: column 'gain': is empty, must hold numbers"),
         (lambda f: with_value(f.cast({"gain": str}), 6, "gain", "1e-9 W"), "row 7: column 'gain': '1e-9 W' is wrong, must"),
         (lambda f: with_value(f.cast({"user": float}), 2, "user", 1.5), "column 'user': 1.5 is wrong, must hold whole numbers"),
         (lambda f: f.with_columns(pl.col("user") % 2 == 0), "column 'user': .*must hold whole numbers"),
-        (lambda f: with_value(f, 8, "station", -1), "row 9: column 'station': -1 is wrong, must be 0 to 143: stations"),
-        (lambda f: with_value(f, 8, "user", 10**6), "row 9: column 'user': 1000000 is wrong, must be 0 to 143"),
+        (lambda f: with_value(f, 8, "station", -1), "row 9: column 'station': -1 is wrong, must be from 0 to 143: stations"),
+        (lambda f: with_value(f, 8, "user", 10**6), "row 9: column 'user': 1000000 is wrong, must be from 0 to 143"),
         (lambda f: with_value(f, 13, "user", 0), r"row 13: realization 0, station 1, user 0 appears twice"),
-        (lambda f: f.with_columns(pl.col("user") + 1), "has no row of realization 0, station 0, user 0; all combinations"),
-        (lambda f: f.head(-1), "has no row of realization 3, station 2, user 11"),
-        (lambda f: f.filter(~((pl.col("station") == 1) & (pl.col("realization") == 2))), "row of realization 2, station 1, user 0"),
-        (lambda f: f.filter(pl.col("realization") < 3), "realizations: 4 are more than the 3 of links.csv"),
-        (lambda f: f.filter(pl.col("user") < 11), "network.users: 12 must be the 11 of links.csv"),
+        (lambda f: f.with_columns(pl.col("user") + 1), "has no row for realization 0, station 0, user 0; all combinations"),
+        (lambda f: f.head(-1), "has no row for realization 3, station 2, user 11"),
+        (lambda f: f.filter(~((pl.col("station") == 1) & (pl.col("realization") == 2))), "row for realization 2, station 1, user 0"),
+        (lambda f: f.filter(pl.col("realization") < 3), "realizations: 4 exceeds the 3 of links.csv"),
+        (lambda f: f.filter(pl.col("user") < 11), "network.users: 12 does not fit links.csv: must be 11"),
         (lambda f: f.with_columns(station_x_m=1.0), "has only one of the columns 'station_x_m' and 'station_y_m'; give both"),
         (lambda f: f.with_columns(station_x_m=1.0, station_y_m=1e9), "row 1: column 'station_y_m': 1000000000.0 is wrong, must"),
         (lambda f: f.with_columns(station_x_m=0.0, station_y_m=1.0 * pl.col("user")), "realization 0, station 0 has several pos"),
@@ -117,16 +117,16 @@ def named(expected: str, text: str) -> bool:
 @pytest.mark.parametrize(
     ("edit", "expected"),
     [
-        (lambda f: f.rename({"samples": "sample"}), "column 'sample' is unknown; known are realization, user, x_m"),
-        (lambda f: with_value(f, 3, "samples", 0), "row 4: column 'samples': 0 is wrong, must be 1 to 1e+09"),
+        (lambda f: f.rename({"samples": "sample"}), "column 'sample' is unknown; known: realization, user, x_m"),
+        (lambda f: with_value(f, 3, "samples", 0), "row 4: column 'samples': 0 is wrong, must be from 1 to 1e+09"),
         (lambda f: with_value(f, 3, "samples", None), "row 4: column 'samples': is empty, must hold whole numbers"),
-        (lambda f: with_value(f, 13, "samples", 2000), "realization 1 has 2.* samples, digits has 1437"),
+        (lambda f: with_value(f, 13, "samples", 2000), "realization 1 has 2.* samples, but digits has 1437"),
         (lambda f: f.with_columns(x_m=1.0), "has only one of the columns 'x_m' and 'y_m'; give both or none"),
-        (lambda f: f.with_columns(x_m=1.0, y_m=float("nan")), "row 1: column 'y_m': nan is wrong, must be -1e+07 to"),
-        (lambda f: f.with_columns(cell=3), "row 1: column 'cell': 3 is wrong, must be 0 to 2: a station of links.csv"),
-        (lambda f: f.filter(pl.col("user") < 11), "has 11 users, must have the 12 of links.csv"),
-        (lambda f: f.filter(pl.col("realization") < 2), "has 2 realizations, must have the 4 of links.csv"),
-        (lambda f: f.slice(1), "has no row of realization 0, user 0"),
+        (lambda f: f.with_columns(x_m=1.0, y_m=float("nan")), "row 1: column 'y_m': nan is wrong, must be from -1e+07 to"),
+        (lambda f: f.with_columns(cell=3), "row 1: column 'cell': 3 is wrong, must be from 0 to 2: a station of links.csv"),
+        (lambda f: f.filter(pl.col("user") < 11), "has 11 users, must have 12 as links.csv"),
+        (lambda f: f.filter(pl.col("realization") < 2), "has 2 realizations, must have 4 as links.csv"),
+        (lambda f: f.slice(1), "has no row for realization 0, user 0"),
     ],
 )  # fmt: skip
 def test_users_that_are_not_what_they_should_be_are_named(folder, edit, expected):
@@ -146,17 +146,19 @@ def test_files_that_are_none_are_named(folder):
     (folder / "folder.csv").mkdir()
     assert "folder.csv: cannot be read: Is a directory" in error_of(scenario("folder.csv"))
     alone = SMALL | {"channel": {"users": "users.csv"}}
-    assert "channel.users: users.csv: needs gains, a table channel.links" in error_of(alone)
+    assert "channel.users: users.csv: requires the gains of its users; set channel.links" in error_of(alone)
     with pytest.raises(OSError, match=r"nowhere.csv: cannot be read"):
         stage_of.addresses(resolve(scenario("nowhere.csv"), {}))
 
 
 def test_whole_shards_must_be_there(folder):
     found = error_of(scenario(realizations=3, shards={"optimization": 5, "training": 1}))
-    assert "shards.optimization: 5 (and shards.training: 1) take 5 realizations, as chunks are whole" in found
+    assert (
+        "shards.optimization: 5 (and shards.training: 1) need 5 realizations, since chunks are computed whole" in found
+    )
     assert "links.csv has 4; lower them" in found
     found = error_of(scenario(realizations=2, training_realizations=1, shards={"optimization": 2, "training": 5}))
-    assert "(and shards.training: 5) take 6 realizations" in found
+    assert "(and shards.training: 5) need 6 realizations" in found
 
 
 def test_laws_that_files_replace_are_not_checked_and_those_that_they_do_not_are(folder):
@@ -203,9 +205,13 @@ def test_links_may_be_of_intervals(folder):
 @pytest.mark.parametrize(
     ("count", "coherence", "said"),
     [
-        (2, None, "radio.coherence_rounds: None must be {half}, as it has 2 intervals: moving.csv"),
-        (1, 1, "radio.coherence_rounds: 1 must be null, as it has no intervals: moving.csv"),
-        (5, None, "training.rounds: {rounds} must be a multiple of the 5 intervals of moving.csv"),
+        (
+            2,
+            None,
+            "radio.coherence_rounds: None does not fit moving.csv: must be {half}, as it has 2 coherence intervals",
+        ),
+        (1, 1, "radio.coherence_rounds: 1 does not fit moving.csv: must be null, as it has no coherence"),
+        (5, None, "training.rounds: {rounds} must be a multiple of the 5 coherence intervals of moving.csv"),
     ],
 )
 def test_intervals_must_fit_the_rounds(folder, count, coherence, said):
@@ -232,7 +238,7 @@ def test_bounds_that_their_users_cannot_meet_are_refused_before_any_job(folder, 
     for config in (small, free):
         check_surroundings(load({"scenarios": {"one": config}}, "file.yaml"))
         started(config, range(4))
-    with pytest.raises(ScenarioError, match=r"privacy\.max_noise_error: (realization 0: 1000 draws .*)") as refused:
+    with pytest.raises(ScenarioError, match=r"privacy\.max_noise_error: (realization 0: all 1000 draws .*)") as refused:
         check_surroundings(load({"scenarios": {"one": strict}}, "file.yaml"))
     with pytest.raises(StartValueError) as failed:
         started(strict, range(4))

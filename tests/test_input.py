@@ -39,7 +39,7 @@ def ran(*command: str, cwd=ROOT) -> tuple[int, str]:
         ("base: {seed: 1}\nbase: {seed: 2}\n" + FEW, "line 2: base: appears twice, first in line 1"),
         ("base:\n  seed: 1\n  realizations: 2\n  seed: 3\n" + FEW, "line 4: seed: appears twice, first in line 2"),
         ('{"base": {},\n "base": {},\n\t"scenarios": {"a": {}}}', "line 2: base: appears twice, first in line 1"),
-        ("base: {seed: 010}\n" + FEW, "line 1: 010 is 8 in YAML; write numbers in decimal digits"),
+        ("base: {seed: 010}\n" + FEW, "line 1: 010 is 8 in YAML; write numbers as decimals"),
         ("base: {seed: 0o10}\n" + FEW, "line 1: 0o10 is text in YAML"),
         ("base: {seed: 0x10}\n" + FEW, "line 1: 0x10 is 16 in YAML"),
         ("base: {seed: 1_000}\n" + FEW, "line 1: 1_000 is 1000 in YAML"),
@@ -48,21 +48,21 @@ def ran(*command: str, cwd=ROOT) -> tuple[int, str]:
         ("scenarios: {on: {}}\n", "line 1: on is true in YAML; quote it if it is text"),
         ("base:\n  data: {folder: no}\n" + FEW, "line 2: no is false in YAML; quote it"),
         ("study: 2026-11-21\n" + FEW, "line 1: 2026-11-21 is a date in YAML; quote it"),
-        ("base: {seed: 1\nscenarios: {one: {}}\n", "line 2: is no YAML: expected ',' or '}', but got ':' (while parsing a flow mapping in line 1)"),
-        ("base:\n\tseed: 1\n" + FEW, "line 2: is no YAML: found character '\\t' that cannot start any token; indent with blanks, not with tabs"),
-        (FEW + "---\n" + FEW, "line 2: is no YAML: but found another document"),
-        ("base: !!python/object/apply:os.getcwd []\n" + FEW, "line 1: is no YAML: could not determine a constructor"),
-        ("base: !!int x\n" + FEW, "line 1: is no YAML: 'x' is no !!int"),
-        ("base: {seed: 1,\n n: !!int ''}\n" + FEW, "line 2: is no YAML: '' is no !!int"),
-        ("base: !!timestamp x\n" + FEW, "line 1: is no YAML: 'x' is no !!timestamp"),
-        (FEW + "base: {seed: " + 5000 * "7" + "}\n", "line 2: is no YAML: '77777777777777777777'... (5000 characters) is no !!int"),
+        ("base: {seed: 1\nscenarios: {one: {}}\n", "line 2: is not valid YAML: expected ',' or '}', but got ':' (while parsing a flow mapping in line 1)"),
+        ("base:\n\tseed: 1\n" + FEW, "line 2: is not valid YAML: found character '\\t' that cannot start any token; indent with spaces, not tabs"),
+        (FEW + "---\n" + FEW, "line 2: is not valid YAML: but found another document"),
+        ("base: !!python/object/apply:os.getcwd []\n" + FEW, "line 1: is not valid YAML: could not determine a constructor"),
+        ("base: !!int x\n" + FEW, "line 1: is not valid YAML: 'x' is not a valid !!int"),
+        ("base: {seed: 1,\n n: !!int ''}\n" + FEW, "line 2: is not valid YAML: '' is not a valid !!int"),
+        ("base: !!timestamp x\n" + FEW, "line 1: is not valid YAML: 'x' is not a valid !!timestamp"),
+        (FEW + "base: {seed: " + 5000 * "7" + "}\n", "line 2: is not valid YAML: '77777777777777777777'... (5000 characters) is not a valid !!int"),
         (FEW + "base: {seed: 0x" + 5000 * "f" + "}\n", "line 2: 0xffffffff"),
-        (100_000 * "[", "is no YAML"),
-        ("base: " + 5000 * "[", "is no YAML"),
+        (100_000 * "[", "is not valid YAML"),
+        ("base: " + 5000 * "[", "is not valid YAML"),
         ("base: {seed: &a [*a]}\n" + FEW, "line 1: refers to itself"),
         ("base: {[1, 2]: 3}\n" + FEW, "line 1: a key must be text"),
         ((FEW + "# caf\xe9").encode("latin-1"), "line 2: is not UTF-8 text"),
-        (FEW + "study: \x01", "line 2: holds the character 0x0001, which YAML forbids"),
+        (FEW + "study: \x01", "line 2: contains the character 0x0001, which YAML forbids"),
         ("", "line 1: must be a mapping, with `scenarios:` among its keys"),
     ],
 )  # fmt: skip
@@ -109,7 +109,7 @@ def test_tests_install_packages_only_where_it_is_asked_for_and_say_so_before(mon
 
 def test_files_that_are_missing_or_no_files_are_named(tmp_path):
     said = refused(scenario.read, [tmp_path / "nowhere.yaml", tmp_path])
-    assert f"{tmp_path}/nowhere.yaml: there is no such file" in said
+    assert f"{tmp_path}/nowhere.yaml: file not found" in said
     assert f"{tmp_path}: cannot be read: Is a directory" in said
 
 
@@ -137,13 +137,13 @@ def load(files: dict, command_line: dict) -> scenario.Study:
     [
         ({"base": {"radio": {"resource_block": "3"}}}, "base.radio.resource_block: unknown key"),
         ({"base": {"realizations": 1}}, "training_realizations: 3 is more than realizations: 1"),
-        ({"base": {"schedule": {"gamma": -5}}}, "base.schedule.gamma: -5.0 is wrong: input should be greater than"),
+        ({"base": {"schedule": {"gamma": -5}}}, "base.schedule.gamma: -5.0 is below the minimum"),
         (
             {"base": {"shards": {"training": 0}}},
-            "base.shards.training: 0 is wrong: input should be greater than or equal to 1, or 'auto'",
+            "base.shards.training: 0 is wrong: must be at least 1, or 'auto'",
         ),
         ({"base": {"system": []}}, "base.system: there is no system []"),
-        ({"base": {"seed": "010"}}, "base.seed: '010' is wrong: input should be a valid integer"),
+        ({"base": {"seed": "010"}}, "base.seed: '010' is wrong: must be a valid integer"),
         ({"base": None}, "base: must be a mapping of parameters, is empty"),
         ({"run": []}, "run: names no scenario; leave it out to run all"),
         ({"run": None}, "run: must be a list of scenario names, is empty"),
@@ -163,8 +163,8 @@ def test_a_mistake_on_the_command_line_is_blamed_on_it(command_line, expected):
 def test_a_mistake_in_the_file_is_blamed_on_the_file_whatever_the_command_line_adds():
     files = TINY | {"base": TINY["base"] | {"network": {"users": -1}}}
     message = refused(load, files, {"base": {"seed": -1}})
-    assert message.startswith("file.yaml: base.network.users: -1 is wrong")
-    assert "--config: base.seed: -1 is wrong" in message
+    assert message.startswith("file.yaml: base.network.users: -1 is below the minimum")
+    assert "--config: base.seed: -1 is below the minimum" in message
 
 
 def test_a_value_of_the_base_that_scenarios_replace_is_warned_of_with_their_names():
@@ -180,7 +180,7 @@ def test_a_value_of_the_base_that_scenarios_replace_is_warned_of_with_their_name
 
 def test_a_value_of_the_base_that_every_scenario_replaces_is_validated_all_the_same():
     everywhere = {"scenarios": {"low": {"schedule": {"gamma": 200.0}}}}
-    for key, expected in (("gamma", "gamma: -1.0 is wrong"), ("gamm", "gamm: unknown key")):
+    for key, expected in (("gamma", "gamma: -1.0 is below the minimum"), ("gamm", "gamm: unknown key")):
         said = refused(load, TINY, everywhere | {"base": {"schedule": {key: -1}}})
         assert f"base.schedule.{expected}" in said
 
@@ -218,11 +218,11 @@ def folder(tmp_path_factory):
     ("arguments", "expected"),
     [
         (["--config", "base="], "--config: base: must be a mapping of parameters, is empty"),
-        (["--config", "base={"], "--config: base: is no YAML"),
-        (["--config", "base={seed: 010}"], "--config: base: 010 is no decimal number"),
+        (["--config", "base={"], "--config: base: is not valid YAML"),
+        (["--config", "base={seed: 010}"], "--config: base: 010 is not a decimal number"),
         (["--config", "base={seed: 1, seed: 2}"], "--config: base: seed: appears twice"),
         (["--config", "run=[]"], "--config: run: names no scenario"),
-        (["--config", "base={schedule: {gamma: -1}}"], "--config: base.schedule.gamma: -1.0 is wrong"),
+        (["--config", "base={schedule: {gamma: -1}}"], "--config: base.schedule.gamma: -1.0 is below the minimum"),
         (["--configfile", "twice.yaml"], "twice.yaml: line 1: seed: appears twice, first in line 1"),
         (["--config", "base={radio: {resource_blocks: 3}}"], "3' has no effect in two_blocks, four_blocks"),
     ],
@@ -233,21 +233,21 @@ def test_snakemake_says_so_before_any_work(folder, arguments, expected):
 
 def test_scenarios_of_the_command_line_join_those_of_the_default_file(folder):
     found = dry_run("--config", "scenarios={more: {radio: {resource_blocks: 3}}}", cwd=folder)
-    (names,) = re.findall(r"schedule-1: 8 items of (.*) and 2 more, about", found)
-    assert set(names.split(", ")) == {"two_blocks", "four_blocks", "more"}
-    assert "channel-1: 1 item of " in found  # blocks are the schedule's
-    assert "dataset-1: 1 item of " in found
+    (names,) = re.findall(r"schedule-1: scheduling users, 8 results for scenarios (.*) and 2 more, about", found)
+    assert set(names.split(", ")) == {"'two_blocks'", "'four_blocks'", "'more'"}
+    assert "channel-1: drawing networks and channels, 1 result for scenario " in found  # blocks are the schedule's
+    assert "dataset-1: loading the data set, 1 result for scenario " in found
 
 
 def test_a_default_config_that_is_no_yaml_is_named_with_its_line(tmp_path):
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.yaml").write_text("base: {seed: 1\n" + FEW)
-    assert "config/config.yaml: line 2: is no YAML" in dry_run(cwd=tmp_path)
+    assert "config/config.yaml: line 2: is not valid YAML" in dry_run(cwd=tmp_path)
 
 
 @pytest.mark.parametrize(
     ("content", "expected"),
-    [("base: {seed: 1\n" + FEW, ": line 2: is no YAML"), (None, ": there is no such file"), (FEW, None)],
+    [("base: {seed: 1\n" + FEW, ": line 2: is not valid YAML"), (None, ": file not found"), (FEW, None)],
 )
 def test_a_config_can_be_checked_without_snakemake(tmp_path, content, expected):
     path = tmp_path / "study.yaml"
@@ -255,7 +255,7 @@ def test_a_config_can_be_checked_without_snakemake(tmp_path, content, expected):
         path.write_text(content)
     status, said = ran(*PWFL, "check", str(path))
     assert status == (0 if expected is None else 1)
-    assert (f"{path}{expected}" if expected else "study study of one") in said
+    assert (f"{path}{expected}" if expected else "OK: study 'study' is valid (1 scenario: one)") in said
 
 
 def of(system: str, **changes) -> dict:

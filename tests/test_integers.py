@@ -87,7 +87,9 @@ def test_a_group_s_grid_follows_from_its_public_numbers():
 
 
 def test_noise_of_less_than_one_and_a_half_steps_is_refused_and_the_bits_that_are_named_suffice():
-    with pytest.raises(integers.RoundingError, match=r"training.bits: 5 makes noise of 0\.\d+ steps .* take 8 or more"):
+    with pytest.raises(
+        integers.RoundingError, match=r"training.bits: 5 is too few: noise spans 0\.\d+ grid steps .* Use 8 or more"
+    ):
         stages(model_of({"observer": "network"}, 5))
     stages(model_of({"observer": "network"}, 8))
     with pytest.raises(integers.RoundingError):
@@ -403,5 +405,5 @@ def test_a_study_of_combinations_runs_through_the_workflow(tmp_path):
 )
 @pytest.mark.parametrize("observer", sums.OBSERVERS)
 def test_integers_of_other_learning_are_refused_before_any_work(changes, said, observer):
-    with pytest.raises(ScenarioError, match=rf"training.bits: 16 is for sums .*{said}"):
+    with pytest.raises(ScenarioError, match=rf"training.bits: 16 requires .*{said}"):
         model_of({"observer": observer}, 16, hidden_layers=[], initial_weights="glorot", **changes)

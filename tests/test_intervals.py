@@ -296,7 +296,7 @@ def test_the_audit_refutes_noise_of_another_interval_than_the_rounds(audited, mo
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"radio": {"coherence_rounds": 24}}, r"radio.coherence_rounds: 24 is no divisor of training.rounds: 12"),
+        ({"radio": {"coherence_rounds": 24}}, r"radio.coherence_rounds: 24 does not divide training.rounds: 12"),
         ({"radio": {"coherence_rounds": 0}}, r"radio.coherence_rounds: 0"),
         ({"privacy": {"planned_share": 0.0}}, r"privacy.planned_share: 0"),
         ({"privacy": {"planned_share": 1.1}}, r"privacy.planned_share: 1.1"),

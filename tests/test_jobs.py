@@ -267,6 +267,43 @@ def test_without_records_and_with_damaged_ones_times_are_guessed(tmp_path):
 # Why.
 
 
+def test_the_first_estimate_says_that_it_is_a_guess_and_for_what(tmp_path):
+    work, root = work_of(tmp_path, SMALL), Store(tmp_path / "store")
+    everything = list(work.items())
+
+    def line() -> str:
+        (found,) = batches.remaining(batches.plan(work, everything, root, 900.0, 1))
+        return found
+
+    count = len(everything)
+    assert re.fullmatch(rf"To compute: {count} results in \d+ jobs, about \d+ core-\w+ \(a rough guess: .*\)", line())
+    timed = {item.stage: item for item in everything if item.stage not in ("audit", "page")}
+    for item in timed.values():
+        cost(
+            root,
+            item.key,
+            seconds=1.0,
+            realizations=costs.realizations(item),
+            system=work.description(item).get("system", ""),
+        )
+    assert "(a rough guess for audit, page: ./store has no timings of such jobs yet)" in line()
+    for item in (item for item in everything if item.stage not in timed):
+        cost(root, item.key, seconds=1.0, realizations=0, system=work.description(item).get("system", ""))
+    assert "guess" not in line()
+
+
+def test_a_training_that_was_never_timed_is_guessed_by_its_memory_and_rounds(tmp_path):
+    def seconds(**training) -> float:
+        content = TINY["base"] | {"training": TINY["base"].get("training", {}) | training}
+        work = work_of(tmp_path, {"base": content, "scenarios": {"one": {}}})
+        found = batches.plan(work, stages(work, "train"), Store(tmp_path / "nothing"), 1e9, 1)
+        return sum(batch.seconds for batch in found)
+
+    wide = {"hidden_layers": [10_000]}
+    assert seconds(rounds=1000, **wide) > 100 * seconds(rounds=1, **wide) > 0
+    assert seconds(rounds=1000, **wide) > 2 * seconds(rounds=1000)
+
+
 def why(folder: Path, config: dict, stage: str, variant: str | None = None) -> str:
     """Why an item of a stage would be computed."""
     changes._recent.cache_clear()
@@ -295,9 +332,9 @@ def test_why_an_item_is_computed_is_said_by_what_differs_from_the_nearest_one(tm
     assert why(tmp_path, changed(config, "schedule.gamma", 7.0), "account") == "schedule.gamma: 300.0 → 7.0"
     mine = tmp_path / "mine.py"
     mine.write_text(mine.read_text().replace("x = 1", "x = 2"))
-    assert why(tmp_path, config, *chosen) == "mine.py changed"
+    assert why(tmp_path, config, *chosen) == "changed code: mine.py"
     monkeypatch.setattr(changes.code, "of", lambda description: {"pwfl/streams.py": "other"})
-    assert "pwfl/streams.py changed" in why(tmp_path, config, *chosen)
+    assert "changed code: pwfl/streams.py" in why(tmp_path, config, *chosen)
 
 
 def test_an_edit_of_code_that_is_listed_no_more_is_said_without_names(tmp_path):
@@ -425,7 +462,7 @@ def test_a_part_replaces_the_same_part_alone_and_the_whole_replaces_all(shown):
 
 def test_a_file_of_the_store_that_was_edited_is_not_published(shown):
     (shown.store / "tables/a/file.csv").write_text("b")
-    with pytest.raises(sealed.DamagedError, match=r"tables/a/file.csv is damaged \(it was changed after .*rm -f"):
+    with pytest.raises(sealed.DamagedError, match=r"tables/a/file.csv is corrupt: it was changed after .*rm -f"):
         shown.put(PLANS[0], x="a")
     assert publish.latest(shown.folder) is None
     shown.put(PLANS[1], y="b", one_z="c")
@@ -572,10 +609,10 @@ def test_what_is_missing_though_nothing_failed_is_named_at_the_end(tmp_path):
     touch(found.work, everything, root)
     jobs.check_complete([*map(str, dones)])
     shutil.rmtree(root.path(everything[-1].key))
-    with pytest.raises(jobs.FailedError, match=f"{everything[-1].key} is missing, .*start the workflow again"):
+    with pytest.raises(jobs.FailedError, match=f"{everything[-1].key}: was deleted .*run it again"):
         jobs.check_complete([*map(str, dones)])
     dones[0].write_text('{"key": "key: error"}')
-    with pytest.raises(jobs.FailedError, match="1 item failed; all that does not depend on"):
+    with pytest.raises(jobs.FailedError, match="1 result could not be computed; all that do not depend on"):
         jobs.check_complete([*map(str, dones)])
 
 
@@ -727,15 +764,16 @@ def test_whatever_users_code_does_to_its_process_touches_nothing_else(tmp_path, 
     for item in stages(work, "schedule"):
         name = work.description(item)["variant"].partition(".py")[0]
         if item.key in told.errors:
-            errors.setdefault(name, set()).add(told.errors[item.key].removeprefix(item.key).rpartition(" (log")[0])
+            said = told.errors[item.key].rpartition(" (log")[0]
+            errors.setdefault(name, set()).add(re.sub(r"^.*?\): ", "", said))
         else:
             made.setdefault(name, []).append(pl.read_parquet(root.path(f"{item.key}/schedule.parquet")))
     assert made.keys() == {"random", "right", "folder", "environment", "patches"}
     for name in ("folder", "environment", "patches"):
         assert all(one.equals(two) for one, two in zip(made[name], made["right"], strict=True))
     (killed,), (leaves,), (exits,) = (errors[name] for name in ("killed", "leaves", "exits"))
-    assert killed.endswith(": its process ended with SIGKILL (was there too little memory?)")
-    assert leaves.endswith(": its process ended with exit status 0")
+    assert killed == "its process ended with SIGKILL (out of memory?)"
+    assert leaves == "its process ended with exit status 0"
     assert "exits.py:chosen: fails: SystemExit: 0" in exits
     # What was computed beside them is what it is without them.
     alone = work_of(tmp_path, own(tmp_path, monkeypatch, right="pass"))
@@ -781,7 +819,10 @@ def test_a_dry_run_prints_a_line_for_each_batch_with_its_reason(tmp_path):
     lines = [line for line in said.splitlines() if re.match(r"\w+-\d+: ", line)]
     assert {line.partition(":")[0] for line in lines} == set(found)
     assert len(lines) == len(found)
-    assert all(re.fullmatch(r"\w+-\d+: [\d,]+ items?.*, about \d+ s \(new(, of the first)?\)", line) for line in lines)
+    assert all(
+        re.fullmatch(r"\w+-\d+: [a-z ]+, [\d,]+ results?.*, about \d+ seconds? \((first result: )?new\)", line)
+        for line in lines
+    )
     assert "reason:" not in said
     assert not (tmp_path / "store").exists()
 
@@ -798,7 +839,7 @@ def test_a_run_says_how_far_it_is_from_the_first_job_on(tmp_path):
     status, said = logged(tmp_path)
     assert status == 0, said
     lines = said.splitlines()
-    told = [re.match(r" *(\d+) s  (\d+) of (\d+) items, about \d+ core-seconds left", line) for line in lines]
+    told = [re.match(r" *(\d+) s: (\d+) of (\d+) results, about [\d.]+ core-\w+ left", line) for line in lines]
     times = [int(line[1]) for line in told if line]
     # A machine that is busy tells later: what is held here is that the first line does not wait for a job's end.
     assert times[0] <= progress.LINE_SECONDS
@@ -816,12 +857,43 @@ def test_a_batch_whose_job_died_is_still_to_be_computed(tmp_path, monkeypatch):
     (folder / "batches").mkdir(parents=True)
     batch = {"seconds": 30.0, "items": [{"key": "train/a", "files": ["history.parquet"]}]}
     (folder / "batches" / "train-1.json").write_text(json.dumps(batch))
-    left = "0 of 1 items, about 30 core-seconds left"
+    left = "0 of 1 results, about 30 core-seconds left"
     for _ in range(2):  # a retry
         shown.started(folder / "train-1.done")
-        assert shown.line() == f"{left}; train-1 0/1"
+        assert shown.line() == f"{left}; running train-1 (0 of 1)"
         shown.failed(folder / "train-1.done")
         assert shown.line() == left
+
+
+def test_what_is_left_follows_what_jobs_of_the_same_rule_took(tmp_path, monkeypatch):
+    """A job took twice its estimate, another one failed; a third one is late, and then half done."""
+    now, folder, shown = [0.0], tmp_path / ".pwfl" / "plan", progress.Progress()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(shown, "_print", lambda: None)
+    (folder / "batches").mkdir(parents=True)
+    keys = {number: [f"train/{number}/a", f"train/{number}/b"] for number in (1, 2, 3, 4)}
+    for number, held in keys.items():
+        batch = {"seconds": 30.0, "items": [{"key": key, "files": ["history.parquet"]} for key in held]}
+        (folder / "batches" / f"train-{number}.json").write_text(json.dumps(batch))
+
+    def made(key: str) -> None:
+        (tmp_path / "store" / key).mkdir(parents=True)
+        (tmp_path / "store" / key / "history.parquet").touch()
+
+    shown.started(folder / "train-1.done")
+    now[0] = 60.0
+    for key in keys[1]:
+        made(key)
+    (folder / "train-1.done").touch()
+    assert shown.line() == "2 of 8 results, about 3 core-minutes left"
+    shown.started(folder / "train-2.done")
+    (folder / "train-2.done").touch()
+    assert shown.line() == "2 of 8 results, 2 failed or skipped, about 120 core-seconds left"
+    shown.started(folder / "train-3.done")
+    now[0] = 160.0
+    assert shown.line().endswith("at least 120 core-seconds left; running train-3 (0 of 2)")
+    made(keys[3][0])
+    assert shown.line().endswith("about 160 core-seconds left; running train-3 (1 of 2)")
 
 
 @pytest.mark.parametrize("news", [False, True])
@@ -857,5 +929,8 @@ def test_errors_are_printed_whole(tmp_path, monkeypatch):
     assert status == 0, said
     status, said = logged(tmp_path, "--keep-going", "--until", "complete", config=config)
     assert status == 1
-    assert re.search(r"failed: schedule/\w+/\d+-\d+ \(one, broken.py:chosen\): .*ValueError: no idea", said)
-    assert re.search(r"2 items failed; all that does not depend on them is in the store", said)
+    assert re.search(
+        r"Failed: schedule/\w+/\d+-\d+ \(scenario .one., scheduler broken.py:chosen, realization.*\): .*ValueError: no idea",
+        said,
+    )
+    assert re.search(r"2 results could not be computed; all that do not depend on them are in the store", said)

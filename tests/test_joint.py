@@ -465,5 +465,5 @@ def test_where_nobody_can_be_heard_nobody_is_scheduled_and_that_is_proven():
 @pytest.mark.parametrize(("scheduler", "noise"), [("joint_noise", "optimal"), ("joint_snr", "equal_max")])
 def test_a_schedule_for_noise_that_follows_it_does_not_take_start_values(scheduler, noise):
     wrong = [{"name": "mixed", "scheduler": scheduler, "noise": "random"}]
-    with pytest.raises(ScenarioError, match=f"'mixed' has `scheduler: {scheduler}`.* give it `noise: {noise}`"):
+    with pytest.raises(ScenarioError, match=f"'mixed' has `scheduler: {scheduler}`.* use `noise: {noise}`"):
         resolve({"schemes": wrong}, {})

@@ -40,14 +40,14 @@ def test_rows_are_read_and_empty_cells_left_out(tmp_path):
         ("", "column 'label' is missing"),
         ("label,accuracy\n", "column 'source' is missing"),
         ("label,source,epsilo\n", "unknown column 'epsilo'; did you mean 'epsilon'?"),
-        ("label,source,accuracy,accuracy\n", "column 'accuracy' stands 2 times"),
+        ("label,source,accuracy,accuracy\n", "column 'accuracy' appears 2 times"),
         ("label,source,accuracy,seed\n", "has no rows"),
-        ("label,source,accuracy,seed\na,b,94.7,2\n", "line 2: accuracy: 94.7 is wrong: must be a share, 0 to 1"),
+        ("label,source,accuracy,seed\na,b,94.7,2\n", "line 2: accuracy: 94.7 is wrong: must be a fraction from 0 to 1"),
         ("label,source,epsilon,seed\na,b,inf,2\n", "line 2: epsilon: inf is wrong: must be a finite number"),
-        ("label,source,accuracy,seed\na,b,0.9,2\na,,0.9,2\n", "line 3: source: is empty; a measurement needs a name"),
+        ("label,source,accuracy,seed\na,b,0.9,2\na,,0.9,2\n", "line 3: source: is empty; a measurement needs a label"),
         ("label,source,accuracy,seed\na,b,0.9,two\n", "line 2: seed: 'two' is wrong: must be a number"),
-        ("label,source,accuracy,seed\na,b,0.9\n", "line 2: has 3 cells, the head has 4"),
-        ("label,source,accuracy\na,b,0.9\n", "line 2: has less than two outcomes or swept parameters"),
+        ("label,source,accuracy,seed\na,b,0.9\n", "line 2: has 3 cells, but the header has 4"),
+        ("label,source,accuracy\na,b,0.9\n", "line 2: needs at least two outcomes or swept parameters"),
         ("label,source,accuracy,accuracy_low,seed\na,b,0.9,0.8,2\n", "line 2: accuracy: an interval needs accuracy, "),
         ("label,source,accuracy,accuracy_low,accuracy_high,seed\na,b,0.9,0.91,0.95,2\n", "0.9 is not between accuracy_low"),
         ('label,source\n"a\n', "cannot be read: unexpected end of data"),
@@ -67,7 +67,7 @@ def test_a_file_that_is_none_or_has_no_place_is_refused_before_work_starts(tmp_p
     with pytest.raises(ScenarioError, match=r"measurements: /nowhere/own.csv: cannot be read: .*No such file"):
         cli._checked([str(tmp_path / "study.yaml")])
     alone = config(tmp_path / "own.csv") | {"scenarios": {"one": AGING}}
-    with pytest.raises(ScenarioError, match="is drawn where scenarios of a system are compared, and there is but one"):
+    with pytest.raises(ScenarioError, match="needs at least two scenarios of one system"):
         measured.read(load(alone, "study.yaml"))
 
 

@@ -299,6 +299,6 @@ def test_what_a_system_lacks_is_refused_with_the_reason(system, key, value):
 
 @pytest.mark.parametrize("tolerance", [1e-5, 1e-3])
 def test_dropouts_are_tolerated_with_a_part_of_delta_alone(tolerance):
-    with pytest.raises(ScenarioError, match=r"privacy.dropout_tolerance: .* is a part of privacy.delta: 1e-05"):
+    with pytest.raises(ScenarioError, match=r"privacy.dropout_tolerance: .* is part of privacy.delta: 1e-05"):
         scenario({"dropouts": 0.1, "dropout_tolerance": tolerance})
     assert scenario({"dropout_tolerance": tolerance})  # without dropouts, it says nothing

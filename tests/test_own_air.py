@@ -68,14 +68,14 @@ def test_whoever_sends_nothing_has_no_weight(folder):
     path = edited(
         folder, "        weight=sent.weight,", "        weight=sent.weight + ~sent.sends.any(axis=2)[..., None],"
     )
-    with pytest.raises(CheckError, match="nobody sends"):
+    with pytest.raises(CheckError, match="an interval without active users"):
         signals.check(path)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x = 1\n", "no function `receive`"),
+        ("x = 1\n", "function `receive` is missing"),
         (AIR.replace("return Received(", "return dict("), "returns dict; must return"),
         (AIR.replace("return Received(", "raise ValueError('oops')\n    return Received("), "ValueError: oops"),
         ("import nowhere_to_be_found\n", "nowhere_to_be_found"),
@@ -115,7 +115,7 @@ def test_the_command_line_writes_and_tests_one(folder):
     refused = run("test", "slots/slots.py")
     assert refused.returncode == 1
     assert "weight" in refused.stderr
-    assert "no such file" in run("test", "elsewhere.py").stderr
+    assert "file not found" in run("test", "elsewhere.py").stderr
     assert "not a valid name" in run("new", "--air", "Slots!").stderr
 
 

@@ -179,10 +179,10 @@ WRONG = {  # system, what, what it returns -> what is said
     ("utility_fair", "scheduler", "-np.ones(uplink.gain.shape)"): "gives device 0 of realization 0 -1 W",
     ("utility_fair", "scheduler", "np.full(uplink.gain.shape, np.nan)"): "gives device 0 of realization 0 nan W",
     ("utility_fair", "noise", "np.ones(gain.shape)"): "must return the standard deviation of each device's noise",
-    ("utility_fair", "noise", "np.zeros(samples.shape)"): "above 0; what hides nothing to compare with is `noise: none`",
+    ("utility_fair", "noise", "np.zeros(samples.shape)"): "above 0; for a non-private baseline, use `noise: none`",
     ("utility_fair", "noise", "np.full(samples.shape, np.inf)"): "returns inf at .0, 0.; .* finite and above 0",
-    ("random_orthogonalization", "scheduler", "np.zeros(uplink.gain.shape)"): "somebody must send",
-    ("random_orthogonalization", "scheduler", "uplink.gain / uplink.gain.max()"): "one amplitude for all who send",
+    ("random_orthogonalization", "scheduler", "np.zeros(uplink.gain.shape)"): "at least one user must be active",
+    ("random_orthogonalization", "scheduler", "uplink.gain / uplink.gain.max()"): "for all active users, the same amplitude",
     ("random_orthogonalization", "scheduler", "np.full(uplink.gain.shape, 2.0 * uplink.max_amplitude)"): "at most radio.amplitude, 3",
     ("random_orthogonalization", "scheduler", "np.full(uplink.gain.shape, np.nan)"): "the amplitudes nan in round 1",
     ("random_orthogonalization", "noise", "np.ones(gain.shape)"): "must return the standard deviation of the users' noise",
@@ -191,7 +191,7 @@ WRONG = {  # system, what, what it returns -> what is said
     ("anonymous_oac", "scheduler", "uplink.good[:, 1:]"): "returns bool .* must return who takes part, booleans",
     ("anonymous_oac", "noise", "np.ones(gain.shape)"): "must return the standard deviation of each round's noise",
     ("anonymous_oac", "noise", "-np.ones(gain.shape[:2])"): "returns -1 at .0, .*not negative",
-    ("age_aware", "scheduler", "required"): "returns float64 .*must return collection times, integers of 0..5",
+    ("age_aware", "scheduler", "required"): "returns float64 .*must return collection times, integers from 0 to 5",
     ("age_aware", "noise", "0 * sent"): "above 0",
 }  # fmt: skip
 
@@ -248,10 +248,10 @@ def test_the_server_adds_up_the_channels_of_those_who_send(folder):
 
 
 REFUSED = {  # scheduler, noise of `anonymous_oac` -> what is said
-    ("turns.py:schedule", "anonymous"): "has no known law; take noise identified_fixed, none or a function",
-    ("turns.py:schedule", "anonymous_fixed"): "has no known law",
-    ("turns.py:schedule", "identified"): "has no known law",
-    ("turns.py:schedule", "local_fixed"): "has no known law",
+    ("turns.py:schedule", "anonymous"): "does not have; take noise identified_fixed, none or a function",
+    ("turns.py:schedule", "anonymous_fixed"): "does not have",
+    ("turns.py:schedule", "identified"): "does not have",
+    ("turns.py:schedule", "local_fixed"): "does not have",
 }
 
 
@@ -264,7 +264,10 @@ def test_noise_that_rests_on_a_chance_to_take_part_goes_with_no_function(pair, f
 
 def test_a_rule_of_noise_that_a_scheduler_is_made_for_is_not_replaced(folder):
     scheme = {"name": "a", "scheduler": "bound_adaptive", "noise": "halves.py:noise"}
-    with pytest.raises(ScenarioError, match=r"finds the best times for adaptive noise, not for halves\.py:noise noise"):
+    with pytest.raises(
+        ScenarioError,
+        match=r"optimizes collection times for adaptive noise; it cannot be combined with halves\.py:noise",
+    ):
         resolve(of_system("age_aware") | {"schemes": [scheme]}, {})
 
 

@@ -30,7 +30,7 @@ def test_users_who_ask_for_less_take_nothing_from_those_before():
 
 
 def test_more_than_there_is_cannot_be_dealt():
-    with pytest.raises(ValueError, match="users are to get 11 samples, there are 10 that may be dealt"):
+    with pytest.raises(ValueError, match="users need 11 samples, but only 10 are available"):
         deal(10, np.array([5, 6]), seed=1, realization=0)
 
 
@@ -210,7 +210,7 @@ def test_all_schemes_train_on_the_same_deal_and_the_figure_shows_it():
     [
         ("multicell", {"dataset": "digits", "partition": "shards", "labels_per_user": 11},
          r"data\.labels_per_user: 11 is more than the 10 labels of digits"),
-        ("multicell", {"partition": "iid"}, r"data\.partition: iid is of users alike, and data\.samples_log_sd: 1 gives"),
+        ("multicell", {"partition": "iid"}, r"data\.partition: iid requires the same number .* data\.samples_log_sd: 1 makes"),
         ("utility_fair", {"partition": "dirichlett"}, r"data\.partition: 'dirichlett' is wrong"),
     ],
 )  # fmt: skip
@@ -223,8 +223,8 @@ def test_what_no_partition_can_be_is_refused(system, data, expected):
     ("data", "expected"),
     [
         ({"partition": "dirichlet", "alpha": 0.1}, []),
-        ({"alpha": 0.1}, ["data.alpha: 0.1 has no effect beside data.partition: iid"]),
-        ({"partition": "dirichlet", "labels_per_user": 3}, ["data.labels_per_user: 3 has no effect beside data.partition: dirichlet"]),
+        ({"alpha": 0.1}, ["data.alpha: 0.1 has no effect with data.partition: iid"]),
+        ({"partition": "dirichlet", "labels_per_user": 3}, ["data.labels_per_user: 3 has no effect with data.partition: dirichlet"]),
     ],
 )  # fmt: skip
 def test_parameters_of_another_partition_have_no_effect_and_a_warning(data, expected):

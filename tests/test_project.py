@@ -103,7 +103,7 @@ def test_snakemake_alone_says_in_a_sentence_what_to_install(tmp_path):
     result = python(*command, "--configfile", ROOT / "config/age_aware_small.yaml", env=env, cwd=tmp_path)
     assert result.returncode == 1
     said = " ".join((result.stdout + result.stderr).split())
-    (missing,) = re.findall(r"an environment without the package (\w+), which this workflow needs", said)
+    (missing,) = re.findall(r"The package (\w+) is missing in Snakemake's Python environment", said)
     assert missing in blocked
     assert f"-m pip install {ROOT}`" in said
     assert "Traceback" not in said

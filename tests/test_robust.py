@@ -89,7 +89,7 @@ def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, fi
 
 def computing(folder: Path) -> bool:
     """Whether a training has begun."""
-    return any("items left" in path.read_text() for path in folder.glob("logs/*/train-1.log"))
+    return any("more in this job" in path.read_text() for path in folder.glob("logs/*/train-1.log"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -149,7 +149,7 @@ def test_two_runs_on_one_store_share_the_work_and_both_end_well(tmp_path, finish
         line.split()[2]
         for path in tmp_path.glob("[ab]/logs/*/*.log")
         for line in path.read_text().splitlines()
-        if line.endswith("items left")
+        if line.endswith("more in this job")
     )
     assert sum(computed.values()) < 2 * len(computed)  # of three runs that had all to do
     assert list((tmp_path / "shared/.partial").iterdir()) == []

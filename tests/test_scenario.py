@@ -97,20 +97,20 @@ def test_a_number_means_the_same_however_it_is_written_in_lists_of_lists_too():
         ({"radio": {"resource_block": 3}}, "base.radio.resource_block: unknown key; did you mean 'resource_blocks'?"),
         ({"radios": {}}, "base.radios: unknown key; did you mean 'radio'?"),
         ({"schemes": [{"nam": "a", "scheduler": "random", "noise": "random"}]}, "base.schemes.0.nam: unknown key; did you mean 'name'?"),
-        ({"radio": {"resource_blocks": 2.5}}, "base.radio.resource_blocks: 2.5 is wrong: input should be a valid integer"),
-        ({"schedule": {"gamma": "much"}}, "base.schedule.gamma: 'much' is wrong: input should be a valid number"),
+        ({"radio": {"resource_blocks": 2.5}}, "base.radio.resource_blocks: 2.5 is wrong: must be a valid integer"),
+        ({"schedule": {"gamma": "much"}}, "base.schedule.gamma: 'much' is wrong: must be a valid number"),
         ({"realizations": True}, "base.realizations: True is wrong"),
         ({"network": 3}, "base.network: 3 is wrong"),
-        ({"network": {"users": 0}}, "base.network.users: 0 is wrong: input should be greater than or equal to 1"),
-        ({"privacy": {"delta": 1.0}}, "base.privacy.delta: 1.0 is wrong: input should be less than 1"),
-        ({"schedule": {"gamma": float("nan")}}, "base.schedule.gamma: nan is wrong: input should be a finite number"),
-        ({"data": {"dataset": "cifar"}}, "base.data.dataset: 'cifar' is wrong: input should be 'digits', 'mnist', "),
+        ({"network": {"users": 0}}, "base.network.users: 0 is below the minimum, 1"),
+        ({"privacy": {"delta": 1.0}}, "base.privacy.delta: 1.0 is wrong: must be below 1"),
+        ({"schedule": {"gamma": float("nan")}}, "base.schedule.gamma: nan is wrong: must be a finite number"),
+        ({"data": {"dataset": "cifar"}}, "base.data.dataset: 'cifar' is wrong: must be 'digits', 'mnist', "),
         ({"system": "multicel"}, "base.system: there is no system 'multicel'; did you mean 'multicell'?"),
         ({"training_realizations": 900}, "base.training_realizations: 900 is more than realizations: 100"),
-        ({"data": {"samples_total": 70000}}, "base.data.samples_total: 100 users would hold at least 70000 samples, mnist has 60000"),
-        ({"network": {"users": 5000}}, "samples_offset: 5000 users would hold at least 250000 samples, mnist has 60000"),
-        ({"privacy": {"min_noise": 5000.0}}, "base.privacy.min_noise: 5000 makes start values that cannot meet (21)"),
-        ({"radio": {"min_rate_bps": 1e9}}, "base.radio.min_rate_bps: 1e+09 is more than 3.6e+06, 20 bit/s for every Hz"),
+        ({"data": {"samples_total": 70000}}, "base.data.samples_total: 100 users would hold at least 70000 samples, but mnist has 60000"),
+        ({"network": {"users": 5000}}, "samples_offset: 5000 users would hold at least 250000 samples, but mnist has 60000"),
+        ({"privacy": {"min_noise": 5000.0}}, "base.privacy.min_noise: 5000 gives start values that cannot satisfy (21)"),
+        ({"radio": {"min_rate_bps": 1e9}}, "base.radio.min_rate_bps: 1e+09 exceeds 3.6e+06, 20 bit/s per Hz"),
         ({"data": {"samples_total": 99}}, "base.data.samples_total: 99 is less than network.users: 100"),
         ({"convergence": {"strong_convexity": 30.0}}, "base.convergence.strong_convexity: 30.0 exceeds"),
         ({"schemes": []}, "base.schemes: [] is wrong: list should have at least 1 item"),
@@ -162,14 +162,18 @@ def test_a_misspelled_choice_is_answered_with_the_nearest_one_and_with_functions
             base = {"schemes": [model.model_fields["schemes"].default[0].model_dump() | {last: wrong}]}
             base = base if sections[:1] == ["schemes"] else {sections[0]: {last: wrong}}
             message = error_of(of_base({"system": system} | base))
-            assert message.startswith(f"file.yaml: base.{key}: {wrong!r} is wrong: input should be '{known[0]}'")
+            assert message.startswith(f"file.yaml: base.{key}: {wrong!r} is wrong: must be '{known[0]}'")
             assert message.endswith(f"; did you mean {choice!r}?")
             assert (", or a user-defined function, FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION;" in message) == own
 
 
 def test_all_mistakes_are_reported_at_once_and_blamed_on_their_scenario():
     message = error_of({"scenarios": {"a": {"seed": -1}, "b": {"radio": {"resource_blocks": 0}}}, "run": ["c"]})
-    starts = ("scenarios.a.seed: -1 is wrong", "scenarios.b.radio.resource_blocks: 0", "run: there is no scenario 'c'")
+    starts = (
+        "scenarios.a.seed: -1 is below the minimum",
+        "scenarios.b.radio.resource_blocks: 0",
+        "run: there is no scenario 'c'",
+    )
     for line, start in zip(message.splitlines()[1:], starts, strict=True):
         assert line.startswith(f"  {start}")
 
@@ -181,7 +185,7 @@ def test_all_mistakes_are_reported_at_once_and_blamed_on_their_scenario():
         ({"scenarios": {"a": {}}, "bases": {}}, "bases: unknown key; did you mean 'base'?"),
         ({"scenarios": {"a": {}}, "run": "a"}, "run: must be a list of scenario names, is 'a'"),
         ({"scenarios": {"a/b": {}}}, "scenarios: 'a/b' is not a valid name"),
-        ({"scenarios": {"comparison": {}}}, "scenarios: 'comparison' is the folder of comparisons"),
+        ({"scenarios": {"comparison": {}}}, "scenarios: 'comparison' is reserved for the folder of comparisons"),
         ({"scenarios": {"a": 3}}, "scenarios.a: must be a mapping of parameters, is 3"),
         ({"scenarios": {"a": {}}, "base": []}, "base: must be a mapping of parameters, is []"),
     ],
@@ -193,7 +197,7 @@ def test_mistakes_at_the_top_level(config, expected):
 def test_only_the_scenarios_to_run_are_kept():
     study = scenario.load({"scenarios": {"a": {}, "b": {}}, "run": ["b"]}, "file.yaml")
     assert list(study.scenarios) == ["b"]
-    with pytest.raises(scenario.ScenarioError, match="there is no scenario 'c'; known are b"):
+    with pytest.raises(scenario.ScenarioError, match="there is no scenario 'c'; known: b"):
         study.scenario("c")
 
 
@@ -209,7 +213,7 @@ def test_glpk_that_is_not_installed_is_named_with_the_extra_before_any_work(monk
 
 def test_a_missing_data_folder_is_found_before_any_work(tmp_path):
     study = scenario.load(of_base({"data": {"folder": str(tmp_path / "nowhere")}}), "file.yaml")
-    with pytest.raises(scenario.ScenarioError, match=r"file.yaml: .*data.folder: .*nowhere: there is no such folder"):
+    with pytest.raises(scenario.ScenarioError, match=r"file.yaml: .*data.folder: .*nowhere: folder not found"):
         scenario.check_surroundings(study)
 
 
@@ -293,9 +297,9 @@ class Training(Section):
         ("other", Network, Network(), r"other\.power .* by schedule unless bounded .* must be declared to read both"),
         ("training", Training, Training(), r"training\.features must be declared to be read by train"),
         ("realizations", int, parameter(1, "n"), "realizations must be declared to be read by audit, report"),
-        ("width", int, parameter(1, "n", stages="chanel"), "width is declared to be read by chanel; known are"),
-        ("width", int, parameter(1, "n", stages="schedule/optmal"), "read by schedule/optmal; known are"),
-        ("width", int, parameter(1, "n", stages="train/optimal"), "read by train/optimal; known are"),
+        ("width", int, parameter(1, "n", stages="chanel"), "width is declared to be read by chanel; known:"),
+        ("width", int, parameter(1, "n", stages="schedule/optmal"), "read by schedule/optmal; known:"),
+        ("width", int, parameter(1, "n", stages="train/optimal"), "read by train/optimal; known:"),
     ],
 )
 def test_a_declaration_that_no_stage_can_follow_is_refused(key, kind, default, expected):
@@ -315,7 +319,7 @@ def test_a_part_of_a_scenario_is_the_same_after_a_way_through_text(system):
 def test_shards_that_compute_far_more_than_is_asked_for_are_warned_of():
     base = {"realizations": 5, "training_realizations": 3, "shards": {"optimization": 11, "training": 6}}
     (warning,) = scenario.load(of_base(base), "file.yaml").warnings
-    assert warning.startswith("scenarios.one: shards.optimization: 11 computes 11 realizations where 5 are asked for")
+    assert warning.startswith("scenarios.one: shards.optimization: 11 computes 11 realizations where 5 are requested")
 
 
 def test_a_saved_scenario_resolves_to_itself(tmp_path):

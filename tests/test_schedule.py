@@ -213,7 +213,7 @@ def test_a_solver_that_does_not_end_is_stopped_and_says_so(solver, monkeypatch):
     override = {"data": {"samples_log_sd": 0.0}, "radio": {"resource_blocks": 8}}
     weight = {"schedule": {"gamma": 1e7, "solver": solver}}
     with pytest.raises(
-        reference.SolverError, match=rf"realization \d, cell \d: {solver} found no optimum of a cell's program in"
+        reference.SolverError, match=rf"realization \d, cell \d: {solver} found no optimum for a cell in"
     ):
         simulate(override | weight, range(2))
 

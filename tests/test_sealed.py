@@ -79,8 +79,8 @@ def refusal(path: Path, read) -> str:
     with pytest.raises((sealed.DamagedError, tables.TableError)) as caught:
         read()
     message = str(caught.value)
-    assert message.startswith(f"{path} is damaged (")
-    assert message.endswith(f"): delete it, `rm -f {path}`, and run again")
+    assert message.startswith(f"{path} is corrupt: ")
+    assert message.endswith(f". Delete it (`rm -f {path}`) and run again")
     return message
 
 
@@ -123,7 +123,7 @@ def test_a_file_of_another_address_is_refused(file):
     content = path.read_bytes()
     assert content.count(ADDRESS.encode()) == 1
     path.write_bytes(resealed(content.replace(ADDRESS.encode(), b"ba9876543210")))
-    assert f"holds address ba9876543210, must be {ADDRESS}" in refusal(path, read)
+    assert f"says address ba9876543210, expected {ADDRESS}" in refusal(path, read)
 
 
 def test_a_file_without_a_label_is_refused(file):
@@ -134,7 +134,7 @@ def test_a_file_without_a_label_is_refused(file):
         np.savez(path, **held)
     else:
         pl.read_parquet(path).write_parquet(path)
-    assert "does not say where it comes from" in refusal(path, read)
+    assert "has no provenance label" in refusal(path, read)
 
 
 def resealed(content: bytes) -> bytes:

@@ -161,7 +161,7 @@ def test_steps_of_intervals_follow_their_noise():
     assert found[0] == found[1] == 2 * found[4] == 2 * found[5]
     assert found[2] == found[3] == 0
     with pytest.raises(
-        ValueError, match=r"training.step: snr: follows from the noise, and the senders of some rounds add none"
+        ValueError, match=r"training.step: snr: is set by the noise, but the active users of some rounds add none"
     ):
         server.step_sizes(rules, np.array([0.5, 0.0, 1.0]), np.array([True, True, True]))
 
@@ -293,14 +293,17 @@ def test_the_bound_on_leakage_stays_too():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tail_average": 0.5, "step_decay": "linear"}, "training.tail_average: 0.5 averages the noise of steps"),
+        (
+            {"tail_average": 0.5, "step_decay": "linear"},
+            "training.tail_average: 0.5 reduces the noise of a constant step size",
+        ),
         (
             {"model": "cnn", "features": "strokes"},
-            "training.features: strokes is for other models; `model: cnn` takes images",
+            "training.features: strokes is not available for `model: cnn`, which uses images",
         ),
-        ({"model": "cnn", "test_variants": True}, "training.test_variants: true is for `model: dense`"),
-        ({"initial_weights": "zero"}, "training.initial_weights: zero is for softmax regression"),
-        ({"initial_weights": "zero", "model": "cnn"}, "training.initial_weights: zero is for softmax regression"),
+        ({"model": "cnn", "test_variants": True}, "training.test_variants: true requires `model: dense`"),
+        ({"initial_weights": "zero"}, "training.initial_weights: zero requires softmax regression"),
+        ({"initial_weights": "zero", "model": "cnn"}, "training.initial_weights: zero requires softmax regression"),
     ],
 )
 def test_what_makes_no_sense_together_is_refused(changes, message):

@@ -157,7 +157,7 @@ def test_a_history_that_does_not_end_at_the_outcome_is_found(monkeypatch):
         return original({"reception_noise": tables["reception_noise"].with_columns(seconds=pl.col("seconds") * 1.01)})
 
     monkeypatch.setattr(trainings, "spent_function", late)
-    with pytest.raises(testing.CheckError, match=r"history's air_seconds_so_far is .* outcome's air_seconds is"):
+    with pytest.raises(testing.CheckError, match=r"air_seconds_so_far of history is .* air_seconds of outcome is"):
         repeated.check_chunks(model, tiny.given(model))
 
 

@@ -172,9 +172,9 @@ def test_swapped_files_are_named_and_made_again_as_the_message_says(own):
     result = snakemake(own, SMALL, "--config", "wanted=store")
     assert result.returncode == 1
     said = result.stdout + result.stderr
-    assert f"failed: account/{account}/000000-000002 (one): " in said
-    assert f"(it holds address {one.parent.parent.name}, must be {two.parent.parent.name}" in said
-    (command,) = set(re.findall(r"delete it, `(rm -f store/[^`]*)`, and run again", said))
+    assert f"Failed: account/{account}/000000-000002 (scenario 'one', realizations 0 to 1): " in said
+    assert f"its label says address {one.parent.parent.name}, expected {two.parent.parent.name}" in said
+    (command,) = set(re.findall(r"Delete it \(`(rm -f store/[^`]*)`\) and run again", said))
     subprocess.run(command, shell=True, cwd=own, check=True)
     workflow(own, SMALL, "--config", "wanted=store")
     assert (two.read_bytes(), target.read_bytes()) == (right, outcome)
@@ -189,7 +189,7 @@ def test_a_damaged_report_file_of_the_store_is_named_and_made_again_as_the_messa
     (own / "results/small/claims.csv").unlink()
     result = snakemake(own, SMALL)
     assert result.returncode == 1
-    (command,) = set(re.findall(r"delete it, `(rm -f store/[^`]*)`, and run again", result.stdout + result.stderr))
+    (command,) = set(re.findall(r"Delete it \(`(rm -f store/[^`]*)`\) and run again", result.stdout + result.stderr))
     assert (own / "results/small/one/summary.csv").exists()  # what was published stays while something fails
     subprocess.run(command, shell=True, cwd=own, check=True)
     workflow(own, SMALL)
@@ -207,7 +207,7 @@ def test_a_table_that_results_cannot_read_is_made_again_as_the_message_says(own,
     with pytest.raises(tables.TableError) as error:
         _ = pwfl.results(own / "results/small").scenarios["one"].outcome
     remove, again = re.fullmatch(
-        r".* is damaged .*: delete it, `(.*)`, and run again, by pwfl run (.*)", str(error.value)
+        r".* is corrupt: .* Delete it \(`(.*)`\) and run again, by pwfl run (.*)", str(error.value)
     ).groups()
     subprocess.run(remove, shell=True, cwd=own, check=True)
     result = python("-c", "from pwfl import cli; cli.main()", "run", *shlex.split(again), "--cores", "2", cwd=own)
@@ -222,7 +222,7 @@ def test_a_data_set_that_is_not_the_original_is_not_stored(monkeypatch, name, da
     task = Task("dataset", Values({}), "digits")
     assert (execution.execute(task, {})["dataset"][1] == arrays["y_train"]).all()
     monkeypatch.setattr(sources, "_load_digits", lambda: tuple((arrays | {name: damage(arrays[name])}).values()))
-    with pytest.raises(datasets.DataError, match="digits: what scikit-learn ships is not the original"):
+    with pytest.raises(datasets.DataError, match="digits: scikit-learn's copy differs from the original"):
         execution.execute(task, {})
 
 
@@ -299,16 +299,16 @@ def test_a_stage_is_computed_again_where_it_is_forgotten(own, monkeypatch, capsy
     workflow(own, SMALL)
     assert missing(own, SMALL) == {}
     assert {path.relative_to(own): path.read_bytes() for path in own.glob("store/train/*/*/*.parquet")} == before
-    with pytest.raises(prune.PruneError, match="there is no stage 'training'; there are "):
+    with pytest.raises(prune.PruneError, match="there is no stage 'training'; known: "):
         prune.forget("study.yaml", ["training"], [])
-    with pytest.raises(prune.PruneError, match="there is no scenario 'two'; there are one"):
+    with pytest.raises(prune.PruneError, match="there is no scenario 'two'; known: one"):
         prune.forget("study.yaml", ["train"], ["two"])
 
 
 def test_prune_says_what_is_wrong_with_a_config(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c.yaml").write_text("scenarios: {a: {rounds: 3}}")
-    with pytest.raises(prune.PruneError, match="no folder store"):
+    with pytest.raises(prune.PruneError, match=r"no folder \./store"):
         prune.prune(["c.yaml"])
     (tmp_path / "store").mkdir()
     with pytest.raises(ScenarioError, match=r"scenarios.a.rounds: unknown key"):

@@ -157,7 +157,7 @@ return True
 ENDS = {
     "os._exit(0)": "exit status 0",
     "os._exit(3)": "exit status 3",
-    "os.kill(os.getpid(), 9)": r"SIGKILL (was there too little memory?)",
+    "os.kill(os.getpid(), 9)": r"SIGKILL (out of memory?)",
     "os.abort()": "SIGABRT",
     "sys.exit(4)": "exit status 1",
 }
@@ -195,7 +195,7 @@ return True
 def test_a_worker_that_is_at_nothing_when_it_ends_is_an_error():
     result = supervised("os._exit(3)")
     assert result.returncode == 1
-    assert "ChildProcessError: a worker ended with exit status 3 before it was at work" in result.stderr
+    assert "ChildProcessError: a worker process ended with exit status 3 before it began" in result.stderr
 
 
 def test_another_worker_goes_on_where_the_first_one_says_so(tmp_path):

@@ -80,20 +80,20 @@ def test_scenarios_to_run_are_named_with_all_their_points_or_point_by_point():
 @pytest.mark.parametrize(
     ("grids", "message"),
     [
-        (3, "base.sweep: must map keys to lists of values, or list such mappings, is 3"),
-        ([3], r"base.sweep: must map keys to lists of values, or list such mappings, is \[3\]"),
+        (3, "base.sweep: must be a mapping from keys to lists of values, or a list of such mappings, is 3"),
+        ([3], r"base.sweep: must be a mapping from keys to lists of values, or a list of such mappings, is \[3\]"),
         ({"schedule.gama": [1]}, "base.sweep: schedule.gama: unknown key; did you mean 'schedule.gamma'"),
-        ({"schedule": [1]}, "base.sweep: schedule: is a section; name one of its parameters, with the dot: schedule.gamma"),
+        ({"schedule": [1]}, "base.sweep: schedule: is a section; sweep one of its parameters: schedule.gamma"),
         ({"schedule.gamma": 1}, "base.sweep: schedule.gamma: must be a list of values, is 1"),
         ({"schedule.gamma": []}, "base.sweep: schedule.gamma: must be a list of values, is"),
-        ({"schedule.gamma": [1, -2]}, "base.sweep: schedule.gamma: -2.0 is wrong: input should be greater"),
+        ({"schedule.gamma": [1, -2]}, "base.sweep: schedule.gamma: -2.0 is below the minimum"),
         ({"schedule.gamma": [1, "1.0"]}, "base.sweep: the point one,gamma=1 appears twice"),
         ([{"seed": [1]}, {"seed": [2, 1]}], "base.sweep: the point one,seed=1 appears twice"),
-        ({"system": ["age_aware"]}, "base.sweep: system: cannot be swept; write a scenario for each system"),
-        ({"schemes": [[]]}, "base.sweep: schemes: cannot be swept; list them all"),
+        ({"system": ["age_aware"]}, "base.sweep: system: cannot be swept; write one scenario per system"),
+        ({"schemes": [[]]}, "base.sweep: schemes: cannot be swept; list all of them"),
         ({"shards.training": [1, 2]}, "base.sweep: shards.training: cannot be swept; results do not depend on it"),
-        ({"network.users": [20, 5000]}, r"one: data.samples_offset: 5000 users would hold .* \(at one,users=5000\)"),
-        ({"seed": list(range(20_000))}, "base.sweep: has 20,000 points, and 10,000 are the most"),
+        ({"network.users": [20, 5000]}, r"one: data.samples_offset: 5000 users would hold .*, but .* \(at one,users=5000\)"),
+        ({"seed": list(range(20_000))}, "base.sweep: has 20,000 points; at most 10,000 are allowed"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_sweep_is_said_before_anything_runs(grids, message):
@@ -114,7 +114,7 @@ def refused(base: dict, files: dict | None = None, **scenarios: dict) -> list[st
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"network": {"users": 0}}, "base.network.users: 0 is wrong: input should be greater than or equal to 1"),
+        ({"network": {"users": 0}}, "base.network.users: 0 is below the minimum, 1"),
         ({"training_realizations": 900}, "base.training_realizations: 900 is more than realizations: 100; only"),
         ({"network": {"user": 9}}, "base.network.user: unknown key; did you mean 'users'?"),
     ],
@@ -128,7 +128,7 @@ def test_a_mistake_in_all_points_is_said_once_with_their_number(wrong, said):
 
 def test_a_mistake_in_some_points_is_said_with_their_number():
     _, first, second = refused({"sweep": {"schedule.gamma": [1, -2, -3], "seed": [1, 2]}})
-    assert first.startswith("  base.sweep: schedule.gamma: -2.0 is wrong")
+    assert first.startswith("  base.sweep: schedule.gamma: -2.0 is below the minimum")
     assert first.endswith(" (at one,gamma=-2,seed=1 and 1 more point)")
     assert second.endswith(" (at one,gamma=-3,seed=1 and 1 more point)")
 
@@ -136,7 +136,7 @@ def test_a_mistake_in_some_points_is_said_with_their_number():
 def test_a_mistake_of_the_file_is_not_blamed_on_a_sweep_of_the_command_line():
     files = {"base": {"network": {"users": 0}}, "scenarios": {"one": {}}}
     (line,) = refused(files["base"] | TWELVE, files)
-    assert line.startswith("study.yaml: base.network.users: 0 is wrong")
+    assert line.startswith("study.yaml: base.network.users: 0 is below the minimum")
 
 
 def test_what_points_need_and_do_not_find_is_said_once_with_their_number(tmp_path):
@@ -147,14 +147,14 @@ def test_what_points_need_and_do_not_find_is_said_once_with_their_number(tmp_pat
 def test_points_that_are_too_large_are_said_once_with_their_number():
     system = {"system": "utility_fair", "training": {"hidden_layers": [10**5, 10**5]}}
     (line,) = refused(system | {"sweep": {"seed": [1, 2, 3]}})
-    assert re.match(r"study.yaml: scenarios.one: a job takes about .* GiB of memory for training", line)
+    assert re.match(r"study.yaml: scenarios.one: a job needs about .* GiB of memory for training", line)
     assert line.endswith(" (at one,seed=1 and 2 more points)")
 
 
 def test_a_warning_about_several_scenarios_is_said_once_with_their_number():
     base = TWELVE | {"shards": {"training": 500}, "training": {"directions": 30}}
     idle, wasteful = study(base, one={}, two={}, three={"sweep": []}).warnings
-    assert idle.startswith("scenarios.one and 2 more scenarios: training.directions: 30 has no effect beside ")
+    assert idle.startswith("scenarios.one and 2 more scenarios: training.directions: 30 has no effect with ")
     assert wasteful.startswith("scenarios.one and 2 more scenarios: shards.training: 500 computes 500 realizations")
 
 

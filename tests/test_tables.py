@@ -47,7 +47,7 @@ def test_a_table_survives_writing_and_reading(path, users):
         (lambda users: users.with_columns(cell=pl.lit(-1)), "'cell' failed validation"),
         (lambda users: users.with_columns(x_m=pl.lit(float("nan"))), "'x_m' failed validation"),
         (lambda users: users.with_columns(user=pl.lit(0, pl.Int64)), "rows with the same realization, user"),
-        (lambda users: users.with_columns(realization=pl.lit(3, pl.Int64)), "holds realization 3, must hold 0 to 0"),
+        (lambda users: users.with_columns(realization=pl.lit(3, pl.Int64)), "contains realization 3, expected 0 to 0"),
         (lambda users: users.clear(), "lacks realization 0"),
     ],
 )
@@ -75,19 +75,19 @@ def test_rows_are_written_in_the_order_of_their_keys(path, users):
         (
             lambda users: users.with_columns(realization=pl.lit(1, pl.Int64)),
             {},
-            "holds realization 1, must hold 0 to 0",
+            "contains realization 1, expected 0 to 0",
         ),
         (lambda users: users.clear(), {}, "lacks realization 0"),
-        (lambda users: users, {"table": "links"}, "holds table links, must be users"),
-        (lambda users: users, {"address": "ba9876543210"}, "holds address ba9876543210, must be 0123456789ab"),
-        (lambda users: users, {"realizations": [2, 4]}, r"holds realizations \[2, 4\], must be \[0, 1\]"),
+        (lambda users: users, {"table": "links"}, "says table links, expected users"),
+        (lambda users: users, {"address": "ba9876543210"}, "says address ba9876543210, expected 0123456789ab"),
+        (lambda users: users, {"realizations": [2, 4]}, r"says realizations \[2, 4\], expected \[0, 1\]"),
     ],
 )
 def test_a_file_of_another_table_than_was_written_is_refused(path, users, damage, label, expected):
     """Its digest is right: what is refused here is what no digest tells."""
     own = {"table": "users", "address": DESCRIPTION["address"], "realizations": [0, 1]}
     sealed.write_table(damage(users), path, own | label)
-    with pytest.raises(tables.TableError, match=f"(?s){path} is damaged .*{expected}.*: delete it, `rm -f "):
+    with pytest.raises(tables.TableError, match=rf"(?s){path} is corrupt: .*{expected}.*. Delete it \(`rm -f "):
         tables.read("users", path, READER)
 
 

@@ -112,9 +112,9 @@ def started(monkeypatch):
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        ({threads.INSIDE: "4"}, r"has computed in this process before, .*\(4\): .* TF_NUM_INTRAOP_THREADS=1"),
+        ({threads.INSIDE: "4"}, r"has already run in this process, .*\(4\): .* TF_NUM_INTRAOP_THREADS=1"),
         ({}, r"with other threads than one \(one for each core\): the last bits .* can differ"),
-        ({threads.INSIDE: "1", threads.KERNELS: "0"}, "was imported in this process before, with .*ONEDNN_OPTS=0"),
+        ({threads.INSIDE: "1", threads.KERNELS: "0"}, "was already imported in this process, with .*ONEDNN_OPTS=0"),
         ({threads.INSIDE: "1"}, None),
     ],
 )
@@ -150,7 +150,7 @@ def test_sums_of_tables_take_one_thread_or_their_process_is_told():
     one = python("-c", SUMS.format(first="pwfl"), env=environment() | {threads.POLARS: "1"}, check=True)
     ours, late = (python("-c", SUMS.format(first=name), env=asked, check=True) for name in ("pwfl", "polars"))
     assert ours.stdout == one.stdout
-    assert "Polars was imported in this process before, with 4 threads" in late.stderr
+    assert "Polars was already imported in this process, with 4 threads" in late.stderr
     assert "threads" not in ours.stderr
     assert late.stdout.split(" ", 1)[1] != one.stdout.split(" ", 1)[1]  # why it matters
 

@@ -121,7 +121,7 @@ def test_unused_bounds_decide_nothing(pair, coherence):
 
 @pytest.mark.parametrize("pair", USED)
 def test_bounds_that_cannot_be_met_are_refused_before_any_job_where_they_are_used(pair):
-    with pytest.raises(ScenarioError, match=r"privacy\.max_noise_error: realization 0: 1000 draws of start values all"):
+    with pytest.raises(ScenarioError, match=r"privacy\.max_noise_error: realization 0: all 1000 draws of start values"):
         check(of(pair))
     check(of(pair, privacy={"max_noise_error": 1e4}))
 
@@ -154,7 +154,7 @@ def test_what_is_refused_says_what_would_be_right():
     with pytest.raises(ScenarioError) as refused:
         check(scenario)
     found = re.search(
-        r"which is (\S+) on average with privacy\.min_noise: 3\.5 and 40 samples per user, above "
+        r"whose mean is (\S+) with privacy\.min_noise: 3\.5 and 40 samples per user, above "
         r"privacy\.max_noise_error: 0\.02; set max_noise_error to (\S+) or min_noise to (\S+), or give users more",
         str(refused.value),
     )
@@ -179,7 +179,7 @@ def test_a_scheduler_by_the_least_noise_is_refused_where_it_would_schedule_nobod
     bad = of((scheduler, "target"), privacy={"min_noise": 1e4})
     assert served(bad) == 0
     with pytest.raises(
-        ScenarioError, match=r"privacy\.min_noise: 10000 lets the schedulers .* schedule nobody"
+        ScenarioError, match=r"privacy\.min_noise: 10000 is so large that the schedulers .* can schedule no user"
     ) as refused:
         check(bad)
     error, noise = re.search(r"set max_noise_error to (\S+) or min_noise to (\S+),", str(refused.value)).groups()
@@ -212,7 +212,7 @@ def test_a_network_that_takes_long_to_draw_is_left_to_its_jobs(monkeypatch):
     monkeypatch.setattr(feasible, "MOST_NUMBERS", 7 * 32 - 1)
     check(of(("random", "optimal")))
     monkeypatch.setattr(feasible, "MOST_NUMBERS", 7 * 32)
-    with pytest.raises(ScenarioError, match="realization 0: 1000 draws"):
+    with pytest.raises(ScenarioError, match="realization 0: all 1000 draws"):
         check(of(("random", "optimal")))
 
 
@@ -220,7 +220,7 @@ def test_all_realizations_of_a_shard_are_tried():
     # The first to fail is not among those that are asked for, but its shard is computed whole.
     privacy = {"min_noise": 3.5, "max_noise_error": 0.07}
     check(of(("random", "optimal"), privacy=privacy))
-    with pytest.raises(ScenarioError, match=r"privacy\.max_noise_error: realization ([3-9]|\d\d): 1000 draws"):
+    with pytest.raises(ScenarioError, match=r"privacy\.max_noise_error: realization ([3-9]|\d\d): all 1000 draws"):
         check(of(("random", "optimal"), privacy=privacy, shards={"optimization": 60}))
 
 
@@ -274,7 +274,7 @@ def test_a_lower_bound_that_no_scheme_uses_is_warned_of():
     def warnings(*pairs):
         return load({"scenarios": {"one": of(*pairs, privacy={"min_noise": 3.5})}}, "study.yaml").warnings
 
-    expected = "scenarios.one: privacy.min_noise: 3.5 has no effect beside schemes that do not use the bounds"
+    expected = "scenarios.one: privacy.min_noise: 3.5 has no effect with schemes that do not use it"
     assert warnings(("random", "target"), ("random", "none")) == (expected,)
     for pair in (("random", OWN_NOISE), ("joint_snr", "target"), ("optimal", "target"), ("random", "optimal")):
         assert warnings(("random", "target"), pair) == ()
@@ -284,5 +284,5 @@ def test_gamma_is_weighed_against_the_lower_bound_only_where_that_is_used():
     extreme = {"privacy": {"min_noise": 1e-4}, "schedule": {"gamma": 1e6}}
     resolve(of(("random", "target"), **extreme), {})
     for pair in (("random", "optimal"), ("optimal", "target"), ("joint_noise", "target")):
-        with pytest.raises(ScenarioError, match=r"schedule\.gamma: 1e\+06 weighs one user's leakage"):
+        with pytest.raises(ScenarioError, match=r"schedule\.gamma: 1e\+06 weights one user's leakage"):
             resolve(of(pair, **extreme), {})

@@ -225,7 +225,10 @@ def test_beyond_the_standards_ranges_a_scenario_is_refused(name):
         assert "radio.user_height_m" in error_of({"radio": {"path_loss": name, "user_height_m": height}})
     assert resolve({}, {"radio": {"path_loss": name}, "network": {"rings": 2}})
     found = error_of({"radio": {"path_loss": name}, "network": {"rings": 3}})
-    assert re.search(r"cell_radius_m: 500 with network.rings: 3 lets a user be \d+ m from a station, .* 5000 m", found)
+    assert re.search(
+        r"cell_radius_m: 500 with network.rings: 3 allows a distance of \d+ m between user and base station, .* 5000 m",
+        found,
+    )
     assert resolve({}, {"network": {"rings": 3}})  # the paper's law has no such range
     half, station = hexagons.half_side(3, 500.0), hexagons.stations(3, 500.0)
     reach = max(np.linalg.norm([x, y] - one) for x in (-half, half) for y in (-half, half) for one in station)

@@ -282,13 +282,13 @@ def test_parameters_of_functions_of_ones_own_are_read(folder):
 
 
 RETURNED = {  # what a scheduler returns -> what is said
-    "start.astype(float)": "returns float64 of shape (4, 20); must return each user's block",
+    "start.astype(float)": "returns float64 of shape (4, 20); must return each user's resource block",
     "start[:, 1:]": "of shape (4, 19)",
-    "0 * start + 2": "the block 2; blocks are 0..1",
-    "0 * start - 2": "the block -2",
-    "(0 * start - 2, None)": "the block -2",
+    "0 * start + 2": "the resource block 2; must be 0 to 1",
+    "0 * start - 2": "the resource block -2",
+    "(0 * start - 2, None)": "the resource block -2",
     "(start, start, start)": "of shape (3, 4, 20)",
-    "0 * start": "a cell's block takes one user",
+    "0 * start": "a cell's block serves one user",
     "scenario.training.rounds": "fails: UndeclaredError",
     "1 / 0": r"fails: ZeroDivisionError: division by zero \(.*bad.py, line 2\)",
 }
@@ -312,13 +312,13 @@ def test_what_is_no_noise_is_refused(folder):
 
 
 NAMED = {  # what a config says -> what is wrong with it
-    "gredy.py:schedule": "gredy.py: there is no such file",
+    "gredy.py:schedule": "gredy.py: file not found",
     "greedy.py:shedule": "greedy.py: defines no function shedule; did you mean schedule?",
     "empty.py:schedule": "empty.py: defines no function schedule; it defines none",
-    "broken.py:schedule": "broken.py: is not Python: ",
-    "bytes.py:schedule": "bytes.py: is not Python: ",
-    "folder.py:schedule": "folder.py: there is no such file",
-    "nowhere.at_all:schedule": "there is no module nowhere.at_all; a function in a file is named FILE.py:schedule",
+    "broken.py:schedule": "broken.py: is not valid Python: ",
+    "bytes.py:schedule": "bytes.py: is not valid Python: ",
+    "folder.py:schedule": "folder.py: file not found",
+    "nowhere.at_all:schedule": "there is no module nowhere.at_all; write a function in a file as FILE.py:schedule",
 }
 
 
@@ -335,7 +335,7 @@ def test_a_function_that_is_not_there_is_said_before_work_starts(folder, named):
 
 
 def test_another_word_that_is_no_scheduler_is_refused():
-    with pytest.raises(ScenarioError, match=r"schemes.0.scheduler: 'greedy' is wrong: input should be 'random'"):
+    with pytest.raises(ScenarioError, match=r"schemes.0.scheduler: 'greedy' is wrong: must be 'random'"):
         with_scheme("greedy")
 
 
@@ -394,7 +394,7 @@ def test_collection_times_of_ones_own(folder):
     assert made["times.py:fresh"].equals(made["fixed"])
     with pytest.raises(
         user_code.UserCodeError,
-        match=r"times.py:late: returns the time 99; must return collection times, integers of 0..4",
+        match=r"times.py:late: returns the time 99; must return collection times, integers from 0 to 4",
     ):
         stage_of.schedule(part(model, "schedule", "times.py:late"), "times.py:late", found)
 
@@ -427,13 +427,13 @@ def test_softmax_regression_as_a_model_of_ones_own_trains_as_the_built_in_one(fo
 
 MODELS = {  # a Keras model -> what is wrong with it
     "keras.Sequential([keras.layers.Input([features]), keras.layers.BatchNormalization(), keras.layers.Dense(classes)])":
-        "has state beside its trained weights: .*moving_mean",
+        "has state other than trained weights: .*moving_mean",
     "keras.Sequential([keras.layers.Input([features]), keras.layers.Dropout(0.5), keras.layers.Dense(classes)])":
-        "has state beside its trained weights: .*seed",
+        "has state other than trained weights: .*seed",
     "keras.Sequential([keras.layers.Input([3]), keras.layers.Dense(classes)])": r"takes the shape \(None, 3\), must be \(None, 64\)",
     "keras.Sequential([keras.layers.Input([features]), keras.layers.Dense(3)])": r"gives the shape \(None, 3\), must be \(None, 10\)",
     "keras.Sequential([keras.layers.Input([features]), keras.layers.Dense(classes, activation='softmax')])":
-        "gives probabilities; must give logits: leave out the softmax",
+        "returns probabilities; must return logits: leave out the softmax",
     "7": "returns int; must return a Keras model",
 }  # fmt: skip
 
@@ -567,7 +567,7 @@ NO_NUMBERS = {
     "start.astype(str)": "returns <U.* must return real numbers",
     "start.astype(object)": "returns object of shape .*; must return real numbers",
     "start.astype(bool)": "returns bool of shape .*; must return real numbers",
-    "[[1], [1, 2]]": "returns no array of numbers",
+    "[[1], [1, 2]]": "must return an array of numbers",
     "None": "returns object of shape .*; must return real numbers",
 }
 
@@ -878,7 +878,7 @@ def test_what_a_function_imports_of_pwfl_counts(folder):
 
 
 HIDDEN = {  # what no text tells
-    "import_module('hel' + 'per').K": r"imports helper \(helper.py\) by a name .*: write `import helper`",
+    "import_module('hel' + 'per').K": r"imports helper \(helper.py\) by a name .*; write `import helper`",
     "runpy.run_path('helper.py')['K']": r"reads helper.py, which is not declared",
     "int(open('w.txt').read())": r"reads w.txt, which is not declared, .*`reads: \[w.txt\]` in the scheme",
     "int(np.load('w.npy'))": "reads w.npy, which is not declared",
@@ -1009,11 +1009,11 @@ def test_a_missing_file_is_said_before_work_starts(folder):
 
 
 def test_files_without_a_function_of_ones_own_are_refused_or_warned_of(folder):
-    with pytest.raises(ScenarioError, match=r"schemes.0.reads: is for a scheme with a function of your own"):
+    with pytest.raises(ScenarioError, match=r"schemes.0.reads: is for schemes with a user-defined function"):
         resolve(BASE | {"schemes": [{"name": "a", "scheduler": "random", "noise": "none", "reads": ["w.npy"]}]}, {})
     config = {"base": BASE | {"training": BASE["training"] | {"model_reads": ["w.npy"]}}, "scenarios": {"one": {}}}
     assert any(
-        "training.model_reads: ['w.npy'] has no effect beside training.model: dense" in said
+        "training.model_reads: ['w.npy'] has no effect with training.model: dense" in said
         for said in load(config, "a test").warnings
     )
 

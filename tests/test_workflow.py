@@ -50,7 +50,7 @@ def test_every_address_is_described_in_words(finished):
 def test_logs_tell_what_is_computed_and_how_far_trainings_are(finished):
     (log,) = (path.read_text() for path in finished.glob("logs/*/train-1.log"))
     address = stored(finished, SMALL, "one", "train").name
-    assert f"train/{address}/000000-000002 to train/{address}/000002-000004, 2 items left" in log
+    assert f"train/{address}/000000-000002 to train/{address}/000002-000004, 2 more in this job" in log
     assert "4 of 4 trained" in log
 
 
@@ -208,7 +208,7 @@ def test_start_values_that_keep_failing_are_named_before_any_job(tmp_path):
     config = changed(TINY, "privacy.max_noise_error", 0.02)
     result = snakemake(tmp_path, config)
     assert result.returncode == 1
-    words = r"privacy\.max_noise_error: realization \d: 1000 draws of start values all violate \(21\)"
+    words = r"privacy\.max_noise_error: realization \d: all 1000 draws of start values violate \(21\)"
     assert re.search(words, result.stdout + result.stderr)
     assert not list(tmp_path.glob("logs/*/*.log"))
 
@@ -222,6 +222,6 @@ def test_results_read_what_is_asked_for_and_no_more(own):
     assert set(found.scenarios["one"].summary["scheme"]) == {"drawn", "fixed"}
     assert "outcome" in repr(found.scenarios["one"])
     with pytest.raises(
-        tables.TableError, match=r"outcome.parquet is damaged .*, by pwfl run .*study.yaml --config wanted=s"
+        tables.TableError, match=r"outcome.parquet is corrupt: .*, by pwfl run .*study.yaml --config wanted=s"
     ):
         _ = found.scenarios["one"].outcome

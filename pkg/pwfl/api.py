@@ -182,7 +182,7 @@ def results(folder: str | Path) -> StudyTables:
     folder = Path(folder)
     record = publish.latest(folder)
     if record is None:
-        raise FileNotFoundError(f"{folder}: holds no finished study (results/STUDY, of a workflow that ran)")
+        raise FileNotFoundError(f"{folder}: no finished study here (expected a folder results/STUDY that a run wrote)")
     names = [path.removesuffix("/scenario.yaml") for path in record.files if path.endswith("/scenario.yaml")]
     found = {name: _read_scenario(folder, name, record) for name in names}
     return StudyTables(found, _published(folder, "", COMPARISON, record), folder.resolve().name)

@@ -15,7 +15,8 @@ FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def pwfl() -> None:
     """Simulate private wireless federated learning.
 
-    Completion: put eval "$(_PWFL_COMPLETE=bash_source pwfl)" into ~/.bashrc; zsh and fish: zsh_source, fish_source.
+    Shell completion: add eval "$(_PWFL_COMPLETE=bash_source pwfl)" to ~/.bashrc; for zsh or fish, use zsh_source or
+    fish_source.
     """
 
 
@@ -23,11 +24,11 @@ def pwfl() -> None:
 @click.argument("file")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[SNAKEMAKE OPTION]...")
 def run(file: str, options: tuple[str, ...]) -> None:
-    """Run a study, in this folder.
+    """Run a study in the current folder.
 
-    FILE is its config; what comes out lies in ./results, ./store and ./logs.
+    FILE is the study's config. Results are written to ./results, ./store and ./logs.
 
-    All that follows the file is Snakemake's: targets and options, such as --dry-run, --cores 4 or --config.
+    All arguments after FILE are passed to Snakemake: targets and options such as --dry-run, --cores 4 or --config.
     """
     from snakemake import cli
 
@@ -37,7 +38,10 @@ def run(file: str, options: tuple[str, ...]) -> None:
 
     given = cli.get_argument_parser().parse_args(options)
     if given.configfile:
-        raise click.UsageError(f"--configfile: {file} is the study's file; for several: snakemake --configfile")
+        raise click.UsageError(
+            f"--configfile: not allowed, since {file} is already the config; for several files, use snakemake "
+            "--configfile"
+        )
     values = study_values(given.config or [])
     _checked([file], values, lambda files: merge(files, cli.parse_config(values)))
     # The store decides what runs, and several runs may share it.
@@ -48,14 +52,15 @@ def run(file: str, options: tuple[str, ...]) -> None:
 @pwfl.command()
 @FILES
 def check(files: tuple[str, ...]) -> None:
-    """Check a study without running it.
+    """Check a study's config without running it.
 
-    FILEs are its config; of several, later ones are merged over earlier ones.
+    FILEs are the config; later files override earlier ones.
     """
     study = _checked(files)
     for warning in study.warnings:
         click.echo(warning, err=True)
-    click.echo(f"{study.source}: study {study.name} of {', '.join(study.scenarios)}")
+    names, count = ", ".join(study.scenarios), len(study.scenarios)
+    click.echo(f"OK: study {study.name!r} is valid ({count} scenario{'s' * (count > 1)}: {names})")
 
 
 def _checked(paths, arguments=(), merged=lambda files: files):
@@ -72,7 +77,7 @@ def _checked(paths, arguments=(), merged=lambda files: files):
 
 @pwfl.command()
 def where() -> None:
-    """Print the workflow's folder: Snakefile, profiles, lock files."""
+    """Print the folder of the Snakefile, profiles and lock files."""
     from pwfl import workflow
 
     click.echo(workflow.folder())
@@ -80,25 +85,25 @@ def where() -> None:
 
 @pwfl.command()
 @click.argument("name")
-@click.option("--air", is_flag=True, help="An air of your own, instead of a system.")
+@click.option("--air", is_flag=True, help="Write a custom air (radio.air) instead of a system.")
 def new(name: str, air: bool) -> None:
-    """Write a system of your own, which runs.
+    """Write a template of a custom system.
 
-    Into the folder NAME: a package with all that a system has, to be changed module by module, and a study. With --air,
-    a module of an air alone, over which the users of `multicell` send.
+    Creates the folder NAME with a package that runs, to be edited module by module, and a study. With --air, creates a
+    module that defines how the users of `multicell` transmit (radio.air), and a study.
     """
     from pwfl import new
 
     if air:
         folder = new.write_air(name)
-        click.echo(f"{folder} is written. To hold what it says to its signals, and run its study:\n")
+        click.echo(f"Created {folder}. To test it and run its study:\n")
         click.echo(f"  pwfl test {folder}/{name}.py\n  pwfl run {folder}/study.yaml\n")
-        click.echo("How to go on: docs/own_air.md in the repository")
+        click.echo("Next steps: docs/own_air.md in the repository")
         return
     folder = new.write(name)
-    click.echo(f"{folder} is written. To let pwfl know it, check it, and run its study:\n")
+    click.echo(f"Created {folder}. To install it, test it and run its study:\n")
     click.echo(f"  pip install --no-deps --no-build-isolation --editable {folder}\n  pwfl test {name}")
-    click.echo(f"  pwfl run {folder}/study.yaml\n\nHow to go on: docs/own_system.md in the repository")
+    click.echo(f"  pwfl run {folder}/study.yaml\n\nNext steps: docs/own_system.md in the repository")
 
 
 def _systems(context, parameter, incomplete: str) -> list[str]:
@@ -109,11 +114,11 @@ def _systems(context, parameter, incomplete: str) -> list[str]:
 
 @pwfl.command()
 @click.argument("names", nargs=-1, required=True, metavar="SYSTEM...", shell_complete=_systems)
-@click.option("--only", multiple=True, metavar="STEP", help="A step to take; may be repeated. Default: all.")
+@click.option("--only", multiple=True, metavar="STEP", help="Run only this step; may be repeated. Default: all.")
 def test(names: tuple[str, ...], only: tuple[str, ...]) -> None:
-    """Check what every system, or air, owes.
+    """Run the conformance tests of a system.
 
-    Of SYSTEMs by name; prints which stages each parameter computes anew. Of an air of your own by its FILE.py.
+    SYSTEM is a name, or the FILE.py of a custom air. Also prints which stages each parameter invalidates.
     """
     from pwfl import testing
     from pwfl.testing import signals
@@ -126,7 +131,7 @@ def test(names: tuple[str, ...], only: tuple[str, ...]) -> None:
 
 @pwfl.command()
 @FILES
-@click.option("--delete", is_flag=True, help="Delete what is listed.")
+@click.option("--delete", is_flag=True, help="Delete the listed results.")
 def prune(files: tuple[str, ...], delete: bool) -> None:
     """List (or delete) unused results.
 
@@ -143,11 +148,12 @@ def prune(files: tuple[str, ...], delete: bool) -> None:
 @pwfl.command()
 @click.argument("file")
 @click.argument("stages", nargs=-1, required=True, metavar="STAGE...")
-@click.option("--scenario", "scenarios", multiple=True, help="Only of this scenario; may be repeated. Default: all.")
+@click.option("--scenario", "scenarios", multiple=True, help="Only this scenario; may be repeated. Default: all.")
 def forget(file: str, stages: tuple[str, ...], scenarios: tuple[str, ...]) -> None:
-    """Delete a study's results of some stages, to compute them again.
+    """Delete a study's results of some stages, to recompute them.
 
-    FILE is its config. What was made of these results is deleted, too; the next run computes what it shows of them.
+    FILE is the study's config. Results that depend on the deleted ones are deleted, too. The next run recomputes those
+    that the study shows.
     """
     from pwfl.workflow import prune
 
@@ -158,12 +164,12 @@ def forget(file: str, stages: tuple[str, ...], scenarios: tuple[str, ...]) -> No
 @click.argument("folder", metavar="results/STUDY")
 @click.argument("name", required=False, metavar="[TABLE")
 @click.argument("columns", nargs=-1, metavar="[COLUMN]...]")
-@click.option("--csv", is_flag=True, help="Print it whole, as CSV.")
+@click.option("--csv", is_flag=True, help="Print the whole table, as CSV.")
 def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -> None:
-    """List a finished study's tables, or print one.
+    """List the tables of a finished study, or print one.
 
-    TABLE compares scenarios, SCENARIO/TABLE is of a scenario's report, SCENARIO/stages/TABLE is what a stage made. Of
-    many rows, and of many columns unless some are named, those in the middle are left out.
+    TABLE compares scenarios, SCENARIO/TABLE belongs to a scenario's report, SCENARIO/stages/TABLE is a stage's output.
+    Large tables are shortened: rows in the middle are omitted, and columns, too, unless some are named.
     """
     import polars as pl
 
@@ -179,7 +185,7 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -
             click.echo(table)
         return
     if name not in found:
-        raise click.UsageError(f"{folder} has no table {name}; `pwfl tables {folder}` lists those it has")
+        raise click.UsageError(f"{folder} has no table {name}; `pwfl tables {folder}` lists its tables")
     tables_, table = found[name]
     frame = tables_[table]
     if unknown := [column for column in columns if column not in frame.columns]:

@@ -45,11 +45,15 @@ def message(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     with tempfile.NamedTemporaryFile("w", prefix="pwfl-", suffix=".log", delete=False, encoding="utf-8") as log:
         log.write("".join(traceback.format_exception(error)))
-    return f"internal error, no mistake in a config: {describe(error)}; its traceback is in {log.name}"
+    return (
+        f"Internal error: a bug in pwfl, not in your config: {describe(error)}. Please report it; traceback: {log.name}"
+    )
 
 
 def describe(error: BaseException) -> str:
-    """An error's kind and words, on a line, and the file and line that it comes from."""
+    """An error on a line: its words if these say what is wrong, otherwise its kind, words, file and line."""
+    if speaks(error):
+        return " ".join(str(error).split())
     words = " ".join(f"{type(error).__name__}: {error}".split())
     frames = traceback.extract_tb(error.__traceback__)
     return f"{words} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else words

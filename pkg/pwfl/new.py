@@ -21,7 +21,7 @@ def write(name: str) -> Path:
     """Write the folder `name`, which holds the package `name` and its pyproject.toml, and a study. Raises NewError."""
     _check(name)
     if name in registry.claims() or find_spec(name):
-        raise NewError(f"there is a system or a package {name!r} already; take another name")
+        raise NewError(f"a system or package named {name!r} already exists; choose another name")
     return _copy(EXAMPLE, name)
 
 
@@ -34,7 +34,7 @@ def write_air(name: str) -> Path:
 def _check(name: str) -> None:
     if not re.fullmatch("[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise NewError(
-            f"{name!r} is not a valid name of a package; use lower-case letters, digits and _, beginning with a letter"
+            f"{name!r} is not a valid package name; use lower-case letters, digits and _, beginning with a letter"
         )
 
 

@@ -91,9 +91,9 @@ def _check_interface(system: System) -> None:
     older = isinstance(version, int) and version < INTERFACE
     what = "; ".join(CHANGED[each] for each in CHANGED if each > version) if older else "it needs a newer pwfl"
     raise RegistryError(
-        f"system {system.name!r}: its package {system.package} is for version {version} of the interface of systems, "
-        f"and this is pwfl with version {INTERFACE}: {what}. See 'Versions of the interface' in docs/own_system.md; "
-        f"then set INTERFACE = {INTERFACE} in {system.package}/__init__.py"
+        f"system {system.name!r}: its package {system.package} implements version {version} of the system interface, "
+        f"but this pwfl has version {INTERFACE}: {what}. See 'Versions of the interface' in docs/own_system.md; then "
+        f"set INTERFACE = {INTERFACE} in {system.package}/__init__.py"
     )
 
 
@@ -144,7 +144,7 @@ def systems() -> dict[str, System]:
 def system(name: str) -> System:
     """The system of a name. Raises RegistryError where there is none, with the known names, or more than one."""
     if name not in claims():
-        raise RegistryError(f"there is no system {name!r}; known are {', '.join(claims())}")
+        raise RegistryError(f"there is no system {name!r}; known: {', '.join(claims())}")
     if len(packages := claims()[name]) > 1:
         raise RegistryError(f"system {name!r} is claimed by the packages {' and '.join(packages)}; uninstall one")
     return System(name, packages[0])

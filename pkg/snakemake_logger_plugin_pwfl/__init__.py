@@ -1,4 +1,4 @@
-"""Snakemake's logger plugin `pwfl` (`snakemake --logger pwfl`): what runs, why, and how far it is, in a line each."""
+"""Snakemake's logger plugin `pwfl` (`snakemake --logger pwfl`): a line for each job, with its reason, and progress."""
 
 import logging
 import re
@@ -14,6 +14,8 @@ LEFT_OUT = re.compile(
     r"Rules claiming more|Conda environments: ignored|Touching output|host: |Job stats:\njob +count\n[- ]+\nall +1\n|"
     r"Reasons:|This was a dry-run|\s*\(check individual|Elapsed time"
 )
+# The job `complete` prints itself which results failed.
+COMPLETE = re.compile(r"RuleException:\nCalledProcessError in file .*\n.*\.complete\.py'")
 EVENTS = {LogEvent.ERROR, LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR, LogEvent.RUN_INFO, None}
 
 
@@ -28,6 +30,8 @@ class LogHandler(LogHandlerBase):
         event = getattr(record, "event", None)
         if event == LogEvent.JOB_INFO:
             self._job(record)
+            return
+        if COMPLETE.match(str(record.msg)) or (event == LogEvent.JOB_ERROR and _is_complete(record)):
             return
         if event == LogEvent.JOB_ERROR and self.progress and (done := _done(record)):
             self.progress.failed(done)
@@ -78,6 +82,11 @@ class LogHandler(LogHandlerBase):
     def needs_rulegraph(self) -> bool:
         """No graph is needed."""
         return False
+
+
+def _is_complete(record: logging.LogRecord) -> bool:
+    """Whether a record is about the job that lists the results that failed, and prints the list itself."""
+    return any(Path(path).name == "complete" for path in record.output)
 
 
 def _done(record: logging.LogRecord) -> Path | None:

@@ -29,7 +29,7 @@ def run(values: Values, found: Tables) -> pl.DataFrame:
             try:
                 made = audit.table(own.verdicts(released, inputs))
             except Exception as error:
-                raise AuditError(f"{scheme.name}: its audit could not run: {errors.message(error)}") from error
+                raise AuditError(f"{scheme.name}: the audit could not run: {errors.message(error)}") from error
             named = [tables.finished(made, AUDIT, values.system), inputs["outcome"]]
             frames.append(with_terms(*(each.select(pl.lit(scheme.name).alias("scheme"), pl.all()) for each in named)))
     return pl.concat(frames)

@@ -36,8 +36,8 @@ class StageTables(dict):
 
     def __missing__(self, table: str):
         raise KeyError(
-            f"stage {self.stage} uses the table {table!r}, which it is not handed: it reads {', '.join(self)}; if "
-            f"{table!r} is of an earlier stage, add it to `reads` in the system's catalog"
+            f"stage {self.stage} uses the table {table!r}, which is not among its inputs: {', '.join(self)}; if an "
+            f"earlier stage writes {table!r}, add it to `reads` in the system's catalog"
         )
 
 

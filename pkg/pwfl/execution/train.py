@@ -28,7 +28,7 @@ def run(task: Task, found: Mapping) -> Tables:
         train, most = _trainer(own, device, (task.values, data, tables_read(task, found)))
         for batch in batches(train, list(task.realizations), most):
             histories |= {number: frame.with_columns(processor=pl.lit(device.kind)) for number, frame in batch.items()}
-            log.info("%d of %d trained", len(histories), len(task.realizations))
+            log.info("trained %d of %d realizations", len(histories), len(task.realizations))
             for span in [span for span in left if histories.keys() >= set(span)]:
                 left.pop(span)(_tables(task._replace(realizations=span), data, found, histories))
     return {} if task.chunks else _tables(task, data, found, histories)
@@ -42,7 +42,7 @@ def _tables(task: Task, data: Dataset | None, found: Mapping, histories: Histori
 
 def _trainer(own, device: devices.Device, given: tuple) -> tuple[Callable[[list[int]], Histories], int]:
     """A function that trains some realizations, and how many at most at a time."""
-    why = "its system trains one realization after the other"
+    why = "this system trains one realization at a time"
     if device.memory is not None:
         if hasattr(own, "batch_trainer"):
             try:
@@ -51,9 +51,9 @@ def _trainer(own, device: devices.Device, given: tuple) -> tuple[Callable[[list[
                 why = str(error)
             else:
                 most = max(1, int(device.memory / size))
-                log.info("%d realizations side by side at most, of some %.0f MiB each", most, size / 2**20)
+                log.info("batches of at most %d realizations, about %.0f MiB each", most, size / 2**20)
                 return train, most
-        log.info("one realization after the other: %s", why)
+        log.info("one realization at a time: %s", why)
     train_one = own.trainer(*given)
     return lambda realizations: {realization: train_one(realization) for realization in realizations}, 1
 
@@ -68,7 +68,7 @@ def batches(train: Callable[[list[int]], Histories], missing: list[int], most: i
             if size == 1:
                 raise
             most = ceil(size / 2)
-            log.warning("memory does not hold %d realizations, %d are tried: %s", size, most, error.message[:200])
+            log.warning("not enough memory for %d realizations; trying %d: %s", size, most, error.message[:200])
             continue
         yield finished
         missing = missing[size:]

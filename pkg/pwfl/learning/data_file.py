@@ -51,12 +51,15 @@ def look(path: str, sha256: str, bounds: tuple[float, float] | None) -> tuple[Si
     with _reading(path):
         arrays = _arrays(path)
         if missing := [name for name in ARRAYS[:-1] if name not in arrays]:
-            raise DataError(f"{path}: {missing[0]} is missing; there are {', '.join(arrays) or 'no arrays'}")
+            raise DataError(f"{path}: {missing[0]} is missing; found {', '.join(arrays) or 'no arrays'}")
         for part in ("train", "test"):
             _check_part(path, arrays, part, bounds)
         shape, other = (arrays[f"x_{part}"].shape for part in ("train", "test"))
         if shape[1:] != other[1:]:
-            raise DataError(f"{path}: records of x_train have shape {shape[1:]}, those of x_test {other[1:]}")
+            raise DataError(
+                f"{path}: records of x_train have shape {shape[1:]}, but those of x_test have {other[1:]}; they must "
+                "be equal"
+            )
         labels = {part: arrays[f"y_{part}"].read() for part in ("train", "test")}
         classes = _classes(path, labels)
         users = np.zeros(0, np.int32)
@@ -100,12 +103,12 @@ def _npz(path: str) -> dict[str, Stored]:
                 follow = member.file_size - file.tell()
             if dtype.hasobject:
                 raise DataError(
-                    f"{path}: {name} holds Python objects, which can run any code as they are read; store numbers, or "
+                    f"{path}: {name} holds Python objects, which could run any code when read; store numbers, or "
                     "text as .astype(str) makes it"
                 )
             size = prod(shape) * dtype.itemsize
             if min(shape, default=0) < 0 or size != follow:
-                raise DataError(f"{path}: {name} should have {size} bytes by its shape {shape}, {follow} follow")
+                raise DataError(f"{path}: {name} should have {size} bytes for its shape {shape}, but has {follow}")
             found[name] = Stored(shape, dtype, partial(_member, path, member.filename))
     return found
 
@@ -123,7 +126,7 @@ def _parquet(path: str) -> dict[str, Stored]:
     for name in columns:
         _check_known(path, "column", name, COLUMNS)
     if missing := [name for name in COLUMNS[:-1] if name not in columns]:
-        raise DataError(f"{path}: column {missing[0]!r} is missing; there are {', '.join(columns)}")
+        raise DataError(f"{path}: column {missing[0]!r} is missing; found {', '.join(columns)}")
     _check_bytes(path, "y", 8 * table.select(pl.len()).collect().item())
     rest = table.select(name for name in columns if name != "x").collect()
     for name in rest.columns:
@@ -146,7 +149,10 @@ def _parquet(path: str) -> dict[str, Stored]:
             wrong = (lengths != width).fill_null(True) | column.is_null()
             if wrong.any():
                 record = wrong.arg_true()[0] * records // len(column)
-                raise DataError(f"{path}: x of {part}: record {record}, counted from 0, has not the first's {shape}")
+                raise DataError(
+                    f"{path}: x of {part}: record {record}, counted from 0, does not have the first record's shape "
+                    f"{shape}"
+                )
             column = column.explode()
         if column.null_count():
             record = column.is_null().arg_true()[0] * records // len(column)
@@ -167,12 +173,12 @@ def _parquet(path: str) -> dict[str, Stored]:
 
 def _check_known(path: str, what: str, name: str, known: tuple[str, ...]) -> None:
     if name not in known:
-        raise DataError(f"{path}: {what} {name!r} is unknown; known are {', '.join(known)}")
+        raise DataError(f"{path}: {what} {name!r} is unknown; known: {', '.join(known)}")
 
 
 def _check_bytes(path: str, name: str, size: int) -> None:
     if size > MOST_BYTES:
-        raise DataError(f"{path}: {name} has {size:,} bytes, and {MOST_BYTES:,} are the most")
+        raise DataError(f"{path}: {name} has {size:,} bytes; at most {MOST_BYTES:,} are allowed")
 
 
 def _check_part(path: str, arrays: dict[str, Stored], part: str, bounds: tuple[float, float] | None) -> None:
@@ -180,39 +186,41 @@ def _check_part(path: str, arrays: dict[str, Stored], part: str, bounds: tuple[f
     x, others = arrays[f"x_{part}"], {name: arrays[name] for name in (f"y_{part}", f"user_{part}") if name in arrays}
     if len(x.shape) not in ENDS or not prod(x.shape):
         axes = ", ".join(f"{axes} ({what})" for axes, what in ENDS.items())
-        raise DataError(f"{path}: x_{part} has shape {x.shape}, must have records and {axes} axes, none of them empty")
+        raise DataError(f"{path}: x_{part} has shape {x.shape}; must have records and {axes} axes, none of them empty")
     if x.dtype.kind not in "iuf":
         raise DataError(f"{path}: x_{part} holds {x.dtype}, must hold numbers")
     if bounds is None and x.dtype != np.uint8:
         raise DataError(
-            f"{path}: x_{part} holds {x.dtype}, which data.bounds must scale: write the least and the greatest value "
-            "that a feature can have, as in `bounds: [0, 1]`; only bytes (uint8) need none, 0 to 255"
+            f"{path}: x_{part} holds {x.dtype}, which must be scaled; write the minimum and maximum that a feature "
+            "can have, as in `bounds: [0, 1]`; only bytes (uint8, 0 to 255) need none"
         )
     for name, array in others.items():
         kinds, what = ("iu", "whole numbers") if name.startswith("y") else ("iuUS", "whole numbers or text")
         if array.dtype.kind not in kinds:
             raise DataError(f"{path}: {name} holds {array.dtype}, must hold {what}")
         if array.shape != x.shape[:1]:
-            raise DataError(f"{path}: {name} has shape {array.shape}, must have {x.shape[:1]}, as x_{part} has records")
+            raise DataError(
+                f"{path}: {name} has shape {array.shape}, must have {x.shape[:1]}, one entry per record of x_{part}"
+            )
         _check_bytes(path, name, prod(array.shape) * array.dtype.itemsize)
 
 
 def _classes(path: str, labels: dict[str, np.ndarray]) -> int:
     """The number of classes: of the training labels, which are 0, 1, 2 ... without gaps. Raises DataError."""
-    numbered = "labels are numbered 0, 1, 2 ... without gaps"
+    numbered = "labels must be 0, 1, 2 ... without gaps"
     classes = int(labels["train"].max()) + 1
     for part, values in labels.items():
         wrong = (values < 0) | (values >= min(classes, len(labels["train"])))
         if wrong.any():
             at = wrong.argmax()
             raise DataError(
-                f"{path}: y of {part}: record {at}, counted from 0, has label {values[at]}; {numbered}, and of each "
-                "there is a training record"
+                f"{path}: y of {part}: record {at}, counted from 0, has label {values[at]}; {numbered}, and each "
+                "needs a training record"
             )
     if not (counts := np.bincount(labels["train"].astype(np.int64))).all():
         raise DataError(f"{path}: y of train: no record has label {counts.argmin()}; {numbered}")
     if classes < 2:
-        raise DataError(f"{path}: y of train: all records have label 0; there must be two classes or more")
+        raise DataError(f"{path}: y of train: all records have label 0; at least two classes are required")
     return classes
 
 
@@ -244,7 +252,7 @@ def _reading(path: str) -> Iterator[None]:
     except DataError:
         raise
     except MemoryError:
-        raise DataError(f"{path}: does not fit into this machine's memory") from None
+        raise DataError(f"{path}: does not fit into memory") from None
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # a panic of Polars is none
             raise

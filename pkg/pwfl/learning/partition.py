@@ -25,8 +25,8 @@ def deal(available: int, samples: np.ndarray, seed: int, realization: int) -> li
     """
     if (total := samples.sum()) > available:
         raise ValueError(
-            f"users are to get {total} samples, there are {available} that may be dealt; let them hold fewer, or keep "
-            "back fewer by data.reserved and data.validation"
+            f"users need {total} samples, but only {available} are available; lower the users' samples, or "
+            "data.reserved and data.validation"
         )
     order = streams.generator(seed, "data", realization).permutation(available)
     return np.split(order, samples.cumsum())[:-1]
@@ -66,7 +66,10 @@ def deal_by_user(owners: np.ndarray, samples: np.ndarray, seed: int, realization
     for wanted in samples:
         place = next((place for place in left if counts[place] >= wanted), None)
         if place is None:
-            raise ValueError(f"{len(samples)} users are to get up to {samples.max()} samples; too few hold as many")
+            raise ValueError(
+                f"{len(samples)} users need up to {samples.max()} samples each; too few users of the data hold that "
+                "many"
+            )
         taken.append(order[owners[order] == names[place]][:wanted])
     return taken
 

@@ -43,7 +43,9 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
     if dataset == "digits":
         arrays = _load_digits()
         if content(arrays) != CONTENT[dataset]:
-            raise DataError(f"{dataset}: what scikit-learn ships is not the original; install another version of it")
+            raise DataError(
+                f"{dataset}: scikit-learn's copy differs from the original; install another version of scikit-learn"
+            )
         return arrays
     if folder is not None:
         expected = zip(idx_paths(folder), SHA256[dataset], _shapes(dataset), strict=True)
@@ -64,7 +66,9 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
         shapes = x_train.shape, arrays[1].shape, x_test.shape, arrays[3].shape
         right = shapes == _shapes(dataset) and {array.dtype for array in arrays} == {np.dtype(np.uint8)}
     if not right:
-        raise DataError(f"{dataset}: what Keras loaded is not the original; delete its file in ~/.keras/datasets")
+        raise DataError(
+            f"{dataset}: Keras's copy differs from the original; delete its file in ~/.keras/datasets and run again"
+        )
     return arrays
 
 
@@ -84,13 +88,13 @@ def check_file(path: str, sha256: str, bounds: tuple[float, float] | None) -> No
 def idx_paths(folder: str) -> list[Path]:
     """The four IDX files in a folder, gzipped or plain. Raises DataError where one is missing."""
     if not Path(folder).is_dir():
-        raise DataError(f"{folder}: there is no such folder")
+        raise DataError(f"{folder}: folder not found")
     paths = []
     for name in IDX_FILES:
         candidates = [Path(folder, name), Path(folder, name + ".gz")]
         present = next((path for path in candidates if path.is_file()), None)
         if present is None:
-            raise DataError(f"{folder}: holds neither {name} nor {name}.gz")
+            raise DataError(f"{folder}: contains neither {name} nor {name}.gz")
         paths.append(present)
     return paths
 
@@ -134,13 +138,13 @@ def _read_idx(path: Path, sha256: str, shape: tuple[int, ...]) -> np.ndarray:
                 raise DataError(f"{path}: is not {kind} (it does not start with 0x{start[:4].hex()})")
             if header != start:
                 held = struct.unpack_from(f">{len(shape)}I", header, 4)
-                raise DataError(f"{path}: holds an array of shape {held}, the original's is {shape}")
+                raise DataError(f"{path}: contains an array of shape {held}, but the original's is {shape}")
             body = file.read(size + 1)
     except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
     if len(body) != size:
         follow = "more" if len(body) > size else len(body)
-        raise DataError(f"{path}: is truncated or too long: header says {size} bytes, {follow} follow")
+        raise DataError(f"{path}: is truncated or too long: its header says {size} bytes, but it has {follow}")
     if (digest := hashlib.sha256(header + body).hexdigest()) != sha256:
-        raise DataError(f"{path}: has SHA-256 {digest}, the original has {sha256}")
+        raise DataError(f"{path}: differs from the original: its SHA-256 is {digest}, must be {sha256}")
     return np.frombuffer(body, np.uint8).reshape(shape[0], -1).squeeze()

@@ -86,11 +86,11 @@ def table(verdicts: Iterable[Verdict]) -> pl.DataFrame:
     for verdict in verdicts:
         if len(rows) == VERDICTS:
             raise ValueError(
-                f"an audit has at most {VERDICTS} verdicts, which false alarms are stated for: let `worst_of` make one "
-                f"of several of a kind; {verdict.test!r} is one more"
+                f"an audit has at most {VERDICTS} verdicts, for which its false-alarm rate is stated; merge verdicts "
+                f"of one kind by `worst_of`; {verdict.test!r} is one too many"
             )
         said = (verdict.test, verdict.status, verdict.measured, verdict.low, verdict.high)
-        log.info("%s, %s: %s; %s, may be %s to %s", verdict.subject.observer, *said)
+        log.info("%s, %s: %s; measured %s, expected %s to %s", verdict.subject.observer, *said)
         row = verdict.subject._asdict() | verdict._asdict() | {"false_alarm": FALSE_ALARM, "power": POWER}
         rows.append({name: row[name] for name in COLUMNS})
     return pl.DataFrame(rows, schema=COLUMNS)

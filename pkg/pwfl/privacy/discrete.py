@@ -169,8 +169,8 @@ def _checked(deviation: np.ndarray) -> np.ndarray:
     deviation = np.asarray(deviation, float)
     if not np.all(deviation >= LEAST_STEPS):
         raise ValueError(
-            f"noise of {np.min(deviation):.3g} steps of the grid: must be at least {LEAST_STEPS}; "
-            "each bit more halves the step"
+            f"the noise's standard deviation is {np.min(deviation):.3g} grid steps; at least {LEAST_STEPS} are "
+            "required; each further bit halves the step"
         )
     return deviation
 

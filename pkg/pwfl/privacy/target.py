@@ -54,7 +54,7 @@ def scales(epsilon: Callable[[np.ndarray], np.ndarray], target: float, count: in
         last_x, last_y, x = x, y, np.where(done, x, np.where(halve, middle, secant))
     if np.isinf(high[~done]).any():
         raise UnreachableError(
-            f"in {EVALUATIONS} evaluations, no scale of the noise was found with an epsilon of {target:g} or less"
+            f"no noise scale with an epsilon of {target} or less was found in {EVALUATIONS} evaluations"
         )
     return np.exp(np.where(done, x, high))
 

@@ -81,17 +81,17 @@ def take(asked: str) -> Device:
         gpus = tf.config.list_physical_devices("GPU")
     if not gpus and asked == "gpu":
         raise DeviceError(
-            "training.device: gpu: TensorFlow sees no GPU here; install pwfl with its extra `gpu`, on a machine with "
-            "an NVIDIA GPU and its driver, or use `cpu` or `auto`"
+            "training.device: gpu: TensorFlow finds no GPU; install pwfl with its extra `gpu` on a machine with an "
+            "NVIDIA GPU and its driver, or use `cpu` or `auto`"
         )
     if not gpus:
-        log.info("training.device: auto: TensorFlow sees no GPU, trains on the CPU")
+        log.info("training.device: auto: TensorFlow finds no GPU; training on the CPU")
         return ONLY_CPU
     tf.config.experimental.enable_tensor_float_32_execution(False)
     tf.config.experimental.enable_op_determinism()
     kind = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU")
     memory = _memory()
-    log.info("training.device: %s: trains on %s, %.1f GiB of its memory free", asked, kind, memory / 2**30)
+    log.info("training.device: %s: training on %s with %.1f GiB of free memory", asked, kind, memory / 2**30)
     return Device("/GPU:0", kind, int(SHARE * memory))
 
 

@@ -90,7 +90,7 @@ def supervise(work: Work, cleanup: Callable[[], None] = lambda: None) -> dict[st
         if received.number:
             sys.exit(128 + received.number)
         if not at:
-            raise ChildProcessError(f"a worker ended with {_words(status)} before it was at work")
+            raise ChildProcessError(f"a worker process ended with {_words(status)} before it began")
         failed[at[0]] = f"its process ended with {_words(status)}"
 
 
@@ -209,4 +209,4 @@ def _words(status: int) -> str:
     if status >= 0:
         return f"exit status {status}"
     name = signal.Signals(-status).name
-    return f"{name} (was there too little memory?)" if name == "SIGKILL" else name
+    return f"{name} (out of memory?)" if name == "SIGKILL" else name

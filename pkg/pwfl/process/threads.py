@@ -38,9 +38,9 @@ def limit_tensorflow() -> None:
     except RuntimeError:  # it has computed before; how many threads it does that with, it does not say
         asked = threading.get_intra_op_parallelism_threads() or os.environ.get(INSIDE, "one for each core")
         if str(asked) != "1":
-            _warn(f"TensorFlow has computed in this process before, with other threads than one ({asked})")
+            _warn(f"TensorFlow has already run in this process, and not with one thread ({asked})")
     if KERNELS in os.environ:
-        _warn(f"TensorFlow was imported in this process before, with {KERNELS}={os.environ[KERNELS]}")
+        _warn(f"TensorFlow was already imported in this process, with {KERNELS}={os.environ[KERNELS]}")
 
 
 def look_at_polars() -> None:
@@ -48,15 +48,15 @@ def look_at_polars() -> None:
     import polars as pl
 
     if (count := pl.thread_pool_size()) > 1:
-        _warn(f"Polars was imported in this process before, with {count} threads")
+        _warn(f"Polars was already imported in this process, with {count} threads")
 
 
 @cache  # once a process
 def _warn(what: str) -> None:
     warnings.warn(
-        f"{what}: the last bits of what is computed here can differ from the workflow's, and from another machine's. "
-        f"Import pwfl first, in a process of its own, or start this one with {POLARS}=1, {INSIDE}=1 and without "
-        f"{KERNELS}.",
+        f"{what}: the last bits of results computed here can differ from the workflow's and from those of other "
+        f"machines. Import pwfl first, in a separate process, or start this process with {POLARS}=1, {INSIDE}=1 and "
+        f"without {KERNELS}.",
         RuntimeWarning,
         stacklevel=3,
     )

@@ -136,8 +136,9 @@ def apart(reference: str, returned, realizations: int) -> tuple:
     for shape in (np.shape(part) for part in parts if part is not None):
         if shape and shape[0] != realizations:
             raise UserCodeError(
-                f"{reference}: keeps an array of shape {shape}; must keep arrays, or a tuple or dict of these, with a "
-                f"row for each of {realizations} realizations, or numbers that are alike for all"
+                f"{reference}: keeps an array of shape {shape}; each array that it keeps, alone or in a tuple or "
+                f"dict, must have one row for each of {realizations} realizations (numbers that all realizations "
+                "share are allowed)"
             )
     return decided, kept
 
@@ -177,13 +178,13 @@ def _check(reference: str, seen: guard.Seen, declared: set[Path]) -> None:
     for name, file in seen.modules.items():
         if file not in declared:
             raise UserCodeError(
-                f"{reference}: imports {name} ({_shown(file)}) by a name that its text does not hold, so an edit there "
-                f"would not compute anew: write `import {name}`, or declare the file, {_remedy(file)}"
+                f"{reference}: imports {name} ({_shown(file)}) by a name computed at run time, so an edit of that "
+                f"file would not recompute results; write `import {name}`, or declare the file, {_remedy(file)}"
             )
     for file in sorted(seen.files - declared):
         raise UserCodeError(
-            f"{reference}: reads {_shown(file)}, which is not declared, so an edit of it would not compute anew: add "
-            f"it, {_remedy(file)}"
+            f"{reference}: reads {_shown(file)}, which is not declared, so an edit of that file would not recompute "
+            f"results; declare it, {_remedy(file)}"
         )
 
 
@@ -206,7 +207,7 @@ def array(reference: str, returned, kinds: str = "iuf") -> np.ndarray:
     try:
         found = np.asarray(returned)
     except ValueError as error:  # rows of several lengths
-        raise UserCodeError(f"{reference}: returns no array of numbers: {error}") from None
+        raise UserCodeError(f"{reference}: must return an array of numbers: {error}") from None
     if found.dtype.kind not in kinds:
         raise UserCodeError(f"{reference}: returns {found.dtype} of shape {found.shape}; must return real numbers")
     return found
@@ -231,7 +232,7 @@ def noise_of(reference: str, returned, needed: np.ndarray, what: str, zero: bool
     wrong = needed & ~(np.isfinite(found) & ((found >= 0) if zero else (found > 0)))
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0].tolist())
-        hint = "" if zero or found[wrong][0] else "; what hides nothing to compare with is `noise: none`"
+        hint = "" if zero or found[wrong][0] else "; for a non-private baseline, use `noise: none`"
         raise UserCodeError(
             f"{reference}: returns {found[place]:g} at {list(place)}; must return {what}, finite and "
             f"{'not negative' if zero else 'above 0'}{hint}"

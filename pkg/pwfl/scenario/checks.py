@@ -50,13 +50,13 @@ def _check_images(scenario: Scenario, shape: tuple[int, ...]) -> None:
     if wanted.kind != PIXELS and not (square and shape[0] in GRIDS):
         sides = " or ".join(f"{side} by {side}" for side in GRIDS)
         raise ValueError(
-            f"training.features: {wanted.kind} are of grey images of {sides} pixels, and records of "
-            f"{_source(scenario.data)} have shape {shape}; take `pixels`, which are any features"
+            f"training.features: {wanted.kind} require grey images of {sides} pixels, but records of "
+            f"{_source(scenario.data)} have shape {shape}; use `pixels`, which accept any features"
         )
     if wanted.variants and not square:
         raise ValueError(
-            f"training.test_variants: only square grey images have variants, and records of {_source(scenario.data)} "
-            f"have shape {shape}; leave it out"
+            f"training.test_variants: requires square grey images, but records of {_source(scenario.data)} have "
+            f"shape {shape}; leave it out"
         )
 
 
@@ -144,15 +144,15 @@ def _flaw(reference: str) -> str | None:
     where, function = user_code.split(reference)
     path = Path(where) if where.endswith(".py") else file_of(where)
     if path is None:
-        return f"there is no module {where}; a function in a file is named FILE.py:{function}"
+        return f"there is no module {where}; write a function in a file as FILE.py:{function}"
     if not path.is_file():
-        return f"{where}: there is no such file"
+        return f"{where}: file not found"
     if path.stat().st_size > LARGEST_CODE:
-        return f"{where}: has {path.stat().st_size} bytes, code has at most {LARGEST_CODE}"
+        return f"{where}: is larger than a file of code may be: {path.stat().st_size} bytes, at most {LARGEST_CODE}"
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, ValueError) as error:  # ValueError: null bytes, bytes that are not UTF-8
-        return f"{where}: is not Python: {error}"
+        return f"{where}: is not valid Python: {error}"
     known = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     if function in known:
         return None
@@ -203,7 +203,7 @@ def available(data: DataSource) -> int:
 def offer(data: DataSource) -> str:
     """What a message says of `available`."""
     kept = datasets.held_out(data)
-    apart = f" beside {kept} that nobody holds, by data.{'validation' if kept == data.validation else 'reserved'}"
+    apart = f"; another {kept} are reserved by data.{'validation' if kept == data.validation else 'reserved'}"
     return f"{_source(data)} has {available(data)}" + (apart if kept else "")
 
 
@@ -211,13 +211,13 @@ def check_holdings(data: DataSource, key: str, samples: int, users_key: str, use
     """Raise ValueError unless so many users can hold so many training samples each, which two parameters say."""
     if users * samples > (most := available(data)):
         raise ValueError(
-            f"{key}: {users} users would hold {users * samples} samples, {offer(data)}; lower {key} to "
+            f"{key}: {users} users would hold {users * samples} samples, but {offer(data)}; lower {key} to "
             f"{most // users} or less, or {users_key}"
         )
     if data.partition == "given" and (able := sum(held >= samples for held in data.content.users)) < users:
         raise ValueError(
-            f"{key}: {able} users of {data.file} hold {samples} training samples or more, and {users} are to; lower "
-            f"{key} or {users_key}"
+            f"{key}: only {able} users of {data.file} hold at least {samples} training samples, but {users} are "
+            f"needed; lower {key} or {users_key}"
         )
 
 

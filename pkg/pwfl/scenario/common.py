@@ -222,19 +222,23 @@ class DataSource(Section):
     def _file(self):
         if self.dataset != FILE and self.file is not None:
             raise ValueError(
-                f"file: {self.file} stands beside data.dataset: {self.dataset}; write `dataset: file`, or leave one out"
+                f"file: {self.file} conflicts with data.dataset: {self.dataset}; write `dataset: file`, or leave one "
+                "out"
             )
         if self.dataset == FILE and self.file is None:
-            raise ValueError("file: is missing; data.dataset: file is an .npz or a .parquet file of your own")
+            raise ValueError("file: is missing; data.dataset: file requires the path of an .npz or .parquet file")
         if self.folder is not None and self.dataset in (FILE, "cifar10", "cifar100"):
-            raise ValueError(f"folder: {self.folder} is of IDX files, which data.dataset: {self.dataset} has none of")
+            raise ValueError(
+                f"folder: {self.folder} is for IDX files, which data.dataset: {self.dataset} does not have; leave it "
+                "out"
+            )
         if self.bounds is not None and self.bounds[0] >= self.bounds[1]:
-            raise ValueError(f"bounds: {self.bounds} must be a least value and a greater one")
+            raise ValueError(f"bounds: {self.bounds} is wrong: must be a minimum and a larger maximum")
         if self.dataset == FILE and None in (self.sha256, self.content):
             vars(self).update(self.of_file())  # of a frozen model that is being made
         if self.partition == "given" and not (self.content and self.content.users):
             raise ValueError(
-                f"partition: given is of users whom data.file names, as `user_train` or a column `user`; "
+                "partition: given requires a data.file that names users, as `user_train` or a column `user`; "
                 f"{self.file or self.dataset} names none"
             )
         return self
@@ -248,8 +252,8 @@ class DataSource(Section):
             sha256 = data_file.digest(self.file)
             if self.sha256 not in (None, sha256):
                 raise ValueError(
-                    f"sha256: {self.sha256} is not {self.file}'s, {sha256}; the file is another one, or damaged: bring "
-                    "the right one, or leave the key out to take it as it is"
+                    f"sha256: {self.sha256} is not the digest of {self.file}, {sha256}; the file was changed or is "
+                    "corrupt: restore it, or leave the key out to use the file as it is"
                 )
             size, users = data_file.look(self.file, sha256, self.bounds and tuple(self.bounds))
         except datasets.DataError as error:
@@ -258,7 +262,7 @@ class DataSource(Section):
         given = np.unique(dealt, return_counts=True)[1].tolist() if self.partition == "given" else []
         held = Content(train=size.train, test=size.test, shape=list(size.shape), classes=size.classes, users=given)
         if self.content not in (None, held):
-            raise ValueError(f"content: is not {self.file}'s, {held}; leave it out to take the file as it is")
+            raise ValueError(f"content: differs from {self.file}'s, {held}; leave it out to use the file as it is")
         return {"sha256": sha256, "content": held}
 
     @model_validator(mode="after")
@@ -303,7 +307,9 @@ class SchemeWithFunctions(Scheme):
     @model_validator(mode="after")
     def _read(self):
         if self.reads and not (user_code.is_reference(self.scheduler) or user_code.is_reference(self.noise)):
-            raise ValueError("reads: is for a scheme with a function of your own, and this one has none; leave it out")
+            raise ValueError(
+                "reads: is for schemes with a user-defined function, and this scheme has none; leave it out"
+            )
         return self
 
     @model_serializer(mode="wrap")
@@ -348,7 +354,7 @@ class Scenario(Section):
                 raise TypeError(f"{said} must be declared to be read by {', '.join(sorted(missing))}, too")
             if strange := readers - known:
                 names, others = ", ".join(sorted(strange)), ", ".join(sorted(known))
-                raise TypeError(f"{said} is declared to be read by {names}; known are {others}")
+                raise TypeError(f"{said} is declared to be read by {names}; known: {others}")
             for stage, (other, _) in unless_of(field).items():
                 met = other in cls.conditions or (other in declared and stage in stages_of(declared[other]))
                 if not (met and stage in readers):

@@ -8,6 +8,8 @@ from pwfl import registry
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameters
 
+BOUNDS = {"ge": "must be at least ", "gt": "must be above ", "le": "must be at most ", "lt": "must be below "}
+BEYOND = {"below the minimum": BOUNDS["ge"], "above the maximum": BOUNDS["le"]}
 ALTERNATIVE = re.compile(r"constrained-\w+|literal\[.*\]")  # of a union: pydantic's last part of a location
 
 
@@ -20,7 +22,16 @@ def explain(errors: Iterable[dict], model: type[Section]) -> list[str]:
     found: dict[str, list[str]] = {}  # what is wrong -> what would be right
     for wrong, right in (_explain(error, model) for error in errors):
         found.setdefault(wrong, []).append(right)
-    return [wrong + ", or ".join(right) for wrong, right in found.items()]
+    return [_joined(wrong, right) for wrong, right in found.items()]
+
+
+def _joined(wrong: str, right: list[str]) -> str:
+    """A line of what is wrong, and of all that would be right."""
+    for words, bound in BEYOND.items():
+        if len(right) == 1 and right[0].startswith(bound):
+            return f"{wrong} is {words}, {right[0].removeprefix(bound)}"
+    must = ", or ".join([*right[:1], *(other.removeprefix("must be ") for other in right[1:])])
+    return f"{wrong} is wrong: {must}" if must else wrong
 
 
 def _explain(error: dict, model: type[Section]) -> tuple[str, str]:
@@ -42,12 +53,11 @@ def _explain(error: dict, model: type[Section]) -> tuple[str, str]:
     if error["type"] == "missing":
         return f"{key}: is missing", ""
     message = error["msg"][0].lower() + error["msg"][1:]
-    if bound := {"ge", "gt", "le", "lt"} & set(error.get("ctx", {})):  # which pydantic writes with all its zeros
-        message = f"{message.rpartition(' ')[0]} {error['ctx'][bound.pop()]:g}"
+    if bound := BOUNDS.keys() & error.get("ctx", {}).keys():  # which pydantic writes with all its zeros
+        return f"{key}: {shown(value)}", f"{BOUNDS[found := bound.pop()]}{error['ctx'][found]:g}"
     if error["type"] == "literal_error" and isinstance(value, str):
         message += nearest(value, re.findall("'(.*?)'", error["ctx"]["expected"]))
-    should = "input should be " * message.startswith("input should be ")
-    return f"{key}: {shown(value)} is wrong: {should}", message.removeprefix(should)
+    return f"{key}: {shown(value)}", re.sub("^input should be ", "must be ", message)
 
 
 def lacking(key: str, model: type[Section]) -> str | None:
@@ -78,7 +88,7 @@ def sets(content, keys: Sequence[str]) -> bool:
 
 def did_you_mean(word: str, known) -> str:
     """The known word nearest to an unknown one, or all known ones, as the end of a message."""
-    return nearest(word, known) or f"; known are {', '.join(known)}"
+    return nearest(word, known) or f"; known: {', '.join(known)}"
 
 
 def nearest(word, known: Iterable[str]) -> str:
@@ -107,7 +117,7 @@ def shown(value) -> str:
     try:
         text = "empty" if value is None else repr(value)
     except (ValueError, RecursionError):  # of a number of more digits than Python writes, of brackets without end
-        return "a value too long to be shown"
+        return "a value too long to show"
     return text if len(text) <= 120 else f"{text[:100]}... ({len(text)} characters)"
 
 

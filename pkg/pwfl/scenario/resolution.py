@@ -48,7 +48,9 @@ def model_of(content: dict) -> type[Scenario]:
         system = registry.system(name)
         model = system.model
         if not (isinstance(model, type) and issubclass(model, Scenario)):
-            raise ScenarioError(f"system: {name!r}: its MODEL is no pwfl.scenario.common.Scenario, but {shown(model)}")
+            raise ScenarioError(
+                f"system: {name!r}: its MODEL must be a pwfl.scenario.common.Scenario, is {shown(model)}"
+            )
         system.part("checks")
     except registry.RegistryError as error:
         raise ScenarioError(f"system: {error}") from error
@@ -115,9 +117,9 @@ def _strange_texts(scenario: Scenario) -> list[str]:
         for value in [found] if isinstance(found, str) else found:
             key = f"{'.'.join(path)}: {shown(value)}"
             if character := UNPRINTABLE.search(value):
-                problems.append(f"{key} is wrong: it holds the character {ord(character[0]):#06x}")
+                problems.append(f"{key} is wrong: it contains the unprintable character {ord(character[0]):#06x}")
             elif value.startswith(FORMULA):
-                problems.append(f"{key} is wrong: spreadsheets take it for a formula; write ./ before it")
+                problems.append(f"{key} is wrong: spreadsheets would read it as a formula; write ./ before it")
     return problems
 
 

@@ -38,19 +38,19 @@ def problems(scenarios: dict[str, Scenario]) -> list[tuple[str, str]]:
     if (total := sum(counts.values())) > MAX_ITEMS:
         largest = max(counts, key=counts.get)
         problem = (
-            f"the study has about {total:,} items to compute, {counts[largest]:,} of them here, and {MAX_ITEMS:,} are "
-            "the most; raise shards.optimization or shards.training, or lower realizations"
+            f"the study has about {total:,} results to compute, {counts[largest]:,} of them here; at most "
+            f"{MAX_ITEMS:,} are allowed; raise shards.optimization or shards.training, or lower realizations"
         )
         large.append((largest, problem))
     for name, scenario in scenarios.items():
         for what, (size, keys) in memory(scenario).items():
             if size > MAX_BYTES:
                 problem = (
-                    f"a job takes about {size / 2**30:,.0f} GiB of memory for {what}, and {MAX_BYTES / 2**30:.0f} are "
-                    f"the most; lower {keys}"
+                    f"a job needs about {size / 2**30:,.0f} GiB of memory for {what}; at most "
+                    f"{MAX_BYTES / 2**30:.0f} are allowed; lower {keys}"
                 )
                 large.append((name, problem))
-    return [(name, f"{problem} (or set allow_large: true, beside scenarios)") for name, problem in large]
+    return [(name, f"{problem} (or set allow_large: true beside scenarios)") for name, problem in large]
 
 
 def network_bytes(s, hidden_layers: list[int], copies: int) -> float:

@@ -157,8 +157,8 @@ def check_device(study: Study) -> None:
     asking = [name for name, scenario in study.scenarios.items() if value_of(scenario, "training.device") == "gpu"]
     if asking and not devices.present():
         raise ScenarioError(
-            f"{study.source}: scenarios.{asking[0]}: training.device: gpu: this machine shows no NVIDIA GPU; use "
-            "`cpu`, or `auto`, which takes a GPU where there is one"
+            f"{study.source}: scenarios.{asking[0]}: training.device: gpu: this machine has no NVIDIA GPU; use "
+            "`cpu`, or `auto`, which uses a GPU if there is one"
         )
 
 
@@ -238,8 +238,8 @@ def _points(name: str, base: dict, override: dict) -> tuple[Lines, dict[str, _As
             problems.setdefault(f"{sweep.KEY}: the point {label} appears twice", [])
         if len(label) > sweep.MAX_NAME:
             problem = (
-                f"{sweep.KEY}: the point {label} has a name of {len(label)} characters, and {sweep.MAX_NAME} are the "
-                "most of a folder's; shorten the scenario's, or sweep fewer parameters"
+                f"{sweep.KEY}: the point {label} has a name of {len(label)} characters; at most {sweep.MAX_NAME} are "
+                "allowed, as a folder has this name; shorten the scenario's name, or sweep fewer parameters"
             )
             problems.setdefault(problem, [])
         points[label] = _Asked(name, validated, point, scenario)
@@ -269,7 +269,7 @@ def _check_top_level(config: dict) -> list[str]:
     if not isinstance(config.get("scenarios"), dict) or not config["scenarios"]:
         return [*problems, "scenarios: must name at least one scenario, as in `scenarios: {first: {}}`"]
     if not isinstance(config.get("base", {}), dict):
-        hint = "; leave it out, or write {}, for one without" if config["base"] is None else ""
+        hint = "; leave it out, or write {} for no base" if config["base"] is None else ""
         problems.append(f"base: must be a mapping of parameters, is {shown(config['base'])}{hint}")
     run = config.get("run", ["all"])
     if not isinstance(run, list):
@@ -283,15 +283,16 @@ def _check_top_level(config: dict) -> list[str]:
             problems.append(f"scenarios: {shown(name)} is not a valid name; {NAME_RULE}")
         if name == "comparison":
             problems.append(
-                "scenarios: 'comparison' is the folder of comparisons, results/comparison; take another name"
+                "scenarios: 'comparison' is reserved for the folder of comparisons, results/STUDY/comparison; "
+                "choose another name"
             )
         if isinstance(name, str) and name.lower().endswith(SUFFIXES):
             problems.append(
-                f"scenarios: {shown(name)} ends as files of the study do, among which a scenario's folders lie "
-                f"(results/STUDY/claims.csv); take a name without {Path(name).suffix}"
+                f"scenarios: {shown(name)} ends like a file of the study, such as results/STUDY/claims.csv, and "
+                f"names a folder beside these; choose a name without {Path(name).suffix}"
             )
         if not isinstance(override, dict):
-            hint = "; write {} for the base as it is" if override is None else ""
+            hint = "; write {} to change nothing in the base" if override is None else ""
             problems.append(f"scenarios.{name}: must be a mapping of parameters, is {shown(override)}{hint}")
     for key in ("allow_large", "print"):
         if _flag(config.get(key, False)) is None:
@@ -364,10 +365,10 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
                 continue
             said = f"{key}: {value!r}"
             if not readers & read:
-                why = f": it is read by {', '.join(sorted(readers))}, which none of the schemes has"
+                why = f": only {', '.join(sorted(readers))} reads it, and no scheme uses that"
                 idling.append((name, said, why))
             elif key in idle:
-                idling.append((name, said, f" beside {idle[key]}"))
+                idling.append((name, said, f" with {idle[key]}"))
             else:
                 effective.add(said)
     yield from ((name, f"{said} has no effect{why}") for name, said, why in idling if said not in effective)
@@ -381,8 +382,8 @@ def _wasteful(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
             if size != "auto" and (computed := extent(count, grid, size).stop) > 2 * count:
                 yield (
                     name,
-                    f"shards.{grid}: {size} computes {computed} realizations where {count} are asked for, as shards "
-                    f"are whole; lower it to {count} or less",
+                    f"shards.{grid}: {size} computes {computed} realizations where {count} are requested, since "
+                    f"chunks are computed whole; lower it to {count} or less",
                 )
 
 

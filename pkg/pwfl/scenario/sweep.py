@@ -15,8 +15,8 @@ from pwfl.scenario.messages import did_you_mean, lacking, shown
 
 KEY = "sweep"
 UNSWEPT = {  # what makes scenarios that no axis compares
-    "system": "write a scenario for each system",
-    "schemes": "list them all in `schemes`: a scenario compares them",
+    "system": "write one scenario per system",
+    "schemes": "list all of them in `schemes`: a scenario compares them",
 }
 EXAMPLE = "as in `sweep: {schedule.gamma: [100, 1000], radio.resource_blocks: [3, 5]}`"
 MAX_NAME = 200  # characters of a point's name, a folder's
@@ -36,7 +36,12 @@ class Point(NamedTuple):
 def problems(written, model: type[Section]) -> list[str]:
     """What is wrong with what stands under `sweep`, apart from the values themselves; a line each."""
     if not isinstance(written, dict | list) or not all(isinstance(grid, dict) for grid in _grids(written)):
-        return [f"{KEY}: must map keys to lists of values, or list such mappings, is {shown(written)}; {EXAMPLE}"]
+        return [
+            (
+                f"{KEY}: must be a mapping from keys to lists of values, or a list of such mappings, is "
+                f"{shown(written)}; {EXAMPLE}"
+            )
+        ]
     known = {".".join(path): field for path, field in parameters(model)}
     sections = {".".join(path[:end]) for path, _ in parameters(model) for end in range(1, len(path))}
     wrong, count = [], 0
@@ -47,7 +52,7 @@ def problems(written, model: type[Section]) -> list[str]:
                 wrong.append(f"{key}: cannot be swept; {hint}")
             elif key in sections:
                 inside = ", ".join(name for name in known if name.startswith(f"{key}."))
-                wrong.append(f"{key}: is a section; name one of its parameters, with the dot: {inside}")
+                wrong.append(f"{key}: is a section; sweep one of its parameters: {inside}")
             elif (parent := str(key).rpartition(".")[0]) in known and known[parent].annotation == Own:
                 if re.fullmatch(OWN_NAME, str(key).rpartition(".")[2]) and isinstance(values, list) and values:
                     sizes.append(len(values))
@@ -63,7 +68,7 @@ def problems(written, model: type[Section]) -> list[str]:
                 sizes.append(len(values))
         count += prod(sizes)
     if count > MAX_POINTS:
-        wrong.append(f"has {count:,} points, and {MAX_POINTS:,} are the most; sweep fewer values")
+        wrong.append(f"has {count:,} points; at most {MAX_POINTS:,} are allowed; sweep fewer values")
     return [f"{KEY}: {problem}" for problem in wrong]
 
 

@@ -31,7 +31,7 @@ def read(path: str | Path) -> dict:
     try:
         content = Path(regular(path)).read_bytes()
     except FileNotFoundError:
-        raise WrittenError("there is no such file") from None
+        raise WrittenError("file not found") from None
     except OSError as error:
         raise WrittenError(f"cannot be read: {error.strerror}") from None
     try:
@@ -62,14 +62,14 @@ def parse(text: str, typed: bool = True):
         return yaml.load(text, Loader=yaml.SafeLoader if typed else yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        hint = "; indent with blanks, not with tabs" if "'\\t'" in str(error.problem) else ""
+        hint = "; indent with spaces, not tabs" if "'\\t'" in str(error.problem) else ""
         context = f" ({error.context} in line {error.context_mark.line + 1})" if error.context_mark else ""
-        raise WrittenError(f"line {mark.line + 1}: is no YAML: {error.problem}{context}{hint}") from None
+        raise WrittenError(f"line {mark.line + 1}: is not valid YAML: {error.problem}{context}{hint}") from None
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
-        raise WrittenError(f"line {line}: holds the character {error.character:#06x}, which YAML forbids") from None
+        raise WrittenError(f"line {line}: contains the character {error.character:#06x}, which YAML forbids") from None
     except RecursionError as error:  # a thousand brackets
-        raise WrittenError(f"line 1: is no YAML: {error}") from None
+        raise WrittenError(f"line 1: is not valid YAML: {error}") from None
 
 
 def _flaws(node: yaml.Node, typed: bool) -> list[str]:
@@ -117,8 +117,8 @@ def _check_size(node: yaml.Node, known: dict[int, int]) -> int:
         size = 1 + sum(_check_size(part, known) if isinstance(part, yaml.Node) else 1 for part in parts)
         if size > MOST_CHARACTERS:
             raise WrittenError(
-                f"line {node.start_mark.line + 1}: comes to {size:,} characters with its aliases (*) written out, and "
-                f"{MOST_CHARACTERS:,} are the most of a config"
+                f"line {node.start_mark.line + 1}: has {size:,} characters once its aliases (*) are expanded; at "
+                f"most {MOST_CHARACTERS:,} are allowed in a config"
             )
         known[id(node)] = size
     return known[id(node)]
@@ -133,8 +133,8 @@ def _scalar_flaw(node: yaml.ScalarNode, typed: bool) -> str | None:
         return None
     if NUMBER_LIKE.fullmatch(text):
         value = yaml.safe_load(text) if len(text) <= 40 else "another number"
-        taken = f"is {'text' if value == text else value} in YAML" if typed else "is no decimal number"
-        return f"{text[:40]} {taken}; write numbers in decimal digits without leading zeros, and quote text"
+        taken = f"is {'text' if value == text else value} in YAML" if typed else "is not a decimal number"
+        return f"{text[:40]} {taken}; write numbers as decimals without leading zeros, and quote text"
     if typed and kind == "bool" and text not in TRUTHS:
         return f"{text} is {json.dumps(yaml.safe_load(text))} in YAML; quote it if it is text"
     if typed and kind == "timestamp":
@@ -151,5 +151,5 @@ def _misfit(node: yaml.ScalarNode) -> str | None:
     except Exception:  # of any kind: constructors take for granted that a scalar looks as its tag says
         text, count = node.value, len(node.value)
         short = repr(text) if count <= 40 else f"{text[:20]!r}... ({count} characters)"
-        return f"is no YAML: {short} is no {node.tag.replace('tag:yaml.org,2002:', '!!')}"
+        return f"is not valid YAML: {short} is not a valid {node.tag.replace('tag:yaml.org,2002:', '!!')}"
     return None

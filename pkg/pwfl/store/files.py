@@ -44,8 +44,8 @@ def room_for(path: str | Path) -> Iterator[None]:
         if error.errno not in NO_ROOM:
             raise
         raise NoRoomError(
-            f"{path}: cannot be written: {os.strerror(error.errno)}; make room on its disk, or raise your quota, and "
-            "run again: what was finished stays"
+            f"{path}: cannot be written: {os.strerror(error.errno)}; free disk space or raise your quota, then run "
+            "again; finished results are kept"
         ) from None
 
 
@@ -66,7 +66,7 @@ def regular(path: str | Path) -> str | Path:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return path
 
 

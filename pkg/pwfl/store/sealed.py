@@ -37,7 +37,7 @@ class DamagedError(ValueError):
 
 def damaged(path: str, what: str) -> DamagedError:
     """The error of a file that cannot be taken."""
-    return DamagedError(f"{path} is damaged ({what}): delete it, `rm -f {shlex.quote(str(path))}`, and run again")
+    return DamagedError(f"{path} is corrupt: {what}. Delete it (`rm -f {shlex.quote(str(path))}`) and run again")
 
 
 def write(path: str, label: Mapping, save: Callable[[BinaryIO, str], None]) -> None:
@@ -64,7 +64,7 @@ def read(path: str, expected: Mapping, load: Callable[[BinaryIO], Content]) -> C
         with open(path, "rb") as file:
             position = _seal_position(file)
             if position < 0:
-                raise damaged(path, "it does not say where it comes from")
+                raise damaged(path, "it has no provenance label")
             digest = _digest(file, position)
             file.seek(position)
             if file.read(DIGITS) != digest:
@@ -73,7 +73,7 @@ def read(path: str, expected: Mapping, load: Callable[[BinaryIO], Content]) -> C
             label, _ = json.JSONDecoder().raw_decode(file.read(TAIL).decode("latin-1"))
             for what, wanted in expected.items():
                 if (held := label.get(what)) != wanted:
-                    raise damaged(path, f"it holds {what} {held}, must be {wanted}")
+                    raise damaged(path, f"its label says {what} {held}, expected {wanted}")
             file.seek(0)
             return load(file)
     except OSError as error:

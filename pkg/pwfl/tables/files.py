@@ -105,6 +105,6 @@ def _check_realizations(frame: pl.DataFrame, table: str, path: str, place: str) 
         return
     wanted, held = set(range(*chunk)), set(frame["realization"].unique())
     if strange := sorted(held - wanted):
-        raise TableError(f"{place}: holds realization {strange[0]}, must hold {chunk[0]} to {chunk[1] - 1}")
+        raise TableError(f"{place}: contains realization {strange[0]}, expected {chunk[0]} to {chunk[1] - 1}")
     if table in WHOLE and (missing := sorted(wanted - held)):
         raise TableError(f"{place}: lacks realization {missing[0]}")

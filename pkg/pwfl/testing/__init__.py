@@ -14,16 +14,22 @@ from pwfl.testing.tiny import CheckError
 
 CHEAP = ("modules", "catalog", "parameters")  # steps for which nothing is run
 STEPS: dict[str, tuple[Callable, str]] = {  # each a function of scenario and data that raises CheckError
-    "modules": (declared.check_modules, "modules are there, no stage imports another's, and numbers have two bounds"),
-    "catalog": (declared.check_catalog, "figures have captions, and a study without scenarios no claims"),
-    "parameters": (declared.reruns, "each can be changed, and stands in the addresses of the stages that read it"),
-    "accounting": (stated.check_accounting, "the guarantee follows delta, and is infinite without noise"),
-    "guarantee": (stated.check_guarantee, "of all that the server sees, by what users add alone"),
-    "users": (stated.check_users, "what is said of a user follows the user"),
-    "audit": (audited.check_audit, "all that epsilon rests on is tested, and 10 % too little would be seen"),
-    "draws": (draws.check_draws, "draws follow seed and realization, are of one use, and matter"),
-    "shards": (repeated.check_chunks, "the same tables, by their schemas, for any chunk and order of rows"),
-    "report": (reported.check_report, "tables, figures and claims build, and addresses name all code that is run"),
+    "modules": (
+        declared.check_modules,
+        (
+            "all modules exist, no stage imports another stage's module, and numeric parameters have lower and upper "
+            "bounds"
+        ),
+    ),
+    "catalog": (declared.check_catalog, "figures have captions, and a study without scenarios has no claims"),
+    "parameters": (declared.reruns, "each can be changed, and is in the addresses of the stages that read it"),
+    "accounting": (stated.check_accounting, "epsilon grows as delta falls, and is infinite without noise"),
+    "guarantee": (stated.check_guarantee, "it covers all that the server sees, and rests on the users' noise alone"),
+    "users": (stated.check_users, "a user's values stay the same when users are renumbered"),
+    "audit": (audited.check_audit, "everything that epsilon rests on is tested, and an error of 10% would be detected"),
+    "draws": (draws.check_draws, "random numbers depend on seed and realization, are used once, and have an effect"),
+    "shards": (repeated.check_chunks, "tables match their schemas, and do not depend on chunks or the order of rows"),
+    "report": (reported.check_report, "tables, figures and claims build, and addresses cover all code that runs"),
 }
 
 
@@ -77,9 +83,9 @@ def report(name: str, only: Collection[str] = ()) -> bool:
         for line in str(error).splitlines():
             print(f"{name}: {line}", file=sys.stderr)
         return False
-    print(f"{name}: as every system should be{', in this' if only else ''}.")
+    print(f"{name}: passed{' the selected tests' if only else ' all conformance tests'}.")
     if found.height:
-        print("What a changed parameter computes anew:")
+        print("Stages that each parameter invalidates:")
     for parameter, _, stages in found.iter_rows():
         print(f"  {parameter:32} {stages or 'nothing'}")
     return True

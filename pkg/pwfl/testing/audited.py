@@ -32,7 +32,7 @@ def check_audit(model: Scenario, given: dict) -> None:
             audited.append((worst["epsilon"], scheme, made, purposes, frame))
     if not audited:
         raise CheckError(
-            "`tiny` of the catalog states no finite epsilon: let it add some noise, that an audit can test"
+            "the catalog's `tiny` scenario has no finite epsilon; add noise to it, so that an audit can test it"
         )
     _, scheme, made, purposes, frame = max(audited, key=lambda each: each[0])
     for again in (True, False):
@@ -42,9 +42,9 @@ def check_audit(model: Scenario, given: dict) -> None:
         (test, draws), *_ = lacking.items()
         if not again or draws > MOST_CANARIES:
             raise CheckError(
-                f"{scheme.name}: audit: its {test!r} does not see an epsilon that is stated {LOW:.0%} low, it takes "
-                f"some {draws:,} canaries to: let `tiny` of the catalog have more rounds or coordinates, or add less "
-                "noise; or let verdicts follow `audit.canaries`"
+                f"{scheme.name}: audit: its test {test!r} cannot detect an epsilon stated {LOW:.0%} too low, which "
+                f"needs about {draws:,} canaries: give the catalog's `tiny` more rounds or coordinates, or less "
+                "noise; or let verdicts use `audit.canaries`"
             )
         more = model.model_copy(update={"audit": model.audit.model_copy(update={"canaries": max(lacking.values())})})
         frame = _audit(more, scheme, made, purposes)
@@ -58,8 +58,8 @@ def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.D
     epsilon, delta = worst["epsilon"], worst["delta"]
     for row in frame.filter(status="violated").iter_rows(named=True):
         raise CheckError(
-            f"{scheme.name}: audit: {row['test']} of {row['observer']} is {row['measured']:g}, has to be "
-            f"{row['low']:g} to {row['high']:g}: what trains is not what account states; correct the one that is wrong"
+            f"{scheme.name}: audit: {row['test']} of {row['observer']} is {row['measured']:g}, expected "
+            f"{row['low']:g} to {row['high']:g}: train and account disagree; correct the one that is wrong"
         )
     if epsilon is None or not np.isfinite(epsilon):
         return frame
@@ -78,13 +78,13 @@ def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.D
     for what, names in wanted.items():
         if not any(test.startswith(name) for test in tests for name in names):
             raise CheckError(
-                f"{scheme.name}: audit: nothing tests the {what} of an observer of whom epsilon {epsilon:g} is stated: "
-                f"yield the verdict {' or '.join(map(repr, names))} (`pwfl.privacy.audit`) of that epsilon and delta"
+                f"{scheme.name}: audit: no test covers the {what} for the observer with epsilon {epsilon:g}: yield "
+                f"the verdict {' or '.join(map(repr, names))} (`pwfl.privacy.audit`) for this epsilon and delta"
             )
     if not {draw.purpose for draw in asked} & of_training:
         raise CheckError(
-            f"{scheme.name}: audit: draws none of the streams that train draws ({', '.join(sorted(of_training))}): "
-            "run the code that trains, with its noise"
+            f"{scheme.name}: audit: uses none of the random streams of train ({', '.join(sorted(of_training))}): run "
+            "the training code itself, with its noise"
         )
     return frame
 

@@ -37,8 +37,8 @@ def check_modules(model: Scenario, given: dict) -> None:
         others = {f"{system.package}.{other}" for other in PARTS if other not in (stage, IMPORTING.get(stage))}
         if foreign := _modules_run(own) & others:
             raise CheckError(
-                f"{own} imports {', '.join(sorted(foreign))}: what two stages share is a module of its own, as a "
-                "stage's address names no other stage's module"
+                f"{own} imports {', '.join(sorted(foreign))}; move code that two stages share into a separate "
+                "module, since a stage's address covers no other stage's module"
             )
     for path, field in parameters(type(model)):
         if get_origin(field.annotation) is list:
@@ -46,7 +46,7 @@ def check_modules(model: Scenario, given: dict) -> None:
         kinds = {kind for kind in (field.annotation, *get_args(field.annotation)) if kind in (int, float)}
         signs = {type(bound) for bound in field.metadata}
         if kinds and not (signs & {Ge, Gt} and signs & {Le, Lt}):
-            raise CheckError(f"{'.'.join(path)}: has no bounds on both sides (`ge`, `gt`, `le`, `lt`)")
+            raise CheckError(f"{'.'.join(path)}: needs a lower and an upper bound (`ge` or `gt`, `le` or `lt`)")
 
 
 def _modules_run(module: str) -> set[str]:
@@ -61,12 +61,12 @@ def check_catalog(model: Scenario, given: dict) -> None:
     catalog, folder, report = system.catalog, system.folder, system.part("report")
     for figure in (*catalog.figures, *catalog.comparison_figures):
         if not (folder / "captions" / f"{figure}.rst").is_file():
-            raise CheckError(f"figure {figure}: has no caption {folder.name}/captions/{figure}.rst")
+            raise CheckError(f"figure {figure}: the caption {folder.name}/captions/{figure}.rst is missing")
     for name, figures in (("FIGURES", catalog.figures), ("COMPARISON_FIGURES", catalog.comparison_figures)):
         if differing := set(getattr(report, name, {})) ^ set(figures):
             raise CheckError(f"{name} of report and the catalog's figures differ: {', '.join(sorted(differing))}")
     if rows := system.part("claims").claims({}).height:
-        raise CheckError(f"claims: {rows} of a study without scenarios; measure what is there alone")
+        raise CheckError(f"claims: {rows} for a study without scenarios; measure only scenarios that exist")
 
 
 def reruns(model: Scenario, fields: list | None = None) -> pl.DataFrame:
@@ -119,7 +119,7 @@ def _changed(model: Scenario, path: tuple[str, ...], annotation) -> tuple[object
         with suppress(ScenarioError):
             if value != old:
                 return value, resolve(changed, {})
-    raise CheckError(f"{'.'.join(path)}: no other value was found that the tiny scenario may have")
+    raise CheckError(f"{'.'.join(path)}: no other value is valid in the catalog's `tiny` scenario")
 
 
 def _others(value, annotation) -> Iterator:

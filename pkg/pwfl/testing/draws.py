@@ -30,8 +30,8 @@ def check_draws(model: Scenario, given: dict) -> None:
         for stage, made in fixed.items():
             if differing := tiny.differing(tiny.of(made, 0), tiny.of(made, 1)):
                 raise CheckError(
-                    f"{scheme.name}: table {differing[0]} of {stage} differs from realization to realization though "
-                    "all of `streams` was held fixed: draw by `pwfl.streams` alone"
+                    f"{scheme.name}: table {differing[0]} of {stage} differs between realizations although all of "
+                    "`pwfl.streams` was held fixed; use `pwfl.streams` for all random numbers"
                 )
         inputs = given | {name: frame for made in fixed.values() for name, frame in made.items()}
         for purpose, stage in purposes.items():
@@ -43,8 +43,8 @@ def check_draws(model: Scenario, given: dict) -> None:
             for what, changed in (("realization", tiny.of(made, 1)), ("seed", tiny.of(other, 0))):
                 if not tiny.differing(first, changed):
                     raise CheckError(
-                        f"{scheme.name}: the draw {purpose!r} changes nothing of {stage} from {what} to {what}: it "
-                        f"does not follow the {what}, or what is drawn is not used"
+                        f"{scheme.name}: the stream {purpose!r} of {stage} has no effect when the {what} changes: "
+                        f"its numbers do not depend on the {what}, or are not used"
                     )
 
 
@@ -71,8 +71,8 @@ def drawn(model: Scenario, scheme, given: dict, asked: list[Draw], purposes: dic
             first = purposes.setdefault(purpose, stage)
             if first != stage and (first, stage) not in AGAIN:
                 raise CheckError(
-                    f"{scheme.name}: {first} and {stage} both draw for {purpose!r}: these are the same "
-                    "numbers, so what they are used for is not independent; take another purpose"
+                    f"{scheme.name}: {first} and {stage} both use the stream {purpose!r}, so they get the same "
+                    "numbers and are not independent; choose another purpose"
                 )
         asked.clear()
     return found
@@ -88,8 +88,8 @@ def _check_apart(stage: str, asked: list[Draw]) -> None:
     ]
     if twice := {purpose for purpose, realization in streams_of if streams_of.count((purpose, realization)) > 1}:
         raise CheckError(
-            f"{stage} asks for the stream {min(twice)!r} of a realization more than once: what is drawn of it (start "
-            "weights and noise, say) is made of the same numbers; take a purpose for each use"
+            f"{stage} uses the stream {min(twice)!r} of a realization more than once, so everything drawn from it, "
+            "such as initial weights and noise, shares the same numbers; use one purpose per use"
         )
 
 

@@ -45,8 +45,8 @@ def checked_stages(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
             seen.setdefault(stage, set()).update(module for module, _ in functions)
             if strange := sorted(f"{module}.{name}" for module, name in functions if not _is_named(module, named)):
                 raise UnnamedCodeError(
-                    f"{stage} runs {', '.join(strange)}, of which its address says nothing, so that an edit would not "
-                    "compute anew: see `pwfl.store.code` for what is a stage's code"
+                    f"{stage} runs {', '.join(strange)}, which its address does not cover, so an edit would not "
+                    "recompute results; `pwfl.store.code` says which files an address covers"
                 )
             return made
 

@@ -18,17 +18,19 @@ def check_chunks(model: Scenario, given: dict) -> None:
     for scheme in model.schemes:
         whole = tiny.made(model, scheme, given, everything)
         if (trained := set(whole["history"]["realization"])) != set(range(tiny.TRAINED)):
-            raise CheckError(f"{scheme.name}: history is of realizations {trained}, must be of 0 to {tiny.TRAINED - 1}")
+            raise CheckError(f"{scheme.name}: history has realizations {trained}, expected 0 to {tiny.TRAINED - 1}")
         mixed = tiny.made(model, scheme, given, everything, mix=shuffled)
         if tiny.differing(whole, mixed):
             again = tiny.made(model, scheme, given, everything)
-            _check_same(whole, again, f"{scheme.name}: run twice, it differs; draw by `pwfl.streams` alone")
-        _check_same(whole, mixed, f"{scheme.name}: depends on the order of the rows that a stage is handed")
+            _check_same(whole, again, f"{scheme.name}: two runs differ; use `pwfl.streams` for all random numbers")
+        _check_same(whole, mixed, f"{scheme.name}: depends on the order of a stage's input rows")
         _check_spent(scheme, whole)
         for realization in everything:
             alone = tiny.made(model, scheme, given, range(realization, realization + 1))
             own = {name: whole[name].filter(realization=realization) for name in alone}
-            _check_same(own, alone, f"{scheme.name}: realization {realization} depends on the others of its chunk")
+            _check_same(
+                own, alone, f"{scheme.name}: realization {realization} depends on other realizations of its chunk"
+            )
 
 
 def _check_spent(scheme, made: Tables) -> None:
@@ -44,8 +46,8 @@ def _check_spent(scheme, made: Tables) -> None:
         off = last.filter((after - stated).abs() > tiny.RELATIVE * stated)
         for realization, spent, said in off.select("realization", after, stated).iter_rows():
             raise CheckError(
-                f"{scheme.name}: realization {realization}: history's {cost}_so_far is {spent:g} after the last round, "
-                f"outcome's {cost} is {said:g}"
+                f"{scheme.name}: realization {realization}: {cost}_so_far of history is {spent:g} after the last "
+                f"round, but {cost} of outcome is {said:g}"
             )
 
 

@@ -82,8 +82,8 @@ def _check_losses(model: Scenario, each: pl.DataFrame) -> None:
         alone, server = compose([loss], row["delta"]).epsilon, row["epsilon_server"]
         if alone < server * (1 - tiny.RELATIVE):
             raise CheckError(
-                f"{row['scheme']}: published of report states losses that are worth epsilon {alone:g}, and "
-                f"epsilon_server is {server:g}"
+                f"{row['scheme']}: `published` of report has losses with epsilon {alone:g}, but epsilon_server is "
+                f"{server:g}"
             )
 
 

@@ -36,7 +36,7 @@ def report(path: str) -> bool:
         for line in str(error).splitlines():
             print(f"{path}: {line}", file=sys.stderr)
         return False
-    print(f"{path}: what is received is what signals come to: weights, noise, what observers see, powers, energy.")
+    print(f"{path}: passed: weights, noise, observers' views, powers and energy agree with the signals.")
     return True
 
 
@@ -95,7 +95,7 @@ def of_one(sent: Sent, realization: int, interval: int) -> Sent:
 def faults(module: ModuleType, sent: Sent, found: Received) -> Iterator[tuple[str, str]]:
     """What is wrong, one after the other: what was looked at, and what was found."""
     if not _alike(found, module.receive(sent)):
-        yield "receive", "returns something else when it is called again; draw random numbers by `sent.uniforms`"
+        yield "receive", "returns something else when called again; draw random numbers by `sent.uniforms`"
     generator = np.random.default_rng(2)
     for realization, interval in np.ndindex(REALIZATIONS, INTERVALS):
         here = f"realization {realization}, interval {interval}"
@@ -115,20 +115,20 @@ def _of_interval(sent: Sent, found: Received, play: Callable, generator) -> Iter
     sends, std, norm = sent.sends[0, 0], sent.noise_std[0, 0], sent.norm[0, 0]
     if not sends.any():
         if found.weight.any() or found.joules or found.symbols:
-            yield "an interval in which nobody sends", "has weights, symbols or joules"
+            yield "an interval without active users", "must have no weights, symbols or joules"
         return
     response = play(messages=np.eye(USERS), coordinates=USERS)
     if off := _off(response.update * sends, found.weight * sends):
-        yield "weight", f"the update has {off} of a unit of the messages"
+        yield "weight", f"each message's share of the update is {off}"
     # Noise: of users through the same gains, of receivers by its own.
     of_receivers = play(receivers=np.eye(RECEIVERS), coordinates=RECEIVERS)
     normals = generator.standard_normal((USERS, DRAWS)) * std[:, None]
     silence = play(noise=normals, receivers=generator.standard_normal((RECEIVERS, DRAWS)), coordinates=DRAWS).update
     stated = np.hypot(np.linalg.norm(found.weight * std), found.receiver_std)
     if not _deviates_as(silence, stated):
-        yield "noise in the update", f"deviates by {silence.std():.4g}, and {stated:.4g} is stated"
+        yield "noise of the update", f"its standard deviation is {silence.std():.4g}, but {stated:.4g} is stated"
     if off := _off(np.linalg.norm(of_receivers.update), found.receiver_std):
-        yield "receiver_std", f"the update has {off} of the receivers' noise"
+        yield "receiver_std", f"the receivers' noise in the update is {off}"
     for observer in OBSERVERS:
         of_users, more = response.seen[observer] * sends, of_receivers.seen[observer]
         for of_which, stated, noise in zip(
@@ -136,7 +136,7 @@ def _of_interval(sent: Sent, found: Received, play: Callable, generator) -> Iter
         ):
             shown = _shown(of_users, std, noise)
             if off := _off(shown[sends], stated[sends]):
-                yield f"seen[{observer!r}] against {of_which}", f"signals show {off}"
+                yield f"seen[{observer!r}] against {of_which}", f"by the signals, it is {off}"
     yield from _of_power(sent, found, norm, std, play, generator)
 
 
@@ -149,10 +149,13 @@ def _of_power(sent: Sent, found: Received, norm, std, play: Callable, generator)
     power = np.square(np.abs(play(messages, noise, coordinates=messages.shape[1]).radiated)).mean(axis=1)
     slack = stats.norm.isf(FALSE_ALARM) * np.sqrt(2 / messages.shape[1])
     if power.max() > sent.max_power_w * (1 + slack):
-        yield "power", f"a user radiates {power.max():.4g} W, and {sent.max_power_w:.4g} W are allowed"
+        yield "power", f"a user radiates {power.max():.4g} W; at most {sent.max_power_w:.4g} W are allowed"
     joules = power.sum() * DIMENSION / sent.bandwidth_hz
     if not abs(found.joules - joules) <= slack * joules:
-        yield "joules", f"{found.joules:.4g} are stated, and users radiate {joules:.4g}, a symbol a coordinate"
+        yield (
+            "joules",
+            f"{found.joules:.4g} J are stated, but users radiate {joules:.4g} J at one symbol per coordinate",
+        )
 
 
 def _shown(of_users: np.ndarray, std: np.ndarray, of_receivers: np.ndarray) -> np.ndarray:
@@ -171,7 +174,7 @@ def _off(measured, stated) -> str:
     if (error <= CLOSE * np.maximum(np.abs(measured).max(), 1e-300)).all():
         return ""
     k = int(np.argmax(np.nan_to_num(error, nan=np.inf)))
-    return f"{measured[k]:.6g} where {stated[k]:.6g} is stated"
+    return f"{measured[k]:.6g}, but {stated[k]:.6g} is stated"
 
 
 def _deviates_as(numbers: np.ndarray, std: float) -> bool:
@@ -201,7 +204,7 @@ def _alike(one: Received, other: Received) -> bool:
 def _load(path: str) -> ModuleType:
     """The module in a file. Raises CheckError where it cannot be imported, or lacks a function."""
     if not Path(path).is_file():
-        raise CheckError("there is no such file")
+        raise CheckError("file not found")
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     module = importlib.util.module_from_spec(spec)
     try:
@@ -210,5 +213,5 @@ def _load(path: str) -> ModuleType:
         raise CheckError(f"cannot be imported: {describe(error)}") from error
     for name in ("receive", "signals"):
         if not callable(getattr(module, name, None)):
-            raise CheckError(f"there is no function `{name}`; an air of your own has `receive` and `signals`")
+            raise CheckError(f"function `{name}` is missing; an air needs `receive` and `signals`")
     return module

@@ -19,7 +19,8 @@ def check_accounting(model: Scenario, given: dict) -> None:
     without_noise = registry.system(model.system).catalog.zero_noise_values
     if not without_noise:
         raise CheckError(
-            "the catalog names no columns of the table noise that are zero where no noise is added: `zero_noise_values`"
+            "the catalog's `zero_noise_values` is empty; it must name the columns of the table noise that are zero "
+            "without noise"
         )
     privacy = getattr(model, "privacy", None)
     deltas = (1e-3, 1e-8) if privacy is not None and "delta" in type(privacy).model_fields else ()
@@ -29,18 +30,18 @@ def check_accounting(model: Scenario, given: dict) -> None:
         others = [tiny.made(each, scheme, given, range(tiny.REALIZATIONS), tiny.BEFORE_TRAINING) for each in changed]
         for delta, other in zip(deltas, others, strict=True):
             if (stated := set(other["outcome"]["delta"])) != {delta}:
-                raise CheckError(f"{scheme.name}: outcome states delta {stated}, must be {delta}")
+                raise CheckError(f"{scheme.name}: outcome states delta {stated}, expected {delta}")
         if deltas:
             large, small = (tiny.outcome(other, made)["epsilon"] for other in changed)
             both = large.is_finite() & small.is_finite()
             if not (large < small).filter(both).all() or (both.any() and large.equals(small)):
-                raise CheckError(f"{scheme.name}: epsilon does not grow as delta falls, of the same noise")
+                raise CheckError(f"{scheme.name}: epsilon must grow as delta falls, with the same noise")
         without = tiny.outcome(model, tiny.quiet(model, made, without_noise))["epsilon"]
         if not without.is_infinite().fill_null(True).all():
             raise CheckError(
-                f"{scheme.name}: epsilon is {without.to_list()} where no noise is added; must be infinite "
-                f"(with noise: {made['outcome']['epsilon'].to_list()}); does `zero_noise_values` of the catalog "
-                "name all noise that the guarantee counts?"
+                f"{scheme.name}: epsilon is {without.to_list()} without noise; must be infinite (with noise: "
+                f"{made['outcome']['epsilon'].to_list()}); does the catalog's `zero_noise_values` name all noise "
+                "that the guarantee counts?"
             )
 
 
@@ -56,29 +57,30 @@ def check_guarantee(model: Scenario, given: dict) -> None:
         for realization, exact, low in made["outcome"].filter(less).select("realization", stated, server).iter_rows():
             raise CheckError(
                 f"{scheme.name}: realization {realization}: epsilon_server is {low} where epsilon is {exact}: "
-                "state of the server what it can learn of all that it receives; where it sees less than the observer "
-                "that the scheme reckons with, state epsilon of it, too"
+                "epsilon_server must cover everything that the server receives; if the server sees less than the "
+                "scheme's assumed observer, it is epsilon, too"
             )
         if not made["outcome"]["guaranteed"].any():
             continue
         if not catalog.user_noise:
             raise CheckError(
-                f"{scheme.name}: is guaranteed, and the catalog names no column of the table noise that users add: "
-                "name them in `user_noise`; if there is none, nothing is guaranteed"
+                f"{scheme.name}: is guaranteed, but the catalog names no noise that users add; name its columns of "
+                "the table noise in `user_noise`; if there is none, nothing is guaranteed"
             )
         alone = tiny.outcome(model, tiny.quiet(model, made, catalog.user_noise))
         if alone.filter(pl.col("guaranteed") & server.is_finite()).height:
             raise CheckError(
                 f"{scheme.name}: is guaranteed with epsilon_server {alone['epsilon_server'].to_list()} where users "
-                "add no noise: what others add, a receiver, say, guarantees nothing; `guaranteed` has to follow the "
-                "users' noise"
+                "add no noise; other noise, such as a receiver's, guarantees nothing; `guaranteed` must depend on "
+                "the users' noise"
             )
         perfect = tiny.outcome(model, tiny.quiet(model, made, catalog.receiver_noise))
         more = perfect["epsilon_server"] > made["outcome"]["epsilon_server"] * (1 + tiny.RELATIVE)
         if (more & made["outcome"]["guaranteed"]).any():
             raise CheckError(
-                f"{scheme.name}: epsilon_server is guaranteed and counts {', '.join(catalog.receiver_noise)}, which no "
-                f"user adds; without, it is {perfect['epsilon_server'].to_list()}: state that, or guarantee nothing"
+                f"{scheme.name}: epsilon_server is guaranteed but counts {', '.join(catalog.receiver_noise)}, which "
+                f"no user adds; without it, epsilon_server is {perfect['epsilon_server'].to_list()}: state that, or "
+                "guarantee nothing"
             )
 
 
@@ -106,8 +108,8 @@ def check_users(model: Scenario, given: dict) -> None:
                 expected = contract.ordered(moved[name], kind, name)
                 if column := _strayed(kind, user, count, expected, made[name]):
                     raise CheckError(
-                        f"{scheme.name}: {column} of the table {name} does not follow its {user}: once each {user} has "
-                        "another number in all tables, it stands beside another one; join on keys (`joined`, "
+                        f"{scheme.name}: {column} of the table {name} does not follow its {user}: after each {user} "
+                        f"is renumbered in all tables, it belongs to another {user}; join on keys (`joined`, "
                         "`to_array` of `pwfl.tables.arrays`), never by the order of rows"
                     )
 

@@ -57,13 +57,14 @@ def check(scenario) -> None:
         return
     if training.features != "pixels":
         raise ValueError(
-            f"training.features: {training.features} is for other models; `model: cnn` takes images as they are"
+            f"training.features: {training.features} is not available for `model: cnn`, which uses images as they "
+            "are; set `pixels`"
         )
     shape = datasets.size(data).shape
     if len(shape) == 1 or min(shape[:2]) < cnn.LEAST:
         raise ValueError(
-            f"training.model: cnn is of images of {cnn.LEAST} pixels or more on a side, and records of "
-            f"{data.file or data.dataset} have shape {shape}; take `dense`"
+            f"training.model: cnn requires images of at least {cnn.LEAST} pixels per side, but records of "
+            f"{data.file or data.dataset} have shape {shape}; use `dense`"
         )
 
 
@@ -125,11 +126,13 @@ def user_model(network: Network) -> "keras.Model":
             raise user_code.UserCodeError(f"{name}: its model {verb} the shape {shape}, must be {wanted}")
     if state := [re.sub(r"_\d+", "", weight.path) for weight in model.non_trainable_variables]:  # counted by Keras
         raise user_code.UserCodeError(
-            f"{name}: its model has state beside its trained weights: {', '.join(state)}; a sample's "
-            "gradient must depend on no other sample and no draw, so leave out batch normalization and dropout, and "
+            f"{name}: its model has state other than trained weights: {', '.join(state)}; a sample's gradient must "
+            "not depend on other samples or on random draws, so leave out batch normalization and dropout, and "
             "train all layers"
         )
     outputs = np.asarray(model(np.linspace(-1, 1, size.features, dtype=np.float32)[None]))
     if (outputs >= 0).all() and np.isclose(outputs.sum(), 1, atol=1e-5):
-        raise user_code.UserCodeError(f"{name}: its model gives probabilities; must give logits: leave out the softmax")
+        raise user_code.UserCodeError(
+            f"{name}: its model returns probabilities; must return logits: leave out the softmax"
+        )
     return model

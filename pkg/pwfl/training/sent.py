@@ -49,7 +49,7 @@ class SentGradients(Gradients):
         if not isinstance(self.model, Dense):
             raise NotImplementedError("sums are sent user by user of dense networks only")
         if self.compiled:
-            raise NotImplementedError("what users send one by one is not trained side by side")
+            raise NotImplementedError("messages that are sent user by user are not batched")
 
     def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple[Own, Sent]:
         own, rows = super().inputs(reception, owned, seed, realization)

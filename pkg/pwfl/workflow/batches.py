@@ -11,20 +11,39 @@ from typing import NamedTuple
 
 from pwfl.process import devices
 from pwfl.scenario import checks
+from pwfl.scenario.values import value_of
 from pwfl.stages import GRAPH
 from pwfl.store.items import Store, key_of
 from pwfl.workflow import changes, reports
-from pwfl.workflow.costs import MEMORY_MIB, START_SECONDS, Costs
+from pwfl.workflow.costs import MEMORY_MIB, START_SECONDS, Costs, counted, duration
 from pwfl.workflow.plan import Files, Item, Plan, device, gpus
 from pwfl.workflow.reports import Report
 
 RULES = {reports.RESOLVED: "tables"}  # stage -> the rule that computes its items, where it has none of its own
-ORDER = [*GRAPH, "audit", "tables", "figures", "comparison", "page"]  # of rules
+DOES = {  # what the jobs of a rule do, in the order of rules
+    "dataset": "loading the data set",
+    "projection": "computing a projection",
+    "features": "computing features",
+    "imported": "checking imported channels",
+    "channel": "drawing networks and channels",
+    "schedule": "scheduling users",
+    "noise": "setting privacy noise",
+    "receive": "simulating reception",
+    "train": "training models",
+    "account": "accounting for privacy",
+    "audit": "auditing privacy",
+    "tables": "writing tables",
+    "figures": "drawing figures",
+    "comparison": "comparing scenarios",
+    "page": "writing the study report",
+}
+ORDER = [*DOES]
 LOCAL_SECONDS, CLUSTER_SECONDS = 60.0, 900.0  # that a batch is to take
 FEW = 16  # batches of a rule for each core: of more, each takes longer
 WORTH = 2.0  # times its start that a batch must take for more cores to be worth another one
 MARGIN = 3  # times the seconds of an estimate that a batch may take
 LEAST_MIB, LEAST_MINUTES = 1000, 10
+NAMED = 3  # scenarios that a message names
 
 
 class Batch(NamedTuple):
@@ -36,6 +55,7 @@ class Batch(NamedTuple):
     after: list[str]  # the names of the batches that make what it needs
     message: str
     seconds: float  # about how long it takes
+    guessed: bool  # whether nothing of its stage and system was timed
     mem_mb: int
     gpu: int
     device: str
@@ -116,7 +136,9 @@ def plan(work: Work, items: list[Item], store: Store, seconds: float, cores: int
         groups.setdefault((rule, _device(work, item), _user_code(work, item)), []).append(item)
     costs, found, holder = Costs(store), [], {}
     for (rule, on, user_code), group in sorted(groups.items(), key=lambda each: ORDER.index(each[0][0])):
-        each = [costs.seconds(item, work.description(item).get("system", "")) for item in group]
+        systems = [work.description(item).get("system", "") for item in group]
+        each = [costs.seconds(item, of, _passed(work, item)) for item, of in zip(group, systems, strict=True)]
+        timed = [costs.is_timed(item, of) for item, of in zip(group, systems, strict=True)]
         start = START_SECONDS.get(rule, 1.0)
         for part in split(each, seconds, start, cores):
             of_it = group[part.start : part.stop]
@@ -126,11 +148,10 @@ def plan(work: Work, items: list[Item], store: Store, seconds: float, cores: int
             gpu = gpus(work.planned.owner(of_it[0])) if rule == "train" else 0  # a group has one device
             why = changes.why(store, work.description(of_it[0]), of_it[0].chunk)
             if len({item.address for item in of_it}) > 1:
-                why += ", of the first"
-            message = f"{rule}-{number}: {_summary(work, of_it)}, about {total:.0f} s ({why})"
-            batch = Batch(
-                rule, number, of_it, after, message, total, _memory(work, rule, of_it), gpu, on, bool(user_code)
-            )
+                why = f"first result: {why}"
+            message = f"{rule}-{number}: {DOES[rule]}, {_summary(work, of_it)}, about {duration(total)} ({why})"
+            guessed, memory = not all(timed[part.start : part.stop]), _memory(work, rule, of_it)
+            batch = Batch(rule, number, of_it, after, message, total, guessed, memory, gpu, on, bool(user_code))
             found.append(batch)
             holder |= {item.key: batch.name for item in of_it}
     return found
@@ -168,20 +189,32 @@ def manifest(work: Work, batch: Batch) -> str:
 
 
 def remaining(batches: list[Batch]) -> list[str]:
-    """A line on what is to be computed; none where there is nothing."""
+    """A line on what is to be computed, and how well its time is known; none where there is nothing."""
     if not batches:
         return []
-    seconds = sum(batch.seconds for batch in batches)
-    time = f"{seconds / 3600:,.1f} core-hours" if seconds > 3600 else f"{ceil(seconds / 60)} core-minutes"
-    count = sum(len(batch.items) for batch in batches)
-    return [f"To compute: {count:,} items in {len(batches):,} jobs, about {time}"]
+    rules = dict.fromkeys(batch.rule for batch in batches)
+    guessed = dict.fromkeys(batch.rule for batch in batches if batch.guessed)
+    of = "" if guessed == rules else f" for {', '.join(guessed)}"
+    rough = f" (a rough guess{of}: ./store has no timings of such jobs yet)" if guessed else ""
+    time = duration(sum(batch.seconds for batch in batches), "core-")
+    results, jobs = counted(sum(len(batch.items) for batch in batches), "result"), counted(len(batches), "job")
+    return [f"To compute: {results} in {jobs}, about {time}{rough}"]
 
 
 def _summary(work: Work, items: list[Item]) -> str:
     """Which items, in a few words."""
     names = list(dict.fromkeys(filter(None, (work.scenario(item) for item in items))))
-    of = f" of {', '.join(names[:3])}{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}" if names else ""
-    return f"{len(items):,} item{'s' * (len(items) > 1)}{of}"
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    of = f" for scenario{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}" if names else ""
+    return counted(len(items), "result") + of
+
+
+def _passed(work: Work, item: Item) -> float:
+    """The bytes that a realization's training goes through: all of its memory, in each round."""
+    if item.stage != "train":
+        return 0.0
+    owner = work.planned.owner(item)
+    return checks.training_bytes(owner)[0] * (value_of(owner, "training.rounds") or 1)
 
 
 def _user_code(work: Work, item: Item) -> tuple[str, ...]:

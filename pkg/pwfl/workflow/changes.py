@@ -10,13 +10,14 @@ from pwfl.store import code, grids
 from pwfl.store.items import DESCRIPTION, Store
 
 COMPARED = 20  # recent addresses of a kind that one is compared with
-NAMED = 3  # differences that are named
+NAMED = 3  # differences, and files of code, that are named
+CODE = "changed code: "
 # What no reader knows by its value, in words.
 WORDS = {
-    "upstream": "what it is made of",
-    "audit": "what it is made of",
+    "upstream": "inputs",
+    "audit": "inputs",
     "view": "the study's files",
-    "content": "the page's texts",
+    "content": "the report's texts",
     "resolved": "parameters",
     "parameters": "parameters",
 }
@@ -32,7 +33,16 @@ def why(store: Store, description: dict, chunk: str) -> str:
     like = [other for other in _recent(store, description["stage"]) if _is_like(other, description)]
     differences = [_differences(store, other, description) for other in like]
     found = min(differences, key=len, default=["new"]) or [_absent(store, description, chunk)]
-    return "; ".join(found[:NAMED]) + (f"; and {len(found) - NAMED} more" if len(found) > NAMED else "")
+    files = [each.removeprefix(CODE) for each in found if each.startswith(CODE)]
+    others = [each for each in found if not each.startswith(CODE)]
+    parts = [_named(others, "; ")] if others else []
+    return "; ".join([*parts, f"{CODE}{_named(files, ', ')}"] if files else parts)
+
+
+def _named(found: list[str], comma: str) -> str:
+    """The first of some texts, and how many more there are."""
+    more = f"{comma}and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return comma.join(found[:NAMED]) + more
 
 
 def _absent(store: Store, description: dict, chunk: str) -> str:
@@ -88,7 +98,7 @@ def _changed_files(store: Store, before: dict, now: dict) -> list[str]:
     """The files of code that differ, in words."""
     old, new = store.code_files(before["code"]), code.of(now)
     names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
-    return [f"{name} changed" for name in names] if old else ["code changed"]
+    return [f"{CODE}{name}" for name in names] if old else ["code changed"]
 
 
 def _shown(held: dict, key: str) -> str:

@@ -47,9 +47,9 @@ def compute(batch: dict, root: Store, workspace: Path, failed: set[str], reporte
         left = [item for item in left if item not in some]
         keys = [item["key"] for item in some]
         if absent := [path for item in some for path in _files(item) if not root.path(path).exists()]:
-            log.info("%s is left out: there is no %s", keys[0], absent[0])
+            log.info("%s: skipped, since its input %s is missing", keys[0], absent[0])
             continue
-        log.info("%s%s, %d items left", keys[0], f" to {keys[-1]}" * (len(keys) > 1), len(left))
+        log.info("computing %s%s; %d more in this job", keys[0], f" to {keys[-1]}" * (len(keys) > 1), len(left))
         reporter.begin(keys)
         root.announce(keys, workspace)
         work = partial(_make, some, batch, root, workspace, reporter)
@@ -65,7 +65,7 @@ def compute(batch: dict, root: Store, workspace: Path, failed: set[str], reporte
             text = str(error) if isinstance(error, ChildProcessError) else describe(error)
             reporter.failed([item["key"] for item in missing], text)
         if left and supervisor.memory() - before > GROWTH:
-            log.info("this process has grown by %.1f GiB: another one goes on", GROWTH / 2**30)
+            log.info("memory use grew by %.1f GiB; continuing in a new process", GROWTH / 2**30)
             return False
     return True
 

@@ -1,4 +1,4 @@
-"""Estimate items' times: medians of stored items of the same stage and system, otherwise defaults."""
+"""Estimate items' times: medians of stored items of the same stage and system, otherwise guesses."""
 
 import json
 from itertools import islice
@@ -13,9 +13,10 @@ from pwfl.workflow.reports import COMPARISON, FIGURES, PAGE
 
 SAMPLE = 50  # addresses of a stage whose items are looked at, and of each this many items
 SAMPLE_OF_ADDRESS = 3
-# Seconds of an item where none is known: of each realization, and besides.
-GUESSES = {"train": (0.05, 0.5), PROJECTION: (0, 3), AUDIT: (0, 3), FIGURES: (0, 3), COMPARISON: (0, 3), PAGE: (0, 1)}
+# Seconds of an item where none was timed: of each realization, and besides.
+GUESSES = {"train": (0.05, 0.5), PROJECTION: (0, 3), AUDIT: (0, 6), FIGURES: (0, 6), COMPARISON: (0, 10), PAGE: (0, 5)}
 GUESS = (0.002, 0.05)
+GUESSED_SPEED = 2e9  # bytes of memory that a training goes through in a second, all of its memory in each round
 # Seconds until a process has imported what a stage needs, and MiB that it then takes.
 START_SECONDS = {"train": 5.0, PROJECTION: 5.0, AUDIT: 5.0, FIGURES: 2.0, COMPARISON: 2.0, PAGE: 2.0}
 MEMORY_MIB = {"train": 3000, AUDIT: 3000, PROJECTION: 3000, FEATURES: 4000, DATASET: 2000, IMPORTED: 2000}
@@ -28,13 +29,23 @@ class Costs:
         self.store = store
         self.known: dict[str, dict[str, tuple[float, float]]] = {}  # stage -> system -> of a realization, and besides
 
-    def seconds(self, item: Item, system: str) -> float:
-        """About how long an item takes."""
-        if item.stage not in self.known:
-            self.known[item.stage] = self._recorded(item.stage)
-        known = self.known[item.stage]
-        of_each, besides = known.get(system) or next(iter(known.values()), GUESSES.get(item.stage, GUESS))
+    def seconds(self, item: Item, system: str, passed: float = 0.0) -> float:
+        """About how long an item takes; `passed` are the bytes that a training of it goes through in all rounds."""
+        known = self._known(item.stage)
+        if not known:
+            of_each, besides = GUESSES.get(item.stage, GUESS)
+            return besides + (of_each + passed / GUESSED_SPEED) * realizations(item)
+        of_each, besides = known.get(system) or next(iter(known.values()))
         return besides + of_each * realizations(item)
+
+    def is_timed(self, item: Item, system: str) -> bool:
+        """Whether items of the same stage and system were timed, so that `seconds` is no guess."""
+        return system in self._known(item.stage)
+
+    def _known(self, stage: str) -> dict[str, tuple[float, float]]:
+        if stage not in self.known:
+            self.known[stage] = self._recorded(stage)
+        return self.known[stage]
 
     def _recorded(self, stage: str) -> dict[str, tuple[float, float]]:
         """The median seconds of a realization, by system; of items without realizations, of an item."""
@@ -51,6 +62,26 @@ class Costs:
                     continue
                 found.setdefault(system, []).append((seconds / count, 0.0) if count else (0.0, seconds))
         return {system: tuple(map(median, zip(*each, strict=True))) for system, each in found.items()}
+
+
+def duration(seconds: float, of: str = "") -> str:
+    """Seconds in the unit that suits them, `of` a core, say.
+
+    >>> duration(1.2), duration(600, "core-"), duration(9000, "core-")
+    ('1 second', '10 core-minutes', '2.5 core-hours')
+    """
+    if seconds >= 7200:
+        return f"{seconds / 3600:,.1f} {of}hours"
+    return counted(round(seconds / 60), f"{of}minute") if seconds >= 180 else counted(round(seconds), f"{of}second")
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "job"), counted(1200, "job")
+    ('1 job', '1,200 jobs')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def realizations(item: Item) -> int:

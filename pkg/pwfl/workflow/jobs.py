@@ -12,11 +12,13 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from pwfl.errors import speaks
+from pwfl.errors import describe, speaks
 from pwfl.process import supervisor
+from pwfl.store import grids
 from pwfl.store.files import write
 from pwfl.store.items import Store
 
+VARIANTS = {"schedule": "scheduler", "noise": "noise"}  # what chooses a stage's variant
 SWEPT_SECONDS = 7 * 24 * 3600.0  # after which a plan's folder is of no use
 
 
@@ -63,7 +65,7 @@ def run_batch(folder: str, name: str, done: str, log: str) -> None:
         if not root.has(key, files[key])  # its process ended just after it, or another run made it
     }
     for line in lines.values():
-        os.write(terminal, f"failed: {line}\n".encode())
+        os.write(terminal, f"Failed: {line}\n".encode())
     write(lambda buffer: buffer.write(json.dumps(lines, indent=1).encode()), done)
 
 
@@ -75,8 +77,8 @@ def failures(dones: Iterable[str | Path]) -> dict[str, str]:
 def failure_message(failed: dict[str, str]) -> str:
     """What is said of items that failed."""
     lines = "\n".join(failed.values())
-    what = f"{len(failed)} item{'s' * (len(failed) > 1)} failed; all that does not depend on them is in the store"
-    return f"{what}:\n{lines}"
+    what = f"{len(failed)} result{'s' * (len(failed) > 1)} could not be computed"
+    return f"{what}; all that do not depend on {'them' if len(failed) > 1 else 'it'} are in the store:\n{lines}"
 
 
 def check_complete(dones: Sequence[str]) -> None:
@@ -87,9 +89,7 @@ def check_complete(dones: Sequence[str]) -> None:
         manifests = done.parent / "batches"
         for item in json.loads((manifests / f"{done.stem}.json").read_bytes())["items"]:
             if not _store(manifests).has(item["key"], item["files"]):
-                raise FailedError(
-                    f"{item['key']} is missing, as something was deleted meanwhile; start the workflow again"
-                )
+                raise FailedError(f"{item['key']}: was deleted while the workflow ran; run it again")
 
 
 def log_to(log_path: str) -> None:
@@ -124,18 +124,24 @@ def _store(manifests: Path) -> Store:
 
 
 def _scenario_of(batch: dict, key: str) -> str:
-    """The scenario, and the scheme, of an item of a batch, in words."""
+    """The scenario, variant and realizations of an item of a batch, in words."""
     for item in batch["items"]:
         if item["key"] == key and item["scenario"]:
-            variant = batch["descriptions"][item["address"]].get("variant")
-            return f" ({item['scenario']}{f', {variant}' if variant else ''})"
+            said, variant = [f"scenario {item['scenario']!r}"], batch["descriptions"][item["address"]].get("variant")
+            if variant:
+                said.append(f"{VARIANTS.get(item['stage'], 'variant')} {variant}")
+            if item["chunk"] != grids.ALL:
+                first, stop = grids.bounds(item["chunk"])
+                said.append(f"realizations {first} to {stop - 1}" if stop - first > 1 else f"realization {first}")
+            return f" ({', '.join(said)})"
     return ""
 
 
 def _say(terminal: int, kind: type[BaseException], error: BaseException, trace) -> None:
-    """Log an error that ends a job; one whose words say what is wrong is said on the terminal, too."""
+    """Log an error that ends a job, and print it on the terminal."""
     if speaks(error):
         os.write(terminal, f"{error}\n".encode())
         print(error, file=sys.stderr)
     else:
+        os.write(terminal, f"{describe(error)}\n".encode())
         sys.__excepthook__(kind, error, trace)

@@ -33,7 +33,7 @@ def read(study: Study) -> list[Row]:
         known |= registry.system(system).catalog.outcomes
     if systems.most_common(1)[0][1] < 2:
         raise ScenarioError(
-            f"measurements: {path}: is drawn where scenarios of a system are compared, and there is but one"
+            f"measurements: {path}: needs at least two scenarios of one system, to be drawn over their comparison"
         )
     values = {key: [study.point(name).values[key] for name in study.scenarios] for key in study.swept}
     kinds = {key: {type(value) for value in of_key} for key, of_key in values.items()}
@@ -47,7 +47,7 @@ def read(study: Study) -> list[Row]:
             for cells in lines if not flaws else ():
                 row, found = _row(dict(zip(heads, map(str.strip, cells), strict=False)), known, swept)
                 if len(cells) != len(heads):
-                    found = [f"has {len(cells)} cells, the head has {len(heads)}"]
+                    found = [f"has {len(cells)} cells, but the header has {len(heads)}"]
                 rows.append(row)
                 flaws += [f"line {lines.line_num}: {flaw}" for flaw in found]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -61,7 +61,7 @@ def _of_heads(heads: list[str], known: dict[str, Outcome], swept: dict[str, bool
     """What is wrong with the names of the columns."""
     ends = [f"{name}_{end}" for name in known for end in ("low", "high")]
     flaws = [f"column {name!r} is missing" for name in WORDS if name not in heads]
-    flaws += [f"column {name!r} stands {count} times" for name, count in Counter(heads).items() if count > 1]
+    flaws += [f"column {name!r} appears {count} times" for name, count in Counter(heads).items() if count > 1]
     of_all = (*WORDS, *known, *swept)
     flaws += [f"unknown column {name!r}{did_you_mean(name, of_all)}" for name in heads if name not in (*of_all, *ends)]
     return flaws
@@ -70,9 +70,11 @@ def _of_heads(heads: list[str], known: dict[str, Outcome], swept: dict[str, bool
 def _row(cells: dict[str, str], known: dict[str, Outcome], swept: dict[str, bool]) -> tuple[Row, list[str]]:
     """A row's values, and what is wrong with them; `swept` says which parameters are numbers."""
     row = {name: cell if name in WORDS else _value(cell) for name, cell in cells.items() if cell}
-    flaws = [f"{name}: is empty; a measurement needs a name and a source" for name in WORDS if name not in row]
+    flaws = [f"{name}: is empty; a measurement needs a label and a source" for name in WORDS if name not in row]
     for name, outcome in known.items():
-        least, most, what = (0, 1, "a share, 0 to 1") if "%" in outcome.format else (-MOST, MOST, "a finite number")
+        least, most, what = (
+            (0, 1, "a fraction from 0 to 1") if "%" in outcome.format else (-MOST, MOST, "a finite number")
+        )
         parts = {part: row[part] for part in (f"{name}_low", name, f"{name}_high") if part in row}
         wrong = [part for part, value in parts.items() if isinstance(value, str) or not least <= value <= most]
         flaws += [f"{part}: {shown(parts[part])} is wrong: must be {what}" for part in wrong]
@@ -83,7 +85,7 @@ def _row(cells: dict[str, str], known: dict[str, Outcome], swept: dict[str, bool
     texts = [key for key, is_number in swept.items() if is_number and isinstance(row.get(key), str)]
     flaws += [f"{key}: {shown(row[key])} is wrong: must be a number" for key in texts]
     if sum(name in row for name in (*known, *swept)) < 2:
-        flaws.append("has less than two outcomes or swept parameters, so that there is nothing to draw it over")
+        flaws.append("needs at least two outcomes or swept parameters, one for each axis")
     return row, flaws
 
 

@@ -1,12 +1,14 @@
-"""What a person sees of a run: every few seconds a line that says how far it is, and at the end what came out."""
+"""What a person sees of a run: every few seconds a line of its progress, and at the end a summary of its results."""
 
 import json
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 from pwfl.store.items import Store
+from pwfl.workflow.costs import duration
 
 LOOK_SECONDS = 2.0  # between looks at the store
 LINE_SECONDS = 10.0  # after which a line is printed though nothing is new
@@ -18,6 +20,7 @@ class _Batch:
     def __init__(self, done: Path) -> None:
         held = json.loads((done.parent / "batches" / f"{done.stem}.json").read_bytes())
         self.name, self.seconds, self.done = done.stem, held["seconds"], done
+        self.rule, self.begun = rule_of(done), time.monotonic()
         self.store = Store(done.parents[2] / "store")
         self.left = [(item["key"], item["files"]) for item in held["items"]]
         self.count = len(self.left)
@@ -28,55 +31,89 @@ class _Batch:
         return self.count - len(self.left)
 
 
+def rule_of(path: Path) -> str:
+    """The rule of a batch, by a file that is named after the batch."""
+    return path.stem.rpartition("-")[0]
+
+
 class Progress:
     """Follows the batches of a run; a thread prints a line to standard error every few seconds."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.running: list[_Batch] = []
-        self.ended = 0  # items of batches that ended, of those that failed, too
+        self.ended = 0  # items of batches that ended, failed or skipped ones included
+        self.lost = 0  # items of batches that ended that there are not
         self.total: int | None = None
-        self.seconds = 0.0  # that batches are to take that have not begun
+        self.waiting: Counter[str] = Counter()  # rule -> seconds that batches are to take that have not begun
+        self.took: Counter[str] = Counter()  # rule -> seconds that batches took that computed all of their items
+        self.estimated: Counter[str] = Counter()  # rule -> seconds that these were to take
         self.start = time.monotonic()
 
     def started(self, done: Path) -> None:
         """Take note of a batch that starts, by the file that says that it is done."""
         with self.lock:
             if self.total is None:
-                batches = [json.loads(path.read_bytes()) for path in (done.parent / "batches").glob("*.json")]
+                paths = list((done.parent / "batches").glob("*.json"))
+                batches = [json.loads(path.read_bytes()) for path in paths]
                 self.total = sum(len(batch["items"]) for batch in batches)
-                self.seconds = sum(batch["seconds"] for batch in batches)
+                for path, held in zip(paths, batches, strict=True):
+                    self.waiting[rule_of(path)] += held["seconds"]
                 self.start = time.monotonic()
                 threading.Thread(target=self._print, daemon=True).start()
             batch = _Batch(done)
             self.running.append(batch)
-            self.seconds -= batch.seconds
+            self.waiting[batch.rule] -= batch.seconds
 
     def failed(self, done: Path) -> None:
         """Take note of a batch whose job died: it is to be computed, by another try, if there is one."""
         with self.lock:
             for batch in [batch for batch in self.running if batch.done == done]:
                 self.running.remove(batch)
-                self.seconds += batch.seconds
+                self.waiting[batch.rule] += batch.seconds
 
     def line(self) -> str:
         """How far the run is."""
         with self.lock:
             for batch in [batch for batch in self.running if batch.done.exists()]:
-                self.running.remove(batch)
-                self.ended += batch.count
+                self._ended(batch)
             counts = [(batch, batch.computed()) for batch in self.running]
-            computed = self.ended + sum(count for _, count in counts)
-            left = max(0.0, self.seconds + sum(batch.seconds * (1 - count / batch.count) for batch, count in counts))
-            now = ", ".join(f"{batch.name} {count}/{batch.count}" for batch, count in counts)
-            return f"{computed} of {self.total} items, about {left:.0f} core-seconds left" + (f"; {now}" if now else "")
+            computed = self.ended - self.lost + sum(count for _, count in counts)
+            left = sum(seconds * self._pace(rule) for rule, seconds in self.waiting.items())
+            left += sum(self._left(batch, count / batch.count) for batch, count in counts)
+            now = ", ".join(f"{batch.name} ({count} of {batch.count})" for batch, count in counts)
+            running, time_left = f"; running {now}" if now else "", duration(max(0.0, left), "core-")
+            lost = f", {self.lost} failed or skipped" if self.lost else ""
+            about = "at least" if any(not count and self._is_late(batch) for batch, count in counts) else "about"
+            return f"{computed} of {self.total} results{lost}, {about} {time_left} left{running}"
+
+    def _ended(self, batch: _Batch) -> None:
+        self.running.remove(batch)
+        self.ended += batch.count
+        lost = batch.count - batch.computed()
+        self.lost += lost
+        if not lost:
+            self.took[batch.rule] += time.monotonic() - batch.begun
+            self.estimated[batch.rule] += batch.seconds
+
+    def _pace(self, rule: str) -> float:
+        """How many times longer than estimated a rule's batches took."""
+        return self.took[rule] / self.estimated[rule] if self.estimated[rule] else 1.0
+
+    def _is_late(self, batch: _Batch) -> bool:
+        return time.monotonic() - batch.begun > batch.seconds * self._pace(batch.rule)
+
+    def _left(self, batch: _Batch, share: float) -> float:
+        """Seconds that a running batch with a share of its items still takes: as estimated, or more by its pace."""
+        estimate = batch.seconds * self._pace(batch.rule)
+        return max(estimate, (time.monotonic() - batch.begun) / share if share else 0.0) * (1 - share)
 
     def _print(self) -> None:
         last, printed = "", float("-inf")
         while self.total is None or self.ended < self.total:
             line, now = self.line(), time.monotonic()
             if line != last or now - printed >= LINE_SECONDS - 2 * LOOK_SECONDS:  # the next look may take its time
-                print(f"{now - self.start:5.0f} s  {line}", file=sys.stderr, flush=True)
+                print(f"{now - self.start:5.0f} s: {line}", file=sys.stderr, flush=True)
                 last, printed = line, now
             time.sleep(LOOK_SECONDS)
 
@@ -93,8 +130,8 @@ def result(folder: str | Path) -> str:
     judged = statements.summary(pl.read_parquet(claims)) if claims.exists() else []
     lines = [
         f"\nThe study is finished: open {page} in a browser.",
-        *(judged or ["No statement can be measured here."]),
-        f"Each statement, scenario by scenario: {folder}/claims.csv",
-        "Next: change a value of the config and run again; only what depends on it is computed.",
+        *(judged or ["No claim applies to this study."]),
+        f"All claims, by scenario: {folder}/claims.csv",
+        "Next: change a value in the config and run again; only results that depend on it are recomputed.",
     ]
     return "\n".join(lines)

@@ -44,7 +44,7 @@ def forget(config: str, stages: Iterable[str], scenarios: Iterable[str]) -> None
     known = {"stage": [*GRAPH, *reports.JOBS], "scenario": [*study.scenarios]}
     for what, names in (("stage", stages := set(stages)), ("scenario", scenarios := set(scenarios))):
         if unknown := sorted(names - set(known[what])):
-            raise PruneError(f"there is no {what} {unknown[0]!r}; there are {', '.join(known[what])}")
+            raise PruneError(f"there is no {what} {unknown[0]!r}; known: {', '.join(known[what])}")
     work = _work(study)
     chosen = {
         route[stage]["address"]
@@ -78,7 +78,7 @@ def unused(kept: set[str], now: float) -> list[Path]:
 
 def _check() -> None:
     if not STORE.root.is_dir():
-        raise PruneError("there is no folder store here; go to the folder that the workflow ran in")
+        raise PruneError("there is no folder ./store here; change to the folder in which the study was run")
 
 
 def _study(config: str) -> Study:
@@ -101,7 +101,7 @@ def _unlinked(folders: Iterable[Path]) -> list[Path]:
     for folder in folders:
         inside = [folder, *folder.parents][: len(folder.relative_to(STORE.root).parts)]
         if any(path.is_symlink() for path in inside):
-            print(f"{folder}: is a symbolic link, or its folder is one; it is left alone", file=sys.stderr)
+            print(f"{folder}: is a symbolic link, or lies behind one; not deleted", file=sys.stderr)
         else:
             found.append(folder)
     return found

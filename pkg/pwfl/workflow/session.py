@@ -16,6 +16,7 @@ from pwfl.store import addressing
 from pwfl.store.items import Store, key_of
 from pwfl.workflow import batches, publish, reports
 from pwfl.workflow.batches import Batch, Work
+from pwfl.workflow.costs import counted
 from pwfl.workflow.plan import plan
 
 EVERYTHING = "store"  # wanted: all of the study that belongs into the store
@@ -33,7 +34,7 @@ class Manifests:
         self.work, self.batches, self.results = work, found, results
 
     def __repr__(self) -> str:  # which Snakemake keeps
-        return f"{len(self.batches)} batches"
+        return counted(len(self.batches), "job")
 
     def __reduce__(self) -> tuple:
         packed = {each.name: zlib.compress(batches.manifest(self.work, each).encode(), 1) for each in self.batches}
@@ -45,7 +46,7 @@ class Publication(dict):
     """Arguments of the rule `publish`; its repr stays short in Snakemake's metadata."""
 
     def __repr__(self) -> str:
-        return f"{len(self['view'])} files"
+        return counted(len(self["view"]), "file")
 
 
 class Session(NamedTuple):
@@ -94,7 +95,8 @@ class Session(NamedTuple):
     @property
     def warnings(self) -> list[str]:
         """What is worth saying before anything runs."""
-        return [*self.study.warnings, *batches.remaining(list(self.batches.values()))]
+        said = [f"{line}. Logs: logs/{self.plan}/" for line in batches.remaining(list(self.batches.values()))]
+        return [*self.study.warnings, *said]
 
 
 def options(config: dict) -> tuple[tuple[str, ...], float | None]:

@@ -22,7 +22,7 @@ def consistent(scenario: AgeAware) -> None:
     clients, targets = scenario.clients, scenario.privacy.target_epsilons
     for key, values in (("clients.states_wh", clients.states_wh), ("privacy.target_epsilons", targets)):
         if len(set(values)) < len(values):
-            raise ValueError(f"{key}: {values} holds a value twice; its values must differ")
+            raise ValueError(f"{key}: {values} contains a value twice; values must be unique")
     names = [chain.name for chain in clients.chains]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"clients.chains: the name {twice!r} appears twice; it must be unique")
@@ -35,23 +35,25 @@ def consistent(scenario: AgeAware) -> None:
 
 def _chain_flaw(chain: Chain, states: int) -> str | None:
     if (chain.matrix is None) == (chain.up is None or chain.down is None):
-        return "needs either both up and down, or matrix"
+        return "needs either matrix, or both up and down"
     if chain.matrix is None:
         if states > 2 and chain.up + chain.down > 1:
             return (
-                f"up + down = {chain.up + chain.down:g} leaves a middle state the probability "
-                f"{1 - chain.up - chain.down:g} of staying, below 0; up + down must not exceed 1"
+                f"up + down = {chain.up + chain.down:g} would let a middle state stay with probability "
+                f"{1 - chain.up - chain.down:g}, below 0; must be at most 1"
             )
     elif chain.up is not None or chain.down is not None:
-        return "has a matrix, so it takes neither up nor down"
+        return "has a matrix, so up and down must be left out"
     elif [len(row) for row in chain.matrix] != [states] * states:
-        return f"matrix must have {states} rows of {states} entries, one for each of clients.states_wh"
+        return f"matrix must have {states} rows of {states} entries, one per entry of clients.states_wh"
     if flaw := markov.matrix_flaw(markov.chain_of(chain, states)[0]):
         return flaw
     if chain.start is not None and len(chain.start) != states:
-        return f"start has {len(chain.start)} entries, clients.states_wh has {states}; they must be as many"
+        return (
+            f"start has {len(chain.start)} entries, but clients.states_wh has {states}; they must have the same number"
+        )
     flaw = None if chain.start is None else markov.law_flaw(np.array(chain.start))
-    return flaw and f"start is no probability distribution: it {flaw}"
+    return flaw and f"start is not a probability distribution: it {flaw}"
 
 
 def _check_targets(scenario: AgeAware) -> None:
@@ -62,9 +64,9 @@ def _check_targets(scenario: AgeAware) -> None:
         most = age.required_epsilon(min(targets), markov.total_variation(kernels).min())
         if most < limit:
             raise ValueError(
-                f"privacy.target_epsilons: {min(targets):g} is met by no schedule: even for its oldest data, "
-                f"chain {chain.name!r} may use an epsilon_C of at most {most:.4g}, below privacy."
-                f"min_classical_epsilon: {limit:g}; raise the target or schedule.horizon, or lower the limit"
+                f"privacy.target_epsilons: {min(targets):g} cannot be met by any schedule: even for its oldest data, "
+                f"chain {chain.name!r} requires an epsilon_C of at most {most:.4g}, below "
+                f"privacy.min_classical_epsilon: {limit:g}; raise the target or schedule.horizon, or lower the limit"
             )
 
 
@@ -73,23 +75,23 @@ def _check_schemes(scenario: AgeAware) -> None:
     for client, time in enumerate(times):
         if time > horizon:
             raise ValueError(
-                f"schedule.times: client {client} would collect at {time}, outside 0..{horizon} (schedule.horizon)"
+                f"schedule.times: client {client} would collect at {time}, outside 0 to {horizon} (schedule.horizon)"
             )
     schedulers = {scheme.scheduler for scheme in scenario.schemes}
     if len(times) != number and (times or "fixed" in schedulers):
-        raise ValueError(f"schedule.times: has {len(times)} times for {number} clients; give one for each client")
+        raise ValueError(f"schedule.times: has {len(times)} times for {number} clients; give one time per client")
     for scheme in scenario.schemes:
         rules = PAIRS.get(scheme.scheduler, (*RULES, scheme.noise))  # others go with any, the user's own, too
         if scheme.noise not in rules:
             raise ValueError(
-                f"schemes: {scheme.name!r}: the scheduler {scheme.scheduler} finds the best times for "
-                f"{' '.join(rules)} noise, not for {scheme.noise} noise"
+                f"schemes: {scheme.name!r}: the scheduler {scheme.scheduler} optimizes collection times for "
+                f"{' or '.join(rules)} noise; it cannot be combined with {scheme.noise} noise"
             )
     enumerated = schedulers & {"simulated_constant", "simulated_adaptive"}
     if enumerated and number * log10(horizon + 1) > log10(MAX_SCHEDULES):
         raise ValueError(
-            f"schemes: the schedulers simulated_* enumerate all {horizon + 1}^{number} schedules, at most "
-            f"{MAX_SCHEDULES:g}; leave them out, or lower clients.number or schedule.horizon"
+            f"schemes: the schedulers simulated_* would enumerate all {horizon + 1}^{number} schedules; at most "
+            f"{MAX_SCHEDULES:g} are allowed; leave them out, or lower clients.number or schedule.horizon"
         )
 
 

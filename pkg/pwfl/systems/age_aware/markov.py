@@ -47,13 +47,13 @@ def matrix_flaw(transition: np.ndarray) -> str | None:
         return f"it is reducible: state {column} is never reached from state {row}"
     # Wielandt: an irreducible chain is aperiodic exactly when this power has no zero.
     if not np.linalg.matrix_power(step, (states - 1) ** 2 + 1).all():
-        return "it is periodic: it never forgets where it started; let some state keep itself with positive probability"
+        return "it is periodic: it never forgets its start; give some state a positive probability of staying"
     return None
 
 
 def law_flaw(law: np.ndarray) -> str | None:
     """Why probabilities are no distribution; None where they are one."""
-    return None if abs(law.sum() - 1) <= TOLERANCE else f"sums to {law.sum():.10g}, not to 1"
+    return None if abs(law.sum() - 1) <= TOLERANCE else f"sums to {law.sum():.10g}, must sum to 1"
 
 
 def stationary(transition: np.ndarray) -> np.ndarray:

@@ -124,7 +124,7 @@ def user_times(
     """
     times = user_code.call(scheduler, scenario, profiles, required, allowed, reads=declared_reads(scenario), now=now)
     shape, last = required.shape[:3], required.shape[3] - 1
-    what = f"collection times, integers of 0..{last}, realizations by cases by clients"
+    what = f"collection times, integers from 0 to {last}, realizations by cases by clients"
     times = user_code.array_of(scheduler, times, shape, what, "iu")
     if (wrong := (times < 0) | (times > last)).any():
         raise user_code.UserCodeError(f"{scheduler}: returns the time {times[wrong][0]}; must return {what}")
@@ -132,7 +132,7 @@ def user_times(
         row, case, user = refused[0]
         raise user_code.UserCodeError(
             f"{scheduler}: collects client {user}'s data at {times[row, case, user]} (realization row {row}, case "
-            f"{case}), which asks for an epsilon_C below privacy.min_classical_epsilon"
+            f"{case}), which requires an epsilon_C below privacy.min_classical_epsilon"
         )
     return times
 

@@ -20,29 +20,29 @@ def consistent(scenario: AnonymousOac) -> None:
     rate = scenario.network.participation * scenario.data.sampling
     if target is not None and scenario.training.rounds * rate <= delta:
         raise ValueError(
-            f"privacy.target_epsilon: {target:g} needs no noise: a record is in a batch of some round with a "
-            f"probability of at most {scenario.training.rounds * rate:.3g}, which is no more than privacy.delta: "
-            f"{delta:g}; lower delta"
+            f"privacy.target_epsilon: {target:g} needs no noise: the probability that a record is in any round's "
+            f"batch is at most {scenario.training.rounds * rate:.3g}, not above privacy.delta: {delta:g}; lower delta"
         )
     if 0 < scenario.radio.noise_variance < LEAST_NOISE:
         raise ValueError(
-            f"radio.noise_variance: {scenario.radio.noise_variance:g} stands for the thermal noise, beside which "
-            f"transmit energies would be no numbers; 0, or at least {LEAST_NOISE:g}"
+            f"radio.noise_variance: {scenario.radio.noise_variance:g} is too small to compute transmit energies; use "
+            f"0, or at least {LEAST_NOISE:g}"
         )
     for scheme in scenario.schemes:
         own_noise = user_code.is_reference(scheme.noise)
         if user_code.is_reference(scheme.scheduler) and not own_noise and scheme.noise not in SCHEDULABLE:
             raise ValueError(
-                f"schemes: {scheme.scheduler} + {scheme.noise} do not go together: that noise is accounted for by the "
-                "chance network.participation of a device to take part, and the participation that a function decides "
-                f"has no known law; take noise {', '.join(SCHEDULABLE)} or a function, accounted for by who took part"
+                f"schemes: {scheme.scheduler} + {scheme.noise} cannot be combined: the accounting of this noise "
+                "requires the participation probability network.participation, which a user-defined scheduler does "
+                f"not have; use noise {', '.join(SCHEDULABLE)} or a user-defined function, which are accounted for "
+                "by who took part"
             )
         if own_noise or user_code.is_reference(scheme.scheduler):
             continue
         if NOISES[scheme.noise].local != (scheme.scheduler == "orthogonal"):
             raise ValueError(
-                f"schemes: {scheme.scheduler} + {scheme.noise} do not go together: noise `local` and `local_fixed` go "
-                "with scheduler `orthogonal`, the others with `over_the_air`"
+                f"schemes: {scheme.scheduler} + {scheme.noise} cannot be combined: noise `local` and `local_fixed` "
+                "require scheduler `orthogonal`, all others require `over_the_air`"
             )
 
 

@@ -48,7 +48,7 @@ def user_participants(scenario: AnonymousOac, scheduler: str, users: pl.DataFram
     realizations, (_, rounds, devices) = users["realization"].unique().sort().to_list(), gain.shape
 
     def sent(t: int, takes_part: np.ndarray) -> np.ndarray:
-        what = "who takes part, booleans, realizations by users"
+        what = "who takes part, as booleans, realizations by users"
         return user_code.array_of(scheduler, takes_part, gain[:, t].shape, what, "b")
 
     given = ((scenario, Uplink(gain[:, t], good[:, t].astype(bool)), users) for t in range(rounds))

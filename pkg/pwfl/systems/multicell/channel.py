@@ -122,8 +122,9 @@ def sample_counts(seed: int, data: Data, realizations: range, users: int) -> np.
     if (total > available).any():
         worst = int(total.argmax())
         raise datasets.DataError(
-            f"realization {realizations[worst]}: the users hold {total[worst]} samples, but {data.dataset} has "
-            f"{available}; lower network.users, data.samples_offset or data.samples_log_mean, or set data.samples_total"
+            f"realization {realizations[worst]}: the users hold {total[worst]} samples, but {data.dataset} has only "
+            f"{available}; lower network.users, data.samples_offset or data.samples_log_mean, or set "
+            "data.samples_total"
         )
     return counts
 

@@ -50,19 +50,19 @@ def _check_limits(scenario: Multicell) -> None:
         most := MAX_PRIVACY_WEIGHT * least**2
     ):
         raise ValueError(
-            f"schedule.gamma: {schedule.gamma:g} weighs one user's leakage, up to gamma / Nmin^2, so much "
-            f"that samples no longer count beside it in (20); at most {most:g} at privacy.min_noise: {least:g}"
+            f"schedule.gamma: {schedule.gamma:g} weights one user's leakage, up to gamma / Nmin^2, so heavily that "
+            f"samples no longer count in (20); at most {most:g} is allowed at privacy.min_noise: {least:g}"
         )
     if radio.min_rate_bps > (limit := MAX_EFFICIENCY * radio.bandwidth_hz):
         raise ValueError(
-            f"radio.min_rate_bps: {radio.min_rate_bps:g} is more than {limit:g}, {MAX_EFFICIENCY} bit/s for "
-            "every Hz of radio.bandwidth_hz; no link is that good"
+            f"radio.min_rate_bps: {radio.min_rate_bps:g} exceeds {limit:g}, {MAX_EFFICIENCY} bit/s per Hz of "
+            "radio.bandwidth_hz, which no link achieves; lower it"
         )
     strong_convexity, smoothness = scenario.convergence.strong_convexity, scenario.convergence.smoothness
     if strong_convexity > smoothness:
         raise ValueError(
             f"convergence.strong_convexity: {strong_convexity} exceeds convergence.smoothness: {smoothness}; "
-            "Assumption 5 needs mu <= L"
+            "Assumption 5 requires mu <= L"
         )
 
 
@@ -70,31 +70,33 @@ def _check_learning(scenario: Multicell) -> None:
     data, training = scenario.data, scenario.training
     if training.test_variants and data.validation:
         raise ValueError(
-            f"training.test_variants: only test images have variants, and data.validation: {data.validation} "
-            "takes their place; leave one of them out"
+            f"training.test_variants: applies to test images, which data.validation: {data.validation} replaces; "
+            "leave one of them out"
         )
     if data.partition == "iid" and data.samples_log_sd > 0:
         raise ValueError(
-            f"data.partition: iid is of users alike, and data.samples_log_sd: {data.samples_log_sd:g} gives "
-            "them different numbers of samples; set that to 0, or take `quantity`"
+            "data.partition: iid requires the same number of samples for all users, but data.samples_log_sd: "
+            f"{data.samples_log_sd:g} makes them differ; set it to 0, or use `quantity`"
         )
     if training.bits and (training.model != "dense" or training.clipping == "per_user"):
         raise ValueError(
-            f"training.bits: {training.bits} is for sums of samples' gradients of a fully connected network, "
-            "`model: dense` and `clipping: per_sample`"
+            f"training.bits: {training.bits} requires `model: dense` and `clipping: per_sample`, since sums of "
+            "integers are of samples' gradients of a fully connected network"
         )
     if training.model != "dense" and training.test_variants:
-        raise ValueError(f"training.test_variants: true is for `model: dense`, not for `model: {training.model}`")
+        raise ValueError(
+            f"training.test_variants: true requires `model: dense`, is used with `model: {training.model}`"
+        )
     models.check(scenario)
     if training.initial_weights == "zero" and (training.model != "dense" or training.hidden_layers):
         raise ValueError(
-            "training.initial_weights: zero is for softmax regression, `hidden_layers: []`; layers that start "
-            "alike learn alike"
+            "training.initial_weights: zero requires softmax regression, `hidden_layers: []`; equal hidden units "
+            "would stay equal"
         )
     if training.tail_average > 0 and training.step_decay == "linear":
         raise ValueError(
-            f"training.tail_average: {training.tail_average:g} averages the noise of steps that do not fall, and "
-            "`step_decay: linear` takes it back already; use one of the two"
+            f"training.tail_average: {training.tail_average:g} reduces the noise of a constant step size, as does "
+            "`step_decay: linear`; use one of the two"
         )
 
 
@@ -104,8 +106,8 @@ def _check_coherence(scenario: Multicell) -> None:
         return
     if rounds % coherence:
         raise ValueError(
-            f"radio.coherence_rounds: {coherence} is no divisor of training.rounds: {rounds}; budgets are planned "
-            "for whole intervals of as many rounds each"
+            f"radio.coherence_rounds: {coherence} does not divide training.rounds: {rounds}; privacy budgets are "
+            "planned for whole coherence intervals"
         )
 
 
@@ -113,19 +115,19 @@ def _check_schemes(scenario: Multicell) -> None:
     for scheme in scenario.schemes:
         if scheme.noise == "target" and scenario.privacy.target_epsilon is None:
             raise ValueError(
-                f"privacy.target_epsilon: is empty, and the scheme {scheme.name!r} has `noise: target`; "
-                "give the epsilon that its noise is set for"
+                f"privacy.target_epsilon: is missing, but the scheme {scheme.name!r} has `noise: target`; set the "
+                "epsilon to which its noise is calibrated"
             )
         if scheme.noise == "target" and scenario.training.clipping == "per_user":
             raise ValueError(
-                f"training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme "
-                f"{scheme.name!r} asks for; it needs `per_sample`"
+                "training.clipping: per_user does not bound the leakage (11), so the noise of scheme "
+                f"{scheme.name!r} cannot be calibrated to a target epsilon; use `per_sample`"
             )
         if scheme.scheduler in FOR_NOISE and scheme.noise == "random":
             raise ValueError(
-                f"schemes: {scheme.name!r} has `scheduler: {scheme.scheduler}`, whose schedule keeps (21) with the "
-                f"noise of (36), not with start values; give it `noise: {FOR_NOISE[scheme.scheduler]}`, or take "
-                "`scheduler: joint`"
+                f"schemes: {scheme.name!r} has `scheduler: {scheme.scheduler}`, which satisfies (21) only with the "
+                f"noise of (36), not with start values; use `noise: {FOR_NOISE[scheme.scheduler]}` or `scheduler: "
+                "joint`"
             )
 
 
@@ -142,8 +144,9 @@ def _check_slots(scenario: Multicell) -> None:
         for scheme in scenario.schemes:
             if scheme.noise not in FREE_NOISE and not user_code.is_reference(scheme.noise):
                 raise ValueError(
-                    f"{slot}: the scheme {scheme.name!r} has `noise: {scheme.noise}`, which (21) and (22) bound for "
-                    "uploads of all records' gradients; give it `noise: target`, `none` or a function of your own"
+                    f"{slot}: the scheme {scheme.name!r} has `noise: {scheme.noise}`, whose constraints (21) and "
+                    "(22) assume uploads of all records' gradients; use `noise: target`, `none` or a user-defined "
+                    "function"
                 )
         whole_gradients = {
             f"training.bits: {training.bits}": training.bits,
@@ -151,20 +154,23 @@ def _check_slots(scenario: Multicell) -> None:
             f"privacy.dropouts: {privacy.dropouts:g}": privacy.dropouts,
         }
         if key := next((key for key, given in whole_gradients.items() if given), None):
-            raise ValueError(f"{slot}: {key} is for uploads of all records' gradients; leave one of the two out")
+            raise ValueError(f"{slot}: {key} requires uploads of all records' gradients; leave one of the two out")
     if rate is not None:
         if learner != "gradients":
             raise ValueError(
-                f"data.sampling: {rate:g} is of records of a round, and training.learner: {learner} takes mini-batches "
-                "of all, of which one record can turn an update around; nothing is amplified, leave one of them out"
+                f"data.sampling: {rate:g} samples the records of a round, but training.learner: {learner} uses "
+                "mini-batches of all records, whose update one record can change entirely, so sampling does not "
+                "amplify privacy; leave one of them out"
             )
         if radio.coherence_rounds is not None:
             raise ValueError(
-                f"data.sampling: {rate:g} is accounted for where all rounds are alike, not with "
+                f"data.sampling: {rate:g} is accounted for only if all rounds are alike, not with "
                 f"radio.coherence_rounds: {radio.coherence_rounds}; leave one of them out"
             )
         if training.weights != "samples":
-            raise ValueError(f"data.sampling: {rate:g} is for training.weights: samples, whose records count alike")
+            raise ValueError(
+                f"data.sampling: {rate:g} requires training.weights: samples, which weights all records equally"
+            )
     if air == "majority":
         of_votes = {
             "training.step: snr": training.step == "snr",
@@ -174,24 +180,24 @@ def _check_slots(scenario: Multicell) -> None:
         }
         if key := next((key for key, given in of_votes.items() if given), None):
             raise ValueError(
-                "radio.air: majority: votes are of signs of sums of clipped gradients, each of which counts 1 however "
-                f"loud the noise; {key} is not for these, take `step: constant`, `learner: gradients`, "
-                "`clipping: per_sample` and `model: dense`"
+                "radio.air: majority: each vote is the sign of a sum of clipped gradients and counts 1, however "
+                f"large its noise; {key} is not supported; use `step: constant`, `learner: gradients`, `clipping: "
+                "per_sample` and `model: dense`"
             )
     on_air = air != "digital"
     if on_air and (privacy.colluders or training.weights != "samples"):
         key = f"privacy.colluders: {privacy.colluders:g}" if privacy.colluders else "training.weights: precision"
-        raise ValueError(f"radio.air: {air}: {key} is for uploads, which the server weighs; leave it out")
+        raise ValueError(f"radio.air: {air}: {key} requires uploads, which the server weights; leave it out")
     for scheme in scenario.schemes:
         inverts = scheme.scheduler == "inversion"
         if on_air and not inverts and not user_code.is_reference(scheme.scheduler):
             raise ValueError(
-                f"radio.air: {air}: the scheme {scheme.name!r} has `scheduler: {scheme.scheduler}`, whose blocks and "
-                "powers are those of uploads; give it `scheduler: inversion` or a function of your own"
+                f"radio.air: {air}: the scheme {scheme.name!r} has `scheduler: {scheme.scheduler}`, which assigns "
+                "resource blocks and powers for uploads; use `scheduler: inversion` or a user-defined function"
             )
         if inverts and not on_air:
             raise ValueError(
-                f"schemes: {scheme.name!r} has `scheduler: inversion`, which gives out no resource blocks, and "
+                f"schemes: {scheme.name!r} has `scheduler: inversion`, which assigns no resource blocks, but "
                 "radio.air: digital needs them; set another radio.air"
             )
 
@@ -203,14 +209,15 @@ def _check_path_loss(scenario: Multicell) -> None:
     low, high = urban.FREQUENCY_HZ
     if not low <= scenario.radio.frequency_hz <= high:
         raise ValueError(
-            f"radio.frequency_hz: {scenario.radio.frequency_hz:g} is not between {low:g} and {high:g}, where "
-            f"{standard} holds"
+            f"radio.frequency_hz: {scenario.radio.frequency_hz:g} is not between {low:g} and {high:g}, the range of "
+            f"{standard.removesuffix(',')}"
         )
     farthest = hexagons.farthest(network.rings, network.cell_radius_m)
     if farthest > urban.DISTANCE_M[1]:
         raise ValueError(
-            f"network.cell_radius_m: {network.cell_radius_m:g} with network.rings: {network.rings} lets a user be "
-            f"{farthest:.0f} m from a station, and {standard} holds up to {urban.DISTANCE_M[1]:g} m; lower one"
+            f"network.cell_radius_m: {network.cell_radius_m:g} with network.rings: {network.rings} allows a distance "
+            f"of {farthest:.0f} m between user and base station, but {standard} is valid up to "
+            f"{urban.DISTANCE_M[1]:g} m; lower one of the two"
         )
 
 
@@ -218,10 +225,10 @@ def _check_samples(scenario: Multicell) -> None:
     mean, privacy = _mean_samples(scenario), scenario.privacy
     if scenario.meets("bounded") and (least_variance := (privacy.min_noise / mean) ** 2) > privacy.max_noise_error:
         raise ValueError(
-            f"privacy.min_noise: {privacy.min_noise:g} makes start values that cannot meet (21): even the least "
-            f"noise has variance {least_variance:.3g} at the mean of {mean:.3g} samples a user, above "
-            f"privacy.max_noise_error: {privacy.max_noise_error:g}; lower min_noise, raise max_noise_error "
-            "or give users more samples"
+            f"privacy.min_noise: {privacy.min_noise:g} gives start values that cannot satisfy (21): even the "
+            f"smallest noise has variance {least_variance:.3g} at the mean of {mean:.3g} samples per user, above "
+            f"privacy.max_noise_error: {privacy.max_noise_error:g}; lower min_noise, raise max_noise_error or give "
+            "users more samples"
         )
 
 
@@ -232,29 +239,30 @@ def _mean_samples(scenario: Multicell) -> float:
         held = data.content.users
         if len(held) < users:
             raise ValueError(
-                f"network.users: {users} are more than the {len(held)} users who hold training samples of {data.file}"
+                f"network.users: {users} exceeds the {len(held)} users who hold training samples of {data.file}"
             )
         return sum(held) / len(held)
     most = available(data)
     if data.samples_total is not None and data.samples_total < users:
         raise ValueError(
-            f"data.samples_total: {data.samples_total} is less than network.users: {users}; every user has a sample"
+            f"data.samples_total: {data.samples_total} is less than network.users: {users}; every user needs at "
+            "least one sample"
         )
     least = data.samples_total or users * max(data.samples_offset, 1)
     if least > most:
         key = "data.samples_total" if data.samples_total else "data.samples_offset"
         raise ValueError(
-            f"{key}: {users} users would hold at least {least} samples, {offer(data)}; "
-            f"lower {key}" + ("" if data.samples_total else " or network.users")
+            f"{key}: {users} users would hold at least {least} samples, but {offer(data)}; lower {key}"
+            + ("" if data.samples_total else " or network.users")
         )
     mean = data.samples_offset + exp(data.samples_log_mean + data.samples_log_sd**2 / 2)
     if data.samples_total:
         mean = data.samples_total / users
     if users * mean > most:
         raise ValueError(
-            f"data.samples_log_mean: {users} users would hold {users * mean:.4g} samples on average, "
-            f"{offer(data)}; lower data.samples_log_mean, data.samples_log_sd, "
-            "data.samples_offset or network.users, or set data.samples_total"
+            f"data.samples_log_mean: {users} users would hold {users * mean:.4g} samples on average, but "
+            f"{offer(data)}; lower data.samples_log_mean, data.samples_log_sd, data.samples_offset or network.users, "
+            "or set data.samples_total"
         )
     return mean
 
@@ -291,7 +299,11 @@ def _channel_problems(scenario: Multicell) -> list[str]:
 
     links, users = scenario.channel.links, scenario.channel.users
     if links is None:
-        alone = [] if users is None else [f"channel.users: {users}: needs gains, a table channel.links of its users"]
+        alone = (
+            []
+            if users is None
+            else [f"channel.users: {users}: requires the gains of its users; set channel.links, too"]
+        )
         return alone or feasible.problems(scenario)
     try:
         held, stations, several = _held(
@@ -302,23 +314,25 @@ def _channel_problems(scenario: Multicell) -> list[str]:
     if several != intervals(scenario):
         rounds = scenario.training.rounds
         needed = (
-            f"{rounds // several}, as it has {several} intervals" if several > 1 else "null, as it has no intervals"
+            f"{rounds // several}, as it has {several} coherence intervals"
+            if several > 1
+            else "null, as it has no coherence intervals"
         )
         if several > 1 and rounds % several:
-            return [f"training.rounds: {rounds} must be a multiple of the {several} intervals of {links}"]
-        return [f"radio.coherence_rounds: {scenario.radio.coherence_rounds} must be {needed}: {links}"]
+            return [f"training.rounds: {rounds} must be a multiple of the {several} coherence intervals of {links}"]
+        return [f"radio.coherence_rounds: {scenario.radio.coherence_rounds} does not fit {links}: must be {needed}"]
     samples = held.group_by("realization", maintain_order=True).sum()["samples"].to_list()
     realizations, count = len(samples), held["user"].n_unique()
     if scenario.network.users != count:
-        return [f"network.users: {scenario.network.users} must be the {count} of {links}"]
+        return [f"network.users: {scenario.network.users} does not fit {links}: must be {count}"]
     if scenario.realizations > realizations:
-        return [f"realizations: {scenario.realizations} are more than the {realizations} of {links}"]
+        return [f"realizations: {scenario.realizations} exceeds the {realizations} of {links}"]
     trained = extent_of(scenario, "train").stop
     grid, size = "optimization", scenario.shards.optimization
     if (taken := grids.extent(max(trained, scenario.realizations), grid, size).stop) > realizations:
         return [
             f"shards.optimization: {scenario.shards.optimization} (and shards.training: {scenario.shards.training}) "
-            f"take {taken} realizations, as chunks are whole, and {links} has {realizations}; lower them"
+            f"need {taken} realizations, since chunks are computed whole, but {links} has {realizations}; lower them"
         ]
     if held["samples"].null_count():
         try:
@@ -326,10 +340,15 @@ def _channel_problems(scenario: Multicell) -> list[str]:
         except ValueError as error:
             return [str(error)]
     elif scenario.data.partition == "given":
-        return [f"data.partition: given is of samples as {scenario.data.file} has them, and {users} has others"]
+        return [
+            (
+                f"data.partition: given uses the records of {scenario.data.file}, but {users} has a column samples; "
+                "leave one out"
+            )
+        ]
     elif (largest := max(samples)) > available(scenario.data):
         fullest = f"realization {samples.index(largest)} has {largest} samples"
-        return [f"channel.users: {users}: {fullest}, {offer(scenario.data)}"]
+        return [f"channel.users: {users}: {fullest}, but {offer(scenario.data)}"]
     return feasible.problems(scenario, held, stations)
 
 
@@ -349,7 +368,7 @@ def idle(scenario: Multicell) -> dict[str, str]:
     if scenario.radio.coherence_rounds is None:
         found["privacy.planned_share"] = "radio.coherence_rounds: null"
     if not (scenario.meets("start_noise") or scenario.meets("least_noise")):
-        found["privacy.min_noise"] = "schemes that do not use the bounds"
+        found["privacy.min_noise"] = "schemes that do not use it"
     if not scenario.privacy.dropouts:
         found["privacy.dropout_tolerance"] = "privacy.dropouts: 0"
     if scenario.data.partition == "given":

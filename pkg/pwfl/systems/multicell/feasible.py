@@ -83,8 +83,8 @@ def _unscheduled(scenario: "Multicell", most: int) -> list[str]:
     if (error := (privacy.min_noise / most) ** 2) <= privacy.max_noise_error:
         return []
     return [
-        f"privacy.min_noise: {privacy.min_noise:g} lets the schedulers `joint_noise` and `joint_snr` schedule nobody: "
-        f"the least noise error (21) of a user, of one with {most} samples, is {error:.3g}, above "
-        f"privacy.max_noise_error: {privacy.max_noise_error:g}; set {alternatives(privacy, error)}, or give users more "
-        "samples"
+        f"privacy.min_noise: {privacy.min_noise:g} is so large that the schedulers `joint_noise` and `joint_snr` can "
+        f"schedule no user: the smallest noise error (21), that of a user with {most} samples, is {error:.3g}, above "
+        f"privacy.max_noise_error: {privacy.max_noise_error:g}; set {alternatives(privacy, error)}, or give users "
+        "more samples"
     ]

@@ -43,7 +43,7 @@ def run(paths: Mapping[str, str]) -> dict[str, pl.DataFrame]:
         given = _read(path, USERS)
         for key in KEYS[USERS]:
             if (have := given[key].n_unique()) != (wanted := users[key].n_unique()):
-                raise TableError(f"{path}: has {have} {key}s, must have the {wanted} of {paths[LINKS]}")
+                raise TableError(f"{path}: has {have} {key}s, must have {wanted} as {paths[LINKS]}")
         if ("x_m" in given.columns) != ("y_m" in given.columns):
             raise TableError(f"{path}: has only one of the columns 'x_m' and 'y_m'; give both or none")
         if "cell" in given.columns:
@@ -65,7 +65,10 @@ def _located(links: pl.DataFrame, path: str) -> pl.DataFrame:
     moving = each.filter(pl.max_horizontal(POSITION) > 1).select("realization", "station")
     if len(moving):
         named = _named(moving.row(0, named=True))
-        raise TableError(f"{path}: {named} has several positions; a station must have one in all rows of a realization")
+        raise TableError(
+            f"{path}: {named} has several positions; a base station must have the same position in all rows of a "
+            "realization"
+        )
     return links
 
 
@@ -76,10 +79,10 @@ def _read(path: str, table: str) -> pl.DataFrame:
     known = (*KEYS[table], *NEEDED[table], *OPTIONAL[table])
     for name in (*keys, *NEEDED[table]):
         if name not in frame.columns:
-            raise TableError(f"{path}: column {name!r} is missing; there are {', '.join(frame.columns)}")
+            raise TableError(f"{path}: column {name!r} is missing; found {', '.join(frame.columns)}")
     for name in frame.columns:
         if name not in known:
-            raise TableError(f"{path}: column {name!r} is unknown; known are {', '.join(known)}")
+            raise TableError(f"{path}: column {name!r} is unknown; known: {', '.join(known)}")
     if frame.is_empty():
         raise TableError(f"{path}: has no rows")
     frame = frame.with_columns(_numbers(frame[name], path) for name in frame.columns)
@@ -102,7 +105,7 @@ def _frame(path: str) -> pl.DataFrame:
     if Path(path).suffix not in (".parquet", ".csv"):
         raise TableError(f"{path}: must be a .parquet or a .csv file")
     if not Path(path).is_file():
-        raise TableError(f"{path}: there is no such file")
+        raise TableError(f"{path}: file not found")
     try:  # `*` in a path is part of a name: the address is of one file's content
         if path.endswith(".parquet"):
             return pl.read_parquet(path, glob=False)
@@ -125,7 +128,7 @@ def _numbers(column: pl.Series, path: str) -> pl.Series:
 def _check_bounds(frame: pl.DataFrame, name: str, least: float, most: float, what: str, path: str) -> None:
     """Raise TableError for a value beyond its bounds, which NaN is, too."""
     wrong = ~frame[name].is_between(least, most) | frame[name].is_nan()
-    _refuse(frame[name], wrong, f"be {least:g} to {most:g}: {what}", path)
+    _refuse(frame[name], wrong, f"be from {least:g} to {most:g}: {what}", path)
 
 
 def _refuse(column: pl.Series, wrong: pl.Series, must: str, path: str) -> None:
@@ -145,7 +148,7 @@ def _check_complete(frame: pl.DataFrame, keys: tuple[str, ...], path: str) -> No
     right = np.append(right, rest[-1] > frame[keys[0]].max())
     if not right.all():
         named = _named({key: numbers[right.argmin()] for key, numbers in wanted.items()})
-        raise TableError(f"{path}: has no row of {named}; all combinations must be there, numbered from 0")
+        raise TableError(f"{path}: has no row for {named}; all combinations are required, numbered from 0")
 
 
 def _named(keys: dict[str, int]) -> str:

@@ -189,8 +189,8 @@ def user_noise(
     noise = user_code.array(scheme, noise).astype(float)
     if noise.shape != scheduled.shape or not (noise[scheduled] >= 0).all():
         raise user_code.UserCodeError(
-            f"{scheme}: must return each scheduled user's standard deviation, not negative, of shape "
+            f"{scheme}: must return each scheduled user's standard deviation, at least 0, of shape "
             f"{scheduled.shape}, intervals of realizations by users; returns shape {noise.shape}"
-            + (f", the least {np.min(noise[scheduled]):g}" if noise.shape == scheduled.shape else "")
+            + (f"; the smallest value is {np.min(noise[scheduled]):g}" if noise.shape == scheduled.shape else "")
         )
     return np.where(scheduled, noise, 0.0)

@@ -37,7 +37,7 @@ def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarr
     least = total.value - VALUE_TOLERANCE * max(1.0, abs(total.value))
     power = cp.sum(cp.multiply(serve, POWER_SCALE * np.where(allowed, fraction, 0.0)))
     if not _optimal(cp.Problem(cp.Minimize(power - cp.sum(ballast)), [*feasible, total >= least]), solver):
-        raise SolverError(f"{solver} found an optimum of (30), but none of least power")
+        raise SolverError(f"{solver} found an optimum of (30), but not one of minimum power")
     chosen = serve.value > 0.5
     return np.where(chosen.any(axis=1), chosen.argmax(axis=1), -1)
 
@@ -57,5 +57,5 @@ def _optimal(problem: cp.Problem, solver: str) -> bool:
     if problem.status in (cp.OPTIMAL, cp.INFEASIBLE):
         return problem.status == cp.OPTIMAL
     if monotonic() - start >= TIME_LIMIT_S:
-        ended = f"found no optimum of a cell's program in {TIME_LIMIT_S:g} s; `schedule.solver: assignment` does"
+        ended = f"found no optimum for a cell in {TIME_LIMIT_S:g} s; use `schedule.solver: assignment`"
     raise SolverError(f"{solver} {ended}")

@@ -185,22 +185,23 @@ def user_blocks(
     block = user_code.array(scheduler, block)
     if block.shape != start.block.shape or block.dtype.kind not in "iu":
         raise user_code.UserCodeError(
-            f"{scheduler}: returns {block.dtype} of shape {block.shape}; must return each user's block, -1 for none: "
-            f"integers of shape {start.block.shape}, realizations by users"
+            f"{scheduler}: returns {block.dtype} of shape {block.shape}; must return each user's resource block, or "
+            f"-1 for none: integers of shape {start.block.shape}, realizations by users"
         )
     if (wrong := (block < -1) | (block >= uplink.blocks)).any():
         row, user = np.argwhere(wrong)[0]
         raise user_code.UserCodeError(
-            f"{scheduler}: gives user {user} of realization {uplink.realizations[row]} the block {block[row, user]}; "
-            f"blocks are 0..{uplink.blocks - 1}, or -1 for none"
+            f"{scheduler}: gives user {user} of realization {uplink.realizations[row]} the resource block "
+            f"{block[row, user]}; must be 0 to {uplink.blocks - 1}, or -1 for none"
         )
     row, user = np.nonzero(block >= 0)
     beside = occupants(uplink, block)[row, uplink.cell[row, user], block[row, user]]
     if (twice := np.flatnonzero(beside != user)).size:
         k = twice[0]
         raise user_code.UserCodeError(
-            f"{scheduler}: gives users {user[k]} and {beside[k]} of realization {uplink.realizations[row[k]]}, both of "
-            f"cell {uplink.cell[row[k], user[k]]}, the block {block[row[k], user[k]]}; a cell's block takes one user"
+            f"{scheduler}: gives users {user[k]} and {beside[k]} of realization {uplink.realizations[row[k]]}, both "
+            f"of cell {uplink.cell[row[k], user[k]]}, the same resource block {block[row[k], user[k]]}; a cell's "
+            "block serves one user"
         )
     heard = np.take_along_axis(uplink.gain, uplink.cell[:, None], axis=1)[:, 0] > 0
     return np.where(heard, block, -1), kept

@@ -70,8 +70,8 @@ def drawn(
             return start
     first, privacy = missing[0], scenario.privacy
     raise StartValueError(
-        f"realization {realizations[first]}: {MAX_ATTEMPTS} draws of start values all violate (21), the bound on the "
-        f"noise error, which is {typical[first]:.3g} on average with privacy.min_noise: {privacy.min_noise:g} and "
+        f"realization {realizations[first]}: all {MAX_ATTEMPTS} draws of start values violate (21), the constraint "
+        f"on the noise error, whose mean is {typical[first]:.3g} with privacy.min_noise: {privacy.min_noise:g} and "
         f"{samples[first].mean():.3g} samples per user, above privacy.max_noise_error: {privacy.max_noise_error:g}; "
         f"set {alternatives(privacy, typical[missing].max())}, or give users more samples"
     )

@@ -13,23 +13,23 @@ def consistent(scenario: RandomOrthogonalization) -> None:
     check_holdings(scenario.data, "data.samples_per_user", samples, "network.users", scenario.network.users)
     if scenario.training.batch_size > samples:
         raise ValueError(
-            f"training.batch_size: {scenario.training.batch_size} is more than data.samples_per_user: {samples}; "
-            "a mini-batch holds a sample at most once"
+            f"training.batch_size: {scenario.training.batch_size} exceeds data.samples_per_user: {samples}; a "
+            "mini-batch contains a sample at most once"
         )
     numbers = scenario.privacy.user_numbers
     if twice := next((number for number in numbers if numbers.count(number) > 1), None):
-        raise ValueError(f"privacy.user_numbers: {twice} occurs twice; name each number of users once")
+        raise ValueError(f"privacy.user_numbers: {twice} appears twice; list each number of users once")
     coherence, rounds = scenario.radio.coherence_rounds, scenario.training.rounds
     if coherence is not None and rounds % coherence:
         raise ValueError(
-            f"radio.coherence_rounds: {coherence} is no divisor of training.rounds: {rounds}; "
-            "null leaves the channels as they are for the whole training"
+            f"radio.coherence_rounds: {coherence} does not divide training.rounds: {rounds}; use a divisor, or null "
+            "for channels that stay the same in all rounds"
         )
     privacy = scenario.privacy
     if privacy.dropouts and (privacy.dropout_tolerance or 0.0) >= privacy.delta:
         raise ValueError(
-            f"privacy.dropout_tolerance: {privacy.dropout_tolerance:g} is a part of privacy.delta: {privacy.delta:g}, "
-            "and must be below it; null is a tenth of delta"
+            f"privacy.dropout_tolerance: {privacy.dropout_tolerance:g} is part of privacy.delta: {privacy.delta:g} "
+            "and must be below it; null means a tenth of delta"
         )
 
 

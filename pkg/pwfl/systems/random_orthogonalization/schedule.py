@@ -61,7 +61,7 @@ def user_amplitudes(
     realizations, most = users["realization"].unique().sort().to_list(), scenario.radio.amplitude
 
     def sent(t: int, amplitude: np.ndarray) -> np.ndarray:
-        what = "each user's amplitude, 0: does not send, realizations by users"
+        what = "each user's amplitude, 0 for a user who does not send, realizations by users"
         amplitude = user_code.array_of(scheduler, amplitude, gain[:, t].shape, what).astype(float)
         largest = amplitude.max(axis=1, keepdims=True)
         wrong = ~((amplitude == 0) | (amplitude == largest)) | ~((largest > 0) & (largest <= most))
@@ -69,9 +69,9 @@ def user_amplitudes(
             row = np.argwhere(wrong)[0, 0]
             found = ", ".join(f"{value:g}" for value in np.unique(amplitude[row])[:5])
             raise user_code.UserCodeError(
-                f"{scheduler}: gives users of realization {realizations[row]} the amplitudes {found} in round {t + 1}; "
-                f"must be 0 or one amplitude for all who send, by which the server divides, at most radio.amplitude, "
-                f"{most:g}; somebody must send"
+                f"{scheduler}: gives users of realization {realizations[row]} the amplitudes {found} in round "
+                f"{t + 1}; must be 0 or, for all active users, the same amplitude, by which the server divides, at "
+                f"most radio.amplitude, {most:g}; at least one user must be active"
             )
         return amplitude
 

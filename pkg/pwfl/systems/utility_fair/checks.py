@@ -20,25 +20,25 @@ def consistent(scenario: UtilityFair) -> None:
     if network.min_distance_m > network.max_distance_m:
         raise ValueError(
             f"network.min_distance_m: {network.min_distance_m:g} exceeds network.max_distance_m: "
-            f"{network.max_distance_m:g}; devices lie between the two"
+            f"{network.max_distance_m:g}; raise the maximum or lower the minimum"
         )
     if network.savers > network.devices:
         raise ValueError(f"network.savers: {network.savers} exceeds network.devices: {network.devices}")
     if device.computing_power_w < device.circuit_power_w:
         raise ValueError(
             f"device.computing_power_w: {device.computing_power_w:g} is below device.circuit_power_w: "
-            f"{device.circuit_power_w:g}; (27) may then have several roots, so computing must draw at least as much"
+            f"{device.circuit_power_w:g}, for which (27) may have several roots; raise it to at least as much"
         )
     if device.batch_size > data.samples_per_device:
         raise ValueError(
-            f"device.batch_size: {device.batch_size} exceeds data.samples_per_device: {data.samples_per_device}; "
-            "a batch holds no sample twice"
+            f"device.batch_size: {device.batch_size} exceeds data.samples_per_device: {data.samples_per_device}; a "
+            "batch contains a sample at most once"
         )
     check_holdings(data, "data.samples_per_device", data.samples_per_device, "network.devices", network.devices)
     if scenario.training.clip_norm is not None and scenario.privacy.uploads == "clean":
         raise ValueError(
-            f"training.clip_norm: {scenario.training.clip_norm:g} guarantees nothing while what devices send is clean; "
-            "set privacy.uploads to noisy, or leave the key out"
+            f"training.clip_norm: {scenario.training.clip_norm:g} guarantees nothing if uploads are not noisy; set "
+            "privacy.uploads to noisy, or leave the key out"
         )
     _check_deadline(scenario)
 
@@ -51,29 +51,28 @@ def _check_deadline(scenario: UtilityFair) -> None:
     if least == float("inf"):
         raise ValueError(
             f"device.deadline_s: {limits.deadline_s:g} leaves no time to transmit after device.min_iterations: "
-            f"{limits.min_iterations} iterations, which take {limits.min_iterations * limits.iteration_s:.3g} s; "
-            "raise the one or lower the other"
+            f"{limits.min_iterations} iterations, which last {limits.min_iterations * limits.iteration_s:.3g} s; "
+            "raise the deadline or lower the iterations"
         )
     if (most := limits.deadline_s / limits.iteration_s) > MAX_ITERATIONS:
         raise ValueError(
-            f"device.deadline_s: {limits.deadline_s:g} leaves time for {most:.3g} iterations of "
-            f"{limits.iteration_s:.3g} s, at most {MAX_ITERATIONS:g}; lower it, or raise device.batch_size, "
-            "device.sample_bits or device.seconds_per_bit"
+            f"device.deadline_s: {limits.deadline_s:g} allows {most:.3g} iterations of {limits.iteration_s:.3g} s; "
+            f"at most {MAX_ITERATIONS:g} are supported; lower it, or raise device.batch_size, device.sample_bits or "
+            "device.seconds_per_bit"
         )
     computing_j, beta_2_j = limits.deadline_s * device.computing_power_w, scenario.utility.beta_2_j
     if computing_j > MAX_LEARNED * beta_2_j:
         raise ValueError(
-            f"utility.beta_2_j: {beta_2_j:g} is nothing beside the {computing_j:.3g} J that computing for the whole "
-            "device.deadline_s takes: exp of their ratio is no number; raise it to "
-            f"{computing_j / MAX_LEARNED:.3g} or more"
+            f"utility.beta_2_j: {beta_2_j:g} is too small: exp of {computing_j:.3g} J, the energy of computing for "
+            f"the whole device.deadline_s, over it overflows; raise it to {computing_j / MAX_LEARNED:.3g} or more"
         )
     strongest_fade = 2 * radio.fading_scale**2 * UNIFORM_BITS * log(2)
     best_gain = strongest_fade * link.path_gain(scenario.network.min_distance_m, radio)
     if least > link.log_snr(limits.max_power_w, link.unit_power_w(best_gain, radio)):
         raise ValueError(
-            f"device.max_power_dbm: {device.max_power_dbm:g} reaches the access point from no distance, even "
-            f"in the strongest fade: after device.min_iterations: {limits.min_iterations} no time is left in "
-            f"device.deadline_s: {limits.deadline_s:g}; raise the power or the deadline"
+            f"device.max_power_dbm: {device.max_power_dbm:g} is too low to reach the access point from any distance, "
+            f"even with the strongest fading gain: after device.min_iterations: {limits.min_iterations}, too little "
+            f"of device.deadline_s: {limits.deadline_s:g} is left; raise the power or the deadline"
         )
 
 

@@ -87,7 +87,7 @@ def user_powers(
     free = np.arange(devices) >= scenario.network.savers  # others save effort
 
     def sent(t: int, power: np.ndarray) -> np.ndarray:
-        what = "each device's power in W, 0: it sits out, realizations by devices"
+        what = "each device's power in W, 0 for a device that does not take part, realizations by devices"
         power = user_code.array_of(scheduler, power, able[:, t].shape, what)
         low, high = least[:, t] * (1 - TOLERANCE), max_power_w * (1 + TOLERANCE)
         wrong = able[:, t] & free & (power != 0) & ~((power >= low) & (power <= high))

@@ -72,7 +72,7 @@ def best_z(unit_power_w: np.ndarray, beta_1: np.ndarray, terms: Terms) -> np.nda
     if between.any():
         root = elementwise.find_root(slope, tuple(z[between] for z in ends), args=tuple(a[between] for a in args))
         if not root.success.all():
-            raise ArithmeticError(f"(27) was not solved for unit powers {args[0][between][~root.success]} W")
+            raise ArithmeticError(f"(27) could not be solved for unit powers {args[0][between][~root.success]} W")
         best.flat[inside[between]] = root.x
     return best
 

@@ -54,9 +54,9 @@ def grid_steps(
         place = np.unravel_index(np.argmin(fine), fine.shape)
         bits = training.bits + int(np.ceil(np.log2(discrete.LEAST_STEPS / least)))
         raise RoundingError(
-            f"training.bits: {training.bits} makes noise of {least:.3g} steps of the grid for a sum of "
-            f"{senders[place]:.0f} senders, and less than {discrete.LEAST_STEPS} steps are not what a sum of noise "
-            f"should be; take {bits} or more, or fewer senders to a sum"
+            f"training.bits: {training.bits} is too few: noise spans {least:.3g} grid steps in a sum of "
+            f"{senders[place]:.0f} users; {discrete.LEAST_STEPS} are required. Use {bits} or more, or fewer users "
+            "per sum"
         )
     return step
 

@@ -62,7 +62,7 @@ def step_sizes(training: Training, noise_std: np.ndarray, sending: np.ndarray) -
         return (1.0 if training.learner == "local_steps" else training.learning_rate) * shape
     if (sending & (noise_std == 0)).any():
         raise ValueError(
-            "training.step: snr: follows from the noise, and the senders of some rounds add none; use constant"
+            "training.step: snr: is set by the noise, but the active users of some rounds add none; use constant"
         )
     each = np.repeat(noise_std, training.rounds // len(noise_std))
     scaled = np.sqrt(2) * training.step_scale / np.linalg.norm(shape) * shape
