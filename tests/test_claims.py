@@ -107,14 +107,14 @@ def test_statements_are_counted_not_rows_and_the_papers_only_in_their_settings()
     rows += [("own", name, statements.PROJECT, "yes") for name in "abc"]
     table = pl.DataFrame(rows, schema=columns, orient="row").with_columns(no_user_scheduled=0)
     assert statements.summary(table) == [
-        "5 statements of the papers, in the papers' settings: 1 holds everywhere, 1 holds nowhere, 1 is open everywhere, "
-        "2 differ from scenario to scenario.",
-        "1 statement of this project: 1 holds everywhere.",
-        "Measured in other settings, where they are not judged: 1 statement of the papers.",
+        "5 claims of the papers tested: 1 supported in every scenario, 1 refuted in every scenario, 1 inconclusive in "
+        "every scenario, 2 mixed.",
+        "1 claim of this project tested: 1 supported in every scenario.",
+        "1 claim of the papers measured outside the paper's setting, and not judged there.",
     ]
     assert statements.differing(table) == [
-        "mostly: holds in 5 of 6 scenarios, open in 1",
-        "pairs: holds in 1 of 2 comparisons, does not in 1",
+        "mostly: supported in 5 of 6 scenarios, inconclusive in 1",
+        "pairs: supported in 1 of 2 comparisons, refuted in 1",
     ]
     assert statements.summary(table.clear()) == statements.differing(table.clear()) == []
 

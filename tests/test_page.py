@@ -103,7 +103,7 @@ def test_the_page_says_what_holds_and_needs_no_network(folder):
     claims = pl.read_csv(folder / "claims.csv").filter(whose=statements.PAPER)
     count = claims["claim"].n_unique()
     assert count < len(claims)
-    words = f"{count} statements of the papers, in the papers&#39; settings: "
+    words = f"{count} claims of the papers tested: "
     assert words in text
     each = pl.read_parquet(folder / "outcomes.parquet").filter(outcome="accuracy")
     assert f"Highest final test accuracy with a guarantee: {each['mean'].max():.1%} (95% interval " in text
@@ -113,8 +113,10 @@ def test_the_page_says_what_holds_and_needs_no_network(folder):
     assert '<a href="plain/scenario.yaml">' in text
     (row,) = pl.read_parquet(folder / "published.parquet").iter_rows(named=True)
     assert row["releases"] > 2
-    said = f"its {row['releases']} trainings with noise on digits would together cost one training record of one user "
-    assert text.count(f"{said}epsilon {row['epsilon']:.3g} at delta 1e-05 (upper bound).") == 1
+    said = (
+        f"its {row['releases']} training runs with noise on digits would together cost one training record of one user "
+    )
+    assert text.count(f"{said}ε = {row['epsilon']:.3g} at δ = 1e-05 (upper bound).") == 1
     assert re.search(r"<td>train</td><td[^>]*>2</td>", text)
     assert "numpy 2.2.0" in text
     assert html.unescape(words) in progress.result(folder)

@@ -68,7 +68,7 @@ def test_all_trained_realizations_of_all_schemes_and_scenarios_compose():
     }
     (said,) = published.sentences(found)
     assert (
-        f"its 5 trainings with noise on digits would together cost a record of a user epsilon {row['epsilon']:.3g}"
+        f"its 5 training runs with noise on digits would together cost a record of a user ε = {row['epsilon']:.3g}"
         in said
     )
 
@@ -119,7 +119,7 @@ def test_of_releases_one_that_is_not_guaranteed_and_several_units_are_said():
     )
     found = published.table({"one": one, "two": two})
     assert found.select("guaranteed", "unit").row(0) == (False, "a record of a user. all of a user; so many")
-    assert "cost a record of a user or all of a user epsilon" in published.sentences(found)[0]
+    assert "cost a record of a user or all of a user ε" in published.sentences(found)[0]
     assert "not guaranteed" in published.sentences(found)[0]
 
 

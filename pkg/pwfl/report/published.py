@@ -71,13 +71,15 @@ def sentences(found: pl.DataFrame) -> list[str]:
     for row in found.iter_rows(named=True):
         left_out = f" Left out: {row['left_out']}." if row["left_out"] else ""
         if row["epsilon"] is None:
-            said.append(f"Were all of this study published, no epsilon would be known for {row['records']}.{left_out}")
+            said.append(
+                f"If all of this study were published, no epsilon would be known for {row['records']}.{left_out}"
+            )
             continue
         bound = row["bound"] + ("" if row["guaranteed"] else "; not guaranteed")
         said.append(
-            f"Were all of this study published, its {row['releases']} trainings with noise on {row['records']} would "
-            f"together cost {_short(row['unit'])} epsilon {number(row['epsilon'])} at delta {row['delta']:g} ({bound})."
-            f"{left_out} Columns of tables that are computed of records without noise are not counted."
+            f"If all of this study were published: its {row['releases']} training runs with noise on {row['records']} "
+            f"would together cost {_short(row['unit'])} ε = {number(row['epsilon'])} at δ = {row['delta']:g} ({bound})."
+            f"{left_out} Table columns computed from records without noise are not counted."
         )
     return said
 

@@ -129,7 +129,7 @@ def result(folder: str | Path) -> str:
         return ""
     judged = statements.summary(pl.read_parquet(claims)) if claims.exists() else []
     lines = [
-        f"\nThe study is finished: open {page} in a browser.",
+        f"\nThe study is finished. Report: {page} (`pwfl open {page.parent.name}`)",
         *(judged or ["No claim applies to this study."]),
         f"All claims, by scenario: {folder}/claims.csv",
         "Next: change a value in the config and run again; only results that depend on it are recomputed.",
