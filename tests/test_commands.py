@@ -147,7 +147,7 @@ def test_pwfl_runs_it(words, folder, monkeypatch, capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.pwfl(arguments)
     says = {"check": "study mine of one,gamma=30, one,gamma=300", "prune": "in 0 folders", "--help": "Usage: "}
-    says |= {"where": str(ROOT), "forget": "in 0 folders"}
+    says |= {"where": str(ROOT), "forget": "in 0 folders", "--version": ", version "}
     assert says.get(words[1], "") in capsys.readouterr().out
     assert words[1] in says or did
 
