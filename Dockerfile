@@ -12,6 +12,7 @@ COPY scripts scripts
 COPY report report
 COPY profiles profiles
 COPY envs envs
+COPY examples examples
 RUN python -m pip install --no-cache-dir --no-deps --no-build-isolation .
 
 # The same with NVIDIA's libraries, for training on a GPU: docker build --target gpu .

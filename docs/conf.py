@@ -48,6 +48,7 @@ examples/*/README
 :caption: Project
 Python reference <api/modules>
 CONTRIBUTING
+CODE_OF_CONDUCT
 SECURITY
 CHANGELOG
 ```

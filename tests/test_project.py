@@ -32,7 +32,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 RUNNING = (ROOT / "docs" / "running.md").read_text()
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "config/README.md")),
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CODE_OF_CONDUCT", "SECURITY", "CHANGELOG", "paper")),
+    ROOT / "config/README.md",
     *sorted(ROOT.glob("docs/*.md")),
     *sorted(ROOT.glob("examples/*/README.md")),
 ]
@@ -255,6 +256,16 @@ def test_the_image_has_the_package_with_its_metadata(image):
     assert any(file.name == "LICENSE" for file in found.files)
     modules = {path.relative_to(ROOT / "pkg") for path in (ROOT / "pkg").rglob("*") if path.suffix in (".py", ".rst")}
     assert modules <= {path.relative_to(site) for path in site.rglob("*")}
+
+
+def test_what_is_installed_is_the_package_and_the_workflow_and_nothing_else_of_the_repository(image):
+    site = image / "site-packages"
+    (metadata,) = site.glob("pwfl-*.dist-info")
+    assert {path.name for path in site.iterdir()} == {"bin", "pwfl", "snakemake_logger_plugin_pwfl", metadata.name}
+    bundled = {path.name for path in (site / "pwfl/bundled").iterdir()}
+    folders = {"envs", "examples", "profiles", "report", "rules", "scripts"}
+    assert bundled == {"Snakefile", "CITATION.cff", *folders}
+    assert {path.name for path in (site / "pwfl/bundled/examples").iterdir()} == {"local_dp_mac", "own_air"}
 
 
 def test_what_is_installed_plans_the_addresses_of_the_checkout_in_any_folder(image, tmp_path):

@@ -1,0 +1,87 @@
+"""What journals and archives read: paper.md, its references, and the metadata of Zenodo's archive."""
+
+import json
+import re
+import sys
+
+import pytest
+import yaml
+
+from conftest import ROOT
+from pwfl import registry
+from pwfl.report import references
+
+sys.path.append(str(ROOT / "docs"))
+
+import zenodo
+
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+_, FRONT, BODY = re.split(r"^---$", (ROOT / "paper.md").read_text(encoding="utf-8"), maxsplit=2, flags=re.MULTILINE)
+BIB = (ROOT / "paper.bib").read_text(encoding="utf-8")
+ENTRIES = dict(re.findall(r"^@\w+\{(\w+),\n(.*?)^\}$", BIB, flags=re.MULTILINE | re.DOTALL))
+SECTIONS = ["Summary", "Statement of need", "State of the field", "Functionality"]
+
+
+def test_the_paper_has_the_form_and_length_that_the_journal_asks_for():
+    front = yaml.safe_load(FRONT)
+    assert set(front) == {"title", "tags", "authors", "date", "bibliography"}
+    assert len(front["tags"]) > 2
+    assert front["title"] == CITATION["title"]
+    assert [author["name"] for author in front["authors"]] == [author["name"] for author in CITATION["authors"]]
+    assert front["date"] == f"{CITATION['date-released']:%-d %B %Y}"
+    assert (ROOT / front["bibliography"]).is_file()
+    assert 250 < len(BODY.split()) < 1000
+    found = re.findall(r"^# (.*)$", BODY, flags=re.MULTILINE)
+    assert found[: len(SECTIONS)] == SECTIONS
+    assert found[-2:] == ["Limitations", "References"]
+
+
+def test_the_paper_cites_every_entry_and_every_citation_has_an_entry():
+    assert BIB.count("\n@") + BIB.startswith("@") == len(ENTRIES)
+    assert sorted(set(re.findall(r"@(\w+)", BODY))) == sorted(ENTRIES)
+    for key, fields in ENTRIES.items():
+        has = set(re.findall(r"^  (\w+) = \{", fields, flags=re.MULTILINE))
+        assert {"author", "title", "year"} <= has, key
+        assert has & {"doi", "eprint", "url", "howpublished"}, key
+
+
+def test_the_systems_papers_are_cited_as_in_the_citation_file():
+    expected = references.bibtex(ROOT / "CITATION.cff", sorted(registry.BUILT_IN))
+    assert BIB.startswith(expected.partition("\n\n")[2])  # without the entry of pwfl itself
+
+
+# Number in the paper, system, and the words and numbers of the row of docs/SYSTEM.md that it is from.
+NUMBERS = [
+    (
+        "16.2 points",
+        "multicell",
+        "final accuracy: OptSched above RndSched (difference) | r5_gamma1e6",
+        "0.162 [0.131, 0.193]",
+    ),
+    ("19.3 points", "multicell", "slightly degrades OptSched (difference) | r5_gamma1e6", "-0.193 [-0.219, -0.167]"),
+    ("0.186", "anonymous_oac", "anonymous OAC over OAC with known participation (ratio) | p2_q50", "0.186"),
+    ("0.8 of", "anonymous_oac", "anonymous OAC over OAC with known participation (ratio) | p50_q2", "0.8"),
+    ("2.45", "anonymous_oac", "(half of the participants, ratio) | p10_q10", "2.45"),
+    (
+        "12.3%",
+        "utility_fair",
+        "mean energy of a round: Proposed below Benchmark (share) | fitted",
+        "0.123 [0.11, 0.135]",
+    ),
+    ("about half", "random_orthogonalization", "(share of users and rounds) | m128", "0.503"),
+]
+
+
+@pytest.mark.parametrize(("said", "system", "row", "measured"), NUMBERS, ids=[number[0] for number in NUMBERS])
+def test_numbers_of_the_paper_are_those_of_the_pages(said, system, row, measured):
+    page = (ROOT / f"docs/{system}.md").read_text(encoding="utf-8")
+    assert said in " ".join(BODY.split())
+    (line,) = (line for line in page.splitlines() if row in line)
+    assert f"| {measured} |" in line
+
+
+def test_zenodo_gets_what_the_citation_file_says():
+    kept = json.loads(zenodo.FILE.read_text(encoding="utf-8"))
+    assert kept == zenodo.metadata(CITATION), "`make docs` writes it anew"
+    people = [{"given-names": "José", "family-names": "Silva", "name-particle": "da", "name-suffix": "Jr."}]
+    assert zenodo.metadata(CITATION | {"authors": people})["creators"] == [{"name": "da Silva Jr., José"}]
