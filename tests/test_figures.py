@@ -408,11 +408,11 @@ def test_a_plane_has_all_scenarios_once_and_schemes_without_noise_as_levels():
     contents = compared(config)
     rows, levels, channels = plane(contents)
     assert {row["scenario"] for row in rows} == set(contents)
-    assert "shape" in channels
+    assert channels["shape"]["field"] == "sweep_of"
     assert not levels
     assert 1 < len(build.choices("multicell", "plane", contents)) < 7  # entries of a menu
     many = {f"a{k}": contents["a"] | {"point": Point(f"a{k}", {"schedule.gamma": 1.0 + k})} for k in range(9)}
-    assert "shape" not in plane(many)[2]
+    assert plane(many)[2]["shape"]["field"] in ("shape", "scheme")
     same = contents | {"again": contents["b,gamma=3"] | {"point": Point("again", {"schedule.gamma": 3})}}
     assert {row["scenario"] for row in plane(same)[0]} == set(contents)  # it is that point
 
