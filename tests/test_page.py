@@ -9,9 +9,9 @@ import subprocess
 import polars as pl
 import pytest
 
-from conftest import TINY, need
+from conftest import ROOT, TINY, need
 from pwfl import tables
-from pwfl.report import build, page, statements, theme
+from pwfl.report import build, glossary, page, statements, sweeps, theme
 from pwfl.report.catalog import COMPARISON, SWEEP_FIGURES
 from pwfl.report.page import CLAIMS_FIRST
 from pwfl.store import sealed
@@ -106,11 +106,16 @@ def test_the_page_says_what_holds_and_needs_no_network(folder):
     words = f"{count} claims of the papers tested: "
     assert words in text
     each = pl.read_parquet(folder / "outcomes.parquet").filter(outcome="accuracy")
-    assert f"Highest final test accuracy with a guarantee: {each['mean'].max():.1%} (95% interval " in text
-    assert "★" in text
+    assert each.filter(~sweeps.not_above_chance()).is_empty()
+    assert "Not above chance (0.131): " in text
+    assert "<td>★ " not in text
     assert re.search(r"<h1>What it is about</h1>\s*<p class=\"question\">Is it so\?</p>", text)
     assert "<summary>The plain one (multicell)</summary>" in text
     assert '<a href="plain/scenario.yaml">' in text
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for term, meaning in glossary.TERMS.items():
+        assert f"<dt>{term}</dt><dd>{meaning}</dd>" in html.unescape(text)
+        assert f"| {term} | {meaning} |" in readme
     (row,) = pl.read_parquet(folder / "published.parquet").iter_rows(named=True)
     assert row["releases"] > 2
     said = (
@@ -143,6 +148,18 @@ def test_text_of_a_study_cannot_become_markup(folder):
     text = page.render(heading, result, [part | page.section([figure], [table])] * 2, ["<w>"], made_by)
     for bad in ("<o>", "<n>", "<l>", "</script><b>", "<title><p>", "<h4><i>", "<u>", "<s>", "<q>", "<v>", "<w>"):
         assert bad not in text
+
+
+def test_what_is_open_is_drawn_before_anybody_scrolls_or_prints(folder, tmp_path):
+    need("chromium")
+    command = [
+        "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+        "--window-size=390,300", "--virtual-time-budget=60000", "--dump-dom", (folder / "index.html").as_uri(),
+    ]  # fmt: skip
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    figures = re.findall(r"<figure.*?</figure>", shown, re.DOTALL)
+    assert len(figures) == len(SWEEP_FIGURES)
+    assert all("<svg" in figure for figure in figures)
 
 
 def test_in_a_browser_figures_draw_choices_change_them_and_tables_sort(folder, tmp_path):

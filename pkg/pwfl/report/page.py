@@ -17,7 +17,7 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from pwfl import registry
-from pwfl.report import finding, published, statements
+from pwfl.report import finding, glossary, published, statements
 from pwfl.report.catalog import private_figures
 from pwfl.store import sealed
 from pwfl.tables import contract, read_report
@@ -106,7 +106,9 @@ def render(heading: dict[str, str], result: dict, sections: list[dict], judged: 
     bundle = Path(itables.__file__).parent / "html" / "dt_bundle.js"
     embedded = {"vega": vl_convert.javascript_bundle(), "datatables": generate_init_offline_itables_html(bundle)}
     embedded = {name: Markup(text) for name, text in (embedded | {"style": style}).items()}
-    return template.render(**heading, parts=sections, judged=judged, made_by=made_by, **result, **embedded)
+    return template.render(
+        **heading, terms=glossary.TERMS, parts=sections, judged=judged, made_by=made_by, **result, **embedded
+    )
 
 
 def section(figures: list[dict], tables: list[dict]) -> dict:
