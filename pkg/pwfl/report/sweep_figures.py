@@ -283,12 +283,12 @@ def _without_noise(bare: pl.DataFrame, outcome: Outcome, span: float) -> list[al
     labelled = labelled.with_columns(text=pl.when(is_highest).then(what).otherwise(pl.col("text")))
     base = alt.Chart(rows).encode(y="y_mean:Q")
     tips = theme.tips({"sweep_of:N": "Scenario", "scheme:N": "Scheme", "y_mean:Q": (outcome.title, ".4g")})
-    words = base.properties(data=labelled.select("y_mean", "text"))
-    words = words.mark_text(align="right", dx=-4, dy=-7, fontSize=12, color="#555")
-    return [
-        base.mark_rule(strokeDash=[2, 3], color="#555").encode(tooltip=tips),
-        words.encode(x=alt.value("width"), text="text:N"),
-    ]
+    layers = [base.mark_rule(strokeDash=[2, 3], color="#555").encode(tooltip=tips)]
+    for rank, row in enumerate(reversed(labelled.select("y_mean", "text").rows(named=True))):  # others below the line
+        words = base.properties(data=pl.DataFrame([row]))
+        words = words.mark_text(align="right", dx=-4, dy=12 if rank else -7, fontSize=12, color="#555")
+        layers.append(words.encode(x=alt.value("width"), text="text:N"))
+    return layers
 
 
 def rounds(study: dict[str, dict]) -> alt.FacetChart:
