@@ -185,6 +185,8 @@ def test_sentences_say_which_is_better_or_how_many_realizations_would_tell():
         "PF is 11.6 points below OptSched in final test accuracy at ε = 8 (95% interval -20 to -3.2; p = 0.008, "
         "corrected for 3 pairs; 10 realizations)."
     )
+    certain = finding.difference(row | {"p_corrected": 0.0}, "PF", "OptSched", accuracy)
+    assert "; p < 0.0001, corrected" in certain
     unclear = row | {"p_corrected": 0.3, "epsilon": None, "realizations_needed": 30}
     said = finding.difference(unclear, "PF", "OptSched", accuracy, 0.5)
     assert said == (

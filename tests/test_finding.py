@@ -81,6 +81,15 @@ def test_a_study_of_one_scheme_says_what_it_comes_to(content):
     assert sentence.endswith(", by RndSched.")
 
 
+def test_of_several_systems_each_has_one_sentence(content):
+    tables, _ = compared(content, {"RndSched": [0.8, 0.82, 0.81, 0.8], "OptSched": [0.6, 0.62, 0.61, 0.6]})
+    points = finding.points(tables, BARE, TITLES)
+    other = points.with_columns(system=pl.lit("anonymous_oac"))
+    first, second = finding.sentences(pl.concat([points, other]), tables["differences"])
+    assert first.startswith("multicell: Highest final test accuracy with a guarantee: 80.8%")
+    assert second.startswith("anonymous_oac: Highest")
+
+
 def test_an_interval_that_reaches_down_to_chance_is_not_above_it(content):
     just = [LEVEL + 0.01, LEVEL + 0.05, LEVEL - 0.01, LEVEL + 0.03]
     tables, _ = compared(content, {"RndSched": just, "OptSched": [value + 0.1 for value in just]})

@@ -31,6 +31,7 @@ ACCURACY = COMMON_OUTCOMES["accuracy"].title
 NONE = "-"
 NOBODY = unscheduled.COLUMN
 NEVER = pl.col(NOBODY) == pl.col("realizations")  # of points that schedule nobody
+SMALL_P = 1e-4  # below which p is not told apart from 0
 NAMED = 4  # schemes that a sentence names
 NEGLIGIBLE = 1e-12  # numbers that rounding leaves
 THOUSANDS, MILLIONS = 1e3, 1e6  # between which numbers are written out
@@ -71,7 +72,8 @@ def sentences(rows: pl.DataFrame, differences: pl.DataFrame) -> list[str]:
     """What each system of `points` comes to: the best result, the least epsilon, and how clear the first is.
 
     The ends of a front, the one with a guarantee and of most points; the best non-private baseline; and the paired
-    difference (`differences`, the report's table) between the best scheme and the one that comes next.
+    difference (`differences`, the report's table) between the best scheme and the one that comes next. Of several
+    systems, each has its first sentence.
     """
     said = []
     several = rows["system"].n_unique() > 1
@@ -84,7 +86,7 @@ def sentences(rows: pl.DataFrame, differences: pl.DataFrame) -> list[str]:
         parts = [part[0].upper() + part[1:] for part in parts] + _unscheduled(each) + _useless(each, named)
         if len(of_front):
             parts += _rival(of_front.row(-1, named=True), each, differences, outcome)
-        said += [f"{system}: {part}" if several else part for part in parts]
+        said += [f"{system}: {part}" for part in parts[:1]] if several else parts
     return said
 
 
@@ -173,7 +175,7 @@ def difference(row: dict, scheme: str, than: str, outcome: Outcome, epsilon: flo
     size = told(abs(row["difference"]))
     if row["p"] is None:
         return f"{scheme} and {than} have one realization in common, which tells nothing of their difference."
-    stated = f"95% interval {told(row['low'])} to {told(row['high'])}; p = {row['p_corrected']:.2g}, "
+    stated = f"95% interval {told(row['low'])} to {told(row['high'])}; {_p(row['p_corrected'])}, "
     stated += f"corrected for {row['pairs']} pairs; {row['realizations']} realizations"
     at = f" at ε = {number(row['epsilon'])}" if row["epsilon"] is not None else ""
     if row["epsilon"] is None and epsilon is not None and np.isfinite(epsilon):
@@ -184,6 +186,10 @@ def difference(row: dict, scheme: str, than: str, outcome: Outcome, epsilon: flo
     more = f"; about {row['realizations_needed']:,} would detect it" if row["realizations_needed"] else ""
     said = f"{scheme} and {than} do not differ significantly in {lower(outcome.title)}{at}"
     return f"{said}: {told(row['difference'])}{unit} ({stated}). These detect {told(row['detectable'])}{unit}{more}."
+
+
+def _p(value: float) -> str:
+    return f"p < {SMALL_P:g}" if value < SMALL_P else f"p = {value:.2g}"
 
 
 def _result(row: dict, outcome: Outcome) -> str:

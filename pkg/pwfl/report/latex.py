@@ -15,6 +15,7 @@ import polars as pl
 from pwfl.report import unscheduled
 from pwfl.report.columns import TERMS
 from pwfl.report.differences import COSTS, PAIR
+from pwfl.report.finding import SMALL_P
 from pwfl.report.sweeps import outcomes_of, swept_keys
 from pwfl.report.theme import ranged
 
@@ -32,7 +33,6 @@ SPREAD = 1000  # ratio of numbers that one power of ten does not serve
 NEGLIGIBLE = 1e-9  # part of a mean that is rounding
 INTERVAL = "mean $\\pm$ half of its 95\\% interval (Student's $t$)"
 CUT = ", or [its ends] where a bound of the quantity cuts it,"
-SMALL_P = 1e-4  # below which p is not told apart from 0
 ALIKE = 1e-9  # part of an interval that is rounding
 
 
