@@ -113,6 +113,7 @@ def test_statements_are_counted_not_rows_and_the_papers_only_in_their_settings()
         "1 claim of the papers measured outside the paper's setting, and not judged there.",
     ]
     assert statements.differing(table) == [
+        "never: refuted",
         "mostly: supported in 5 of 6 scenarios, inconclusive in 1",
         "pairs: supported in 1 of 2 comparisons, refuted in 1",
     ]

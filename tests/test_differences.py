@@ -139,6 +139,15 @@ def test_schemes_are_compared_in_their_scenario_and_points_at_one_epsilon(study)
     assert rows["pairs"].unique().to_list() == [len(rows)]
 
 
+def test_pairs_of_equal_results_are_there_once():
+    generator = np.random.default_rng(5)
+    a, b, c = generator.normal(size=(3, 1, 6))
+    values = {"accuracy": np.concatenate([a, b, a, c, b]), "epsilon": np.concatenate([b, c, b, a, c])}
+    pairs = np.array([(1, 0), (2, 0), (3, 0), (4, 1), (3, 2), (4, 2), (4, 3)])
+    # Points 2 and 4 are 0 and 1 again: (2, 0), (4, 1) are of equal results, (3, 2) and (4, 2) repeat earlier pairs.
+    assert differences._different(pairs, values).tolist() == [[1, 0], [3, 0], [4, 3]]
+
+
 def test_a_difference_is_that_of_the_realizations(study):
     found, _, _ = study
     rows = found.comparison["differences"]
@@ -182,17 +191,19 @@ def test_sentences_say_which_is_better_or_how_many_realizations_would_tell():
     accuracy = finding.outcomes_of("multicell")["accuracy"]
     said = finding.difference(row, "PF", "OptSched", accuracy)
     assert said == (
-        "PF is 11.6 points below OptSched in final test accuracy at ε = 8 (95% interval -20 to -3.2; p = 0.008, "
-        "corrected for 3 pairs; 10 realizations)."
+        "PF is 11.6 points below OptSched in final test accuracy (95% interval -20 to -3.2; p = 0.008, corrected for 3 "
+        "pairs; 10 realizations) at ε = 8."
     )
     certain = finding.difference(row | {"p_corrected": 0.0}, "PF", "OptSched", accuracy)
     assert "; p < 0.0001, corrected" in certain
+    single = finding.difference(row | {"pairs": 1}, "PF", "OptSched", accuracy)
+    assert "; p = 0.008; 10 realizations)" in single
     unclear = row | {"p_corrected": 0.3, "epsilon": None, "realizations_needed": 30}
     said = finding.difference(unclear, "PF", "OptSched", accuracy, 0.5)
     assert said == (
-        "PF and OptSched do not differ significantly in final test accuracy, with an ε 0.5 higher: -11.6 points (95% "
-        "interval -20 to -3.2; p = 0.3, corrected for 3 pairs; 10 realizations). These detect 4 points; about 30 would "
-        "detect it."
+        "PF and OptSched do not differ significantly in final test accuracy: -11.6 points (95% interval -20 to -3.2; "
+        "p = 0.3, corrected for 3 pairs; 10 realizations); its ε is 0.5 higher. 10 realizations detect 4 points, about 30 "
+        "would detect the measured difference."
     )
     alone = finding.difference(row | {"p": None, "realizations": 1}, "PF", "OptSched", accuracy)
     assert alone == "PF and OptSched have one realization in common, which tells nothing of their difference."

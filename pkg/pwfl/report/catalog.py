@@ -62,7 +62,7 @@ COMMON_OUTCOMES = {
     "epsilon_user": Outcome("User-level epsilon, scheme's observer", "less"),
     "epsilon_server": Outcome("Record-level epsilon, system's own server", "less"),
     "channel_uses": Outcome("Symbols on air", "less", "~s"),
-    "transmit_energy_j": Outcome("Transmit energy (J)", "less"),
+    "transmit_energy_j": Outcome("Radiated energy (J)", "less"),
     "local_steps": Outcome("Local gradient steps a round", "less"),
 }
 # Of a study: tables and their captions, and figures where there are several systems.

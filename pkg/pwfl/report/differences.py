@@ -12,7 +12,7 @@ import polars as pl
 from scipy.special import stdtr, stdtrit
 
 from pwfl.report import unscheduled
-from pwfl.report.catalog import Outcome
+from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
 from pwfl.report.sweeps import KIND, main_outcomes, outcomes_of
 from pwfl.scenario.values import plain, value_of
 
@@ -36,7 +36,7 @@ SCHEMA = {
 }
 COSTS = {
     "air_seconds": Outcome("Airtime (s)", "less"),
-    "transmit_energy_j": Outcome("Radiated energy (J)", "less"),
+    "transmit_energy_j": COMMON_OUTCOMES["transmit_energy_j"],
 }
 CONFIDENCE, POWER = 0.95, 0.8
 LEVEL = 1 - CONFIDENCE
@@ -50,13 +50,14 @@ def table(study: dict[str, dict], outcomes: pl.DataFrame) -> pl.DataFrame:
 
     `study` is that of `report.build.compare`, of different scenarios, and `outcomes` its table. A row says how far
     a point is above another, which the study lists before it: the mean over common realizations, its 95% interval
-    (Student's t), p of a paired t-test, and p corrected by Holm (1979) for all pairs of the system and outcome. Points
+    (Student's t), p of a paired t-test, and p corrected by Holm (1979) for all pairs of the system and outcome; pairs of equal
+    results are there once. Points
     of two scenarios are compared if they have one system, seed, data, guarantee, observer and, to 0.1%, mean epsilon.
     """
     frames, outcomes = [pl.DataFrame(schema=SCHEMA)], outcomes.filter(pl.col("scenario").is_in(list(study)))
     for (system,), own in outcomes.group_by("system", maintain_order=True):
         points, values = _values(study, own, str(system))
-        pairs = _pairs(study, points)
+        pairs = _different(_pairs(study, points), values)
         nobody = (values.pop(unscheduled.COLUMN)[pairs] == 1).any(axis=1)  # either's
         for name, matrix in values.items():
             first, second = matrix[pairs[:, 0]], matrix[pairs[:, 1]]
@@ -123,6 +124,19 @@ def _pairs(study: dict[str, dict], points: pl.DataFrame) -> np.ndarray:
     pairs = np.array(found, int).reshape(-1, 2)
     inside = np.array([rows[a]["scenario"] == rows[b]["scenario"] for a, b in pairs], bool)
     return pairs[inside | _same_epsilon(points, pairs)]
+
+
+def _different(pairs: np.ndarray, values: dict[str, np.ndarray]) -> np.ndarray:
+    """The pairs without those of equal results, and one of those that repeat another one's, as points of a sweep may.
+
+    `values` are those of `_values`; a scheme that a swept parameter does not concern has equal results at all points.
+    """
+    results = np.concatenate(list(values.values()), axis=1)
+    alike = np.unique(np.nan_to_num(results, nan=-1.0), axis=0, return_inverse=True)[1].reshape(-1)
+    kept = alike[pairs]
+    pairs, kept = pairs[kept[:, 0] != kept[:, 1]], kept[kept[:, 0] != kept[:, 1]]
+    first = np.unique(kept, axis=0, return_index=True)[1]
+    return pairs[np.sort(first)]
 
 
 def _same_epsilon(points: pl.DataFrame, pairs: np.ndarray) -> np.ndarray:

@@ -148,21 +148,21 @@ def _useless(each: pl.DataFrame, named: bool) -> list[str]:
 
 
 def _rival(best: dict, each: pl.DataFrame, differences: pl.DataFrame, outcome: Outcome) -> list[str]:
-    """A sentence on the difference between the best point and the next best one that it is compared with."""
+    """Sentences on the difference between the best point and the next best one: of its scenario, and at its epsilon."""
     own = seen_from(differences.filter(system=best["system"]), best)
     of_points = each.filter(~pl.col("bare")).select(*KEYS, rival_mean="mean", rival="place")
     than = [f"than_{key}" for key in KEYS]
     rivals = own.filter(outcome=best["outcome"]).join(of_points, left_on=than, right_on=KEYS, nulls_equal=True)
-    inside = rivals.filter(than_scenario=best["scenario"])
-    rivals = (inside if len(inside) else rivals).sort("rival_mean", descending=outcome.better == "more")
-    if rivals.is_empty():
-        return []
-    row = rivals.row(0, named=True)
-    epsilons = own.filter(outcome="epsilon").join(rivals.head(1), on=than, how="semi", nulls_equal=True)
-    several = each["scenario"].n_unique() > 1
-    rival = row["than_scheme"] + (f" ({row['rival']})" if several else "")
-    own_name = best["scheme"] if len(inside) else _whose(best, several)
-    return [difference(row, own_name, rival, outcome, epsilons["difference"].first())]
+    is_inside, several = pl.col("than_scenario") == best["scenario"], each["scenario"].n_unique() > 1
+    found = []
+    for kind in (rivals.filter(is_inside), rivals.filter(~is_inside)):
+        nearest = kind.sort("rival_mean", descending=outcome.better == "more").head(1)
+        epsilons = own.filter(outcome="epsilon").join(nearest, on=than, how="semi", nulls_equal=True)
+        for row in nearest.iter_rows(named=True):
+            rival = f"{row['than_scheme']} ({row['rival']})" if several else row["than_scheme"]
+            name = best["scheme"] if row["than_scenario"] == best["scenario"] else _whose(best, several)
+            found.append(difference(row, name, rival, outcome, epsilons["difference"].first()))
+    return found
 
 
 def difference(row: dict, scheme: str, than: str, outcome: Outcome, epsilon: float | None = None) -> str:
@@ -175,17 +175,24 @@ def difference(row: dict, scheme: str, than: str, outcome: Outcome, epsilon: flo
     size = told(abs(row["difference"]))
     if row["p"] is None:
         return f"{scheme} and {than} have one realization in common, which tells nothing of their difference."
-    stated = f"95% interval {told(row['low'])} to {told(row['high'])}; {_p(row['p_corrected'])}, "
-    stated += f"corrected for {row['pairs']} pairs; {row['realizations']} realizations"
+    stated = f"95% interval {told(row['low'])} to {told(row['high'])}; {_p(row['p_corrected'])}"
+    stated += ", " if row["pairs"] > 1 else "; "
+    stated += f"corrected for {row['pairs']} pairs; " if row["pairs"] > 1 else ""
+    stated += f"{row['realizations']} realizations"
     at = f" at ε = {number(row['epsilon'])}" if row["epsilon"] is not None else ""
     if row["epsilon"] is None and epsilon is not None and np.isfinite(epsilon):
-        at = f", with an ε {number(abs(epsilon))} {'higher' if epsilon > 0 else 'lower'}"
+        at = f"; its ε is {number(abs(epsilon))} {'higher' if epsilon > 0 else 'lower'}"
     if row["p_corrected"] < LEVEL:
         way = "above" if row["difference"] > 0 else "below"
-        return f"{scheme} is {size}{unit} {way} {than} in {lower(outcome.title)}{at} ({stated})."
-    more = f"; about {row['realizations_needed']:,} would detect it" if row["realizations_needed"] else ""
-    said = f"{scheme} and {than} do not differ significantly in {lower(outcome.title)}{at}"
-    return f"{said}: {told(row['difference'])}{unit} ({stated}). These detect {told(row['detectable'])}{unit}{more}."
+        return f"{scheme} is {size}{unit} {way} {than} in {lower(outcome.title)} ({stated}){at}."
+    more = (
+        f", about {row['realizations_needed']:,} would detect the measured difference"
+        if row["realizations_needed"]
+        else ""
+    )
+    said = f"{scheme} and {than} do not differ significantly in {lower(outcome.title)}"
+    few = f"{row['realizations']} realizations detect {told(row['detectable'])}{unit}"
+    return f"{said}: {told(row['difference'])}{unit} ({stated}){at}. {few}{more}."
 
 
 def _p(value: float) -> str:

@@ -26,6 +26,7 @@ SPECIAL = (
 )
 SPECIAL |= {"\\": "\\textbackslash{}", "<": "\\textless{}", ">": "\\textgreater{}", "²": "$^2$"}
 SYMBOL = re.compile(r"\b(epsilon|delta|rho|gamma|sigma|alpha|lambda)\b(?!\\_)", re.IGNORECASE)
+PLACES = ("scenario", "sweep_of", "than_scenario")
 HEAD = 17  # letters of a line of a column's head
 DIGITS = 4  # of a number without an interval
 NEAR = (-3, 5)  # powers of ten of numbers that are written without one
@@ -34,6 +35,11 @@ NEGLIGIBLE = 1e-9  # part of a mean that is rounding
 INTERVAL = "mean $\\pm$ half of its 95\\% interval (Student's $t$)"
 CUT = ", or [its ends] where a bound of the quantity cuts it,"
 ALIKE = 1e-9  # part of an interval that is rounding
+
+
+def titled(table: pl.DataFrame, titles: dict[str, str]) -> pl.DataFrame:
+    """A table of the report with titles in place of its scenarios' names."""
+    return table.with_columns(pl.col(name).replace(titles) for name in PLACES if name in table.columns)
 
 
 def outcomes(table: pl.DataFrame) -> str:
@@ -75,7 +81,7 @@ def _differences_of(system: str, table: pl.DataFrame) -> str:
         f"Paired differences of the system {text(system)}, first scheme less second: mean $\\pm$ half of its 95\\% "
         f"interval, and $p$ of a paired $t$-test, corrected by Holm for {pairs} pairs. Last: common realizations, and "
         "how many detect the first difference with probability 0.8.",
-        [*heads, "$n$", _head("$n$ needed")],
+        [*heads, "$n$", "$n$ needed"],
         rows,
     )
 
@@ -256,7 +262,7 @@ def number(value: float | None, half: float | None = None, digits: int = DIGITS)
     half /= 10**power
     first, _, exponent = f"{half:.0e}".partition("e")
     places = ("1" in (first, f"{half:.1e}"[0])) - int(exponent)
-    low, high = (f"{round(each, places):.{max(places, 0)}f}" for each in (value, half))
+    low, high = (f"{round(each, places) + 0.0:.{max(places, 0)}f}" for each in (value, half))
     return f"$({low} \\pm {high}){times}$" if times else f"${low} \\pm {high}$"
 
 

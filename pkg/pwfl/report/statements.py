@@ -44,9 +44,12 @@ def summary(claims: pl.DataFrame) -> list[str]:
 
 
 def differing(claims: pl.DataFrame) -> list[str]:
-    """The claims that were judged and differ from scenario to scenario, with how they came out."""
-    each = counted(claims).filter(pl.col("whose") != ELSEWHERE, pl.max_horizontal(VERDICTS) < pl.col("cases"))
-    return [f"{row['claim']}: {outcome(row)}" for row in each.iter_rows(named=True)]
+    """The claims that are refuted in every scenario, then those that differ from scenario to scenario, and how."""
+    judged = counted(claims).filter(pl.col("whose") != ELSEWHERE)
+    refuted = judged.filter(pl.col("no") == pl.col("cases"))
+    mixed = judged.filter(pl.max_horizontal(VERDICTS) < pl.col("cases"))
+    found = [f"{claim}: refuted" for claim in refuted["claim"]]
+    return found + [f"{row['claim']}: {outcome(row)}" for row in mixed.iter_rows(named=True)]
 
 
 def outcome(row: dict) -> str:

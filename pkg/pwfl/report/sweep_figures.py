@@ -35,6 +35,7 @@ from pwfl.report.sweeps import (
     unswept,
     with_bare,
 )
+from pwfl.scenario.sweep import in_words
 from pwfl.tables.contract import limits
 
 PANEL, SMALL_PANEL = 260, 140  # pixels of a panel's side, and of one of more than ROOMY side by side
@@ -48,7 +49,7 @@ MARK, SMALLER = 70, 0.5  # area of marks, and of the next scheme's, where marks 
 LINES_APART = 0.05  # share of the axis by which lines without noise must differ for labels of their own
 ALIKE = 1e-3  # relative difference of values that are one on an axis
 LABELS = 3  # texts in a label, at most
-MANY, ROWS = 4, 90  # points at one value of the other outcome: of so many each has a row
+MANY, ROWS = 1, 90  # points at one value of the other outcome: of so many each has a row
 ROW, LABEL_WIDTH = 18, 260  # pixels of a row, and of its name
 TOLD_APART = 6  # scenarios that have shapes of their own; of more, names stand at the best points alone
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
@@ -99,7 +100,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     )
     dots = base.mark_point(filled=True, size=55)
     if len(scenarios := table["sweep_of"].unique(maintain_order=True).to_list()) > 1:
-        dots = dots.encode(shape=alt.Shape("sweep_of:N", title="Scenario", sort=scenarios, scale=SHAPES))
+        dots = dots.encode(shape=_of_scenarios(whole, scenarios))
     else:
         dots = dots.encode(shape=theme.ON_LINES)
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q")
@@ -206,7 +207,8 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     if shaped:
         field, title = ("sweep_of:N", "Scenario") if shaped == "sweep_of" else (f"{names[shaped]}:O", shaped)
         sort = scenarios if shaped == "sweep_of" else alt.Undefined
-        dots = dots.encode(shape=alt.Shape(field, title=title, sort=sort, scale=SHAPES))
+        shape = alt.Shape(field, title=title, sort=sort, scale=SHAPES)
+        dots = dots.encode(shape=_of_scenarios(whole, scenarios) if shaped == "sweep_of" else shape)
     else:
         dots = dots.encode(shape=theme.ON_LINES if joined else theme.shapes_of(looks))
     rules = base.mark_rule(strokeWidth=1)
@@ -375,6 +377,14 @@ def _plottable(table: pl.DataFrame, swept: list[str]) -> tuple[pl.DataFrame, dic
     return frame.drop([key for key in swept_keys(frame) if "." in key]).with_row_index("place"), names
 
 
+def _of_scenarios(study: dict[str, dict], shown: list[str]) -> alt.Shape:
+    """Shapes of scenarios, the same in all figures of a study."""
+    every = list(dict.fromkeys(point_of(study, name).of for name in study))
+    own = [printed.SHAPES[every.index(name) % len(printed.SHAPES)] for name in shown]
+    scale = alt.Scale(domain=shown, range=own)
+    return alt.Shape("sweep_of:N", title="Scenario", sort=shown, scale=scale)
+
+
 def _labels(frame: pl.DataFrame, value: str | None, key: str, several: bool) -> list[pl.Series]:
     """What stands at the ringed points, `label`, and on which `side` of them; a label for points close to each other.
 
@@ -393,7 +403,7 @@ def _labels(frame: pl.DataFrame, value: str | None, key: str, several: bool) -> 
     found = [best[groups == group] for group in np.unique(groups)]
     for rank, together in enumerate(sorted(found, key=lambda members: frame["x_mean"][int(members[0])])):
         texts = list(dict.fromkeys(rows[k]["text"] for k in together))
-        name = f"{key.rpartition('.')[2]} = " if key and not several and rank == 0 else ""
+        name = f"{in_words(key)} = " if key and not several and rank == 0 else ""
         first = min(together, key=lambda k: rows[k]["x_mean"])
         labels[first], sides[first] = name + "; ".join(texts[:LABELS]) + " ..." * (len(texts) > LABELS), (rank + 1) % 2
     return [pl.Series("label", labels, dtype=pl.String), pl.Series("side", sides, dtype=pl.Int64)]

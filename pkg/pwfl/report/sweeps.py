@@ -18,6 +18,7 @@ from pwfl.scenario.sweep import Point
 
 KEYS = ["scenario", "system", "sweep_of"]
 KIND = ["guaranteed", "guarantee", "observer"]  # points of other kinds are not compared
+DIGITS = 4  # to which two means are one
 PARTS = ("mean", "low", "high", "least", "most")
 
 
@@ -102,7 +103,9 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
         wide, without = (part.pivot("outcome", index=index, values=v, maintain_order=True) for v in ("mean", nobody))
         if "epsilon" in wide.columns:
             wide = wide.filter(pl.col("epsilon").is_finite())  # without privacy nothing is traded
-        compared = [name for name in known if name in wide.columns and wide[name].n_unique() > 1]
+        varied = [name for name in known if name in wide.columns and _rounded(wide[name]).n_unique() > 1]
+        main = main_outcomes(part, str(system)) if varied else ()
+        compared = [name for name in known if name in varied or (name in main and name in wide.columns)]
         wide = wide.filter(above_chance(wide, part))
         for y, x in combinations(compared, 2):
             both = wide.filter(pl.col(x).is_finite() & pl.col(y).is_finite())
@@ -196,5 +199,9 @@ def outcomes_of(system: str) -> dict[str, Outcome]:
 
 
 def losses(values: pl.Series, outcome: Outcome) -> np.ndarray:
-    """Values of an outcome such that less is better."""
-    return values.to_numpy() * (-1 if outcome.better == "more" else 1)
+    """Values of an outcome, to DIGITS, such that less is better: noise meets a target epsilon only about so well."""
+    return _rounded(values).to_numpy() * (-1 if outcome.better == "more" else 1)
+
+
+def _rounded(values: pl.Series) -> pl.Series:
+    return values.cast(pl.Float64).round_sig_figs(DIGITS)

@@ -152,7 +152,7 @@ def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
         "channel_uses_mean:Q": ("Symbols on air", ".3s"),
         "air_seconds_mean:Q": ("Seconds on air", ".3s"),
         "local_steps_mean:Q": ("Local steps", ".3g"),
-        "transmit_energy_j_mean:Q": ("Transmit energy (J)", ".3s"),
+        "transmit_energy_j_mean:Q": ("Radiated energy (J)", ".3s"),
     }
     columns |= {"link_budget:N": "Link budget", "accuracy_of:N": "Accuracy of", "guarantee:N": "Guarantee"}
     columns |= {"observer:N": "Observer", "differs:N": "Differs in"}

@@ -92,11 +92,16 @@ def title(scenario: str, values: Values) -> str:
     >>> title("Paper's learning", {"schedule.gamma": 30.0, "radio.resource_blocks": 2})
     "Paper's learning, γ = 30, resource blocks = 2"
     """
-    said = [f"{_in_words(key)} = {_shown(value)}" for key, value in values.items()]
+    said = [f"{in_words(key)} = {_shown(value)}" for key, value in values.items()]
     return ", ".join([scenario, *said])
 
 
-def _in_words(key: str) -> str:
+def in_words(key: str) -> str:
+    """A parameter's key as readers see it: its last part, Greek letters as such.
+
+    >>> in_words("privacy.target_epsilon")
+    'target ε'
+    """
     return " ".join(GREEK.get(word, word) for word in key.rpartition(".")[2].split("_"))
 
 

@@ -66,7 +66,8 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     frames = build.compare(study)
     _write(frames, folder)
     if given["references"] is not None:
-        texts = [getattr(latex, name)(frames[name]) for name in ("outcomes", "differences", "claims")]
+        named = {name: latex.titled(frames[name], given["titles"]) for name in ("outcomes", "differences", "claims")}
+        texts = [getattr(latex, name)(frame) for name, frame in named.items()]
         for name, text in zip(catalog.FOR_PAPER, [*texts, given["references"]], strict=True):
             (folder / name).write_text(text, encoding="utf-8")
     study = build.titled(study, given["titles"])
