@@ -117,13 +117,13 @@ def test_ringed_points_close_to_each_other_share_a_label_that_says_what_it_is_of
     def labels(frame: pl.DataFrame, several: bool = False) -> list[str]:
         return sweep_figures._labels(frame, "swept", "schedule.gamma", several)[0].to_list()
 
-    assert labels(frame) == ["gamma = 1", "2; 5.5", None, None]
+    assert labels(frame) == ["γ = 1", "2; 5.5", None, None]
     assert labels(frame, several=True) == ["s, 1", "s, 2; s, 5.5", None, None]
     apart = frame.with_columns(y_mean=pl.Series([0.0, 0.5, 0.6, 1.0]))
-    assert labels(apart) == ["gamma = 1", "2", "5.5", None]
+    assert labels(apart) == ["γ = 1", "2", "5.5", None]
     assert sweep_figures._labels(apart, "swept", "gamma", False)[1].to_list() == [1, 0, 1, None]
     decades = frame.with_columns(pl.Series("x_mean", [1.0, 1e3, 2.5e3, 1e4]))  # 0.1 of a logarithmic axis
-    assert labels(decades) == ["gamma = 1", "2", "5.5", None]
+    assert labels(decades) == ["γ = 1", "2", "5.5", None]
 
 
 def test_leakage_is_distributed_over_scheduled_users_alone():
@@ -496,4 +496,4 @@ def test_the_json_of_a_figure_is_what_a_browser_reads(tmp_path, value):
     spec = json.loads((tmp_path / "x.json").read_text(), parse_constant=refuse)
     for each in (spec, spec["usermeta"]["choices"]["other"]):
         (found,) = each["datasets"].values()
-        assert found == [{"a": 1.0, "b": 0.12346}, {"a": None, "b": 2.0}]
+        assert found == [{"a": 1.0, "b": 0.123457}, {"a": None, "b": 2.0}]

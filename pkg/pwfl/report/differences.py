@@ -50,9 +50,9 @@ def table(study: dict[str, dict], outcomes: pl.DataFrame) -> pl.DataFrame:
 
     `study` is that of `report.build.compare`, of different scenarios, and `outcomes` its table. A row says how far
     a point is above another, which the study lists before it: the mean over common realizations, its 95% interval
-    (Student's t), p of a paired t-test, and p corrected by Holm (1979) for all pairs of the system and outcome; pairs of
-    equal results are there once. Points of two scenarios are compared if they have one system, seed, data, guarantee,
-    observer and, to 0.1%, mean epsilon.
+    (Student's t), p of a paired t-test, and p corrected by Holm (1979) for all pairs of the system and outcome; of
+    pairs of equal results one is there. Points of two scenarios are compared if they have one system, seed, data,
+    guarantee, observer and, to 0.1%, mean epsilon.
     """
     frames, outcomes = [pl.DataFrame(schema=SCHEMA)], outcomes.filter(pl.col("scenario").is_in(list(study)))
     for (system,), own in outcomes.group_by("system", maintain_order=True):

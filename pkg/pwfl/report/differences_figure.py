@@ -22,7 +22,7 @@ def against(study: dict[str, dict], reference: str | None = None) -> alt.TopLeve
     known = references(rows)
     heading = f"{system}: paired differences"
     if not known:
-        return theme.empty("no two schemes have results in common", heading)
+        return theme.empty("no two schemes have different results in common", heading)
     reference = reference or next(iter(known))
     drawn = known[reference]
     outcome = compared(outcomes(study), system)[drawn["outcome"][0]]
