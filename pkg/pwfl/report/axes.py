@@ -12,6 +12,7 @@ ALIKE = 1e-6  # relative difference of values that are one
 LEVELED = 0.25  # the least share of an axis for values, beside levels
 SMALL = 0.1  # of accuracies, what an axis may show in any case
 CLOSE = 0.05  # share of an axis within which levels have one label
+CLOSE_ACROSS = 0.3  # likewise of an axis along which words run
 GREY, INK = "#8A8A8A", "#666"
 
 
@@ -82,7 +83,8 @@ def _lines(axis, levels: pl.DataFrame) -> list[alt.Chart]:
     if levels.is_empty():
         return []
     (low, high), levels = axis["scale"]["domain"], levels.sort("level", maintain_order=True)
-    group = (levels["level"].diff().fill_null(0.0) > CLOSE * (high - low)).cum_sum().alias("group")
+    close = CLOSE_ACROSS if isinstance(axis, alt.X) else CLOSE
+    group = (levels["level"].diff().fill_null(0.0) > close * (high - low)).cum_sum().alias("group")
     named = levels.group_by(group, maintain_order=True).agg(pl.col("level").last(), pl.col("text").str.join("; "))
     along, channel = axis.copy(), "x" if isinstance(axis, alt.X) else "y"
     along.shorthand = "level:Q"
