@@ -22,7 +22,7 @@ PANEL = 126  # the least room for one of several views side by side
 BESIDE = 36  # room beside a view for its y axis, in points
 LINE = 26  # letters of a panel's title
 BESIDE_LABELS = "labels_beside"  # a layer of labels that print has no room for: it gets numbers, and a key below
-DASHED = 200  # size of symbols in legends that show dashes
+DASHED = 450  # size of symbols in legends that show dashes
 SHRUNK = {"strokeWidth": 0.55, "size": 0.3, "dx": 0.6, "dy": 0.6, "thickness": 0.6}  # what marks say in pixels
 # The theme's colours with their hues and the CIE lightness, as far as it goes, evenly apart.
 COLOURS = {"#000000": "#000000", "#7F7F7F": "#1D1D1D", "#0072B2": "#003554", "#CC79A7": "#653C53", "#B8A800": "#6B6200"}
