@@ -584,7 +584,7 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"data": {"samples": 1000}}, "data.samples: 12 users would hold 12000 samples, digits has 1437; lower data.samples"),
+        ({"data": {"samples": 1000}}, "data.samples: 12 users would hold 12000 samples, but digits has 1437; lower data.samples"),
         ({"privacy": {"target_epsilon": 1.0, "delta": 0.97}}, "privacy.target_epsilon: 1 needs no noise: the probability that a record is in"),
         ({"radio": {"noise_variance": 1e-31}}, "radio.noise_variance: 1e-31 is too small to compute transmit energies"),
         ({"schemes": [{"name": "x", "scheduler": "orthogonal", "noise": "anonymous"}]}, "schemes: orthogonal + anonymous cannot be combined"),

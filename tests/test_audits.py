@@ -502,7 +502,8 @@ def test_users_of_an_audit_hold_a_few_records(made, way, change, most):
     parameters, found = made(way)
     for key, value in change.items():
         parameters = replaced(parameters, key, value)
-    audited = of_audits.Audited(None, parameters, found, None)
+    audited = of_audits.Audited(None, parameters, found, None, few=True)
+    assert audited._replace(few=False).of_few is found
     held, asked = found["users"]["samples"], audited.of_few["users"]["samples"]
     assert held.max() > 3
     assert asked.to_list() == [held_by if most is None else min(held_by, most) for held_by in held]

@@ -148,7 +148,7 @@ def test_a_table_that_the_catalog_does_not_let_a_stage_read_is_named(aging, monk
 
 def test_a_stage_that_imports_another_one_is_found(aging, monkeypatch):
     monkeypatch.setattr(declared, "_modules_run", lambda module: {module, "pwfl.systems.age_aware.train"})
-    with pytest.raises(testing.CheckError, match=r"age_aware.channel imports pwfl.systems.age_aware.train: what two"):
+    with pytest.raises(testing.CheckError, match=r"age_aware.channel imports pwfl.systems.age_aware.train; move code"):
         declared.check_modules(aging, {})
 
 

@@ -48,7 +48,7 @@ def model_of(crossing: str, **changes):
         of[key] = changed or own if key == "schemes" or not isinstance(own, dict) else own | changed
     if "training" in scenario:  # the whole section stands in the study
         of["training"] = scenario["training"] | {"rounds": 6} | changes.get("training", {})
-    return resolve(BASE, of)
+    return resolve(BASE, {key: value for key, value in of.items() if key != "title"})
 
 
 @cache
@@ -420,15 +420,15 @@ REFUSED = {
     ),
     "sampling and precision": (
         {"training": {"weights": "precision"}, "data": {"sampling": 0.5}},
-        r"data.sampling: 0.5 is for training.weights: samples",
+        r"data.sampling: 0.5 requires training.weights: samples",
     ),
     "integers and local steps": (
         {"training": {"learner": "local_steps", "bits": 12}, "privacy": {"observer": "network"}},
-        r"training.learner: local_steps: training.bits: 12 is for uploads of all records' gradients",
+        r"training.learner: local_steps: training.bits: 12 requires uploads of all records' gradients",
     ),
     "dropouts and sampling": (
         {"data": {"sampling": 0.5}, "privacy": {"observer": "network", "dropouts": 0.1}},
-        r"data.sampling: 0.5: privacy.dropouts: 0.1 is for uploads",
+        r"data.sampling: 0.5: privacy.dropouts: 0.1 requires uploads",
     ),
     "means and sampling": (
         {
@@ -436,7 +436,7 @@ REFUSED = {
             "training": {"clipping": "per_user"},
             "schemes": [{"name": "a", "scheduler": "random", "noise": "none"}],
         },
-        r"data.sampling: 0.5: training.clipping: per_user is for uploads",
+        r"data.sampling: 0.5: training.clipping: per_user requires uploads",
     ),
     "colluders on air": (
         {
@@ -444,7 +444,7 @@ REFUSED = {
             "privacy": {"observer": "network", "colluders": 0.1},
             "schemes": [{"name": "a", "scheduler": "inversion", "noise": "target"}],
         },
-        r"radio.air: superposed: privacy.colluders: 0.1 is for uploads, which the server weighs",
+        r"radio.air: superposed: privacy.colluders: 0.1 requires uploads, which the server weights",
     ),
     "precision on air": (
         {
@@ -452,7 +452,7 @@ REFUSED = {
             "training": {"weights": "precision"},
             "schemes": [{"name": "a", "scheduler": "inversion", "noise": "target"}],
         },
-        r"radio.air: superposed: training.weights: precision is for uploads",
+        r"radio.air: superposed: training.weights: precision requires uploads",
     ),
 }
 

@@ -96,13 +96,16 @@ def test_what_is_stored_is_restored_as_numbers_in_the_unit_interval(folder, tmp_
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
-        (lambda path: path.unlink(), "holds neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz"),
+        (lambda path: path.unlink(), "contains neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz"),
         (lambda path: path.write_bytes(path.read_bytes()[:-5]), "is truncated or too long"),
         (lambda path: path.write_bytes(path.read_bytes() + b"x"), "is truncated or too long"),
         (lambda path: path.write_bytes(b"\x89PNG" + path.read_bytes()[4:]), "is not an IDX file of bytes with 3 axes"),
         (lambda path: path.write_bytes(b""), "is not an IDX file"),
         (lambda path: path.write_bytes(idx(np.zeros((6, 28, 28)))), "differs from the original: its SHA-256"),
-        (lambda path: path.write_bytes(idx(np.zeros((7, 28, 28)))), r"holds .* \(7, 28, 28\), .* is \(6, 28, 28\)"),
+        (
+            lambda path: path.write_bytes(idx(np.zeros((7, 28, 28)))),
+            r"contains an array of shape \(7, 28, 28\), but .* is \(6, 28, 28\)",
+        ),
         (
             lambda path: path.write_bytes(struct.pack(">4I", 0x0803, 2**31, 2**31, 4)),
             "contains an array of shape .21474836",

@@ -158,7 +158,7 @@ def test_a_gpu_computes_in_float32_in_one_order_and_is_asked_for_its_memory(aske
     found = devices.take(asked)
     assert found == devices.Device("/GPU:0", "first GPU, of a test", int(0.8 * 70 * 2**30))
     assert set_to == [("TF32", False), ("determinism", True)]
-    assert f"training.device: {asked}: trains on first GPU, of a test, 70.0 GiB" in caplog.text
+    assert f"training.device: {asked}: training on first GPU, of a test with 70.0 GiB" in caplog.text
     assert devices.take("cpu") == devices.ONLY_CPU
 
 
@@ -176,7 +176,7 @@ def test_a_gpu_that_is_not_there_is_a_clear_error_before_work_starts():
     with pytest.raises(devices.DeviceError, match=r"training\.device: gpu: TensorFlow finds no GPU; install"):
         devices.take("gpu")
     with pytest.raises(
-        scenario.ScenarioError, match=r"scenario: training\.device: gpu: this machine shows no NVIDIA GPU"
+        scenario.ScenarioError, match=r"scenario: training\.device: gpu: this machine has no NVIDIA GPU"
     ):
         pwfl.simulate(merge(TINY, {"system": "multicell", "training": {"device": "gpu"}}))
 

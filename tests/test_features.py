@@ -450,7 +450,7 @@ def test_studies_reserve_what_their_constants_were_chosen_on():
 @pytest.mark.parametrize(
     ("training", "validation", "expected"),
     [
-        ({}, 1400, r"data.samples_offset: 20 users would hold at least 200 samples, digits has 37"),
+        ({}, 1400, r"data.samples_offset: 20 users would hold at least 200 samples, but digits has 37"),
         ({"test_variants": True}, 200, r"training.test_variants: applies to test images, which data.validation"),
         ({"features": "stroke"}, None, "training.features"),
         ({"test_variants": 7}, None, "training.test_variants"),

@@ -98,7 +98,7 @@ def test_noise_of_less_than_one_and_a_half_steps_is_refused_and_the_bits_that_ar
     with pytest.raises(integers.RoundingError):  # before anything is trained
         received(model_of({"observer": "network"}, 7), tables)
     for wrong in ({"clipping": "per_user"}, {"model": "cnn"}):
-        with pytest.raises(ScenarioError, match=r"training\.bits: 12 is for"):
+        with pytest.raises(ScenarioError, match=r"training\.bits: 12 requires"):
             model_of({}, 12, **{"hidden_layers": [8], "initial_weights": "glorot"} | wrong)
 
 

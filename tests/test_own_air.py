@@ -116,7 +116,7 @@ def test_the_command_line_writes_and_tests_one(folder):
     assert refused.returncode == 1
     assert "weight" in refused.stderr
     assert "file not found" in run("test", "elsewhere.py").stderr
-    assert "not a valid name" in run("new", "--air", "Slots!").stderr
+    assert "is not a valid" in run("new", "--air", "Slots!").stderr
 
 
 def test_a_study_runs_over_it(folder):

@@ -81,12 +81,12 @@ MISTAKES = {
     "a power gain as a ratio, not in dB": (lambda f: gains(f, 0, -94.0), {}),
     "column 'gain' is missing": (lambda f: f.rename({"gain": "gain_db"}), {}),
     "column 'delay_s' is unknown": (lambda f: f.with_columns(delay_s=1e-6), {}),
-    "has no row of realization 1, station 1, user 3": (lambda f: f.head(-1), {}),
+    "has no row for realization 1, station 1, user 3": (lambda f: f.head(-1), {}),
     "appears twice": (lambda f: pl.concat([f, f.head(1)]), {}),
-    "network.users: 5 must be the 4": (None, {"network": {"users": 5}}),
-    "realizations: 3 are more than the 2": (None, {"realizations": 3}),
-    "as chunks are whole": (None, {"shards": {}}),
-    "must be 15, as it has 2 intervals": (intervals, {}),
+    "does not fit links.csv: must be 4": (None, {"network": {"users": 5}}),
+    "3 exceeds the 2 of links.csv": (None, {"realizations": 3}),
+    "since chunks are computed whole": (None, {"shards": {}}),
+    "must be 15, as it has 2 coherence intervals": (intervals, {}),
     "has several positions": (lambda f: f.with_columns(station_x_m=1.0 * pl.col("user"), station_y_m=0.0), {}),
 }
 

@@ -174,7 +174,7 @@ PLACES = ("realization", "round", "interval", "user", "device", "users", "observ
 
 
 WRONG = {  # system, what, what it returns -> what is said
-    ("utility_fair", "scheduler", "np.ones(3)"): "must return each device's power in W, 0: it sits out",
+    ("utility_fair", "scheduler", "np.ones(3)"): "must return each device's power in W, 0 for a device that does not take part",
     ("utility_fair", "scheduler", "np.full(uplink.gain.shape, 2 * uplink.max_power_w)"): "in round 1; must be 0, or from",
     ("utility_fair", "scheduler", "-np.ones(uplink.gain.shape)"): "gives device 0 of realization 0 -1 W",
     ("utility_fair", "scheduler", "np.full(uplink.gain.shape, np.nan)"): "gives device 0 of realization 0 nan W",
@@ -187,8 +187,8 @@ WRONG = {  # system, what, what it returns -> what is said
     ("random_orthogonalization", "scheduler", "np.full(uplink.gain.shape, np.nan)"): "the amplitudes nan in round 1",
     ("random_orthogonalization", "noise", "np.ones(gain.shape)"): "must return the standard deviation of the users' noise",
     ("random_orthogonalization", "noise", "-np.ones(gain.shape[:2])"): "returns -1 at .0, 0.; .* not negative",
-    ("anonymous_oac", "scheduler", "uplink.gain"): "returns float64 .* must return who takes part, booleans",
-    ("anonymous_oac", "scheduler", "uplink.good[:, 1:]"): "returns bool .* must return who takes part, booleans",
+    ("anonymous_oac", "scheduler", "uplink.gain"): "returns float64 .* must return who takes part, as booleans",
+    ("anonymous_oac", "scheduler", "uplink.good[:, 1:]"): "returns bool .* must return who takes part, as booleans",
     ("anonymous_oac", "noise", "np.ones(gain.shape)"): "must return the standard deviation of each round's noise",
     ("anonymous_oac", "noise", "-np.ones(gain.shape[:2])"): "returns -1 at .0, .*not negative",
     ("age_aware", "scheduler", "required"): "returns float64 .*must return collection times, integers from 0 to 5",

@@ -98,7 +98,7 @@ def test_the_figures_are_in_the_page_with_their_data(shared):
 def test_the_tables_of_the_copy_are_read(shared):
     before, copy, _ = shared
     if not any(".published" in name for name in before):
-        with pytest.raises(FileNotFoundError, match="holds no finished study"):
+        with pytest.raises(FileNotFoundError, match="no finished study here"):
             pwfl.results(copy)
         return
     left = pwfl.results(copy)

@@ -219,7 +219,8 @@ def test_beyond_the_standards_ranges_a_scenario_is_refused(name):
     for frequency in (0.49e9, 101e9):
         found = error_of({"radio": {"path_loss": name, "frequency_hz": frequency}})
         assert (
-            f"radio.frequency_hz: {frequency:g} is not between 5e+08 and 1e+11, where radio.path_loss: {name}" in found
+            f"radio.frequency_hz: {frequency:g} is not between 5e+08 and 1e+11, the range of radio.path_loss: {name}"
+            in found
         )
     for height in (1.4, 22.6):
         assert "radio.user_height_m" in error_of({"radio": {"path_loss": name, "user_height_m": height}})

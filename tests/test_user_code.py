@@ -266,7 +266,7 @@ def test_what_a_scheduler_keeps_has_a_row_for_each_realization(folder):
             scheduled(model)
             continue
         with pytest.raises(
-            user_code.UserCodeError, match=r"keeps an array of shape \(20,\); must keep .* row for each of 4"
+            user_code.UserCodeError, match=r"keeps an array of shape \(20,\); .* must have one row for each of 4"
         ):
             scheduled(model)
 

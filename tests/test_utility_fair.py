@@ -172,7 +172,7 @@ def test_a_root_that_is_not_found_is_an_error(devices, monkeypatch):
         return root
 
     monkeypatch.setattr(utility.elementwise, "find_root", fail_at_the_first)
-    with pytest.raises(ArithmeticError, match=r"\(27\) was not solved for unit powers \["):
+    with pytest.raises(ArithmeticError, match=r"\(27\) could not be solved for unit powers \["):
         utility.best_z(*devices[:2], TERMS)
 
 
@@ -770,10 +770,10 @@ def test_the_report_agrees_with_plain_sums():
         ({"device": {"computing_power_w": 0.01}}, "base.device.computing_power_w: 0.01 is below device.circuit_power_w: 0.0825"),
         ({"device": {"batch_size": 7000}}, "base.device.batch_size: 7000 exceeds data.samples_per_device: 6000"),
         ({"network": {"savers": 11}}, "base.network.savers: 11 exceeds network.devices: 10"),
-        ({"network": {"devices": 11}}, "data.samples_per_device: 11 users would hold 66000 samples, mnist has 60000"),
+        ({"network": {"devices": 11}}, "data.samples_per_device: 11 users would hold 66000 samples, but mnist has 60000"),
         ({"device": {"deadline_s": 0.00075}}, "base.device.deadline_s: 0.00075 leaves no time to transmit after device.min_iterations: 10"),
         ({"device": {"min_iterations": 125}}, "device.deadline_s: 0.75 leaves no time to transmit after device.min_iterations: 125"),
-        ({"device": {"max_power_dbm": -100.0}, "radio": {"noise": "thermal"}}, "base.device.max_power_dbm: -100 reaches the access point from no distance"),
+        ({"device": {"max_power_dbm": -100.0}, "radio": {"noise": "thermal"}}, "base.device.max_power_dbm: -100 is too low to reach the access point from any distance"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_with_its_place_and_what_would_be_right(override, expected):

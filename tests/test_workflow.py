@@ -50,7 +50,7 @@ def test_every_address_is_described_in_words(finished):
 def test_logs_tell_what_is_computed_and_how_far_trainings_are(finished):
     (log,) = (path.read_text() for path in finished.glob("logs/*/train-1.log"))
     address = stored(finished, SMALL, "one", "train").name
-    assert f"train/{address}/000000-000002 to train/{address}/000002-000004, 2 more in this job" in log
+    assert f"train/{address}/000000-000002 to train/{address}/000002-000004; 2 more in this job" in log
     assert "4 of 4 trained" in log
 
 
@@ -64,7 +64,7 @@ def test_the_report_builds_and_holds_figures_and_captions(own):
     page = (own / "report.html").read_text()
     assert "Simulated loss difference between the private aged model and the fresh one" in page
     figures = catalog.scenario_figures(registry.system("age_aware").catalog)
-    assert page.count('"data_uri": "data:image/svg') == len(figures) + 1  # the plane
+    assert page.count('"data_uri": "data:image/svg') == len(figures) + 2  # the plane and differences
     assert page.count("data:text/html") == 1  # the study's page
     assert "data:text/csv" not in page
 

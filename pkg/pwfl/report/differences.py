@@ -58,7 +58,8 @@ def table(study: dict[str, dict], outcomes: pl.DataFrame) -> pl.DataFrame:
     for (system,), own in outcomes.group_by("system", maintain_order=True):
         points, values = _values(study, own, str(system))
         pairs = _different(_pairs(study, points), values)
-        nobody = (values.pop(unscheduled.COLUMN)[pairs] == 1).any(axis=1)  # either's
+        flags = values.pop(unscheduled.COLUMN, np.zeros((len(points), 1)))
+        nobody = (flags[pairs] == 1).any(axis=1)  # either's
         for name, matrix in values.items():
             first, second = matrix[pairs[:, 0]], matrix[pairs[:, 1]]
             found = paired(first, second)

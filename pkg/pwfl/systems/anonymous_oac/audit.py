@@ -44,7 +44,7 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
         seen = np.arange(scenario.network.devices) == device if observer == UPLOAD else np.ones(len(mu.T), bool)
         return reception.of_users(seen)
 
-    audited = Audited(parts, scenario, tables, features.size(scenario))
+    audited = Audited(parts, scenario, tables, features.size(scenario), few=True)
     scheme = tables["noise"]["noise"][0]
     if scheme in SCHEDULED:
         of_it, terms = found._replace(mu=found.mu[row : row + 1]), (scenario.data.sampling, outcome["delta"])

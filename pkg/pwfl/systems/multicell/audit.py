@@ -52,7 +52,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
         # Records that lose as much as is proved need not exist, so no signal tells this epsilon.
         losses = accountant.Losses(claim.mu.max(keepdims=True)[None, None], np.array([len(claim.mu)]))
         claim = claim._replace(epsilon=float(accountant.epsilons(losses, delta, law, "opposite").max()))
-    audited = Audited(parts, scenario, tables, features.size(scenario), receiver=on_air)
+    audited = Audited(parts, scenario, tables, features.size(scenario), receiver=on_air, few=True)
     generator = streams.generator(scenario.seed, "audit", realization)
     whose = {
         "user": f"user {target}'s upload of every round",

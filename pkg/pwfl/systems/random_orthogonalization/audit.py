@@ -41,7 +41,7 @@ def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame])
         yield audit.untested(subject._replace(epsilon=None))
         return
     generator = streams.generator(scenario.seed, "audit", realization)
-    audited = Audited(parts, scenario, tables, features.size(scenario))
+    audited = Audited(parts, scenario, tables, features.size(scenario), few=True)
     yield from of_message(audited, subject, claim, generator)
     yield from trained(audited, trainer, subject, generator)
 

@@ -18,8 +18,8 @@ BATCHES = 3  # mini-batches at least of what a user holds, so that few records a
 class Audited(NamedTuple):
     """A system's training: of a scenario, by its `parts`, its tables, and records of a size.
 
-    Users hold FEW records, unless tables say of how many messages are. `receiver`: the server's update may have more
-    noise in it than users add.
+    `receiver`: the server's update may have more noise in it than users add. `few`: users hold FEW records, unless tables
+    say of how many messages are; not of learners by which a message depends on how many there are.
     """
 
     parts: Callable[..., trainings.Parts]
@@ -27,6 +27,7 @@ class Audited(NamedTuple):
     tables: dict[str, pl.DataFrame]
     size: datasets.Size
     receiver: bool = True
+    few: bool = False
 
     def training(self, data: datasets.Dataset, compiled: bool = False) -> trainings.Training:
         """That of some data, which users hold one after the other."""
@@ -35,8 +36,8 @@ class Audited(NamedTuple):
 
     @property
     def of_few(self) -> dict[str, pl.DataFrame]:
-        """The tables, of users who hold few records."""
-        if self.tables["reception"]["records"].is_not_null().any():
+        """The tables; of users who hold few records, if so few do."""
+        if not self.few or self.tables["reception"]["records"].is_not_null().any():
             return self.tables
         most = max(FEW, BATCHES * (value_of(self.scenario, "training.batch_size") or 0))
         users = self.tables["users"].with_columns(pl.col("samples").clip(upper_bound=most))
