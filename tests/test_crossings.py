@@ -126,7 +126,7 @@ def test_votes_go_with_what_else_is_trained(option):
     model = model_of("majority", **changes | {"training": training, "privacy": {"observer": "cell"}})
     found = before_training(model, range(1))
     assert set(stage_of.audit(part(model, "audit"), found)["status"]) == {"consistent"}
-    with pytest.raises(NotImplementedError, match="one by one"):
+    with pytest.raises(NotImplementedError, match="user by user"):
         train.parts(model, None, found, True)
 
 

@@ -248,7 +248,7 @@ def test_the_server_adds_up_the_channels_of_those_who_send(folder):
 
 
 REFUSED = {  # scheduler, noise of `anonymous_oac` -> what is said
-    ("turns.py:schedule", "anonymous"): "does not have; take noise identified_fixed, none or a function",
+    ("turns.py:schedule", "anonymous"): "does not have; use noise identified_fixed, none or a",
     ("turns.py:schedule", "anonymous_fixed"): "does not have",
     ("turns.py:schedule", "identified"): "does not have",
     ("turns.py:schedule", "local_fixed"): "does not have",

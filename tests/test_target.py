@@ -54,7 +54,7 @@ def test_nobody_and_nothing_feasible_keep_their_scale():
 
 
 def test_a_target_that_no_scale_reaches_is_an_error():
-    with pytest.raises(target.UnreachableError, match="no noise scale with an epsilon of 2.0 or less was found"):
+    with pytest.raises(target.UnreachableError, match=r"no noise scale with an epsilon of 2\.0 or less was found"):
         target.scales(lambda scale: 3.0 + 1 / scale, 2.0, 1)
 
 

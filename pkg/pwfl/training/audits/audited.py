@@ -18,8 +18,8 @@ BATCHES = 3  # mini-batches at least of what a user holds, so that few records a
 class Audited(NamedTuple):
     """A system's training: of a scenario, by its `parts`, its tables, and records of a size.
 
-    `receiver`: the server's update may have more noise in it than users add. `few`: users hold FEW records, unless tables
-    say of how many messages are; not of learners by which a message depends on how many there are.
+    `receiver`: the server's update may have more noise in it than users add. `few`: users hold FEW records, unless
+    tables say of how many messages are; not of learners by which a message depends on how many there are.
     """
 
     parts: Callable[..., trainings.Parts]
