@@ -148,7 +148,7 @@ def test_more_samples_than_the_data_set_has_is_an_error_with_realization_and_num
     assert totals["samples"][0] < 1437
     with pytest.raises(DataError) as error:
         run(override | {"data": {"samples_offset": 10, "dataset": "digits"}}, range(5, 15))
-    found = re.search(r"realization (\d+): .* hold (\d+) samples, .* has (\d+)", str(error.value))
+    found = re.search(r"realization (\d+): .* hold (\d+) samples, .* has only (\d+)", str(error.value))
     realization, held, available = map(int, found.groups())
     assert held > available == 1437
     assert totals.filter(realization=realization)["samples"].item() == held
