@@ -51,7 +51,7 @@ def test_logs_tell_what_is_computed_and_how_far_trainings_are(finished):
     (log,) = (path.read_text() for path in finished.glob("logs/*/train-1.log"))
     address = stored(finished, SMALL, "one", "train").name
     assert f"train/{address}/000000-000002 to train/{address}/000002-000004; 2 more in this job" in log
-    assert "4 of 4 trained" in log
+    assert "trained 4 of 4 realizations" in log
 
 
 def test_a_run_leaves_no_partial_files(finished):
