@@ -13,7 +13,7 @@ from scipy.special import stdtr, stdtrit
 
 from pwfl.report import unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
-from pwfl.report.sweeps import KIND, main_outcomes, outcomes_of
+from pwfl.report.sweeps import KIND, main_outcomes, outcomes_of, with_targets
 from pwfl.scenario.values import plain, value_of
 
 INDEX = ["scenario", "scheme", "target_epsilon"]
@@ -93,9 +93,7 @@ def _values(study: dict[str, dict], outcomes: pl.DataFrame, system: str) -> tupl
     """
     wanted, frames = [*compared(outcomes, system), unscheduled.COLUMN], []
     for name in outcomes["scenario"].unique(maintain_order=True):
-        each = unscheduled.known(study[name]["realizations"])
-        if "target_epsilon" not in each.columns:
-            each = each.with_columns(target_epsilon=pl.lit(None, pl.Float64))
+        each = with_targets(unscheduled.known(study[name]["realizations"]))
         columns = [pl.col(column).cast(pl.Float64) for column in wanted if column in each.columns]
         frames.append(each.select(pl.lit(name).alias("scenario"), *INDEX[1:], "realization", *columns))
     each = pl.concat(frames, how="diagonal")

@@ -8,6 +8,7 @@ import polars as pl
 from pwfl.report import theme, unscheduled
 from pwfl.report.axes import fitted
 from pwfl.report.differences import LEVEL, both_ways, compared, table
+from pwfl.report.sweep_figures import looks_of
 from pwfl.report.sweeps import different, outcomes
 
 MOST = 60  # rows
@@ -18,14 +19,25 @@ DOT = 70
 
 def against(study: dict[str, dict], reference: str | None = None) -> alt.TopLevelMixin:
     """The main outcome of all points less that of a `reference`, of `references`; the first one without a name."""
-    system, rows = _rows(study)
-    known = references(rows)
-    heading = f"{system}: paired differences"
+    system, found, known = _known(study)
     if not known:
-        return theme.empty("no two schemes have different results in common", heading)
+        return theme.empty("no two schemes have different results in common", _heading(system))
     reference = reference or next(iter(known))
-    drawn = known[reference]
-    outcome = compared(outcomes(study), system)[drawn["outcome"][0]]
+    return _chart(study, system, found, reference, known[reference])
+
+
+def others(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
+    """The charts against all references, by their names."""
+    system, found, known = _known(study)
+    charts = {f"against {name}": _chart(study, system, found, name, rows) for name, rows in known.items()}
+    return charts if len(charts) > 1 else {}
+
+
+def _chart(
+    study: dict[str, dict], system: str, found: pl.DataFrame, reference: str, drawn: pl.DataFrame
+) -> alt.TopLevelMixin:
+    """The chart of rows less a reference; `found` is the study's table `outcomes`."""
+    outcome = compared(found, system)[drawn["outcome"][0]]
     percent = outcome.format.endswith("%")
     factor = 100 if percent else 1
     scenarios = drawn["scenario"].n_unique() > 1 or drawn["of_points"].any()
@@ -45,10 +57,10 @@ def against(study: dict[str, dict], reference: str | None = None) -> alt.TopLeve
     each = (unscheduled.known(content["realizations"]) for content in study.values())
     trained = [unscheduled.counted(frame.drop_nulls(drawn["outcome"][0])) for frame in each]
     said += unscheduled.lines(pl.concat(trained), width=LINE_LENGTH)
-    said += unscheduled.diverged(outcomes(study).filter(outcome=drawn["outcome"][0]), width=LINE_LENGTH)
+    said += unscheduled.diverged(found.filter(outcome=drawn["outcome"][0]), width=LINE_LENGTH)
     if left_out > 0:
         said.append(f"{left_out} more in the table of differences")
-    looks = _looks(study, system, shown)
+    looks = looks_of(study, shown)
     colour, chosen, opacity = theme.colours_of(looks, None)
     title = f"{outcome.title}{' (points)' if percent else ''}, difference to {reference}"
     ends = [shown[column] for column in ("difference", "low", "high")]
@@ -64,15 +76,9 @@ def against(study: dict[str, dict], reference: str | None = None) -> alt.TopLeve
     layers = alt.layer(zero, base.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q"), dots)
     lines = [part for line in said for part in textwrap.wrap(line, LINE_LENGTH)]
     chart = layers.add_params(chosen).properties(
-        title=alt.TitleParams(heading, subtitle=lines), width=theme.WIDTH, height=alt.Step(ROW)
+        title=alt.TitleParams(_heading(system), subtitle=lines), width=theme.WIDTH, height=alt.Step(ROW)
     )
     return chart.configure_legend(orient="bottom", direction="horizontal", columns=3)
-
-
-def others(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
-    """The charts against all references, by their names."""
-    names = references(_rows(study)[1])
-    return {f"against {name}": against(study, name) for name in names} if len(names) > 1 else {}
 
 
 def references(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
@@ -92,21 +98,17 @@ def references(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
     return found
 
 
-def _rows(study: dict[str, dict]) -> tuple[str, pl.DataFrame]:
-    """The system, and the differences of its main outcome."""
-    system = next(iter(study.values()))["scenario"].system
-    study = different(study)
-    found = outcomes(study)
+def _known(study: dict[str, dict]) -> tuple[str, pl.DataFrame, dict[str, pl.DataFrame]]:
+    """The system, its table `outcomes`, and the `references` of its main outcome."""
+    system, found = next(iter(study.values()))["scenario"].system, outcomes(study)
     if found.is_empty():
-        return system, table(study, found)
-    main = next(iter(compared(found, system)))
-    return system, table(study, found).filter(outcome=main)
+        return system, found, {}
+    rows = table(different(study), found).filter(outcome=next(iter(compared(found, system))))
+    return system, found, references(rows)
 
 
-def _looks(study: dict[str, dict], system: str, drawn: pl.DataFrame) -> dict:
-    schemes = ((s.name, s.scheduler, s.noise) for content in study.values() for s in content["scenario"].schemes)
-    present = set(drawn["scheme"])
-    return {name: look for name, look in theme.looks(system, schemes).items() if name in present}
+def _heading(system: str) -> str:
+    return f"{system}: paired differences"
 
 
 FIGURES, CHOICES = {"differences": against}, {"differences": others}

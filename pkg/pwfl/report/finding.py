@@ -10,7 +10,7 @@ import polars as pl
 
 from pwfl.report import unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
-from pwfl.report.columns import guaranteed
+from pwfl.report.columns import guaranteed, lower
 from pwfl.report.differences import LEVEL, seen_from
 from pwfl.report.sweeps import main_outcomes, not_above_chance, outcomes_of, with_bare
 
@@ -214,11 +214,6 @@ def _left(row: dict) -> str:
 
 def _whose(row: dict, named: bool) -> str:
     return f"{row['scheme']} ({row['place']})" if named else row["scheme"]
-
-
-def lower(title: str) -> str:
-    """A title within a sentence."""
-    return title[0].lower() + title[1:]
 
 
 def number(value: float | None, outcome: Outcome | None = None) -> str:

@@ -16,7 +16,7 @@ from pwfl.report import chance, measured, printed, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
 from pwfl.report.catalog import Outcome, without_noise
 from pwfl.report.claims import FAILED
-from pwfl.report.columns import at_delta
+from pwfl.report.columns import at_delta, lower
 from pwfl.report.sweeps import (
     KIND,
     above_chance,
@@ -77,7 +77,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     own = measured.frame(rows, x, outcome, {names[key]: table[key] for key in others[:2]})
     paneled, side = _paneled(table, others[:2])
     width, height = (side, side) if paneled else (theme.WIDTH, theme.HEIGHT)
-    looks = _looks(whole, table)
+    looks = looks_of(whole, table)
     colour, chosen, opacity = theme.colours_of(looks)
     across = _parameter_axis(
         _also(table[x], own["measured_x"]), "beside" if table[x].dtype.is_numeric() else names[x], x
@@ -112,7 +112,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     subtitle += unscheduled.diverged(counts, width=LINE_LENGTH)
     subtitle += [f"a line for each {', '.join(others)}"] if others and not paneled else []
     subtitle += [part for line in (*left_out, *measured.sentences(own)) for part in textwrap.wrap(line, LINE_LENGTH)]
-    title = alt.TitleParams(f"{_system(study)}: {_small(known.title)} over {x}", subtitle=subtitle)
+    title = alt.TitleParams(f"{_system(study)}: {lower(known.title)} over {x}", subtitle=subtitle)
     if not paneled:
         return layers.properties(title=title)
     if max(table[key].n_unique() for key in paneled) <= ACROSS:
@@ -146,13 +146,13 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         return _no_outcome(study, "outcome", "other outcome")
     main, known = main_outcomes(table, _system(study)), _known(study)
     x, y = x or main[0], y or main[1]
-    heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
+    heading = f"{_system(study)}: {lower(known[y].title)} over {lower(known[x].title)}"
     known |= {name: _at_delta(name, known[name], table) for name in (x, y)}
     both, bare = _of_two(study, table, x, y)
     finite = pl.col("x_mean").is_finite() & pl.col("y_mean").is_finite()
     drawn, left_out = both.filter(finite), both.filter(~finite)["scheme"].unique(maintain_order=True)
     if drawn.is_empty():
-        return theme.empty(f"no scheme has a finite {_small(known[x].title)}", heading)
+        return theme.empty(f"no scheme has a finite {lower(known[x].title)}", heading)
     best = undominated(drawn, losses(drawn["x_mean"], known[x]), losses(drawn["y_mean"], known[y]))
     drawn = drawn.with_columns(best=pl.Series(best) & ~pl.col("bare") & above_chance(drawn, table))
     of_sweeps = drawn.filter(pl.col("sweep_of") != pl.col("scenario"))
@@ -175,7 +175,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     if len(left_out):
         subtitle.append(f"not drawn, since infinite or undefined: {', '.join(left_out)}")
     subtitle += measured.sentences(own)
-    looks = _looks(whole, drawn)
+    looks = looks_of(whole, drawn)
     if MANY < len(both) <= ROWS and not len(own) and theme.alike(drawn["x_mean"], ALIKE):
         return _in_rows(both, known[x], known[y], looks, heading, subtitle, partial(_leveled, study=study, outcome=y))
     of_curve = ["sweep_of", "scheme", *(names[key] for key in swept[1:])]
@@ -319,7 +319,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         order = dict.fromkeys(f"{of}, {scheme}" if several else scheme for of, scheme in schemes)
         panels = alt.Facet("panel:N", title=None, sort=list(order), header=theme.HEADER)
     else:
-        swept, looks = [], _looks(whole, table)
+        swept, looks = [], looks_of(whole, table)
         (colour, _, _), dash = theme.colours_of(looks), theme.dashes_of(looks)
         panels = alt.Facet("scenario:N", title=None, sort=list(study), header=theme.HEADER)
     y, levels = _leveled(theme.accuracy_axis("accuracy_mean:Q"), study, "accuracy", theme.ends(table, "accuracy"))
@@ -476,7 +476,7 @@ def _at_delta(name: str, outcome: Outcome, table: pl.DataFrame) -> Outcome:
     return outcome._replace(title=outcome.title + at_delta(table)) if name.startswith("epsilon") else outcome
 
 
-def _looks(study: dict[str, dict], drawn: pl.DataFrame) -> dict[str, theme.Look]:
+def looks_of(study: dict[str, dict], drawn: pl.DataFrame) -> dict[str, theme.Look]:
     """The `theme.looks` of the schemes that are drawn, as in all figures of the study."""
     schemes = ((s.name, s.scheduler, s.noise) for content in study.values() for s in content["scenario"].schemes)
     present = set(drawn["scheme"])
@@ -504,10 +504,6 @@ def _no_outcome(study: dict[str, dict], x: str, y: str) -> alt.Chart:
     return theme.empty("no scheme has an outcome", f"{_system(study)}: {y} over {x}")
 
 
-def _small(title: str) -> str:
-    return title[0].lower() + title[1:]
-
-
 def other_outcomes(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
     """The charts of all outcomes over the swept parameter, by the outcomes' names."""
     table = outcomes(points(study))
@@ -522,7 +518,7 @@ def other_planes(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
         return {}
     x, y = main_outcomes(table, _system(study))
     others = [x, *(name for name in table["outcome"].unique(maintain_order=True) if name not in (x, y))]
-    charts = {f"{known[y].title} over {_small(known[name].title)}": plane(study, name, y) for name in others}
+    charts = {f"{known[y].title} over {lower(known[name].title)}": plane(study, name, y) for name in others}
     return charts if len(charts) > 1 else {}
 
 

@@ -39,9 +39,7 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
     frames, keys = [], ["scheme", "target_epsilon"]
     extremes = {"least": pl.Expr.min, "most": pl.Expr.max, "realizations": pl.Expr.count}
     for name, content in study.items():
-        each, system = content["realizations"], content["scenario"].system
-        if "target_epsilon" not in each.columns:
-            each = each.with_columns(target_epsilon=pl.lit(None, pl.Float64))
+        each, system = with_targets(content["realizations"]), content["scenario"].system
         each = unscheduled.known(each)
         if "training" not in each.columns:
             each = each.with_columns(training=pl.lit(None, pl.String))
@@ -72,6 +70,12 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
             frame = wide.select(*which, pl.lit(column).alias("outcome"), *parts, count, *others)
             frames.append(frame.filter(pl.col("realizations") > 0))
     return pl.concat(frames, how="diagonal_relaxed")
+
+
+def with_targets(each: pl.DataFrame) -> pl.DataFrame:
+    """A table of realizations with the column `target_epsilon`: null where schemes have no several targets."""
+    known = "target_epsilon" in each.columns
+    return each if known else each.with_columns(target_epsilon=pl.lit(None, pl.Float64))
 
 
 def not_above_chance() -> pl.Expr:
