@@ -90,6 +90,14 @@ def test_of_several_systems_each_has_one_sentence(content):
     assert second.startswith("anonymous_oac: Highest")
 
 
+def test_the_first_sentence_has_the_best_result_of_its_guarantee_whoever_observes(content):
+    tables, _ = compared(content, {"RndSched": [0.8, 0.82, 0.81, 0.8], "OptSched": [0.6, 0.62, 0.61, 0.6]})
+    points = finding.points(tables, BARE, TITLES).with_columns(best=~pl.col("bare"))
+    elsewhere = points.filter(scheme="OptSched").with_columns(observer=pl.lit("another one"), mean=pl.lit(0.95))
+    first, *_ = finding.sentences(pl.concat([points, elsewhere]), tables["differences"])
+    assert first.startswith("Highest final test accuracy with a guarantee: 95.0%")
+
+
 def test_an_interval_that_reaches_down_to_chance_is_not_above_it(content):
     just = [LEVEL + 0.01, LEVEL + 0.05, LEVEL - 0.01, LEVEL + 0.03]
     tables, _ = compared(content, {"RndSched": just, "OptSched": [value + 0.1 for value in just]})

@@ -71,7 +71,7 @@ def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]], titles: 
 def sentences(rows: pl.DataFrame, differences: pl.DataFrame) -> list[str]:
     """What each system of `points` comes to: the best result, the least epsilon, and how clear the first is.
 
-    The ends of a front, the one with a guarantee and of most points; the best non-private baseline; and the paired
+    The ends of a front, the one with a guarantee and the best result; the best non-private baseline; and the paired
     difference (`differences`, the report's table) between the best scheme and the one that comes next. Of several
     systems, each has its first sentence.
     """
@@ -91,17 +91,18 @@ def sentences(rows: pl.DataFrame, differences: pl.DataFrame) -> list[str]:
 
 
 def _front(each: pl.DataFrame) -> pl.DataFrame:
-    """A system's points that nothing dominates, by epsilon: of those with a guarantee, the kind of most points.
+    """A system's points that nothing dominates, by epsilon: of the kind, with a guarantee if any, of the best result.
 
     Where no two points trade anything, the best one with an epsilon.
     """
+    more = outcomes_of(each["system"][0])[each["outcome"][0]].better == "more"
+    good = pl.col("mean") if more else -pl.col("mean")
     kinds = each.filter("best").group_by("guaranteed", "guarantee", "observer", maintain_order=True)
     fronts = [front for _, front in kinds]
     if fronts:
-        return max(fronts, key=lambda front: (front["guaranteed"][0], len(front))).sort("epsilon")
-    more = outcomes_of(each["system"][0])[each["outcome"][0]].better == "more"
+        return max(fronts, key=lambda front: (front["guaranteed"][0], front.select(good.max()).item())).sort("epsilon")
     private = each.filter(~pl.col("bare"), ~pl.col("useless"), ~NEVER, pl.col("epsilon").is_finite())
-    return private.sort("guaranteed", pl.col("mean") if more else -pl.col("mean"), descending=True).head(1)
+    return private.sort("guaranteed", good, descending=True).head(1)
 
 
 def _ends(front: pl.DataFrame, outcome: Outcome, named: bool) -> list[str]:
