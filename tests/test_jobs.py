@@ -890,7 +890,15 @@ def test_a_dry_run_prints_a_line_for_each_batch_with_its_reason(tmp_path):
         for line in lines
     )
     assert "reason:" not in said
+    assert said.count("Job stats:") == 1
     assert not (tmp_path / "store").exists()
+
+
+def test_a_run_with_nothing_to_do_ends_like_one_that_did_something(own):
+    said = [logged(own, *options)[1] for options in ((), ("--dry-run",))]
+    assert all("Nothing to be done" in each for each in said)
+    ends = "The study is finished. Report: results/small/index.html (`pwfl open small`)"
+    assert [each.count(ends) for each in said] == [1, 0]
 
 
 def test_pwfl_run_takes_targets_and_options(tmp_path):
