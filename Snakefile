@@ -43,6 +43,11 @@ onsuccess:
         print(progress.result(current.record.parent.parent), file=sys.stderr)
 
 
+# What has nothing to do comes to no onsuccess.
+if is_main and is_done and not wanted:
+    progress.complete = current.record.parent.parent
+
+
 localrules:
     all,
     complete,

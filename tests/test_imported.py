@@ -242,7 +242,7 @@ def test_bounds_that_their_users_cannot_meet_are_refused_before_any_job(folder, 
         check_surroundings(load({"scenarios": {"one": strict}}, "file.yaml"))
     with pytest.raises(StartValueError) as failed:
         started(strict, range(4))
-    assert str(refused.value).endswith(str(failed.value))
+    assert str(failed.value) in str(refused.value)
 
 
 def test_users_belong_to_their_strongest_station(folder):

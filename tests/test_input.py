@@ -311,8 +311,8 @@ def test_names_of_schemes_may_hold_what_titles_hold(name):
 def test_names_that_browsers_or_spreadsheets_take_for_more_are_refused(name):
     schemes = {"schemes": [{"name": name, "scheduler": "random", "noise": "random"}]}
     chains = {"system": "age_aware", "clients": {"chains": [{"name": name, "up": 0.1, "down": 0.1}]}}
-    assert "schemes.0.name: " in refused(scenario.resolve, schemes, {})
-    assert "clients.chains.0.name: " in refused(scenario.resolve, chains, {})
+    assert "schemes[1st].name: " in refused(scenario.resolve, schemes, {})
+    assert "clients.chains[1st].name: " in refused(scenario.resolve, chains, {})
 
 
 @pytest.mark.parametrize("name", ["a" * 101, "a" * 300, "<b>", "=a", "a/b", "-a", ".a", "größer", "a b", "a\n", ""])

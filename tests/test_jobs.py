@@ -20,8 +20,8 @@ import yaml
 from conftest import PWFL, SMALL, TINY, changed, command, environment, python, session_of, write_config
 from pwfl import registry
 from pwfl.process import devices, supervisor
-from pwfl.scenario import ScenarioError
-from pwfl.store import items, sealed
+from pwfl.scenario import ScenarioError, load
+from pwfl.store import descriptions, items, sealed
 from pwfl.store.items import Store
 from pwfl.workflow import batches, changes, compute, costs, jobs, progress, publish, session
 from pwfl.workflow.plan import Item
@@ -46,9 +46,8 @@ class Told:
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch):
-    """Jobs set what a process sees of GPUs; descriptions that were read are remembered."""
+    """Jobs set what a process sees of GPUs."""
     monkeypatch.setenv(devices.VISIBLE, "-1")
-    changes._recent.cache_clear()
 
 
 def work_of(folder: Path, config: dict) -> batches.Work:
@@ -306,10 +305,10 @@ def test_a_training_that_was_never_timed_is_guessed_by_its_memory_and_rounds(tmp
 
 def why(folder: Path, config: dict, stage: str, variant: str | None = None) -> str:
     """Why an item of a stage would be computed."""
-    changes._recent.cache_clear()
     work = work_of(folder, config)
     of_variant = [item for item in stages(work, stage) if work.description(item).get("variant") == variant]
-    return changes.why(Store(folder / "store"), work.description(of_variant[0]), of_variant[-1].chunk)
+    reasons = changes.Reasons(Store(folder / "store"), work.descriptions)
+    return reasons.why(work.description(of_variant[0]), of_variant[-1].chunk)
 
 
 def describe(folder: Path, config: dict) -> None:
@@ -325,7 +324,7 @@ def test_why_an_item_is_computed_is_said_by_what_differs_from_the_nearest_one(tm
     assert why(tmp_path, config, *chosen) == "new"
     describe(tmp_path, config)
     assert why(tmp_path, config, *chosen) == "deleted"
-    assert why(tmp_path, changed(config, "realizations", 6), *chosen) == "more realizations"
+    assert why(tmp_path, changed(config, "realizations", 6), *chosen) == "more realizations than the 2 in the store"
     assert why(tmp_path, changed(config, "schedule.gamma", 7.0), "account") == "schedule.gamma: 300.0 → 7.0"
     # Nearest is what differs least, not what is newest.
     describe(tmp_path, changed(changed(config, "schedule.gamma", 9.0), "privacy.delta", 1e-7))
@@ -335,6 +334,71 @@ def test_why_an_item_is_computed_is_said_by_what_differs_from_the_nearest_one(tm
     assert why(tmp_path, config, *chosen) == "changed code: mine.py"
     monkeypatch.setattr(changes.code, "of", lambda description: {"pwfl/streams.py": "other"})
     assert "changed code: pwfl/streams.py" in why(tmp_path, config, *chosen)
+
+
+def test_the_nearest_result_is_found_behind_many_newer_ones_of_other_parameters(tmp_path):
+    config = changed(TINY, "realizations", 4)
+    describe(tmp_path, config)
+    for number in range(25):
+        describe(tmp_path, changed(changed(config, "privacy.delta", 1e-6), "schedule.gamma", 400.0 + number))
+    more = changed(config, "realizations", 8)
+    for stage in ("tables", "figures", "comparison", "page", "scenario"):
+        assert why(tmp_path, more, stage) == "realizations: 4 → 8"
+    assert why(tmp_path, changed(more, "training_realizations", 5), "comparison") == (
+        "realizations: 4 → 8; training_realizations: 3 → 5"
+    )
+
+
+def test_the_reason_is_an_earlier_stages_parameter_and_the_newest_of_equally_near_results_counts(tmp_path):
+    describe(tmp_path, changed(TINY, "network.users", 21))
+    for path in (tmp_path / "store").glob(f"*/*/{items.DESCRIPTION}"):
+        os.utime(path, (1e9, 1e9))
+    describe(tmp_path, changed(TINY, "network.users", 22))
+    config = changed(TINY, "network.users", 24)
+    assert why(tmp_path, config, "train") == "network.users: 22 → 24"
+    assert why(tmp_path, config, "audit") == "network.users: 22 → 24"
+    describe(tmp_path, TINY)
+    other = changed(TINY, "schemes", [{"name": "other", "scheduler": "random", "noise": "optimal"}])
+    assert why(tmp_path, other, "noise", "optimal") == "scheduler: optimal → random"
+
+
+def test_lists_titles_and_scenarios_that_changed_are_said_in_words(tmp_path):
+    describe(tmp_path, TINY)
+    schemes = [scheme.model_dump() for scheme in load(TINY, "a test").scenarios["low"].schemes]
+    names = [scheme["name"] for scheme in schemes]
+    fewer = changed(TINY, "schemes", schemes[1:])
+    assert why(tmp_path, fewer, "tables") == f"schemes: removed {names[0]}"
+    other = changed(TINY, "schemes", [*schemes[:-1], schemes[-1] | {"name": "other"}])
+    assert why(tmp_path, other, "page") == f"schemes: added other; removed {names[-1]}"
+    assert why(tmp_path, changed(TINY, "training.hidden_layers", [8, 8]), "train") == (
+        "training.hidden_layers: [8] → [8, 8]"
+    )
+    titled = TINY | {"scenarios": {name: {**one, "title": name * 9} for name, one in TINY["scenarios"].items()}}
+    assert why(tmp_path, titled, "comparison") == "titles changed"
+    added = TINY | {"scenarios": TINY["scenarios"] | {f"r{number}": {"seed": number} for number in range(3, 8)}}
+    assert why(tmp_path, added, "comparison") == "scenarios: added r3, r4, r5, and 2 more"
+    printed = why(tmp_path, TINY | {"print": True}, "figures")
+    assert printed == "formats: added pdf, wide.pdf"
+    swept = TINY["scenarios"] | {"low": {"sweep": {"schedule.gamma": [300.0]}}}
+    assert why(tmp_path, TINY | {"scenarios": swept}, "figures") == "swept parameters: none → schedule.gamma"
+
+
+def test_values_of_descriptions_are_those_of_yaml():
+    odd = {
+        "plain": 1e-05,
+        "a: b": {"c": [], "d": {}, "no": None, "e.f": {"'g'": True}},
+        "lists": [["multicell", "plane"], {"name": "x", "noise": "none"}, "a: b", "- c"],
+        "text": "long " * 40 + ": #\n\n  two",
+        "123456789012": "- not a list",
+        "last": "0123456789e1",
+    }
+    found = descriptions.values(descriptions.written({"stage": "train", "parameters": odd}))
+    assert {key: yaml.safe_load(text) for key, text in found.items()} == {
+        "stage": "train",
+        **{f"parameters.{key}": value for key, value in odd.items() if key != "a: b"},
+        **{f"parameters.a: b.{key}": value for key, value in odd["a: b"].items() if key != "e.f"},
+        "parameters.a: b.e.f.''g''": True,
+    }
 
 
 def test_an_edit_of_code_that_is_listed_no_more_is_said_without_names(tmp_path):
@@ -350,7 +414,8 @@ def test_an_edit_of_code_that_is_listed_no_more_is_said_without_names(tmp_path):
     path = root.path(f"channel/{'b' * 12}/{items.DESCRIPTION}")
     path.parent.mkdir(parents=True)
     path.write_text(yaml.safe_dump(description | {"address": "b" * 12, "code": "d"}))
-    assert changes.why(root, description, "all") == "code changed"
+    reasons = changes.Reasons(root, {description["address"]: description})
+    assert reasons.why(description, "all") == "code changed"
 
 
 @pytest.mark.parametrize("damage", [b"", b"a: [", b"\xff\xfe", b"text", b"{}"])
@@ -358,7 +423,8 @@ def test_a_damaged_description_is_passed_over(tmp_path, damage):
     path = tmp_path / "scenario" / ("0" * 12) / items.DESCRIPTION
     path.parent.mkdir(parents=True)
     path.write_bytes(damage)
-    assert changes.why(Store(tmp_path), {"stage": "scenario", "address": "a", "code": "c"}, "all") == "new"
+    description = {"stage": "scenario", "address": "a", "code": "c"}
+    assert changes.Reasons(Store(tmp_path), {"a": description}).why(description, "all") == "new"
 
 
 # Options.
@@ -824,7 +890,15 @@ def test_a_dry_run_prints_a_line_for_each_batch_with_its_reason(tmp_path):
         for line in lines
     )
     assert "reason:" not in said
+    assert said.count("Job stats:") == 1
     assert not (tmp_path / "store").exists()
+
+
+def test_a_run_with_nothing_to_do_ends_like_one_that_did_something(own):
+    said = [logged(own, *options)[1] for options in ((), ("--dry-run",))]
+    assert all("Nothing to be done" in each for each in said)
+    ends = "The study is finished. Report: results/small/index.html (`pwfl open small`)"
+    assert [each.count(ends) for each in said] == [1, 0]
 
 
 def test_pwfl_run_takes_targets_and_options(tmp_path):

@@ -96,7 +96,7 @@ def test_a_number_means_the_same_however_it_is_written_in_lists_of_lists_too():
     [
         ({"radio": {"resource_block": 3}}, "base.radio.resource_block: unknown key; did you mean 'resource_blocks'?"),
         ({"radios": {}}, "base.radios: unknown key; did you mean 'radio'?"),
-        ({"schemes": [{"nam": "a", "scheduler": "random", "noise": "random"}]}, "base.schemes.0.nam: unknown key; did you mean 'name'?"),
+        ({"schemes": [{"nam": "a", "scheduler": "random", "noise": "random"}]}, "base.schemes[1st].nam: unknown key; did you mean 'name'?"),
         ({"radio": {"resource_blocks": 2.5}}, "base.radio.resource_blocks: 2.5 is wrong: must be a valid integer"),
         ({"schedule": {"gamma": "much"}}, "base.schedule.gamma: 'much' is wrong: must be a valid number"),
         ({"realizations": True}, "base.realizations: True is wrong"),
@@ -162,9 +162,27 @@ def test_a_misspelled_choice_is_answered_with_the_nearest_one_and_with_functions
             base = {"schemes": [model.model_fields["schemes"].default[0].model_dump() | {last: wrong}]}
             base = base if sections[:1] == ["schemes"] else {sections[0]: {last: wrong}}
             message = error_of(of_base({"system": system} | base))
-            assert message.startswith(f"file.yaml: base.{key}: {wrong!r} is wrong: must be '{known[0]}'")
+            place = key.replace("schemes.0", f"schemes[{base['schemes'][0]['name']}]") if "schemes" in base else key
+            assert message.startswith(f"file.yaml: base.{place}: {wrong!r} is wrong: must be '{known[0]}'")
             assert message.endswith(f"; did you mean {choice!r}?")
             assert (", or a user-defined function, FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION;" in message) == own
+
+
+def test_a_scheme_is_called_by_its_name_or_counted_from_one_and_blamed_on_who_lists_it():
+    def said(*schemes: dict, **more) -> str:
+        kinds = {"scheduler": "random", "noise": "random"}
+        return error_of(of_base({"schemes": [kinds | scheme for scheme in schemes]}) | more)
+
+    right, wrong = {"name": "v1.2 (a)"}, {"name": "OptSched", "noise": "x"}
+    assert said(right, wrong).startswith("file.yaml: base.schemes[OptSched].noise: 'x' is wrong")
+    assert said(wrong | {"name": "v1.2 (b)"}, right).startswith("file.yaml: base.schemes[v1.2 (b)].noise: 'x'")
+    for name in ("M: 1", "OptSched"):  # not told apart from the rest of a message, or from another scheme
+        assert said({"name": "OptSched"}, wrong | {"name": name}).startswith("file.yaml: base.schemes[2nd].noise: 'x'")
+    schemes = {"schemes": [{"name": "B", "scheduler": "x", "noise": "none"}]}
+    assert said(right, scenarios={"a": schemes}).startswith("file.yaml: scenarios.a.schemes[B].scheduler: 'x' is wrong")
+    assert error_of(of_base({"training": {"hidden_layers": [4, 0]}})).startswith(
+        "file.yaml: base.training.hidden_layers[2nd]: 0 is below the minimum"
+    )
 
 
 def test_all_mistakes_are_reported_at_once_and_blamed_on_their_scenario():

@@ -118,6 +118,13 @@ def test_what_is_no_file_is_refused(file):
     assert "cannot be read: Is a directory" in refusal(path, read)
 
 
+def test_a_file_that_is_missing_is_not_said_to_be_corrupt(file):
+    path, _, read = file
+    path.unlink()
+    with pytest.raises((sealed.DamagedError, tables.TableError), match=f"^{path}: is missing; run the study again"):
+        read()
+
+
 def test_a_file_of_another_address_is_refused(file):
     path, _, read = file
     content = path.read_bytes()

@@ -12,6 +12,7 @@ import pytest
 
 import pwfl
 from conftest import ROOT, SMALL
+from pwfl import tables
 
 RUNNING = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
 PACKING = re.findall(r"^tar -c.*$", RUNNING, flags=re.MULTILINE)
@@ -107,3 +108,5 @@ def test_the_tables_of_the_copy_are_read(shared):
     for one in left.scenarios.values():
         assert len(one.report["summary"])
         assert [name for name, frame in one.report.items() if not frame.columns] == []
+        with pytest.raises(tables.TableError, match="this copy of the study has no stage tables"):
+            _ = one.stages["users"]

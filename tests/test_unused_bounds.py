@@ -126,6 +126,30 @@ def test_bounds_that_cannot_be_met_are_refused_before_any_job_where_they_are_use
     check(of(pair, privacy={"max_noise_error": 1e4}))
 
 
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        (
+            [("random", "target"), ("optimal", "target")],
+            r"Required by scheme 'scheme 1' \(`scheduler: optimal`\), not for the noise: `scheduler: joint_snr` or `random` "
+            r"works without$",
+        ),
+        ([("random", "random")], r"Required by scheme 'scheme 0' \(`noise: random`\)$"),
+        (
+            [("joint", "none"), ("random", "target"), ("optimal", "optimal"), ("random", "random")],
+            r"Required by schemes 'scheme 0' \(`scheduler: joint`\) and 2 more schemes$",
+        ),
+    ],
+)
+def test_the_schemes_that_require_bounds_are_named_with_what_to_write_instead(pairs, said):
+    with pytest.raises(ScenarioError, match=said):
+        check(of(*pairs))
+    with pytest.raises(ScenarioError, match=said):
+        check(of(*pairs, privacy={"min_noise": 5000.0}))
+    for scheduler in ("joint_snr", "random"):
+        check(of((scheduler, "target")))
+
+
 def test_schemes_of_one_scenario_share_the_start_values_that_some_of_them_need():
     mixed = of(("random", "target"), ("optimal", "target"), privacy={"min_noise": 3.5, "max_noise_error": 0.4})
     found, free = untrained(mixed), untrained(of(("random", "target")))["start_values"]
@@ -179,7 +203,8 @@ def test_a_scheduler_by_the_least_noise_is_refused_where_it_would_schedule_nobod
     bad = of((scheduler, "target"), privacy={"min_noise": 1e4})
     assert served(bad) == 0
     with pytest.raises(
-        ScenarioError, match=r"privacy\.min_noise: 10000 is so large that the schedulers .* can schedule no user"
+        ScenarioError,
+        match=r"privacy\.min_noise: 10000 is so large that the schedulers .* can schedule no user.* Required by scheme 'sch",
     ) as refused:
         check(bad)
     error, noise = re.search(r"set max_noise_error to (\S+) or min_noise to (\S+),", str(refused.value)).groups()

@@ -28,6 +28,7 @@ from pwfl.workflow.reports import ADDRESSES, WHOLE
 
 Known = dict[tuple, dict]  # address, and numbers of realizations -> what was made there, by name
 SHOWN = 10  # scenarios that a study's text names
+SO_FAR = "of those read so far"  # each is read when it is first used
 
 
 class LazyTables(Mapping):
@@ -48,6 +49,10 @@ class LazyTables(Mapping):
     def __len__(self) -> int:
         return len(self.readers)
 
+    def __repr__(self) -> str:
+        names = [_counted(name, self.read[name].shape if name in self.read else None) for name in self]
+        return f"{len(names)} tables, with numbers of rows {SO_FAR}: {', '.join(names)}"
+
 
 class _Tables:
     """Tables by name: a short text in place of their rows, and `found.claims` for the table `claims`."""
@@ -67,6 +72,10 @@ class _Tables:
             for name in found:
                 yield part, name, at_hand[name].shape if name in at_hand else None
 
+    def _heading(self) -> str:
+        are_read = all(shape for _, _, shape in self._sizes())
+        return f"{self._title()}; tables with their numbers of rows{'' if are_read else f', {SO_FAR}'}:"
+
     def __getattr__(self, name: str) -> pl.DataFrame:
         for part in reversed(self._found().values()):
             if name in part:
@@ -79,8 +88,8 @@ class _Tables:
     def __repr__(self) -> str:
         lines = {part: [] for part in self._parts}
         for part, name, shape in self._sizes():
-            lines[part].append(f"{name} ({shape[0]:,})" if shape else name)
-        return "\n".join([self._title(), *(f"  {part}: {', '.join(names)}" for part, names in lines.items())])
+            lines[part].append(_counted(name, shape))
+        return "\n".join([self._heading(), *(f"  {part}: {', '.join(names)}" for part, names in lines.items())])
 
     def _repr_html_(self) -> str:
         rows = [
@@ -88,7 +97,7 @@ class _Tables:
             for part, name, shape in self._sizes()
         ]
         heads = "".join(f"<th>{head}</th>" for head in ("", "table", "rows", "columns"))
-        return f"<p>{escape(self._title())}</p><table><tr>{heads}</tr>{''.join(rows)}</table>"
+        return f"<p>{escape(self._heading())}</p><table><tr>{heads}</tr>{''.join(rows)}</table>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,7 +115,7 @@ class ScenarioTables(_Tables):
     _parts = ("stages", "report")
 
     def _title(self) -> str:
-        return f"a scenario of the system {self.system}; tables with their numbers of rows:"
+        return f"a scenario of the system {self.system}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,7 +133,7 @@ class StudyTables(_Tables):
     def _title(self) -> str:
         names = [f"{name} ({one.system})" for name, one in self.scenarios.items()]
         more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
-        return f"study {self.name}; scenarios: {', '.join([*names[:SHOWN], *more])}; tables with their numbers of rows:"
+        return f"study {self.name}; scenarios: {', '.join([*names[:SHOWN], *more])}"
 
 
 def simulate(config: str | Path | dict) -> StudyTables:
@@ -176,8 +185,8 @@ def results(folder: str | Path) -> StudyTables:
 
     `folder` is the study's, `results/STUDY`, in the folder that the workflow ran in. Tables of the stages are read from
     the folder `store` there, all others from `folder` itself. Raises FileNotFoundError if it holds no finished study.
-    Using a table raises tables.TableError or DamagedError if it is missing, or is not what the workflow left; the
-    message names the command that makes it again.
+    Using a table raises tables.TableError or DamagedError if it is missing, as stages' tables are in a copy of the
+    folder without the store, or is not what the workflow left; the message names the command that makes it again.
     """
     folder = Path(folder)
     record = publish.latest(folder)
@@ -186,6 +195,10 @@ def results(folder: str | Path) -> StudyTables:
     names = [path.removesuffix("/scenario.yaml") for path in record.files if path.endswith("/scenario.yaml")]
     found = {name: _read_scenario(folder, name, record) for name in names}
     return StudyTables(found, _published(folder, "", COMPARISON, record), folder.resolve().name)
+
+
+def _counted(name: str, shape: tuple[int, int] | None) -> str:
+    return f"{name} ({shape[0]:,})" if shape else name
 
 
 def _counts(shape: tuple[int, int] | None) -> list[str]:
@@ -264,6 +277,7 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
     if f"{name}/{ADDRESSES}" in record.files:
         written, listed = (publish.published(folder, f"{name}/{file}", record) for file in ("scenario.yaml", ADDRESSES))
     else:
+        _check_store(folder, root, f"scenario {name} withholds private data, and is read from there", record)
         written = publish.kept(root, WHOLE, f"{name}/scenario.yaml", record)
         listed = publish.kept(root, ADDRESSES, f"{name}/summary.parquet", record)
     scenario, upstream = resolve({}, yaml.safe_load(written)), addressing.read_addresses(listed)
@@ -275,6 +289,9 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
             for scheme in scenario.schemes[: None if STAGES[stage].each else 1]
             for chunk in chunks_of(scenario, stage)
         ]
+        _check_store(folder, root, f"the table {table} is read from there", record)
+        if absent := next((path for path in paths if not Path(path).exists()), None):
+            raise tables.TableError(f"{absent}: is missing; run the study again, by {record.again('wanted=store')}")
         description = {"system": scenario.system, "upstream": upstream}
         try:
             return tables.read_schemes({table: paths}, description, scenario)[table]
@@ -287,6 +304,15 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
     at_hand = [table for table in wanted if f"{name}/{table}.parquet" in record.files]
     stages = LazyTables({table: partial(read_stage, table) for table in made_by_stages})
     return ScenarioTables(stages, _published(folder, f"{name}/", at_hand, record), scenario.system)
+
+
+def _check_store(folder: Path, root: Store, why: str, record: publish.Published) -> None:
+    """Raise TableError where a study's folder is a copy without the store."""
+    if not root.root.is_dir():
+        raise tables.TableError(
+            f"{folder}: this copy of the study has no stage tables: {root.root.resolve()} does not exist, and {why}; "
+            f"copy it from where the study ran, or run the study again, by {record.again('wanted=store')}"
+        )
 
 
 def _published(folder: Path, above: str, names: Iterable[str], record: publish.Published) -> LazyTables:

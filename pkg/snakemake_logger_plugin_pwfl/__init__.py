@@ -16,6 +16,8 @@ LEFT_OUT = re.compile(
 )
 # The job `complete` prints itself which results failed.
 COMPLETE = re.compile(r"RuleException:\nCalledProcessError in file .*\n.*\.complete\.py'")
+NOTHING = "Nothing to be done"
+STATS = "Job stats:"
 EVENTS = {LogEvent.ERROR, LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR, LogEvent.RUN_INFO, None}
 
 
@@ -24,6 +26,7 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         self.progress = None
+        self.has_counted = False  # whether a dry run's jobs were counted
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write what a record says, if it is worth it."""
@@ -37,6 +40,11 @@ class LogHandler(LogHandlerBase):
             self.progress.failed(done)
         if self.common_settings.verbose or record.levelno >= logging.WARNING or self._is_told(event, record):
             self._write(self.format(record))
+        if str(record.msg).startswith(NOTHING) and not self.common_settings.dryrun:
+            from pwfl.workflow import progress
+
+            if progress.complete:
+                self._write(progress.result(progress.complete))
 
     def _job(self, record: logging.LogRecord) -> None:
         if (done := _done(record)) is None:  # manifests, publication and the like
@@ -52,6 +60,10 @@ class LogHandler(LogHandlerBase):
     def _is_told(self, event: LogEvent | None, record: logging.LogRecord) -> bool:
         if event == LogEvent.RUN_INFO and not self.common_settings.dryrun:
             return False
+        if str(record.msg).startswith(STATS):  # which Snakemake says before a dry run's jobs, and again after them
+            if self.has_counted:
+                return False
+            self.has_counted = True
         return event in EVENTS and bool(record.msg) and not LEFT_OUT.match(str(record.msg))
 
     def _write(self, text: str) -> None:

@@ -10,6 +10,7 @@ from pwfl.scenario.fields import Section, parameters
 
 BOUNDS = {"ge": "must be at least ", "gt": "must be above ", "le": "must be at most ", "lt": "must be below "}
 BEYOND = {"below the minimum": BOUNDS["ge"], "above the maximum": BOUNDS["le"]}
+PLAIN = re.compile(r"[^\W_][\w .,+()/-]{0,59}")  # a name that a message may have in its place
 ALTERNATIVE = re.compile(r"constrained-\w+|literal\[.*\]")  # of a union: pydantic's last part of a location
 
 
@@ -17,10 +18,13 @@ class ScenarioError(ValueError):
     """A config that cannot be run; the message names file, key, value and what would be right."""
 
 
-def explain(errors: Iterable[dict], model: type[Section]) -> list[str]:
-    """A line for each of pydantic's errors: key, what is wrong, what would be right; one for all kinds of a value."""
+def explain(errors: Iterable[dict], model: type[Section], content: dict) -> list[str]:
+    """A line for each of pydantic's errors: key, what is wrong, what would be right; one for all kinds of a value.
+
+    `content` is what was validated.
+    """
     found: dict[str, list[str]] = {}  # what is wrong -> what would be right
-    for wrong, right in (_explain(error, model) for error in errors):
+    for wrong, right in (_explain(error, model, content) for error in errors):
         found.setdefault(wrong, []).append(right)
     return [_joined(wrong, right) for wrong, right in found.items()]
 
@@ -34,10 +38,40 @@ def _joined(wrong: str, right: list[str]) -> str:
     return f"{wrong} is wrong: {must}" if must else wrong
 
 
-def _explain(error: dict, model: type[Section]) -> tuple[str, str]:
+def place(location: Sequence[str | int], content) -> str:
+    """The key at a place in a config; a part of a list is called by its name where no other has it, or counted from 1.
+
+    >>> place(("schemes", 1, "noise"), {"schemes": [{"name": "A"}, {"name": "B"}]}), place(("times", 2), {"times": []})
+    ('schemes[B].noise', 'times[3rd]')
+    """
+    key = ""
+    for part in location:
+        if isinstance(part, str):
+            key += f".{part}" if key else part
+            content = content.get(part) if isinstance(content, dict) else None
+            continue
+        parts = content if isinstance(content, list) else []
+        names = [one.get("name") if isinstance(one, dict) else None for one in parts]
+        content, name = (parts[part], names[part]) if part < len(parts) else (None, None)
+        is_known = isinstance(name, str) and PLAIN.fullmatch(name) and names.count(name) == 1
+        key += f"[{name if is_known else _ordinal(part + 1)}]"
+    return key
+
+
+def _ordinal(number: int) -> str:
+    """A number as in counting.
+
+    >>> [_ordinal(number) for number in (1, 2, 3, 4, 11, 22, 113)]
+    ['1st', '2nd', '3rd', '4th', '11th', '22nd', '113th']
+    """
+    ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _explain(error: dict, model: type[Section], content: dict) -> tuple[str, str]:
     """What is wrong, and what would be right, which follows it."""
     location, value = error["loc"], error["input"]
-    key = ".".join(str(part) for part in location if not ALTERNATIVE.fullmatch(str(part)))
+    key = place([part for part in location if not ALTERNATIVE.fullmatch(str(part))], content)
     if error["type"] == "extra_forbidden":
         if reason := lacking(key, model):
             return f"{key}: {reason}", ""
@@ -83,7 +117,8 @@ def sets(content, keys: Sequence[str]) -> bool:
     """Whether a part of a config sets the value at a key's parts; a list sets all in it."""
     if not keys or isinstance(content, list):
         return True
-    return isinstance(content, dict) and keys[0] in content and sets(content[keys[0]], keys[1:])
+    key = keys[0].partition("[")[0]
+    return isinstance(content, dict) and key in content and sets(content[key], keys[1:])
 
 
 def did_you_mean(word: str, known) -> str:

@@ -30,7 +30,7 @@ def resolve(base: dict, override: dict) -> Scenario:
         scenario = model.model_validate(_typed(merged, model))
         checks.consistent(scenario)
     except ValidationError as error:
-        raise ScenarioError("\n".join(explain(error.errors(), model))) from None
+        raise ScenarioError("\n".join(explain(error.errors(), model, merged))) from None
     except ValueError as error:
         raise ScenarioError(str(error)) from None
     if strange := _strange_texts(scenario):
@@ -65,7 +65,7 @@ def field_problems(base: dict) -> list[str]:
     except ScenarioError as error:
         return [str(error)]
     except ValidationError as error:
-        return explain((each for each in error.errors() if each["type"] != "value_error"), model)
+        return explain((each for each in error.errors() if each["type"] != "value_error"), model, base)
     return []
 
 

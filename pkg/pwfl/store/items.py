@@ -13,9 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
-from pwfl.store import code
+from pwfl.store import code, descriptions
 from pwfl.store.files import room_for, write
 
 PARTIAL = ".partial"  # folder of the store: what is being written, and what is being computed
@@ -95,7 +93,7 @@ class Store(NamedTuple):
         if not listed.is_file():
             listed.parent.mkdir(exist_ok=True)
             write(lambda buffer: buffer.write(json.dumps(code.of(description), indent=1).encode()), str(listed))
-        text = yaml.safe_dump(description, sort_keys=False).encode()
+        text = descriptions.written(description).encode()
         write(lambda buffer: buffer.write(text), str(path))
 
     def code_files(self, digest: str) -> dict[str, str]:

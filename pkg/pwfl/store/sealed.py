@@ -40,6 +40,11 @@ def damaged(path: str, what: str) -> DamagedError:
     return DamagedError(f"{path} is corrupt: {what}. Delete it (`rm -f {shlex.quote(str(path))}`) and run again")
 
 
+def absent(path: str | Path) -> DamagedError:
+    """The error of a file that is not there."""
+    return DamagedError(f"{path}: is missing; run the study again, which computes it")
+
+
 def write(path: str, label: Mapping, save: Callable[[BinaryIO, str], None]) -> None:
     """Write a file, which appears whole or not at all, with its label, values for JSON.
 
@@ -76,6 +81,8 @@ def read(path: str, expected: Mapping, load: Callable[[BinaryIO], Content]) -> C
                     raise damaged(path, f"its label says {what} {held}, expected {wanted}")
             file.seek(0)
             return load(file)
+    except FileNotFoundError:
+        raise absent(path) from None
     except OSError as error:
         raise damaged(path, f"it cannot be read: {error.strerror or error}") from None
 
@@ -131,6 +138,8 @@ def read_bytes(path: str | Path) -> bytes:
     try:
         found = path.read_bytes()
         held = json.loads((path.parent / MANIFEST).read_bytes())
+    except FileNotFoundError as error:
+        raise absent(error.filename) from None
     except (OSError, ValueError) as error:
         raise damaged(path, f"it cannot be read: {error}") from None
     if not isinstance(held, dict) or held.get(path.name) != _sha256(found):

@@ -14,7 +14,8 @@ from pwfl.scenario import checks
 from pwfl.scenario.values import value_of
 from pwfl.stages import GRAPH
 from pwfl.store.items import Store, key_of
-from pwfl.workflow import changes, reports
+from pwfl.workflow import reports
+from pwfl.workflow.changes import Reasons
 from pwfl.workflow.costs import MEMORY_MIB, START_SECONDS, Costs, counted, duration
 from pwfl.workflow.plan import Files, Item, Plan, device, gpus
 from pwfl.workflow.reports import Report
@@ -83,6 +84,11 @@ class Work(NamedTuple):
         yield from self.planned.items()
         yield from self.report.items()
 
+    @property
+    def descriptions(self) -> dict[str, dict]:
+        """What items' files depend on, by the items' addresses."""
+        return self.planned.descriptions | {item.address: part.description for item, part in self.report.parts.items()}
+
     def description(self, item: Item) -> dict:
         """What an item's files depend on."""
         return self.planned.descriptions[item.address] if item.stage in GRAPH else self.report.parts[item].description
@@ -134,7 +140,7 @@ def plan(work: Work, items: list[Item], store: Store, seconds: float, cores: int
     for item in items:
         rule = RULES.get(item.stage, item.stage)
         groups.setdefault((rule, _device(work, item), _user_code(work, item)), []).append(item)
-    costs, found, holder = Costs(store), [], {}
+    costs, found, holder, reasons = Costs(store), [], {}, Reasons(store, work.descriptions)
     for (rule, on, user_code), group in sorted(groups.items(), key=lambda each: ORDER.index(each[0][0])):
         systems = [work.description(item).get("system", "") for item in group]
         each = [costs.seconds(item, of, _passed(work, item)) for item, of in zip(group, systems, strict=True)]
@@ -146,7 +152,7 @@ def plan(work: Work, items: list[Item], store: Store, seconds: float, cores: int
             total = start + sum(each[part.start : part.stop])
             number = sum(batch.rule == rule for batch in found) + 1
             gpu = gpus(work.planned.owner(of_it[0])) if rule == "train" else 0  # a group has one device
-            why = changes.why(store, work.description(of_it[0]), of_it[0].chunk)
+            why = reasons.why(work.description(of_it[0]), of_it[0].chunk)
             if len({item.address for item in of_it}) > 1:
                 why = f"first result: {why}"
             message = f"{rule}-{number}: {DOES[rule]}, {_summary(work, of_it)}, about {duration(total)} ({why})"

@@ -12,6 +12,7 @@ from pwfl.workflow.costs import duration
 
 LOOK_SECONDS = 2.0  # between looks at the store
 LINE_SECONDS = 10.0  # after which a line is printed though nothing is new
+complete: Path | None = None  # the folder of a study of which the Snakefile finds nothing to do
 
 
 class _Batch:

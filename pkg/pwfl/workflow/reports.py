@@ -17,6 +17,7 @@ from pwfl.workflow import measured
 from pwfl.workflow.plan import Files, Item, Plan, listing, releases
 
 RESOLVED, TABLES, FIGURES, COMPARISON, PAGE = "scenario", "tables", "figures", "comparison", "page"
+SCENARIOS = "scenarios"  # the scenarios that a comparison is of
 JOBS = (RESOLVED, TABLES, AUDIT, FIGURES, COMPARISON, PAGE)
 # Where a scenario withholds what is private, the store keeps these, as they have digests of the data.
 WHOLE, ADDRESSES = "resolved.yaml", "addresses.csv"
@@ -31,7 +32,10 @@ OF_TABLES = ("schedule_status", "noise_status", "history", "leakage", "outcome")
 
 
 class Part(NamedTuple):
-    """An item of the report: its description, its files, and, when asked for, all else that its job is given."""
+    """An item of the report: its description, its files, and, when asked for, all else that its job is given.
+
+    Some of the description is not in the address, but says in words what digests in it stand for.
+    """
 
     description: dict
     outputs: list[str]
@@ -70,9 +74,9 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
     on_demand: dict[str, str] = {}  # of points of sweeps
     latest: dict[tuple[str, str | None], Item] = {}  # by job and scenario
 
-    def add(name: str, scenario: str | None, description: dict, files: list[str], kept=(), **more) -> Item:
+    def add(name: str, scenario: str | None, description: dict, files: list[str], kept=(), words=None, **more) -> Item:
         item = Item(name, addressing.digest(description))
-        addressed = {"address": item.address} | description
+        addressed = {"address": item.address} | (words or {}) | description
         parts[item] = Part(addressed, [*files, *kept, sealed.MANIFEST], **more)
         shown = on_demand if name in (AUDIT, FIGURES) and scenario in study.points else view
         shown |= {f"{scenario}/{file}" if scenario else file: f"{item.key}/{file}" for file in files}
@@ -93,6 +97,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         | {"upstream": {name: item.address for name, item in tables_.items()}}
         | {"parameters": addressing.digest(more), "references": cited},
         [*files, *_both(*catalog.COMPARISON), *for_paper(study)],
+        words={SCENARIOS: {name: latest[RESOLVED, name].address for name in study.scenarios}},
         inputs=lambda: {name: [f"{item.key}/{sealed.MANIFEST}"] for name, item in tables_.items()},
         given=lambda: _comparison_inputs(planned),
     )
@@ -105,6 +110,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         {"stage": PAGE, "study": study.name, "view": addressing.digest(shown), "content": addressing.digest(of_page)}
         | code.described(PAGE),
         ["index.html"],
+        words={COMPARISON: latest[COMPARISON, None].address},
         inputs=lambda: {path: [key] for path, key in shown.items()},
         given=lambda: of_page,
     )
@@ -132,6 +138,7 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
         | code.described(RESOLVED, [_package(scenario.system)]),
         ["scenario.yaml", *_both("parameters")],
         kept=[WHOLE] if scenario.withholds else [],
+        words={"parameters": scenario.model_dump()},
         given=lambda: {"resolved": scenario.model_dump(), "withholds": scenario.withholds},
     )
     of_report = _both(*_catalog(study, name).tables)

@@ -228,7 +228,7 @@ def _check_samples(scenario: Multicell) -> None:
             f"privacy.min_noise: {privacy.min_noise:g} gives start values that cannot satisfy (21): even the "
             f"smallest noise has variance {least_variance:.3g} at the mean of {mean:.3g} samples per user, above "
             f"privacy.max_noise_error: {privacy.max_noise_error:g}; lower min_noise, raise max_noise_error or give "
-            "users more samples"
+            f"users more samples{feasible.required_by(scenario, 'bounded')}"
         )
 
 

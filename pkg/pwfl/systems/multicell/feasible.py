@@ -5,9 +5,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pwfl.learning.datasets import DataError
+from pwfl.scenario.messages import first
 from pwfl.scenario.values import Values, extent_of, plain, value_of
 from pwfl.systems.multicell import hexagons, start_values
-from pwfl.systems.multicell.bounds import alternatives
+from pwfl.systems.multicell.bounds import BOUNDED_NOISE, alternatives
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,8 +39,22 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
     else:
         line, most = _of_users(values, realizations, users.filter(users["realization"] < realizations.stop), stations)
     if line or values.bounded:
-        return [line] if line else []
+        return [line + (required_by(scenario, "bounded") if "(21)" in line else "")] if line else []
     return _unscheduled(scenario, most) if scenario.meets("least_noise") else []
+
+
+def required_by(scenario: "Multicell", condition: str) -> str:
+    """The end of a line on the bounds: which schemes need them, and what to write where their noise needs none."""
+    needs = scenario.conditions[condition]
+    schemes = [scheme for scheme in scenario.schemes if needs.met([scheme])]
+    of_noise = [scheme for scheme in schemes if scheme.noise in BOUNDED_NOISE]
+    why = [f"noise: {scheme.noise}" if scheme in of_noise else f"scheduler: {scheme.scheduler}" for scheme in schemes]
+    names = [f"{scheme.name!r} (`{key}`)" for scheme, key in zip(schemes, why, strict=True)]
+    said = f". Required by {'scheme' if len(names) == 1 else 'schemes'} {first(names, 'scheme')}"
+    if of_noise:
+        return said
+    others = "`scheduler: joint_snr` or `random`" if condition == "bounded" else "`scheduler: random`"
+    return f"{said}, not for the noise: {others} works without"
 
 
 def _values(scenario: "Multicell") -> Values:
@@ -86,5 +101,5 @@ def _unscheduled(scenario: "Multicell", most: int) -> list[str]:
         f"privacy.min_noise: {privacy.min_noise:g} is so large that the schedulers `joint_noise` and `joint_snr` can "
         f"schedule no user: the smallest noise error (21), that of a user with {most} samples, is {error:.3g}, above "
         f"privacy.max_noise_error: {privacy.max_noise_error:g}; set {alternatives(privacy, error)}, or give users "
-        "more samples"
+        f"more samples{required_by(scenario, 'least_noise')}"
     ]
