@@ -1,8 +1,11 @@
 """Chance levels, start models, and the lines that figures have for them."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
+import vl_convert
 
 from pwfl.learning import datasets, sources
 from pwfl.report import chance, theme
@@ -57,15 +60,24 @@ def test_lines_name_what_they_are():
     assert chance.levels({"a": {"scenario": Values({})}}).is_empty()
 
 
-def test_levels_are_on_the_axis_or_named_at_its_end():
-    levels = pl.DataFrame({"level": [0.1], "text": ["chance 10%"]})
+def test_levels_are_on_the_axis_and_named_in_a_legend_that_says_which_are_beyond_it():
+    levels = pl.DataFrame({"level": [0.1, 0.2], "text": ["start model 10%", "chance 20% (largest class, first)"]})
+    named = ["chance 20% (largest class,\nfirst)", "start model 10%"]  # from the highest
     axis, layers = leveled(theme.accuracy_axis(), levels, [0.5, 0.9], most=1)
     assert axis["scale"]["domain"][0] < 0.1
-    assert [layer.to_dict()["mark"]["type"] for layer in layers] == ["rule", "text"]
+    [line] = [layer.to_dict() for layer in layers]
+    assert line["mark"]["type"] == "rule"  # no text is drawn where curves are
+    assert line["encoding"]["strokeWidth"]["scale"]["domain"] == named
+    assert layers[0].data["level"].to_list() == [0.2, 0.1]
+    texts = re.findall(r">([^<>]+)</(?:text|tspan)>", vl_convert.vegalite_to_svg(line))
+    assert {"chance 20% (largest class,", "first)", "start model 10%"} <= set(texts)
     axis, layers = leveled(theme.accuracy_axis(), levels, [0.92, 0.95], most=1)
     assert axis["scale"]["domain"][0] > 0.9
-    [words] = [layer.data["text"][0] for layer in layers]
-    assert words == "below this axis: chance 10%"
+    domain = layers[0].to_dict()["encoding"]["strokeWidth"]["scale"]["domain"]
+    assert [text.replace("\n", " ") for text in domain] == [
+        f"below this axis: {t.replace(chr(10), ' ')}" for t in named
+    ]
+    assert layers[0].data.is_empty()
 
 
 @pytest.mark.parametrize(

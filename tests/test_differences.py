@@ -1,5 +1,7 @@
 """Paired differences: their intervals, p-values and corrections, what is compared, and what is said of it."""
 
+from itertools import combinations
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,8 +11,10 @@ import pwfl
 from conftest import TINY
 from pwfl.report import build, differences, differences_figure, finding, latex
 from pwfl.report.differences import LEVEL, POWER, paired
+from pwfl.report.sweeps import KIND
 from pwfl.scenario import load
 from pwfl.scenario.resolution import merge
+from pwfl.scenario.values import Values
 
 FEW = {"realizations": 5, "training_realizations": 4, "network": {"users": 6}, "schedule": {"gamma": 300.0}}
 FEW |= {"training": {"hidden_layers": [], "rounds": 2, "learning_rate": 1.0, "clip_norm": 1.0, "evaluate_every": 1}}
@@ -137,6 +141,32 @@ def test_schemes_are_compared_in_their_scenario_and_points_at_one_epsilon(study)
             own = epsilons[row[f"{prefix}scenario"], row[f"{prefix}scheme"]]
             assert row["epsilon"] == pytest.approx(own, rel=differences.SAME_EPSILON)
     assert rows["pairs"].unique().to_list() == [len(rows)]
+
+
+def test_pairs_are_those_that_brute_force_finds():
+    generator = np.random.default_rng(6)
+    names, count = ["a", "b", "c"], 40
+    tasks = {"a": (1, "digits"), "b": (1, "digits"), "c": (1, "mnist")}
+    study = {name: {"scenario": Values({"seed": s, "data": {"dataset": d}})} for name, (s, d) in tasks.items()}
+    some = {"target_epsilon": [None, 1.0, 2.0], "guaranteed": [None, True, False], "guarantee": [None, "clipping"]}
+    some |= {"observer": ["user", "network"], "epsilon": [None, np.inf, 0.0, 1.0, 1.0005, 1.01], "scenario": names}
+    columns = {name: [values[k] for k in generator.integers(len(values), size=count)] for name, values in some.items()}
+    points = pl.DataFrame(columns, strict=False)
+    rows, expected = points.rows(named=True), []
+    for first, second in combinations(range(count), 2):
+        one, other = rows[first], rows[second]
+        if one["scenario"] == other["scenario"]:
+            found = one["target_epsilon"] == other["target_epsilon"]
+        else:
+            found = tasks[one["scenario"]] == tasks[other["scenario"]] and all(one[k] == other[k] for k in KIND)
+            low, high = sorted(row["epsilon"] or 0.0 for row in (one, other))
+            found &= 0 < low <= high < np.inf and high <= 1.001 * low
+        if found:
+            expected.append([second, first])
+    with np.errstate(invalid="ignore"):
+        assert differences._pairs(study, points).tolist() == expected
+    assert len({rows[a]["scenario"] == rows[b]["scenario"] for a, b in expected}) == 2
+    assert differences._pairs(study, points.head(1)).shape == (0, 2)
 
 
 def test_pairs_of_equal_results_are_there_once():

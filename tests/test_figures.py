@@ -15,9 +15,9 @@ import pwfl
 from conftest import TINY, in_turn
 from pipeline import run
 from pwfl import registry
-from pwfl.report import build, differences, finding, printed, results, sweep_figures, sweeps, systems, theme
+from pwfl.report import build, differences, finding, parameters, printed, results, sweep_figures, sweeps, systems, theme
 from pwfl.report.catalog import COMMON_OUTCOMES, scenario_figures
-from pwfl.scenario import load, resolve
+from pwfl.scenario import fields, load, resolve
 from pwfl.scenario.sweep import Point
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.report import CELL_COLOURS, cell_colours
@@ -319,7 +319,7 @@ def test_a_study_that_is_swept_in_part_is_in_one_figure_and_what_is_left_out_is_
     assert {row["sweep_of"] for row in rows["line"]} == {"b"}
     named = [f"multicell (a), {scheme}" for scheme in schemes] + [f"multicell (b), {s}, 2 points" for s in schemes]
     assert sorted(row["label"] for row in rows["text"]) == sorted(named)
-    assert "line: the points of a sweep of schedule.gamma (3.0, 4.0): b" in subtitle
+    assert "line: the points of a sweep of γ (3.0, 4.0): b" in subtitle
     each = contents["b,gamma=4"]["realizations"]
     lost = pl.when(scheme=schemes[0]).then(np.inf).otherwise("epsilon_server").alias("epsilon_server")
     contents["b,gamma=4"]["realizations"] = each.with_columns(lost)
@@ -413,8 +413,15 @@ def test_a_plane_has_all_scenarios_once_and_schemes_without_noise_as_levels():
     assert 1 < len(build.choices("multicell", "plane", contents)) < 7  # entries of a menu
     many = {f"a{k}": contents["a"] | {"point": Point(f"a{k}", {"schedule.gamma": 1.0 + k})} for k in range(9)}
     assert plane(many)[2]["shape"]["field"] in ("shape", "scheme")
-    same = contents | {"again": contents["b,gamma=3"] | {"point": Point("again", {"schedule.gamma": 3})}}
+    same = contents | {"again": contents["b,gamma=3"] | {"point": Point("again", {})}}
     assert {row["scenario"] for row in plane(same)[0]} == set(contents)  # it is that point
+    for figure in ("plane", "differences"):
+        subtitles = [
+            " ".join(build.comparison_figure("multicell", figure, study).to_dict()["title"]["subtitle"])
+            for study in (contents, same)
+        ]
+        said = "drawn once, as they have the same parameters: again and b,gamma=3"
+        assert [said in subtitle for subtitle in subtitles] == [False, True], figure
 
     class Bare:
         system, schemes = (
@@ -472,6 +479,44 @@ def test_a_figure_has_the_same_bytes_whatever_was_drawn_before_it(tmp_path):
     assert one == two
     assert 'id="gradient_1"' in one
     assert "url(#gradient_1)" in one
+
+
+def test_axes_panels_and_legends_name_swept_parameters_in_words():
+    few = {"realizations": 2, "training_realizations": 2}
+    grid = {"schedule.gamma": [3.0, 300.0], "training.clip_norm": [0.5, 1.0], "radio.resource_blocks": [1, 2]}
+    contents = compared({"base": TINY["base"] | few, "scenarios": {"b": {"sweep": grid}}})
+    titles = [parameters.title("multicell", key) for key in grid]
+    for figure, shown in (("outcomes", titles), ("rounds", titles[:2])):
+        spec = build.comparison_figure("multicell", figure, contents).to_dict()
+        spec.pop("title")
+        found = [" ".join(title) for title in titles_in(spec)]
+        assert set(shown) <= set(found), figure
+        assert not any(key in found for key in grid), figure
+    printed_ = printed.svg(build.comparison_figure("multicell", "outcomes", contents))
+    assert "schedule.gamma)" in printed_  # a key is no Greek letter
+
+
+def titles_in(node) -> list[list[str]]:
+    """All titles of several lines in a specification."""
+    if isinstance(node, list):
+        return [title for part in node for title in titles_in(part)]
+    if not isinstance(node, dict):
+        return []
+    own = [node["title"]] if isinstance(node.get("title"), list) else []
+    return own + [title for part in node.values() for title in titles_in(part)]
+
+
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_every_parameter_has_a_title_in_words(system):
+    for path, field in fields.parameters(registry.system(system).model):
+        key, unit = ".".join(path), field.json_schema_extra["unit"]
+        title = parameters.title(system, key)
+        words, _, rest = title.partition(" (")
+        assert rest == (f"{unit}; {key})" if unit else f"{key})")
+        assert 2 < len(words) <= parameters.LONGEST, title
+        assert not re.search(r"[`(),;:]|\b(epsilon|gamma)\b", words), title
+        assert words[0] == words[0].upper() or not words[0].isascii(), title
+    assert parameters.title(system, "own.schedule.beta") == "own.schedule.beta"
 
 
 def test_an_axis_of_words_shows_them_as_they_are():

@@ -117,6 +117,10 @@ def test_realizations_that_diverged_are_counted_beside_every_mean(content):
     rows, _ = finding.table(finding.points(tables, BARE, TITLES))
     assert {row["scheme"]: row["unscheduled"] for row in rows}["RndSched"] == "2 more diverged"
     assert "diverged" in latex.outcomes(tables["outcomes"])
+    front = tables["front"].filter(pl.col("scheme") == "RndSched")
+    counts = {(axis, row[axis]): row[f"{axis}_diverged"] for row in front.iter_rows(named=True) for axis in "xy"}
+    assert {count for (_, outcome), count in counts.items() if outcome == "accuracy"} == {2}
+    assert {count for (_, outcome), count in counts.items() if outcome == "epsilon"} == {0}
     pair = tables["differences"].filter(outcome="accuracy", scheme="OptSched", than_scheme="RndSched")
     assert pair.select("realizations", "without_result").row(0) == (2, 2)
     for name in ("plane", "differences", "rounds"):

@@ -75,8 +75,9 @@ def folder(tmp_path_factory):
     view = {path.name: str(path) for path in folder.iterdir()}
     sealed.seal_folder(folder)
     (folder / "plain").mkdir()
-    for file in ("scenario.yaml", "addresses.csv"):
+    for file in ("parameters.csv", "scenario.yaml", "addresses.csv"):
         (folder / "plain" / file).touch()
+        view[f"plain/{file}"] = str(folder / "plain" / file)
     text = "**A caption** of ``{{ snakemake.wildcards.scenario }}``."
     figures = [(f"multicell_{figure}", text) for figure in SWEEP_FIGURES]
     part = {
@@ -87,10 +88,12 @@ def folder(tmp_path_factory):
         "without_noise": [],
         "withholds": False,
         "crossed": [],
+        "alike": ["The plain one", "Its twin"],
         "figures": [],
         "tables": [],
     }
     parts = [{"scenario": None, "figures": figures, "tables": list(COMPARISON.items())}, part]
+    parts += [part | {"scenario": "twin", "title": "Its twin"}, part | {"title": "Another", "alike": ["Another"]}]
     computed = {"addresses": {"channel": ["aaa"], "train": ["abc", "abd"]}, "packages": {"numpy": "2.2.0"}}
     heading = {"title": "What it is about", "question": "Is it so?"}
     text = page.of_files(heading, parts, view, computed)
@@ -110,8 +113,20 @@ def test_the_page_says_what_holds_and_needs_no_network(folder):
     assert "Not above chance (0.131): " in text
     assert "<td>★ " not in text
     assert re.search(r"<h1>What it is about</h1>\s*<p class=\"question\">Is it so\?</p>", text)
-    assert "<summary>The plain one (multicell)</summary>" in text
-    assert '<a href="plain/scenario.yaml">' in text
+    assert "<summary>The plain one (multicell; the same parameters as Its twin)</summary>" in text
+    assert "<summary>Another (multicell)</summary>" in text
+    once = (
+        "Counted once, as they have the same parameters: The plain one and Its twin. So 2 of 3 scenarios are different."
+    )
+    assert text.count(once) == 2  # below the first table, and where claims are counted
+    opened = text.partition("<summary>Another (multicell)</summary>")[2].partition("</details>")[0]
+    for file in ("parameters.csv", "scenario.yaml", "addresses.csv"):
+        assert f'<a href="plain/{file}">' in opened
+    assert "twin/" not in text  # which has no files
+    for name in COMPARISON:
+        assert f"<summary>{name}</summary>" not in text
+        assert f'<a href="{name}.csv">{name}.csv</a>' in text
+    assert "<summary>Pareto front</summary>" in text
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for term, meaning in glossary.TERMS.items():
         assert f"<dt>{term}</dt><dd>{meaning}</dd>" in html.unescape(text)
@@ -137,14 +152,23 @@ def test_constants_stand_beside_a_table_once_and_empty_columns_nowhere():
     assert page.readable(frame.head(1))[1] == {}
 
 
+def test_counts_of_realizations_are_shown_where_there_are_any():
+    frame = pl.DataFrame(
+        {"x_mean": [1.0, 2.0], "x_diverged": [0, 0], "y_diverged": [0, 3], "no_user_scheduled": [0, 0]}
+    )
+    shown, constant = page.readable(frame)
+    assert shown.columns == ["x_mean", "y_diverged"]
+    assert constant == {}
+
+
 def test_text_of_a_study_cannot_become_markup(folder):
     frame = pl.DataFrame({"scheme": ["</script><b>x"], "value": [1.0]})
     spec = json.loads((folder / "multicell_plane.json").read_text()) | {"title": "</script><b>y"}
     figure, table = page.figure("<a>", "<i>", "", spec, []), page.table("<a>", "<u>", "<s>", frame, [])
-    result = {"words": ["<q>"], "lead": None, "rows": [], "observers": {}, "spent": []}
+    result = {"words": ["<q>"], "lead": None, "rows": [], "observers": {}, "once": [], "spent": []}
     made_by = {"stages": {"<v>": ["a"]}, "versions": {}, "processors": []}
     heading = {"title": "<p>", "question": "<o>"}
-    part = {"id": "a", "name": "<n>", "title": "<l>", "text": "<a>", "addresses": []}
+    part = {"id": "a", "title": "<l>", "text": "<a>", "files": [{"href": "<h>", "text": "<n>"}]}
     text = page.render(heading, result, [part | page.section([figure], [table])] * 2, ["<w>"], made_by)
     for bad in ("<o>", "<n>", "<l>", "</script><b>", "<title><p>", "<i>", "<u>", "<s>", "<q>", "<v>", "<w>"):
         assert bad not in text

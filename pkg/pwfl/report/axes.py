@@ -1,5 +1,6 @@
 """What axes show: domains that hold values, the ends of their intervals and levels, with lines for the levels."""
 
+import textwrap
 from collections.abc import Callable
 
 import altair as alt
@@ -11,9 +12,8 @@ WIDE = 0.2  # relative room around a single value
 ALIKE = 1e-6  # relative difference of values that are one
 LEVELED = 0.25  # the least share of an axis for values, beside levels
 SMALL = 0.1  # of accuracies, what an axis may show in any case
-CLOSE = 0.05  # share of an axis within which levels have one label
-CLOSE_ACROSS = 0.3  # likewise of an axis along which words run
-GREY, INK = "#8A8A8A", "#666"
+GREY, DASH = "#8A8A8A", [6, 4]  # of levels
+LABEL = 32  # characters of the lines of a level's text
 
 
 def fitted(axis, points, *ends, most: float | None = None, room: float = ROOM):
@@ -63,71 +63,31 @@ def _transform(kind: str, constant: float) -> tuple[Callable, Callable]:
 def leveled(axis, levels: pl.DataFrame | None, *values, **bounds):
     """The axis `fitted` to values, points first, and to `levels`, within `bounds`, and the layers of lines for these.
 
-    `levels` has the columns `level` and `text`. Where an axis that reaches to them would leave less than LEVELED of it
-    to the values, those beyond the values are named at its end.
+    `levels` has the columns `level` and `text`; texts are in a legend, where nothing is drawn across them. Where an
+    axis that reaches to the levels would leave less than LEVELED of it to the values, it does not, and the legend names
+    those beyond it.
     """
     own = fitted(axis, *values, **bounds)
     if levels is None or levels.is_empty():
         return own, []
     whole = fitted(axis, *values, levels["level"], **bounds)
     (low, high), (start, end) = own["scale"]["domain"], whole["scale"]["domain"]
-    if end - start <= max(SMALL, (high - low) / LEVELED):
-        return whole, _lines(whole, levels)
-    inside, below = pl.col("level").is_between(low, high), pl.col("level") < low
-    away = [("below", levels.filter(below)), ("above", levels.filter(~inside & ~below))]
-    return own, _lines(own, levels.filter(inside)) + [_named(own, side, rows) for side, rows in away if len(rows)]
+    reached = whole if end - start <= max(SMALL, (high - low) / LEVELED) else own
+    return reached, [_lines(reached, levels)]
 
 
-def _lines(axis, levels: pl.DataFrame) -> list[alt.Chart]:
-    """A line across for each level, and its words; levels close to each other have their words together."""
-    if levels.is_empty():
-        return []
-    (low, high), levels = axis["scale"]["domain"], levels.sort("level", maintain_order=True)
-    close = CLOSE_ACROSS if isinstance(axis, alt.X) else CLOSE
-    group = (levels["level"].diff().fill_null(0.0) > close * (high - low)).cum_sum().alias("group")
-    named = levels.group_by(group, maintain_order=True).agg(pl.col("level").last(), pl.col("text").str.join("; "))
-    along, channel = axis.copy(), "x" if isinstance(axis, alt.X) else "y"
-    along.shorthand = "level:Q"
-    tooltip = [alt.Tooltip("text:N", title="Line")]
-    rule = alt.Chart(levels.select("level", "text")).mark_rule(strokeDash=[6, 4], color=GREY)
-    highest = low + 0.93 * (high - low)
-    layers = [rule.encode(**{channel: along}, tooltip=tooltip)]
-    for at_top, rows in (
-        (False, named.filter(pl.col("level") <= highest)),
-        (True, named.filter(pl.col("level") > highest)),
-    ):
-        if len(rows):
-            layers.append(_words(rows.select("level", "text"), at_top, channel).encode(**{channel: along}))
-    return layers
-
-
-def _words(rows: pl.DataFrame, at_top: bool, channel: str) -> alt.Chart:
-    if channel == "x":
-        texts = alt.Chart(rows).mark_text(
-            align="right" if at_top else "left", dx=-4 if at_top else 4, dy=-7, fontSize=11, color=INK
-        )
-        return texts.encode(y=alt.value(0), text="text:N")
-    texts = alt.Chart(rows).mark_text(align="right", dx=-4, dy=11 if at_top else -6, fontSize=11, color=INK)
-    return texts.encode(x=alt.value("width"), text="text:N")
-
-
-def _named(axis, side: str, levels: pl.DataFrame) -> alt.Chart:
-    """Words at the end of an axis for levels that are beyond it."""
-    words = pl.DataFrame({"text": [f"{side} this axis: {'; '.join(levels['text'])}"]})
-    if isinstance(axis, alt.X):
-        at, align, dy = (
-            {"x": alt.value(0 if side == "below" else "width"), "y": alt.value(0)},
-            "left" if side == "below" else "right",
-            -7,
-        )
-    else:
-        at, align, dy = (
-            {"x": alt.value("width"), "y": alt.value("height" if side == "below" else 0)},
-            "right",
-            -6 if side == "below" else 9,
-        )
-    return (
-        alt.Chart(words)
-        .mark_text(align=align, dx=4 if align == "left" else -4, dy=dy, fontSize=11, color=INK)
-        .encode(**at, text="text:N")
-    )
+def _lines(axis, levels: pl.DataFrame) -> alt.Chart:
+    """A line across for each level on the axis, and a legend of all of them, from the highest."""
+    (low, high), along = axis["scale"]["domain"], axis.copy()
+    beyond = pl.when(pl.col("level") < low).then(pl.lit("below this axis: "))
+    beyond = beyond.when(pl.col("level") > high).then(pl.lit("above this axis: ")).otherwise(pl.lit(""))
+    levels = levels.sort("level", descending=True, maintain_order=True).select("level", text=beyond + pl.col("text"))
+    wrapped = ["\n".join(textwrap.wrap(text, LABEL)) for text in levels["text"]]
+    levels = levels.with_columns(text=pl.Series(wrapped))
+    along.shorthand, channel = "level:Q", "x" if isinstance(axis, alt.X) else "y"
+    looks = {"symbolType": "stroke", "symbolDash": DASH, "symbolStrokeColor": GREY, "symbolOpacity": 1}
+    legend = alt.Legend(**looks, symbolSize=400, labelExpr="split(datum.label, '\\n')", labelLimit=0)
+    scale = alt.Scale(domain=wrapped, range=[1] * len(wrapped))  # a channel that no other mark has a legend of
+    named = alt.StrokeWidth("text:N", title="Accuracy without learning", scale=scale, legend=legend)
+    rule = alt.Chart(levels.filter(pl.col("level").is_between(low, high))).mark_rule(strokeDash=DASH, color=GREY)
+    return rule.encode(**{channel: along}, strokeWidth=named, tooltip=[alt.Tooltip("text:N", title="Line")])

@@ -65,6 +65,20 @@ COMMON_OUTCOMES = {
     "transmit_energy_j": Outcome("Radiated energy (J)", "less"),
     "local_steps": Outcome("Local gradient steps a round", "less"),
 }
+# Of tables; others have their names in words.
+TITLES = {
+    "systems": "Schemes under common terms",
+    "claims": "Claims and their verdicts",
+    "summary": "Summary by scheme",
+    "published": "Privacy if the whole study were published",
+    "outcomes": "Outcomes of every scheme",
+    "differences": "Paired differences",
+    "front": "Pareto front",
+    "audit": "Privacy audit",
+    "realizations": "Single realizations",
+    "history": "Histories of realizations",
+    "statuses": "How schedules and noise were found",
+}
 # Of a study: tables and their captions, and figures where there are several systems.
 COMPARISON = {
     "systems": "Every scheme of every scenario under common terms: final accuracy, of which model, over how many "
@@ -101,13 +115,22 @@ COMPARISON = {
     "front": "For every two outcomes of a system, the points of the study that nothing dominates: no other one "
     "with the same guarantee and observer is as good in both, by its mean, and better in one; none whose accuracy "
     "is not above chance; `x_no_user_scheduled` and `y_no_user_scheduled`: over how many realizations with no user "
-    "scheduled each mean is.",
+    "scheduled each mean is; `x_diverged` and `y_diverged`: how many more diverged.",
 }
 FOR_PAPER = ("outcomes.tex", "differences.tex", "claims.tex", "references.bib")  # with `print: true`
 SYSTEMS_FIGURES = ("tradeoff",)
 SYSTEMS_SWEEP_FIGURES = ("epsilon",)  # of points of several systems
 # Of several scenarios of a system; captions stand in the workflow's folder report/.
 SWEEP_FIGURES = ("outcomes", "plane", "rounds", "differences")
+
+
+def table_title(name: str) -> str:
+    """The title of a table of reports.
+
+    >>> table_title("front"), table_title("my_own")
+    ('Pareto front', 'My own')
+    """
+    return TITLES.get(name, name.replace("_", " ").capitalize())
 
 
 def scenario_figures(catalog: Catalog) -> dict[str, tuple[str, ...]]:

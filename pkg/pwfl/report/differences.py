@@ -5,8 +5,6 @@ seed as far as their parameters agree. A difference is therefore taken realizati
 p-value are those of a paired t-test.
 """
 
-from itertools import combinations
-
 import numpy as np
 import polars as pl
 from scipy.special import stdtr, stdtrit
@@ -109,20 +107,17 @@ def _values(study: dict[str, dict], outcomes: pl.DataFrame, system: str) -> tupl
 
 def _pairs(study: dict[str, dict], points: pl.DataFrame) -> np.ndarray:
     """Which points are compared with which earlier ones, shape (pair, 2)."""
-    rows, tasks = points.rows(named=True), {}
+    tasks = {}
     for name, content in study.items():
-        tasks[name] = value_of(content["scenario"], "seed"), repr(plain(value_of(content["scenario"], "data")))
-
-    def comparable(first: dict, second: dict) -> bool:
-        if first["scenario"] == second["scenario"]:
-            return first["target_epsilon"] == second["target_epsilon"]
-        alike = tasks[first["scenario"]] == tasks[second["scenario"]]
-        return alike and all(first[key] == second[key] for key in KIND)
-
-    found = [(b, a) for a, b in combinations(range(len(rows)), 2) if comparable(rows[a], rows[b])]
-    pairs = np.array(found, int).reshape(-1, 2)
-    inside = np.array([rows[a]["scenario"] == rows[b]["scenario"] for a, b in pairs], bool)
-    return pairs[inside | _same_epsilon(points, pairs)]
+        data = plain(value_of(content["scenario"], "data"))
+        tasks[name] = repr((value_of(content["scenario"], "seed"), data))
+    points = points.with_columns(task=pl.col("scenario").replace_strict(tasks, return_dtype=pl.String))
+    alike = (points.select(pl.struct(keys).rank("dense")) for keys in ("scenario", "target_epsilon", ["task", *KIND]))
+    scenario, target, kind = (numbers.to_series().to_numpy() for numbers in alike)
+    first, second = np.triu_indices(len(points), 1)
+    pairs = np.stack([second, first], axis=1)
+    across = (kind[first] == kind[second]) & _same_epsilon(points, pairs)
+    return pairs[np.where(scenario[first] == scenario[second], target[first] == target[second], across)]
 
 
 def _different(pairs: np.ndarray, values: dict[str, np.ndarray]) -> np.ndarray:

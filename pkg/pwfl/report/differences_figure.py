@@ -9,7 +9,7 @@ from pwfl.report import theme, unscheduled
 from pwfl.report.axes import fitted
 from pwfl.report.differences import LEVEL, both_ways, compared, table
 from pwfl.report.sweep_figures import looks_of
-from pwfl.report.sweeps import different, outcomes
+from pwfl.report.sweeps import different, drawn_once, outcomes
 
 MOST = 60  # rows
 MOST_POINTS = 30  # points at one epsilon that a reader may choose
@@ -58,6 +58,7 @@ def _chart(
     trained = [unscheduled.counted(frame.drop_nulls(drawn["outcome"][0])) for frame in each]
     said += unscheduled.lines(pl.concat(trained), width=LINE_LENGTH)
     said += unscheduled.diverged(found.filter(outcome=drawn["outcome"][0]), width=LINE_LENGTH)
+    said += drawn_once(study)
     if left_out > 0:
         said.append(f"{left_out} more in the table of differences")
     looks = looks_of(study, shown)

@@ -17,8 +17,8 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from pwfl import registry
-from pwfl.report import finding, glossary, published, statements
-from pwfl.report.catalog import private_figures
+from pwfl.report import finding, glossary, published, statements, unscheduled
+from pwfl.report.catalog import private_figures, table_title
 from pwfl.store import sealed
 from pwfl.tables import contract, read_report
 from pwfl.tables.units import unit
@@ -45,6 +45,11 @@ QUESTIONS = {
     "How much does a record leak, and does the audit agree?": ("leakage", "audit", "composition", "readings"),
 }
 OTHER_QUESTION = "How does it work?"
+FILES = {  # of a scenario
+    "parameters.csv": "all parameters (csv)",
+    "scenario.yaml": "resolved config (yaml)",
+    "addresses.csv": "addresses in the store (csv)",
+}
 
 
 def of_files(heading: dict[str, str], parts: list[dict], view: dict[str, str], computed: dict) -> str:
@@ -52,7 +57,8 @@ def of_files(heading: dict[str, str], parts: list[dict], view: dict[str, str], c
 
     `heading` is its `title` and `question`, which may be "". `parts` are its sections: the study's first, then one for
     each `scenario`, with its `title`, of a `system`, a `point` of a sweep or
-    not, with its schemes `without_noise`, by which slots it is `crossed`, and whether it `withholds` private columns;
+    not, with its schemes `without_noise`, by which slots it is `crossed`, whether it `withholds` private columns, and
+    the titles of all scenarios, itself among them, that are `alike` in all parameters;
     each has `figures` and `tables`, pairs of a path in the study's folder, without suffix, and a caption. `computed`
     has the addresses of each stage and versions of `packages`. Raises DamagedError if a file is not what its job wrote.
     """
@@ -72,13 +78,15 @@ def of_files(heading: dict[str, str], parts: list[dict], view: dict[str, str], c
         if not scenario:
             lead, *figures = figures
         about = _about(part) if scenario else ""
-        listed = [path for path in (f"{scenario}/addresses.csv",) if path in view]
-        own = {"id": _anchor(name), "name": name, "title": title, "text": about, "addresses": listed}
+        files = [{"href": f"{scenario}/{file}", "text": text} for file, text in FILES.items()] if scenario else []
+        files = [file for file in files if file["href"] in view]
+        own = {"id": _anchor(name), "title": title, "text": about, "files": files}
         sections.append(own | section(figures, tables))
     read = {name: read_report(view[f"{name}.parquet"]) for name in READ}
     titles = {part["scenario"]: part["title"] for part in parts[1:]}
     found = finding.points(read, {part["scenario"]: part["without_noise"] for part in parts[1:]}, titles)
-    judged = [*statements.summary(read["claims"]), *statements.differing(read["claims"])]
+    judged, once = [*statements.summary(read["claims"]), *statements.differing(read["claims"])], _once(parts[1:])
+    judged += once if judged else []
     summaries = [read_report(view[f"{path}.parquet"]) for path in _tables(parts, "summary")]
     made_by = {
         "stages": computed["addresses"],
@@ -91,6 +99,7 @@ def of_files(heading: dict[str, str], parts: list[dict], view: dict[str, str], c
         "lead": lead,
         "rows": rows,
         "observers": observers,
+        "once": once,
     }
     result["published"] = published.sentences(read["published"])
     result["withheld"] = [_withheld(system) for system in sorted({p["system"] for p in parts[1:] if p["withholds"]})]
@@ -129,9 +138,10 @@ def figure(part: str, name: str, text: Markup, spec: dict, files: list[str]) -> 
     """
     spec = dict(spec)
     choices = spec.pop("usermeta", {}).get("choices", {})
+    links = [{"href": file, "text": Path(file).suffix[1:]} for file in files]
     charts = json.dumps([spec, *choices.values()], ensure_ascii=False, separators=(",", ":"))
     charts = Markup(charts.replace("<", "\\u003c"))  # so that it can stand in a script element
-    return _item(part, name, text, files) | {"charts": charts, "labels": list(choices)}
+    return _item(part, name, text, links) | {"charts": charts, "labels": list(choices)}
 
 
 def table(part: str, name: str, text: str, frame: pl.DataFrame, files: list[str]) -> dict:
@@ -156,13 +166,24 @@ def table(part: str, name: str, text: str, frame: pl.DataFrame, files: list[str]
     )
     said = {key: f"{value:.{DIGITS}g}" if isinstance(value, float) else value for key, value in constant.items()}
     rows = {"rows": len(frame), "shown": len(rounded), "html": Markup(html) if len(frame) else ""}
-    return _item(part, name, text, files) | rows | {"constant": said}
+    links = [{"href": file, "text": Path(file).name} for file in files]
+    return _item(part, name, text, links) | rows | {"title": table_title(name), "constant": said}
 
 
 def _about(part: dict) -> str:
     """What a scenario is: its system, whether a point of a sweep, and whether nobody's paper."""
     about = f"{part['system']}, a point of a sweep" if part["point"] else part["system"]
-    return f"{about}; a crossing, nobody's paper ({', '.join(part['crossed'])})" if part["crossed"] else about
+    about += f"; a crossing, nobody's paper ({', '.join(part['crossed'])})" if part["crossed"] else ""
+    others = [title for title in part["alike"] if title != part["title"]]
+    return f"{about}; the same parameters as {' and '.join(others)}" if others else about
+
+
+def _once(scenarios: list[dict]) -> list[str]:
+    """A sentence where scenarios have the same parameters, as claims and the first table count them once."""
+    groups = dict.fromkeys(tuple(part["alike"]) for part in scenarios)
+    same = "; ".join(" and ".join(group) for group in groups if len(group) > 1)
+    counted = f"{len(groups)} of {len(scenarios)} scenarios are different"
+    return [f"Counted once, as they have the same parameters: {same}. So {counted}."] if same else []
 
 
 def _tables(parts: list[dict], name: str) -> list[str]:
@@ -201,19 +222,25 @@ def caption(text: str, scenario: str = "") -> Markup:
 def readable(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, object]]:
     """A table without columns that say nothing or the same in all of several rows, and what these say.
 
+    Counts of realizations with no user scheduled, or that diverged, say nothing where all are 0.
+
     Examples
     --------
     >>> frame, constant = readable(pl.DataFrame({"a": [1, 2], "delta": [1e-5, 1e-5], "b": [None, None]}))
     >>> frame.columns, constant
     (['a'], {'delta': 1e-05})
     """
-    frame = frame.select(column for column in frame if column.null_count() < len(column))
+    frame = frame.select(column for column in frame if column.null_count() < len(column) and not _is_no_count(column))
     same = [c for c in frame.columns if len(frame) > 1 and frame[c].null_count() == 0 and frame[c].n_unique() == 1]
     return frame.drop(same), {column: frame[column][0] for column in same}
 
 
-def _item(part: str, name: str, text: str, files: list[str]) -> dict:
-    links = [{"href": file, "kind": Path(file).suffix[1:]} for file in files]
+def _is_no_count(column: pl.Series) -> bool:
+    counts = column.dtype.is_integer() and column.name.endswith((unscheduled.COLUMN, unscheduled.DIVERGED))
+    return counts and bool((column == 0).all())
+
+
+def _item(part: str, name: str, text: str, links: list[dict[str, str]]) -> dict:
     return {"id": _anchor(f"{part}-{name}"), "name": name, "caption": text, "files": links}
 
 

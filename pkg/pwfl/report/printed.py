@@ -39,9 +39,9 @@ SHAPES = [
     *("arrow", "wedge"),
 ]
 LETTERS = {"epsilon": "ε", "rho": "ρ", "delta": "δ", "gamma": "γ", "alpha": "α", "sigma": "σ", "lambda": "λ", "mu": "μ"}
-WORD = re.compile(rf"\b({'|'.join(LETTERS)})\b", re.IGNORECASE)
+WORD = re.compile(rf"(?<![\w.])({'|'.join(LETTERS)})\b", re.IGNORECASE)  # not the end of a parameter's key
 POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+\-−]?)0*(\d+)\b")
-LEGENDS = ("color", "fill", "size", "shape", "strokeDash", "opacity")  # channels that have one
+LEGENDS = ("color", "fill", "size", "shape", "strokeDash", "strokeWidth", "opacity")  # channels that have one
 NAMES = {"field", "fields", "groupby", "filter", "as", "type", "name", "param", "views", "$schema", "calculate", "op"}
 TEXT = {"fontSize": FONT, "labelFontSize": FONT, "titleFontSize": FONT, "subtitleFontSize": FONT}
 BELOW = {"bottom": {"direction": "vertical", "margin": 4, "bounds": "full"}}  # legends
@@ -195,8 +195,9 @@ def _shrink_channel(channel: str, encoding: dict, width: float) -> None:
         if "labelOffset" in axis:
             axis["labelOffset"] *= SHRUNK["dy"]
         axis.pop("minExtent", None)
-        if isinstance(encoding.get("title"), str):
-            encoding["title"] = textwrap.wrap(encoding["title"], 44 if channel == "x" else 30)
+        if title := encoding.get("title"):
+            text = title if isinstance(title, str) else " ".join(title)
+            encoding["title"] = textwrap.wrap(text, 44 if channel == "x" else 30, break_long_words=False)
         if encoding.get("type") == "quantitative" and encoding.get("axis", {}) is not None:
             if "values" not in axis:
                 axis["tickCount"] = 5
@@ -210,7 +211,7 @@ def _shrink_channel(channel: str, encoding: dict, width: float) -> None:
     if isinstance(encoding.get("legend", {}), dict) and channel in LEGENDS:
         longest = max((len(str(name)) for name in scale.get("domain", ["a scheme of usual length"])), default=1)
         columns = int(max(1, (width - BESIDE) // (LETTER * longest + 24)))
-        size = DASHED if channel == "strokeDash" else CONFIG["legend"]["symbolSize"]
+        size = DASHED if channel in ("strokeDash", "strokeWidth") else CONFIG["legend"]["symbolSize"]
         encoding["legend"] = encoding.get("legend", {}) | {"columns": columns, "symbolSize": size}
 
 

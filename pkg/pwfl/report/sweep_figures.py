@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse.csgraph import connected_components
 
-from pwfl.report import chance, measured, printed, theme, unscheduled
+from pwfl.report import chance, measured, parameters, printed, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
 from pwfl.report.catalog import Outcome, without_noise
 from pwfl.report.claims import FAILED
@@ -21,6 +21,7 @@ from pwfl.report.sweeps import (
     KIND,
     above_chance,
     different,
+    drawn_once,
     index_of,
     losses,
     main_outcomes,
@@ -41,6 +42,7 @@ from pwfl.tables.contract import limits
 PANEL, SMALL_PANEL = 260, 140  # pixels of a panel's side, and of one of more than ROOMY side by side
 ROOMY, ACROSS = 4, 6  # panels side by side
 LINE_LENGTH = 110  # characters of a title's lines
+LETTER, LEGEND_LENGTH = 7.5, 28  # pixels of a letter of an axis' title; characters of a legend's
 PATTERNS = alt.Scale(range=[printed.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
 SHAPES = alt.Scale(range=printed.SHAPES)
 TOUCH = np.array([0.07, 0.05])  # shares of the axes within which labels of points would lie on each other
@@ -80,7 +82,9 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     looks = looks_of(whole, table)
     colour, chosen, opacity = theme.colours_of(looks)
     across = _parameter_axis(
-        _also(table[x], own["measured_x"]), "beside" if table[x].dtype.is_numeric() else names[x], x
+        _also(table[x], own["measured_x"]),
+        "beside" if table[x].dtype.is_numeric() else names[x],
+        _titled(study, [x], int(width / LETTER)),
     )
     up = _outcome_axis(alt.Y, "mean", known, _also(table["mean"], own["measured_y"]))
     if table[x].dtype.is_numeric():
@@ -110,18 +114,21 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     subtitle = [f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side"]
     subtitle += unscheduled.lines(counts, width=LINE_LENGTH)
     subtitle += unscheduled.diverged(counts, width=LINE_LENGTH)
-    subtitle += [f"a line for each {', '.join(others)}"] if others and not paneled else []
+    subtitle += [f"a line for each {', '.join(map(in_words, others))}"] if others and not paneled else []
     subtitle += [part for line in (*left_out, *measured.sentences(own)) for part in textwrap.wrap(line, LINE_LENGTH)]
-    title = alt.TitleParams(f"{_system(study)}: {lower(known.title)} over {x}", subtitle=subtitle)
+    title = alt.TitleParams(f"{_system(study)}: {lower(known.title)} over {in_words(x)}", subtitle=subtitle)
     if not paneled:
         return layers.properties(title=title)
     if max(table[key].n_unique() for key in paneled) <= ACROSS:
         facets = zip(("column", "row"), paneled, strict=False)
-        panels = {where: alt.Facet(f"{names[key]}:O", title=key, header=theme.HEADER) for where, key in facets}
+        panels = {
+            where: alt.Facet(f"{names[key]}:O", title=_titled(study, [key]), header=theme.HEADER)
+            for where, key in facets
+        }
         return layers.facet(**panels).properties(title=title)
     values = [f"datum['{names[key]}']" for key in paneled]
     layers = layers.transform_calculate(panel=" + ', ' + ".join(values))
-    panels = alt.Facet("panel:N", title=", ".join(paneled), header=theme.HEADER, sort=None)
+    panels = alt.Facet("panel:N", title=_titled(study, paneled), header=theme.HEADER, sort=None)
     return layers.facet(facet=panels, columns=ACROSS).properties(title=title)
 
 
@@ -140,7 +147,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     Without names, accuracy (or the first outcome of the system's own) over epsilon. A scheme without noise, whose
     epsilon is not finite, is a horizontal line. Where all have one epsilon, each has a row.
     """
-    rows, whole, study = measured.of(study), study, different(study)
+    rows, once, whole, study = measured.of(study), drawn_once(study), study, different(study)
     table = outcomes(study)
     if table.is_empty():
         return _no_outcome(study, "outcome", "other outcome")
@@ -174,7 +181,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         subtitle.append(OF_KINDS)
     if len(left_out):
         subtitle.append(f"not drawn, since infinite or undefined: {', '.join(left_out)}")
-    subtitle += measured.sentences(own)
+    subtitle += [*once, *measured.sentences(own)]
     looks = looks_of(whole, drawn)
     if MANY < len(both) <= ROWS and not len(own) and theme.alike(drawn["x_mean"], ALIKE):
         return _in_rows(both, known[x], known[y], looks, heading, subtitle, partial(_leveled, study=study, outcome=y))
@@ -204,11 +211,10 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     if _hide(frame):  # so later schemes are drawn smaller, upon the others
         areas = alt.Scale(domain=list(looks), range=[MARK * 2 * SMALLER**k for k in range(len(looks))])
         dots = dots.encode(size=alt.Size("scheme:N", scale=areas, legend=None), order=alt.Order("rank:Q"))
-    if shaped:
-        field, title = ("sweep_of:N", "Scenario") if shaped == "sweep_of" else (f"{names[shaped]}:O", shaped)
-        sort = scenarios if shaped == "sweep_of" else alt.Undefined
-        shape = alt.Shape(field, title=title, sort=sort, scale=SHAPES)
-        dots = dots.encode(shape=_of_scenarios(whole, scenarios) if shaped == "sweep_of" else shape)
+    if shaped == "sweep_of":
+        dots = dots.encode(shape=_of_scenarios(whole, scenarios))
+    elif shaped:
+        dots = dots.encode(shape=alt.Shape(f"{names[shaped]}:O", title=_titled(study, [shaped]), scale=SHAPES))
     else:
         dots = dots.encode(shape=theme.ON_LINES if joined else theme.shapes_of(looks))
     rules = base.mark_rule(strokeWidth=1)
@@ -312,7 +318,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         names = {key: f"swept_{number}" for number, key in enumerate(swept)}
         table = table.rename(names)
         shades = alt.Scale(scheme=ORDERED) if table["swept_0"].dtype.is_numeric() else alt.Scale(range=theme.PALETTE)
-        colour = alt.Color("swept_0:O", title=swept[0], scale=shades, legend=legend)
+        colour = alt.Color("swept_0:O", title=_titled(study, [swept[0]]), scale=shades, legend=legend)
         several = table["sweep_of"].n_unique() > 1
         table = table.with_columns(panel=pl.format("{}, {}", "sweep_of", "scheme") if several else pl.col("scheme"))
         schemes = ((point_of(study, name).of, s.name) for name in study for s in study[name]["scenario"].schemes)
@@ -333,7 +339,8 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     if not by_point:
         lines = lines.encode(strokeDash=dash)
     elif len(swept) > 1:
-        lines = lines.encode(strokeDash=alt.StrokeDash("swept_1:N", title=swept[1], legend=legend, scale=PATTERNS))
+        title = _titled(study, [swept[1]])
+        lines = lines.encode(strokeDash=alt.StrokeDash("swept_1:N", title=title, legend=legend, scale=PATTERNS))
     band = base.mark_area(opacity=0.15).encode(y=alt.Y("accuracy_low:Q"), y2="accuracy_high:Q")
     count = max(content["history"]["realization"].n_unique() for content in study.values())
     subtitle = [f"mean and 95% confidence band over up to {count} realizations"]
@@ -440,7 +447,13 @@ def _also(values: pl.Series, own: pl.Series) -> pl.Series:
     return pl.Series([*values, *own], strict=False) if len(own) else values
 
 
-def _parameter_axis(values: pl.Series, name: str, title: str) -> alt.X:
+def _titled(study: dict[str, dict], keys: list[str], length: int = LEGEND_LENGTH) -> list[str]:
+    """The titles of parameters in lines of so many characters."""
+    text = ", ".join(parameters.title(_system(study), key) for key in keys)
+    return textwrap.wrap(text, length, break_long_words=False, break_on_hyphens=False)
+
+
+def _parameter_axis(values: pl.Series, name: str, title: str | list[str]) -> alt.X:
     if not values.dtype.is_numeric():
         words = values.cast(pl.Float64, strict=False).null_count() > values.null_count()
         return alt.X(f"{name}:O", title=title, axis=alt.Axis() if words else alt.Axis(format="~g"))
@@ -485,7 +498,7 @@ def looks_of(study: dict[str, dict], drawn: pl.DataFrame) -> dict[str, theme.Loo
 
 def _tips(names: dict[str, str], known: dict[str, Outcome], others: dict | None = None) -> list[alt.Tooltip]:
     """Tooltips: what a mark is of, with the names of swept parameters; outcomes by prefixes of columns; others."""
-    swept = {f"{name}:N": key for key, name in names.items()}
+    swept = {f"{name}:N": in_words(key) for key, name in names.items()}
     means = {}
     for prefix, outcome in known.items():
         means |= {f"{prefix}{part}:Q": (f"{outcome.title}, {part}", ".4g") for part in ("mean", "low", "high")}

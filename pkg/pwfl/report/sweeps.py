@@ -96,15 +96,16 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
     A point is dominated by another one of its KIND whose mean is as good in both outcomes, and better in one. Points
     whose accuracy is not above chance are left out. Columns:
     `x` and `y`, the outcomes; what says which point it is, and what its epsilon is worth; `x_mean` and `y_mean`, and of
-    how many realizations with no user scheduled, `x_no_user_scheduled` and `y_no_user_scheduled`. Accuracy against
-    epsilon comes first.
+    how many realizations with no user scheduled, `x_no_user_scheduled` and `y_no_user_scheduled`, beside how many that
+    diverged, `x_diverged` and `y_diverged`. Accuracy against epsilon comes first.
     """
-    index, nobody = index_of(table), unscheduled.COLUMN
-    text, number, counts = pl.lit(""), pl.lit(0.0), {f"{axis}_{nobody}": pl.lit(0, pl.Int64) for axis in "xy"}
+    index, counted = index_of(table), (unscheduled.COLUMN, unscheduled.DIVERGED)
+    text, number = pl.lit(""), pl.lit(0.0)
+    counts = {f"{axis}_{what}": pl.lit(0, pl.Int64) for what in counted for axis in "xy"}
     frames = [table.clear().select(text.alias("x"), text.alias("y"), *index, x_mean=number, y_mean=number, **counts)]
     for (system,), part in table.group_by("system", maintain_order=True):
         known = outcomes_of(system)
-        wide, without = (part.pivot("outcome", index=index, values=v, maintain_order=True) for v in ("mean", nobody))
+        wide, *numbers = (part.pivot("outcome", index=index, values=v, maintain_order=True) for v in ("mean", *counted))
         if "epsilon" in wide.columns:
             wide = wide.filter(pl.col("epsilon").is_finite())  # without privacy nothing is traded
         varied = [name for name in known if name in wide.columns and _rounded(wide[name]).n_unique() > 1]
@@ -115,9 +116,11 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
             both = wide.filter(pl.col(x).is_finite() & pl.col(y).is_finite())
             kept = both.filter(undominated(both, losses(both[x], known[x]), losses(both[y], known[y])))
             names = (pl.lit(x).alias("x"), pl.lit(y).alias("y"))
-            counts = without.select(*index, pl.col(x).alias(f"x_{nobody}"), pl.col(y).alias(f"y_{nobody}"))
             kept = kept.select(*names, *index, x_mean=x, y_mean=y).sort("x_mean", maintain_order=True)
-            frames.append(kept.join(counts, on=index, how="left", nulls_equal=True, maintain_order="left"))
+            for what, frame in zip(counted, numbers, strict=True):
+                own = frame.select(*index, pl.col(x).alias(f"x_{what}"), pl.col(y).alias(f"y_{what}"))
+                kept = kept.join(own, on=index, how="left", nulls_equal=True, maintain_order="left")
+            frames.append(kept)
     return pl.concat(frames)
 
 
@@ -161,6 +164,14 @@ def different(study: dict[str, dict]) -> dict[str, dict]:
     swept = {repr(study[name]["scenario"]) for name in study if name not in unswept(study)}
     kept = {name for name in unswept(study) if repr(study[name]["scenario"]) in swept}
     return {name: content for name, content in study.items() if name not in kept}
+
+
+def drawn_once(study: dict[str, dict]) -> list[str]:
+    """A line of what `different` leaves out, by its names, beside the points that it is; none where that is nothing."""
+    kept = different(study)
+    points = {repr(content["scenario"]): name for name, content in kept.items()}
+    same = [f"{name} and {points[repr(study[name]['scenario'])]}" for name in study if name not in kept]
+    return [f"drawn once, as they have the same parameters: {'; '.join(same)}"] if same else []
 
 
 def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from pwfl.report.axes import fitted, leveled
 from pwfl.report.catalog import without_noise
 from pwfl.report.finding import OTHERS
 from pwfl.report.sweeps import not_swept, outcomes, point_of, points, with_bare
+from pwfl.scenario.sweep import in_words
 
 MEANS = ["accuracy", "local_steps", "channel_uses", "air_seconds", "transmit_energy_j"]
 TERMS = [*("accuracy_of", "delta", "samples", "rounds", "link_budget"), *columns.TERMS[1:]]
@@ -113,7 +114,8 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     layers = alt.layer(*beside, *_lines(base, coloured, drawn, labelled), level, _marks(base, scale))
     layers = layers.add_params(chosen)
     title = alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame, scenarios))
-    return layers.properties(title=title, width=theme.WIDTH, height=height)
+    layers = layers.properties(title=title, width=theme.WIDTH, height=height)
+    return layers.configure_legend(orient="bottom")
 
 
 def _lines(base: alt.Chart, coloured: alt.Chart, drawn: pl.DataFrame, labelled: pl.DataFrame) -> list[alt.Chart]:
@@ -224,7 +226,8 @@ def _ranges(scenarios: dict[str, dict], name: str) -> str:
     for key in points[0]:
         values = list(dict.fromkeys(str(point[key]) for point in points))
         if len(values) > 1:
-            parts.append(f"{key} ({', '.join(values) if len(values) < 4 else f'{values[0]} to {values[-1]}'})")
+            several = ", ".join(values) if len(values) < 4 else f"{values[0]} to {values[-1]}"
+            parts.append(f"{in_words(key)} ({several})")
     return ", ".join(parts)
 
 
@@ -312,10 +315,12 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     subtitle = [part for line in [*lines, *left] for part in textwrap.wrap(line, LINE_LENGTH)]
     title = alt.TitleParams(PRICE, subtitle=subtitle)
     if not by_observer:
-        return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
+        layers = layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
+        return layers.configure_legend(orient="bottom")
     panels = each["panel"].unique(maintain_order=True).to_list()  # as they are swept
     layers = layers.add_params(chosen).properties(width=NARROW, height=theme.HEIGHT)
-    return layers.facet(column=alt.Column("panel:N", sort=panels, title="observer")).properties(title=title)
+    layers = layers.facet(column=alt.Column("panel:N", sort=panels, title="observer")).properties(title=title)
+    return layers.configure_legend(orient="bottom")
 
 
 def _family_looks(systems: list[str], lines: list[tuple[str, str]]) -> dict[str, tuple[str, list[int]]]:

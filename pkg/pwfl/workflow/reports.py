@@ -316,6 +316,9 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
     parts = [
         {"scenario": None, "figures": figures_of_all, "tables": [list(pair) for pair in catalog.COMPARISON.items()]}
     ]
+    alike: dict[str, list[str]] = {}  # titles, by all parameters
+    for name, scenario in study.scenarios.items():
+        alike.setdefault(repr(scenario.part()), []).append(study.titles[name])
     for name, scenario in study.scenarios.items():
         system, point = scenario.system, name in study.points
         shown_figures = [] if point else figures(scenario)
@@ -328,6 +331,7 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
                 "point": point,
                 "without_noise": catalog.without_noise(scenario),
                 "withholds": scenario.withholds,
+                "alike": alike[repr(scenario.part())],
                 "crossed": catalog.crossed(registry.system(scenario.system).catalog, scenario),
                 "figures": [captioned(f"{name}/{figure}", system, figure) for figure in shown_figures],
                 "tables": [[f"{name}/{table}", text] for table, text in shown_tables.items()],

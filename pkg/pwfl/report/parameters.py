@@ -1,0 +1,34 @@
+"""Titles of parameters, for axes, panels and legends."""
+
+import re
+
+from pwfl import registry
+from pwfl.report import printed
+from pwfl.scenario.fields import parameters
+from pwfl.scenario.sweep import in_words
+
+LONGEST = 70  # characters of a meaning's first words
+NO_NOUN = re.compile(r"(what|how|of|with|which|whether|who|predict)\b")  # how a meaning begins that is no title
+CUT = re.compile(r"[^,;:]*, (or\b|[^,;:]*, (that|who|whose|which)\b)")  # one whose first words are not its sense
+
+
+def title(system: str, key: str) -> str:
+    """A parameter's title: the first words of its meaning, or else its key in words; its unit and its dotted key.
+
+    A user's own parameter, `own.STAGE.NAME`, which has no meaning here, keeps its key.
+
+    >>> title("multicell", "training.clip_norm")
+    'Clipping norm L of a gradient (training.clip_norm)'
+    >>> title("multicell", "radio.bandwidth_hz"), title("multicell", "privacy.observer")
+    ('Bandwidth B of a resource block (Hz; radio.bandwidth_hz)', 'Observer (privacy.observer)')
+    """
+    known = {".".join(path): field for path, field in parameters(registry.system(system).model)}
+    if key not in known:
+        return key
+    meaning, unit = re.sub(r" \([^)]*\)", "", known[key].description), known[key].json_schema_extra["unit"]
+    first = re.split("[,;:]", meaning, maxsplit=1)[0]
+    if NO_NOUN.match(first) or CUT.match(meaning) or "`" in first or len(first) > LONGEST:
+        first = in_words(key)
+    words = printed.words(first)
+    words = words[0].upper() + words[1:] if words[0].isascii() else words
+    return f"{words} ({unit}; {key})" if unit else f"{words} ({key})"
