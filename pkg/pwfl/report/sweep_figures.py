@@ -223,11 +223,11 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     dashes = alt.condition("datum.guaranteed", alt.value(printed.SOLID), alt.value(UNGUARANTEED))
     rings = ringed.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222"), strokeDash=dashes)
     layers = [*([curves] if joined else []), *intervals, dots, rings]
-    for side, dy in enumerate((17, -15) if frame["label"].count() else ()):  # neighbours' on two sides
-        texts = base.transform_filter(f"datum.side === {side}").mark_text(dy=dy, fontSize=11)
-        layers.append(texts.encode(text="label:N", color=alt.value("#222")))
     if len(bare):
         layers += _without_noise(bare, known[y], np.ptp(up["scale"]["domain"]))
+    for side, dy in enumerate((17, -15) if frame["label"].count() else ()):  # neighbours' on two sides
+        texts = base.transform_filter(f"datum.side === {side}").mark_text(dy=dy, fontSize=11)
+        layers += theme.legible(texts.encode(text="label:N", color=alt.value("#222")))
     layers += measured.marks(alt.Chart(own), own, across, up) if len(own) else []
     layers += [*beside, *levels]
     title = alt.TitleParams(heading, subtitle=[part for line in subtitle for part in textwrap.wrap(line, LINE_LENGTH)])
@@ -295,7 +295,7 @@ def _without_noise(bare: pl.DataFrame, outcome: Outcome, span: float) -> list[al
     for rank, row in enumerate(reversed(labelled.select("y_mean", "text").rows(named=True))):  # others below the line
         words = base.properties(data=pl.DataFrame([row]))
         words = words.mark_text(align="right", dx=-4, dy=12 if rank else -7, fontSize=12, color="#555")
-        layers.append(words.encode(x=alt.value("width"), text="text:N"))
+        layers += theme.legible(words.encode(x=alt.value("width"), text="text:N"))
     return layers
 
 

@@ -32,6 +32,7 @@ SHAPES = 8  # of the printed ones, that are told apart at a glance
 SQUEEZED = 0.05  # share of an axis that is too little for a scheme
 DECADE = 10  # the least ratio of values that a logarithmic axis is for
 WIDTH, HEIGHT = 520, 340
+OUTLINE = 3  # pixels around words upon lines
 HEADER = alt.Header(labelFontSize=13, titleFontSize=13)  # of panels
 # Okabe and Ito's colours, told apart with any colour vision, a grey and an olive.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800"]
@@ -365,7 +366,14 @@ def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, tit
     words = words.encode(**{axis: place}, **at_end, text="text:N")
     heading, chart = chart.title, chart.copy()
     chart.title = alt.Undefined
-    return sized(alt.layer(chart, rule, words), heading)
+    return sized(alt.layer(chart, rule, *legible(words)), heading)
+
+
+def legible(words: alt.Chart) -> list[alt.Chart]:
+    """Words, and a white outline below them, so that they can be read upon lines."""
+    outline = words.copy()
+    outline.mark.stroke, outline.mark.strokeWidth = "white", OUTLINE
+    return [outline, words]
 
 
 def empty(why: str, title: str) -> alt.Chart:
