@@ -238,7 +238,7 @@ DEVIATION, DISTRIBUTION, SCALE = "deviation of the noise", "distribution of the 
 MESSAGES, ROUNDS, RUNS = (f"noise of different {them}" for them in ("messages of a round", "rounds", "runs"))
 GRADIENT, UPDATE, STATES = "sensitivity of the gradient", "sensitivity of the update", "states of a record"
 FOLLOWS, OTHERS = "noise that follows data", "signal of a record in other messages"
-EACH, SEVERAL = "distribution of each client's and case's noise", "noise of different clients and cases"
+EACH, SEVERAL = "distribution for each client and case", "noise of different clients and cases"
 TWO_POINTS = rows(lambda normal, _: tf.sign(normal))
 FAULTS = {  # way, fault -> how it is made, and what sees it
     ("copies", "noise of two points"): (TWO_POINTS, DISTRIBUTION),

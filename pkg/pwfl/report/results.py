@@ -12,6 +12,7 @@ from pwfl.report import chance, theme, unscheduled
 from pwfl.report.columns import terms
 
 LABEL = 24  # letters of the lines that say what a test is
+LINE = 68  # letters of the lines of its subtitle
 TWO_LINES = 38  # pixels of a line, of which such letters may take two
 FOUND = 60  # pixels of where what was found lies
 BEYOND = 1.3  # times what may be: where anything further off is drawn
@@ -129,6 +130,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     ]
     if len(left_out):
         subtitle.append("not drawn, since nothing is sent or hidden: " + ", ".join(left_out))
+    subtitle = [part for line in subtitle for part in textwrap.wrap(line, LINE)]
     drawn, lines = (each.with_columns(line=pl.col("test").map_elements(_wrapped, pl.String)) for each in (drawn, lines))
     several = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": "bottom"}, "value": "middle"}
     labels = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=400, ticks=False, domain=False)

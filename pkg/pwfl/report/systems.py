@@ -111,7 +111,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     coloured = base.encode(color=alt.Color("system:N", title="System", scale=scale, legend=legend))
     level = coloured.properties(data=levels).mark_rule(strokeDash=[2, 3], strokeWidth=1.5)
     level = level.encode(x=alt.value(0), x2=alt.value("width"), tooltip=theme.tips({"label:N": "Line"}))
-    layers = alt.layer(*beside, *_lines(base, coloured, drawn, labelled), level, _marks(base, scale))
+    layers = alt.layer(*_lines(base, coloured, drawn, labelled), level, _marks(base, scale), *beside)
     layers = layers.add_params(chosen)
     title = alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame, scenarios))
     layers = layers.properties(title=title, width=theme.WIDTH, height=height)
@@ -292,7 +292,7 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=domain, range=patterns), **shared)
     dots = base.mark_point(filled=True, size=50).encode(y=y)
     shown = drawn.with_columns(pl.col("line").replace(label))
-    layers = alt.layer(*levels, base.mark_line().encode(y=y, strokeDash=dash), whiskers, dots, data=shown)
+    layers = alt.layer(base.mark_line().encode(y=y, strokeDash=dash), whiskers, dots, *levels, data=shown)
     accuracies = each.filter(outcome="accuracy")
     lines = [f"mean and 95% interval over {theme.ranged(accuracies['realizations'])}"]
     counts = accuracies.with_columns(scheme=pl.format("{}, {}", "system", "scheme"))

@@ -113,7 +113,7 @@ def noise(subject: audit.Subject, scenario: AgeAware, tables: dict[str, pl.DataF
     each = drawn.reshape(-1, scale.size).T
     if len(each) > 1:
         yield audit.worst_of(
-            audit.distribution, subject, "distribution of each client's and case's noise", each, *LAPLACE
+            audit.distribution, subject, "distribution for each client and case", each, *LAPLACE
         )
         normal = np.sign(each) * stats.norm.isf(stats.laplace.sf(np.abs(each)))
         yield audit.correlation(subject, "noise of different clients and cases", normal)

@@ -121,6 +121,7 @@ def _near(
     x = alt.X("swept_time:Q", title="Collection time t (steps)", scale=times)
     y = alt.Y("mean:Q", title=title, scale=alt.Scale(nice=False))
     y = fitted(y, [fresh - 2 * room, fresh + 3 * room, frame[f"{closed}_mean"].min()], room=0)
+    y["scale"].zero = False  # nor for the band
     shown = theme.faded(picked, hidden=0.1)
     interval = {"mean:Q": (f"{title}, mean", ".4g"), "low:Q": ("95% from", ".4g"), "high:Q": ("95% to", ".4g")}
     tips = theme.tips({"curve:N": "Which", "swept_time:Q": "Collection time (steps)"} | interval)

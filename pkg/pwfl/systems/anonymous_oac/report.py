@@ -110,7 +110,7 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     ]
     points = base.mark_point(size=260, filled=True, stroke="black", strokeWidth=1)
     points = points.encode(y=y, shape=theme.scheme_shape(scenario), tooltip=tips)
-    return theme.sized(alt.layer(*levels, bars, points).add_params(chosen), title)
+    return theme.sized(alt.layer(bars, points, *levels).add_params(chosen), title)
 
 
 def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:

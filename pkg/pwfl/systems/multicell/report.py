@@ -210,7 +210,7 @@ def tradeoff(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     means = alt.Chart(mean).mark_point(size=260, filled=True, stroke="black", strokeWidth=1)
     means = means.encode(**shared, tooltip=theme.tips(tips), opacity=opacity)
     title = alt.TitleParams("Accuracy against privacy", subtitle=subtitle)
-    layers = [*levels, points, means]
+    layers = [points, means, *levels]
     if len(bare):
         of_line = theme.tips({"scheme:N": "Scheme", "accuracy:Q": tips["accuracy:Q"]})
         rule = alt.Chart(bare).mark_rule(strokeWidth=2.5)

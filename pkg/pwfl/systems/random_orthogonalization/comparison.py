@@ -78,7 +78,7 @@ def _panels(frame, x: tuple[str, str], value: str, y: alt.Y, names, panels, titl
     colour, chosen = _scenario_colour(names)
     curves = marks.curves(*x, value, y, colour, chosen, {"scenario:N": "Scenario"})
     width = 330 if isinstance(panels, alt.Column) else 250
-    chart = alt.layer(*levels, curves, data=frame).properties(width=width, height=theme.HEIGHT * width // 380)
+    chart = alt.layer(curves, *levels, data=frame).properties(width=width, height=theme.HEIGHT * width // 380)
     faceted = chart.facet(column=panels) if isinstance(panels, alt.Column) else chart.facet(panels, columns=3)
     return faceted.properties(title=title)
 
