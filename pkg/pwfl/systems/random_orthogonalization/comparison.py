@@ -90,15 +90,14 @@ def _scenario_colour(names: list[str], symbol: str = "stroke") -> tuple[alt.Colo
 
 
 def _stack(scenarios: dict[str, dict], table: str) -> tuple[list[str], pl.DataFrame]:
-    """Names of the scenarios by number of antennas, which they say, and a table of all of them.
+    """Names of the scenarios by number of antennas, and a table of all of them.
 
     Points of sweeps are in figures of their own: they are left out where there are other scenarios.
     """
     scenarios = unswept(scenarios) or scenarios
     ordered = sorted(scenarios, key=lambda name: scenarios[name]["scenario"].network.antennas)
-    names = {name: f"{name}, M = {scenarios[name]['scenario'].network.antennas}" for name in ordered}
-    frames = [scenarios[name][table].with_columns(scenario=pl.lit(label)) for name, label in names.items()]
-    return list(names.values()), pl.concat(frames, how="diagonal_relaxed")
+    frames = [scenarios[name][table].with_columns(scenario=pl.lit(name)) for name in ordered]
+    return ordered, pl.concat(frames, how="diagonal_relaxed")
 
 
 def _first(scenarios: dict[str, dict]):
