@@ -348,7 +348,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     subtitle += unscheduled.lines(pl.concat(map(unscheduled.counted, ended)), width=LINE_LENGTH)
     subtitle += unscheduled.diverged(outcomes(study).filter(outcome="accuracy"), width=LINE_LENGTH)
     if swept_ones:
-        subtitle += textwrap.wrap(f"not here, as they are swept: {', '.join(swept_ones)}", LINE_LENGTH)
+        subtitle += textwrap.wrap(f"not here, as they are swept: {'; '.join(swept_ones)}", LINE_LENGTH)
     title = alt.TitleParams(f"{_system(study)}: test accuracy", subtitle=subtitle)
     shown = table.select(column for column in table.columns if "." not in column)
     few = shown["panel" if by_point else "scenario"].n_unique() <= ROOMY**2

@@ -195,7 +195,7 @@ def unswept(study: dict[str, dict]) -> dict[str, dict]:
 def not_swept(study: dict[str, dict]) -> list[str]:
     """A line of what `points` leaves out, by its names; none where that is nothing."""
     names = [name for name in study if name not in points(study)]
-    return [f"not here, as they are not swept: {', '.join(names)}"] if names else []
+    return [f"not here, as they are not swept: {'; '.join(names)}"] if names else []
 
 
 def index_of(table: pl.DataFrame) -> list[str]:
