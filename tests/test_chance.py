@@ -80,6 +80,18 @@ def test_levels_are_on_the_axis_and_named_in_a_legend_that_says_which_are_beyond
     assert layers[0].data.is_empty()
 
 
+def test_a_legend_of_one_level_leaves_room_for_its_line():
+    levels = pl.DataFrame({"level": [0.2, 0.1], "text": ["chance 20%", "start model 10%"]})
+    places = []
+    for count in (2, 1):
+        _, (line,) = leveled(theme.accuracy_axis(), levels.head(count), [0.5, 0.9], most=1)
+        drawn = vl_convert.vegalite_to_svg(line.to_dict())
+        places += re.findall(r'translate\(([-\d.]+),([-\d.]+)\)"[^>]*>chance', drawn)
+    assert len(places) == 2
+    assert places[0] == places[1]
+    assert float(places[1][0]) > 0
+
+
 @pytest.mark.parametrize(
     ("points", "ends", "most", "domain"),
     [

@@ -87,7 +87,8 @@ def _lines(axis, levels: pl.DataFrame) -> alt.Chart:
     along.shorthand, channel = "level:Q", "x" if isinstance(axis, alt.X) else "y"
     looks = {"symbolType": "stroke", "symbolDash": DASH, "symbolStrokeColor": GREY, "symbolOpacity": 1}
     legend = alt.Legend(**looks, symbolSize=400, labelExpr="split(datum.label, '\\n')", labelLimit=0)
-    scale = alt.Scale(domain=wrapped, range=[1] * len(wrapped))  # a channel that no other mark has a legend of
+    # A channel that no other mark has a legend of. Vega leaves no room for symbols of a range of a single width.
+    scale = alt.Scale(domain=wrapped, range=[1, 1])
     named = alt.StrokeWidth("text:N", title="Accuracy without learning", scale=scale, legend=legend)
     rule = alt.Chart(levels.filter(pl.col("level").is_between(low, high))).mark_rule(strokeDash=DASH, color=GREY)
     return rule.encode(**{channel: along}, strokeWidth=named, tooltip=[alt.Tooltip("text:N", title="Line")])
