@@ -39,7 +39,7 @@ CATALOG = Catalog(
         ("optimal", "equal_sum"): "#E69F00",
         ("optimal", "fill_up"): "#56B4E9",
         ("joint_noise", "equal_sum"): "#CC79A7",
-        ("joint_snr", "equal_max"): "#000000",
+        ("joint_snr", "equal_max"): "#CC79A7",
         ("inversion", "target"): "#D55E00",
         ("joint_snr", "target"): "#B8A800",
         ("random", "none"): BARE,
