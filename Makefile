@@ -71,7 +71,7 @@ lock:
 
 $(VENV)/installed: envs/requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pwfl needs Python 3.11 or newer; set PYTHON=")'
-	@echo "Installing what pwfl needs into $(VENV): 3 GB, one to four minutes, once."
+	@echo "Installing what pwfl needs into $(VENV): 3 GB, one to six minutes, once."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(INSTALL) --require-hashes -r envs/requirements.lock
 	$(BIN)/python $(INSTALL) --no-deps --no-build-isolation --editable .

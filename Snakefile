@@ -43,6 +43,11 @@ onsuccess:
         print(progress.result(current.record.parent.parent), file=sys.stderr)
 
 
+onerror:
+    if not jobs.failures((BASE / ".pwfl" / current.plan).glob("*.done")):
+        print(jobs.STOPPED, file=sys.stderr)
+
+
 # What has nothing to do comes to no onsuccess.
 if is_main and is_done and not wanted:
     progress.complete = current.record.parent.parent

@@ -232,7 +232,7 @@ def test_sentences_say_which_is_better_or_how_many_realizations_would_tell():
     said = finding.difference(unclear, "PF", "OptSched", accuracy, 0.5)
     assert said == (
         "PF and OptSched do not differ significantly in final test accuracy: -11.6 points (95% interval -20 to -3.2; "
-        "p = 0.3, corrected for 3 pairs; 10 realizations); its ε is 0.5 higher. 10 realizations detect 4 points, about 30 "
+        "p = 0.3, corrected for 3 pairs; 10 realizations); its record-level ε is 0.5 higher. 10 realizations detect 4 points, about 30 "
         "would detect the measured difference."
     )
     alone = finding.difference(row | {"p": None, "realizations": 1}, "PF", "OptSched", accuracy)

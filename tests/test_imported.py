@@ -156,7 +156,7 @@ def test_whole_shards_must_be_there(folder):
     assert (
         "shards.optimization: 5 (and shards.training: 1) need 5 realizations, since chunks are computed whole" in found
     )
-    assert "links.csv has 4; lower them" in found
+    assert "links.csv has 4; set shards: {optimization: 4, training: 4}" in found
     found = error_of(scenario(realizations=2, training_realizations=1, shards={"optimization": 2, "training": 5}))
     assert "(and shards.training: 5) need 6 realizations" in found
 

@@ -169,7 +169,8 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -
     """List the tables of a finished study, or print one.
 
     TABLE compares scenarios, SCENARIO/TABLE belongs to a scenario's report, SCENARIO/stages/TABLE is a stage's output.
-    Large tables are shortened: rows in the middle are omitted, and columns, too, unless some are named.
+    Large tables are shortened: rows in the middle are omitted, and columns, too, unless some are named. Columns with
+    one value stand below the table.
     """
     import polars as pl
 
@@ -191,6 +192,10 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -
     if unknown := [column for column in columns if column not in frame.columns]:
         raise click.UsageError(f"{name} has no column {unknown[0]}; it has {', '.join(frame.columns)}")
     asked = frame.select(columns or frame.columns)
+    alike = []
+    if not (columns or csv) and len(frame) > 1:
+        alike = [each.name for each in frame if not each.dtype.is_nested() and each.n_unique() == 1]
+        asked = asked.drop(alike)
     with pl.Config(
         tbl_rows=40,
         tbl_cols=len(columns) or 8,
@@ -199,6 +204,9 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -
         tbl_hide_column_data_types=True,
     ):
         click.echo(asked.write_csv() if csv else asked, nl=not csv)
+    if alike:
+        said = [f"{column} {frame[column][0]}" for column in alike if frame[column][0] is not None]
+        click.echo(f"The same in all rows: {', '.join(said)}")
 
 
 def _studies(context, parameter, incomplete: str) -> list[str]:

@@ -12,7 +12,7 @@ WIDE = 0.2  # relative room around a single value
 ALIKE = 1e-6  # relative difference of values that are one
 LEVELED = 0.25  # the least share of an axis for values, beside levels
 SMALL = 0.1  # of accuracies, what an axis may show in any case
-GREY, DASH = "#8A8A8A", [6, 4]  # of levels
+GREY, DASH, WIDTHS = "#8A8A8A", [6, 4], [2, 1]  # of levels, from the highest
 LABEL = 32  # characters of the lines of a level's text
 
 
@@ -88,7 +88,7 @@ def _lines(axis, levels: pl.DataFrame) -> alt.Chart:
     looks = {"symbolType": "stroke", "symbolDash": DASH, "symbolStrokeColor": GREY, "symbolOpacity": 1}
     legend = alt.Legend(**looks, symbolSize=400, labelExpr="split(datum.label, '\\n')", labelLimit=0)
     # A channel that no other mark has a legend of. Vega leaves no room for symbols of a range of a single width.
-    scale = alt.Scale(domain=wrapped, range=[1, 1])
+    scale = alt.Scale(domain=wrapped, range=WIDTHS)
     named = alt.StrokeWidth("text:N", title="Accuracy without learning", scale=scale, legend=legend)
     rule = alt.Chart(levels.filter(pl.col("level").is_between(low, high))).mark_rule(strokeDash=DASH, color=GREY)
     return rule.encode(**{channel: along}, strokeWidth=named, tooltip=[alt.Tooltip("text:N", title="Line")])

@@ -182,7 +182,7 @@ def difference(row: dict, scheme: str, than: str, outcome: Outcome, epsilon: flo
     stated += f"{row['realizations']} realizations"
     at = f" at ε = {number(row['epsilon'])}" if row["epsilon"] is not None else ""
     if row["epsilon"] is None and epsilon is not None and np.isfinite(epsilon):
-        at = f"; its ε is {number(abs(epsilon))} {'higher' if epsilon > 0 else 'lower'}"
+        at = f"; its record-level ε is {number(abs(epsilon))} {'higher' if epsilon > 0 else 'lower'}"
     if row["p_corrected"] < LEVEL:
         way = "above" if row["difference"] > 0 else "below"
         return f"{scheme} is {size}{unit} {way} {than} in {lower(outcome.title)} ({stated}){at}."

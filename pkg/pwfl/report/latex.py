@@ -17,7 +17,7 @@ from pwfl.report.columns import TERMS
 from pwfl.report.differences import COSTS, PAIR
 from pwfl.report.finding import SMALL_P
 from pwfl.report.sweeps import outcomes_of, swept_keys
-from pwfl.report.theme import ranged
+from pwfl.report.theme import counted, ranged
 
 SPECIAL = (
     {c: f"\\{c}" for c in "%&#${}"}
@@ -79,8 +79,8 @@ def _differences_of(system: str, table: pl.DataFrame) -> str:
     return _long(
         "ll" + "rr" * (len(names) + 1),
         f"Paired differences of the system {text(system)}, first scheme less second: mean $\\pm$ half of its 95\\% "
-        f"interval, and $p$ of a paired $t$-test, corrected by Holm for {pairs} pairs. Last: common realizations, and "
-        "how many detect the first difference with probability 0.8.",
+        f"interval, and $p$ of a paired $t$-test, corrected by Holm for {counted(pairs, 'pair')}. Last: common "
+        "realizations, and how many detect the first difference with probability 0.8.",
         [*heads, "$n$", "$n$ needed"],
         rows,
     )
@@ -249,6 +249,8 @@ def number(value: float | None, half: float | None = None, digits: int = DIGITS)
 
     >>> number(94.7312, 0.3141), number(14851200.0, 70712.0), number(20.0), number(math.inf)
     ('$94.7 \\\\pm 0.3$', '$(1.485 \\\\pm 0.007) \\\\times 10^{7}$', '$20$', '$\\\\infty$')
+    >>> number(30404.0), number(30404.0, digits=3)
+    ('$30404$', '$30400$')
     """
     if value is None or math.isnan(value):
         return "--"
@@ -258,7 +260,9 @@ def number(value: float | None, half: float | None = None, digits: int = DIGITS)
     power = 0 if NEAR[0] <= power < NEAR[1] else power
     value, times = value / 10**power, f" \\times 10^{{{power}}}" if power else ""
     if half is None or not math.isfinite(half) or half / 10**power <= NEGLIGIBLE * abs(value):
-        return f"${value:.{digits}g}{times}$" if times or abs(value) < 10**digits else f"${value:.0f}$"
+        if times or abs(value) < 10**digits:
+            return f"${value:.{digits}g}{times}$"
+        return f"${value if digits >= DIGITS else float(f'{value:.{digits}g}'):.0f}$"
     half /= 10**power
     first, _, exponent = f"{half:.0e}".partition("e")
     places = ("1" in (first, f"{half:.1e}"[0])) - int(exponent)

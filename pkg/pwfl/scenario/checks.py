@@ -32,7 +32,8 @@ def consistent(scenario: Scenario) -> None:
     if scenario.training_realizations > scenario.realizations:
         raise ValueError(
             f"training_realizations: {scenario.training_realizations} is more than realizations: "
-            f"{scenario.realizations}; only realizations that exist can be trained"
+            f"{scenario.realizations}; only realizations that exist can be trained: set training_realizations: "
+            f"{scenario.realizations}, or less"
         )
     for keys in (("name",), ("scheduler", "noise")):
         values = Counter(tuple(getattr(scheme, key) for key in keys) for scheme in scenario.schemes)

@@ -19,6 +19,7 @@ from pwfl.store.files import write
 from pwfl.store.items import Store
 
 VARIANTS = {"schedule": "scheduler", "noise": "noise"}  # what chooses a stage's variant
+STOPPED = "The run ended early; what it has computed is in the store, and the same command goes on with the rest."
 SWEPT_SECONDS = 7 * 24 * 3600.0  # after which a plan's folder is of no use
 
 

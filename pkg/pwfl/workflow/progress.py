@@ -131,8 +131,11 @@ def result(folder: str | Path) -> str:
     judged = statements.summary(pl.read_parquet(claims)) if claims.exists() else []
     lines = [
         f"\nThe study is finished. Report: {page} (`pwfl open {page.parent.name}`)",
-        *(judged or ["No claim applies to this study."]),
-        f"All claims, by scenario: {folder}/claims.csv",
+        *(
+            [*judged, f"All claims, by scenario: {folder}/claims.csv"]
+            if judged
+            else ["No claim applies to this study."]
+        ),
         "Next: change a value in the config and run again; only results that depend on it are recomputed.",
     ]
     return "\n".join(lines)

@@ -112,9 +112,7 @@ def noise(subject: audit.Subject, scenario: AgeAware, tables: dict[str, pl.DataF
     yield audit.within(subject, "noise that occurs again", drawn.size, 0.0, again, 0.0, BY_CHANCE, BY_CHANCE + 1, fault)
     each = drawn.reshape(-1, scale.size).T
     if len(each) > 1:
-        yield audit.worst_of(
-            audit.distribution, subject, "distribution for each client and case", each, *LAPLACE
-        )
+        yield audit.worst_of(audit.distribution, subject, "distribution for each client and case", each, *LAPLACE)
         normal = np.sign(each) * stats.norm.isf(stats.laplace.sf(np.abs(each)))
         yield audit.correlation(subject, "noise of different clients and cases", normal)
 

@@ -254,6 +254,11 @@ def _mean_samples(scenario: Multicell) -> float:
         raise ValueError(
             f"{key}: {users} users would hold at least {least} samples, but {offer(data)}; lower {key}"
             + ("" if data.samples_total else " or network.users")
+            + (
+                f" (the users of {scenario.channel.links} are as many as network.users)"
+                if scenario.channel.links
+                else ""
+            )
         )
     mean = data.samples_offset + exp(data.samples_log_mean + data.samples_log_sd**2 / 2)
     if data.samples_total:
@@ -332,7 +337,8 @@ def _channel_problems(scenario: Multicell) -> list[str]:
     if (taken := grids.extent(max(trained, scenario.realizations), grid, size).stop) > realizations:
         return [
             f"shards.optimization: {scenario.shards.optimization} (and shards.training: {scenario.shards.training}) "
-            f"need {taken} realizations, since chunks are computed whole, but {links} has {realizations}; lower them"
+            f"need {taken} realizations, since chunks are computed whole, but {links} has {realizations}; set shards: "
+            f"{{optimization: {realizations}, training: {realizations}}}"
         ]
     if held["samples"].null_count():
         try:

@@ -169,7 +169,9 @@ def _apart(series: dict) -> Measure | None:
     if not columns:
         return None
     both = np.concatenate(columns, axis=1)
-    return counted(np.abs(both[1] / both[0] - 1).max(initial=0.0), len(columns[0][0]))
+    changed = np.abs(both[1] - both[0])
+    share = np.divide(changed, both[0], out=np.where(changed > 0, np.inf, 0.0), where=both[0] != 0)
+    return counted(share.max(initial=0.0), len(columns[0][0]))
 
 
 def _epsilon_ratio(scheme: tuple[str, str], series: dict) -> Measure | None:
