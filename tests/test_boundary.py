@@ -146,7 +146,7 @@ def test_every_parameter_takes_a_value_or_refuses_it_by_name(system):
                 for line in str(error).splitlines():
                     # A number can be right by itself and wrong beside another parameter, which is named then.
                     beside = type(value) in (int, float) and line.split(":")[0] in known
-                    assert line.startswith((f"{key}:", f"{key}.")) or beside, (key, line)
+                    assert line.startswith((f"{key}:", f"{key}.", f"{key}[")) or beside, (key, line)
     assert tried > 900
     assert tried / 2 < refused < tried
 
