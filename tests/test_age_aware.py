@@ -62,7 +62,7 @@ def scheme(scheduler, rule):
         ({"privacy": {"target_epsilons": [1.0, 1.0]}}, "privacy.target_epsilons: [1.0, 1.0] contains a value twice"),
         ({"privacy": {"min_classical_epsilon": 5.0}}, "privacy.target_epsilons: 0.1 cannot be met by any schedule: even for its oldest data, chain 'slow' requires an epsilon_C of at most 0.198"),
         ({"schedule": {"times": [1, 2, 21]}}, "schedule.times: client 2 would collect at 21, outside 0 to 20"),
-        ({"schedule": {"times": [1, -2, 1]}}, "schedule.times.1: -2 is below the minimum, 0"),
+        ({"schedule": {"times": [1, -2, 1]}}, "schedule.times[2nd]: -2 is below the minimum, 0"),
         ({"schedule": {"times": [1]}}, "schedule.times: has 1 times for 3 clients; give one time per client"),
         ({"schemes": [scheme("fixed", "adaptive")]}, "schedule.times: has 0 times for 3 clients"),
         ({"clients": {"number": 20}}, "schemes: the schedulers simulated_* would enumerate all 21^20 schedules"),
@@ -473,6 +473,7 @@ def test_with_the_noise_fixed_first_the_studies_clients_collect_fresh_data(name)
     """Scheme 3 to the letter is classic DP in every scenario of the studies, by both bounds (docs/age_aware.md)."""
     config = yaml.safe_load((ROOT / "config" / f"{name}.yaml").read_text())
     for own in config["scenarios"].values():
+        own.pop("title")
         for bound in ("paired", "separate"):
             schemes = [scheme("noise_first", "constant")]
             model = scenario.resolve(merge(config["base"], own), {"schedule": {"bound": bound}, "schemes": schemes})

@@ -71,6 +71,7 @@ def studied():
         training = own.get("training", {})
         short = {"training": training | ({"rounds": 3} if "rounds" in training else {})}
         whole = config["base"] | own | short | FEW
+        whole.pop("title")
         scenario, tables = run(whole, audited=False)
         contents[name] = {"scenario": resolve(whole, {}).part(None)} | build.summarize(scenario, tables)
     return contents

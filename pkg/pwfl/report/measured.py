@@ -41,7 +41,11 @@ def marks(data: alt.Chart, drawn: pl.DataFrame, x: alt.X, y: alt.Y) -> list[alt.
     legend = theme.legend(STAR, symbolStrokeColor=INK, symbolStrokeWidth=1, symbolSize=150)
     x, y = x.copy(), y.copy()
     x.shorthand, y.shorthand = (f"measured_{axis}:{kind.shorthand[-1]}" for axis, kind in (("x", x), ("y", y)))
-    tips = {"label:N": "measured", "source:N": "source", "measured_x:N": x["title"], "measured_y:N": y["title"]}
+    titles = {
+        f"measured_{axis}:N": kind["title"] if isinstance(kind["title"], str) else " ".join(kind["title"])  # its lines
+        for axis, kind in (("x", x), ("y", y))
+    }
+    tips = {"label:N": "measured", "source:N": "source"} | titles
     base = data.encode(x=x, y=y, tooltip=theme.tips(tips))
     bars = base.mark_rule(strokeWidth=1, color=INK)
     points = base.mark_point(shape=STAR, size=220, stroke=INK, strokeWidth=1, opacity=1)
