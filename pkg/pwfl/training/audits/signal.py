@@ -69,7 +69,8 @@ def of_any_user(
     for user, claimed in enumerate(claim.everyone.T):  # after the last row nobody sends
         seen = claim.view_of(user, reception)
         sends = seen.sends[:, user] if seen.records is None else seen.sends[:, user] & (seen.records[:, user] > 0)
-        mu = np.repeat(sensitivity * seen.shown(user).max(axis=1) * sends, seen.rounds)
+        shown = seen.shown(user).max(axis=1)  # infinite where nobody adds noise, as where the user does not send
+        mu = np.repeat(np.where(sends, sensitivity * shown, 0.0), seen.rounds)
         with np.errstate(divide="ignore", invalid="ignore"):
             share.append(np.where(mu > 0, mu / np.pad(claimed, (0, len(mu) - len(claimed))), 0.0).max())
     fault = "mu of a user {percent} too low"
