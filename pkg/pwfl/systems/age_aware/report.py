@@ -272,7 +272,7 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
             if (scheme.scheduler, scheme.noise) in PROPOSED and len(summary):
                 row = summary.row(0, named=True)
                 size = (name, row["clients"], row["horizon"])
-                rows.append((*size, f"search, {scheme.noise} noise", log10(row["evaluations"])))
+                rows.append((*size, f"search, {scheme.noise} noise", log10(max(row["evaluations"], 1))))
                 rows.append((*size, EVERY, row["log10_schedules"]))
     schema = {"scenario": pl.String, "clients": pl.Int64, "horizon": pl.Int64, "search": pl.String, "cost": pl.Float64}
     frame = pl.DataFrame(rows, schema=schema, orient="row").unique(maintain_order=True)
