@@ -20,7 +20,7 @@ from pwfl.stages import STAGES
 from pwfl.store.imports import closure
 from pwfl.systems.multicell import bounds
 from pwfl.systems.multicell.beyond import allocation, urban
-from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.parameters import BOUNDED_NOISE, Multicell
 
 
 def error_of(config) -> str:
@@ -52,7 +52,7 @@ def test_what_parameters_repeat_of_modules_that_compute_is_the_same():
     assert (height[0].ge, height[1].le) == urban.USER_HEIGHT_M
     optimized = {f"noise/{scheme}" for scheme in ("optimal", *allocation.ALLOCATIONS)}
     assert stages_of(declared["privacy.min_noise"]) >= optimized
-    assert set(Multicell.conditions["bounded"].noise) == set(bounds.BOUNDED_NOISE)
+    assert set(Multicell.conditions["bounded"].noise) == set(BOUNDED_NOISE)
 
 
 def test_a_section_can_be_declared_for_more_stages_than_others_of_its_kind():

@@ -1,7 +1,5 @@
 """The figure of paired differences: how far all schemes are above one that a reader chooses, with intervals."""
 
-import textwrap
-
 import altair as alt
 import polars as pl
 
@@ -75,7 +73,7 @@ def _chart(
     dots = base.mark_point(size=DOT, strokeWidth=1.5).encode(x=x, fill=fill, shape=theme.shapes_of(looks))
     zero = alt.Chart(alt.Data(values=[{}])).mark_rule(color="#888").encode(x=alt.datum(0))
     layers = alt.layer(zero, base.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q"), dots)
-    lines = [part for line in said for part in textwrap.wrap(line, LINE_LENGTH)]
+    lines = theme.wrapped(said, LINE_LENGTH)
     chart = layers.add_params(chosen).properties(
         title=alt.TitleParams(_heading(system), subtitle=lines), width=theme.WIDTH, height=alt.Step(ROW)
     )

@@ -130,7 +130,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     ]
     if len(left_out):
         subtitle.append("not drawn, since nothing is sent or hidden: " + ", ".join(left_out))
-    subtitle = [part for line in subtitle for part in textwrap.wrap(line, LINE)]
+    subtitle = theme.wrapped(subtitle, LINE)
     drawn, lines = (each.with_columns(line=pl.col("test").map_elements(_wrapped, pl.String)) for each in (drawn, lines))
     several = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": "bottom"}, "value": "middle"}
     labels = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=400, ticks=False, domain=False)

@@ -115,7 +115,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     subtitle += unscheduled.lines(counts, width=LINE_LENGTH)
     subtitle += unscheduled.diverged(counts, width=LINE_LENGTH)
     subtitle += [f"a line for each {', '.join(map(in_words, others))}"] if others and not paneled else []
-    subtitle += [part for line in (*left_out, *measured.sentences(own)) for part in textwrap.wrap(line, LINE_LENGTH)]
+    subtitle += theme.wrapped([*left_out, *measured.sentences(own)], LINE_LENGTH)
     title = alt.TitleParams(f"{_system(study)}: {lower(known.title)} over {in_words(x)}", subtitle=subtitle)
     if not paneled:
         return layers.properties(title=title)
@@ -230,7 +230,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         layers += theme.legible(texts.encode(text="label:N", color=alt.value("#222")))
     layers += measured.marks(alt.Chart(own), own, across, up) if len(own) else []
     layers += [*beside, *levels]
-    title = alt.TitleParams(heading, subtitle=[part for line in subtitle for part in textwrap.wrap(line, LINE_LENGTH)])
+    title = alt.TitleParams(heading, subtitle=theme.wrapped(subtitle, LINE_LENGTH))
     chart = theme.sized(alt.layer(*layers).add_params(chosen), title)
     return chart.configure_legend(orient="bottom", direction="horizontal", columns=3)
 
@@ -251,7 +251,7 @@ def _in_rows(
     kept = kept.with_columns(point=names.str.replace_all(", ?", ", "))
     value = both["x_mean"].filter(both["x_mean"].is_finite())[0]
     lines = [f"{x.title}: {value:.3g}", *(line for line in subtitle if line != OF_KINDS)]
-    wrapped = [part for line in lines for part in textwrap.wrap(line.replace(f"; {RINGS}", ""), LINE_LENGTH)]
+    wrapped = theme.wrapped([line.replace(f"; {RINGS}", "") for line in lines], LINE_LENGTH)
     colour, chosen, opacity = theme.colours_of(looks, None)
     rows = alt.Y("point:N", title=None, sort=None, axis=alt.Axis(labelLimit=LABEL_WIDTH))
     base = alt.Chart(kept).encode(y=rows, color=colour, opacity=opacity, tooltip=_tips({}, {"y_": y}))

@@ -1,6 +1,5 @@
 """All systems of a study under common terms: accuracy, record-level guarantee, spectrum, energy."""
 
-import textwrap
 from collections import Counter
 from itertools import cycle
 from math import ceil, floor
@@ -216,7 +215,7 @@ def _subtitle(frame: pl.DataFrame, scenarios: dict[str, dict]) -> list[str]:
         count, total = (part["scenario"].n_unique() for part in (rows, frame.filter(sweep_of=name)))
         points = "" if name in scenarios else f", {count} of {total} points"
         lines.append(f"not drawn, {why}: {system} ({name}{points}), {schemes}")
-    return [part for line in lines for part in textwrap.wrap(line, LINE_LENGTH)]
+    return theme.wrapped(lines, LINE_LENGTH)
 
 
 def _ranges(scenarios: dict[str, dict], name: str) -> str:
@@ -312,7 +311,7 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
         f"not drawn, no finite epsilon or no accuracy: {name}, {'; '.join(rows['scheme'].unique(maintain_order=True))}"
         for (name,), rows in lost
     ]
-    subtitle = [part for line in [*lines, *left] for part in textwrap.wrap(line, LINE_LENGTH)]
+    subtitle = theme.wrapped([*lines, *left], LINE_LENGTH)
     title = alt.TitleParams(PRICE, subtitle=subtitle)
     if not by_observer:
         layers = layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)

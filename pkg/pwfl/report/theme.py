@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -367,6 +368,11 @@ def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, tit
     heading, chart = chart.title, chart.copy()
     chart.title = alt.Undefined
     return sized(alt.layer(chart, rule, *legible(words)), heading)
+
+
+def wrapped(lines: Iterable[str], length: int) -> list[str]:
+    """Lines of a subtitle or legend, in lines of at most so many characters."""
+    return [part for line in lines for part in textwrap.wrap(line, length)]
 
 
 def legible(words: alt.Chart) -> list[alt.Chart]:

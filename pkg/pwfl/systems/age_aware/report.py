@@ -206,7 +206,7 @@ def _schemes(scenario: AgeAware, schemes: list) -> tuple[alt.Color, alt.StrokeDa
     """Colours and dashes of schemes, whose legend says which bound is minimized; see `theme.scheme_colour`."""
     colour, chosen, opacity = theme.scheme_colour(scenario, schemes)
     dash = theme.scheme_dash(scenario, schemes)
-    lines = [part for line in _minimized(scenario, schemes) for part in textwrap.wrap(line, LEGEND)]
+    lines = theme.wrapped(_minimized(scenario, schemes), LEGEND)
     colour["title"] = dash["title"] = ["Scheme", *lines]
     return colour, dash, chosen, opacity
 

@@ -5,7 +5,6 @@ from math import ceil, floor, log10, sqrt
 
 from pwfl.systems.multicell.parameters import Multicell, Privacy
 
-BOUNDED_NOISE = ("random", "optimal", "equal_sum", "equal_max", "fill_up")  # schemes that (21) or (22) limits
 PAPER_CLIP_NORM, PAPER_ROUNDS = 10.0, 200  # L and T of Table I, which its bounds (21) and (22) are given for
 
 

@@ -8,7 +8,8 @@ from pwfl.learning.datasets import DataError
 from pwfl.scenario.messages import first
 from pwfl.scenario.values import Values, extent_of, plain, value_of
 from pwfl.systems.multicell import hexagons, start_values
-from pwfl.systems.multicell.bounds import BOUNDED_NOISE, alternatives
+from pwfl.systems.multicell.bounds import alternatives
+from pwfl.systems.multicell.parameters import BOUNDED_NOISE
 
 if TYPE_CHECKING:
     import polars as pl

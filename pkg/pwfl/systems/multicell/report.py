@@ -8,8 +8,8 @@ from pwfl.privacy.composition import Loss
 from pwfl.report import chance, results, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
 from pwfl.systems.multicell import hexagons
-from pwfl.systems.multicell.bounds import BOUNDED_NOISE, leakage_bound
-from pwfl.systems.multicell.parameters import Multicell, Network
+from pwfl.systems.multicell.bounds import leakage_bound
+from pwfl.systems.multicell.parameters import BOUNDED_NOISE, Multicell, Network
 from pwfl.tables.arrays import to_table
 
 DIFFERS = (
