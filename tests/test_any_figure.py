@@ -19,6 +19,7 @@ from pwfl.stages import AUDIT
 WIDEST, HIGHEST, LEAST = 1400, 2000, 60  # pixels; the lowest figure says that there is nothing to draw
 NARROWEST = 150
 SLACK = 2.0  # pixels by which the middle of a mark may be beyond its frame
+TICKS = (2, 14), (14, 2)  # width and height of a short line across a point, whose middle is a mark's
 DRAWN = ("symbol", "line", "area", "rule", "rect")
 QUICK, ALL = range(1), range(1, 40)  # numbers of tables of a system; all of the five systems are 200
 AUDITED = "age_aware"  # whose audit is quick
@@ -82,6 +83,8 @@ def marks(group: dict) -> Iterator[tuple]:
 def beyond(kind: str, item: dict, width: float, height: float) -> bool:
     """Whether a mark is beyond its frame, or is nowhere."""
     far = {"rule": ("x2", "y2"), "rect": ("width", "height"), "area": ("width", "height")}.get(kind, ())
+    if kind == "rect" and (item["width"], item["height"]) in TICKS:
+        item, far = item | {"x": item["x"] + item["width"] / 2, "y": item["y"] + item["height"] / 2}, ()
     for near, size in (("x", width), ("y", height)):
         ends = [item.get(near, 0.0)]
         for key in far:
@@ -118,3 +121,5 @@ def test_a_mark_beyond_its_frame_is_seen():
     assert beyond("rule", {"x": 10, "y": 3, "y2": -30}, 20, 30)
     assert beyond("line", {"x": None, "y": 3}, 20, 30)
     assert beyond("rect", {"x": 10, "y": 3, "width": 30, "height": 2}, 20, 30)
+    assert not beyond("rect", {"x": 10, "y": -7, "width": 2, "height": 14}, 20, 30)
+    assert beyond("rect", {"x": 10, "y": -12, "width": 2, "height": 14}, 20, 30)

@@ -39,7 +39,7 @@ from pwfl.report.sweeps import (
 from pwfl.scenario.sweep import in_words
 from pwfl.tables.contract import limits
 
-PANEL, SMALL_PANEL = 260, 140  # pixels of a panel's side, and of one of more than ROOMY side by side
+PANEL, SMALL_PANEL = 240, 140  # pixels of a panel's side, and of one of more than ROOMY side by side
 ROOMY, ACROSS = 4, 6  # panels side by side
 LINE_LENGTH = 110  # characters of a title's lines
 LETTER, LEGEND_LENGTH = 7.5, 28  # pixels of a letter of an axis' title; characters of a legend's

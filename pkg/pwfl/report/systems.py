@@ -251,11 +251,13 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     each = each.with_columns(panel=panel)
     index = ["system", "sweep_of", "scenario", "scheme", "target_epsilon", "panel", "guaranteed", "observer"]
     wide = each.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
-    if not {"mean_epsilon", "mean_accuracy"} <= set(wide.columns):
-        return theme.empty("no scheme has an epsilon and an accuracy", PRICE)
-    drawn = wide.filter(
-        pl.col("mean_epsilon").is_finite() & (pl.col("mean_epsilon") > 0) & pl.col("mean_accuracy").is_finite()
-    )
+    if {"mean_epsilon", "mean_accuracy"} <= set(wide.columns):
+        known = pl.col("mean_epsilon", "mean_accuracy").is_finite()
+        drawn = wide.filter(pl.all_horizontal(known) & (pl.col("mean_epsilon") > 0))
+    else:
+        drawn = wide.clear()
+    if drawn.is_empty():
+        return theme.empty("no scheme has a finite epsilon above 0 and an accuracy", PRICE)
     drawn = drawn.sort("mean_epsilon", maintain_order=True)
     drawn = drawn.with_columns(line=pl.format("{}, {}", "system", "scheme"))
     lines = drawn.select("system", "line").unique(maintain_order=True)
@@ -268,7 +270,7 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     colours, patterns = ([look[k] for look in looks.values()] for k in (0, 1))
     chosen = alt.selection_point(fields=["line"], bind="legend")
     exponents = np.log2(drawn["mean_epsilon"].to_numpy())  # ticks at powers of 2 that span all
-    ticks = [2.0**k for k in range(floor(exponents.min()), ceil(exponents.max()) + 1)] if len(exponents) else []
+    ticks = [2.0**k for k in range(floor(exponents.min()), ceil(exponents.max()) + 1)]
     axis = alt.Axis(format="~g", values=ticks)
     tips = {"system:N": "system", "scheme:N": "scheme", "scenario:N": "scenario"}
     tips |= {

@@ -24,10 +24,10 @@ from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.train import Start, beginnings, released
 from pwfl.tables.arrays import joined, to_array
 
-CHAINS = 10  # simulated for each canary asked for: they are cheap, and count where they end in one of two states
+CHAINS = 6  # simulated for each canary asked for: they are cheap, and count where they end in one of two states
 CELL, TAIL = 1e-3, 20.0  # of an upload, and how far out it is looked at, in scales of its noise
 FEW = 50  # draws at least of what differs in few records, and of each client's noise
-CHAINED = 4  # clients whose chains are looked at beside the audited one's, at most
+CHAINED = 2  # clients whose chains are looked at beside the audited one's, at most
 EXACT = 1e-6  # of the states' range: to which uploads less their noise are a state
 AGAIN, BY_CHANCE = 1e-15, 3  # the same number of noise, but for rounding; how many pairs may be alike by chance
 LAPLACE = stats.laplace.cdf, 0.0  # what a distribution of noise is held to

@@ -35,12 +35,12 @@ def sample_means(generator: np.random.Generator, clients: Clients, horizon: int,
     """
     states, samples, start, transition = clients
     counts = generator.multinomial(np.broadcast_to(samples, (draws, len(samples))), start)
-    sums = [counts @ states]
-    for _ in range(horizon):
-        moved = [generator.multinomial(counts[..., state], transition[:, state]) for state in range(len(states))]
-        counts = np.sum(moved, axis=0)
-        sums.append(counts @ states)
-    return np.stack(sums, axis=-1) / samples[:, None]
+    sums = np.empty((horizon + 1, draws, len(samples)))
+    sums[0] = np.einsum("dus,s->du", counts, states)
+    for t in range(horizon):
+        counts = sum(generator.multinomial(counts[..., s], transition[:, s]) for s in range(len(states)))
+        sums[t + 1] = np.einsum("dus,s->du", counts, states)
+    return np.moveaxis(sums / samples, 0, -1)
 
 
 def final_means(clients: Clients, horizon: int) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Figures and tables of the system `utility_fair`."""
 
-import textwrap
 from collections.abc import Callable
 from functools import partial
 
@@ -99,7 +98,7 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     zero = alt.Scale(zero=False, padding=12)
     interval = {"measured:Q": ("Measured", ".4g"), "low:Q": ("95% from", ".4g"), "high:Q": ("95% to", ".4g")}
     tips = theme.tips({"scenario:N": "Scenario", "required:N": "Required"} | interval)
-    panels, step = [], min(24.0, max(2.0, CLAIM_HEIGHT / len(scenarios)))
+    panels, step = [], min(24.0, max(1.5, CLAIM_HEIGHT / len(scenarios)))
     labels = alt.Axis() if step >= READABLE else alt.Axis(labels=False, ticks=False)
     for claim in CLAIMS:
         frame = measured.filter(pl.col("claim") == claim.text).with_columns(
@@ -114,10 +113,8 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
         )
         title = alt.TitleParams(claim.text, fontSize=13, offset=6)
         panels.append((required + line + point).properties(width=theme.WIDTH, height=alt.Step(step), title=title))
-    shown = [name for name in scenarios if name in set(measured["scenario"])]
-    counts = {name: scenarios[name]["realizations"]["realization"].n_unique() for name in shown}
-    over = ", ".join(f"{name}: {theme.counted(count)}" for name, count in counts.items())
-    subtitle = ["dots and lines: measured, with 95% intervals; grey: where it must lie", *textwrap.wrap(over, 110)]
+    over = theme.ranged(pl.Series([c["realizations"]["realization"].n_unique() for c in scenarios.values()]))
+    subtitle = [f"dots and lines: measured, with 95% intervals; grey: where it must lie; over {over}"]
     several = pl.concat([unscheduled.counted(unscheduled.known(c["realizations"])) for c in scenarios.values()])
     subtitle += unscheduled.lines(several, width=110)
     title = alt.TitleParams("The paper's claims in each scenario", subtitle=subtitle)
@@ -267,7 +264,7 @@ def _over_path_loss(
     shape = theme.shapes_of(looks)
     shape["legend"] = colour["legend"]
     # Schemes with equal powers lie on each other: hollow marks of different shapes and sizes let all be seen.
-    sizes = [30 + 110 * k for k in range(len(names))]
+    sizes = [30 + 110 * k for k in range(max(len(names), 2))]  # of a range of one size Vega makes NaN
     x = fitted(alt.X("path_loss_db:Q", title="Path loss (dB)"), frame["path_loss_db"])
     encoded = fitted(alt.Y(f"{column}:Q", title=y), frame[column])
     tips = {"scheme:N": "Scheme", "realization:N": "Realization", "device:N": "Device"}
