@@ -11,7 +11,7 @@ from pwfl.report.sweeps import different, drawn_once, outcomes
 
 MOST = 60  # rows
 MOST_POINTS = 30  # points at one epsilon that a reader may choose
-ROW, LABEL_WIDTH, LINE_LENGTH = 18, 320, 100
+ROW, LABEL_WIDTH, LINE_LENGTH = 18, 400, 100
 DOT = 70
 
 

@@ -39,6 +39,7 @@ SHAPES = [
     *("arrow", "wedge"),
 ]
 LETTERS = {"epsilon": "ε", "rho": "ρ", "delta": "δ", "gamma": "γ", "alpha": "α", "sigma": "σ", "lambda": "λ", "mu": "μ"}
+CAPITALS = {"Delta": "Δ", "Gamma": "Γ"}  # other letters than the small ones; more begin a line
 WORD = re.compile(rf"(?<![\w.])({'|'.join(LETTERS)})\b", re.IGNORECASE)  # not the end of a parameter's key
 POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+\-−]?)0*(\d+)\b")
 LEGENDS = ("color", "fill", "size", "shape", "strokeDash", "strokeWidth", "opacity")  # channels that have one
@@ -93,7 +94,7 @@ def svg(chart: alt.TopLevelMixin, width: float = COLUMN) -> str:
 
 def words(text: str) -> str:
     """A text with Greek letters for their names."""
-    return WORD.sub(lambda name: "Δ" if name[0] == "Delta" else LETTERS[name[0].lower()], text).replace("^2", "²")
+    return WORD.sub(lambda name: CAPITALS.get(name[0]) or LETTERS[name[0].lower()], text).replace("^2", "²")
 
 
 def _power(number: re.Match) -> str:

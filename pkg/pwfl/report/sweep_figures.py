@@ -52,7 +52,7 @@ LINES_APART = 0.05  # share of the axis by which lines without noise must differ
 ALIKE = 1e-3  # relative difference of values that are one on an axis
 LABELS = 3  # texts in a label, at most
 MANY, ROWS = 1, 90  # points at one value of the other outcome: of so many each has a row
-ROW, LABEL_WIDTH = 18, 260  # pixels of a row, and of its name
+ROW, LABEL_WIDTH = 18, 400  # pixels of a row, and of its name
 TOLD_APART = 8  # scenarios that have shapes of their own; of more, names stand at the best points alone
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
 RINGS = "ringed: Pareto-optimal, by the means"

@@ -240,7 +240,7 @@ def spread(places: np.ndarray, step: float, limit: float) -> np.ndarray:
 
 
 def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
-    """Final accuracy over epsilon of all systems' points, a curve a system and scheme; the title names observers.
+    """Final accuracy over epsilon of all systems' points, a curve for a sweep of a scheme; the title names observers.
 
     Where observers are swept, each has a panel.
     """
@@ -293,7 +293,8 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=domain, range=patterns), **shared)
     dots = base.mark_point(filled=True, size=50).encode(y=y)
     shown = drawn.with_columns(pl.col("line").replace(label))
-    layers = alt.layer(base.mark_line().encode(y=y, strokeDash=dash), whiskers, dots, *levels, data=shown)
+    curves = base.mark_line().encode(y=y, strokeDash=dash, detail="sweep_of:N")
+    layers = alt.layer(curves, whiskers, dots, *levels, data=shown)
     accuracies = each.filter(outcome="accuracy")
     lines = [f"mean and 95% interval over {theme.ranged(accuracies['realizations'])}"]
     counts = accuracies.with_columns(scheme=pl.format("{}, {}", "system", "scheme"))

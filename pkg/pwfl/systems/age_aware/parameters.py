@@ -49,7 +49,7 @@ class Clients(Section):
     )
     chains: list[Chain] = parameter(
         PAPER_CHAINS,
-        "the chains, each with name, up and down (or matrix, a list of rows), start (null: stationary), "
+        "clients' Markov chains, each with name, up and down (or matrix, a list of rows), start (null: stationary), "
         "samples n_k; a list replaces the default one",
         stages="channel",
         min_length=1,
@@ -100,8 +100,9 @@ class Privacy(Section):
     )
     min_classical_epsilon: float = parameter(
         0.0,
-        "least epsilon_C that a client's mechanism may have, so a limit on its noise; schedulers choose no times that "
-        "need less, and `fixed`, `fresh` and `sweep`, whose times are given, are not limited",
+        "least classical epsilon (epsilon_C) that a client's mechanism may have, so a limit on its noise; "
+        "schedulers choose no times that need less, and `fixed`, `fresh` and `sweep`, whose times are given, are "
+        "not limited",
         stages=TARGETED,
         ge=0,
         le=1e3,

@@ -166,7 +166,9 @@ def gap(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     if finite.is_empty():
         return theme.empty("no lower bound is known: this noise is not what (20)-(22) ask for", heading)
     scale = alt.Scale(type="symlog", constant=GAP_LINEAR, nice=False)  # optimal schedules, too, whose gap is 0
-    ticks = alt.Axis(values=[0, *(GAP_LINEAR * 10.0**k for k in range(7))], format=".4~%")
+    digits = (1, 2, 5) if finite["objective_gap"].min() > finite["objective_gap"].max() / 100 else (1,)
+    ticks = [0, *(GAP_LINEAR * digit * 10.0**k for k in range(7) for digit in digits)]
+    ticks = alt.Axis(values=ticks, format=".4~%")
     x = fitted(alt.X("objective_gap:Q", title=title, scale=scale, axis=ticks), finite["objective_gap"])
     return theme.cdf(finite, "objective_gap", scenario, heading, title).encode(x=x)
 

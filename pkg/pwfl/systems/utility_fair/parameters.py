@@ -125,7 +125,7 @@ class Utility(Section):
 
     energy_scale_j: common.Positive = parameter(
         0.5,
-        "varrho: the energy beyond which a round costs more than it is worth",
+        "energy varrho beyond which a round costs more than it is worth",
         unit="J",
         stages="train audit",
         usual=(1e-6, 100.0),
@@ -159,14 +159,14 @@ class Privacy(Section):
 
     epsilon: float = parameter(
         0.95,
-        "epsilon_g of a copy at deviation 0, and of a noisy upload, unless target_epsilon sets its noise",
+        "epsilon of a copy at deviation 0 (epsilon_g), and of a noisy upload, unless target_epsilon sets its noise",
         stages="noise account",
         ge=1e-6,
         lt=1,
     )
     target_epsilon: float | None = common.target_epsilon(stages="noise")
     delta: float = parameter(
-        1e-5, "delta_g, of a copy and of the whole training", stages="noise account", ge=1e-100, lt=1
+        1e-5, "delta of a copy (delta_g), and of the whole training", stages="noise account", ge=1e-100, lt=1
     )
     theta: float = parameter(
         0.6, "how much deviation adds noise: epsilon_g times 1 - theta E", stages="noise/fair", ge=0, le=0.999
