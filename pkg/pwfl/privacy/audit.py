@@ -307,7 +307,7 @@ def distribution(
     ordered = np.sort(numbers, axis=None)
     count = len(ordered)
     steps = np.arange(count + 1) / count
-    above, below = np.split(law(np.concatenate([ordered + grain, ordered - grain])), 2)
+    above, below = np.split(law(np.concatenate([ordered + grain, ordered - grain])), 2) if grain else [law(ordered)] * 2
     distance = max(0.0, float(max((steps[1:] - above).max(), (below - steps[:-1]).max())))
     band, seen = (np.sqrt(np.log(2 / chance) / (2 * count)) for chance in (share * LEVEL, 1 - POWER))
     return within(subject, test, count, 0.0, distance, 0.0, band, band + seen, "a probability {number} off")

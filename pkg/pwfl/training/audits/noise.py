@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from pwfl import streams
 from pwfl.privacy import audit
@@ -12,7 +12,7 @@ from pwfl.training import trainings
 from pwfl.training.audits.received import KEPT, RUNS, SAME, chosen, received, scaled_silence
 
 MOST = 256  # runs of noise, of models that are too small for as many draws as usual
-NORMAL = stats.norm.cdf, 0.0  # what a distribution of noise is held to
+NORMAL = special.ndtr, 0.0  # what a distribution of noise is held to
 
 
 def silence(
