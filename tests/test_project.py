@@ -303,7 +303,7 @@ def test_a_wheel_made_of_the_sdist_runs_a_study_in_an_empty_folder(tmp_path):
         [site / "bin/pwfl", "run", "study.yaml"], cwd=run, env=env, capture_output=True, text=True, check=False
     )
     assert made.returncode == 0, made.stdout + made.stderr
-    assert {path.name for path in run.iterdir()} == {"study.yaml", "results", "store", "logs", ".snakemake"}
+    assert {path.name for path in run.iterdir()} == {"study.yaml", "results", "store", "logs", ".snakemake", ".pwfl"}
     listed = subprocess.run(
         [site / "bin/pwfl", "tables", "results/small"], cwd=run, env=env, capture_output=True, text=True, check=True
     )
