@@ -12,7 +12,7 @@ from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy import stats
 
 import stage_of
-from conftest import ROOT
+from conftest import ROOT, in_turn
 from pipeline import finished, part
 from pwfl.airs import broadband
 from pwfl.api import stage_tables
@@ -100,7 +100,7 @@ TOGETHER = {
 }
 
 
-@pytest.mark.parametrize("option", TOGETHER)
+@pytest.mark.parametrize("option", in_turn(TOGETHER, "local steps", "clipping per user, none guaranteed"))
 def test_bands_go_with_what_else_is_trained(option):
     """Audited, and compiled as for a GPU as alone."""
     changes = TOGETHER[option]
