@@ -1,5 +1,6 @@
 """The audits of all systems: they pass the code as it is, and see what is put wrong in it."""
 
+import dataclasses
 import re
 import sys
 from pathlib import Path
@@ -504,7 +505,7 @@ def test_users_of_an_audit_hold_a_few_records(made, way, change, most):
     for key, value in change.items():
         parameters = replaced(parameters, key, value)
     audited = of_audits.Audited(None, parameters, found, None, few=True)
-    assert audited._replace(few=False).of_few is found
+    assert dataclasses.replace(audited, few=False).of_few is found
     held, asked = found["users"]["samples"], audited.of_few["users"]["samples"]
     assert held.max() > 3
     assert asked.to_list() == [held_by if most is None else min(held_by, most) for held_by in held]

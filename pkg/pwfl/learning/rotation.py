@@ -36,10 +36,12 @@ def _parts(size: int) -> tuple[slice, slice]:
 
 def _hadamard(vectors: np.ndarray) -> np.ndarray:
     """Sylvester's Hadamard matrix over the root of its size, its own inverse, times each vector."""
-    shape, length = vectors.shape, 1
-    while length < shape[-1]:
-        pairs = vectors.reshape(*shape[:-1], -1, 2, length)
-        first, second = pairs[..., 0, :], pairs[..., 1, :]
-        vectors = np.stack([first + second, first - second], axis=-2)
+    size, length = vectors.shape[-1], 1
+    columns = np.ascontiguousarray(vectors.reshape(-1, size).T)  # so that what is added lies side by side
+    while length < size:
+        pairs = columns.reshape(size // (2 * length), 2, length, columns.shape[-1])
+        columns = np.empty_like(pairs)
+        np.add(pairs[:, 0], pairs[:, 1], out=columns[:, 0])
+        np.subtract(pairs[:, 0], pairs[:, 1], out=columns[:, 1])
         length *= 2
-    return vectors.reshape(shape) / shape[-1] ** 0.5
+    return columns.reshape(size, -1).T.reshape(vectors.shape) / size**0.5

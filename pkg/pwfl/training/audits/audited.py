@@ -1,7 +1,8 @@
 """What is audited: a system's training, of data and tables of the audit's own."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -15,7 +16,8 @@ FEW = 3  # records that a user holds at most, of the audit's own: more take long
 BATCHES = 3  # mini-batches at least of what a user holds, so that few records are in each
 
 
-class Audited(NamedTuple):
+@dataclass(frozen=True)
+class Audited:
     """A system's training: of a scenario, by its `parts`, its tables, and records of a size.
 
     `receiver`: the server's update may have more noise in it than users add. `few`: users hold FEW records, unless
@@ -34,7 +36,7 @@ class Audited(NamedTuple):
         parts = self.parts(self.scenario, data, self.of_few, compiled)
         return trainings.training(parts, self.scenario, data, self.of_few, compiled, in_turn)
 
-    @property
+    @cached_property
     def of_few(self) -> dict[str, pl.DataFrame]:
         """The tables; of users who hold few records, if so few do."""
         if not self.few or self.tables["reception"]["records"].is_not_null().any():
@@ -43,7 +45,7 @@ class Audited(NamedTuple):
         users = self.tables["users"].with_columns(pl.col("samples").clip(upper_bound=most))
         return self.tables | {"users": users}
 
-    @property
+    @cached_property
     def records(self) -> int:
         """How many the users of a realization have at most."""
         return self.of_few["users"].group_by("realization").agg(pl.sum("samples"))["samples"].max()
