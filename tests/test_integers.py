@@ -375,6 +375,17 @@ def check_grid(names):
         assert "consistent" in statuses, name
 
 
+def test_who_sees_single_uploads_takes_nobody_else_s_noise_off_them():
+    """Whoever colludes or drops out, what noise is set for is an upload alone."""
+    target = {"observer": "user", "target_epsilon": 8.0}
+    schemes = [{"name": "a", "scheduler": "random", "noise": "target"}]
+    alone, others = (
+        stages(scenario(target | gone, training=ONE_LAYER | {"bits": 16}, schemes=schemes))["noise"]
+        for gone in ({}, {"colluders": 0.2, "dropouts": 0.4, "dropout_tolerance": 0.49})
+    )
+    assert alone.equals(others)
+
+
 SMALL_GRID = ["network_0.2_0.4_16_3", "network_0.0_0.4_16_None", "cell_0.2_0.4_16_None", "network_0.2_0.4_None_3"]
 
 

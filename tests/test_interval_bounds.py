@@ -21,7 +21,7 @@ from pwfl.tables import contract
 # Columns by their names, and between which values they are by what they mean, not by what tables declare.
 MEANT = {
     r"(user_)?accuracy.*|deviation|understated|negative_weights": (0.0, 1.0),
-    r"(test_)?loss(_std|_if_scheduled)?|epsilon(_.*)?|rho.*|objective_gap|scheduled.*|records|participants|noise_multiplier": (
+    r"(test_|batch_)?loss(_std|_if_scheduled)?|epsilon(_.*)?|rho.*|objective_gap|scheduled.*|records|participants|batch_records|noise_multiplier": (
         0.0,
         np.inf,
     ),

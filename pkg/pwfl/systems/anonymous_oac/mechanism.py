@@ -21,7 +21,7 @@ def strengths(scenario: AnonymousOac, scheme: str, multiplier: float, tables: di
         divisor = pl.col("senders") * of_each if local else devices * scenario.network.participation * of_each
     realizations = tables["users"].select("realization").unique(maintain_order=True)
     rounds = pl.DataFrame({"round": np.arange(1, scenario.training.rounds + 1)})
-    update_noise_std = multiplier * 2 * scenario.training.clip_norm / pl.col("divisor")
+    update_noise_std = pl.lit(float(multiplier * 2 * scenario.training.clip_norm)) / pl.col("divisor")
     return (
         realizations.join(rounds, how="cross")
         .join(sums.with_columns(divisor=divisor), on=keys, how="left", maintain_order="left")

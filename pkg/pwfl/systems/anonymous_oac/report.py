@@ -172,6 +172,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
         each,
         [*results.FINAL, "participants", "batch_records", "channel_uses", "air_seconds", "transmit_energy_j"],
         pl.col("noise_multiplier", "reading").first(),
+        pl.col("epsilon").max(),
         pl.col("^epsilon_.*$").first(),
         pl.col("empty_rounds").sum(),
         *results.trainings("trained", "diverged", "no_user_scheduled"),
