@@ -13,6 +13,7 @@ import stage_of
 from conftest import in_turn, workflow
 from pipeline import digits, part, received
 from pwfl import registry, streams
+from pwfl.api import stage_tables
 from pwfl.learning import modular
 from pwfl.privacy import audit, discrete
 from pwfl.privacy.gaussian import tight_epsilon
@@ -375,12 +376,16 @@ def check_grid(names):
         assert "consistent" in statuses, name
 
 
+NOISED = ("channel", "schedule", "noise")
+
+
 def test_who_sees_single_uploads_takes_nobody_else_s_noise_off_them():
     """Whoever colludes or drops out, what noise is set for is an upload alone."""
     target = {"observer": "user", "target_epsilon": 8.0}
-    schemes = [{"name": "a", "scheduler": "random", "noise": "target"}]
+    changes = {"schemes": [{"name": "a", "scheduler": "random", "noise": "target"}]}
+    changes |= {"realizations": 3, "training_realizations": 1}
     alone, others = (
-        stages(scenario(target | gone, training=ONE_LAYER | {"bits": 16}, schemes=schemes))["noise"]
+        stage_tables(scenario(target | gone, training=ONE_LAYER | {"bits": 16}, **changes), NOISED)["noise"]
         for gone in ({}, {"colluders": 0.2, "dropouts": 0.4, "dropout_tolerance": 0.49})
     )
     assert alone.equals(others)
