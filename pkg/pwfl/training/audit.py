@@ -58,7 +58,7 @@ def verdicts(
     if integers:
         loud = np.flatnonzero(begun.reception.user_noise_std.any(axis=0))
         views = [partial(noise_of, user, view) for user in loud]  # which is drawn user by user, and takes long
-    yield from noise(subject, *silence(scenario, used, [begin(each) for each in views], generator))
+    yield from noise(subject, *silence(scenario, used, begin, views, generator))
     yield from signal(audited, subject, claim, used, views[0], generator)
     yield from of_any_user(subject, whole, claim, used.parts.learner.sensitivity)
     if not integers:

@@ -1,6 +1,6 @@
 """Noise is what is received in silence: independent, normal, of the stated deviation, of all users."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from scipy import special
@@ -9,6 +9,7 @@ from pwfl import streams
 from pwfl.privacy import audit
 from pwfl.tables.reception import Reception
 from pwfl.training import trainings
+from pwfl.training.audits.claims import View
 from pwfl.training.audits.received import KEPT, RUNS, SAME, chosen, received, scaled_silence
 
 MOST = 256  # runs of noise, of models that are too small for as many draws as usual
@@ -16,17 +17,22 @@ NORMAL = special.ndtr, 0.0  # what a distribution of noise is held to
 
 
 def silence(
-    scenario, used: trainings.Training, begun: Sequence[trainings.Start], generator: np.random.Generator
+    scenario,
+    used: trainings.Training,
+    begin: Callable[[View | None], trainings.Start],
+    views: Sequence[View | None],
+    generator: np.random.Generator,
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """What is received in silence, tensors of shape (round, run, ...), and its deviation, (round, run).
 
     Runs are of several views, one after the other, but RUNS of the first, the last of these of another release.
     """
-    silent, (first, *_) = used.parts.learner.silent(), begun
+    silent, first = used.parts.learner.silent(), begin(views[0])
     places = chosen(silent, generator)
     size = sum(w.size for w in silent) if places is None else sum(map(len, places))
     noisy = max(int(first.reception.rounds[first.reception.noise_std > 0].sum()), 1)
     runs = int(np.clip(-(-audit.DRAWS // (size * noisy)), RUNS, MOST))
+    begun = [first, *map(begin, views[1 : runs - RUNS + 1])]
     starts = [first] * (RUNS - 1) + [begun[run % len(begun)] for run in range(1, runs - RUNS + 1)] + [first]
     keys = [trainings.key_of(scenario, run) for run in range(runs - 1)]
     keys.append(np.int64(streams.key(*streams.of_noise(scenario, "noise", "another release"), 0)))
