@@ -9,6 +9,7 @@ import tensorflow as tf
 from pwfl.learning import datasets
 from pwfl.privacy import audit
 from pwfl.scenario.values import Values, plain
+from pwfl.tables.reception import receptions
 from pwfl.training import trainings
 from pwfl.training.audits.audited import Audited, blank, random_data
 from pwfl.training.audits.claims import View
@@ -68,10 +69,10 @@ def trained(
     scenario, tables = Values(vars(audited.scenario) | {"data": dealt}), audited.of_few
     data = random_data(audited.size, audited.records, generator)
     parts = audited.parts(scenario, data, tables, False)
-    quiet = trainings.training(parts, scenario, data, tables)
-    begun = quiet.begin(subject.realization)
-    if quiet.loop.summed is None:
-        walk = np.sqrt((np.square(begun.steps * np.repeat(begun.reception.noise_std, begun.reception.rounds))).sum())
+    reception = receptions(tables)(subject.realization)
+    if parts.server.summed is None:
+        steps = parts.server.steps(reception)
+        walk = np.sqrt(np.square(steps * np.repeat(reception.noise_std, reception.rounds)).sum())
         louder = pl.col("update_noise_std") * float(LOUD / walk if walk > 0 else 1.0)
         tables = tables | {"reception_noise": tables["reception_noise"].with_columns(louder)}
     used = trainings.training(parts, scenario, data, tables)
