@@ -460,7 +460,7 @@ def test_what_is_wrong_with_few_coordinates_or_at_some_distance_is_seen():
     terms = 400 * np.arange(299, 0, -1)
     products = [(draws[:, lag:] * draws[:, : 300 - lag]).sum() for lag in range(1, 300)]
     expected = np.abs(products / np.sqrt(terms))[terms >= 1000].max()
-    assert audit.lags(SUBJECT, "", draws).measured == pytest.approx(expected, rel=1e-4)  # in float32
+    assert audit.lags(SUBJECT, "", draws).measured == pytest.approx(expected, rel=1e-9)
     echo = draws.copy()
     echo[:, 150:] = np.sqrt(1 - 0.05**2) * draws[:, 150:] + 0.05 * draws[:, :150]  # too little for single pairs
     assert audit.lags(SUBJECT, "", echo).status == "violated"

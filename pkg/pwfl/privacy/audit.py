@@ -249,13 +249,10 @@ def each_coordinate(subject: Subject, test: str, draws: np.ndarray) -> Verdict:
 
 
 def lags(subject: Subject, test: str, draws: np.ndarray) -> Verdict:
-    """Whether coordinates of a vector go together at any distance; `draws` as in `each_coordinate`.
-
-    In float32, by which a correlation is some 1e-5 of itself off.
-    """
+    """Whether coordinates of a vector go together at any distance; `draws` as in `each_coordinate`."""
     count, size = draws.shape
     length = fft.next_fast_len(2 * size, real=True)
-    spectrum = (np.abs(fft.rfft(draws.astype(np.float32), length, axis=1)) ** 2).sum(axis=0)
+    spectrum = (np.abs(fft.rfft(draws, length, axis=1)) ** 2).sum(axis=0)
     sums = fft.irfft(spectrum, length)[1:size]
     terms = count * np.arange(size - 1, 0, -1)
     many = terms >= 1000  # of fewer products, sums are not normal

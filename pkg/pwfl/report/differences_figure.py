@@ -6,12 +6,12 @@ import polars as pl
 from pwfl.report import theme, unscheduled
 from pwfl.report.axes import fitted
 from pwfl.report.differences import LEVEL, both_ways, compared, table
-from pwfl.report.sweep_figures import looks_of
+from pwfl.report.sweep_figures import LABEL_WIDTH, ROW, looks_of
 from pwfl.report.sweeps import different, drawn_once, outcomes
 
 MOST = 60  # rows
 MOST_POINTS = 30  # points at one epsilon that a reader may choose
-ROW, LABEL_WIDTH, LINE_LENGTH = 18, 400, 100
+LINE_LENGTH = 100
 DOT = 70
 
 

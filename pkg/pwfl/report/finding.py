@@ -245,13 +245,14 @@ def table(rows: pl.DataFrame) -> tuple[list[dict], dict[str, str]]:
         kind = f"{'' if row['guaranteed'] else 'not '}guaranteed, {row['epsilon_is']}"
         terms = "without noise" if row["bare"] else kind
         terms = terms if row["epsilon"] is not None else "nobody sends"
+        hidden = row["epsilon"] is not None and np.isfinite(row["epsilon"])
+        delta = number(row["delta"]) if hidden else ""
         shown.append(
             row
             | {"result": number(row["mean"], outcome), "title": outcome.title, "terms": terms}
             | {"interval": " to ".join(ends) if row["low"] is not None else "", "unscheduled": _left(row)}
             | {"epsilon": number(row["epsilon"]), "user_epsilon": number(row["user_epsilon"])}
-            | {"finite": row["epsilon"] is not None and np.isfinite(row["epsilon"])}
-            | {"delta": number(row["delta"]), "letter": letters.get(row["observer"], "")}
+            | {"delta": delta, "letter": letters.get(row["observer"], "")}
             | {"seconds": number(row["air_seconds_mean"]), "joules": number(row["transmit_energy_j_mean"])}
         )
     return shown, {letter: text for text, letter in letters.items()}

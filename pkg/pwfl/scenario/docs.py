@@ -162,15 +162,8 @@ def _of_scheme(model: type[Section]) -> str:
     (kind,) = get_args(model.model_fields["schemes"].annotation)
     rows = [f"\n### Each of `schemes`\n\n{_summary(kind)}\n\n| key | meaning | values |\n|---|---|---|"]
     for name, field in kind.model_fields.items():
-        rows.append(f"| `{name}` | {field.description} | {_choices(field.annotation)} |")
+        rows.append(f"| `{name}` | {field.description} | {_bounds(field)} |")
     return "\n".join(rows)
-
-
-def _choices(annotation) -> str:
-    """The values that a type names, wherever in it."""
-    if get_origin(annotation) is Literal:
-        return ", ".join(f"`{choice}`" for choice in get_args(annotation))
-    return ", ".join(filter(None, map(_choices, get_args(annotation))))
 
 
 def _summary(model: type[Section]) -> str:
@@ -188,7 +181,7 @@ def _default(field) -> str:
 
 def _bounds(field) -> str:
     if get_origin(field.annotation) is Literal:
-        return _choices(field.annotation)
+        return ", ".join(f"`{choice}`" for choice in get_args(field.annotation))
     items = get_args(get_args(field.annotation)[0])[1:] if get_origin(field.annotation) is list else ()
     each = _limits(part for item in items for part in getattr(item, "metadata", ()))
     usual = "usually {:g} to {:g}".format(*usual_of(field)) if usual_of(field) else ""

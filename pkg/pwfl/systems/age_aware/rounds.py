@@ -36,10 +36,10 @@ def sample_means(generator: np.random.Generator, clients: Clients, horizon: int,
     states, samples, start, transition = clients
     counts = generator.multinomial(np.broadcast_to(samples, (draws, len(samples))), start)
     sums = np.empty((horizon + 1, draws, len(samples)))
-    sums[0] = np.einsum("dus,s->du", counts, states)
+    sums[0] = counts @ states
     for t in range(horizon):
         counts = sum(generator.multinomial(counts[..., s], transition[:, s]) for s in range(len(states)))
-        sums[t + 1] = np.einsum("dus,s->du", counts, states)
+        sums[t + 1] = counts @ states
     return np.moveaxis(sums / samples, 0, -1)
 
 

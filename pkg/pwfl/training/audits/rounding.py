@@ -51,7 +51,8 @@ def errors(
     at = of_interval(begun.at, int((begun.at.samples > 0).sum(axis=1).argmax()), several=False)
     groups, numbers = np.unique(at.group[at.samples > 0], return_counts=True)
     loud = np.flatnonzero((at.group == groups[numbers.argmax()]) & (at.samples > 0))[:USERS]
-    samples = np.where(np.isin(np.arange(len(at.samples)), loud), at.samples, 0)  # others send nothing
+    samples = np.zeros_like(at.samples)
+    samples[loud] = at.samples[loud]  # others send nothing
     at = at._replace(noise_std=0 * at.noise_std, samples=samples)
     step, weight, size = at.grid_step[loud[0]], at.weight[loud[0]], sum(w.size for w in begun.weights)
     sent = np.zeros((len(at.samples), size), np.float32)
