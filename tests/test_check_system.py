@@ -287,7 +287,7 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
         "epsilon_server is guaranteed but counts receiver_std, which no user adds; without it, epsilon_server is",
     ),
     "weights of the noise's stream": (
-        DRAWS, "pwfl.training.trainings.streams", streams_but(of_noise=lambda scenario, *purpose: (scenario.seed, "weights")), "train uses the stream 'weights' of a realization more than once",
+        DRAWS, "pwfl.training.trainings.streams", streams_but(of_noise=lambda scenario, run, *_: (scenario.seed, "weights", run)), "train uses the stream 'weights' of a realization more than once",
     ),
     "leakage of other users": (
         USERS, "account.run", reversed_users("leakage", ["rho", "epsilon"], "realization"),

@@ -17,7 +17,8 @@ import stage_of
 import two_level
 from graphs import operations, sums_up_in_place
 from pipeline import on_one_channel, part
-from pwfl import streams, tables
+from pwfl import registry, streams, tables
+from pwfl.api import stage_tables
 from pwfl.learning import datasets, sources
 from pwfl.learning.mlp import glorot_uniform, parameter_count
 from pwfl.scenario import resolve
@@ -305,7 +306,7 @@ def test_the_stage_adds_the_aggregated_noise():
         return np.log(np.exp(bias).sum(axis=1)) - bias[:, 1]
 
     noise = [
-        tf.random.stateless_normal([650], seed=tf.constant([streams.key(*streams.of_noise(values), r), 0], tf.int64))
+        tf.random.stateless_normal([650], seed=tf.constant([streams.key(*streams.of_noise(values, r)), 0], tf.int64))
         for r in range(20)
     ]
     bias_noise = np.array([n.numpy()[640:] for n in noise], float)
@@ -516,3 +517,17 @@ def test_a_sum_of_three_is_noticed_and_not_in_a_later_call():
     loop(tf.ones([4, 4]))
     assert not sums_up_in_place(operations(lambda: double(tf.ones([3, 3]))))
     assert sums_up_in_place(operations(lambda: loop(tf.ones([5, 5]))))
+
+
+@pytest.mark.parametrize(
+    ("system", "change"),
+    [
+        ("multicell", {"training": {"evaluate_every": 1}}),
+        ("random_orthogonalization", {"privacy": {"user_numbers": [2], "delta": 1e-6}}),
+    ],
+)
+def test_what_only_observes_trains_the_same_model(system, change):
+    tiny = registry.system(system).catalog.tiny | {"system": system, "realizations": 2, "training_realizations": 2}
+    histories = [stage_tables(resolve(tiny, changed))["history"] for changed in ({}, change)]
+    before, after = (each.group_by("scheme", "realization", maintain_order=True).last() for each in histories)
+    assert before["loss"].to_list() == after["loss"].to_list()

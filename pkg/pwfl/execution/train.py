@@ -7,10 +7,12 @@ from math import ceil
 import polars as pl
 
 from pwfl import registry
+from pwfl.execution.contents import contents
 from pwfl.execution.stage import Tables, Task, module, ordered, tables_read
 from pwfl.learning import features, partition
 from pwfl.learning.datasets import Dataset
 from pwfl.process import devices
+from pwfl.scenario.values import with_contents
 from pwfl.tables import contract
 
 log = logging.getLogger(__name__)
@@ -24,8 +26,9 @@ def run(task: Task, found: Mapping) -> Tables:
     left = dict(task.chunks)
     data = features.training_data(task.values, found)
     device = devices.take(task.device)
+    values = with_contents(task.values, contents(task.values, found, task.realizations))
     with module(task) as own, devices.used(device):
-        train, most = _trainer(own, device, (task.values, data, tables_read(task, found)))
+        train, most = _trainer(own, device, (values, data, tables_read(task, found)))
         for batch in batches(train, list(task.realizations), most):
             histories |= {number: frame.with_columns(processor=pl.lit(device.kind)) for number, frame in batch.items()}
             log.info("trained %d of %d realizations", len(histories), len(task.realizations))

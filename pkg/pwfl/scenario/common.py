@@ -79,8 +79,8 @@ Features = Literal["pixels", "scattering", "strokes", "shapes"]
 
 
 def _shared(default, meaning: str, **options):
-    """A parameter that systems share but for the stages that read it, and `unless`, as a function of these."""
-    return lambda stages, unless=None: parameter(default, meaning, stages=stages, unless=unless, **options)
+    """A parameter that systems share but for the stages that read it, and what depends on these, as a function."""
+    return lambda stages, **more: parameter(default, meaning, stages=stages, **options, **more)
 
 
 _seed = _shared(1, "seed of every random draw", ge=0, lt=2**63)
@@ -92,7 +92,9 @@ dataset = _shared(
     "no download); or `file`: data.file, beside which it need not be said",
 )
 content = _shared(
-    None, "how much data.file holds; filled in when it is read. Where it stands already, the file must hold as much"
+    None,
+    "how much data.file holds; filled in when it is read. Where it stands already, the file must hold as much",
+    observes=True,  # noise depends on the records themselves
 )
 features = _shared(
     "pixels",
@@ -109,7 +111,9 @@ device = partial(
 KEPT = f"how many directions of a projection features have, those of largest eigenvalue first; null: {ALL}"
 directions = _shared(None, KEPT, ge=1, le=MOST_DIRECTIONS)
 EVALUATED = "rounds between evaluations on the test set; the first and last round are always evaluated"
-evaluate_every = partial(parameter, description=EVALUATED, unit="rounds", stages="train audit", ge=1, le=10**6)
+evaluate_every = partial(
+    parameter, description=EVALUATED, unit="rounds", stages="train audit", observes=True, ge=1, le=10**6
+)
 delta = _shared(1e-5, "delta of the (epsilon, delta) guarantee", ge=1e-100, lt=1)
 LTE = "the paper names none, this is an LTE resource block's (3GPP TS 36.211)"
 BANDWIDTH = f"bandwidth B of the channel, a symbol per second and hertz; {LTE}"
@@ -124,7 +128,10 @@ model = _shared(
     "own returns, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
 )
 model_reads = _shared(
-    [], "files that the function of your own in `model` reads (docs/own_functions.md)", max_length=1000
+    [],
+    "files that the function of your own in `model` reads (docs/own_functions.md)",
+    observes=True,  # the function decides what it does with them
+    max_length=1000,
 )
 
 

@@ -56,6 +56,8 @@ def parameter(
     stages: str = "",
     unless: Mapping[str, tuple[str, object]] | None = None,
     usual: tuple[float, float] | None = None,
+    observes: bool | Mapping[str, tuple[str, object] | None] = False,
+    keyed: str | Mapping[object, Mapping[str, object]] | None = None,
     **bounds,
 ):
     """A parameter of a section, with bounds as pydantic's `Field` has them; one whose default is `...` must be given.
@@ -69,10 +71,19 @@ def parameter(
         Some of these stages, each with another parameter's key and a value: where that has it, the stage does not read
         this one. The stage must read the other parameter, too. In place of a key, one of the `conditions` of the
         system's Scheme: beside its parameters, the stage gets whether that is met, by the condition's name.
+    observes
+        Whether it changes no message of a training and no message's noise, as what is evaluated or accounted for does
+        not: then it draws no other noise (`pwfl.scenario.release`). Or the variants of stages with which it changes
+        none, each with another parameter's key and value that this takes, or None.
+    keyed
+        Its name there, if it had another one before: it draws the same noise as then. Of a choice that stands for
+        several former parameters: for each value theirs, by their names, those at their default left out.
     """
     extra = {"unit": unit, "stages": stages.split()}
     extra |= {"unless": dict(unless)} if unless else {}
     extra |= {"usual": list(usual)} if usual else {}
+    extra |= {"observes": observes} if observes else {}
+    extra |= {"keyed": keyed} if keyed else {}
     return Field(default, description=description, json_schema_extra=extra, **bounds)
 
 
@@ -140,6 +151,16 @@ def unless_of(field: FieldInfo) -> dict[str, tuple[str, object]]:
 def usual_of(field: FieldInfo) -> list[float] | None:
     """The least and the greatest usual value of a parameter; None where it declares none."""
     return (field.json_schema_extra or {}).get("usual")
+
+
+def observes_of(field: FieldInfo) -> bool | Mapping[str, tuple[str, object] | None]:
+    """Whether a parameter changes no message and no noise, or with which variants of stages; see `parameter`."""
+    return (field.json_schema_extra or {}).get("observes", False)
+
+
+def keyed_of(field: FieldInfo) -> str | Mapping[object, Mapping[str, object]] | None:
+    """A parameter's name, or the values that its own stand for, where noise depends on it; see `parameter`."""
+    return (field.json_schema_extra or {}).get("keyed")
 
 
 @cache

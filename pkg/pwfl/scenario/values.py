@@ -71,6 +71,11 @@ def of_release(values: Values, release: str) -> Values:
     return Values(vars(values) | {"release": release})
 
 
+def with_contents(values: Values, contents: Mapping[str, str]) -> Values:
+    """The values of a stage that draws noise, and what a release has of the user's files, by realization."""
+    return Values(vars(values) | {"contents": contents}) if contents else values
+
+
 def replaced(values: Values, key: str, value) -> Values:
     """The values with another one at a key, `section.name`. Raises UndeclaredError where there is none yet.
 

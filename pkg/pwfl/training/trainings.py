@@ -138,7 +138,7 @@ def given(begun: Sequence[Any], several: bool, compiled: bool, names: Sequence[s
 
 def key_of(scenario, realization: int, purpose: str = "noise") -> np.int64:
     """The key of the noise of a realization's training."""
-    return np.int64(streams.key(*streams.of_noise(scenario, purpose), realization))
+    return np.int64(streams.key(*streams.of_noise(scenario, realization, purpose)))
 
 
 def beginnings(

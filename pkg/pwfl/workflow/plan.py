@@ -4,9 +4,9 @@ A *description* is all that an item's files depend on: stage, system, variant, t
 code, the versions of the packages that this imports, and the addresses of the items that it is made of. Its digest is
 their *address* in the store. Planning reads files from outside and writes nothing.
 
-The digest of the same without code and packages, of an item and all that it is made of, is its *work*: that of a
-training names the release whose noise it draws (`pwfl.streams.of_noise`). So the noise of two schemes, or points of a
-sweep, that train on the same records is independent, and editing code draws no other noise.
+A training's *release*, among its parameters, is a digest of what its messages depend on (`pwfl.scenario.release`), and
+names the noise that it draws (`pwfl.streams.of_noise`). So the noise of two schemes, or points of a sweep, that train
+on the same records is independent, and neither what only observes nor editing code draws other noise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +19,7 @@ from pwfl.learning.features import DIRECTIONS, requested
 from pwfl.process import devices
 from pwfl.scenario import Study, checks
 from pwfl.scenario.common import Scenario, Scheme
+from pwfl.scenario.release import depended_on
 from pwfl.scenario.values import chunks_of, plain, value_of
 from pwfl.stages import DATASET, FEATURES, GRAPH, IMPORTED, PREPARATIONS, PROJECTION, STAGES, variants
 from pwfl.store import addressing, code, grids
@@ -128,8 +129,16 @@ def routes(scenario: Scenario) -> dict[str, Route]:
 
 
 def releases(schemes: dict[str, Route]) -> dict[str, str]:
-    """The digest of the release of each scheme of a scenario; equal ones are one training."""
-    return {scheme: route["train"]["parameters"]["release"] for scheme, route in schemes.items()}
+    """The digest of the release of each scheme of a scenario; equal ones are one training.
+
+    Of the user's files, the same in another format counts as other ones.
+    """
+    found = {}
+    for scheme, route in schemes.items():
+        upstream = route["train"]["upstream"]
+        files = [upstream.get(stage) for stage in (IMPORTED, DATASET)]
+        found[scheme] = addressing.digest({"release": route["train"]["parameters"]["release"], "files": files})
+    return found
 
 
 def preparations(scenario: Scenario) -> list[dict]:
@@ -211,8 +220,12 @@ def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | Non
     upstream = {makers[table] for table in registry.reads(scenario.system, stage, variant)}
     if declared.takes_data:
         upstream.add(FEATURES if FEATURES in before else DATASET)
+    if declared.draws_noise:  # which depends on what comes from the user's files
+        upstream |= {IMPORTED} | ({DATASET} if value_of(scenario, "data.dataset") == FILE else set())
     made_of = [before[name] for name in GRAPH if name in upstream and name in before]
     parameters = plain(scenario.of_stage(stage, variant))
+    if declared.draws_noise:
+        parameters["release"] = _release(scenario, scheme, parameters, made_of, before)
     functions, reads = checks.user_functions(scenario, stage, variant, scheme)
     if variant in functions and (of_variant := getattr(scheme, "reads", [])):
         parameters["reads"] = of_variant
@@ -232,8 +245,14 @@ def _addressed(
     packages = [registry.system(more["system"]).package] if "system" in more else []
     of_code = code.described(stage, packages, functions, reads)
     said = {"stage": stage, "variant": variant, "parameters": parameters} | more
-    work = addressing.digest(said | {"upstream": {each["stage"]: each["work"] for each in made_of}})
-    if GRAPH[stage].draws_noise:
-        said["parameters"] = parameters | {"release": work}
     description = said | {"upstream": {each["stage"]: each["address"] for each in made_of}} | of_code
-    return {"address": addressing.digest(description), "work": work} | description
+    return {"address": addressing.digest(description)} | description
+
+
+def _release(scenario: Scenario, scheme: Scheme, parameters: dict, made_of: Sequence[dict], before: Route) -> str:
+    """The digest of what the messages of a training with these parameters depend on, and of what it is made of."""
+    read, left = [parameters], [each["stage"] for each in made_of]
+    for stage in left:  # which grows
+        read += [before[stage]["parameters"]] if stage in STAGES else []
+        left += [name for name in before[stage]["upstream"] if name not in left]
+    return addressing.digest(depended_on(scenario, scheme, read))

@@ -20,7 +20,7 @@ Time = Annotated[int, Field(ge=0, le=1000)]
 class Chain(Section):
     """How one kind of client's data change."""
 
-    name: str = parameter(..., "name of the chain in tables and figures", **common.NAME)
+    name: str = parameter(..., "name of the chain in tables and figures", observes=True, **common.NAME)
     up: Probability | None = parameter(None, "probability p of going to the next higher state")
     down: Probability | None = parameter(None, "probability q of going to the next lower state")
     matrix: list[list[Probability]] | None = parameter(None, "rows of a transition matrix, instead of up and down")

@@ -38,12 +38,13 @@ class Radio(Section):
         ge=0,
         le=1e6,
     )
-    bandwidth_hz: float = common.resource_block_hz(stages="receive")
+    bandwidth_hz: float = common.resource_block_hz(stages="receive", observes=True)
     noise_density_dbm_hz: common.NoiseDensity = parameter(
         -174.0,
         "thermal noise power density that N0 stands for; with the path loss it sets the scale of transmit energies",
         unit="dBm/Hz",
         stages="receive",
+        observes=True,
         usual=common.USUAL_NOISE_DENSITY,
     )
     path_loss_db: float = parameter(
@@ -51,6 +52,7 @@ class Radio(Section):
         "mean path loss of the co-located devices",
         unit="dB",
         stages="receive",
+        observes=True,
         usual=(30.0, 200.0),
         ge=0,
         le=300,
@@ -60,6 +62,7 @@ class Radio(Section):
         "spectral efficiency of orthogonal (digital) transmission",
         unit="bit/s/Hz",
         stages="receive",
+        observes=True,
         ge=1e-3,
         le=20,
     )
@@ -88,7 +91,10 @@ class Privacy(Section):
         le=1e4,
     )
     target_epsilon: float | None = common.target_epsilon(stages="noise")
-    delta: float = common.delta(stages="noise account report")
+    delta: float = common.delta(
+        stages="noise account report",
+        observes={"noise/anonymous": ("privacy.target_epsilon", None), "noise/none": None},
+    )
     curve_rates: list[Rate] = parameter(
         [1.0, 0.5, 0.1, 0.01],
         "sampling rates p q whose epsilon over the rounds is drawn (Fig. 1)",

@@ -133,6 +133,7 @@ class Radio(Section):
         "files that the function of your own in `air` reads",
         stages="noise/target receive",
         unless=ON_AIR,
+        observes=True,
         max_length=1000,
     )
     antennas: int = parameter(
@@ -371,6 +372,7 @@ class Training(Section):
         "predict by the mean of the probabilities of a test image and of 6 variants of it: turned, scaled and sheared "
         "by a little in both ways",
         stages="train",
+        observes=True,
     )
     initial_weights: Literal["glorot", "zero"] = parameter(
         "glorot",
@@ -400,6 +402,7 @@ class Training(Section):
         "share of the rounds, the last ones, whose weights are averaged to the model that is evaluated; before them, "
         "and with 0, the weights themselves are",
         stages="train audit",
+        observes=True,
         ge=0,
         le=1,
     )

@@ -31,7 +31,7 @@ class Radio(Section):
     receiver_noise_variance: common.Variance = parameter(
         1.0, "variance sigma_m^2 of the complex noise of an antenna", stages="noise receive account"
     )
-    bandwidth_hz: float = common.resource_block_hz(stages="receive")
+    bandwidth_hz: float = common.resource_block_hz(stages="receive", observes=True)
     normalization: Literal["I/M", "I"] = parameter(
         "I/M",
         "covariance of a channel; with I, the server divides (4) by M once more",
@@ -69,13 +69,15 @@ class Privacy(Section):
     )
     target_epsilon: float | None = common.target_epsilon(stages="noise/fixed")
     delta: float = common.delta(
-        stages="noise/fixed receive account report", unless={"receive": ("privacy.dropouts", 0.0)}
+        stages="noise/fixed receive account report",
+        unless={"noise/fixed": UNAIMED, "receive": ("privacy.dropouts", 0.0)},
     )
     user_numbers: list[common.Count] = parameter(
         [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
         "numbers of users for which leakages are found besides network.users (Fig. 2)",
         unit="users",
         stages="channel receive account",
+        observes=True,
         max_length=100,
     )
 

@@ -9,6 +9,8 @@ from typing import Literal
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, or_function, parameter
 
+FULL_POWER = {"schedule/benchmark": None}  # with it, devices do as much as fits, whatever energy and utility that has
+
 
 class Network(Section):
     """Where the devices are: uniform in distance from the access point."""
@@ -104,19 +106,27 @@ class Device(Section):
         30.0, "maximum transmit power P_max", unit="dBm", stages="schedule train audit", usual=common.USUAL_POWER
     )
     amplifier_efficiency: float = parameter(
-        0.45, "efficiency rho of the power amplifier", stages="train audit", ge=1e-6, le=1
+        0.45, "efficiency rho of the power amplifier", stages="train audit", observes=FULL_POWER, ge=1e-6, le=1
     )
     circuit_power_w: float = parameter(
         0.0825,
         "power P_cir of the radio's circuit while it transmits",
         unit="W",
         stages="train audit",
+        observes=FULL_POWER,
         usual=(1e-5, 50.0),
         ge=0,
         le=1e6,
     )
     computing_power_w: float = parameter(
-        0.096, "power P_cp while computing", unit="W", stages="train audit", usual=(1e-5, 50.0), ge=1e-9, le=1e6
+        0.096,
+        "power P_cp while computing",
+        unit="W",
+        stages="train audit",
+        observes=FULL_POWER,
+        usual=(1e-5, 50.0),
+        ge=1e-9,
+        le=1e6,
     )
 
 
@@ -128,6 +138,7 @@ class Utility(Section):
         "energy varrho beyond which a round costs more than it is worth",
         unit="J",
         stages="train audit",
+        observes=FULL_POWER,
         usual=(1e-6, 100.0),
     )
     beta_2_j: common.Positive = parameter(
@@ -135,6 +146,7 @@ class Utility(Section):
         "computing energy beta_2 in which the predicted deviation falls by 1/e",
         unit="J",
         stages="train audit",
+        observes=FULL_POWER,
         usual=(1e-6, 100.0),
     )
     deviation: Literal["mean_update", "model"] = parameter(

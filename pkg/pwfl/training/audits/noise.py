@@ -35,7 +35,7 @@ def silence(
     begun = [first, *map(begin, views[1 : runs - RUNS + 1])]
     starts = [first] * (RUNS - 1) + [begun[run % len(begun)] for run in range(1, runs - RUNS + 1)] + [first]
     keys = [trainings.key_of(scenario, run) for run in range(runs - 1)]
-    keys.append(np.int64(streams.key(*streams.of_noise(scenario, "noise", "another release"), 0)))
+    keys.append(np.int64(streams.key(*streams.of_noise(scenario, 0, "noise", "another release"))))
     starts = [start._replace(weights=silent, key=key) for start, key in zip(starts, keys, strict=True)]
     std = np.stack([np.repeat(start.reception.noise_std, start.reception.rounds) for start in starts], axis=1)
     return received(used, starts, places=places), std

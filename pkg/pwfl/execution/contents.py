@@ -1,0 +1,58 @@
+"""Digests of what a training has of the user's files: records and rows as they are checked, not the files' bytes.
+
+Noise depends on them (`pwfl.streams.of_noise`), so that of other records or channels is independent, and that of a file
+written anew, in another format or with further realizations is the same.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import polars as pl
+
+from pwfl.learning import datasets
+from pwfl.scenario.values import Values, value_of
+from pwfl.stages import DATASET, IMPORTS
+
+
+def contents(values: Values, found: Mapping, realizations: range) -> dict[str, str]:
+    """A digest for each realization, by its number as text; empty where nothing comes from the user's files.
+
+    `found` has the arrays of the data set and the imported tables, as far as a scenario has these.
+    """
+    own_data = DATASET in found and value_of(values, "data.dataset") == datasets.FILE
+    records = [_digest(_records(values, found[DATASET]))] if own_data else []
+    tables = [
+        found[name].filter(pl.col("realization").is_in(list(realizations))).partition_by("realization", as_dict=True)
+        for name in IMPORTS
+        if name in found
+    ]
+    if not (records or tables):
+        return {}
+    return {
+        str(realization): "/".join([*records, *(_digest(_columns(table[realization,])) for table in tables)])
+        for realization in realizations
+    }
+
+
+def _records(values: Values, arrays: tuple[np.ndarray, ...]) -> Iterable[tuple[str, np.ndarray]]:
+    """The training records that users may hold, their labels, and whose they are; not those that are kept back."""
+    data = datasets.prepared(arrays)
+    dealt = slice(len(data.y_train) - datasets.held_out(values.data))
+    yield from (("x", data.x_train[dealt]), ("y", data.y_train[dealt]), ("users", data.users[dealt]))
+
+
+def _columns(table: pl.DataFrame) -> Iterable[tuple[str, np.ndarray]]:
+    """The columns of a realization's rows; those without any value are as if they were not there."""
+    for name in sorted(table.columns):
+        if name != "realization" and table[name].null_count() < len(table):
+            yield name, table[name].to_numpy()
+
+
+def _digest(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
+    """The digest of named arrays, the same on machines of either byte order."""
+    digest = hashlib.sha256()
+    for name, array in arrays:
+        digest.update(f"{name} {array.dtype.kind}{array.dtype.itemsize} {array.shape};".encode())
+        digest.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")))
+    return digest.hexdigest()
