@@ -1,5 +1,6 @@
 # What the rules share: the study, and the batches of what the store lacks of it.
 import sys
+import tempfile
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -12,6 +13,7 @@ try:
     from pwfl import scenario
     from pwfl import errors
     from pwfl.process import supervisor
+    from pwfl.report import captions
     from pwfl.workflow import jobs, progress, reports, session
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] in ("", "pwfl"):
@@ -103,10 +105,15 @@ def published(path):
         return report(target, caption="../report/page.rst", category="Study", labels=labels)
     if not path.endswith(".svg"):
         return target
-    caption, category, figure = reports.shown(study, path, PROJECT / "report")
+    text, category, figure = reports.shown(study, path, PROJECT / "report")
+    caption = Path(CAPTIONS.name, path).with_suffix(".rst")
+    caption.parent.mkdir(exist_ok=True)
+    caption.write_text(captions.for_snakemake(text), encoding="utf-8")
     return report(target, caption=str(caption), category=category, labels={"figure": figure})
 
 
+# Snakemake's report reads each caption from a file: here they are for as long as this process, ready to be shown.
+CAPTIONS = tempfile.TemporaryDirectory(prefix="pwfl-captions-") if current else None
 # Files that the rule `publish` declares; those of sweeps' points, of which there may be many thousands, come with them.
 DECLARED = (
     [path for path in current.view if path.rpartition("/")[0] not in study.points or wanted]

@@ -198,7 +198,7 @@ def own(finished, tmp_path):
 
 def copy_of_project(folder: Path) -> Path:
     """The project's files in a folder, where a test may edit them."""
-    for name in ("Snakefile", "rules", "scripts", "pkg", "report", "envs", "config", "profiles"):
+    for name in ("Snakefile", "CITATION.cff", "rules", "scripts", "pkg", "report", "envs", "config", "profiles"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, folder / name)
     return folder

@@ -1,6 +1,7 @@
 """What every system owes: the five that come along, the example outside of the package, and systems that fail."""
 
 import os
+import re
 import shutil
 from dataclasses import replace
 from importlib import import_module
@@ -17,6 +18,7 @@ from pwfl.privacy import composition
 from pwfl.scenario import resolve
 from pwfl.systems.age_aware import account, noise, report, schedule
 from pwfl.testing import audited, declared, draws, repeated, reported, stated, tiny
+from pwfl.testing.tiny import CheckError
 
 RERUNS = ROOT / "tests" / "reruns"
 
@@ -403,3 +405,34 @@ def test_a_fault_in_the_training_of_a_system_outside_of_the_package_is_refused(o
     checked = python(*PWFL[1:], "test", name, "--only=audit", env=own)
     assert checked.returncode == 1, checked.stdout + checked.stderr
     assert message in checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "error"),
+    [
+        ("Of ``{{ scenario }}``.", "", "names a scenario, but its figure compares several"),
+        ("Of ``a.", "T", "Inline literal start-string without end-string"),
+        (None, "T", "the caption one/captions/figure.rst is missing"),
+    ],
+)
+def test_a_caption_that_cannot_be_shown_is_named(tmp_path, text, title, error):
+    path = tmp_path / "one/captions/figure.rst"
+    path.parent.mkdir(parents=True)
+    if text:
+        path.write_text(text)
+    with pytest.raises(CheckError, match=re.escape(error)):
+        declared._check_caption(path, title)
+    path.write_text("Of {{x}} {% x %} *it*.")
+    declared._check_caption(path, title)
+
+
+def test_a_paper_that_says_too_little_is_named():
+    paper = {"type": "article", "title": "T", "authors": [{"family-names": "D", "given-names": "J."}], "year": 2021}
+    declared._check_paper(paper)
+    for key in paper:
+        with pytest.raises(CheckError, match=f"paper has no {key}"):
+            declared._check_paper(paper | {key: None})
+    with pytest.raises(CheckError, match="type 'book': use one of article, "):
+        declared._check_paper(paper | {"type": "book"})
+    with pytest.raises(CheckError, match="given-names"):
+        declared._check_paper(paper | {"authors": [{"family-names": "D"}]})

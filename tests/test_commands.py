@@ -5,15 +5,17 @@ import shlex
 import subprocess
 import sys
 from glob import glob
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
 import pytest
 import yaml
+from click.testing import CliRunner
 from snakemake.cli import parse_args, parse_config
 
 from conftest import ROOT, TINY, environment
-from pwfl import cli, scenario
+from pwfl import api, cli, scenario
 from pwfl.api import StudyTables
 from pwfl.scenario.resolution import merge
 from pwfl.workflow import session
@@ -205,3 +207,28 @@ def test_the_lines_about_own_data_make_a_file_that_is_learned(tmp_path, monkeypa
         exec(block, names)
     summary = names["study"].scenarios["clinics"].report["summary"]
     assert summary.filter(scheme="No privacy noise")["accuracy_mean"].item() > 0.8
+
+
+def test_a_table_that_is_cut_says_so_and_all_claims_are_printed(tmp_path, monkeypatch):
+    schema = {f"c{k}": pl.String for k in range(9)}
+    rows = pl.DataFrame(
+        [[f"row {k} column {c} {'long ' * 30}" for c in range(9)] for k in range(50)], schema=schema, orient="row"
+    )
+    study = SimpleNamespace(
+        comparison={"claims": rows, "outcomes": rows, "few": rows.head(3).select("c0")}, scenarios={}
+    )
+    monkeypatch.setattr(api, "results", lambda folder: study)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def printed(*arguments: str) -> str:
+        return " ".join(CliRunner().invoke(cli.pwfl, ["tables", "results/x", *arguments]).output.split())
+
+    all_of = "all of them: pwfl tables results/x"
+    assert f"Shown: 40 of 50 rows, 8 of 9 columns; {all_of} outcomes --csv" in printed("outcomes")
+    assert f"Shown: 50 of 50 rows, 8 of 9 columns; {all_of} claims --csv" in printed("claims")
+    whole = printed("claims", "c0")
+    assert "Shown" not in whole
+    assert "…" not in whole
+    assert all(f"row {k} column" in whole for k in range(50))
+    assert "Shown" not in printed("few")
+    assert "Shown" not in printed("outcomes", "--csv")

@@ -246,3 +246,19 @@ def test_latex_has_a_row_for_each_pair(study):
     assert "Final test" in said
     assert latex.differences(table.clear()).startswith("%")
     assert latex.claims(study[0].comparison["claims"].clear()).startswith("%")
+
+
+def test_a_figure_of_many_points_says_how_many_of_them_it_has(monkeypatch, study):
+    _, contents, loaded = study
+    titled = build.titled(contents, loaded.titles)
+    whole = build.comparison_figure("multicell", "differences", titled).to_dict()["title"]["subtitle"]
+    assert "differences.csv" not in " ".join(whole)
+    monkeypatch.setattr(differences_figure, "MOST", 2)
+    monkeypatch.setattr(differences_figure, "MOST_POINTS", 1)
+    *_, rows = differences_figure._known(titled)
+    across = differences.both_ways(rows).filter(pl.col("scenario") != pl.col("than_scenario"))
+    points = across.select("than_scenario", "than_scheme").n_unique()
+    first = next(iter(differences_figure.references(rows).values()))
+    said = " ".join(build.comparison_figure("multicell", "differences", titled).to_dict()["title"]["subtitle"])
+    assert f"the first 2 of {len(first)} rows; all are in differences.csv" in said
+    assert f"the menu has the first 1 of {points} points; all are in differences.csv" in said

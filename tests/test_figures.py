@@ -542,3 +542,17 @@ def test_the_json_of_a_figure_is_what_a_browser_reads(tmp_path, value):
     for each in (spec, spec["usermeta"]["choices"]["other"]):
         (found,) = each["datasets"].values()
         assert found == [{"a": 1.0, "b": 0.123457}, {"a": None, "b": 2.0}]
+
+
+def test_no_entry_of_a_legend_and_no_label_of_an_axis_is_cut():
+    names = [f"scheme {k} {'of a long name ' * 4}" for k in range(45)]
+    chart = alt.Chart(pl.DataFrame({"scheme": names, "value": range(45)})).mark_point()
+    colour, *_ = theme.named_colours(dict.fromkeys(names, "#000"), title="a legend's title " * 4)
+    chart = chart.encode(x="value:Q", y=alt.Y("scheme:N"), color=colour)
+    drawn = vl_convert.vegalite_to_svg(chart.to_dict(), theme.VEGA_LITE)
+    assert "…" not in drawn
+    assert all(drawn.count(f">{name.strip()}") >= 2 for name in names)
+    assert f">{('a legend&#39;s title ' * 4).strip()}" in drawn.replace("'", "&#39;")
+    with alt.theme.enable("pwfl_print"):
+        printed_one = vl_convert.vegalite_to_svg(chart.to_dict(), theme.VEGA_LITE)
+    assert "entries" not in printed_one

@@ -9,13 +9,14 @@ import subprocess
 import polars as pl
 import pytest
 
-from conftest import ROOT, TINY, need
-from pwfl import tables
-from pwfl.report import build, glossary, page, statements, sweeps, theme
+from conftest import ROOT, SMALL, TINY, need
+from pwfl import registry, tables
+from pwfl.report import build, claims, glossary, page, references, statements, sweeps, theme
 from pwfl.report.catalog import COMPARISON, SWEEP_FIGURES
 from pwfl.report.page import CLAIMS_FIRST
+from pwfl.scenario import load
 from pwfl.store import sealed
-from pwfl.workflow import progress
+from pwfl.workflow import plan, progress, reports
 from test_figures import compared
 
 # What a person does, one after the other, and what the page shows then.
@@ -78,7 +79,7 @@ def folder(tmp_path_factory):
     for file in ("parameters.csv", "scenario.yaml", "addresses.csv"):
         (folder / "plain" / file).touch()
         view[f"plain/{file}"] = str(folder / "plain" / file)
-    text = "**A caption** of ``{{ snakemake.wildcards.scenario }}``."
+    text = "**A caption** of ``them``."
     figures = [(f"multicell_{figure}", text) for figure in SWEEP_FIGURES]
     part = {
         "scenario": "plain",
@@ -161,16 +162,169 @@ def test_counts_of_realizations_are_shown_where_there_are_any():
     assert constant == {}
 
 
+def claimed(count: int, scenario: str = "one", source: str = "Fig. 4") -> pl.DataFrame:
+    """A table of so many claims, each second one a paper's."""
+    whose = [statements.PAPER, statements.PROJECT]
+    named = [
+        (f"claim {k}", scenario, whose[k % 2], source, None, k / 7, k - 1.0, k + 1.0, "", "> 0", "yes", 3, 0)
+        for k in range(count)
+    ]
+    return pl.DataFrame(named, schema=claims.SCHEMA, orient="row")
+
+
+def cells(html: str) -> list[list[str]]:
+    """The cells of the rows that a page's table holds for DataTables."""
+    rows = json.JSONDecoder().raw_decode(html[html.index('"data_json": ') + len('"data_json": ') :])[0]
+    return json.loads(rows)
+
+
+def test_no_claim_is_cut_and_a_table_that_is_cut_says_so_above_it():
+    files = ["claims.csv", "claims.parquet"]
+    found = page.table("The study", "claims", "Claims.", claimed(1603), files)
+    assert (found["rows"], found["shown"]) == (1603, 1603)
+    named = {cell for row in cells(found["html"]) for cell in row if str(cell).startswith("claim ")}
+    assert named == {f"claim {k}" for k in range(1603)}
+    wide = pl.DataFrame({f"c{k}": [f"text {k} " * 40, "other"] for k in range(260)})
+    assert [len(row) for row in cells(page.table("The study", "wide", "", wide, files)["html"])] == [260, 260]
+    long = pl.DataFrame({"text": [f"row {k}" for k in range(101)]})
+    for count, is_cut in ((101, True), (100, False)):
+        table = page.table("The study", "differences", "Their caption.", long.head(count), ["d.csv", "d.parquet"])
+        assert len(cells(table["html"])) == 100
+        text = rendered([{"id": "a", "title": "t", "text": "", "files": []} | page.section([], [table])])
+        head = 'The first 100 of 101 rows; all of them: <a href="d.csv">d.csv</a><a href="d.parquet">d.parquet</a>'
+        assert (head in text.partition("Their caption.")[0]) == is_cut
+        assert text.count("The first 100 of") == is_cut
+
+
+def rendered(sections: list[dict], papers=()) -> str:
+    """The page of sections."""
+    result = {"words": [], "lead": None, "rows": [], "observers": {}, "once": [], "spent": [], "papers": papers}
+    made_by = {"stages": {}, "versions": {}, "processors": []}
+    return page.render({"title": "T", "question": ""}, result, sections, [], made_by)
+
+
+def test_sentences_have_one_full_stop():
+    frame = pl.DataFrame({"a": [1, 2], "b": ["Said.", "Said."]})
+    table = page.table("The study", "systems", "", frame, [])
+    text = rendered([{"id": "a", "title": "t", "text": "", "files": []} | page.section([], [table])])
+    assert "In all rows: b: Said.</p>" in text
+
+
+PAPER = {
+    "type": "article", "title": "On <Sums> & Noise", "authors": [{"family-names": "Doe", "given-names": "J. {x}"}],
+    "year": 2021, "journal": "J. Sums", "doi": "10.1/x",
+}  # fmt: skip
+
+
+def papers_of(systems: dict[str, str]) -> list[dict]:
+    """What the page of a study is given of papers; `systems` are those of its scenarios."""
+    base = {"age_aware": SMALL["base"], "multicell": TINY["base"]}
+    scenarios = {name: base.get(system, {}) | {"system": system} for name, system in systems.items()}
+    parts = reports.plan(plan.plan(load({"scenarios": scenarios}, "study.yaml")), ROOT / "report").parts
+    (part,) = (part for item, part in parts.items() if item.stage == reports.PAGE)
+    return part.given()["papers"]
+
+
+def test_the_page_names_each_paper_and_links_to_it():
+    papers = papers_of({"one": "age_aware", "two": "multicell"})
+    text = rendered([{"id": "a", "title": "t", "text": "", "files": []} | page.section([], [])], papers)
+    cited = {
+        "age_aware": (
+            "Kuan-Yu Lin, Hsuan-Yin Lin, Yu-Pin Hsu and Yu-Chih Huang, <cite>Age Aware Scheduling for "
+            "Differentially-Private Federated Learning</cite>, IEEE International Symposium on Information Theory "
+            '(ISIT), 2024, <a href="https://arxiv.org/abs/2405.05962">arXiv:2405.05962</a>. Assumptions, '
+            "interpretations and errata: docs/age_aware.md.</p>"
+        ),
+        "multicell": (
+            "Nima Tavangaran, Mingzhe Chen, Zhaohui Yang, José Mairton B. da Silva Jr. and H. Vincent Poor, <cite>On "
+            "Differential Privacy for Federated Learning in Wireless Systems with Multiple Base Stations</cite>, IET "
+            'Communications 18(20), 1853-1867, 2024, <a href="https://doi.org/10.1049/cmu2.12722">'
+            'doi:10.1049/cmu2.12722</a>, <a href="https://arxiv.org/abs/2208.11848">arXiv:2208.11848</a>. '
+            "Assumptions, interpretations and errata: docs/multicell.md.</p>"
+        ),
+    }
+    for system, said in cited.items():
+        assert f'<p class="constant" id="paper-{system}">{system}: {said}' in text
+    assert ">Paper: Kuan-Yu Lin, " in rendered([{"tables": [], "figures": {}}], papers[:1])
+    assert ">Paper: " not in rendered([{"tables": [], "figures": {}}])
+
+
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_every_built_in_system_names_its_paper_and_its_page(system):
+    (paper,) = references.cited(ROOT / "CITATION.cff", [system])
+    assert (ROOT / paper.page).is_file()
+    page_of_system = " ".join((ROOT / paper.page).read_text(encoding="utf-8").split())
+    assert paper.title in page_of_system
+    for name, address in paper.links:
+        assert address.endswith(name.partition(":")[2])
+    assert paper.links or system == "random_orthogonalization"  # of which no identifier is known
+
+
+@pytest.mark.parametrize("paper", [None, PAPER])
+def test_a_system_of_a_users_may_have_a_paper(monkeypatch, paper):
+    monkeypatch.syspath_prepend(ROOT / "examples/local_dp_mac")
+    monkeypatch.setattr(registry, "claims", lambda: {"local_dp_mac": ("local_dp_mac",)})
+    own = registry.system("local_dp_mac").catalog
+    object.__setattr__(own, "paper", paper)
+    try:
+        papers = references.cited(ROOT / "CITATION.cff", ["local_dp_mac"])
+        entry = references.bibtex(ROOT / "CITATION.cff", ["local_dp_mac"])
+    finally:
+        object.__setattr__(own, "paper", None)
+    text = rendered([{"tables": [], "figures": {}}], [paper._asdict() for paper in papers])
+    said = "Paper: J. {x} Doe, <cite>On &lt;Sums&gt; &amp; Noise</cite>, J. Sums, 2021, "
+    assert (f'{said}<a href="https://doi.org/10.1/x">doi:10.1/x</a>.</p>' in text) == (paper is not None)
+    assert ("title = {{On <Sums> \\& Noise}}" in entry) == (paper is not None)
+    assert ("% local_dp_mac: no paper" in entry) == (paper is None)
+
+
+def test_a_papers_claim_links_to_its_paper_or_to_where_the_page_names_it():
+    known = {paper["system"]: paper for paper in papers_of({"one": "age_aware"})}
+    known |= {"none": references.reference("none", {k: v for k, v in PAPER.items() if k != "doi"})._asdict()}
+    frame = pl.concat([claimed(2, "one against two", "Fig. <4> & (20)"), claimed(2, "three"), claimed(2, "four")])
+    of_scenarios = {"one": known["age_aware"], "three": known["none"], "four": None}
+    found = page.table("The study", "claims", "", frame, [], of_scenarios)
+    sources = [next(cell for cell in row if "Fig." in str(cell)) for row in cells(found["html"])]
+    assert re.fullmatch(
+        r'<a href="https://arxiv.org/abs/2405.05962" title="Kuan-Yu Lin, .*Learning; read as in docs/age_aware.md">'
+        r"Fig. &lt;4&gt; &amp; \(20\)</a>",
+        sources[0],
+    )
+    assert sources[1] == "Fig. &lt;4&gt; &amp; (20)"  # of this project's claim
+    assert sources[2] == '<a href="#paper-none" title="J. {x} Doe: On &lt;Sums&gt; &amp; Noise">Fig. 4</a>'
+    assert sources[3:] == ["Fig. 4"] * 3
+
+
 def test_text_of_a_study_cannot_become_markup(folder):
     frame = pl.DataFrame({"scheme": ["</script><b>x"], "value": [1.0]})
     spec = json.loads((folder / "multicell_plane.json").read_text()) | {"title": "</script><b>y"}
     figure, table = page.figure("<a>", "<i>", "", spec, []), page.table("<a>", "<u>", "<s>", frame, [])
     result = {"words": ["<q>"], "lead": None, "rows": [], "observers": {}, "once": [], "spent": []}
+    result["papers"] = [references.Reference("<x>", "<y>", "<z>", "<j>", [("<k>", "<m>")], "<w1>")._asdict()]
     made_by = {"stages": {"<v>": ["a"]}, "versions": {}, "processors": []}
     heading = {"title": "<p>", "question": "<o>"}
     part = {"id": "a", "title": "<l>", "text": "<a>", "files": [{"href": "<h>", "text": "<n>"}]}
     text = page.render(heading, result, [part | page.section([figure], [table])] * 2, ["<w>"], made_by)
-    for bad in ("<o>", "<n>", "<l>", "</script><b>", "<title><p>", "<i>", "<u>", "<s>", "<q>", "<v>", "<w>"):
+    for bad in (
+        "<o>",
+        "<n>",
+        "<l>",
+        "</script><b>",
+        "<title><p>",
+        "<i>",
+        "<u>",
+        "<s>",
+        "<q>",
+        "<v>",
+        "<w>",
+        "<x>",
+        "<y>",
+        "<z>",
+        "<j>",
+        "<k>",
+        "<m>",
+        "<w1>",
+    ):
         assert bad not in text
 
 

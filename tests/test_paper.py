@@ -2,6 +2,7 @@
 
 import math
 import re
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -77,6 +78,24 @@ def test_the_table_of_outcomes_has_a_row_a_point_and_says_what_its_epsilons_mean
         assert notes.count(term) == len(table.select(latex.TERMS).unique()), term
 
 
+def test_a_table_of_more_rows_than_a_page_has_goes_on_over_pages(compared):
+    for count, environment in ((latex.PAGEFUL, "tabular"), (latex.PAGEFUL + 1, "longtable")):
+        points = compared["outcomes"].unique(["scenario", "scheme", "target_epsilon"], maintain_order=True).head(count)
+        table = compared["outcomes"].join(
+            points.select("scenario", "scheme", "target_epsilon"),
+            on=["scenario", "scheme", "target_epsilon"],
+            nulls_equal=True,
+        )
+        found = latex.outcomes(table)
+        assert_balanced(found)
+        columns, body = re.search(rf"\\begin{{{environment}}}{{(\w+)}}.*?\\midrule(.*)", found, re.DOTALL).groups()
+        rows = [line for line in body.splitlines() if line.endswith("\\\\") and " & " in line]
+        assert len(rows) == count
+        assert {len(row.split(" & ")) for row in rows} == {len(columns)}
+        assert "protected: " in body
+        assert found.count("\\label{tab:age_aware}") == 1
+
+
 def test_the_table_of_statements_has_all_of_them(compared):
     found = latex.claims(compared["claims"])
     assert_balanced(found)
@@ -97,7 +116,14 @@ def test_the_papers_are_cited_with_year_and_where_they_are_found(system):
     )
 
 
-def test_names_of_authors_keep_their_parts_and_a_system_without_a_paper_is_named():
+def declare(monkeypatch, paper: dict | None) -> None:
+    """Let there be a system `mine` whose catalog has a paper."""
+    known, own = registry.system, SimpleNamespace(catalog=SimpleNamespace(paper=paper))
+    monkeypatch.setattr(registry, "system", lambda name: own if name == "mine" else known(name))
+
+
+def test_names_of_authors_keep_their_parts_and_a_system_without_a_paper_is_named(monkeypatch):
+    declare(monkeypatch, None)
     found = references.bibtex(ROOT / "CITATION.cff", ["multicell", "mine"])
     assert " and da Silva, Jr., José Mairton B. and " in found
     assert "author = {{the pwfl authors}}" in found

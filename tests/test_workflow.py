@@ -59,8 +59,12 @@ def test_a_run_leaves_no_partial_files(finished):
 
 
 def test_the_report_builds_and_holds_figures_and_captions(own):
-    workflow(own, SMALL, "--report", "report.html")
+    made = snakemake(own, SMALL, "--report", "report.html")
+    assert made.returncode == 0, made.stderr
+    assert not re.search(r"(WARNING|ERROR|SEVERE)/\d", made.stdout + made.stderr)  # of Docutils
     page = (own / "report.html").read_text()
+    assert "scenario <em>one</em>" in page.replace("\\u003c", "<").replace("\\/", "/")
+    assert not re.search(r"scenario (``|<em></em>)|snakemake\.wildcards", page)
     assert "Simulated loss difference between the private aged model and the fresh one" in page
     figures = catalog.scenario_figures(registry.system("age_aware").catalog)
     assert page.count('"data_uri": "data:image/svg') == len(figures) + 2  # the plane and differences

@@ -169,8 +169,8 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -
     """List the tables of a finished study, or print one.
 
     TABLE compares scenarios, SCENARIO/TABLE belongs to a scenario's report, SCENARIO/stages/TABLE is a stage's output.
-    Large tables are shortened: rows in the middle are omitted, and columns, too, unless some are named. Columns with
-    one value stand below the table.
+    Large tables are shortened: rows in the middle are omitted, and columns, too, unless some are named; a line below
+    says how many. All rows of claims are printed. Columns with one value stand below the table.
     """
     import polars as pl
 
@@ -196,14 +196,18 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -
     if not (columns or csv) and len(frame) > 1:
         alike = [each.name for each in frame if not each.dtype.is_nested() and each.n_unique() == 1]
         asked = asked.drop(alike)
+    rows, width = len(asked) if table == "claims" else 40, len(columns) or 8
     with pl.Config(
-        tbl_rows=40,
-        tbl_cols=len(columns) or 8,
-        fmt_str_lengths=80,
+        tbl_rows=rows,
+        tbl_cols=width,
+        fmt_str_lengths=1000 if table == "claims" else 80,
         tbl_hide_dataframe_shape=True,
         tbl_hide_column_data_types=True,
     ):
         click.echo(asked.write_csv() if csv else asked, nl=not csv)
+    if not csv and (len(asked) > rows or asked.width > width):
+        shown = f"{min(rows, len(asked))} of {len(asked)} rows, {min(width, asked.width)} of {asked.width} columns"
+        click.echo(f"Shown: {shown}; all of them: pwfl tables {folder} {name} --csv")
     if alike:
         said = [f"{column} {frame[column][0]}" for column in alike if frame[column][0] is not None]
         click.echo(f"The same in all rows: {', '.join(said)}")

@@ -45,6 +45,9 @@ class Catalog:
     zero_noise_values: dict[str, float] = field(default_factory=dict)
     user_noise: tuple[str, ...] = ()  # those of them that are noise that users add
     receiver_noise: tuple[str, ...] = ()  # those of them that are noise that no user adds
+    # The paper whose system this is, an entry of `references` in the Citation File Format; those of built-in systems
+    # are in CITATION.cff.
+    paper: dict | None = None
 
 
 # Of systems that train a network, with the stages' tables that they are drawn from.

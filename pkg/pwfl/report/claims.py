@@ -6,6 +6,7 @@ interval over realizations, cut to the quantity's bounds. A paper's claim is jud
 """
 
 import json
+import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from itertools import product
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from scipy.special import stdtrit
 
 from pwfl.learning import datasets
 from pwfl.report import unscheduled
-from pwfl.report.statements import ELSEWHERE, PAPER, PROJECT
+from pwfl.report.statements import AGAINST, ELSEWHERE, PAPER, PROJECT
 from pwfl.scenario.values import plain, value_of
 
 CONFIDENCE = 0.95
@@ -35,6 +36,7 @@ SCHEMA = {
     "realizations": pl.Int64,
     unscheduled.COLUMN: pl.Int64,  # how many of these have no user scheduled in one of the schemes
 }
+FIELD = re.compile(r"\{(\w+)(?::([^{}]*))?\}")  # of a source; braces around anything else are text
 STUDENT = "95%, Student's t over realizations"
 ONE = "none: one realization"
 NOT_RANDOM = "none: not random"
@@ -105,7 +107,7 @@ class Claim(NamedTuple):
     rounds_to: tuple[float, float] | None = None
 
 
-def measure(claims: Iterable[Claim], scenarios: dict[str, object], series: dict, **fields: str) -> list[tuple]:
+def measure(claims: Iterable[Claim], scenarios: dict[str, object], series: dict, **fields: object) -> list[tuple]:
     """The rows of claims about a scenario, or about several, as far as their series let them be measured.
 
     `scenarios` has their parameters by name, `series` values by name, `fields` those of the fields in sources.
@@ -113,8 +115,17 @@ def measure(claims: Iterable[Claim], scenarios: dict[str, object], series: dict,
     rows = []
     for claim in claims:
         if (measured := claim.measured(series)) is not None:  # ty: ignore[not-callable]
-            rows.append(row(claim._replace(source=claim.source.format(**fields)), scenarios, measured))
+            rows.append(row(claim._replace(source=_filled(claim.source, fields)), scenarios, measured))
     return rows
+
+
+def _filled(source: str, fields: Mapping[str, object]) -> str:
+    """A source with the values of its fields, as `str.format` writes them; other braces are text."""
+
+    def value(field: re.Match) -> str:
+        return format(fields[field[1]], field[2] or "") if field[1] in fields else field[0]
+
+    return FIELD.sub(value, source)
 
 
 def by(statistic: Callable[..., Measure | None], *names: Hashable) -> Callable[[dict], Measure | None]:
@@ -164,7 +175,7 @@ def row(claim: Claim, scenarios: dict[str, object], measured: Measure) -> tuple:
     value, measured = None if np.isnan(measured.value) else measured.value, measured._replace(low=low, high=high)
     shown = (low, high) if measured.shown else (None, None)
     printed = f"{claim.printed}; {MISSED}" if misses(claim, *shown) else claim.printed
-    said = (claim.text, " against ".join(scenarios), origin(claim, scenarios.values()), claim.source, printed)
+    said = (claim.text, AGAINST.join(scenarios), origin(claim, scenarios.values()), claim.source, printed)
     decided = (measured.interval, str(claim.band), verdict(measured, claim.band))
     return (*said, value, *shown, *decided, measured.realizations, measured.no_user_scheduled)
 

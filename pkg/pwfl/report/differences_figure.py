@@ -6,7 +6,7 @@ import polars as pl
 from pwfl.report import theme, unscheduled
 from pwfl.report.axes import fitted
 from pwfl.report.differences import LEVEL, both_ways, compared, table
-from pwfl.report.sweep_figures import LABEL_WIDTH, ROW, looks_of
+from pwfl.report.sweep_figures import ROW, looks_of
 from pwfl.report.sweeps import different, drawn_once, outcomes
 
 MOST = 60  # rows
@@ -17,24 +17,31 @@ DOT = 70
 
 def against(study: dict[str, dict], reference: str | None = None) -> alt.TopLevelMixin:
     """The main outcome of all points less that of a `reference`, of `references`; the first one without a name."""
-    system, found, known = _known(study)
+    system, found, rows = _known(study)
+    known = references(rows)
     if not known:
         return theme.empty("no two schemes have different results in common", _heading(system))
     reference = reference or next(iter(known))
-    return _chart(study, system, found, reference, known[reference])
+    return _chart(study, system, found, rows, reference, known[reference])
 
 
 def others(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
     """The charts against all references, by their names."""
-    system, found, known = _known(study)
-    charts = {f"against {name}": _chart(study, system, found, name, rows) for name, rows in known.items()}
+    system, found, rows = _known(study)
+    known = references(rows).items()
+    charts = {f"against {name}": _chart(study, system, found, rows, name, drawn) for name, drawn in known}
     return charts if len(charts) > 1 else {}
 
 
 def _chart(
-    study: dict[str, dict], system: str, found: pl.DataFrame, reference: str, drawn: pl.DataFrame
+    study: dict[str, dict],
+    system: str,
+    found: pl.DataFrame,
+    differences: pl.DataFrame,
+    reference: str,
+    drawn: pl.DataFrame,
 ) -> alt.TopLevelMixin:
-    """The chart of rows less a reference; `found` is the study's table `outcomes`."""
+    """The chart of rows less a reference; `found` is the study's table `outcomes`, `differences` all that are known."""
     outcome = compared(found, system)[drawn["outcome"][0]]
     percent = outcome.format.endswith("%")
     factor = 100 if percent else 1
@@ -58,13 +65,15 @@ def _chart(
     said += unscheduled.diverged(found.filter(outcome=drawn["outcome"][0]), width=LINE_LENGTH)
     said += drawn_once(study)
     if left_out > 0:
-        said.append(f"{left_out} more in the table of differences")
+        said.append(f"the first {MOST} of {len(drawn)} rows; all are in differences.csv")
+    if (count := len(_points(differences))) > MOST_POINTS:
+        said.append(f"the menu has the first {MOST_POINTS} of {count} points; all are in differences.csv")
     looks = looks_of(study, shown)
     colour, chosen, opacity = theme.colours_of(looks, None)
     title = f"{outcome.title}{' (points)' if percent else ''}, difference to {reference}"
     ends = [shown[column] for column in ("difference", "low", "high")]
     x = fitted(alt.X("difference:Q", title=title, axis=alt.Axis(format=".4~g")), *ends, 0.0)
-    y = alt.Y("point:N", title=None, sort=None, axis=alt.Axis(labelLimit=LABEL_WIDTH))
+    y = alt.Y("point:N", title=None, sort=None)
     tips = {"point:N": "Scheme", "difference:Q": ("Difference", ".3g"), "low:Q": ("95% from", ".3g")}
     tips |= {"high:Q": ("95% to", ".3g"), "p_corrected:Q": ("p, corrected", ".2g"), "realizations:Q": "Realizations"}
     tips |= {"detectable:Q": ("Detectable with probability 0.8", ".3g")}
@@ -85,25 +94,31 @@ def references(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
     Schemes, each with all others of its scenarios; and points, each with those of other scenarios at its epsilon.
     """
+    if rows.is_empty():
+        return {}
     both = both_ways(rows)
     inside = both.filter(pl.col("scenario") == pl.col("than_scenario")).with_columns(of_points=False)
     found = {}
     for name in inside["than_scheme"].unique(maintain_order=True):
         found[name] = inside.filter(than_scheme=name)
     across = both.filter(pl.col("scenario") != pl.col("than_scenario")).with_columns(of_points=True)
-    points = across.select("than_scenario", "than_scheme").unique(maintain_order=True)
-    for scenario, scheme in points.head(MOST_POINTS).iter_rows():
+    for scenario, scheme in _points(rows).head(MOST_POINTS).iter_rows():
         found[f"{scheme} ({scenario})"] = across.filter(than_scenario=scenario, than_scheme=scheme)
     return found
 
 
-def _known(study: dict[str, dict]) -> tuple[str, pl.DataFrame, dict[str, pl.DataFrame]]:
-    """The system, its table `outcomes`, and the `references` of its main outcome."""
+def _points(rows: pl.DataFrame) -> pl.DataFrame:
+    """The points that points of other scenarios are compared with, columns than_scenario and than_scheme."""
+    across = both_ways(rows).filter(pl.col("scenario") != pl.col("than_scenario"))
+    return across.select("than_scenario", "than_scheme").unique(maintain_order=True)
+
+
+def _known(study: dict[str, dict]) -> tuple[str, pl.DataFrame, pl.DataFrame]:
+    """The system, its table `outcomes`, and the rows of `differences.table` of its main outcome."""
     system, found = next(iter(study.values()))["scenario"].system, outcomes(study)
     if found.is_empty():
-        return system, found, {}
-    rows = table(different(study), found).filter(outcome=next(iter(compared(found, system))))
-    return system, found, references(rows)
+        return system, found, pl.DataFrame()
+    return system, found, table(different(study), found).filter(outcome=next(iter(compared(found, system))))
 
 
 def _heading(system: str) -> str:

@@ -3,6 +3,7 @@
 Made of the tables `outcomes`, `systems`, `front` and `differences` alone.
 """
 
+from itertools import product
 from string import ascii_uppercase
 
 import numpy as np
@@ -237,7 +238,8 @@ def number(value: float | None, outcome: Outcome | None = None) -> str:
 def table(rows: pl.DataFrame) -> tuple[list[dict], dict[str, str]]:
     """The rows of `points` in words, as the page shows them, and what observers see, by the letters that rows have."""
     seen = rows["observer"].drop_nulls().unique(maintain_order=True)
-    letters = dict(zip(seen, ascii_uppercase, strict=False))
+    marks = ("".join(pair) for pair in product(["", *ascii_uppercase], ascii_uppercase))  # A to Z, AA, AB ...
+    letters = dict(zip(seen, marks, strict=False))
     shown = []
     for row in rows.iter_rows(named=True):
         outcome = outcomes_of(row["system"])[row["outcome"]]

@@ -7,6 +7,7 @@ Where the interval ends at a bound of its quantity, both of its ends stand for i
 import math
 import re
 import textwrap
+import unicodedata
 from itertools import product
 from string import ascii_lowercase
 
@@ -25,9 +26,21 @@ SPECIAL = (
     | {"~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
 )
 SPECIAL |= {"\\": "\\textbackslash{}", "<": "\\textless{}", ">": "\\textgreater{}", "²": "$^2$"}
+# At the start of a row, the first two would belong to the line break before it.
+SPECIAL |= {"[": "{[}", "*": "{*}", "|": "\\textbar{}", "`": "\\textasciigrave{}"}
+GREEK = {
+    c: unicodedata.name(c).rpartition(" ")[2].replace("LAMDA", "LAMBDA") for c in "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ"
+}
+GREEK = {c: name.lower() if c.islower() else name.capitalize() for c, name in GREEK.items()}
+GREEK |= {"ε": "varepsilon", "φ": "varphi"}
+MATHS = {"≤": "leq", "≥": "geq", "≠": "neq", "≈": "approx", "∞": "infty", "→": "to", "∈": "in"} | GREEK
+MATHS = {letter: f"$\\{name}$" for letter, name in MATHS.items()} | {"−": "$-$"}
+# Letters that pdfLaTeX does not know.
+OTHERS = re.compile(r"[^\u0000-\u017F\u2013\u2014\u2018-\u201E\u2020-\u2022\u2026\u20AC\u2122]")
 SYMBOL = re.compile(r"\b(epsilon|delta|rho|gamma|sigma|alpha|lambda)\b(?!\\_)", re.IGNORECASE)
 PLACES = ("scenario", "sweep_of", "than_scenario")
 HEAD = 17  # letters of a line of a column's head
+PAGEFUL = 40  # rows of a table on one page
 DIGITS = 4  # of a number without an interval
 NEAR = (-3, 5)  # powers of ten of numbers that are written without one
 SPREAD = 1000  # ratio of numbers that one power of ten does not serve
@@ -47,7 +60,7 @@ def outcomes(table: pl.DataFrame) -> str:
     parts = ["% Needs \\usepackage{array,booktabs}."]
     for (system,), own in table.group_by("system", maintain_order=True):
         parts.append(_of_system(str(system), own))
-    return "\n\n".join(parts) + "\n"
+    return _compiled("\n\n".join(parts) + "\n")
 
 
 def differences(table: pl.DataFrame) -> str:
@@ -57,7 +70,7 @@ def differences(table: pl.DataFrame) -> str:
     parts = ["% Needs \\usepackage{array,booktabs,longtable}, and one column (\\onecolumn)."]
     for (system,), own in table.group_by("system", maintain_order=True):
         parts.append(_differences_of(str(system), own))
-    return "\n\n".join(parts) + "\n"
+    return _compiled("\n\n".join(parts) + "\n")
 
 
 def _differences_of(system: str, table: pl.DataFrame) -> str:
@@ -123,7 +136,13 @@ def claims(table: pl.DataFrame) -> str:
     heads = ["Statement", "Scenario", "Paper", "Measured", "Required", "Holds"]
     head = "% Needs \\usepackage{array,booktabs,longtable}, and one column (\\onecolumn).\n"
     said = "Statements: what was measured [its 95\\% interval], and whether it is as required."
-    return head + _long(columns, said, heads, rows) + "\n"
+    return _compiled(head + _long(columns, said, heads, rows) + "\n")
+
+
+def _compiled(tables: str) -> str:
+    """Tables, and first of all which compilers know their letters, where it is not every one."""
+    others = "".join(dict.fromkeys(OTHERS.findall(tables)))
+    return f"% Compile with LuaLaTeX or XeLaTeX, and a font that has {others}\n{tables}" if others else tables
 
 
 def _long(columns: str, caption: str, heads: list[str], rows: list[list[str]]) -> str:
@@ -173,21 +192,29 @@ def _of_system(system: str, table: pl.DataFrame) -> str:
         cells = [text(value) if isinstance(value := first[key], str) else number(value) for key in which]
         cells[-1] += marks[tuple(first[term] for term in TERMS)]
         rows.append([*cells, *(column[place] for column in columns.values())])
+    widths = "l" * len(which) + "r" * len(columns)
+    heads = [*map(_head, which.values()), *columns]
+    caption = f"The system {text(system)}: {INTERVAL}{cut} over {ranged(table['realizations'])}."
+    said = "\\\\\n".join(notes)
+    if len(rows) > PAGEFUL:  # of which a float would lose those below the page's end
+        needs = "% Needs \\usepackage{longtable}, and one column (\\onecolumn)."
+        long = _long(widths, f"{caption}\\label{{tab:{system}}}", heads, rows)
+        return f"{needs}\n{long}\n{{\\footnotesize\\raggedright\\noindent {said}\\par}}"
     return "\n".join(
         [
             "\\begin{table*}",
             "\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}",
-            f"\\caption{{The system {text(system)}: {INTERVAL}{cut} over {ranged(table['realizations'])}.}}",
+            f"\\caption{{{caption}}}",
             f"\\label{{tab:{system}}}",
-            f"\\begin{{tabular}}{{{'l' * len(which)}{'r' * len(columns)}}}",
+            f"\\begin{{tabular}}{{{widths}}}",
             "\\toprule",
-            _line([*map(_head, which.values()), *columns]),
+            _line(heads),
             "\\midrule",
             *map(_line, rows),
             "\\bottomrule",
             "\\end{tabular}",
             "\\par\\smallskip\\parbox{\\linewidth}{\\raggedright",
-            "\\\\\n".join(notes) + "}",
+            said + "}",
             "\\end{table*}",
         ]
     )
@@ -271,9 +298,10 @@ def number(value: float | None, half: float | None = None, digits: int = DIGITS)
 
 
 def text(words: str) -> str:
-    """Words as LaTeX prints them, with Greek letters for their names."""
-    escaped = "".join(SPECIAL.get(letter, letter) for letter in words.replace("^2", "²"))
-    return SYMBOL.sub(lambda name: "$\\" + name[0].lower().replace("epsilon", "varepsilon") + "$", escaped)
+    """Words as LaTeX prints them, on one line, with Greek letters for their names."""
+    escaped = "".join(SPECIAL.get(letter, letter) for letter in " ".join(words.split()).replace("^2", "²"))
+    named = SYMBOL.sub(lambda name: "$\\" + name[0].lower().replace("epsilon", "varepsilon") + "$", escaped)
+    return "".join(MATHS.get(letter, letter) for letter in named)
 
 
 def _head(title: str, power: int = 0) -> str:

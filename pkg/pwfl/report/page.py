@@ -6,7 +6,9 @@ Its style sheet is Simple.css 2.3.7, under the MIT licence (docs/running.md).
 import json
 import platform
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import itables
 import polars as pl
@@ -14,17 +16,19 @@ import vl_convert
 from docutils.core import publish_parts
 from itables.javascript import generate_init_offline_itables_html
 from jinja2 import Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from pwfl import registry
 from pwfl.report import finding, glossary, published, statements, unscheduled
 from pwfl.report.catalog import private_figures, table_title
+from pwfl.report.statements import AGAINST, PROJECT
 from pwfl.store import sealed
 from pwfl.tables import contract, read_report
 from pwfl.tables.units import unit
 
-SHOWN = 100  # rows of a table on the page; its files hold all
+SHOWN = 100  # rows of a table on the page, claims excepted; its files hold all
 DIGITS = 4
+LONGEST = 10**6  # characters of a caption's line
 READ = (
     "outcomes",
     "systems",
@@ -33,6 +37,7 @@ READ = (
     "claims",
     "published",
 )  # tables of the study that the page speaks of
+ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 FORMATS = ("svg", "png", "pdf", "json")
 COSTS = [("seconds", "airtime (s)"), ("joules", "radiated (J)")]  # of the first table
 CLAIMS_FIRST = ["holds", "claim", "scenario", "measured", "low", "high", "required", "printed"]  # columns
@@ -52,7 +57,9 @@ FILES = {  # of a scenario
 }
 
 
-def of_files(heading: dict[str, str], parts: list[dict], view: dict[str, str], computed: dict) -> str:
+def of_files(
+    heading: dict[str, str], parts: list[dict], view: dict[str, str], computed: dict, papers: Sequence[dict] = ()
+) -> str:
     """The page of a study's files, as HTML.
 
     `heading` is its `title` and `question`, which may be "". `parts` are its sections: the study's first, then one for
@@ -60,9 +67,12 @@ def of_files(heading: dict[str, str], parts: list[dict], view: dict[str, str], c
     not, with its schemes `without_noise`, by which slots it is `crossed`, whether it `withholds` private columns, and
     the titles of all scenarios, itself among them, that are `alike` in all parameters;
     each has `figures` and `tables`, pairs of a path in the study's folder, without suffix, and a caption. `computed`
-    has the addresses of each stage and versions of `packages`. Raises DamagedError if a file is not what its job wrote.
+    has the addresses of each stage and versions of `packages`, `papers` the systems' papers, the fields of
+    `references.Reference` each. Raises DamagedError if a file is not what its job wrote.
     """
     lead, sections = None, []
+    by_system = {paper["system"]: paper for paper in papers}
+    of_scenarios = {part["scenario"]: by_system.get(part["system"]) for part in parts[1:]}
     for part in parts:
         scenario = part["scenario"] or ""
         name, title = scenario or "The study", part["title"] if scenario else "The study"
@@ -70,11 +80,11 @@ def of_files(heading: dict[str, str], parts: list[dict], view: dict[str, str], c
         for path, text in part["figures"]:
             spec = json.loads(sealed.read_bytes(view[f"{path}.json"]))
             drawn = [f"{path}.{kind}" for kind in FORMATS if f"{path}.{kind}" in view]
-            figures.append(figure(name, Path(path).name, caption(text, title), spec, drawn))
+            figures.append(figure(name, Path(path).name, caption(text), spec, drawn))
         tables = []
         for path, text in part["tables"]:
             frame = read_report(view[f"{path}.parquet"])
-            tables.append(table(name, Path(path).name, text, frame, [f"{path}.csv", f"{path}.parquet"]))
+            tables.append(table(name, Path(path).name, text, frame, [f"{path}.csv", f"{path}.parquet"], of_scenarios))
         if not scenario:
             lead, *figures = figures
         about = _about(part) if scenario else ""
@@ -100,6 +110,7 @@ def of_files(heading: dict[str, str], parts: list[dict], view: dict[str, str], c
         "rows": rows,
         "observers": observers,
         "once": once,
+        "papers": papers,
     }
     result["published"] = published.sentences(read["published"])
     result["withheld"] = [_withheld(system) for system in sorted({p["system"] for p in parts[1:] if p["withholds"]})]
@@ -116,7 +127,14 @@ def render(heading: dict[str, str], result: dict, sections: list[dict], judged: 
     embedded = {"vega": vl_convert.javascript_bundle(), "datatables": generate_init_offline_itables_html(bundle)}
     embedded = {name: Markup(text) for name, text in (embedded | {"style": style}).items()}
     return template.render(
-        **heading, terms=glossary.TERMS, parts=sections, judged=judged, made_by=made_by, **result, **embedded
+        **heading,
+        ended=ended,
+        terms=glossary.TERMS,
+        parts=sections,
+        judged=judged,
+        made_by=made_by,
+        **result,
+        **embedded,
     )
 
 
@@ -144,12 +162,27 @@ def figure(part: str, name: str, text: Markup, spec: dict, files: list[str]) -> 
     return _item(part, name, text, links) | {"charts": charts, "labels": list(choices)}
 
 
-def table(part: str, name: str, text: str, frame: pl.DataFrame, files: list[str]) -> dict:
-    """A table of a section: its caption, its rows, its files relative to the page."""
-    if name == "claims":
+def table(
+    part: str,
+    name: str,
+    text: str,
+    frame: pl.DataFrame,
+    files: list[str],
+    papers: Mapping[str, dict | None] = MappingProxyType({}),
+) -> dict:
+    """A table of a section: its caption, its rows, its files relative to the page.
+
+    Claims are all there, with links to the `papers` of their scenarios; of other tables the first rows.
+    """
+    is_claims = name == "claims"
+    sources = _sources(frame, papers) if is_claims else None
+    if is_claims:
         frame = frame.select(*CLAIMS_FIRST, pl.exclude(CLAIMS_FIRST))
     frame, constant = readable(frame)
-    rounded = frame.head(SHOWN).with_columns(pl.selectors.float().round_sig_figs(DIGITS))
+    rounded = (frame if is_claims else frame.head(SHOWN)).with_columns(pl.selectors.float().round_sig_figs(DIGITS))
+    if is_claims:
+        rounded = rounded.with_columns(pl.selectors.string().str.replace_many(ENTITIES))
+        rounded = rounded.with_columns(source=sources) if "source" in rounded.columns else rounded
     heads = {column: f"{column} ({of})" if (of := unit(column)) else column for column in rounded.columns}
     html = itables.to_html_datatable(
         rounded.rename(heads),
@@ -161,13 +194,39 @@ def table(part: str, name: str, text: str, frame: pl.DataFrame, files: list[str]
         style="",
         autoWidth=False,
         display_logo_when_loading=False,
-        lengthMenu=[10, 25, SHOWN],
+        lengthMenu=[10, 25, SHOWN, *([{"label": "all", "value": -1}] if len(rounded) > SHOWN else [])],
         maxBytes=0,
+        maxRows=0,
+        maxColumns=0,
+        allow_html=is_claims,  # whose texts are escaped above
     )
     said = {key: f"{value:.{DIGITS}g}" if isinstance(value, float) else value for key, value in constant.items()}
     rows = {"rows": len(frame), "shown": len(rounded), "html": Markup(html) if len(frame) else ""}
     links = [{"href": file, "text": Path(file).name} for file in files]
     return _item(part, name, text, links) | rows | {"title": table_title(name), "constant": said}
+
+
+def _sources(claims: pl.DataFrame, papers: Mapping[str, dict | None]) -> pl.Series:
+    """The sources of claims as HTML: of a paper's claim a link to the paper, or to where the page cites it."""
+    found = []
+    for row in claims.select("source", "scenario", "whose").iter_rows(named=True):
+        paper = papers.get(row["scenario"].partition(AGAINST)[0])
+        source = escape(row["source"])
+        if paper and row["whose"] != PROJECT:
+            address = paper["links"][0][1] if paper["links"] else f"#paper-{paper['system']}"
+            cited = f"{paper['authors']}: {paper['title']}" + (f"; read as in {paper['page']}" if paper["page"] else "")
+            source = Markup('<a href="{}" title="{}">{}</a>').format(address, cited, source)
+        found.append(str(source))
+    return pl.Series("source", found, dtype=pl.String)
+
+
+def ended(text: object) -> str:
+    """A text that ends a sentence, with its full stop.
+
+    >>> ended("a"), ended("a."), ended(1.5)
+    ('a.', 'a.', '1.5.')
+    """
+    return f"{str(text).rstrip().removesuffix('.')}."
 
 
 def _about(part: dict) -> str:
@@ -213,10 +272,10 @@ def _processors(summaries: list[pl.DataFrame]) -> list[str]:
     ]
 
 
-def caption(text: str, scenario: str = "") -> Markup:
-    """A figure's caption, reStructuredText that may name its scenario, as HTML."""
-    text = re.sub(r"{{ *snakemake\.wildcards\.scenario *}}", scenario, text)
-    return Markup(publish_parts(text, writer="html", settings_overrides={"report_level": 5})["body"])
+def caption(text: str, **settings) -> Markup:
+    """A figure's caption, reStructuredText, as HTML; `settings` are of Docutils."""
+    settings = {"report_level": 5, "line_length_limit": LONGEST} | settings
+    return Markup(publish_parts(text, writer="html", settings_overrides=settings)["body"])
 
 
 def readable(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, object]]:

@@ -52,6 +52,7 @@ CONFIG = {
     | {"gridWidth": 0.5, "domainWidth": 0.6, "tickWidth": 0.6},
     "legend": TEXT
     | {"orient": "bottom", "symbolStrokeWidth": 1.3, "symbolSize": 50, "labelLimit": COLUMN, "titlePadding": 2}
+    | {"titleLimit": COLUMN, "symbolLimit": 0}
     | {"rowPadding": 1, "offset": 4, "columnPadding": 6, "layout": BELOW, "titleFontWeight": "normal"},
     "header": TEXT | {"titleFontWeight": "normal"},
     "title": TEXT | {"offset": 3, "fontWeight": "normal"},

@@ -1,9 +1,13 @@
-"""BibTeX entries of the papers that a study's systems reproduce, and of pwfl, from CITATION.cff."""
+"""The papers that a study's systems reproduce, for its page and as BibTeX, and pwfl's own entry, from CITATION.cff."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
+
+from pwfl import registry
 
 KINDS = {"article": "article", "conference-paper": "inproceedings", "generic": "misc", "software": "misc"}
 FIELDS = {  # of BibTeX, by those of the Citation File Format
@@ -16,37 +20,115 @@ FIELDS = {  # of BibTeX, by those of the Citation File Format
     "url": "url",
     "version": "version",
 }
+VERBATIM = ("doi", "url")
+DOI, ARXIV = "https://doi.org/", "https://arxiv.org/abs/"
+ARXIVS_DOI = "10.48550/arXiv."  # how the DOI of a preprint begins
+
+
+class Reference(NamedTuple):
+    """A system's paper in words, and where to find it.
+
+    Attributes
+    ----------
+    where
+        The journal, conference or publisher, and the year.
+    links
+        Name and address of each identifier, such as a DOI; none where the paper has none.
+    page
+        The documentation page of a built-in system, by its path in the project; "" for others.
+    """
+
+    system: str
+    authors: str
+    title: str
+    where: str
+    links: list[tuple[str, str]]
+    page: str = ""
 
 
 def bibtex(citation: Path, systems: Iterable[str]) -> str:
     """The entries of pwfl and of some systems' papers, each by its system's name; a comment where there is none."""
+    systems = list(systems)
+    known = papers(citation, systems)
     software = yaml.safe_load(citation.read_text(encoding="utf-8"))
-    papers = {paper["notes"].removeprefix("The system ").rstrip("."): paper for paper in software["references"]}
-    parts = [_entry("pwfl", software | {"year": software["date-released"].year})]
+    parts = [entry("pwfl", software | {"year": software["date-released"].year})]
     for name in systems:
-        parts.append(_entry(name, papers[name]) if name in papers else f"% {name}: no paper in {citation.name}\n")
+        parts.append(entry(name, known[name]) if name in known else f"% {name}: no paper is declared\n")
     return "\n".join(parts)
 
 
-def _entry(key: str, work: dict) -> str:
-    values = {FIELDS[name]: value for name, value in work.items() if name in FIELDS}
+def papers(citation: Path, systems: Iterable[str]) -> dict[str, dict]:
+    """The papers of those systems that have one, in the Citation File Format: of CITATION.cff, or of their catalogs."""
+    listed = yaml.safe_load(citation.read_text(encoding="utf-8"))["references"]
+    built_in = {paper["notes"].removeprefix("The system ").rstrip("."): paper for paper in listed}
+    found = {name: built_in.get(name) or registry.system(name).catalog.paper for name in systems}
+    return {name: paper for name, paper in found.items() if paper}
+
+
+def cited(citation: Path, systems: Iterable[str]) -> list[Reference]:
+    """The papers of those systems that have one."""
+    pages = {name: f"docs/{name}.md" for name in registry.BUILT_IN}
+    known = papers(citation, systems).items()
+    return [reference(name, paper)._replace(page=pages.get(name, "")) for name, paper in known]
+
+
+def reference(system: str, work: dict) -> Reference:
+    """A paper in words. Raises KeyError where it lacks title, authors or year."""
+    authors = [_in_words(author) for author in work["authors"]]
+    names = " and ".join([", ".join(authors[:-1]), authors[-1]] if len(authors) > 1 else authors)
+    where = work.get("journal") or work.get("collection-title") or work.get("publisher", {}).get("name", "")
+    if "volume" in work:
+        where += f" {work['volume']}" + (f"({work['issue']})" if "issue" in work else "")
+    if "start" in work:
+        where += f", {work['start']}-{work['end']}"
+    where = ", ".join(filter(None, [where, str(work["year"])]))
+    return Reference(system, names, work["title"], where, _links(work))
+
+
+def _links(work: dict) -> list[tuple[str, str]]:
+    values = [each["value"] for each in work.get("identifiers", [])]
+    arxiv = [value.partition(":")[2] for value in values if value.lower().startswith("arxiv:")]
+    doi = work.get("doi", "")
+    links = [(f"doi:{doi}", DOI + doi)] if doi and not (arxiv and doi.startswith(ARXIVS_DOI)) else []
+    links += [(f"arXiv:{number}", ARXIV + number) for number in arxiv]
+    return links or ([(work["url"], work["url"])] if "url" in work else [])
+
+
+def entry(key: str, work: dict) -> str:
+    """A work in the Citation File Format as BibTeX."""
+    values = {
+        FIELDS[name]: value if name in VERBATIM else _tex(value) for name, value in work.items() if name in FIELDS
+    }
     kind = KINDS[work["type"]]
     if "start" in work:
         values["pages"] = f"{work['start']}--{work['end']}"
     if "publisher" in work:
-        values["howpublished" if kind == "misc" else "publisher"] = work["publisher"]["name"]
+        values["howpublished" if kind == "misc" else "publisher"] = _tex(work["publisher"]["name"])
     for identifier in work.get("identifiers", []):
         values["archiveprefix"], _, values["eprint"] = identifier["value"].partition(":")
         if kind == "misc":
             values["howpublished"] = identifier["value"]
-    fields = {"author": " and ".join(map(_name, work["authors"])), "title": f"{{{work['title']}}}"} | values
+    fields = {"author": " and ".join(map(_name, work["authors"])), "title": f"{{{_tex(work['title'])}}}"} | values
     lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]
     return "\n".join([f"@{kind}{{{key},", *lines, "}\n"])
+
+
+def _in_words(author: dict) -> str:
+    """An author as readers know them: `José da Silva Jr.`, or a group by its name."""
+    if "name" in author:
+        return author["name"]
+    parts = (author.get(part) for part in ("given-names", "name-particle", "family-names", "name-suffix"))
+    return " ".join(filter(None, parts))
 
 
 def _name(author: dict) -> str:
     """An author as BibTeX takes it: `da Silva, Jr., José`; a group in braces."""
     if "name" in author:
-        return f"{{{author['name']}}}"
+        return f"{{{_tex(author['name'])}}}"
     family = " ".join(filter(None, [author.get("name-particle"), author["family-names"]]))
-    return ", ".join(filter(None, [family, author.get("name-suffix"), author["given-names"]]))
+    return _tex(", ".join(filter(None, [family, author.get("name-suffix"), author["given-names"]])))
+
+
+def _tex(value: object) -> str:
+    """A value as BibTeX and LaTeX take it: special characters escaped, without braces and backslashes."""
+    return re.sub(r"([&%#$_])", r"\\\1", re.sub(r"[{}\\]", "", str(value)))

@@ -133,7 +133,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     subtitle = theme.wrapped(subtitle, LINE)
     drawn, lines = (each.with_columns(line=pl.col("test").map_elements(_wrapped, pl.String)) for each in (drawn, lines))
     several = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": "bottom"}, "value": "middle"}
-    labels = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=400, ticks=False, domain=False)
+    labels = alt.Axis(labelExpr="split(datum.label, '\\n')", ticks=False, domain=False)
     labels.labelBaseline = several  # of several lines, in the middle of the row, too
     y = alt.Y("line:N", title=None, sort=lines["line"].to_list(), axis=labels)
     statuses = ["consistent", "violated"]

@@ -6,6 +6,7 @@ from pwfl.report import unscheduled
 
 PAPER, ELSEWHERE, PROJECT = "the paper's", "the paper's, in another setting", "this project's"
 OF = {PAPER: "of the papers", PROJECT: "of this project"}
+AGAINST = " against "  # between the scenarios that a claim compares
 VERDICTS = ("yes", "no", "open")
 OUTCOMES = (  # one for each verdict, and where verdicts differ
     "supported in every scenario",
@@ -21,7 +22,7 @@ def counted(claims: pl.DataFrame) -> pl.DataFrame:
     A case is a scenario or, where `compared`, several that are held against each other.
     """
     verdicts = {verdict: (pl.col("holds") == verdict).sum() for verdict in VERDICTS}
-    against = pl.col("scenario").str.contains(" against ", literal=True).any()
+    against = pl.col("scenario").str.contains(AGAINST, literal=True).any()
     groups = claims.group_by("whose", "claim", maintain_order=True)
     return groups.agg(cases=pl.len(), compared=against, **verdicts)
 

@@ -52,7 +52,7 @@ LINES_APART = 0.05  # share of the axis by which lines without noise must differ
 ALIKE = 1e-3  # relative difference of values that are one on an axis
 LABELS = 3  # texts in a label, at most
 MANY, ROWS = 1, 90  # points at one value of the other outcome: of so many each has a row
-ROW, LABEL_WIDTH = 18, 400  # pixels of a row, and of its name
+ROW = 18  # pixels of a row
 TOLD_APART = 8  # scenarios that have shapes of their own; of more, names stand at the best points alone
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
 RINGS = "ringed: Pareto-optimal, by the means"
@@ -253,7 +253,7 @@ def _in_rows(
     lines = [f"{x.title}: {value:.3g}", *(line for line in subtitle if line != OF_KINDS)]
     wrapped = theme.wrapped([line.replace(f"; {RINGS}", "") for line in lines], LINE_LENGTH)
     colour, chosen, opacity = theme.colours_of(looks, None)
-    rows = alt.Y("point:N", title=None, sort=None, axis=alt.Axis(labelLimit=LABEL_WIDTH))
+    rows = alt.Y("point:N", title=None, sort=None)
     base = alt.Chart(kept).encode(y=rows, color=colour, opacity=opacity, tooltip=_tips({}, {"y_": y}))
     across, levels = on(_outcome_axis(alt.X, "y_mean", y, kept["y_mean"]), values=theme.ends(kept, "y"))
     base = base.properties(data=_cut(kept, across, "y_"))

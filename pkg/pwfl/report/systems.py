@@ -265,7 +265,7 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     rows = drawn.group_by("line").agg(pl.col("guaranteed").all())
     label = {line: line + ("" if guaranteed else " (no guarantee)") for line, guaranteed in rows.iter_rows()}
     domain = [label[line] for line in looks]
-    legend = theme.legend(labelLimit=400, symbolSize=500, orient="bottom", columns=2)
+    legend = theme.legend(symbolSize=500, orient="bottom", columns=2)
     shared = {"title": None, "sort": domain, "legend": legend}  # so that the two are one legend
     colours, patterns = ([look[k] for look in looks.values()] for k in (0, 1))
     chosen = alt.selection_point(fields=["line"], bind="legend")

@@ -48,6 +48,7 @@ alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map sho
 def _theme() -> alt.theme.ThemeConfig:
     axis = {"labelFontSize": 13, "titleFontSize": 14, "titleFontWeight": "normal", "titlePadding": 10}
     axis |= {"gridColor": "#e6e6e6", "domainColor": "#888", "tickColor": "#888"}
+    axis |= {"labelLimit": 0}  # no label is cut, however long
     axis |= {"labelFlush": False}  # labels stand at their ticks, at the ends of an axis, too
     return {
         "config": {
@@ -55,7 +56,8 @@ def _theme() -> alt.theme.ThemeConfig:
             "background": "white",
             "view": {"continuousWidth": WIDTH, "continuousHeight": HEIGHT, "stroke": None},
             "axis": axis,
-            "legend": {"labelFontSize": 13, "titleFontSize": 13, "symbolStrokeWidth": 3, "labelLimit": 300}
+            "legend": {"labelFontSize": 13, "titleFontSize": 13, "symbolStrokeWidth": 3, "labelLimit": 0}
+            | {"titleLimit": 0, "symbolLimit": 0}  # nor are titles, nor entries, however many
             | {"layout": {"bottom": {"direction": "vertical", "margin": 6}}},
             "title": {"fontSize": 16, "subtitleFontSize": 12, "subtitleColor": "#555", "anchor": "start", "offset": 12},
             "line": {"strokeWidth": 2.5},

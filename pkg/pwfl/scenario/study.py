@@ -29,6 +29,9 @@ from pwfl.store.grids import extent
 TOP_LEVEL = ("study", "title", "question", "run", "base", "scenarios", "allow_large", "print", "measurements")
 TITLE = "title"
 TEXTS = {TITLE: 100, "question": 300, f"scenarios.NAME.{TITLE}": 60}  # characters, at most
+UNPRINTED = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+)  # control characters, ends of lines, halves of pairs
 COMMAND_LINE = "--config"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # stands in names of files, of which file systems allow 255 bytes
 NAME_RULE = "use letters, digits, '_', '.' and '-', beginning with a letter or digit, at most 100 of them"
@@ -320,6 +323,8 @@ def _check_titles(config: dict) -> list[str]:
     for key, (text, most) in given.items():
         if not (isinstance(text, str) and text.strip() and len(text) <= most and "\n" not in text.strip()):
             problems.append(f"{key}: must be a line of text of at most {most} characters, is {shown(text)}")
+        elif found := UNPRINTED.search(text):
+            problems.append(f"{key}: has the character {found[0]!a}, which is not printed; leave it out")
     titles = [str(text) for text in of_scenarios.values()]
     for text in sorted({text for text in titles if titles.count(text) > 1}):
         names = ", ".join(str(name) for name, own in of_scenarios.items() if own == text)

@@ -2,22 +2,26 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args, get_origin
 
 import numpy as np
 import polars as pl
 from annotated_types import Ge, Gt, Le, Lt
+from docutils.utils import Reporter, SystemMessage
 
 from pwfl import registry
+from pwfl.errors import describe
 from pwfl.learning import datasets
 from pwfl.process import tensorflow_import
+from pwfl.report import captions, page, references
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT, GRAPH, REPORT, STAGES
 from pwfl.store import imports
 from pwfl.testing.tiny import CheckError
-from pwfl.workflow import plan
+from pwfl.workflow import plan, reports
 
 PARTS = (*STAGES, AUDIT)  # modules that no other one of them imports, but for
 IMPORTING = {"noise": "receive", AUDIT: "train"}  # noise meets a target by what is received, the audit runs what trains
@@ -59,14 +63,43 @@ def check_catalog(model: Scenario, given: dict) -> None:
     """Each figure of the catalog has a caption and is drawn, and no claim is made of a study without scenarios."""
     system = registry.system(model.system)
     catalog, folder, report = system.catalog, system.folder, system.part("report")
-    for figure in (*catalog.figures, *catalog.comparison_figures):
-        if not (folder / "captions" / f"{figure}.rst").is_file():
-            raise CheckError(f"figure {figure}: the caption {folder.name}/captions/{figure}.rst is missing")
+    for figures, title in ((catalog.figures, "Title"), (catalog.comparison_figures, "")):
+        for figure in figures:
+            _check_caption(reports.caption_file(model.system, figure, folder, compares=not title), title)
     for name, figures in (("FIGURES", catalog.figures), ("COMPARISON_FIGURES", catalog.comparison_figures)):
         if differing := set(getattr(report, name, {})) ^ set(figures):
             raise CheckError(f"{name} of report and the catalog's figures differ: {', '.join(sorted(differing))}")
+    if catalog.paper is not None:
+        _check_paper(catalog.paper)
     if rows := system.part("claims").claims({}).height:
         raise CheckError(f"claims: {rows} for a study without scenarios; measure only scenarios that exist")
+
+
+def _check_paper(paper: dict) -> None:
+    """A catalog's paper has what a reader is to be told of it, under keys of the Citation File Format."""
+    if missing := [key for key in ("type", "title", "authors", "year") if not paper.get(key)]:
+        raise CheckError(f"catalog: paper has no {', '.join(missing)}; see docs/own_system.md")
+    if paper["type"] not in references.KINDS:
+        raise CheckError(f"catalog: paper: type {paper['type']!r}: use one of {', '.join(references.KINDS)}")
+    try:
+        references.reference("", paper)
+        references.entry("", paper)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckError(f"catalog: paper: {describe(error)}; see docs/own_system.md") from None
+
+
+def _check_caption(path: Path, title: str) -> None:
+    """A caption of a scenario's figure, or without a title of one that compares scenarios, exists and can be shown."""
+    if not path.is_file():
+        raise CheckError(f"figure {path.stem}: the caption {path.parent.parent.name}/captions/{path.name} is missing")
+    try:
+        page.caption(
+            captions.fill(path.read_text(encoding="utf-8"), title),
+            halt_level=Reporter.WARNING_LEVEL,
+            warning_stream=False,
+        )
+    except (ValueError, SystemMessage) as error:
+        raise CheckError(f"{path}: {error}") from None
 
 
 def reruns(model: Scenario, fields: list | None = None) -> pl.DataFrame:

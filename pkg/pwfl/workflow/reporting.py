@@ -80,7 +80,7 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
 def _page(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The page of a study."""
     view = {path: str(root.path(file)) for path, (file,) in inputs.items()}
-    text = pages.of_files(given["heading"], given["parts"], view, given["computed"])
+    text = pages.of_files(given["heading"], given["parts"], view, given["computed"], given["papers"])
     (folder / "index.html").write_text(text, encoding="utf-8")
 
 

@@ -1,12 +1,13 @@
 """The items of a study's report, beside the stages' items of `plan`; and what its folder, `results/STUDY`, shows."""
 
-import re
+import textwrap
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
 from pwfl import registry
+from pwfl.report import captions as filled
 from pwfl.report import catalog, references
 from pwfl.scenario import ScenarioError, Study, checks
 from pwfl.scenario.common import Scenario
@@ -27,6 +28,7 @@ READS = {  # stages, by job
     AUDIT: tuple(stage for stage, declared in STAGES.items() if not declared.takes_data),
     FIGURES: tuple(STAGES),
 }
+LINE = 1000  # characters of a caption's line; Docutils takes none of more than 10,000
 MEASURED = ("_outcomes", "_plane")  # figures that measurements are drawn in
 OF_TABLES = ("schedule_status", "noise_status", "history", "leakage", "outcome")
 
@@ -87,7 +89,8 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         _add_scenario(planned, name, add, audited=name not in study.points or bool(wanted))
     tables_ = {name: latest[TABLES, name] for name in study.scenarios}
     systems = dict.fromkeys(scenario.system for scenario in study.scenarios.values())
-    cited = references.bibtex(captions.parent / "CITATION.cff", systems) if study.print else None
+    citation = captions.parent / "CITATION.cff"
+    cited = references.bibtex(citation, systems) if study.print else None
     files = [f"{system}_{figure}.{kind}" for system, figure in comparison_figures(study) for kind in formats(study)]
     more = _comparison_inputs(planned)
     add(
@@ -102,6 +105,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         given=lambda: _comparison_inputs(planned),
     )
     of_page = {"parts": page_parts(study, captions), "computed": _computed(planned)}
+    of_page["papers"] = [paper._asdict() for paper in references.cited(citation, systems)]
     of_page |= {"heading": {"title": study.title or study.name, "question": study.question}}
     shown = dict(view)
     add(
@@ -285,34 +289,53 @@ def comparison_figures(study: Study) -> list[tuple[str, str]]:
     return compared
 
 
-def shown(study: Study, path: str, captions: Path) -> tuple[Path, str, str]:
-    """The caption's file, the category and the name of a figure, by its path in the study's folder."""
+def shown(study: Study, path: str, captions: Path) -> tuple[str, str, str]:
+    """The caption, the category and the name of a figure, by its path in the study's folder."""
     folder, _, figure = path.rpartition(".")[0].rpartition("/")
     if folder:
-        return caption(study.scenarios[folder].system, figure, captions), folder, figure
+        return caption(study, study.scenarios[folder].system, figure, captions, folder), folder, figure
     system = next(each for each in ("systems", *registry.systems()) if figure.startswith(f"{each}_"))
-    return caption(system, figure.removeprefix(f"{system}_"), captions), "Comparison", figure.removeprefix(f"{system}_")
+    figure = figure.removeprefix(f"{system}_")
+    return caption(study, system, figure, captions), "Comparison", figure
 
 
-def caption(system: str, figure: str, folder: Path) -> Path:
-    """The file of a figure's caption, in `folder` where the figure is no system's own."""
+def caption(study: Study, system: str, figure: str, folder: Path, scenario: str | None = None) -> str:
+    """The caption of a figure of a scenario, or else of one that compares scenarios, as reStructuredText.
+
+    `folder` has the captions of figures that are no system's own. Raises ScenarioError, with the caption's file.
+    """
+    path = caption_file(system, figure, folder, compares=scenario is None)
+    try:
+        text = filled.fill(path.read_text(encoding="utf-8"), study.titles[scenario] if scenario else "")
+    except ValueError as error:
+        raise ScenarioError(f"{path}: {error}") from None
+    if scenario is None and f"_{figure}" in MEASURED:
+        sources = dict.fromkeys(f"{row['label']}: {row['source']}" for row in measured.read(study))
+        if said := filled.plain("; ".join(sources)):
+            said = f"Stars are measurements, not simulated: {said.rstrip('.')}."
+            lines = textwrap.wrap(said, LINE, break_long_words=False, break_on_hyphens=False)
+            text += "\n\n" + "\n".join(lines)
+    return text
+
+
+def caption_file(system: str, figure: str, folder: Path, compares: bool) -> Path:
+    """The file of a figure's caption, in `folder` where the figure is no system's own.
+
+    A figure that `compares` scenarios may have a caption of its own beside that of a scenario's figure of its name.
+    """
     if system == "systems" or figure in (*catalog.COMMON_FIGURES, *catalog.SWEEP_FIGURES):
         return folder / f"{figure}.rst"
-    return registry.system(system).folder / "captions" / f"{figure}.rst"
+    own = registry.system(system).folder / "captions"
+    compared = own / f"comparison_{figure}.rst"
+    return compared if compares and compared.is_file() else own / f"{figure}.rst"
 
 
 def page_parts(study: Study, captions: Path) -> list[dict]:
     """What the study's page shows, section by section: figures and tables by their paths without suffix."""
 
-    def captioned(path: str, system: str, figure: str) -> list[str]:
-        return [path, caption(system, figure, captions).read_text(encoding="utf-8")]
-
-    figures_of_all = [captioned(f"{system}_{figure}", system, figure) for system, figure in comparison_figures(study)]
-    if sources := {f"{row['label']}: {row['source']}": None for row in measured.read(study)}:
-        said = re.sub(r"([\\*`_|<>])", r"\\\1", "; ".join(sources))
-        for pair in figures_of_all:
-            if pair[0].endswith(MEASURED):
-                pair[1] += f"\n\nStars are measurements, not simulated: {said}.\n"
+    figures_of_all = [
+        [f"{system}_{figure}", caption(study, system, figure, captions)] for system, figure in comparison_figures(study)
+    ]
     parts = [
         {"scenario": None, "figures": figures_of_all, "tables": [list(pair) for pair in catalog.COMPARISON.items()]}
     ]
@@ -333,7 +356,9 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
                 "withholds": scenario.withholds,
                 "alike": alike[repr(scenario.part())],
                 "crossed": catalog.crossed(registry.system(scenario.system).catalog, scenario),
-                "figures": [captioned(f"{name}/{figure}", system, figure) for figure in shown_figures],
+                "figures": [
+                    [f"{name}/{figure}", caption(study, system, figure, captions, name)] for figure in shown_figures
+                ],
                 "tables": [[f"{name}/{table}", text] for table, text in shown_tables.items()],
             }
         )

@@ -215,7 +215,7 @@ def _rows(scenario: AgeAware, schemes: list) -> dict:
     """The encoding of a row for each scheme, in its colour: of a single target no curve can be drawn."""
     looks = theme.scheme_looks(scenario, schemes)
     scale = alt.Scale(domain=list(looks), range=[look.colour for look in looks.values()])
-    y = alt.Y("scheme:N", title=None, sort=list(looks), axis=alt.Axis(labelLimit=300))
+    y = alt.Y("scheme:N", title=None, sort=list(looks))
     return {"y": y, "color": alt.Color("scheme:N", scale=scale, legend=None)}
 
 
