@@ -83,6 +83,7 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
             yield audit.sensitivity(subject, share, 1.0, message, reached)
         most = moved.max(axis=(1, 2, 3))
     found = float(np.sqrt(((mu * most) ** 2).sum()))
+    reached = reached and subject.epsilon > 0  # an epsilon of 0 is that of smaller mu, too
     low, high = audit.REACHED * subject.mu * reached, (1 + audit.ROUNDING) * subject.mu
     seen = audit.ROUNDING if reached else max(audit.ROUNDING, high / max(found, audit.NO_MOVE * high) - 1)
     test = audit.RECORD + ", its sensitivity assumed" * (clip_norm is None)
