@@ -649,3 +649,12 @@ def test_a_code_that_keeps_an_epsilon_of_0_passes(system):
     frame = stage_of.audit(parameters, found)
     assert set(frame["status"]) == {"consistent"}
     assert set(frame["epsilon"]) == {0.0}
+
+
+def test_devices_that_never_take_part_send_no_updates_that_a_record_could_move():
+    parameters, found = stages("utility_fair", CLIPPED | {"device": {"max_power_dbm": -88.0}})
+    assert not found["schedule"]["takes_part"].any()
+    frame = stage_of.audit(parameters, found)
+    assert set(frame["status"]) == {"consistent"}
+    assert frame.filter(test="sensitivity of the update")["measured"].to_list() == [0.0]
+    assert frame.filter(test="sensitivity of the gradient")["low"].to_list() == [pytest.approx(0.99)]
