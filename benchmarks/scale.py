@@ -9,7 +9,9 @@ SIZES = {
     "users": [100, 300, 1_000, 3_000, 10_000],
     "cells": [7, 19, 37, 61, 91, 127],
     "resource blocks": [5, 10, 20, 50],
+    "users of 16 antennas": [500, 1_000, 2_000, 4_000],
 }
+NOISE = {"all": "fixed"}  # of schedulers other than multicell's
 JOINT = ("cells", "resource blocks")  # by which the scheduler of all cells is measured, too
 SHARD = 100  # realizations of a job
 JOB = """
@@ -18,11 +20,11 @@ from pwfl import scenario
 from pwfl.execution.stage import Task
 from pwfl.execution import execute
 overrides, realizations, size = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-model, scheduler = scenario.resolve(overrides, {}), sys.argv[4]
+model, scheduler, noise = scenario.resolve(overrides, {}), *sys.argv[4:6]
 def shard(first, stop):
     tables = execute(Task("channel", model.of_stage("channel"), None, range(first, stop)), {})
     tables |= execute(Task("schedule", model.of_stage("schedule", scheduler), scheduler), tables)
-    tables |= execute(Task("noise", model.of_stage("noise", "optimal"), "optimal"), tables)
+    tables |= execute(Task("noise", model.of_stage("noise", noise), noise), tables)
     tables |= execute(Task("receive", model.of_stage("receive")), tables)
     execute(Task("account", model.of_stage("account")), tables)
 shard(0, min(realizations, size))
@@ -45,18 +47,35 @@ def overrides(kind: str, size: int) -> tuple[dict, int]:
         rings = round(((4 * size - 1) / 3) ** 0.5 - 1) // 2
         total = {"samples_total": 60_000} if size > 19 else {}
         return {"network": {"rings": rings, "users": 14 * size}, "data": total, "privacy": {"min_noise": 20.0}}, 20
+    if kind == "users of 16 antennas":
+        small = {"data": {"dataset": "digits", "samples_per_user": 50}, "training": {"rounds": 3, "batch_size": 10}}
+        of_it = {"system": "random_orthogonalization", "network": {"users": 4, "antennas": 16}}
+        return of_it | small | {"privacy": {"user_numbers": [size]}}, 5
     return {"radio": {"resource_blocks": size}}, 100
 
 
 def rows() -> list[dict]:
     """What grew, its size, seconds for a realization, and the job's peak memory in MiB."""
     found = []
-    for scheduler, kind in [*(("optimal", kind) for kind in SIZES), *(("joint", kind) for kind in JOINT)]:
-        what = kind if scheduler == "optimal" else f"{kind}, {scheduler}"
+    own = {"users of 16 antennas": "all"}
+    for scheduler, kind in [
+        *((own.get(kind, "optimal"), kind) for kind in SIZES),
+        *(("joint", kind) for kind in JOINT),
+    ]:
+        what = f"{kind}, {scheduler}" if scheduler == "joint" else kind
         for size in SIZES[kind]:
             scenario, realizations = overrides(kind, size)
             output = subprocess.check_output(
-                [sys.executable, "-c", JOB, json.dumps(scenario), str(realizations), str(SHARD), scheduler]
+                [
+                    sys.executable,
+                    "-c",
+                    JOB,
+                    json.dumps(scenario),
+                    str(realizations),
+                    str(SHARD),
+                    scheduler,
+                    NOISE.get(scheduler, "optimal"),
+                ]
             )
             elapsed, memory = json.loads(output)
             found.append(

@@ -298,6 +298,19 @@ def accounted(scheme="anonymous", scheduler="over_the_air", realizations=range(3
     return tables, stage_of.account(parameters("account", **changes), tables)
 
 
+def test_an_epsilon_may_be_exactly_0(monkeypatch):
+    """A record is in some round's batch with probability 0.03 at most, and what noise of 100 shows of it is below delta."""
+    monkeypatch.setattr(sampled, "POINTS", 2000)
+    changes = {"data": {"sampling": 0.01}, "privacy": {"noise_multiplier": 100.0, "delta": 1e-3}}
+    _, found = accounted("anonymous_fixed", realizations=range(1), **changes)
+    row = found["outcome"].row(0, named=True)
+    assert [row[f"epsilon{of}"] for of in ("", "_server", "_proved", "_opposite_records", "_identified")] == [0.0] * 5
+    assert row["guarantee"].startswith("holds")
+    lost = found["leakage"].filter(pl.col("quantity").str.starts_with("failed"), pl.col("noise_multiplier") > 0)
+    assert set(lost["epsilon"]) == {0.0}
+    assert found["leakage"].filter(noise_multiplier=0.0)["epsilon"].is_infinite().all()
+
+
 def likelihoods(x, rates, weights, multiplier, pair):
     """Densities on a grid x, a row for each rate, of a round in two data sets: `pair` of where the record moves it."""
     density = [stats.norm.pdf(x, at, multiplier) for at in (0.0, *pair)]
@@ -534,6 +547,7 @@ EDGES = {
     "a silent channel": {"radio": {"noise_variance": 0.0}},
     "hardly any noise": {"privacy": {"noise_multiplier": 0.01}},
     "training diverges": {"training": {"learning_rate": 1e30, "hidden_layers": [8]}},
+    "an epsilon of 0": {"privacy": {"noise_multiplier": 100.0, "delta": 1e-3}, "data": {"sampling": 0.01}},
     "one scheme": {"schemes": [{"name": "only", "scheduler": "orthogonal", "noise": "local"}]},
     "noise of fixed strength": {"data": {"samples": 2}, "schemes": [
         {"name": noise, "scheduler": "orthogonal" if noise == "local_fixed" else "over_the_air", "noise": noise}

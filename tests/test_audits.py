@@ -629,3 +629,32 @@ def test_an_audit_that_cannot_run_says_so_and_calls_nothing_consistent(made, mon
     assert speaks(caught.value)  # the job ends with these words
     assert "ZeroDivisionError" in str(caught.value)
     assert caught.value.__cause__
+
+
+def test_an_epsilon_of_0_is_held_to():
+    nothing = SUBJECT._replace(epsilon=0.0)
+    assert audit.at_least(nothing, 0.0).status == "consistent"
+    assert audit.at_least(nothing, 1e-12).status == "violated"
+
+
+NOTHING_LOST = {  # much noise, and a delta near 1
+    "random_orthogonalization": {"privacy": {"delta": 0.9, "noise_variance": 1e4}},
+    "utility_fair": CLIPPED | {"privacy": {"delta": 0.99, "epsilon": 0.01, "uploads": "noisy"}},
+}
+
+
+@pytest.mark.parametrize("system", NOTHING_LOST)
+def test_a_code_that_keeps_an_epsilon_of_0_passes(system):
+    parameters, found = stages(system, NOTHING_LOST[system])
+    frame = stage_of.audit(parameters, found)
+    assert set(frame["status"]) == {"consistent"}
+    assert set(frame["epsilon"]) == {0.0}
+
+
+def test_devices_that_never_take_part_send_no_updates_that_a_record_could_move():
+    parameters, found = stages("utility_fair", CLIPPED | {"device": {"max_power_dbm": -88.0}})
+    assert not found["schedule"]["takes_part"].any()
+    frame = stage_of.audit(parameters, found)
+    assert set(frame["status"]) == {"consistent"}
+    assert frame.filter(test="sensitivity of the update")["measured"].to_list() == [0.0]
+    assert frame.filter(test="sensitivity of the gradient")["low"].to_list() == [pytest.approx(0.99)]

@@ -17,7 +17,7 @@ from pipeline import finished, part
 from pwfl.airs import broadband
 from pwfl.api import stage_tables
 from pwfl.learning import features
-from pwfl.privacy import accountant
+from pwfl.privacy import accountant, sampled
 from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.report import catalog
 from pwfl.scenario import ScenarioError, load, resolve
@@ -469,3 +469,32 @@ def test_a_crossing_is_called_nobodys_paper():
     assert catalog.crossed(multicell.CATALOG, model_of("superposed")) == ["radio.air: superposed"]
     assert catalog.crossed(multicell.CATALOG, model_of("poisson")) == ["data.sampling: 0.25"]
     assert catalog.crossed(multicell.CATALOG, model_of("uploads")) == []
+
+
+def test_an_audit_says_where_no_record_was_drawn_into_a_message(monkeypatch):
+    monkeypatch.setattr(sampled, "POINTS", 2000)  # coarse: how large an epsilon is does not matter
+    model = model_of("broadband", data={"sampling": 1e-4}, training={"rounds": 1})
+    found = before_training(model, range(1))
+    assert found["reception"]["records"].to_list() == [0] * len(found["reception"]) != []
+    audit = stage_of.audit(part(model, "audit"), found)
+    assert audit.select("observer", "status").rows() == [("nobody's record is received", "nobody_sends")]
+
+
+def test_users_whom_nobody_hears_lose_nothing():
+    """They are silent in all subchannels: a share of (1 - exp(-truncation))^subchannels of all."""
+    model = model_of("broadband", radio={"truncation": 1.5, "subchannels": 2})
+    found = before_training(model)
+    heard = found["reception"].filter(pl.col("bands").list.max() > 0).select("realization", "user").rows()
+    rows = {row[:2]: row[2:] for row in found["leakage"].select("realization", "user", "rho", "epsilon").rows()}
+    assert {key for key, (rho, _) in rows.items() if rho > 0} == set(heard)
+    assert {epsilon for rho, epsilon in rows.values() if rho == 0} == {0.0}
+    assert found["outcome"]["epsilon"].to_list() == pytest.approx([TARGET] * 2, rel=1e-6)
+
+
+def test_where_nobody_is_heard_nothing_is_lost_and_the_audit_says_so():
+    model = model_of("broadband", radio={"truncation": 10.0, "subchannels": 2})
+    found = before_training(model, range(1))
+    assert set(found["leakage"]["rho"]) == {0.0}
+    assert found["outcome"].select("epsilon", "epsilon_user").rows() == [(0.0, 0.0)]
+    audit = stage_of.audit(part(model, "audit"), found)
+    assert audit.select("observer", "status").rows() == [("nobody's record is received", "nobody_sends")]

@@ -14,7 +14,7 @@ import stage_of
 from conftest import in_turn
 from pipeline import part
 from pwfl import registry
-from pwfl.scenario import resolve
+from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.resolution import merge
 from pwfl.tables.contract import TableError, finished
 
@@ -212,3 +212,27 @@ def test_random_orthogonalization_guarantees_nothing_after_one_round_without_noi
     outcome = stage_of.account(part(model, "account"), found | {"noise": noise})["outcome"]
     assert outcome["epsilon_without_receiver"].is_infinite().to_list() == [False, True]
     assert outcome["guarantee"].str.starts_with("not guaranteed").to_list()[1]
+
+
+SAMPLING = {"multicell": "data.sampling", "anonymous_oac": "network.participation"}
+
+
+@pytest.mark.parametrize("system", SAMPLING)
+def test_a_delta_too_small_for_sampling_is_refused_before_work(system):
+    """Without sampling, any is accounted for; see tests/test_sampled.py and tests/test_gaussian.py."""
+    config = merge({"system": system}, CONFIGS[system])
+    if system == "multicell":
+        schemes = [{"name": "a", "scheduler": "random", "noise": "target"}]
+        changes = {
+            "data": {"sampling": 0.5},
+            "privacy": {"target_epsilon": 8.0},
+            "training": {"clipping": "per_sample"},
+        }
+        config, without = merge(config, changes) | {"schemes": schemes}, {"data": {"sampling": None}}
+    else:
+        without = {"network": {"participation": 1.0}, "data": {"sampling": 1.0}}
+    for delta in (1e-16, 3.9e-15, 1e-100):
+        with pytest.raises(ScenarioError, match=rf"privacy.delta: {delta:g} is too small .* at least 4e-15; increase"):
+            resolve(config, {"privacy": {"delta": delta}})
+        resolve(merge(config, without), {"privacy": {"delta": delta}})
+    resolve(config, {"privacy": {"delta": 1e-14}})

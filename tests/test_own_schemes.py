@@ -304,6 +304,15 @@ def test_noise_meets_the_target_where_a_function_says_who_takes_part(folder):
     assert outcome["epsilon"].is_between(4.0 * (1 - 2e-4), 4.0).all()
 
 
+def test_noise_is_found_where_what_it_is_to_be_as_private_as_has_an_epsilon_of_0(folder, monkeypatch):
+    monkeypatch.setattr(sampled, "POINTS", 2000)  # coarse
+    schemes = [{"name": "a", "scheduler": "turns.py:schedule", "noise": "identified_fixed"}]
+    privacy = {"target_epsilon": None, "noise_multiplier": 100.0, "delta": 0.01}
+    base = merge(of_system("anonymous_oac"), {"privacy": privacy, "data": {"sampling": 0.01}})
+    outcome = tables_of(resolve(base | {"schemes": schemes}, {}))["outcome"]
+    assert outcome["epsilon"].is_between(0.0, sampled.NEGLIGIBLE).all()
+
+
 def test_a_realization_in_which_nobody_takes_part_has_no_epsilon(folder):
     body = "return np.zeros(uplink.gain.shape, bool)"
     model = with_function(folder, "anonymous_oac", "scheduler", body)

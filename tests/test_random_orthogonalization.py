@@ -267,6 +267,35 @@ def test_without_receiver_noise_the_antennas_see_a_users_noise_alone():
     assert np.isinf(visibility.through_gram(products, np.array([0.0]), 0.0)).all()
 
 
+@pytest.mark.parametrize(("users", "antennas"), [(33, 16), (40, 3), (9, 1)])
+def test_of_many_users_channels_give_what_inner_products_do(users, antennas):
+    """Whatever the noise, and with some of them silent."""
+    channel = mimo.channels(3, range(4), 1, users, antennas)
+    silent = np.random.default_rng(users).random((4, users)) < 0.6
+    for heard in (channel, np.where(silent[..., None], 0.0, channel)):
+        products = np.einsum("rjm,rkm->rjk", heard.conj(), heard)
+        for name, values in mimo.couplings(products).items():
+            np.testing.assert_allclose(mimo.couplings_of_many(heard)[name], values, rtol=1e-9, atol=1e-12)
+        observed = np.concatenate([heard.real, heard.imag], axis=2).swapaxes(1, 2)
+        for std, receiver_std in ((0.3, 0.2), (100.0, 1e-3), (0.0, 0.5), (0.3, 0.0), (0.0, 0.0)):
+            direct = visibility.through_gram(products.real, np.full(4, std), receiver_std)
+            np.testing.assert_allclose(
+                visibility.through_few(observed, np.full(4, std), receiver_std), direct, rtol=1e-9
+            )
+
+
+def test_networks_of_many_users_have_links_and_views_as_small_ones_have(monkeypatch):
+    """By channels, where a network has more than twice as many users as antennas, or by inner products."""
+    config = override(SMALL, {"network": {"antennas": 2}, "privacy": {"user_numbers": [3, 4, 9]}})
+    found, _ = before_training(config)
+    monkeypatch.setattr(mimo, "few", lambda users, antennas: True)
+    direct, _ = before_training(config)
+    for table in ("links", "visibility"):
+        for name, values in direct[table].select(pl.col(pl.Float64)).to_dict().items():
+            np.testing.assert_allclose(found[table][name], values, rtol=1e-9, atol=1e-12)
+    assert not found["links"].equals(direct["links"])
+
+
 def test_what_the_antennas_see_is_of_every_networks_own_channels():
     found, _ = before_training(SMALL)
     uplink = mimo.Uplink(np.full((3, 3), SIGMA), RECEIVER_STD, np.full((3, 3), ALPHA))
@@ -608,6 +637,7 @@ EDGES = {
     "unit variance": {"radio": {"normalization": "I"}},
     "one channel for all rounds": {"radio": {"coherence_rounds": None}},
     "training diverges": {"training": {"learning_rate": 1e38}},
+    "an epsilon of 0": {"privacy": {"noise_variance": 1e4, "delta": 0.9}},
     "one scheme without noise": {"schemes": [{"name": "a", "scheduler": "all", "noise": "none"}]},
 }
 

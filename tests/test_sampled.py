@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from conftest import ROOT
-from pwfl.privacy import gaussian, sampled
+from pwfl.privacy import gaussian, rounding, sampled
 from pwfl.systems.anonymous_oac import batches
 
 DELTA = 1e-5
@@ -262,3 +262,53 @@ def test_advanced_composition_is_theorem_3_20():
     each = math.sqrt(2 * math.log(1.25 / DELTA)) / 2
     expected = math.sqrt(2 * 50 * math.log(1 / DELTA)) * each + 50 * each * (math.exp(each) - 1)
     assert sampled.advanced_composition(2.0, 50, DELTA) == pytest.approx(expected, rel=1e-12)
+
+
+# Small deltas: tails far below delta, and what Fourier transforms round
+
+ALWAYS = sampled.Rates(np.ones(1), np.ones(1))
+
+
+def gaussian_epsilon(multiplier, rounds, delta):
+    return float(gaussian.exact_epsilon(gaussian.zcdp(1.0, multiplier, rounds), delta))
+
+
+@pytest.mark.parametrize(("rounds", "mu"), [(1, 1.0), (4, 0.3), (10, 3.0), (1000, 1.0)])
+def test_composed_rounds_are_an_upper_bound_down_to_the_least_delta(rounds, mu):
+    """Privacy losses of rounds without sampling, against the Gaussian mechanism that they are."""
+    multiplier, least = rounds**0.5 / mu, rounding.least_delta(rounds)
+    for delta, over in ((least, 1e-2), (30 * least, 1e-3), (1e4 * least, 1e-4)):
+        mechanisms = [sampled.Mechanism(ALWAYS, multiplier, rounds)]
+        found, exact = sampled.proved_together(mechanisms, delta, 2e-4), gaussian_epsilon(multiplier, rounds, delta)
+        assert exact < found < exact * (1 + over)
+
+
+def test_epsilons_of_small_deltas_are_ordered_and_fall_as_delta_grows():
+    rates, rounds, multiplier, last = law(1.0, 0.5), 4, 2.0, np.full(3, np.inf)
+    for delta in (4e-15, 1e-14, 1e-12, 1e-9):
+        methods = sampled.opposite_epsilon, sampled.tight_epsilon, sampled.proved_epsilon
+        found = np.array([each(rates, multiplier, [rounds], delta, interval=2e-3)[0] for each in methods])
+        assert (found < last).all()
+        assert found[0] < found[1] < renyi_epsilon(0.5, multiplier, [rounds], delta)[0]
+        assert found[1] <= found[2] * (1 + 5e-3)
+        assert found[2] < gaussian_epsilon(multiplier, rounds, delta)
+        last = found
+
+
+@pytest.mark.parametrize("delta", [1e-16, 3.9e-15, 1e-100])
+def test_a_delta_that_rounding_errors_exceed_is_refused(delta):
+    rates, message = law(1.0, 0.5), rf"delta {delta:g} is too small: .* of 4 sampled rounds require at least 4e-15"
+    for method in (sampled.opposite_epsilon, sampled.tight_epsilon, sampled.proved_epsilon):
+        with pytest.raises(ValueError, match=message):
+            method(rates, 2.0, [4], delta, interval=1e-2)
+    with pytest.raises(ValueError, match=message):
+        sampled.composed_epsilon(rates, [(2.0, 1), (3.0, 3)], delta, interval=1e-2)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-16, 1e-100, 1e-300])
+def test_without_sampling_any_delta_has_the_closed_form(delta):
+    exact, two = gaussian_epsilon(2.0, 4, delta), gaussian_epsilon(1.0, 3, delta)
+    for method in ("opposite", "tight", "proved"):
+        assert sampled.composed_epsilon(ALWAYS, [(2.0, 4)], delta, method) == pytest.approx(exact, rel=1e-12)
+        several = sampled.composed_epsilon(ALWAYS, [(2.0, 4), (2**-0.5 * 1.0, 1)], delta, method)
+        assert several == pytest.approx(two, rel=1e-12)

@@ -155,3 +155,18 @@ def test_without_chance_it_is_the_gaussian_mechanism_and_without_noise_infinite(
     law = batches.messages(3, 5, 1.0, 1.0, False, True)
     assert users.epsilon(law, 40.0, 7, DELTA) == float(gaussian.exact_epsilon(gaussian.zcdp(5.0, 40.0, 7), DELTA))
     assert math.isinf(users.epsilon(batches.messages(3, 5, 0.5, 0.5, True, False), 0.0, 7, DELTA))
+
+
+@pytest.mark.parametrize("lost", [0.0, 1e-30])
+def test_epsilon_falls_as_delta_grows_from_the_smallest_and_is_never_above_that_of_all_records_in_all_rounds(lost):
+    law, last = batches.messages(4, 6, 0.5, 0.5, True, False)._replace(lost=lost), math.inf
+    # Transforms round as much as 7e-12, where a bound with what they leave of delta has no more to say.
+    for delta in np.sort([1e-100, 1e-30, 1e-16, *np.geomspace(1e-13, 1e-10, 60), 1e-5, 1e-3]):
+        found = users.epsilon(law, 5.0, 4, delta)
+        assert found <= last
+        last = found
+        if delta <= 4 * lost:
+            assert found == math.inf
+        else:
+            everything = float(gaussian.exact_epsilon(gaussian.zcdp(6.0, 5.0, 4), delta - 4 * lost))
+            assert 0 < found <= everything

@@ -134,7 +134,8 @@ def at_least(subject: Subject, epsilon: float) -> Verdict:
     Others may lose more: an epsilon is seen only where it is stated below theirs.
     """
     stated = float(subject.epsilon)  # ty: ignore  # not None: see `untested`
-    high, seen = (1 + ROUNDING) * stated, max(0.0, 1 - epsilon / stated) + ROUNDING
+    share = epsilon / stated if stated > 0 else 1.0  # of an epsilon of 0 all is seen that is above
+    high, seen = (1 + ROUNDING) * stated, max(0.0, 1 - share) + ROUNDING
     return within(subject, LEAST, 1, stated, epsilon, 0.0, high, seen, "epsilon {percent} too low")
 
 

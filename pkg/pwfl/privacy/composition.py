@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pwfl.privacy import discrete
+from pwfl.privacy import discrete, rounding
 from pwfl.privacy.gaussian import ULP, exact_epsilon
 
 ROUNDED = 1 + 8 * ULP  # more than what is rounded of a sum
@@ -97,6 +97,7 @@ class Composed(NamedTuple):
 
 EXACT, UPPER = "of one release: exact if its epsilon_server is", "upper bound"
 UNAMPLIFIED = f"{UPPER}: without amplification by sampling where unequal batches may depend on each other"
+UNRESOLVED = f"{UPPER}: without amplification by sampling, as delta is too small to compute it of so many rounds"
 
 
 def compose(losses: Sequence[Loss], delta: float) -> Composed:
@@ -105,6 +106,9 @@ def compose(losses: Sequence[Loss], delta: float) -> Composed:
         bound = EXACT
     else:
         bound = UNAMPLIFIED if _entangled(losses) else UPPER
+        rounds, left = _sampled_rounds(losses), delta - math.fsum(each.lost for each in losses)
+        if rounds and left < rounding.least_delta(rounds):
+            bound = UNRESOLVED
     return Composed(float(_added(each.pure for each in losses) + _approximate(losses, delta)), bound)
 
 
@@ -119,7 +123,8 @@ def _approximate(losses: Sequence[Loss], delta: float) -> float:
         orders = discrete.WHOLE_ORDERS[order >= discrete.WHOLE_ORDERS]
         return float(discrete.epsilon(orders, orders * rho, delta))
     epsilon = float(exact_epsilon(np.asarray(rho), delta))
-    return min(epsilon, _amplified(losses, delta)) if any(each.sampled for each in losses) else epsilon
+    amplified = any(each.sampled for each in losses) and delta >= rounding.least_delta(_sampled_rounds(losses))
+    return min(epsilon, _amplified(losses, delta)) if amplified else epsilon
 
 
 def _amplified(losses: Sequence[Loss], delta: float) -> float:
@@ -151,6 +156,12 @@ def _amplified(losses: Sequence[Loss], delta: float) -> float:
         always = sampled.Rates(np.ones(1), np.ones(1))
         mechanisms.append(sampled.Mechanism(always, 1 / (math.sqrt(2 * total) * ROUNDED), 1))
     return sampled.proved_together(mechanisms, delta)
+
+
+def _sampled_rounds(losses: Iterable[Loss]) -> int:
+    """How many rounds `_amplified` composes at most: those on batches, and one of Gaussian mechanisms; 0: none."""
+    rounds = sum(each.sampled.rounds for each in losses if each.sampled)
+    return rounds + 1 if rounds else 0
 
 
 def _entangled(losses: Iterable[Loss]) -> set[tuple[int, int]]:

@@ -8,7 +8,8 @@ curves of the rates it has (`Rates`).
 Three epsilons of replace-one: of the pair of outputs that is usual for the sampled Gaussian (not proved to be the worst
 over several rounds), a proved upper bound, and what one pair of records loses at least. They are of some numbers of
 `rounds`, shape (k,), and infinite where the loss of a round exceeds LARGEST_LOSS; a wider `interval` between points of
-the privacy loss gives a looser bound sooner.
+the privacy loss gives a looser bound sooner. Privacy losses are composed by Fourier transforms, whose rounding errors
+limit how small delta may be: `rounding.least_delta`.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPriv
 from scipy.optimize import brentq
 from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 
+from pwfl.privacy import rounding
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 
 ORDERS = np.arange(2, 65)  # integer: for fractional ones libraries sum an alternating series
@@ -31,6 +33,7 @@ TAIL = 10.0  # standard deviations of the noise that are looked at
 NEGLIGIBLE = 1e-6  # epsilon
 LARGEST_LOSS = 2000.0  # of a round: what is worse counts as no guarantee
 FARTHEST = 600.0  # loss that is told from larger ones; exp() of more overflows
+CUT, CUT_SHARE = 1e-15, 1e-3  # tails that a composition leaves out: their mass at most, and as a share of delta
 REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
 
 
@@ -139,6 +142,8 @@ def composed_epsilon(
     rates: Rates, parts: Sequence[tuple[float, int]], delta: float, method: str = "tight", absent=1.0, interval=INTERVAL
 ) -> float:
     """epsilon after rounds of several multipliers, pairs of one and its number of rounds; `method` as the functions."""
+    if len(parts) > 1 and (rates.values == 1).all():
+        return float(exact_epsilon(np.sum([zcdp(1.0, *part) for part in parts]), delta))
     if any(beyond(multiplier) for multiplier, _ in parts):
         return np.inf
     if len(parts) == 1:
@@ -156,8 +161,8 @@ def composed_epsilon(
             _mass(partial(hockey_stick, multiplier=multiplier, adjacency=adjacency), rates, pair, interval)
             for adjacency, pair in zip((REMOVE, ADD), own, strict=True)
         ]
-        each.append(PrivacyLossDistribution(*masses).self_compose(int(rounds)))
-    return float(reduce(PrivacyLossDistribution.compose, each).get_epsilon_for_delta(delta))
+        each.append((PrivacyLossDistribution(*masses), int(rounds)))
+    return _together(each, delta)
 
 
 def proved_together(mechanisms: Sequence[Mechanism], delta: float, interval: float = INTERVAL) -> float:
@@ -173,8 +178,8 @@ def proved_together(mechanisms: Sequence[Mechanism], delta: float, interval: flo
     for (rates, multiplier, rounds, absent), limit in zip(mechanisms, limits, strict=True):
         curve = partial(replace_one, multiplier=multiplier, absent=absent)
         mass = _mass(curve, rates, (-limit, limit), interval)
-        each.append(PrivacyLossDistribution(mass).self_compose(int(rounds)))
-    return float(reduce(PrivacyLossDistribution.compose, each).get_epsilon_for_delta(delta))
+        each.append((PrivacyLossDistribution(mass), int(rounds)))
+    return _together(each, delta)
 
 
 def hockey_stick(rate: float, epsilon: np.ndarray, multiplier: float, adjacency: AdjacencyType) -> np.ndarray:
@@ -232,11 +237,14 @@ def opposite_epsilon(
 ) -> np.ndarray:
     """epsilon after some numbers of rounds for one pair of data: a record's gradient is turned around.
 
-    What a record can at least lose: no accountant for replace-one may say less.
+    What a record can at least lose: no accountant for replace-one may say less. Closed form where nothing is sampled.
     """
+    if (rates.values == 1).all():
+        return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
     if beyond(multiplier):
         return np.full(len(rounds), np.inf)
-    return composed(PrivacyLossDistribution(_opposite_mass(rates, multiplier, interval)[0]), rounds, delta)
+    mass, _ = _opposite_mass(rates, multiplier, interval)
+    return composed(PrivacyLossDistribution(mass), rounds, delta, lower=True)
 
 
 def opposite_loss(rates: Rates, multiplier: float, rounds: int, losses: np.ndarray) -> np.ndarray:
@@ -354,6 +362,16 @@ def _mass(
     return pld_pmf.create_pmf_pessimistic_connect_dots(interval, steps.astype(int), np.minimum(mixed, 1.0))
 
 
-def composed(distribution: PrivacyLossDistribution, rounds: list[int], delta: float) -> np.ndarray:
-    """epsilon after some numbers of rounds of a privacy loss."""
-    return np.array([distribution.self_compose(int(count)).get_epsilon_for_delta(delta) for count in rounds])
+def composed(distribution: PrivacyLossDistribution, rounds: list[int], delta: float, lower: bool = False) -> np.ndarray:
+    """epsilon after some numbers of rounds of a privacy loss; rounding errors make it larger or, `lower`, smaller.
+
+    Raises ValueError for a delta below `rounding.least_delta`.
+    """
+    return np.array([_together([(distribution, int(count))], delta, lower) for count in rounds])
+
+
+def _together(parts: Sequence[tuple[PrivacyLossDistribution, int]], delta: float, lower: bool = False) -> float:
+    """epsilon after the rounds of several privacy losses, pairs of one and its number of rounds; see `composed`."""
+    goal, cut = rounding.left(delta, sum(count for _, count in parts), lower), min(CUT, CUT_SHARE * delta)
+    each = [distribution.self_compose(count, cut) for distribution, count in parts]
+    return float(reduce(lambda one, other: one.compose(other, cut), each).get_epsilon_for_delta(goal))

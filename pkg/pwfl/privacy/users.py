@@ -83,9 +83,13 @@ def _known_participation(law: Messages, multiplier: float, rounds: int, delta: f
     once = np.bincount(place, law.participation * law.weights)
     once[0] += 1 - law.participation
     size = fft.next_fast_len(rounds * int(place.max()) + 1, real=True)
-    left = delta - rounds * law.lost - np.sqrt(size) * rounds * ROUNDED
+    known = delta - rounds * law.lost
+    if known <= 0:
+        return np.inf
+    left, always = known - np.sqrt(size) * rounds * ROUNDED, zcdp(law.sizes.max(), multiplier, rounds)
+    at_most = float(exact_epsilon(always, known))  # if the largest message were sent in each round
     if left <= 0:
-        return float(exact_epsilon(zcdp(law.sizes.max(), multiplier, rounds), delta - rounds * law.lost))
+        return at_most
     total = fft.irfft(fft.rfft(once, size) ** rounds, size)
     there = np.flatnonzero(total[1:] > 0) + 1
     weights, mu = total[there], np.sqrt(there * step) / multiplier
@@ -97,7 +101,7 @@ def _known_participation(law: Messages, multiplier: float, rounds: int, delta: f
     if excess(0.0) <= 0:
         return 0.0
     most = float(exact_epsilon(zcdp(mu.max(), 1.0, 1), left))
-    return brentq(excess, 0.0, most, rtol=1e-12) * (1 + 1e-9)
+    return min(brentq(excess, 0.0, most, rtol=1e-12) * (1 + 1e-9), at_most)
 
 
 def _rounded_up(law: Messages) -> tuple[np.ndarray, np.ndarray]:

@@ -10,12 +10,33 @@ def through_gram(products: np.ndarray, noise_std: np.ndarray, receiver_std: floa
     receiver_std^2).
     """
     values, vectors = np.linalg.eigh(products)
-    # Rounding leaves eigenvalues below this in doubt; more of them means more visibility.
-    values = np.maximum(values, values[..., -1:] * values.shape[-1] * np.finfo(float).eps)
+    values = np.maximum(values, _doubtful(values[..., -1:], values.shape[-1]))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         ratio = values / (np.square(noise_std)[..., None] * values + receiver_std**2)
         seen = np.sqrt((vectors**2 @ ratio[..., None])[..., 0])
     return np.where(np.isnan(seen), np.inf, seen)
+
+
+def through_few(heard: np.ndarray, noise_std: np.ndarray, receiver_std: float) -> np.ndarray:
+    """As `through_gram` of A'A with A = `heard`, shape (..., observed, user), of fewer observed than users.
+
+    In time that grows linearly with users: the products' eigenvalues are squares of A's singular values, all others 0.
+    """
+    _, singular, vectors = np.linalg.svd(heard, full_matrices=False)
+    values, least = np.square(singular), _doubtful(np.square(singular[..., :1]), heard.shape[-1])
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        # Eigenvalues of 0, in the space that the vectors leave, are in doubt like others.
+        values = np.concatenate([np.maximum(values, least), least], axis=-1)
+        ratio = values / (np.square(noise_std)[..., None] * values + receiver_std**2)
+        share = np.square(vectors)
+        share = np.concatenate([share, np.maximum(1 - share.sum(axis=-2, keepdims=True), 0.0)], axis=-2)
+        seen = np.sqrt((ratio[..., None, :] @ share)[..., 0, :])
+    return np.where(np.isnan(seen), np.inf, seen)
+
+
+def _doubtful(largest: np.ndarray, users: int) -> np.ndarray:
+    """Eigenvalues below which rounding leaves them in doubt, so that they are taken for this; more means visibility."""
+    return largest * users * np.finfo(float).eps
 
 
 def linear(heard: np.ndarray, noise_std: np.ndarray, receiver_std: np.ndarray) -> np.ndarray:

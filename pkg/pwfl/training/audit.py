@@ -36,13 +36,13 @@ from pwfl.scenario.values import value_of
 from pwfl.training.audits import bands, rounding, votes
 from pwfl.training.audits.audited import Audited, blank, random_data
 from pwfl.training.audits.chance import participation, senders
-from pwfl.training.audits.claims import Claim, claim_of, noise_of, upload
+from pwfl.training.audits.claims import Claim, claim_of, noise_of, of_records, upload
 from pwfl.training.audits.model import model, side_by_side, trained, whatever_the_data
 from pwfl.training.audits.noise import all_noise, all_users, noise, silence
 from pwfl.training.audits.signal import of_any_user, signal
 from pwfl.training.audits.whole import whole_update
 
-__all__ = ["Audited", "Claim", "claim_of", "participation", "senders", "trained", "upload", "verdicts"]
+__all__ = ["Audited", "Claim", "claim_of", "of_records", "participation", "senders", "trained", "upload", "verdicts"]
 
 
 def verdicts(

@@ -1,5 +1,6 @@
 """What parameters of the system `anonymous_oac` must satisfy together, and the memory that its jobs take."""
 
+from pwfl.privacy import rounding
 from pwfl.process import user_code
 from pwfl.scenario.checks import check_holdings
 from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
@@ -22,6 +23,13 @@ def consistent(scenario: AnonymousOac) -> None:
         raise ValueError(
             f"privacy.target_epsilon: {target:g} needs no noise: the probability that a record is in any round's "
             f"batch is at most {scenario.training.rounds * rate:.3g}, not above privacy.delta: {delta:g}; lower delta"
+        )
+    if min(rate, *scenario.privacy.curve_rates) < 1:
+        rounding.check(
+            delta,
+            scenario.training.rounds,
+            "sampled devices and records",
+            "set network.participation, data.sampling and privacy.curve_rates to 1, without sampling",
         )
     if 0 < scenario.radio.noise_variance < LEAST_NOISE:
         raise ValueError(

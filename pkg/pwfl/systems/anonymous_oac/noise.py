@@ -150,7 +150,8 @@ def calibrated(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[
             found |= {"visibility": receive.visible(scenario, found)}
             return scheduled.worst(scheduled.losses(scenario, found), rate, privacy.delta)
 
-        multiplier = begin * target.scales(epsilon, goal, len(begin), below=TOLERANCE)
+        # Noise of which records lose nothing at delta has no scale of its own.
+        multiplier = begin * target.scales(epsilon, max(goal, sampled.NEGLIGIBLE), len(begin), below=TOLERANCE)
     return {
         "noise": scheduled.strengths(scenario, np.broadcast_to(multiplier[:, None], shape), False, tables),
         "noise_status": pl.DataFrame({"realization": realizations, "noise_multiplier": multiplier}).with_columns(

@@ -12,7 +12,7 @@ from pwfl.systems.multicell.beyond import batches, sums
 from pwfl.systems.multicell.parameters import Multicell, Privacy
 from pwfl.systems.multicell.train import parts, trainer
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, claim_of, participation, trained, upload
+from pwfl.training.audit import Audited, claim_of, of_records, participation, trained, upload
 from pwfl.training.audit import verdicts as of_message
 
 
@@ -31,6 +31,9 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
         return
     if np.isinf(epsilon):
         yield audit.untested(audit.Subject(realization, "every upload", delta, epsilon))
+        return
+    if of_records(tables, realization).is_empty():  # none was drawn into a message, or nobody is heard
+        yield audit.untested(audit.Subject(realization, "nobody's record is received", delta, None))
         return
     cell = tables["users"].filter(realization=realization).sort("user")["cell"].to_numpy()
     group = sums.groups(privacy.observer, cell)

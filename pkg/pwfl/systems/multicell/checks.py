@@ -6,6 +6,7 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from pwfl.learning import datasets
+from pwfl.privacy import rounding
 from pwfl.process import user_code
 from pwfl.scenario.checks import available, offer
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
@@ -167,6 +168,9 @@ def _check_slots(scenario: Multicell) -> None:
                 f"data.sampling: {rate:g} is accounted for only if all rounds are alike, not with "
                 f"radio.coherence_rounds: {radio.coherence_rounds}; leave one of them out"
             )
+        if rate < 1:
+            words = f"records sampled by data.sampling: {rate:g}"
+            rounding.check(privacy.delta, training.rounds, words, "set data.sampling to null, without sampling")
         if training.weights != "samples":
             raise ValueError(
                 f"data.sampling: {rate:g} requires training.weights: samples, which weights all records equally"

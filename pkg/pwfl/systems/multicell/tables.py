@@ -146,8 +146,10 @@ class History(contract.UserHistory):
 class Leakage(contract.PerUser):
     """The privacy that each scheduled user's records are left with (`account`)."""
 
-    rho = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description=meaning("rho", "(11)"))
-    mu = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description=meaning("mu"))
+    rho = dy.Float64(
+        nullable=False, min=0, allow_inf=True, description=meaning("rho", "(11); 0 of a user whom nobody hears")
+    )
+    mu = dy.Float64(nullable=False, min=0, allow_inf=True, description=meaning("mu"))
     epsilon = contract.epsilon_column(meaning("epsilon", "the user's records'; of integers an upper bound"))
     epsilon_user = contract.epsilon_column(meaning("epsilon_user"))
     epsilon_tight = contract.epsilon_column(TIGHT)

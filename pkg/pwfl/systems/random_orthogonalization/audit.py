@@ -17,7 +17,7 @@ from pwfl.systems.random_orthogonalization.parameters import Privacy, RandomOrth
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER
 from pwfl.systems.random_orthogonalization.train import parts, trainer
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, Claim, claim_of, trained, upload
+from pwfl.training.audit import Audited, Claim, claim_of, of_records, trained, upload
 from pwfl.training.audit import verdicts as of_message
 
 SEEN = "server's update of every round, channels known"
@@ -37,7 +37,7 @@ def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame])
     if np.isinf(epsilon):
         yield audit.untested(subject)
         return
-    if tables["reception"].filter(realization=realization).is_empty():  # everybody dropped out of all rounds
+    if of_records(tables, realization).is_empty():  # everybody dropped out of all rounds
         yield audit.untested(subject._replace(epsilon=None))
         return
     generator = streams.generator(scenario.seed, "audit", realization)

@@ -20,9 +20,12 @@ def run(scenario: RandomOrthogonalization, realizations: range) -> dict[str, pl.
     for block in mimo.blocks(realizations, sizes[-1], antennas):
         rows = slice(block.start - realizations.start, block.stop - realizations.start)
         for interval, within in mimo.intervals(rounds, scenario.radio.coherence_rounds):
-            products = mimo.gram(scenario.seed, block, interval, sizes[-1], antennas)
+            channel = mimo.channels(scenario.seed, block, interval, sizes[-1], antennas)
+            products = mimo.inner_products(channel[:, : max((k for k in sizes if mimo.few(k, antennas)), default=0)])
             for size, found in columns.items():
-                for name, values in mimo.couplings(products[:, :size, :size]).items():
+                few = mimo.few(size, antennas)
+                of = mimo.couplings(products[:, :size, :size]) if few else mimo.couplings_of_many(channel[:, :size])
+                for name, values in of.items():
                     column = found.setdefault(name, np.empty((len(realizations), rounds, size)))
                     column[rows, within] = values[:, None]
     keys = {"realization": realizations, "round": range(1, rounds + 1)}

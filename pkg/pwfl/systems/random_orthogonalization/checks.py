@@ -46,7 +46,8 @@ def idle(scenario: RandomOrthogonalization) -> dict[str, str]:
 def table_bytes(scenario: RandomOrthogonalization) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
     largest = max([scenario.network.users, *scenario.privacy.user_numbers])
-    channels = largest * max(largest, scenario.network.antennas) * COMPLEX * COPIES  # of one realization
+    antennas = scenario.network.antennas
+    channels = largest * max(min(largest, 2 * antennas), antennas) * COMPLEX * COPIES  # of one realization: `mimo`
     sizes = scenario.network.users + sum(scenario.privacy.user_numbers)
     rows = scenario.training.rounds * sizes * LINK_BYTES
     return rows, channels, "network.users, network.antennas, privacy.user_numbers or training.rounds"

@@ -38,15 +38,20 @@ class Uplink(NamedTuple):
 def blocks(realizations: range, users: int, antennas: int, kept: int = 0) -> Iterator[range]:
     """Blocks of realizations to work on at once, of at least one each.
 
-    A realization takes its channels or inner products in one round, and `kept` bytes besides.
+    A realization takes its channels, or inner products of `few` users, in one round, and `kept` bytes besides.
 
     >>> list(blocks(range(5), users=1000, antennas=2000))
     [range(0, 2), range(2, 4), range(4, 5)]
     """
-    each = np.dtype(complex).itemsize * users * max(users, antennas) + kept
+    each = np.dtype(complex).itemsize * users * max(min(users, 2 * antennas), antennas) + kept
     size = max(BLOCK_BYTES // each, 1)
     for first in range(realizations.start, realizations.stop, size):
         yield range(first, min(first + size, realizations.stop))
+
+
+def few(users: int, antennas: int) -> bool:
+    """Whether `inner_products` of the users' channels take less than what of many is made of the channels."""
+    return users <= 2 * antennas
 
 
 def intervals(rounds: int, coherence_rounds: int | None) -> Iterator[tuple[int, range]]:
@@ -60,8 +65,8 @@ def intervals(rounds: int, coherence_rounds: int | None) -> Iterator[tuple[int, 
         yield number, range(first, first + length)
 
 
-def gram(seed: int, realizations: range, interval: int, users: int, antennas: int) -> np.ndarray:
-    """Inner products h_j^H h_k of the channels of an interval, numbered from 1, complex, shape (realization, j, k).
+def channels(seed: int, realizations: range, interval: int, users: int, antennas: int) -> np.ndarray:
+    """Channels h_k of an interval, numbered from 1, complex, shape (realization, k, antenna).
 
     A user's channel is the same whatever the numbers of users and intervals, and the intervals' length.
     """
@@ -70,6 +75,16 @@ def gram(seed: int, realizations: range, interval: int, users: int, antennas: in
         uniform = streams.uniforms(seed, f"channel/{interval}/{user}", realizations, (2, antennas))
         power = -np.log(uniform[:, 0]) / antennas  # exponential: the squared modulus of CN(0, 1/M)
         channel[:, user] = np.sqrt(power) * np.exp(2j * np.pi * uniform[:, 1])
+    return channel
+
+
+def gram(seed: int, realizations: range, interval: int, users: int, antennas: int) -> np.ndarray:
+    """The `inner_products` of `channels`."""
+    return inner_products(channels(seed, realizations, interval, users, antennas))
+
+
+def inner_products(channel: np.ndarray) -> np.ndarray:
+    """Inner products h_j^H h_k of `channels`, complex, shape (realization, j, k)."""
     return channel.conj() @ channel.swapaxes(-1, -2)
 
 
@@ -88,13 +103,20 @@ def couplings(products: np.ndarray) -> dict[str, np.ndarray]:
     - coupling_modulus: |h_s^H h_k|
     - cross_energy: sum over j of |h_j^H h_k|^2, j = k included
     """
-    with_sum = products.sum(axis=-2)
-    return {
-        "energy": np.diagonal(products, axis1=-2, axis2=-1).real,
-        "coupling_real": with_sum.real,
-        "coupling_modulus": np.abs(with_sum),
-        "cross_energy": (np.abs(products) ** 2).sum(axis=-2),
-    }
+    energy = np.diagonal(products, axis1=-2, axis2=-1).real
+    return _couplings(energy, products.sum(axis=-2), (np.abs(products) ** 2).sum(axis=-2))
+
+
+def couplings_of_many(channel: np.ndarray) -> dict[str, np.ndarray]:
+    """As `couplings`, from `channels` of who sends, zeros of others, in time that grows linearly with users."""
+    with_sum = (channel * channel.sum(axis=-2, keepdims=True).conj()).sum(axis=-1)
+    spread = channel.swapaxes(-1, -2).conj() @ channel  # sum over j of conj(h_j) h_j^T
+    cross_energy = ((channel @ spread) * channel.conj()).sum(axis=-1).real
+    return _couplings(np.square(np.abs(channel)).sum(axis=-1), with_sum, cross_energy)
+
+
+def _couplings(energy: np.ndarray, with_sum: np.ndarray, cross_energy: np.ndarray) -> dict[str, np.ndarray]:
+    return dict(zip(COUPLINGS, (energy, with_sum.real, np.abs(with_sum), cross_energy), strict=True))
 
 
 def receiver_noise_std(variance: float, normalization: str, antennas: int) -> float:

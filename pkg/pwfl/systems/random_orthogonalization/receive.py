@@ -142,21 +142,28 @@ def antennas_visibility(
 
     With real channels g_k = (Re h_k, Im h_k), the observer sees alpha sum g_k (u_k + n_k) and noise of variance
     sigma_m^2 / 2 in each real coordinate. All that matters are the g_j' g_k: the observed may be any vectors with these
-    products, such as columns of the matrix's square root. `sends` is who does, by a network's size, where not all do.
+    products, such as columns of the matrix's square root; of many users, it is the g_k themselves. `sends` is who does,
+    by a network's size, where not all do.
     """
     found = {size: np.empty((*uplink.noise_std.shape, size)) for size in sizes}
     for block in mimo.blocks(realizations, sizes[-1], antennas):
         rows = slice(block.start - realizations.start, block.stop - realizations.start)
         own = uplink._replace(noise_std=uplink.noise_std[rows], amplitude=uplink.amplitude[rows])
         for interval, within in mimo.intervals(uplink.noise_std.shape[1], coherence_rounds):
-            products = mimo.gram(seed, block, interval, sizes[-1], antennas).real
+            channel = mimo.channels(seed, block, interval, sizes[-1], antennas)
+            products = mimo.inner_products(
+                channel[:, : max((k for k in sizes if mimo.few(k, antennas)), default=0)]
+            ).real
             for size, t in product(sizes, within):
-                heard = products[:, :size, :size]
-                if sends and size in sends:
-                    heard = mimo.among(heard, sends[size][rows, t])
-                found[size][rows, t] = visibility.through_gram(
-                    own.amplitude[:, t, None, None] ** 2 * heard,
-                    own.noise_std[:, t],
-                    own.receiver_std / np.sqrt(2),
-                )
+                sent, amplitude = sends[size][rows, t] if sends and size in sends else None, own.amplitude[:, t]
+                noises = own.noise_std[:, t], own.receiver_std / np.sqrt(2)
+                if mimo.few(size, antennas):
+                    heard = products[:, :size, :size]
+                    heard = heard if sent is None else mimo.among(heard, sent)
+                    seen = visibility.through_gram(amplitude[:, None, None] ** 2 * heard, *noises)
+                else:
+                    heard = channel[:, :size] if sent is None else np.where(sent[..., None], channel[:, :size], 0.0)
+                    heard = np.concatenate([heard.real, heard.imag], axis=-1).swapaxes(-1, -2)
+                    seen = visibility.through_few(amplitude[:, None, None] * heard, *noises)
+                found[size][rows, t] = seen
     return found

@@ -83,12 +83,17 @@ def user_amplitudes(
 def links_among(scenario: RandomOrthogonalization, realizations: list[int], sends: np.ndarray) -> dict[str, np.ndarray]:
     """`mimo.COUPLINGS` of who sends, boolean (realization, round, user), of channels drawn again; 0 of others."""
     found = {name: np.empty(sends.shape) for name in mimo.COUPLINGS}
-    _, rounds, users = sends.shape
-    for block in mimo.blocks(range(realizations[0], realizations[-1] + 1), users, scenario.network.antennas):
+    (_, rounds, users), antennas = sends.shape, scenario.network.antennas
+    for block in mimo.blocks(range(realizations[0], realizations[-1] + 1), users, antennas):
         rows = slice(block.start - realizations[0], block.stop - realizations[0])
         for interval, within in mimo.intervals(rounds, scenario.radio.coherence_rounds):
-            products = mimo.gram(scenario.seed, block, interval, users, scenario.network.antennas)
+            channel = mimo.channels(scenario.seed, block, interval, users, antennas)
+            products = mimo.inner_products(channel) if mimo.few(users, antennas) else None
             for t in within:
-                for name, values in mimo.couplings(mimo.among(products, sends[rows, t])).items():
+                if products is None:
+                    of_senders = mimo.couplings_of_many(np.where(sends[rows, t, :, None], channel, 0.0))
+                else:
+                    of_senders = mimo.couplings(mimo.among(products, sends[rows, t]))
+                for name, values in of_senders.items():
                     found[name][rows, t] = values
     return found

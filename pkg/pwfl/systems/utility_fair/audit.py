@@ -79,10 +79,14 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     if clip_norm is not None:
         reached = used.model.known
         moved = moves(silent, subject.realization, rows, generator) / stated
-        for message, share in zip(SENT.values(), moved, strict=True):
-            yield audit.sensitivity(subject, share, 1.0, message, reached)
+        takes_part = own["schedule"]["takes_part"].any()  # else no device sends an update that a record moves
+        for purpose, share in zip(SENT, moved, strict=True):
+            sent = takes_part or purpose == GRADIENTS
+            yield audit.sensitivity(subject, share, 1.0, SENT[purpose], reached and sent)
+        reached = reached and takes_part
         most = moved.max(axis=(1, 2, 3))
     found = float(np.sqrt(((mu * most) ** 2).sum()))
+    reached = reached and subject.epsilon > 0  # an epsilon of 0 is that of smaller mu, too
     low, high = audit.REACHED * subject.mu * reached, (1 + audit.ROUNDING) * subject.mu
     seen = audit.ROUNDING if reached else max(audit.ROUNDING, high / max(found, audit.NO_MOVE * high) - 1)
     test = audit.RECORD + ", its sensitivity assumed" * (clip_norm is None)

@@ -52,16 +52,24 @@ def claim_of(
 ) -> Claim:
     """What `visibility` claims of the user that loses most to an observer, whose `view(user, reception)` it is.
 
-    It is one of those who are heard in some round, if there are any: by chance, others drop out of all.
+    It is one of those of whom a record is heard in some round, if there are any: by chance, others drop out of all, or
+    none of their records is in any message.
     """
     found = accountant.losses(tables, observer, sensitivity, users_only)
     row = tables["users"]["realization"].unique().sort().to_list().index(realization)
-    heard = tables["reception"].filter(realization=realization)["user"].unique().sort().to_list()
+    heard = of_records(tables, realization)["user"].unique().sort().to_list()
     among = heard or list(range(found.mu.shape[2]))
     target = among[int(found.rho[row, among].argmax())]
     everyone = np.repeat(found.mu[row], found.rounds, axis=0)
     claim = Claim(target, everyone[:, target], view and partial(view, target), everyone=everyone)
     return claim._replace(view_of=view) if view else claim
+
+
+def of_records(tables: dict[str, pl.DataFrame], realization: int) -> pl.DataFrame:
+    """The rows of `reception` in a realization that deliver anybody's records."""
+    sent = pl.col("records").is_null() | (pl.col("records") > 0)
+    in_a_band = pl.col("bands").is_null() | pl.col("bands").list.eval(pl.element() != 0).list.any()
+    return tables["reception"].filter(pl.col("weight") != 0, sent, in_a_band, realization=realization)
 
 
 def upload(target: int, reception: Reception) -> Reception:
