@@ -118,6 +118,8 @@ def _numbers(column: pl.Series, path: str) -> pl.Series:
     """A column as real numbers, or as whole ones, which those that are not in REAL are."""
     real = column.name in REAL
     what, kind = ("numbers", pl.Float64) if real else ("whole numbers", pl.Int64)
+    if column.dtype in (pl.Categorical, pl.Enum):
+        column = column.cast(pl.String)
     if not (column.dtype.is_numeric() or column.dtype == pl.String):
         raise TableError(f"{path}: column {column.name!r}: holds {column.dtype}, must hold {what}")
     numbers = column.cast(kind, strict=False)
