@@ -407,7 +407,7 @@ def test_commands_say_what_is_wrong_in_a_line_or_two(part, tmp_path, monkeypatch
         (lambda path: None, "file not found"),
         (Path.mkdir, "cannot be read: Is a directory"),
         (os.mkfifo, "cannot be read: it is not a regular file"),
-        (lambda path: path.write_bytes(b"\xff\x00"), "line 1: is not UTF-8 text (invalid start byte); save the file as UTF-8"),
+        (lambda path: path.write_bytes(b"\xff\x00"), "is not text, but binary data"),
     ],
 )  # fmt: skip
 def test_what_is_no_config_is_not_run(make, expected, tmp_path):

@@ -1,9 +1,14 @@
 """What users write: config files and --config that YAML takes for something else, names, sizes, two runs at once."""
 
+import codecs
 import copy
+import gzip
+import io
 import re
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,6 +19,7 @@ from conftest import PWFL, ROOT, TINY, environment
 from pipeline import part
 from pwfl import registry, scenario
 from pwfl.scenario import size
+from pwfl.workflow import measured, reports
 from test_bounds import SMALL
 
 FEW = "scenarios: {one: {}}\n"
@@ -63,7 +69,7 @@ def ran(*command: str, cwd=ROOT) -> tuple[int, str]:
         ("base: {[1, 2]: 3}\n" + FEW, "line 1: a key must be text"),
         ((FEW + "# caf\xe9").encode("latin-1"), "line 2: is not UTF-8 text"),
         (FEW + "study: \x01", "line 2: contains the character 0x0001, which YAML forbids"),
-        ("", "line 1: must be a mapping, with `scenarios:` among its keys"),
+        ("", "line 1: is empty; must be a mapping, with `scenarios:` among its keys"),
     ],
 )  # fmt: skip
 def test_what_yaml_refuses_or_takes_for_something_else_is_named_with_its_line(tmp_path, content, expected):
@@ -88,6 +94,117 @@ def test_what_means_what_it_seems_is_read_as_yaml_reads_it(tmp_path, content):
     path = tmp_path / "study.yaml"
     path.write_text(content, encoding="utf-8")
     assert scenario.read([path]) == yaml.safe_load(content.replace("\t", " "))
+
+
+# What is no UTF-8 text, in every kind of file that users write.
+
+
+def zipped(text: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("study.yaml", text)
+    return buffer.getvalue()
+
+
+NO_TEXT = {
+    "UTF-16": (lambda text: text.encode("utf-16"), "is not UTF-8 text (it is UTF-16); save it as UTF-8"),
+    "UTF-16 BE": (lambda text: codecs.BOM_UTF16_BE + text.encode("utf-16-be"), "it is UTF-16"),
+    "UTF-16 unmarked": (lambda text: text.encode("utf-16-le"), "it is UTF-16"),
+    "UTF-16 BE unmarked": (lambda text: text.encode("utf-16-be"), "it is UTF-16"),
+    "UTF-32": (lambda text: text.encode("utf-32"), "is not UTF-8 text (it is UTF-32); save it as UTF-8"),
+    "UTF-32 BE unmarked": (lambda text: text.encode("utf-32-be"), "it is UTF-32"),
+    "Latin-1": (lambda text: text.encode("latin-1"), "is not UTF-8 text (byte 0xe9, as in Latin-1 or Windows-1252); save it"),
+    "gzip": (lambda text: gzip.compress(text.encode()), "is not text, but gzip-compressed; unpack it with gunzip"),
+    "zip": (zipped, "is not text, but a ZIP archive, or an Excel workbook; unpack it"),
+    "PNG": (lambda _: b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is not text, but a PNG image"),
+    "bytes": (lambda _: bytes(range(256)), "is not text, but binary data"),
+    "a NUL byte": (lambda text: text.encode() + b"\0", "has a NUL byte, which no text has"),
+    "nothing": (lambda _: b"", "is empty"),
+    "an escape": (lambda text: b"\x1b[31m" + text.encode(), ""),
+}  # fmt: skip
+TEXTS = {  # files of each kind that are right
+    "study.yaml": "# caf\u00e9\nscenarios: {one: {system: age_aware}}\n",
+    "study.json": '{"title": "caf\u00e9", "scenarios": {"one": {"system": "age_aware"}}}',
+    "own.csv": "label,source,epsilon,accuracy\ncaf\u00e9,its paper,0.3,0.9\n",
+    "links.csv": "realization,station,user,gain\n"
+    + "".join(f"{r},0,{u},1e-9\n" for r in range(4) for u in range(12))
+    + "# caf\u00e9,,,\n",
+    "own.py": "# caf\u00e9\ndef schedule(scenario, users, links, noise):\n    pass\n",
+    "users.csv": "realization,user,samples\n"
+    + "".join(f"{r},{u},20\n" for r in range(4) for u in range(12))
+    + "# caf\u00e9,,\n",
+    "figure.rst": "**Caf\u00e9**\n",
+}
+
+
+FITTING = {  # a scenario that the tables of TEXTS fit
+    "realizations": 4,
+    "training_realizations": 1,
+    "shards": {"optimization": 4, "training": 1},
+    "network": {"users": 12},
+    "data": {"dataset": "digits", "samples_offset": 10, "samples_log_mean": 2.0},
+    "schemes": [{"name": "drawn", "scheduler": "random", "noise": "none"}],
+}
+KEYS = {
+    "links.csv": {"channel": {"links": "links.csv"}},
+    "users.csv": {"channel": {"links": "right.csv", "users": "users.csv"}},
+    "own.py": {"schemes": [{"name": "own", "scheduler": "own.py:schedule", "noise": "none"}]},
+    "own.csv": {},
+}
+
+
+def read_text(name: str) -> None:
+    """Read a file of TEXTS in the working folder, as a study does."""
+    if name == "figure.rst":
+        reports.caption_text(Path(name))
+    elif name in KEYS:
+        own = {"measurements": name} if name == "own.csv" else {}
+        base = FITTING | KEYS[name]
+        study = scenario.load({"base": base, "scenarios": {"one": {}, "two": {"seed": 2}}} | own, "study.yaml")
+        scenario.check_surroundings(study)
+        measured.read(study)
+    else:
+        scenario.load(scenario.read([name]), name)
+
+
+def right(name: str) -> str:
+    """A file of TEXTS without the comment that its format does not have."""
+    return "".join(line for line in TEXTS[name].splitlines(keepends=True) if not line.startswith("# caf\u00e9,"))
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    """A working folder with a right table of links."""
+    monkeypatch.chdir(tmp_path)
+    Path("right.csv").write_text(right("links.csv"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("what", NO_TEXT)
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_file_that_is_no_text_is_called_what_it_is(own_folder, name, what):
+    if name == "figure.rst" and what in ("nothing", "an escape"):
+        pytest.skip("is a caption")
+    encode, expected = NO_TEXT[what]
+    if name == "own.py" and what == "nothing":
+        expected = "defines no function schedule"
+    Path(name).write_bytes(encode(TEXTS[name]))
+    said = refused(read_text, name)
+    assert f"{name}: " in said
+    assert expected in said
+    assert all(character.isprintable() or character == "\n" for character in said)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_byte_order_mark_of_utf_8_is_no_part_of_a_text(own_folder, name, mark):
+    Path(name).write_bytes((mark + right(name)).encode())
+    read_text(name)
+
+
+def test_code_may_declare_another_encoding_as_python_has_it(own_folder):
+    Path("own.py").write_bytes(("# -*- coding: latin-1 -*-\n" + TEXTS["own.py"]).encode("latin-1"))
+    read_text("own.py")
 
 
 def test_tests_install_packages_only_where_it_is_asked_for_and_say_so_before(monkeypatch):

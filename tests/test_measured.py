@@ -37,7 +37,7 @@ def test_rows_are_read_and_empty_cells_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("", "column 'label' is missing"),
+        ("", "is empty"),
         ("label,accuracy\n", "column 'source' is missing"),
         ("label,source,epsilo\n", "unknown column 'epsilo'; did you mean 'epsilon'?"),
         ("label,source,accuracy,accuracy\n", "column 'accuracy' appears 2 times"),

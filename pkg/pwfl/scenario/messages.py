@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from pwfl import registry
+from pwfl.errors import printable
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameters
 
@@ -15,7 +16,10 @@ ALTERNATIVE = re.compile(r"constrained-\w+|literal\[.*\]")  # of a union: pydant
 
 
 class ScenarioError(ValueError):
-    """A config that cannot be run; the message names file, key, value and what would be right."""
+    """A config that cannot be run; the message names file, key, value and what would be right, all printable."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 def explain(errors: Iterable[dict], model: type[Section], content: dict) -> list[str]:

@@ -13,6 +13,7 @@ from pwfl.scenario.common import Scenario
 from pwfl.scenario.values import chunks_of, plain
 from pwfl.stages import AUDIT, REPORT, STAGES
 from pwfl.store import addressing, code, sealed
+from pwfl.store.files import TextError, text
 from pwfl.workflow import measured
 from pwfl.workflow.plan import Files, Item, Plan, listing, releases
 
@@ -301,11 +302,19 @@ def caption(system: str, figure: str, folder: Path) -> Path:
     return registry.system(system).folder / "captions" / f"{figure}.rst"
 
 
+def caption_text(file: Path) -> str:
+    """A caption. Raises ScenarioError where its file is no text."""
+    try:
+        return text(file)
+    except TextError as error:
+        raise ScenarioError(f"{file}: {error}") from None
+
+
 def page_parts(study: Study, captions: Path) -> list[dict]:
     """What the study's page shows, section by section: figures and tables by their paths without suffix."""
 
     def captioned(path: str, system: str, figure: str) -> list[str]:
-        return [path, caption(system, figure, captions).read_text(encoding="utf-8")]
+        return [path, caption_text(caption(system, figure, captions))]
 
     figures_of_all = [captioned(f"{system}_{figure}", system, figure) for system, figure in comparison_figures(study)]
     if sources := {f"{row['label']}: {row['source']}": None for row in measured.read(study)}:
