@@ -359,6 +359,21 @@ def test_what_is_no_such_file_is_named(folder, name, make, expected):
     assert expected in error_of(scenario(file=name))
 
 
+@pytest.mark.parametrize(("suffix", "separator"), [(".csv", ","), (".tsv", "\t")])
+def test_a_table_of_text_is_converted_as_the_message_says(folder, suffix, separator):
+    x = np.random.default_rng(0).integers(0, 5, (300, 3))
+    pl.DataFrame(x, list("abc")).with_columns(label=pl.int_range(pl.len()) % 3).write_csv(
+        f"mine{suffix}", separator=separator
+    )
+    found = error_of(scenario(file=f"mine{suffix}"))
+    assert "see docs/own_data.md" in found
+    exec(re.search("run Python: (.*); see", found)[1], {"polars": pl, "numpy": np})
+    read = data_file.load("mine.npz", (0, 4))
+    assert read.x_train == pytest.approx(x[:200] / 4)
+    assert read.x_test == pytest.approx(x[200:] / 4)
+    assert read.y_test.tolist() == [k % 3 for k in range(200, 300)]
+
+
 def test_bytes_that_were_changed_within_an_archive_are_noticed(folder):
     content = bytearray(Path("own.npz").read_bytes())
     content[content.index(b"x_train") + 400] ^= 255

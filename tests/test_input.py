@@ -19,7 +19,7 @@ from conftest import PWFL, ROOT, TINY, environment
 from pipeline import part
 from pwfl import registry, scenario
 from pwfl.scenario import size
-from pwfl.workflow import measured, reports
+from pwfl.workflow import measured, reports, session
 from test_bounds import SMALL
 
 FEW = "scenarios: {one: {}}\n"
@@ -93,7 +93,7 @@ def test_what_yaml_refuses_or_takes_for_something_else_is_named_with_its_line(tm
 def test_what_means_what_it_seems_is_read_as_yaml_reads_it(tmp_path, content):
     path = tmp_path / "study.yaml"
     path.write_text(content, encoding="utf-8")
-    assert scenario.read([path]) == yaml.safe_load(content.replace("\t", " "))
+    assert scenario.read([path]) == yaml.safe_load(content.replace("\t", " ")) | {"study": "study"}
 
 
 # What is no UTF-8 text, in every kind of file that users write.
@@ -238,7 +238,31 @@ def test_later_files_are_merged_over_earlier_ones_as_snakemake_does(tmp_path):
     paths[1].write_text("base: {seed: 2}\nscenarios: {two: {seed: 3}}\n")
     for path in paths:
         update_config(expected, yaml.safe_load(path.read_text()))
-    assert scenario.read(paths) == expected
+    assert scenario.read(paths) == expected | {"study": "2"}
+
+
+SIMPLE = {"scenarios": {"one": {"system": "age_aware"}}}
+
+
+def test_a_study_without_a_name_has_its_files(tmp_path, monkeypatch):
+    for file in ("mine.yaml", "other.json", "two words.yaml"):
+        (tmp_path / file).write_text(FEW)
+    (tmp_path / "named.yaml").write_text("study: named\n" + FEW)
+    monkeypatch.chdir(tmp_path)
+
+    def name(*paths):
+        return session.study_of(SIMPLE, "files", scenario.read(paths)).name
+
+    assert name("mine.yaml") == "mine"
+    assert name("mine.yaml", tmp_path / "other.json") == "other"
+    assert scenario.load(scenario.read(["named.yaml", "mine.yaml"]), "files").name == "named"
+    assert scenario.load(SIMPLE, "a mapping").name == "study"
+    said = refused(scenario.read, ["two words.yaml"])
+    assert said.startswith(
+        "two words.yaml: study: is missing, and this file's name is not a valid one; add `study: NAME`"
+    )
+    files = scenario.read(["two words.yaml"], ["study=given"])
+    assert session.study_of(SIMPLE | {"study": "given"}, "files", files).name == "given"
 
 
 def load(files: dict, command_line: dict) -> scenario.Study:
@@ -260,7 +284,7 @@ def load(files: dict, command_line: dict) -> scenario.Study:
             "base.shards.training: 0 is wrong: must be at least 1, or 'auto'",
         ),
         ({"base": {"system": []}}, "base.system: there is no system []"),
-        ({"base": {"seed": "010"}}, "base.seed: '010' is wrong: must be a valid integer"),
+        ({"base": {"seed": "010"}}, "base.seed: '010' is wrong: must be a whole number"),
         ({"base": None}, "base: must be a mapping of parameters, is empty"),
         ({"run": []}, "run: names no scenario; leave it out to run all"),
         ({"run": None}, "run: must be a list of scenario names, is empty"),
@@ -291,7 +315,9 @@ def test_a_value_of_the_base_that_scenarios_replace_is_warned_of_with_their_name
         assert load(TINY, right).warnings == ()
     [of_given], [of_all] = load(TINY, given).warnings, load(TINY, everywhere).warnings
     no = "has no effect in"
-    assert of_given == f"--config: base.schedule.gamma: 500 {no} high: scenarios.high.schedule.gamma replaces it"
+    remedy = "set it by --config 'scenarios={high: {schedule: {gamma: 500}}}'"
+    replaced = "scenarios.high.schedule.gamma replaces it"
+    assert of_given == f"--config: base.schedule.gamma: 500 {no} high: {replaced}; {remedy}"
     assert of_all == f"base.schedule.gamma: 300.0 {no} low, high: scenarios.low.schedule.gamma replaces it"
 
 
@@ -341,7 +367,7 @@ def folder(tmp_path_factory):
         (["--config", "run=[]"], "--config: run: names no scenario"),
         (["--config", "base={schedule: {gamma: -1}}"], "--config: base.schedule.gamma: -1.0 is below the minimum"),
         (["--configfile", "twice.yaml"], "twice.yaml: line 1: seed: appears twice, first in line 1"),
-        (["--config", "base={radio: {resource_blocks: 3}}"], "3' has no effect in two_blocks, four_blocks"),
+        (["--config", "base={radio: {resource_blocks: 3}}"], "3 has no effect in two_blocks, four_blocks"),
     ],
 )
 def test_snakemake_says_so_before_any_work(folder, arguments, expected):
@@ -399,6 +425,14 @@ def test_a_study_too_large_to_be_meant_is_refused_with_its_size_unless_allowed(c
     for key in ("allow_large", "print"):
         assert f"{key}: must be true or false, is 3" in refused(scenario.load, config | {key: 3}, "file.yaml")
     assert not scenario.load(config | {"allow_large": True}, "file.yaml").print
+
+
+def test_a_number_of_results_is_said_once_where_there_is_one_scenario():
+    huge = {"realizations": 10**8, "shards": {"optimization": 1, "training": 1}}
+    said = refused(scenario.load, {"base": huge, "scenarios": {"one": {}}}, "study.yaml")
+    assert re.search(r"one: the study has about [\d,]+ results to compute; at most 1,000,000 are allowed", said)
+    said = refused(scenario.load, {"base": huge, "scenarios": {"one": {}, "two": {"seed": 2}}}, "study.yaml")
+    assert re.search(r"about [\d,]+ results to compute, [\d,]+ of them here; at most", said)
 
 
 def test_items_are_counted_about_as_they_are_planned(folder):

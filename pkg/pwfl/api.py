@@ -1,5 +1,6 @@
 """Without Snakemake: a study in this process, and the tables that a workflow left."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -140,7 +141,8 @@ def simulate(config: str | Path | dict) -> StudyTables:
     """Run a study in this process, without files.
 
     The tables are those of the workflow on this machine, to the bit: one thread computes them. A process that imported
-    Polars, or computed with TensorFlow, before keeps their threads, and is warned that last bits can differ.
+    Polars, or computed with TensorFlow, before keeps their threads, and is warned that last bits can differ. What
+    `pwfl check` warns of is a warning here, too.
 
     Parameters
     ----------
@@ -164,6 +166,8 @@ def simulate(config: str | Path | dict) -> StudyTables:
     with located():
         threads.look_at_polars()
         study = _study(config)
+        for warning in study.warnings:
+            warnings.warn(warning, stacklevel=2)
         check_surroundings(study)
         check_device(study)
         known: Known = {}

@@ -13,6 +13,7 @@ from pwfl import registry
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
 from pwfl.scenario import ScenarioError, Study
 from pwfl.scenario.messages import did_you_mean, shown
+from pwfl.scenario.study import with_units
 from pwfl.store.files import TextError, text
 
 WORDS = ("label", "source")
@@ -20,6 +21,7 @@ MOST = sys.float_info.max
 Row = dict[str, str | float]
 
 
+@with_units
 def read(study: Study) -> list[Row]:
     """The rows of a study's file of measurements, without cells that are empty; none where it names no file.
 
