@@ -13,6 +13,7 @@ import yaml
 from conftest import ROOT
 from pipeline import part
 from pwfl import registry, scenario
+from pwfl.learning import datasets
 from pwfl.scenario import common, docs, resolved
 from pwfl.scenario.fields import OWN, Section, parameter, stages_of, widened
 from pwfl.scenario.values import UndeclaredError, Values, plain, replaced
@@ -370,3 +371,38 @@ def test_the_parameter_table_holds_every_parameter():
 def test_generated_documents_are_up_to_date():
     assert (ROOT / "config" / "README.md").read_text(encoding="utf-8") == docs.readme(), "run `make docs`"
     assert json.loads((ROOT / "config" / "schema.json").read_text(encoding="utf-8")) == docs.schema(), "run `make docs`"
+
+
+# Delta, of which 1 / n allows to publish a record of n.
+
+FEW_USERS = {  # a scenario of each system with delta, on 1437 records
+    "multicell": {"network": {"users": 5}, "data": {"dataset": "digits"}},
+    "anonymous_oac": {"network": {"devices": 4}, "data": {"dataset": "digits", "samples": 20}},
+    "random_orthogonalization": {"network": {"users": 4}, "data": {"dataset": "digits", "samples_per_user": 100}},
+    "utility_fair": {"network": {"devices": 4}, "data": {"dataset": "digits", "samples_per_device": 200}},
+}
+
+
+@pytest.mark.parametrize("system", FEW_USERS)
+@pytest.mark.parametrize(
+    ("delta", "held", "warned"),
+    [(0.5, None, True), (1 / 1437, None, True), (0.999 / 1437, None, False), (0.999 / 1437, 400, False), (1 / 1037, 400, True)],
+)  # fmt: skip
+def test_a_delta_that_protects_no_record_is_warned_of(system, delta, held, warned):
+    data = FEW_USERS[system]["data"] | {"validation": held}
+    base = FEW_USERS[system] | {"system": system, "data": data, "privacy": {"delta": delta}}
+    found = [
+        line for line in scenario.load({"base": base, "scenarios": {"one": {}}}, "a test").warnings if "delta" in line
+    ]
+    count = 1437 - (held or 0)
+    expected = f"scenarios.one: privacy.delta: {delta:g} is no protection: digits has {count:,} training records"
+    assert bool(found) == warned
+    assert all(line.startswith(expected) for line in found)
+
+
+def test_each_point_of_a_sweep_has_its_delta_and_the_default_is_small_enough_for_every_data_set():
+    base = {"sweep": {"privacy.delta": [1e-6, 1e-5, 1e-4]}}
+    (line,) = scenario.load({"base": base, "scenarios": {"one": {}}}, "a test").warnings
+    assert line.startswith("scenarios.one,delta=0.0001: privacy.delta: 0.0001 is no protection: mnist has 60,000")
+    assert line.endswith("such as 2e-06")
+    assert max(size.train for size in datasets.SIZES.values()) < 1e5

@@ -20,7 +20,8 @@ from pwfl import registry
 from pwfl.process import devices
 from pwfl.process.user_code import is_reference
 from pwfl.scenario import checks, size, sweep, units, written
-from pwfl.scenario.common import Scenario
+from pwfl.scenario.checks import available
+from pwfl.scenario.common import DataSource, Scenario
 from pwfl.scenario.fields import parameters, stages_of
 from pwfl.scenario.messages import ScenarioError, at, blame, did_you_mean, first, report, sets, shown
 from pwfl.scenario.resolution import field_problems, look_up, merge, model_of, resolve, typed
@@ -142,7 +143,7 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
         each.setdefault(one.name, one.scenario)
     shadowed = _shadowed(config, asked, config if files is None else files)
     unusual = tuple(_unusual(config, asked))
-    warnings = (*shadowed, *_once(chain(_unread(each), _wasteful(each))), *unusual)
+    warnings = (*shadowed, *_once(chain(_unread(each), _wasteful(each), _exposed(chosen))), *unusual)
     for_print, measurements = bool(_flag(config.get("print", False))), config.get("measurements")
     name, (title, question) = str(config.get(NAMED, NAMED)), (config.get(key, "") for key in (TITLE, "question"))
     titles = _titles(config["scenarios"], asked)
@@ -443,6 +444,24 @@ def _wasteful(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
                     f"shards.{grid}: {size} computes {computed} realizations where {count} are requested, since "
                     f"chunks are computed whole; lower it to {count} or less",
                 )
+
+
+def _exposed(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
+    """For a delta that a release of whole records would satisfy, too: scenario, or point of a sweep, and warning.
+
+    A mechanism that publishes each of n records as it is, with probability delta, is (0, delta)-private: it discloses
+    n delta records on average, so delta has to be well below 1 / n.
+    """
+    for name, scenario in chosen.items():
+        delta, data = value_of(scenario, "privacy.delta"), getattr(scenario, "data", None)
+        if delta is not None and isinstance(data, DataSource) and delta * (count := available(data)) >= 1:
+            source = data.file or data.dataset
+            yield (
+                name,
+                f"privacy.delta: {delta:g} is no protection: {source} has {count:,} training records, and with "
+                f"1 / {count:,} ({1 / count:.2g}) or more, publishing a record as it is would be allowed; set it well "
+                f"below that, such as {0.1 / count:.0e}",
+            )
 
 
 def _unusual(config: dict, asked: Collection[str] | None = None) -> list[str]:

@@ -314,7 +314,9 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
     """What the study's page shows, section by section: figures and tables by their paths without suffix."""
 
     def captioned(path: str, system: str, figure: str) -> list[str]:
-        return [path, caption_text(caption(system, figure, captions))]
+        own = catalog.Catalog({}, {}) if system == "systems" else registry.system(system).catalog
+        question = catalog.question(own, figure) or catalog.HOW
+        return [path, caption_text(caption(system, figure, captions)), question]
 
     figures_of_all = [captioned(f"{system}_{figure}", system, figure) for system, figure in comparison_figures(study)]
     if sources := {f"{row['label']}: {row['source']}": None for row in measured.read(study)}:
