@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 
 import pwfl
-from conftest import ROOT, TINY, python
-from pwfl import execution
-from pwfl.scenario import ScenarioError
+from conftest import ROOT, SMALL, TINY, python
+from pwfl import api, execution
+from pwfl.scenario import ScenarioError, resolve
+from pwfl.stages import STAGES
 
 AGING = {"system": "age_aware", "realizations": 2, "training_realizations": 1, "schedule": {"horizon": 4},
          "training": {"draws": 2}, "audit": {"canaries": 20}}  # fmt: skip
@@ -119,3 +120,24 @@ def test_training_says_nothing_and_needs_no_reference_solver():
     result = python("-c", program)
     assert result.returncode == 0, result.stderr
     assert result.stdout + result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("left_out", "expected"),
+    [
+        ("receive", "stages: 'receive' is missing, whose tables 'reception', 'reception_noise' are read by 'train'; add 'receive'"),
+        ("channel", "stages: 'channel' is missing, whose tables 'users', 'links' are read by 'schedule'"),
+        ("noise", "stages: 'noise' is missing, whose tables 'noise' are read by 'receive'"),
+    ],
+)  # fmt: skip
+def test_a_stage_that_others_need_is_asked_for(left_out, expected):
+    model = resolve(TINY["base"], {})
+    with pytest.raises(ScenarioError, match=re.escape(expected)):
+        api.stage_tables(model, [stage for stage in STAGES if stage != left_out])
+
+
+def test_a_stage_that_there_is_not_is_named():
+    model = resolve(SMALL["base"], {})
+    with pytest.raises(ScenarioError, match="stages: there is no stage 'recieve'; did you mean 'receive'"):
+        api.stage_tables(model, ["channel", "recieve"])
+    assert set(api.stage_tables(model, ["channel", "receive"])) == {"users", "links"}  # of its system, which has no air

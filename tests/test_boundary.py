@@ -102,6 +102,7 @@ def test_only_regular_files_are_opened(tmp_path):
         ({"base": {"seed": 10**5000}, "scenarios": {"one": {}}}, "base.seed: a value too long to show is wrong"),
         ({"base": {"schedule": {"gamma": 10**400}}, "scenarios": {"one": {}}}, "base.schedule.gamma: 1000"),
         ({"base": {"channel": {"links": "a\0b.csv"}}, "scenarios": {"one": {}}}, "base.channel.links: 'a\\x00b.csv' is wrong: it contains the unprintable character 0x0000"),
+        ({"system": "age_aware", "scenarios": {"one": {}}}, "file.yaml: system: unknown key; it is of scenarios: write it under `base`"),
         ({"base": {"system": 10**5000}, "scenarios": {"one": {}}}, "base.system: there is no system a value too long"),
     ],
 )  # fmt: skip
@@ -181,7 +182,7 @@ def test_the_command_line_sets_truth_values_and_nulls(tmp_path):
     assert (chosen.training.test_variants, chosen.channel.links, chosen.data.validation) == (True, None, None)
     assert resolve(base, {"training": {"test_variants": "false"}}).training.test_variants is False
     for word in ("yes", "1", "TRUE ", "null"):
-        with pytest.raises(scenario.ScenarioError, match=r"training.test_variants: .* must be a valid b"):
+        with pytest.raises(scenario.ScenarioError, match=r"training.test_variants: .* must be true or false"):
             resolve(base, {"training": {"test_variants": word}})
 
 
@@ -407,7 +408,7 @@ def test_commands_say_what_is_wrong_in_a_line_or_two(part, tmp_path, monkeypatch
         (lambda path: None, "file not found"),
         (Path.mkdir, "cannot be read: Is a directory"),
         (os.mkfifo, "cannot be read: it is not a regular file"),
-        (lambda path: path.write_bytes(b"\xff\x00"), "line 1: is not UTF-8 text (invalid start byte); save the file as UTF-8"),
+        (lambda path: path.write_bytes(b"\xff\x00"), "is not text, but binary data"),
     ],
 )  # fmt: skip
 def test_what_is_no_config_is_not_run(make, expected, tmp_path):
@@ -443,3 +444,29 @@ def test_symbolic_links_in_the_store_are_left_alone(tmp_path, monkeypatch, capsy
     assert sorted(path.name for path in (tmp_path / "store/train").iterdir()) == ["bbbb", "cccc"]
     assert (tmp_path / "store/noise").is_symlink()
     assert (elsewhere / "0123" / "kept.parquet").read_bytes() == b"12345"
+
+
+# No words of the library that validates.
+
+RAW = re.compile(r"[Ii]nput should|after validation|valid (integer|number|list|dictionary|string|boolean)|instance of")
+
+
+@pytest.mark.parametrize("system", registry.systems())
+def test_no_message_about_a_value_has_the_validators_own_words(system):
+    model = registry.system(system).model
+    wrong = [None, "x", True, 1.5, -1e30, 1e40, [], ["x"], [[1]], [None], [1] * 2000, {}, {"a": [1]}, {1: 2}, math.nan]
+    wrong += ["\ud800", "x" * 2000, [{"name": "*", "scheduler": 3, "noise": []}], [{"name": "x" * 61}], {"1a": 1}]
+    keys = [".".join(path) for path, _ in parameters(model)]
+    said = []
+    for key in [*keys, *dict.fromkeys(key.partition(".")[0] for key in keys)]:
+        for value in wrong:
+            try:
+                resolve({"system": system}, nested({key: value}))
+            except scenario.ScenarioError as error:
+                said += str(error).splitlines()
+    assert len(said) > 500
+    assert not [line for line in said if RAW.search(line)]
+    assert any(line.endswith(" is wrong: must be a whole number") for line in said)
+    assert any(" is wrong: must be a list" in line for line in said)
+    assert any(" is below the minimum, " in line for line in said)
+    assert any(" is above the maximum, " in line for line in said)

@@ -7,18 +7,20 @@ import sys
 from glob import glob
 from types import SimpleNamespace
 
+import click
 import numpy as np
 import polars as pl
 import pytest
 import yaml
 from click.testing import CliRunner
 from snakemake.cli import parse_args, parse_config
+from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from conftest import ROOT, TINY, environment
 from pwfl import api, cli, scenario
 from pwfl.api import StudyTables
 from pwfl.scenario.resolution import merge
-from pwfl.workflow import session
+from pwfl.workflow import executors, session
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 PROGRAMS = ("pwfl", "snakemake", "make", "pip", "pytest", "docker")
@@ -232,3 +234,54 @@ def test_a_table_that_is_cut_says_so_and_all_claims_are_printed(tmp_path, monkey
     assert all(f"row {k} column" in whole for k in range(50))
     assert "Shown" not in printed("few")
     assert "Shown" not in printed("outcomes", "--csv")
+
+
+# Executors of Snakemake without a plugin, which Snakemake answers with its usage.
+
+SLURM = (
+    "executor 'slurm': Snakemake's plugin for it is not installed; install it by `pip install --require-hashes -r "
+    "envs/slurm.lock`"
+)
+
+
+@pytest.fixture
+def only_local(monkeypatch):
+    """Snakemake without any executor but its own."""
+    monkeypatch.setattr(ExecutorPluginRegistry(), "plugins", {"local": None, "dryrun": None})
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--workflow-profile", "profiles/slurm"),
+        ("--workflow-profile=profiles/slurm/config.yaml", "--jobs", "3"),
+        ("--workflow-profile", "slurm"),
+        ("--profile", "profiles/slurm", "--cores", "2"),
+        ("--executor", "slurm", "--workflow-profile", "profiles/gpu"),
+        ("-e", "slurm"),
+    ],
+)
+def test_an_executor_without_its_plugin_says_what_to_install(options, only_local):
+    with pytest.raises(click.ClickException) as caught:
+        cli.pwfl(["run", "config/sums_small.yaml", *options], standalone_mode=False)
+    assert caught.value.message == f"{SLURM} (installed: local, dryrun)"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--executor", "kubernetes"), "-r envs/kubernetes.lock"),
+        (("--executor", "google-batch"), "`pip install snakemake-executor-plugin-google-batch`"),
+        (("--executor", "local"), None),
+        (("--workflow-profile", "profiles/gpu", "--cores", "2", "--config", "run=[a]"), None),
+        (("--workflow-profile", "none"), None),
+        (("-n",), None),
+    ],
+)
+def test_an_executor_that_is_there_or_not_asked_for_is_no_error(options, expected, only_local):
+    if expected is None:
+        executors.check(options)
+    else:
+        with pytest.raises(executors.ExecutorError, match=re.escape(expected)):
+            executors.check(options)

@@ -223,8 +223,8 @@ def changed(name: str, place, value):
         (lambda held: held | {"x_train": held["y_train"]}, "x_train has shape (120,); must have records and 2 (features), 3"),
         (lambda held: held | {"x_test": np.zeros((0, 3))}, "x_test has shape (0, 3); must have .* none of them empty"),
         (lambda held: held | {"x_test": np.zeros((30, 4))}, "records of x_train have shape (3,), but those of x_test have (4,)"),
-        (lambda held: held | {"x_train": held["x_train"] > 0}, "x_train holds bool, must hold numbers"),
-        (lambda held: held | {"x_train": held["x_train"] * 1j}, "x_train holds complex128, must hold numbers"),
+        (lambda held: held | {"x_train": held["x_train"] > 0}, "x_train holds bool, must hold integers or floats"),
+        (lambda held: held | {"x_train": held["x_train"] * 1j}, "x_train holds complex128, must hold integers or floats"),
         (lambda held: held | {"y_train": held["y_train"][:-1]}, "y_train has shape (119,), must have (120,), one entry per record of x_train"),
         (lambda held: held | {"y_train": held["y_train"][:, None]}, "y_train has shape (120, 1), must have (120,)"),
         (lambda held: held | {"y_train": held["y_train"] + 0.0}, "y_train holds float64, must hold whole numbers"),
@@ -261,10 +261,15 @@ def empty(name):
         (lambda table: table.with_columns(split=pl.lit("Train")), "split: row 1 has 'Train', must have 'train' or 'test'"),
         (lambda table: table.filter(split="train"), "x_test has shape (0, 3); must have records"),
         (empty("y"), "column 'y': row 41 is empty"),
-        (empty("x"), "x of train: record 10, counted from 0, "),
-        (lambda table: empty("x")(table.with_columns(pl.col("x").arr.to_list())), "record 10, counted from 0, does not have the"),
         (lambda table: table.with_columns(x=pl.lit("a")), "x_train has shape (120,); must have records"),
-        (lambda table: table.with_columns(x=pl.concat_list(pl.lit("a"), pl.lit("b"))), "x_train holds object, must hold num"),
+        (lambda table: table.with_columns(x=pl.concat_list(pl.lit("a"), pl.lit("b"))), "column 'x' holds List(String), must"),
+        (lambda table: table.with_columns(x=pl.concat_list(pl.lit("0.5").cast(pl.Decimal(3, 1)))), "lists of integers or floats"),
+        (lambda table: table.with_columns(pl.col("y").cast(str).cast(pl.Categorical)), "column 'y' holds Categorical, must hold whole"),
+        (lambda table: table.with_columns(pl.col("y").cast(str)), "y_train holds text, must hold whole numbers"),
+        (lambda table: table.with_columns(user=pl.concat_list("user")), "column 'user' holds List(String), must hold whole numbers or"),
+        (lambda table: table.with_columns(user=pl.lit(b"\xff")), "column 'user' holds bytes that are not UTF-8 text; store it as"),
+        (lambda table: table.with_columns(split=pl.concat_list("split")), "column 'split' holds List(String), must hold 'train' or"),
+        (lambda table: table.clear(), "own.parquet: has no rows"),
         (lambda table: table.with_columns(pl.col("y").cast(float)), "y_train holds float64, must hold whole numbers"),
         (
             lambda table: table.with_columns(pl.col("x").arr.to_list().list.head(pl.int_range(pl.len()) % 50 + 1)),
@@ -277,6 +282,62 @@ def test_a_table_that_is_not_what_it_should_be_is_named(folder, change, expected
     found = error_of(scenario(file="own.parquet"))
     assert expected in found
     assert re.search(r"scenarios.one(\.|: )data\.file: own.parquet: ", found), found
+
+
+@pytest.mark.parametrize("is_array", [False, True])
+@pytest.mark.parametrize("row", [0, 29, 30, 149])  # the first and last record of test and of train
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (None, "column 'x': row {row} is empty"),
+        ([[0.0, 1.0], None], "has an empty value"),
+        ([[0.0, 1.0], [0.0, None]], "has an empty value"),
+        ([[np.nan, 1.0], [0.0, 1.0]], "has nan as feature 0, outside of data.bounds"),
+    ],
+)
+def test_an_empty_value_in_any_row_is_called_empty(folder, row, record, expected, is_array):
+    held = arrays((2, 2))
+    table = as_table(held)
+    records = table["x"].to_list()
+    records[row] = record
+    kind = pl.Array(pl.Float64, (2, 2)) if is_array else pl.List(pl.List(pl.Float64))
+    if is_array and record is not None and None in record:
+        kind = pl.Array(pl.List(pl.Float64), 2)  # in which a whole row of an image can be missing
+    table.with_columns(pl.Series("x", records, kind)).write_parquet("own.parquet")
+    found = error_of(scenario(file="own.parquet"))
+    assert expected.format(row=row + 1) in found
+    part, record = ("test", row) if row < 30 else ("train", row - 30)
+    assert f"x of {part}: record {record}, counted from 0" in found or f"row {row + 1} " in found
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ([[0.0], [0.0, 1.0]], "column 'x': row 1 has lists of 1 and of 2 values"),
+        ([], "x_train has shape (120, 0, 0); must have .* none of them empty"),
+        ([[], []], "x_train has shape (120, 2, 0); must have .* none of them empty"),
+    ],
+)
+def test_a_first_record_without_a_shape_is_named(folder, record, expected):
+    table = as_table(arrays((2, 2)))
+    records = [record, *table["x"].to_list()[1:]]
+    table.with_columns(pl.Series("x", records, pl.List(pl.List(pl.Float64)))).write_parquet("own.parquet")
+    found = error_of(scenario(file="own.parquet"))
+    assert re.search(".*".join(map(re.escape, expected.split(".*"))), found), found
+
+
+@pytest.mark.parametrize(
+    "kind", [pl.Categorical, pl.Enum([f"writer {k:02}" for k in (*range(5, 12), *range(5))]), pl.Binary]
+)
+def test_users_as_categories_or_bytes_are_text(folder, kind):
+    table = as_table(arrays()).filter(split="train")
+    test = as_table(arrays()).filter(split="test").with_columns(user=pl.lit("writer 03"))
+    table = pl.concat([table.reverse(), test])  # codes of categories follow rows, numbers of users their names
+    splits = pl.col("split").cast(pl.Binary if kind == pl.Binary else pl.Categorical)
+    table.write_parquet("text.parquet")
+    table.with_columns(splits, pl.col("user").cast(kind)).write_parquet("own.parquet")
+    users = [data_file.load(f"{name}.parquet", (-4, 4)).users.tolist() for name in ("text", "own")]
+    assert users[0] == users[1] == [k % USERS for k in range(120)][::-1]
 
 
 @pytest.mark.parametrize(
@@ -296,6 +357,21 @@ def test_a_table_that_is_not_what_it_should_be_is_named(folder, change, expected
 def test_what_is_no_such_file_is_named(folder, name, make, expected):
     make(folder / name)
     assert expected in error_of(scenario(file=name))
+
+
+@pytest.mark.parametrize(("suffix", "separator"), [(".csv", ","), (".tsv", "\t")])
+def test_a_table_of_text_is_converted_as_the_message_says(folder, suffix, separator):
+    x = np.random.default_rng(0).integers(0, 5, (300, 3))
+    pl.DataFrame(x, list("abc")).with_columns(label=pl.int_range(pl.len()) % 3).write_csv(
+        f"mine{suffix}", separator=separator
+    )
+    found = error_of(scenario(file=f"mine{suffix}"))
+    assert "see docs/own_data.md" in found
+    exec(re.search("run Python: (.*); see", found)[1], {"polars": pl, "numpy": np})
+    read = data_file.load("mine.npz", (0, 4))
+    assert read.x_train == pytest.approx(x[:200] / 4)
+    assert read.x_test == pytest.approx(x[200:] / 4)
+    assert read.y_test.tolist() == [k % 3 for k in range(200, 300)]
 
 
 def test_bytes_that_were_changed_within_an_archive_are_noticed(folder):

@@ -173,7 +173,7 @@ def test_copies_keep_their_noise_where_that_of_uploads_is_set():
          "privacy.target_epsilon: is missing, but the scheme 'Equal' has `noise: target`"),
         ("multicell", {"privacy": {"target_epsilon": 2.0}, "training": {"clipping": "per_user"},
                        "schemes": [{"name": "Equal", "scheduler": "random", "noise": "target"}]},
-         "base.training.clipping: per_user does not bound the leakage (11), so the noise of scheme 'Equal'"),
+         "base.training.clipping: per_user does not bound the leakage, (11) of the paper (docs/multicell.md), so the noise of scheme 'Equal'"),
         ("multicell", {"privacy": {"target_epsilon": 0.0}},
          "base.privacy.target_epsilon: 0.0 is below the minimum, 0.01"),
         ("utility_fair", {"privacy": {"target_epsilon": 101}},
@@ -183,7 +183,7 @@ def test_copies_keep_their_noise_where_that_of_uploads_is_set():
         ("utility_fair", {"training": {"clip_norm": 0.5}},
          "base.training.clip_norm: 0.5 guarantees nothing if uploads are not noisy"),
         ("age_aware", {"privacy": {"target_epsilon": 2.0}},
-         "privacy.target_epsilon: unknown key; did you mean 'target_epsilons'?"),
+         "privacy.target_epsilon: unknown key of age_aware; did you mean 'target_epsilons', or `system: multicell"),
     ],
 )  # fmt: skip
 def test_a_target_that_cannot_be_is_named_before_work_starts(system, override, expected):

@@ -114,6 +114,15 @@ def named(expected: str, text: str) -> bool:
     return re.search(".*".join(map(re.escape, expected.split(".*"))), text) is not None
 
 
+@pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum([str(k) for k in range(11, -1, -1)]), pl.String])
+def test_numbers_may_be_categories_in_parquet(folder, kind):
+    links = pl.read_csv("links.csv").reverse()  # codes of categories follow rows, or the declared order
+    links.with_columns(pl.col("user", "station").cast(pl.String).cast(kind)).write_parquet("links.parquet")
+    plain, found = (imported.run({LINKS: f"links.{suffix}"}) for suffix in ("csv", "parquet"))
+    assert found[LINKS].equals(plain[LINKS])
+    assert found[USERS].equals(plain[USERS])
+
+
 @pytest.mark.parametrize(
     ("edit", "expected"),
     [

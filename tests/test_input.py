@@ -1,9 +1,14 @@
 """What users write: config files and --config that YAML takes for something else, names, sizes, two runs at once."""
 
+import codecs
 import copy
+import gzip
+import io
 import re
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,6 +19,7 @@ from conftest import PWFL, ROOT, TINY, environment
 from pipeline import part
 from pwfl import registry, scenario
 from pwfl.scenario import size
+from pwfl.workflow import measured, reports, session
 from test_bounds import SMALL
 
 FEW = "scenarios: {one: {}}\n"
@@ -63,7 +69,7 @@ def ran(*command: str, cwd=ROOT) -> tuple[int, str]:
         ("base: {[1, 2]: 3}\n" + FEW, "line 1: a key must be text"),
         ((FEW + "# caf\xe9").encode("latin-1"), "line 2: is not UTF-8 text"),
         (FEW + "study: \x01", "line 2: contains the character 0x0001, which YAML forbids"),
-        ("", "line 1: must be a mapping, with `scenarios:` among its keys"),
+        ("", "line 1: is empty; must be a mapping, with `scenarios:` among its keys"),
     ],
 )  # fmt: skip
 def test_what_yaml_refuses_or_takes_for_something_else_is_named_with_its_line(tmp_path, content, expected):
@@ -87,7 +93,118 @@ def test_what_yaml_refuses_or_takes_for_something_else_is_named_with_its_line(tm
 def test_what_means_what_it_seems_is_read_as_yaml_reads_it(tmp_path, content):
     path = tmp_path / "study.yaml"
     path.write_text(content, encoding="utf-8")
-    assert scenario.read([path]) == yaml.safe_load(content.replace("\t", " "))
+    assert scenario.read([path]) == yaml.safe_load(content.replace("\t", " ")) | {"study": "study"}
+
+
+# What is no UTF-8 text, in every kind of file that users write.
+
+
+def zipped(text: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("study.yaml", text)
+    return buffer.getvalue()
+
+
+NO_TEXT = {
+    "UTF-16": (lambda text: text.encode("utf-16"), "is not UTF-8 text (it is UTF-16); save it as UTF-8"),
+    "UTF-16 BE": (lambda text: codecs.BOM_UTF16_BE + text.encode("utf-16-be"), "it is UTF-16"),
+    "UTF-16 unmarked": (lambda text: text.encode("utf-16-le"), "it is UTF-16"),
+    "UTF-16 BE unmarked": (lambda text: text.encode("utf-16-be"), "it is UTF-16"),
+    "UTF-32": (lambda text: text.encode("utf-32"), "is not UTF-8 text (it is UTF-32); save it as UTF-8"),
+    "UTF-32 BE unmarked": (lambda text: text.encode("utf-32-be"), "it is UTF-32"),
+    "Latin-1": (lambda text: text.encode("latin-1"), "is not UTF-8 text (byte 0xe9, as in Latin-1 or Windows-1252); save it"),
+    "gzip": (lambda text: gzip.compress(text.encode()), "is not text, but gzip-compressed; unpack it with gunzip"),
+    "zip": (zipped, "is not text, but a ZIP archive, or an Excel workbook; unpack it"),
+    "PNG": (lambda _: b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is not text, but a PNG image"),
+    "bytes": (lambda _: bytes(range(256)), "is not text, but binary data"),
+    "a NUL byte": (lambda text: text.encode() + b"\0", "has a NUL byte, which no text has"),
+    "nothing": (lambda _: b"", "is empty"),
+    "an escape": (lambda text: b"\x1b[31m" + text.encode(), ""),
+}  # fmt: skip
+TEXTS = {  # files of each kind that are right
+    "study.yaml": "# caf\u00e9\nscenarios: {one: {system: age_aware}}\n",
+    "study.json": '{"title": "caf\u00e9", "scenarios": {"one": {"system": "age_aware"}}}',
+    "own.csv": "label,source,epsilon,accuracy\ncaf\u00e9,its paper,0.3,0.9\n",
+    "links.csv": "realization,station,user,gain\n"
+    + "".join(f"{r},0,{u},1e-9\n" for r in range(4) for u in range(12))
+    + "# caf\u00e9,,,\n",
+    "own.py": "# caf\u00e9\ndef schedule(scenario, users, links, noise):\n    pass\n",
+    "users.csv": "realization,user,samples\n"
+    + "".join(f"{r},{u},20\n" for r in range(4) for u in range(12))
+    + "# caf\u00e9,,\n",
+    "figure.rst": "**Caf\u00e9**\n",
+}
+
+
+FITTING = {  # a scenario that the tables of TEXTS fit
+    "realizations": 4,
+    "training_realizations": 1,
+    "shards": {"optimization": 4, "training": 1},
+    "network": {"users": 12},
+    "data": {"dataset": "digits", "samples_offset": 10, "samples_log_mean": 2.0},
+    "schemes": [{"name": "drawn", "scheduler": "random", "noise": "none"}],
+}
+KEYS = {
+    "links.csv": {"channel": {"links": "links.csv"}},
+    "users.csv": {"channel": {"links": "right.csv", "users": "users.csv"}},
+    "own.py": {"schemes": [{"name": "own", "scheduler": "own.py:schedule", "noise": "none"}]},
+    "own.csv": {},
+}
+
+
+def read_text(name: str) -> None:
+    """Read a file of TEXTS in the working folder, as a study does."""
+    if name == "figure.rst":
+        reports.caption_text(Path(name))
+    elif name in KEYS:
+        own = {"measurements": name} if name == "own.csv" else {}
+        base = FITTING | KEYS[name]
+        study = scenario.load({"base": base, "scenarios": {"one": {}, "two": {"seed": 2}}} | own, "study.yaml")
+        scenario.check_surroundings(study)
+        measured.read(study)
+    else:
+        scenario.load(scenario.read([name]), name)
+
+
+def right(name: str) -> str:
+    """A file of TEXTS without the comment that its format does not have."""
+    return "".join(line for line in TEXTS[name].splitlines(keepends=True) if not line.startswith("# caf\u00e9,"))
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    """A working folder with a right table of links."""
+    monkeypatch.chdir(tmp_path)
+    Path("right.csv").write_text(right("links.csv"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("what", NO_TEXT)
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_file_that_is_no_text_is_called_what_it_is(own_folder, name, what):
+    if name == "figure.rst" and what in ("nothing", "an escape"):
+        pytest.skip("is a caption")
+    encode, expected = NO_TEXT[what]
+    if name == "own.py" and what == "nothing":
+        expected = "defines no function schedule"
+    Path(name).write_bytes(encode(TEXTS[name]))
+    said = refused(read_text, name)
+    assert f"{name}: " in said
+    assert expected in said
+    assert all(character.isprintable() or character == "\n" for character in said)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_byte_order_mark_of_utf_8_is_no_part_of_a_text(own_folder, name, mark):
+    Path(name).write_bytes((mark + right(name)).encode())
+    read_text(name)
+
+
+def test_code_may_declare_another_encoding_as_python_has_it(own_folder):
+    Path("own.py").write_bytes(("# -*- coding: latin-1 -*-\n" + TEXTS["own.py"]).encode("latin-1"))
+    read_text("own.py")
 
 
 def test_tests_install_packages_only_where_it_is_asked_for_and_say_so_before(monkeypatch):
@@ -121,7 +238,31 @@ def test_later_files_are_merged_over_earlier_ones_as_snakemake_does(tmp_path):
     paths[1].write_text("base: {seed: 2}\nscenarios: {two: {seed: 3}}\n")
     for path in paths:
         update_config(expected, yaml.safe_load(path.read_text()))
-    assert scenario.read(paths) == expected
+    assert scenario.read(paths) == expected | {"study": "2"}
+
+
+SIMPLE = {"scenarios": {"one": {"system": "age_aware"}}}
+
+
+def test_a_study_without_a_name_has_its_files(tmp_path, monkeypatch):
+    for file in ("mine.yaml", "other.json", "two words.yaml"):
+        (tmp_path / file).write_text(FEW)
+    (tmp_path / "named.yaml").write_text("study: named\n" + FEW)
+    monkeypatch.chdir(tmp_path)
+
+    def name(*paths):
+        return session.study_of(SIMPLE, "files", scenario.read(paths)).name
+
+    assert name("mine.yaml") == "mine"
+    assert name("mine.yaml", tmp_path / "other.json") == "other"
+    assert scenario.load(scenario.read(["named.yaml", "mine.yaml"]), "files").name == "named"
+    assert scenario.load(SIMPLE, "a mapping").name == "study"
+    said = refused(scenario.read, ["two words.yaml"])
+    assert said.startswith(
+        "two words.yaml: study: is missing, and this file's name is not a valid one; add `study: NAME`"
+    )
+    files = scenario.read(["two words.yaml"], ["study=given"])
+    assert session.study_of(SIMPLE | {"study": "given"}, "files", files).name == "given"
 
 
 def load(files: dict, command_line: dict) -> scenario.Study:
@@ -143,7 +284,7 @@ def load(files: dict, command_line: dict) -> scenario.Study:
             "base.shards.training: 0 is wrong: must be at least 1, or 'auto'",
         ),
         ({"base": {"system": []}}, "base.system: there is no system []"),
-        ({"base": {"seed": "010"}}, "base.seed: '010' is wrong: must be a valid integer"),
+        ({"base": {"seed": "010"}}, "base.seed: '010' is wrong: must be a whole number"),
         ({"base": None}, "base: must be a mapping of parameters, is empty"),
         ({"run": []}, "run: names no scenario; leave it out to run all"),
         ({"run": None}, "run: must be a list of scenario names, is empty"),
@@ -174,7 +315,9 @@ def test_a_value_of_the_base_that_scenarios_replace_is_warned_of_with_their_name
         assert load(TINY, right).warnings == ()
     [of_given], [of_all] = load(TINY, given).warnings, load(TINY, everywhere).warnings
     no = "has no effect in"
-    assert of_given == f"--config: base.schedule.gamma: 500 {no} high: scenarios.high.schedule.gamma replaces it"
+    remedy = "set it by --config 'scenarios={high: {schedule: {gamma: 500}}}'"
+    replaced = "scenarios.high.schedule.gamma replaces it"
+    assert of_given == f"--config: base.schedule.gamma: 500 {no} high: {replaced}; {remedy}"
     assert of_all == f"base.schedule.gamma: 300.0 {no} low, high: scenarios.low.schedule.gamma replaces it"
 
 
@@ -224,7 +367,7 @@ def folder(tmp_path_factory):
         (["--config", "run=[]"], "--config: run: names no scenario"),
         (["--config", "base={schedule: {gamma: -1}}"], "--config: base.schedule.gamma: -1.0 is below the minimum"),
         (["--configfile", "twice.yaml"], "twice.yaml: line 1: seed: appears twice, first in line 1"),
-        (["--config", "base={radio: {resource_blocks: 3}}"], "3' has no effect in two_blocks, four_blocks"),
+        (["--config", "base={radio: {resource_blocks: 3}}"], "3 has no effect in two_blocks, four_blocks"),
     ],
 )
 def test_snakemake_says_so_before_any_work(folder, arguments, expected):
@@ -282,6 +425,14 @@ def test_a_study_too_large_to_be_meant_is_refused_with_its_size_unless_allowed(c
     for key in ("allow_large", "print"):
         assert f"{key}: must be true or false, is 3" in refused(scenario.load, config | {key: 3}, "file.yaml")
     assert not scenario.load(config | {"allow_large": True}, "file.yaml").print
+
+
+def test_a_number_of_results_is_said_once_where_there_is_one_scenario():
+    huge = {"realizations": 10**8, "shards": {"optimization": 1, "training": 1}}
+    said = refused(scenario.load, {"base": huge, "scenarios": {"one": {}}}, "study.yaml")
+    assert re.search(r"one: the study has about [\d,]+ results to compute; at most 1,000,000 are allowed", said)
+    said = refused(scenario.load, {"base": huge, "scenarios": {"one": {}, "two": {"seed": 2}}}, "study.yaml")
+    assert re.search(r"about [\d,]+ results to compute, [\d,]+ of them here; at most", said)
 
 
 def test_items_are_counted_about_as_they_are_planned(folder):

@@ -37,7 +37,7 @@ def test_rows_are_read_and_empty_cells_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("", "column 'label' is missing"),
+        ("", "is empty"),
         ("label,accuracy\n", "column 'source' is missing"),
         ("label,source,epsilo\n", "unknown column 'epsilo'; did you mean 'epsilon'?"),
         ("label,source,accuracy,accuracy\n", "column 'accuracy' appears 2 times"),
@@ -88,7 +88,7 @@ def test_what_a_file_holds_decides_whether_figures_and_page_are_made_anew(tmp_pa
     parts = planned(OWN.replace("a white paper", "its *manual*"))
     other = described(parts)
     assert [key for key in first if first[key] != other[key]] == [("comparison", None), ("page", None)]
-    captions = dict(parts["page", None].given()["parts"][0]["figures"])
+    captions = {path: text for path, text, _ in parts["page", None].given()["parts"][0]["figures"]}
     assert "Testbed: J. Doe, 4\\_radios; Vendor: its \\*manual\\*." in captions["age_aware_plane"]
     assert "Testbed" not in captions["age_aware_search"]
 

@@ -5,17 +5,19 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import polars as pl
 import pytest
 
 from conftest import ROOT, SMALL, TINY, need
 from pwfl import registry, tables
-from pwfl.report import build, claims, glossary, page, references, statements, sweeps, theme
-from pwfl.report.catalog import COMPARISON, SWEEP_FIGURES
+from pwfl.report import build, catalog, claims, glossary, page, references, statements, sweeps, theme
+from pwfl.report.catalog import COMPARISON, SWEEP_FIGURES, question
 from pwfl.report.page import CLAIMS_FIRST
 from pwfl.scenario import load
 from pwfl.store import sealed
+from pwfl.systems.multicell.catalog import CATALOG
 from pwfl.workflow import plan, progress, reports
 from test_figures import compared
 
@@ -80,7 +82,7 @@ def folder(tmp_path_factory):
         (folder / "plain" / file).touch()
         view[f"plain/{file}"] = str(folder / "plain" / file)
     text = "**A caption** of ``them``."
-    figures = [(f"multicell_{figure}", text) for figure in SWEEP_FIGURES]
+    figures = [(f"multicell_{figure}", text, question(CATALOG, figure)) for figure in SWEEP_FIGURES]
     part = {
         "scenario": "plain",
         "title": "The plain one",
@@ -298,7 +300,7 @@ def test_a_papers_claim_links_to_its_paper_or_to_where_the_page_names_it():
 def test_text_of_a_study_cannot_become_markup(folder):
     frame = pl.DataFrame({"scheme": ["</script><b>x"], "value": [1.0]})
     spec = json.loads((folder / "multicell_plane.json").read_text()) | {"title": "</script><b>y"}
-    figure, table = page.figure("<a>", "<i>", "", spec, []), page.table("<a>", "<u>", "<s>", frame, [])
+    figure, table = page.figure("<a>", "<i>", "", spec, [], "<z>"), page.table("<a>", "<u>", "<s>", frame, [])
     result = {"words": ["<q>"], "lead": None, "rows": [], "observers": {}, "once": [], "spent": []}
     result["papers"] = [references.Reference("<x>", "<y>", "<z>", "<j>", [("<k>", "<m>")], "<w1>")._asdict()]
     made_by = {"stages": {"<v>": ["a"]}, "versions": {}, "processors": []}
@@ -364,3 +366,24 @@ def test_in_a_browser_figures_draw_choices_change_them_and_tables_sort(folder, t
     assert seen["first"] == CLAIMS_FIRST[0]
     assert seen["links"]
     assert all((folder / link).is_file() for link in seen["links"])
+
+
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_every_figure_answers_a_question(system):
+    own = registry.system(system).catalog
+    figures = [*catalog.scenario_figures(own), *catalog.compared(own, swept=True)]
+    assert all(question(own, figure) in catalog.QUESTIONS for figure in figures)
+
+
+def test_a_figure_is_shown_under_the_question_that_its_catalog_names():
+    own = replace(CATALOG, questions={"age_loss": "Who waits?", "plane": "Which is best?"})
+    assert question(own, "age_loss") == "Who waits?"
+    assert question(own, "plane") == "Which is best?"
+    assert question(CATALOG, "age_loss") is None  # though `loss` answers one
+    shown = [page.figure("one", name, "", {}, [], question(own, name)) for name in ("age_loss", "plane", "accuracy")]
+    asked = page.section(shown, [])["figures"]
+    assert {text: [each["name"] for each in figures] for text, figures in asked.items()} == {
+        "How fast does it learn?": ["accuracy"],
+        "Who waits?": ["age_loss"],
+        "Which is best?": ["plane"],
+    }

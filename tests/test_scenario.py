@@ -13,6 +13,7 @@ import yaml
 from conftest import ROOT
 from pipeline import part
 from pwfl import registry, scenario
+from pwfl.learning import datasets
 from pwfl.scenario import common, docs, resolved
 from pwfl.scenario.fields import OWN, Section, parameter, stages_of, widened
 from pwfl.scenario.values import UndeclaredError, Values, plain, replaced
@@ -96,9 +97,18 @@ def test_a_number_means_the_same_however_it_is_written_in_lists_of_lists_too():
     [
         ({"radio": {"resource_block": 3}}, "base.radio.resource_block: unknown key; did you mean 'resource_blocks'?"),
         ({"radios": {}}, "base.radios: unknown key; did you mean 'radio'?"),
+        ({"network": {"antennas": 64}}, "base.network.antennas: unknown key of multicell; did you mean 'radio.antennas' with `air: antennas`, or `system: random_orthogonalization`, which has it?"),
+        ({"rounds": 3}, "base.rounds: unknown key of multicell; did you mean 'training.rounds'?"),
+        ({"network": {"devices": 3}}, "did you mean `system: anonymous_oac or utility_fair`, which have it?"),
+        ({"data": {"samples": 3}}, "did you mean 'samples_total', or `system: anonymous_oac`, which has it?"),
+        ({"sweep": {"network.antennas": [64]}}, "base.sweep: network.antennas: unknown key of multicell; did you mean 'radio.antennas' with"),
+        ({"data": {"sha256": "x"}}, "base.data.sha256: 'x' is wrong: must be a SHA-256: 64 digits"),
+        ({"own": {"noise": {"1a": 2}}}, "own.noise.1a: '1a' is wrong: must be a name: letters, digits and _"),
+        ({"training": {"hidden_layers": 256}}, "base.training.hidden_layers: 256 is wrong: must be a list, as in [256]"),
+        ({"training": {"hidden_layers": "many"}}, "base.training.hidden_layers: 'many' is wrong: must be a list"),
         ({"schemes": [{"nam": "a", "scheduler": "random", "noise": "random"}]}, "base.schemes[1st].nam: unknown key; did you mean 'name'?"),
-        ({"radio": {"resource_blocks": 2.5}}, "base.radio.resource_blocks: 2.5 is wrong: must be a valid integer"),
-        ({"schedule": {"gamma": "much"}}, "base.schedule.gamma: 'much' is wrong: must be a valid number"),
+        ({"radio": {"resource_blocks": 2.5}}, "base.radio.resource_blocks: 2.5 is wrong: must be a whole number"),
+        ({"schedule": {"gamma": "much"}}, "base.schedule.gamma: 'much' is wrong: must be a number"),
         ({"realizations": True}, "base.realizations: True is wrong"),
         ({"network": 3}, "base.network: 3 is wrong"),
         ({"network": {"users": 0}}, "base.network.users: 0 is below the minimum, 1"),
@@ -109,11 +119,11 @@ def test_a_number_means_the_same_however_it_is_written_in_lists_of_lists_too():
         ({"training_realizations": 900}, "base.training_realizations: 900 is more than realizations: 100"),
         ({"data": {"samples_total": 70000}}, "base.data.samples_total: 100 users would hold at least 70000 samples, but mnist has 60000"),
         ({"network": {"users": 5000}}, "samples_offset: 5000 users would hold at least 250000 samples, but mnist has 60000"),
-        ({"privacy": {"min_noise": 5000.0}}, "base.privacy.min_noise: 5000 gives start values that cannot satisfy (21)"),
+        ({"privacy": {"min_noise": 5000.0}}, "base.privacy.min_noise: 5000 gives start values that cannot satisfy the constraint (21) of the paper"),
         ({"radio": {"min_rate_bps": 1e9}}, "base.radio.min_rate_bps: 1e+09 exceeds 3.6e+06, 20 bit/s per Hz"),
         ({"data": {"samples_total": 99}}, "base.data.samples_total: 99 is less than network.users: 100"),
         ({"convergence": {"strong_convexity": 30.0}}, "base.convergence.strong_convexity: 30.0 exceeds"),
-        ({"schemes": []}, "base.schemes: [] is wrong: list should have at least 1 item"),
+        ({"schemes": []}, "base.schemes: [] is wrong: must have at least 1 value"),
         ({"schemes": [{"name": n, "scheduler": "random", "noise": "random"} for n in "ab"]}, "random + random appears twice"),
     ],
 )  # fmt: skip
@@ -361,3 +371,38 @@ def test_the_parameter_table_holds_every_parameter():
 def test_generated_documents_are_up_to_date():
     assert (ROOT / "config" / "README.md").read_text(encoding="utf-8") == docs.readme(), "run `make docs`"
     assert json.loads((ROOT / "config" / "schema.json").read_text(encoding="utf-8")) == docs.schema(), "run `make docs`"
+
+
+# Delta, of which 1 / n allows to publish a record of n.
+
+FEW_USERS = {  # a scenario of each system with delta, on 1437 records
+    "multicell": {"network": {"users": 5}, "data": {"dataset": "digits"}},
+    "anonymous_oac": {"network": {"devices": 4}, "data": {"dataset": "digits", "samples": 20}},
+    "random_orthogonalization": {"network": {"users": 4}, "data": {"dataset": "digits", "samples_per_user": 100}},
+    "utility_fair": {"network": {"devices": 4}, "data": {"dataset": "digits", "samples_per_device": 200}},
+}
+
+
+@pytest.mark.parametrize("system", FEW_USERS)
+@pytest.mark.parametrize(
+    ("delta", "held", "warned"),
+    [(0.5, None, True), (1 / 1437, None, True), (0.999 / 1437, None, False), (0.999 / 1437, 400, False), (1 / 1037, 400, True)],
+)  # fmt: skip
+def test_a_delta_that_protects_no_record_is_warned_of(system, delta, held, warned):
+    data = FEW_USERS[system]["data"] | {"validation": held}
+    base = FEW_USERS[system] | {"system": system, "data": data, "privacy": {"delta": delta}}
+    found = [
+        line for line in scenario.load({"base": base, "scenarios": {"one": {}}}, "a test").warnings if "delta" in line
+    ]
+    count = 1437 - (held or 0)
+    expected = f"scenarios.one: privacy.delta: {delta:g} is no protection: digits has {count:,} training records"
+    assert bool(found) == warned
+    assert all(line.startswith(expected) for line in found)
+
+
+def test_each_point_of_a_sweep_has_its_delta_and_the_default_is_small_enough_for_every_data_set():
+    base = {"sweep": {"privacy.delta": [1e-6, 1e-5, 1e-4]}}
+    (line,) = scenario.load({"base": base, "scenarios": {"one": {}}}, "a test").warnings
+    assert line.startswith("scenarios.one,delta=0.0001: privacy.delta: 0.0001 is no protection: mnist has 60,000")
+    assert line.endswith("such as 2e-06")
+    assert max(size.train for size in datasets.SIZES.values()) < 1e5

@@ -1,13 +1,17 @@
 """Values that may be in another unit: which are warned of, and what is said of them."""
 
+import re
 from math import inf
 
 import numpy as np
 import pytest
 
-from pwfl import registry, scenario
+import pwfl
+from pwfl import api, errors, registry, scenario
+from pwfl.process import devices
 from pwfl.scenario.fields import usual_of
 from pwfl.scenario.units import unusual
+from pwfl.workflow import measured
 
 WITH_USUAL = {"dB", "dBm", "dBm/Hz", "Hz", "m", "s", "W", "J", "bit", "bit/s"}
 BOUNDED = {"radio.user_height_m"}  # whose bounds are as narrow as a usual range
@@ -116,3 +120,62 @@ def test_every_parameter_with_a_physical_unit_declares_a_usual_range_within_its_
             upper = min(getattr(bound, "le", inf) for bound in field.metadata)
             assert lower <= usual[0] < usual[1] <= upper, key
     assert unusual(scenario.resolve({"system": system}, {})) == []
+
+
+# A mistake of units may be what is behind an error: it is said first.
+
+NARROW = {"base": {"radio": {"bandwidth_hz": 180.0}}, "scenarios": {"one": {}}}
+MEANT = (
+    "base.radio.bandwidth_hz: 180 Hz is outside the usual 1 kHz to 10 GHz; check the unit: 180 kHz would be 1.8e+05 Hz"
+)
+
+
+def refused(check, *arguments) -> list[str]:
+    with pytest.raises(scenario.ScenarioError) as caught:
+        check(*arguments)
+    return str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({}, "study.yaml: scenarios.one: radio.min_rate_bps: 100000 exceeds 3600, .* or raise radio.bandwidth_hz"),
+        ({"studie": "x"}, "study.yaml: studie: unknown key; did you mean 'study'?"),
+        ({"run": ["two"]}, "study.yaml:"),
+        ({"base": {"radio": {"bandwidth_hz": "180", "resource_blocks": 0}}}, "study.yaml: base.radio.resource_blocks: 0"),
+    ],
+)  # fmt: skip
+def test_an_error_comes_after_what_may_be_in_another_unit(more, error):
+    said = refused(scenario.load, NARROW | more, "study.yaml")
+    assert said[0].startswith(MEANT)
+    assert re.match(error, said[1])
+
+
+def test_points_of_a_sweep_are_warned_of_before_an_error_too():
+    base = {"sweep": {"radio.bandwidth_hz": [180, 180e3]}, "network": {"users": 0}}
+    said = refused(scenario.load, {"base": base, "scenarios": {"one": {}}}, "study.yaml")
+    assert said[0].startswith(MEANT.replace("base.", "base.sweep: "))
+    assert said[0].endswith("(at one,bandwidth_hz=180)")
+    assert "network.users: 0 is below the minimum" in said[1]
+
+
+@pytest.mark.parametrize("power", [1e308, inf, -inf, float("nan"), "x", [1.0], True, None])
+def test_what_is_no_value_is_not_warned_of_and_is_an_error(power):
+    said = refused(scenario.load, {"base": {"radio": {"max_power_dbm": power}}, "scenarios": {"one": {}}}, "study.yaml")
+    assert len(said) == 1
+
+
+def test_what_a_machine_lacks_comes_after_what_may_be_in_another_unit(monkeypatch):
+    base = {"radio": {"max_power_dbm": 0.2}, "data": {"folder": "nowhere"}, "training": {"device": "gpu"}}
+    study = scenario.load({"base": base, "scenarios": {"one": {}}, "measurements": "no.csv"}, "study.yaml")
+    monkeypatch.setattr(devices, "present", lambda: False)
+    for check in (scenario.check_surroundings, scenario.check_device, measured.read):
+        said = refused(check, study)
+        assert said[0].startswith("base.radio.max_power_dbm: 0.2 dBm is 1.047 mW; check the unit")
+        assert len(said) == 2
+
+
+def test_simulate_warns_of_it(monkeypatch):
+    monkeypatch.setattr(api, "check_surroundings", lambda study: 1 / 0)  # before anything is computed
+    with pytest.warns(UserWarning, match="base.radio.frequency_hz: 2450 Hz"), pytest.raises(errors.InternalError):
+        pwfl.simulate({"base": {"radio": {"frequency_hz": 2450.0}}, "scenarios": {"one": {}}})

@@ -1,6 +1,7 @@
 """Without Snakemake: a study in this process, and the tables that a workflow left."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -17,7 +18,7 @@ from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.report.columns import with_point
 from pwfl.scenario import ScenarioError, Study, check_device, check_surroundings, load, read, resolve
-from pwfl.scenario.messages import shown
+from pwfl.scenario.messages import did_you_mean, shown
 from pwfl.scenario.values import chunks_of
 from pwfl.stages import AUDIT, GRAPH, PREPARATIONS, REALIZATIONS, REPORT, STAGES
 from pwfl.store import addressing, grids
@@ -140,7 +141,8 @@ def simulate(config: str | Path | dict) -> StudyTables:
     """Run a study in this process, without files.
 
     The tables are those of the workflow on this machine, to the bit: one thread computes them. A process that imported
-    Polars, or computed with TensorFlow, before keeps their threads, and is warned that last bits can differ.
+    Polars, or computed with TensorFlow, before keeps their threads, and is warned that last bits can differ. What
+    `pwfl check` warns of is a warning here, too.
 
     Parameters
     ----------
@@ -164,6 +166,8 @@ def simulate(config: str | Path | dict) -> StudyTables:
     with located():
         threads.look_at_polars()
         study = _study(config)
+        for warning in study.warnings:
+            warnings.warn(warning, stacklevel=2)
         check_surroundings(study)
         check_device(study)
         known: Known = {}
@@ -217,7 +221,9 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
     """The tables of a scenario's stages, as its report gets them: of all schemes, named in the first column.
 
     Each of the `stages` needs the ones that it reads. `known` is what was computed for other scenarios, and grows.
+    Raises ScenarioError for a stage that there is not, or one that needs another that is not among them.
     """
+    _check_stages(scenario, stages)
     known = {} if known is None else known
     merged: dict[str, list[pl.DataFrame]] = {}
     for scheme, route in plan.routes(scenario).items():
@@ -241,6 +247,21 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
                 else:
                     merged[table] = [found[table]]
     return {table: pl.concat(frames) for table, frames in merged.items()}
+
+
+def _check_stages(scenario, stages: Collection[str]) -> None:
+    """Raise ScenarioError for a name of no stage, and for a missing stage whose tables one of the others reads."""
+    if unknown := [stage for stage in stages if stage not in STAGES]:
+        raise ScenarioError(f"stages: there is no stage {unknown[0]!r}{did_you_mean(unknown[0], STAGES)}")
+    for route in plan.routes(scenario).values():
+        for stage in (stage for stage in route if stage in stages):
+            made_by = plan.read(scenario, route[stage])
+            if missing := [other for other in made_by if other not in (*stages, *PREPARATIONS)]:
+                tables_ = ", ".join(map(repr, made_by[missing[0]]))
+                raise ScenarioError(
+                    f"stages: {missing[0]!r} is missing, whose tables {tables_} are read by {stage!r}; add "
+                    f"{missing[0]!r}, or leave out {stage!r}"
+                )
 
 
 def _scenario_tables(study: Study, name: str, known: Known) -> ScenarioTables:

@@ -34,8 +34,13 @@ def run(file: str, options: tuple[str, ...]) -> None:
 
     from pwfl import workflow
     from pwfl.scenario.resolution import merge
+    from pwfl.workflow import executors
     from pwfl.workflow.session import study_values
 
+    try:
+        executors.check(options)
+    except executors.ExecutorError as error:
+        raise click.ClickException(str(error)) from None
     given = cli.get_argument_parser().parse_args(options)
     if given.configfile:
         raise click.UsageError(

@@ -40,9 +40,9 @@ def run_command(main: Callable[[list[str]], object]) -> None:
 def message(error: Exception) -> str:
     """What is wrong, and where; the traceback of an internal error goes to a file, which is named."""
     if speaks(error):
-        return str(error)
+        return printable(str(error))
     if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return printable(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     with tempfile.NamedTemporaryFile("w", prefix="pwfl-", suffix=".log", delete=False, encoding="utf-8") as log:
         log.write("".join(traceback.format_exception(error)))
     return (
@@ -50,11 +50,20 @@ def message(error: Exception) -> str:
     )
 
 
+def printable(text: str) -> str:
+    r"""A text whose lines hold nothing that a terminal would not print: such characters are written as escapes.
+
+    >>> printable("naïve\x00\x1b[31m\nline") == "naïve\\x00\\x1b[31m\nline"
+    True
+    """
+    return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text)
+
+
 def describe(error: BaseException) -> str:
     """An error on a line: its words if these say what is wrong, otherwise its kind, words, file and line."""
     if speaks(error):
-        return " ".join(str(error).split())
-    words = " ".join(f"{type(error).__name__}: {error}".split())
+        return printable(" ".join(str(error).split()))
+    words = printable(" ".join(f"{type(error).__name__}: {error}".split()))
     frames = traceback.extract_tb(error.__traceback__)
     return f"{words} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else words
 

@@ -11,15 +11,24 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from pwfl.learning.datasets import DataError, Dataset, Size
 from pwfl.store import files
 
+if TYPE_CHECKING:
+    import polars as pl
+
 ARRAYS = ("x_train", "y_train", "x_test", "y_test", "user_train")  # of which the last may be missing
 COLUMNS = ("x", "y", "split", "user")  # likewise
+KINDS = {  # of NumPy's types that each may have, and what they are
+    "x": ("iuf", "integers or floats"),
+    "y": ("iu", "whole numbers"),
+    "user": ("iuUS", "whole numbers or text"),
+}
+TEXTS = ("split", "user")  # columns that may be text, also as categories or bytes
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 MOST_BYTES = 2**28  # of labels, or of users: they are read before anything says how large a study is
 CHUNK = 1000  # records scaled at a time
@@ -85,8 +94,21 @@ def _arrays(path: str) -> dict[str, Stored]:
     """The arrays in a file, by their names in ARRAYS."""
     suffix = Path(path).suffix
     if suffix not in (".npz", ".parquet"):
-        raise DataError(f"{path}: must be an .npz or a .parquet file")
+        raise DataError(f"{path}: must be an .npz or a .parquet file{_conversion(path)}")
     return _npz(path) if suffix == ".npz" else _parquet(path)
+
+
+def _conversion(path: str) -> str:
+    """How a file of another kind becomes one that is read, as the end of a message."""
+    if Path(path).suffix.lower() not in (".csv", ".tsv", ".txt"):
+        return "; docs/own_data.md shows how to write one"
+    new, tabs = Path(path).with_suffix(".npz").name, "" if Path(path).suffix.lower() == ".csv" else ", separator='\\t'"
+    return (
+        f"; to convert it where its last column has the labels and 100 rows are for tests, run Python: "
+        f"t = polars.read_csv('{Path(path).name}'{tabs}); x, y = t[:, :-1].to_numpy(), t[:, -1].to_numpy(); "
+        f"numpy.savez('{new}', x_train=x[:-100], y_train=y[:-100], x_test=x[-100:], y_test=y[-100:]); see "
+        "docs/own_data.md"
+    )
 
 
 def _npz(path: str) -> dict[str, Stored]:
@@ -127,32 +149,36 @@ def _parquet(path: str) -> dict[str, Stored]:
         _check_known(path, "column", name, COLUMNS)
     if missing := [name for name in COLUMNS[:-1] if name not in columns]:
         raise DataError(f"{path}: column {missing[0]!r} is missing; found {', '.join(columns)}")
-    _check_bytes(path, "y", 8 * table.select(pl.len()).collect().item())
+    if not (rows := table.select(pl.len()).collect().item()):
+        raise DataError(f"{path}: has no rows")
+    _check_bytes(path, "y", 8 * rows)
     rest = table.select(name for name in columns if name != "x").collect()
     for name in rest.columns:
         if rest[name].null_count():
             raise DataError(f"{path}: column {name!r}: row {rest[name].is_null().arg_true()[0] + 1} is empty")
-    split = rest["split"].cast(pl.String)
+    rest = rest.with_columns(_text(rest[name], path) for name in TEXTS if name in rest.columns)
+    split = rest["split"]
+    if split.dtype != pl.String:
+        raise DataError(f"{path}: column 'split' holds {split.dtype}, must hold 'train' or 'test'")
     if len(strange := (~split.is_in(["train", "test"])).arg_true()):
         raise DataError(f"{path}: split: row {strange[0] + 1} has {split[strange[0]]!r}, must have 'train' or 'test'")
-    shape, first = [], table.select("x").head(1).collect()["x"]
-    while first.dtype in (pl.List, pl.Array):
-        count, first = len(first), first.explode()
-        shape.append(len(first) // count)
-    kind = first.to_numpy().dtype if first.dtype.is_numeric() else np.dtype(object)
+    shape, kind = _first(table.select("x").head(1).collect()["x"], path)
 
     def features(part: str) -> np.ndarray:
-        column = table.filter(pl.col("split").cast(pl.String) == part).select("x").collect()["x"]
+        is_part = pl.col("split").cast(pl.String) == part
+        chosen = table.with_row_index("row", offset=1).filter(is_part).select("row", "x").collect()
+        column = chosen["x"]
+        if column.null_count():
+            raise DataError(f"{path}: column 'x': row {chosen['row'][column.is_null().arg_true()[0]]} is empty")
         records = len(column)
         for width in shape:
             lengths = column.list.len() if column.dtype == pl.List else pl.repeat(width, len(column), eager=True)
-            wrong = (lengths != width).fill_null(True) | column.is_null()
-            if wrong.any():
-                record = wrong.arg_true()[0] * records // len(column)
-                raise DataError(
-                    f"{path}: x of {part}: record {record}, counted from 0, does not have the first record's shape "
-                    f"{shape}"
-                )
+            empty, wrong = column.is_null(), lengths != width
+            if (empty | wrong).any():
+                at = (empty | wrong).arg_true()[0]
+                record = at * records // len(column)
+                what = "has an empty value" if empty[at] else f"does not have the first record's shape {shape}"
+                raise DataError(f"{path}: x of {part}: record {record}, counted from 0, {what}")
             column = column.explode()
         if column.null_count():
             record = column.is_null().arg_true()[0] * records // len(column)
@@ -166,9 +192,48 @@ def _parquet(path: str) -> dict[str, Stored]:
         for name in {"y", "user"} & set(chosen.columns):
             values = chosen[name].to_numpy()
             values = values.astype(str) if chosen[name].dtype == pl.String else values
+            if values.dtype.hasobject:
+                raise DataError(f"{path}: column {name!r} holds {chosen[name].dtype}, must hold {KINDS[name][1]}")
             found[f"{name}_{part}"] = Stored(values.shape, values.dtype, partial(np.copy, values))
     found.pop("user_test", None)  # whose a test record is matters to nothing
     return found
+
+
+def _text(column: "pl.Series", path: str) -> "pl.Series":
+    """A column of categories, or of bytes, as its text; any other as it is. Raises DataError for other bytes."""
+    import polars as pl
+
+    if column.dtype not in (pl.Categorical, pl.Enum, pl.Binary):
+        return column
+    try:
+        return column.cast(pl.String)
+    except pl.exceptions.ComputeError:
+        raise DataError(
+            f"{path}: column {column.name!r} holds bytes that are not UTF-8 text; store it as text"
+        ) from None
+
+
+def _first(x: "pl.Series", path: str) -> tuple[list[int], np.dtype]:
+    """The shape of the first record of a table, which is all of `x`, and the type of its numbers.
+
+    Raises DataError where it has no shape, or holds no numbers.
+    """
+    import polars as pl
+
+    shape, values = [], x
+    while values.dtype in (pl.List, pl.Array):
+        if values.null_count():
+            what = "is empty" if values is x else "has an empty value"
+            raise DataError(f"{path}: column 'x': row 1 {what}")
+        lengths = values.list.len() if values.dtype == pl.List else pl.Series([values.dtype.size])
+        if lengths.n_unique() > 1:
+            raise DataError(f"{path}: column 'x': row 1 has lists of {lengths.min()} and of {lengths.max()} values")
+        shape.append(lengths[0] if len(lengths) else 0)
+        values = values.explode() if shape[-1] else values.clear().explode()
+    kind = values.clear().to_numpy().dtype
+    if shape and kind.kind not in KINDS["x"][0]:
+        raise DataError(f"{path}: column 'x' holds {x.dtype}, must hold lists of {KINDS['x'][1]}")
+    return shape, kind
 
 
 def _check_known(path: str, what: str, name: str, known: tuple[str, ...]) -> None:
@@ -187,22 +252,27 @@ def _check_part(path: str, arrays: dict[str, Stored], part: str, bounds: tuple[f
     if len(x.shape) not in ENDS or not prod(x.shape):
         axes = ", ".join(f"{axes} ({what})" for axes, what in ENDS.items())
         raise DataError(f"{path}: x_{part} has shape {x.shape}; must have records and {axes} axes, none of them empty")
-    if x.dtype.kind not in "iuf":
-        raise DataError(f"{path}: x_{part} holds {x.dtype}, must hold numbers")
+    if x.dtype.kind not in KINDS["x"][0]:
+        raise DataError(f"{path}: x_{part} holds {_kind(x.dtype)}, must hold {KINDS['x'][1]}")
     if bounds is None and x.dtype != np.uint8:
         raise DataError(
             f"{path}: x_{part} holds {x.dtype}, which must be scaled; write the minimum and maximum that a feature "
             "can have, as in `bounds: [0, 1]`; only bytes (uint8, 0 to 255) need none"
         )
     for name, array in others.items():
-        kinds, what = ("iu", "whole numbers") if name.startswith("y") else ("iuUS", "whole numbers or text")
+        kinds, what = KINDS[name.partition("_")[0]]
         if array.dtype.kind not in kinds:
-            raise DataError(f"{path}: {name} holds {array.dtype}, must hold {what}")
+            raise DataError(f"{path}: {name} holds {_kind(array.dtype)}, must hold {what}")
         if array.shape != x.shape[:1]:
             raise DataError(
                 f"{path}: {name} has shape {array.shape}, must have {x.shape[:1]}, one entry per record of x_{part}"
             )
         _check_bytes(path, name, prod(array.shape) * array.dtype.itemsize)
+
+
+def _kind(dtype: np.dtype) -> str:
+    """A type of NumPy in a message."""
+    return "text" if dtype.kind in "US" else str(dtype)
 
 
 def _classes(path: str, labels: dict[str, np.ndarray]) -> int:

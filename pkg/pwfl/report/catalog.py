@@ -16,6 +16,21 @@ class Outcome(NamedTuple):
     format: str = ".6~g"
 
 
+HOW = "How does it work?"
+QUESTIONS = {  # of a study's page, and the figures that answer them; a system's catalog may name others
+    "What does privacy cost?": ("plane", "tradeoff", "epsilon", "cost"),
+    "Which scheme is better?": ("differences",),
+    "What do the swept parameters change?": ("outcomes",),
+    "How fast does it learn?": ("rounds", "accuracy", "accuracy_seconds", "accuracy_joules", "loss", "spread"),
+    "How much does a record leak, and does the audit agree?": ("leakage", "audit", "composition", "readings"),
+    HOW: (
+        *("topology", "objective", "gap", "holdings", "failures", "channel_estimate", "couplings"),
+        *("energy", "utility", "power", "deviation", "robustness"),
+        *("aging", "sweep", "noise", "times", "search"),
+    ),
+}
+
+
 @dataclass(frozen=True)
 class Catalog:
     """What a system's stages read and what the reports of its scenarios show."""
@@ -26,6 +41,8 @@ class Catalog:
     tables: dict[str, str]  # table of a scenario's report -> caption
     private_figures: tuple[str, ...] = ()  # those of `figures` that are drawn from private columns (`tables.contract`)
     comparison_figures: tuple[str, ...] = ()  # figures that compare scenarios
+    # Figure -> the question that it answers, of QUESTIONS or another one, where QUESTIONS does not name the figure.
+    questions: dict[str, str] = field(default_factory=dict)
     # Columns of the table `realizations` that points of a sweep are compared by, beside COMMON_OUTCOMES.
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     # A stage or a variant of one (`noise`, `noise/random`) -> its tables, where these are not all of `pwfl.stages`.
@@ -145,6 +162,12 @@ def scenario_figures(catalog: Catalog) -> dict[str, tuple[str, ...]]:
 def private_figures(catalog: Catalog) -> list[str]:
     """The figures of `scenario_figures` that are drawn from private columns."""
     return [name for name in scenario_figures(catalog) if name in (*catalog.private_figures, *PRIVATE_FIGURES)]
+
+
+def question(catalog: Catalog, figure: str) -> str | None:
+    """The question under which a study's page shows a figure; None: neither the catalog nor QUESTIONS names any."""
+    named = (text for text, figures in QUESTIONS.items() if figure in figures)
+    return catalog.questions.get(figure) or next(named, None)
 
 
 def compared(catalog: Catalog, swept: bool, scenarios: int = 2, schemes: int = 2) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 
 from pwfl import registry
 from pwfl.report import finding, glossary, published, statements, unscheduled
-from pwfl.report.catalog import private_figures, table_title
+from pwfl.report.catalog import QUESTIONS, private_figures, table_title
 from pwfl.report.statements import AGAINST, PROJECT
 from pwfl.store import sealed
 from pwfl.tables import contract, read_report
@@ -41,15 +41,6 @@ ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 FORMATS = ("svg", "png", "pdf", "json")
 COSTS = [("seconds", "airtime (s)"), ("joules", "radiated (J)")]  # of the first table
 CLAIMS_FIRST = ["holds", "claim", "scenario", "measured", "low", "high", "required", "printed"]  # columns
-# Figures by the question that they answer; others say how the system works.
-QUESTIONS = {
-    "What does privacy cost?": ("plane", "tradeoff", "epsilon", "cost"),
-    "Which scheme is better?": ("differences",),
-    "What do the swept parameters change?": ("outcomes",),
-    "How fast does it learn?": ("rounds", "accuracy", "accuracy_seconds", "accuracy_joules", "loss", "spread"),
-    "How much does a record leak, and does the audit agree?": ("leakage", "audit", "composition", "readings"),
-}
-OTHER_QUESTION = "How does it work?"
 FILES = {  # of a scenario
     "parameters.csv": "all parameters (csv)",
     "scenario.yaml": "resolved config (yaml)",
@@ -66,7 +57,8 @@ def of_files(
     each `scenario`, with its `title`, of a `system`, a `point` of a sweep or
     not, with its schemes `without_noise`, by which slots it is `crossed`, whether it `withholds` private columns, and
     the titles of all scenarios, itself among them, that are `alike` in all parameters;
-    each has `figures` and `tables`, pairs of a path in the study's folder, without suffix, and a caption. `computed`
+    each has `figures` and `tables`, a path in the study's folder, without suffix, and a caption, of figures also the
+    question that they answer. `computed`
     has the addresses of each stage and versions of `packages`, `papers` the systems' papers, the fields of
     `references.Reference` each. Raises DamagedError if a file is not what its job wrote.
     """
@@ -77,10 +69,10 @@ def of_files(
         scenario = part["scenario"] or ""
         name, title = scenario or "The study", part["title"] if scenario else "The study"
         figures = []
-        for path, text in part["figures"]:
+        for path, text, question in part["figures"]:
             spec = json.loads(sealed.read_bytes(view[f"{path}.json"]))
             drawn = [f"{path}.{kind}" for kind in FORMATS if f"{path}.{kind}" in view]
-            figures.append(figure(name, Path(path).name, caption(text), spec, drawn))
+            figures.append(figure(name, Path(path).name, caption(text), spec, drawn, question))
         tables = []
         for path, text in part["tables"]:
             frame = read_report(view[f"{path}.parquet"])
@@ -140,17 +132,15 @@ def render(heading: dict[str, str], result: dict, sections: list[dict], judged: 
 
 def section(figures: list[dict], tables: list[dict]) -> dict:
     """What a section of the page shows, of what `figure` and `table` make: figures by the QUESTIONS."""
-    asked: dict[str, list[dict]] = {question: [] for question in (*QUESTIONS, OTHER_QUESTION)}
+    asked: dict[str, list[dict]] = {question: [] for question in QUESTIONS}
     for each in figures:
-        name = f"_{each['name']}"  # or SYSTEM_NAME
-        own = (question for question, names in QUESTIONS.items() if name.endswith(tuple(f"_{n}" for n in names)))
-        asked[next(own, OTHER_QUESTION)].append(each)
+        asked.setdefault(each["question"], []).append(each)
     asked = {question: answers for question, answers in asked.items() if answers}
     return {"figures": asked, "tables": tables}
 
 
-def figure(part: str, name: str, text: Markup, spec: dict, files: list[str]) -> dict:
-    """A figure of a section: its caption, its Vega-Lite specification, its files relative to the page.
+def figure(part: str, name: str, text: Markup, spec: dict, files: list[str], question: str) -> dict:
+    """A figure of a section: its caption, its Vega-Lite specification, its files relative to the page, its question.
 
     One whose specification has `usermeta.choices`, label -> specification, offers them.
     """
@@ -159,7 +149,7 @@ def figure(part: str, name: str, text: Markup, spec: dict, files: list[str]) -> 
     links = [{"href": file, "text": Path(file).suffix[1:]} for file in files]
     charts = json.dumps([spec, *choices.values()], ensure_ascii=False, separators=(",", ":"))
     charts = Markup(charts.replace("<", "\\u003c"))  # so that it can stand in a script element
-    return _item(part, name, text, links) | {"charts": charts, "labels": list(choices)}
+    return _item(part, name, text, links) | {"charts": charts, "labels": list(choices), "question": question}
 
 
 def table(

@@ -8,6 +8,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
+from importlib.util import decode_source
 from pathlib import Path
 
 from pwfl import registry
@@ -17,7 +18,7 @@ from pwfl.process import user_code
 from pwfl.scenario.common import DataSource, Scenario, Scheme
 from pwfl.scenario.fields import functions, stages_of
 from pwfl.scenario.values import value_of
-from pwfl.store.files import content
+from pwfl.store.files import TextError, content, decoded
 from pwfl.store.imports import file_of
 
 LARGEST_CODE = 10**6  # bytes of a file of code
@@ -151,8 +152,12 @@ def _flaw(reference: str) -> str | None:
     if path.stat().st_size > LARGEST_CODE:
         return f"{where}: is larger than a file of code may be: {path.stat().st_size} bytes, at most {LARGEST_CODE}"
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, bytes that are not UTF-8
+        tree = ast.parse(decode_source(held := path.read_bytes()))  # which may declare another encoding than UTF-8
+    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, bytes that are not of its encoding
+        try:
+            decoded(held)
+        except TextError as no_text:
+            return f"{where}: {no_text}"
         return f"{where}: is not valid Python: {error}"
     known = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     if function in known:

@@ -32,6 +32,7 @@ RELEASE = (
 )
 # Bounds of a name in tables and figures, which browsers and spreadsheets open.
 NAME = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
+SHA256 = r"^[0-9a-f]{64}$"
 NAME_RULE = "use letters, digits, blanks and _ . , + - ( ) : /, beginning with a letter or digit, at most 60 of them"
 PARTITION = (
     "which training samples users hold, as many as they do: any; labels by proportions of their own, drawn from a "
@@ -206,7 +207,7 @@ class DataSource(Section):
         "SHA-256 of data.file, as `sha256sum FILE` prints it; filled in when the file is read. Where it is set, a file "
         "with another one is refused, which is the one way to notice every damage of a Parquet file",
         stages=DATASET,
-        pattern=r"^[0-9a-f]{64}$",
+        pattern=SHA256,
     )
     content: Content | None = content(stages="channel receive train account audit report")
     release: Literal["without_private", "everything"] = parameter("without_private", RELEASE, stages=REPORT)

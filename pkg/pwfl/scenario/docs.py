@@ -23,7 +23,7 @@ HEADER = """\
 A config file describes a study: a base and named scenarios that override it.
 
 ```yaml
-study: mine              # names the folder of the results, results/mine
+study: mine              # names the folder of the results, results/mine; default: this file's name without its suffix
 base:                    # parameters of all scenarios
   system: multicell
   network: {users: 60}
@@ -109,7 +109,10 @@ def schema() -> dict:
         "additionalProperties": False,
         "required": ["scenarios"],
         "properties": {
-            "study": {"type": "string", "description": "name of the study, and of its folder in results/"},
+            "study": {
+                "type": "string",
+                "description": "name of the study, and of its folder in results/; default: the file's name",
+            },
             "title": {"type": "string", "description": "title of the study's report"},
             "question": {"type": "string", "description": "the question that the study answers, under the title"},
             "allow_large": {"type": "boolean", "description": large},

@@ -2,20 +2,50 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import get_args
 
 from pwfl import registry
-from pwfl.scenario import common
+from pwfl.errors import printable
+from pwfl.scenario import common, fields
 from pwfl.scenario.fields import Section, parameters
 
 BOUNDS = {"ge": "must be at least ", "gt": "must be above ", "le": "must be at most ", "lt": "must be below "}
 BEYOND = {"below the minimum": BOUNDS["ge"], "above the maximum": BOUNDS["le"]}
+# What would be right, by the kind of pydantic's error; of lengths, the bound's words and name, and what is counted.
+RIGHT = {
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "string_unicode": "must be text in Unicode",
+    "dict_type": "must be a mapping, as in {name: 1}",
+    "model_type": "must be a mapping of parameters, as in {key: value}",
+    "invalid_key": "a key must be text",
+}
+LENGTHS = {
+    "too_short": ("at least", "min_length", "value"),
+    "too_long": ("at most", "max_length", "value"),
+    "string_too_short": ("at least", "min_length", "character"),
+    "string_too_long": ("at most", "max_length", "character"),
+}
+RULES = {  # of texts, by their patterns
+    common.SHA256: "must be a SHA-256: 64 digits 0 to 9 and a to f, as `sha256sum FILE` prints them",
+    fields.OWN_NAME: "must be a name: letters, digits and _, beginning with a letter, at most 64 of them",
+}
+NEAR = 0.5  # how alike words are of which one may be meant for the other
 PLAIN = re.compile(r"[^\W_][\w .,+()/-]{0,59}")  # a name that a message may have in its place
-ALTERNATIVE = re.compile(r"constrained-\w+|literal\[.*\]")  # of a union: pydantic's last part of a location
+ALTERNATIVE = re.compile(
+    r"constrained-\w+|literal\[.*\]|\[key\]"
+)  # pydantic's last part of a location, of a union or a key
 
 
 class ScenarioError(ValueError):
-    """A config that cannot be run; the message names file, key, value and what would be right."""
+    """A config that cannot be run; the message names file, key, value and what would be right, all printable."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 def explain(errors: Iterable[dict], model: type[Section], content: dict) -> list[str]:
@@ -73,35 +103,85 @@ def _explain(error: dict, model: type[Section], content: dict) -> tuple[str, str
     location, value = error["loc"], error["input"]
     key = place([part for part in location if not ALTERNATIVE.fullmatch(str(part))], content)
     if error["type"] == "extra_forbidden":
-        if reason := lacking(key, model):
-            return f"{key}: {reason}", ""
-        for part in location[:-1]:
-            if isinstance(part, str):
-                kind = model.model_fields[part].annotation
-                model = kind if isinstance(kind, type) else kind.__args__[0]
-        return f"{key}: unknown key{did_you_mean(location[-1], model.model_fields)}", ""
+        return f"{key}: {unknown(key, model, _section(model, location).model_fields)}", ""
     if error["type"] == "value_error":
         return (f"{key}." if key else "") + str(error["ctx"]["error"]), ""
-    if error["type"] == "string_pattern_mismatch":
+    if error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == common.NAME["pattern"]:
         return f"{key}: {shown(value)} is not a valid name; {common.NAME_RULE}", ""
     if error["type"] == "missing":
         return f"{key}: is missing", ""
-    message = error["msg"][0].lower() + error["msg"][1:]
     if bound := BOUNDS.keys() & error.get("ctx", {}).keys():  # which pydantic writes with all its zeros
         return f"{key}: {shown(value)}", f"{BOUNDS[found := bound.pop()]}{error['ctx'][found]:g}"
-    if error["type"] == "literal_error" and isinstance(value, str):
-        message += nearest(value, re.findall("'(.*?)'", error["ctx"]["expected"]))
-    return f"{key}: {shown(value)}", re.sub("^input should be ", "must be ", message)
+    return f"{key}: {shown(value)}", _right(error, _section(model, location))
 
 
-def lacking(key: str, model: type[Section]) -> str | None:
-    """Why a system lacks a parameter that others have, and which have it; None: it does not say."""
-    if (reason := getattr(model, "lacks", {}).get(key)) is None:
-        return None
-    models, path = {name: registry.system(name).model for name in registry.BUILT_IN}, tuple(key.split("."))
-    having = [name for name, other in models.items() if path in dict(parameters(other))]
-    own = model.model_fields["system"].default
-    return f"{own} has no such parameter: {reason}; systems that have it: {', '.join(having)}"
+def _section(model: type[Section], location: Sequence[str | int]) -> type[Section]:
+    """The section, or other model, that has the last key of a place."""
+    for part in location[:-1]:
+        if isinstance(part, str) and part in model.model_fields:
+            kind = model.model_fields[part].annotation
+            kinds = [kind, *get_args(kind)]
+            model = next((each for each in kinds if isinstance(each, type) and issubclass(each, Section)), model)
+    return model
+
+
+def _right(error: dict, section: type[Section]) -> str:
+    """What would be right in place of a value, by the kind of pydantic's error about it, which is of a section."""
+    kind, value, known = error["type"], error["input"], error.get("ctx", {})
+    if kind == "literal_error":
+        choices = re.sub("^Input should be ", "must be ", error["msg"])
+        return choices + (nearest(value, re.findall("'(.*?)'", known["expected"])) if isinstance(value, str) else "")
+    if kind == "string_pattern_mismatch":
+        return RULES.get(known["pattern"], f"must match the pattern {known['pattern']}")
+    if kind == "list_type":
+        held = set(_kinds(section.model_fields[error["loc"][-1]].annotation)) if error["loc"] else set()
+        is_entry = type(value) in held or (type(value) is int and float in held)
+        text = value if isinstance(value, str) else shown(value)
+        return f"must be a list, as in [{text}]" if is_entry and len(text) <= 60 else "must be a list"
+    if kind in LENGTHS:
+        least, length, what = LENGTHS[kind]
+        return f"must have {least} {known[length]} {what}{'s' * (known[length] != 1)}"
+    return RIGHT[kind]
+
+
+def _kinds(annotation) -> Iterator:
+    """A type, and all in its arguments."""
+    yield annotation
+    for part in get_args(annotation):
+        yield from _kinds(part)
+
+
+def unknown(key: str, model: type[Section], known: Collection[str]) -> str:
+    """What is said of a key that a system's model does not have: why, or where there is one of its name.
+
+    `known` are the last parts of keys of its section, or whole keys.
+    """
+    own, last = model.model_fields["system"].default, key.rpartition(".")[2]
+    if reason := getattr(model, "lacks", {}).get(key):
+        having = _systems_with(key)
+        return f"{own} has no such parameter: {reason}; systems that have it: {', '.join(having)}"
+    elsewhere = [".".join(path) for path, _ in parameters(model) if path[-1] == last]
+    others = [name for name in _systems_with(key) if name != own]
+    word = key if any("." in each for each in known) else last
+    if not (elsewhere or others):
+        return f"unknown key{did_you_mean(word, known)}"
+    near = [] if elsewhere else difflib.get_close_matches(word, known, n=1, cutoff=NEAR)
+    found = [*(f"{each!r}{_condition(model, each)}" for each in elsewhere), *map(repr, near)]
+    found += [f"`system: {' or '.join(others)}`, which {'has' if len(others) == 1 else 'have'} it"] if others else []
+    return f"unknown key of {own}; did you mean {', or '.join(found)}?"
+
+
+def _systems_with(key: str) -> list[str]:
+    """The systems of this package that have a parameter."""
+    models = {name: registry.system(name).model for name in registry.BUILT_IN}
+    return [name for name, model in models.items() if tuple(key.split(".")) in dict(parameters(model))]
+
+
+def _condition(model: type[Section], key: str) -> str:
+    """With what a parameter has an effect, where its meaning says so: ` with `air: antennas``."""
+    (meaning,) = (field.description for path, field in parameters(model) if ".".join(path) == key)
+    found = re.search(r", with (`\w+: \w+`)$", meaning)
+    return f" with {found[1]}" if found else ""
 
 
 def blame(problem: str, name: str, base: dict, override: dict) -> str:
@@ -128,7 +208,7 @@ def did_you_mean(word: str, known) -> str:
 
 def nearest(word, known: Iterable[str]) -> str:
     """The known word nearest to an unknown one, as the end of a message; nothing where none is near."""
-    near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=NEAR)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

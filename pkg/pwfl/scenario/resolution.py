@@ -27,7 +27,7 @@ def resolve(base: dict, override: dict) -> Scenario:
     merged = merge(base, override)
     model = model_of(merged)
     try:
-        scenario = model.model_validate(_typed(merged, model))
+        scenario = model.model_validate(typed(merged, model))
         checks.consistent(scenario)
     except ValidationError as error:
         raise ScenarioError("\n".join(explain(error.errors(), model, merged))) from None
@@ -61,7 +61,7 @@ def field_problems(base: dict) -> list[str]:
     """What is wrong with single values of a base, which as a whole need not be a scenario."""
     try:
         model = model_of(base)
-        model.model_validate(_typed(base, model))
+        model.model_validate(typed(base, model))
     except ScenarioError as error:
         return [str(error)]
     except ValidationError as error:
@@ -78,7 +78,7 @@ def merge(base: dict, override: dict) -> dict:
     return merged
 
 
-def _typed(value, kind):
+def typed(value, kind):
     """A config's value with its numbers, truth values and nulls in the types that the model wants.
 
     `1`, `1.0`, and text such as `1e6` (so YAML 1.1 reads it) or `6` (so Snakemake takes nested values of --config) mean
@@ -87,12 +87,12 @@ def _typed(value, kind):
     """
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Section):
         fields = kind.model_fields
-        return {key: _typed(v, fields[key].annotation) if key in fields else v for key, v in value.items()}
+        return {key: typed(v, fields[key].annotation) if key in fields else v for key, v in value.items()}
     if isinstance(value, dict) and kind == Own:
-        return {key: _typed(v, float | bool | None) if isinstance(v, str) else v for key, v in value.items()}
+        return {key: typed(v, float | bool | None) if isinstance(v, str) else v for key, v in value.items()}
     lists = [k for k in (kind, *get_args(kind)) if get_origin(k) is list]  # `list[...]`, or `list[...] | None`
     if isinstance(value, list) and lists:
-        return [_typed(v, get_args(lists[0])[0]) for v in value]
+        return [typed(v, get_args(lists[0])[0]) for v in value]
     kinds = {(get_origin(k) and get_args(k)[0]) or k for k in (get_args(kind) or [kind])}
     if isinstance(value, str) and value in WORDS and type(WORDS[value]) in kinds:
         return WORDS[value]

@@ -37,9 +37,10 @@ def problems(scenarios: dict[str, Scenario]) -> list[tuple[str, str]]:
     large, counts = [], {name: items(scenario) for name, scenario in scenarios.items()}
     if (total := sum(counts.values())) > MAX_ITEMS:
         largest = max(counts, key=counts.get)
+        here = f", {counts[largest]:,} of them here" if len(counts) > 1 else ""
         problem = (
-            f"the study has about {total:,} results to compute, {counts[largest]:,} of them here; at most "
-            f"{MAX_ITEMS:,} are allowed; raise shards.optimization or shards.training, or lower realizations"
+            f"the study has about {total:,} results to compute{here}; at most {MAX_ITEMS:,} are allowed; raise "
+            "shards.optimization or shards.training, or lower realizations"
         )
         large.append((largest, problem))
     for name, scenario in scenarios.items():

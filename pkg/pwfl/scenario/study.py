@@ -8,25 +8,29 @@ the point's values.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property, reduce, wraps
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from pwfl import registry
 from pwfl.process import devices
 from pwfl.process.user_code import is_reference
 from pwfl.scenario import checks, size, sweep, units, written
-from pwfl.scenario.common import Scenario
+from pwfl.scenario.checks import available
+from pwfl.scenario.common import DataSource, Scenario
 from pwfl.scenario.fields import parameters, stages_of
 from pwfl.scenario.messages import ScenarioError, at, blame, did_you_mean, first, report, sets, shown
-from pwfl.scenario.resolution import field_problems, look_up, merge, model_of, resolve
+from pwfl.scenario.resolution import field_problems, look_up, merge, model_of, resolve, typed
 from pwfl.scenario.values import value_of
 from pwfl.stages import READERS, variants
 from pwfl.store.grids import extent
 
 TOP_LEVEL = ("study", "title", "question", "run", "base", "scenarios", "allow_large", "print", "measurements")
+NAMED = "study"  # the key of the study's name
 TITLE = "title"
 TEXTS = {TITLE: 100, "question": 300, f"scenarios.NAME.{TITLE}": 60}  # characters, at most
 UNPRINTED = re.compile(
@@ -67,6 +71,7 @@ class Study:
     print: bool = False  # whether every figure is also drawn for print
     measurements: str | None = None  # a CSV file of points to be drawn over outcomes
     files: dict | None = None  # content of the files without --config, where that is known
+    unusual: tuple[str, ...] = ()  # those of the warnings that are about units
 
     @cached_property
     def swept(self) -> list[str]:
@@ -86,7 +91,7 @@ class Study:
 
 
 def read(paths: Sequence[str | Path], arguments: Sequence[str] = ()) -> dict:
-    """What config files say together, later ones merged over earlier ones.
+    """What config files say together, later ones merged over earlier ones; a study without a name has the last one's.
 
     Raises ScenarioError with one line for every flaw in how they and the KEY=VALUE `arguments` of --config are written.
     """
@@ -102,9 +107,16 @@ def read(paths: Sequence[str | Path], arguments: Sequence[str] = ()) -> dict:
             written.parse(value, typed=False)
         except written.WrittenError as error:
             flaws[COMMAND_LINE] += [f"{key}: {line.partition(': ')[2]}" for line in str(error).splitlines()]
+    merged = reduce(merge, contents, {})
+    if paths and not flaws and NAMED not in merged:
+        merged[NAMED] = Path(paths[-1]).stem
+        is_given = any(argument.partition("=")[0] == NAMED for argument in arguments)
+        if not (is_given or NAME.fullmatch(merged[NAMED])):
+            flaw = f"{NAMED}: is missing, and this file's name is not a valid one; add `{NAMED}: NAME`: {NAME_RULE}"
+            flaws[str(paths[-1])].append(flaw)
     if flaws:
         raise ScenarioError(report(flaws))
-    return reduce(merge, contents, {})
+    return merged
 
 
 def load(config: dict, source: str, files: dict | None = None) -> Study:
@@ -113,9 +125,10 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     Parameters
     ----------
     config
-        Content of the file(s), `--config` merged over it: `study`, `base`, `scenarios`, and optionally `title`,
-        `question`, `run`, the names of the scenarios to run (default: all), `allow_large`, for studies beyond the
-        limits of `size`, `print`, for a paper's figures and tables, and `measurements`, a file of one's own.
+        Content of the file(s), `--config` merged over it: `study` (default: "study"), `base`, `scenarios`, and
+        optionally `title`, `question`, `run`, the names of the scenarios to run (default: all), `allow_large`, for
+        studies beyond the limits of `size`, `print`, for a paper's figures and tables, and `measurements`, a file of
+        one's own.
     source
         Names of the files, for messages.
     files
@@ -124,20 +137,43 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     problems, asked = _find(config)
     if problems:
         lines = {problem: at(problem, points) for problem, points in problems.items()}
-        raise _refused(lines, problems if files is None else _find(files)[0], source)
+        refused = _refused(lines, problems if files is None else _find(files)[0], source)
+        raise after_units(_unusual(config), refused)
     chosen = {name: one.scenario for name, one in asked.items()}
     points = {name: sweep.Point(one.name, one.point) for name, one in asked.items() if one.point}
     each: dict[str, Scenario] = {}  # one point of each sweep, the first, stands for all
     for one in asked.values():
         each.setdefault(one.name, one.scenario)
     shadowed = _shadowed(config, asked, config if files is None else files)
-    warnings = (*shadowed, *_once(chain(_unread(each), _wasteful(each))), *_unusual(config, asked))
+    unusual = tuple(_unusual(config, asked))
+    warnings = (*shadowed, *_once(chain(_unread(each), _wasteful(each), _exposed(chosen))), *unusual)
     for_print, measurements = bool(_flag(config.get("print", False))), config.get("measurements")
-    name, (title, question) = str(config.get("study", "study")), (config.get(key, "") for key in (TITLE, "question"))
+    name, (title, question) = str(config.get(NAMED, NAMED)), (config.get(key, "") for key in (TITLE, "question"))
     titles = _titles(config["scenarios"], asked)
-    return Study(name, source, chosen, points, title, question, titles, warnings, for_print, measurements, files)
+    return Study(
+        name, source, chosen, points, title, question, titles, warnings, for_print, measurements, files, unusual
+    )
 
 
+def after_units(unusual: Iterable[str], error: ScenarioError) -> ScenarioError:
+    """An error after warnings about units, as such a mistake may be what is behind it."""
+    return ScenarioError("\n".join([*unusual, str(error)]))
+
+
+def with_units(check: Callable) -> Callable:
+    """A check of a study, whose errors come after the study's warnings about units."""
+
+    @wraps(check)
+    def checked(study: Study):
+        try:
+            return check(study)
+        except ScenarioError as error:
+            raise after_units(study.unusual, error) from None
+
+    return checked
+
+
+@with_units
 def check_surroundings(study: Study) -> None:
     """Check what scenarios need besides themselves: data folders and solvers.
 
@@ -155,6 +191,7 @@ def check_surroundings(study: Study) -> None:
         raise _refused(lines, own, study.source)
 
 
+@with_units
 def check_device(study: Study) -> None:
     """Check that this machine has a GPU where one is asked for. Raises ScenarioError."""
     asking = [name for name, scenario in study.scenarios.items() if value_of(scenario, "training.device") == "gpu"]
@@ -268,7 +305,7 @@ def _titles(scenarios: dict, asked: dict[str, _Asked]) -> dict[str, str]:
 def _check_top_level(config: dict) -> list[str]:
     if not isinstance(config, dict):
         return [f"must be a mapping, with `scenarios:` among its keys, is {shown(config)}"]
-    problems = [f"{key}: unknown key{did_you_mean(key, TOP_LEVEL)}" for key in config if key not in TOP_LEVEL]
+    problems = [f"{key}: unknown key{_meant(key)}" for key in config if key not in TOP_LEVEL]
     if not isinstance(config.get("scenarios"), dict) or not config["scenarios"]:
         return [*problems, "scenarios: must name at least one scenario, as in `scenarios: {first: {}}`"]
     if not isinstance(config.get("base", {}), dict):
@@ -309,6 +346,13 @@ def _check_top_level(config: dict) -> list[str]:
     return problems
 
 
+def _meant(key) -> str:
+    """What may be meant by an unknown key beside `scenarios`, as the end of a message."""
+    if key == sweep.KEY or any(key in registry.system(name).model.model_fields for name in registry.BUILT_IN):
+        return f"; it is of scenarios: write it under `base`, as in `base: {{{key}: ...}}`"
+    return did_you_mean(key, TOP_LEVEL)
+
+
 def _check_titles(config: dict) -> list[str]:
     """What is wrong with the texts of a study and its scenarios."""
     base = config.get("base", {})
@@ -341,7 +385,22 @@ def _shadowed(config: dict, asked: dict[str, _Asked], files: dict) -> Iterator[s
         if shadowing and (given or len(shadowing) == len(asked)):
             key, names = ".".join(path), list(dict.fromkeys(one.name for one in shadowing))
             by = f"the sweep of {key}" if key in shadowing[0].point else f"scenarios.{names[0]}.{key}"
-            yield f"{given}base.{key}: {value!r} has no effect in {', '.join(names)}: {by} replaces it"
+            hint = f"; set it by {COMMAND_LINE} 'scenarios={{{names[0]}: {_inline(path, value)}}}'"
+            is_named = given and key not in shadowing[0].point
+            yield (
+                f"{given}base.{key}: {_plain(value)} has no effect in {', '.join(names)}: {by} replaces it"
+                f"{hint if is_named else ''}"
+            )
+
+
+def _plain(value) -> str:
+    """A value as YAML has it; of --config they are text."""
+    return value if isinstance(value, str) else "null" if value is None else str(value)
+
+
+def _inline(path: tuple[str, ...], value) -> str:
+    """A value at a key's parts, as YAML has it in a line: `{schedule: {gamma: 500}}`."""
+    return reduce(lambda text, part: f"{{{part}: {text}}}", reversed(path), _plain(value))
 
 
 def _once(found: Iterable[tuple[str, str]]) -> list[str]:
@@ -392,14 +451,48 @@ def _wasteful(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
                 )
 
 
-def _unusual(config: dict, asked: dict[str, _Asked]) -> list[str]:
-    """A warning for each value that may be in another unit than its parameter's."""
-    base, found = config.get("base", {}), defaultdict(list)
-    for point, one in asked.items():
-        for line in units.unusual(one.scenario):
-            set_by = blame(_of_sweep(line, one.point), one.name, base, config["scenarios"][one.name])
-            found[set_by] += [point] if one.point else []
+def _exposed(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
+    """For a delta that a release of whole records would satisfy, too: scenario, or point of a sweep, and warning.
+
+    A mechanism that publishes each of n records as it is, with probability delta, is (0, delta)-private: it discloses
+    n delta records on average, so delta has to be well below 1 / n.
+    """
+    for name, scenario in chosen.items():
+        delta, data = value_of(scenario, "privacy.delta"), getattr(scenario, "data", None)
+        if delta is not None and isinstance(data, DataSource) and delta * (count := available(data)) >= 1:
+            source = data.file or data.dataset
+            yield (
+                name,
+                f"privacy.delta: {delta:g} is no protection: {source} has {count:,} training records, and with "
+                f"1 / {count:,} ({1 / count:.2g}) or more, publishing a record as it is would be allowed; set it well "
+                f"below that, such as {0.1 / count:.0e}",
+            )
+
+
+def _unusual(config: dict, asked: Collection[str] | None = None) -> list[str]:
+    """A warning for each value that may be in another unit than its parameter's; of all scenarios, or of some points.
+
+    The config need not be right: what is no scenario is left out.
+    """
+    found = defaultdict(list)
+    base, scenarios = (config.get(key, {}) for key in ("base", "scenarios")) if isinstance(config, dict) else ({}, {})
+    written_ = scenarios.items() if isinstance(base, dict) and isinstance(scenarios, dict) else ()
+    for name, override in written_:
+        for values, content, model in _contents(base, override) if isinstance(override, dict) else ():
+            point = sweep.name(name, {key: value_of(content, key) for key in values})
+            for line in units.unusual(content, model) if asked is None or point in asked else ():
+                found[blame(_of_sweep(line, values), name, base, override)] += [point] if values else []
     return [at(line, points) for line, points in found.items()]
+
+
+def _contents(base: dict, override: dict) -> Iterator[tuple[sweep.Values, dict, type[Scenario]]]:
+    """The contents of a scenario's points, right or wrong, with the points' values and the system's model."""
+    merged = merge(base, override)
+    grids = merged.pop(sweep.KEY, {})
+    with suppress(ScenarioError):  # of a system that there is not
+        model = model_of(merged)
+        for values in [] if sweep.problems(grids, model) else sweep.points(grids) or [{}]:
+            yield values, typed(merge(_parameters(merged), sweep.nested(values)), model), model
 
 
 def _says(content, path: tuple[str, ...], value) -> bool:

@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from pwfl.scenario.fields import OWN_NAME, Own, Section, parameters, stages_of
-from pwfl.scenario.messages import did_you_mean, lacking, shown
+from pwfl.scenario.messages import shown, unknown
 
 KEY = "sweep"
 UNSWEPT = {  # what makes scenarios that no axis compares
@@ -59,7 +59,7 @@ def problems(written, model: type[Section]) -> list[str]:
                 else:
                     wrong.append(f"{key}: must be a name and a list of its values, is {shown(values)}; {EXAMPLE}")
             elif key not in known:
-                wrong.append(f"{key}: {lacking(key, model) or 'unknown key' + did_you_mean(key, known)}")
+                wrong.append(f"{key}: {unknown(str(key), model, known)}")
             elif not stages_of(known[key]):
                 wrong.append(f"{key}: cannot be swept; results do not depend on it")
             elif not isinstance(values, list) or not values:

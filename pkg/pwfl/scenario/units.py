@@ -3,7 +3,8 @@
 A parameter declares its usual range. A value outside is no error, and gets a line that says what it would be in others.
 """
 
-from math import log10
+from contextlib import suppress
+from math import isfinite, log10
 
 from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.scenario.common import Scenario
@@ -14,14 +15,19 @@ PREFIXES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M"
 COMMON = {"m": "mk", "s": "nµm"}  # prefixes of these units; others have any
 
 
-def unusual(scenario: Scenario) -> list[str]:
-    """A line `key: what it is` for each value that is unusual in its parameter's unit; 0 is the same in most."""
+def unusual(scenario: Scenario | dict, model: type[Scenario] | None = None) -> list[str]:
+    """A line `key: what it is` for each value that is unusual in its parameter's unit; 0 is the same in most.
+
+    With a `model`, of a scenario's content that need not be right.
+    """
     lines = []
-    for path, field in parameters(type(scenario)):
+    for path, field in parameters(model or type(scenario)):
         key, usual = ".".join(path), usual_of(field)
         value = usual and value_of(scenario, key)
-        if value and (what := _what(value, field.json_schema_extra["unit"], *usual)):
-            lines.append(f"{key}: {what}")
+        if isinstance(value, float) and value and isfinite(value):
+            with suppress(OverflowError):  # of a number of decibels that no parameter may have
+                what = _what(value, field.json_schema_extra["unit"], *usual)
+                lines += [f"{key}: {what}"] if what else []
     return lines
 
 

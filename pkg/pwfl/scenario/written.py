@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from pwfl.store.files import regular
+from pwfl.store import files
 
 NUMBER_LIKE = re.compile(
     r"[-+]?(0[0-9_]+|0[box][0-9a-fA-F_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|[0-9][0-9.]*_[0-9_.]*)"
@@ -27,20 +27,18 @@ class WrittenError(ValueError):
 
 
 def read(path: str | Path) -> dict:
-    """Content of a config file, YAML or JSON. Raises WrittenError, with lines that begin with the line's number."""
+    """Content of a config file, YAML or JSON. Raises WrittenError, with lines that begin with a line's number."""
     try:
-        content = Path(regular(path)).read_bytes()
+        text = files.text(path)
     except FileNotFoundError:
         raise WrittenError("file not found") from None
     except OSError as error:
         raise WrittenError(f"cannot be read: {error.strerror}") from None
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise WrittenError(f"line {line}: is not UTF-8 text ({error.reason}); save the file as UTF-8") from None
+    except files.TextError as error:
+        raise WrittenError(str(error)) from None
     if not isinstance(config := parse(text), dict):
-        raise WrittenError("line 1: must be a mapping, with `scenarios:` among its keys")
+        is_empty = "is empty; " if not text.strip() else ""
+        raise WrittenError(f"line 1: {is_empty}must be a mapping, with `scenarios:` among its keys")
     return config
 
 

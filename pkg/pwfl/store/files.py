@@ -1,21 +1,88 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all; and files of text, as users write them."""
 
+import codecs
 import errno
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 from uuid import uuid4
+
+MARKS = {  # byte-order marks of text that is not UTF-8; UTF-32's begins like UTF-16's
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+FORMATS = {  # first bytes of what is no text: what it is, and what to do
+    b"\x1f\x8b": "gzip-compressed; unpack it with gunzip",
+    b"PK\3\4": "a ZIP archive, or an Excel workbook; unpack it, or save the sheet as CSV UTF-8",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook; save the sheet as CSV UTF-8",
+    b"PAR1": "a Parquet file",
+    b"\x89PNG": "a PNG image",
+    b"%PDF": "a PDF document",
+}
+CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that text in Latin-1 does not have
+SAMPLE = 4000  # bytes
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class NoRoomError(OSError):
     """A file that the disk, or a quota, has no room for."""
+
+
+class TextError(ValueError):
+    """Bytes that are no UTF-8 text; the message, which follows a file's name, says what they are and what to do."""
+
+
+def text(path: str | Path) -> str:
+    """The text of a file that users write. Raises OSError where it cannot be read, and TextError."""
+    return decoded(Path(regular(path)).read_bytes())
+
+
+def decoded(content: bytes) -> str:
+    """The text that bytes are in UTF-8, without a byte-order mark. Raises TextError."""
+    with suppress(UnicodeDecodeError):
+        found = content.decode("utf-8-sig")
+        if "\0" not in found:
+            return found
+    raise TextError(_what(content))
+
+
+def _what(content: bytes) -> str:
+    """What bytes are that are no UTF-8 text, and what to do."""
+    if found := next((what for start, what in FORMATS.items() if content.startswith(start)), None):
+        return f"is not text, but {found}"
+    if encoding := _encoding(content):
+        return f"is not UTF-8 text (it is {encoding}); save it as UTF-8"
+    try:
+        content.decode()
+        line = content[: content.index(0)].count(b"\n") + 1
+        return f"line {line}: has a NUL byte, which no text has"
+    except UnicodeDecodeError as error:
+        if CONTROLS.search(content):
+            return "is not text, but binary data"
+        line, byte = content[: error.start].count(b"\n") + 1, content[error.start]
+        return f"line {line}: is not UTF-8 text (byte {byte:#04x}, as in Latin-1 or Windows-1252); save it as UTF-8"
+
+
+def _encoding(content: bytes) -> str | None:
+    """UTF-16 or UTF-32, by a byte-order mark, or as a good part of the bytes are 0; None where it is neither."""
+    if marked := next((name for mark, name in MARKS.items() if content.startswith(mark)), None):
+        return marked
+    sample = content[: min(SAMPLE, len(content) // 4 * 4)]
+    for name in ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be"):
+        with suppress(UnicodeDecodeError):
+            is_text = all(character.isprintable() or character.isspace() for character in sample.decode(name))
+            if is_text and sample.count(0) > len(sample) / 5:
+                return name[:6].upper()
+    return None
 
 
 @contextmanager

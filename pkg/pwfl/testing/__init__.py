@@ -21,7 +21,10 @@ STEPS: dict[str, tuple[Callable, str]] = {  # each a function of scenario and da
             "bounds"
         ),
     ),
-    "catalog": (declared.check_catalog, "figures have captions, and a study without scenarios has no claims"),
+    "catalog": (
+        declared.check_catalog,
+        "figures have captions and questions, and a study without scenarios has no claims",
+    ),
     "parameters": (declared.reruns, "each can be changed, and is in the addresses of the stages that read it"),
     "accounting": (stated.check_accounting, "epsilon grows as delta falls, and is infinite without noise"),
     "guarantee": (stated.check_guarantee, "it covers all that the server sees, and rests on the users' noise alone"),

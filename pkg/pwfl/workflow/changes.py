@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from pwfl.errors import printable
 from pwfl.stages import AUDIT
 from pwfl.store import code, descriptions, grids
 from pwfl.store.items import DESCRIPTION, Store
@@ -220,6 +221,7 @@ def _shown(text: str | None, value: object) -> str:
 
 
 def _cut(text: str) -> str:
+    text = printable(text)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 

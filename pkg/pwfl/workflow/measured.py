@@ -7,18 +7,21 @@ without the ends NAME_low and NAME_high of their intervals, and values of number
 import csv
 import sys
 from collections import Counter
+from io import StringIO
 
 from pwfl import registry
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
 from pwfl.scenario import ScenarioError, Study
 from pwfl.scenario.messages import did_you_mean, shown
-from pwfl.store.files import regular
+from pwfl.scenario.study import with_units
+from pwfl.store.files import TextError, text
 
 WORDS = ("label", "source")
 MOST = sys.float_info.max
 Row = dict[str, str | float]
 
 
+@with_units
 def read(study: Study) -> list[Row]:
     """The rows of a study's file of measurements, without cells that are empty; none where it names no file.
 
@@ -40,17 +43,18 @@ def read(study: Study) -> list[Row]:
     swept = {key: bool(of_key & {int, float}) for key, of_key in kinds.items() if of_key <= {int, float, str}}
     flaws, rows = [], []
     try:
-        with open(regular(path), encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, strict=True)
-            heads = [head.strip() for head in next(lines, [])]
-            flaws += _of_heads(heads, known, swept)
-            for cells in lines if not flaws else ():
-                row, found = _row(dict(zip(heads, map(str.strip, cells), strict=False)), known, swept)
-                if len(cells) != len(heads):
-                    found = [f"has {len(cells)} cells, but the header has {len(heads)}"]
-                rows.append(row)
-                flaws += [f"line {lines.line_num}: {flaw}" for flaw in found]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        lines = csv.reader(StringIO(text(path), newline=""), strict=True)
+        heads = [head.strip() for head in next(lines, [])]
+        flaws += _of_heads(heads, known, swept) if heads else ["is empty"]
+        for cells in lines if not flaws else ():
+            row, found = _row(dict(zip(heads, map(str.strip, cells), strict=False)), known, swept)
+            if len(cells) != len(heads):
+                found = [f"has {len(cells)} cells, but the header has {len(heads)}"]
+            rows.append(row)
+            flaws += [f"line {lines.line_num}: {flaw}" for flaw in found]
+    except TextError as error:
+        raise ScenarioError(f"measurements: {path}: {error}") from None
+    except (OSError, csv.Error) as error:
         raise ScenarioError(f"measurements: {path}: cannot be read: {error}") from None
     if flaws or not rows:
         raise ScenarioError("\n".join(f"measurements: {path}: {flaw}" for flaw in flaws or ["has no rows"]))

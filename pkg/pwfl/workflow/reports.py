@@ -14,6 +14,7 @@ from pwfl.scenario.common import Scenario
 from pwfl.scenario.values import chunks_of, plain
 from pwfl.stages import AUDIT, REPORT, STAGES
 from pwfl.store import addressing, code, sealed
+from pwfl.store.files import text as read_text
 from pwfl.workflow import measured
 from pwfl.workflow.plan import Files, Item, Plan, listing, releases
 
@@ -306,7 +307,7 @@ def caption(study: Study, system: str, figure: str, folder: Path, scenario: str 
     """
     path = caption_file(system, figure, folder, compares=scenario is None)
     try:
-        text = filled.fill(path.read_text(encoding="utf-8"), study.titles[scenario] if scenario else "")
+        text = filled.fill(read_text(path), study.titles[scenario] if scenario else "")
     except ValueError as error:
         raise ScenarioError(f"{path}: {error}") from None
     if scenario is None and f"_{figure}" in MEASURED:
@@ -333,9 +334,12 @@ def caption_file(system: str, figure: str, folder: Path, compares: bool) -> Path
 def page_parts(study: Study, captions: Path) -> list[dict]:
     """What the study's page shows, section by section: figures and tables by their paths without suffix."""
 
-    figures_of_all = [
-        [f"{system}_{figure}", caption(study, system, figure, captions)] for system, figure in comparison_figures(study)
-    ]
+    def captioned(path: str, system: str, figure: str, scenario: str | None = None) -> list[str]:
+        own = catalog.Catalog({}, {}) if system == "systems" else registry.system(system).catalog
+        question = catalog.question(own, figure) or catalog.HOW
+        return [path, caption(study, system, figure, captions, scenario), question]
+
+    figures_of_all = [captioned(f"{system}_{figure}", system, figure) for system, figure in comparison_figures(study)]
     parts = [
         {"scenario": None, "figures": figures_of_all, "tables": [list(pair) for pair in catalog.COMPARISON.items()]}
     ]
@@ -356,9 +360,7 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
                 "withholds": scenario.withholds,
                 "alike": alike[repr(scenario.part())],
                 "crossed": catalog.crossed(registry.system(scenario.system).catalog, scenario),
-                "figures": [
-                    [f"{name}/{figure}", caption(study, system, figure, captions, name)] for figure in shown_figures
-                ],
+                "figures": [captioned(f"{name}/{figure}", system, figure, name) for figure in shown_figures],
                 "tables": [[f"{name}/{table}", text] for table, text in shown_tables.items()],
             }
         )

@@ -120,7 +120,8 @@ def study_of(config: dict, source: str, files: dict | None) -> Study:
 
     `source` names where the config comes from, `files` is what its files alone hold; None: it has none, as a module.
     """
-    study = scenario.load(config, source, files)
+    named = {"study": files["study"]} if files else {}  # which `scenario.read` adds where the files have no name
+    study = scenario.load(named | config, source, files)
     scenario.check_surroundings(study)
     return study
 

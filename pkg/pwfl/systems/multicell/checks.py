@@ -52,18 +52,19 @@ def _check_limits(scenario: Multicell) -> None:
     ):
         raise ValueError(
             f"schedule.gamma: {schedule.gamma:g} weights one user's leakage, up to gamma / Nmin^2, so heavily that "
-            f"samples no longer count in (20); at most {most:g} is allowed at privacy.min_noise: {least:g}"
+            "samples no longer count in the objective, (20) of the paper (docs/multicell.md); at most "
+            f"{most:g} is allowed at privacy.min_noise: {least:g}"
         )
     if radio.min_rate_bps > (limit := MAX_EFFICIENCY * radio.bandwidth_hz):
         raise ValueError(
             f"radio.min_rate_bps: {radio.min_rate_bps:g} exceeds {limit:g}, {MAX_EFFICIENCY} bit/s per Hz of "
-            "radio.bandwidth_hz, which no link achieves; lower it"
+            "radio.bandwidth_hz, which no link achieves; lower it, or raise radio.bandwidth_hz"
         )
     strong_convexity, smoothness = scenario.convergence.strong_convexity, scenario.convergence.smoothness
     if strong_convexity > smoothness:
         raise ValueError(
             f"convergence.strong_convexity: {strong_convexity} exceeds convergence.smoothness: {smoothness}; "
-            "Assumption 5 requires mu <= L"
+            "Assumption 5 of the paper (docs/multicell.md) requires mu <= L"
         )
 
 
@@ -121,14 +122,14 @@ def _check_schemes(scenario: Multicell) -> None:
             )
         if scheme.noise == "target" and scenario.training.clipping == "per_user":
             raise ValueError(
-                "training.clipping: per_user does not bound the leakage (11), so the noise of scheme "
-                f"{scheme.name!r} cannot be calibrated to a target epsilon; use `per_sample`"
+                "training.clipping: per_user does not bound the leakage, (11) of the paper (docs/multicell.md), so the "
+                f"noise of scheme {scheme.name!r} cannot be calibrated to a target epsilon; use `per_sample`"
             )
         if scheme.scheduler in FOR_NOISE and scheme.noise == "random":
             raise ValueError(
-                f"schemes: {scheme.name!r} has `scheduler: {scheme.scheduler}`, which satisfies (21) only with the "
-                f"noise of (36), not with start values; use `noise: {FOR_NOISE[scheme.scheduler]}` or `scheduler: "
-                "joint`"
+                f"schemes: {scheme.name!r} has `scheduler: {scheme.scheduler}`, which satisfies the constraint (21) "
+                "only with the noise (36) of the paper (docs/multicell.md), not with start values; use "
+                f"`noise: {FOR_NOISE[scheme.scheduler]}` or `scheduler: joint`"
             )
 
 
@@ -145,9 +146,9 @@ def _check_slots(scenario: Multicell) -> None:
         for scheme in scenario.schemes:
             if scheme.noise not in FREE_NOISE and not user_code.is_reference(scheme.noise):
                 raise ValueError(
-                    f"{slot}: the scheme {scheme.name!r} has `noise: {scheme.noise}`, whose constraints (21) and "
-                    "(22) assume uploads of all records' gradients; use `noise: target`, `none` or a user-defined "
-                    "function"
+                    f"{slot}: the scheme {scheme.name!r} has `noise: {scheme.noise}`, whose constraints, (21) and "
+                    "(22) of the paper (docs/multicell.md), assume uploads of all records' gradients; use "
+                    "`noise: target`, `none` or a user-defined function"
                 )
         whole_gradients = {
             f"training.bits: {training.bits}": training.bits,
@@ -229,7 +230,8 @@ def _check_samples(scenario: Multicell) -> None:
     mean, privacy = _mean_samples(scenario), scenario.privacy
     if scenario.meets("bounded") and (least_variance := (privacy.min_noise / mean) ** 2) > privacy.max_noise_error:
         raise ValueError(
-            f"privacy.min_noise: {privacy.min_noise:g} gives start values that cannot satisfy (21): even the "
+            f"privacy.min_noise: {privacy.min_noise:g} gives start values that cannot satisfy the constraint "
+            "(21) of the paper (docs/multicell.md) on the noise error: even the "
             f"smallest noise has variance {least_variance:.3g} at the mean of {mean:.3g} samples per user, above "
             f"privacy.max_noise_error: {privacy.max_noise_error:g}; lower min_noise, raise max_noise_error or give "
             f"users more samples{feasible.required_by(scenario, 'bounded')}"

@@ -1,12 +1,14 @@
 """Channels from outside: tables of gains and users that other programs or measurements made, checked."""
 
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from pwfl.stages import IMPORTS
+from pwfl.store.files import TextError, text
 from pwfl.tables.arrays import to_array, to_table
 from pwfl.tables.contract import TableError
 
@@ -106,18 +108,24 @@ def _frame(path: str) -> pl.DataFrame:
         raise TableError(f"{path}: must be a .parquet or a .csv file")
     if not Path(path).is_file():
         raise TableError(f"{path}: file not found")
-    try:  # `*` in a path is part of a name: the address is of one file's content
-        if path.endswith(".parquet"):
+    try:
+        if path.endswith(".parquet"):  # `*` in a path is part of a name: the address is of one file's content
             return pl.read_parquet(path, glob=False)
-        return pl.read_csv(path, infer_schema_length=None, glob=False)
+        return pl.read_csv(StringIO(text(path)), infer_schema_length=None)
+    except TextError as error:
+        raise TableError(f"{path}: {error}") from None
+    except pl.exceptions.NoDataError:
+        raise TableError(f"{path}: is empty") from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise TableError(f"{path}: cannot be read: {error}") from None
+        raise TableError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
 
 
 def _numbers(column: pl.Series, path: str) -> pl.Series:
     """A column as real numbers, or as whole ones, which those that are not in REAL are."""
     real = column.name in REAL
     what, kind = ("numbers", pl.Float64) if real else ("whole numbers", pl.Int64)
+    if column.dtype in (pl.Categorical, pl.Enum):
+        column = column.cast(pl.String)
     if not (column.dtype.is_numeric() or column.dtype == pl.String):
         raise TableError(f"{path}: column {column.name!r}: holds {column.dtype}, must hold {what}")
     numbers = column.cast(kind, strict=False)

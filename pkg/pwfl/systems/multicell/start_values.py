@@ -70,10 +70,11 @@ def drawn(
             return start
     first, privacy = missing[0], scenario.privacy
     raise StartValueError(
-        f"realization {realizations[first]}: all {MAX_ATTEMPTS} draws of start values violate (21), the constraint "
-        f"on the noise error, whose mean is {typical[first]:.3g} with privacy.min_noise: {privacy.min_noise:g} and "
-        f"{samples[first].mean():.3g} samples per user, above privacy.max_noise_error: {privacy.max_noise_error:g}; "
-        f"set {alternatives(privacy, typical[missing].max())}, or give users more samples"
+        f"realization {realizations[first]}: all {MAX_ATTEMPTS} draws of start values violate the constraint (21) "
+        f"of the paper (docs/multicell.md) on the noise error, whose mean is {typical[first]:.3g} with "
+        f"privacy.min_noise: {privacy.min_noise:g} and {samples[first].mean():.3g} samples per user, above "
+        f"privacy.max_noise_error: {privacy.max_noise_error:g}; set "
+        f"{alternatives(privacy, typical[missing].max())}, or give users more samples"
     )
 
 
