@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import sys
 from itertools import product
 from pathlib import Path
@@ -361,3 +362,16 @@ def test_the_parameter_table_holds_every_parameter():
 def test_generated_documents_are_up_to_date():
     assert (ROOT / "config" / "README.md").read_text(encoding="utf-8") == docs.readme(), "run `make docs`"
     assert json.loads((ROOT / "config" / "schema.json").read_text(encoding="utf-8")) == docs.schema(), "run `make docs`"
+
+
+def test_canaries_that_take_long_are_warned_of_with_their_seconds():
+    def warnings(system: str, **audit) -> tuple[str, ...]:
+        return scenario.load({"base": {"system": system, **audit}, "scenarios": {"a": {}}}, "file.yaml").warnings
+
+    for system in registry.BUILT_IN:
+        assert warnings(system) == ()
+        assert warnings(system, audit={"canaries": 20_000}) == ()
+    for system, least, most in (("age_aware", 30, 300), ("anonymous_oac", 100, 3000)):
+        (line,) = warnings(system, audit={"canaries": 1_000_000})
+        found = re.fullmatch(r"scenarios.a: audit.canaries: 1000000 take about ([\d,]+) seconds per scheme, .*", line)
+        assert least < float(found[1].replace(",", "")) < most

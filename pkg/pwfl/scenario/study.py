@@ -29,6 +29,7 @@ from pwfl.store.grids import extent
 TOP_LEVEL = ("study", "title", "question", "run", "base", "scenarios", "allow_large", "print", "measurements")
 TITLE = "title"
 TEXTS = {TITLE: 100, "question": 300, f"scenarios.NAME.{TITLE}": 60}  # characters, at most
+LONG_AUDIT = 30.0  # seconds of a scheme, from which it is warned of
 COMMAND_LINE = "--config"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # stands in names of files, of which file systems allow 255 bytes
 NAME_RULE = "use letters, digits, '_', '.' and '-', beginning with a letter or digit, at most 100 of them"
@@ -128,7 +129,7 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     for one in asked.values():
         each.setdefault(one.name, one.scenario)
     shadowed = _shadowed(config, asked, config if files is None else files)
-    warnings = (*shadowed, *_once(chain(_unread(each), _wasteful(each))), *_unusual(config, asked))
+    warnings = (*shadowed, *_once(chain(_unread(each), _wasteful(each), _lengthy(each))), *_unusual(config, asked))
     for_print, measurements = bool(_flag(config.get("print", False))), config.get("measurements")
     name, (title, question) = str(config.get("study", "study")), (config.get(key, "") for key in (TITLE, "question"))
     titles = _titles(config["scenarios"], asked)
@@ -385,6 +386,18 @@ def _wasteful(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
                     f"shards.{grid}: {size} computes {computed} realizations where {count} are requested, since "
                     f"chunks are computed whole; lower it to {count} or less",
                 )
+
+
+def _lengthy(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
+    """For audits that take long because of their canaries: scenario and warning."""
+    for name, scenario in chosen.items():
+        if (seconds := checks.audit_seconds(scenario)) > LONG_AUDIT:
+            canaries, total = scenario.audit.canaries, len(scenario.schemes) * seconds
+            yield (
+                name,
+                f"audit.canaries: {canaries} take about {seconds:,.0f} seconds per scheme, {total:,.0f} in all, "
+                f"in the one realization that is audited; {canaries // 10} take a tenth of that",
+            )
 
 
 def _unusual(config: dict, asked: dict[str, _Asked]) -> list[str]:
