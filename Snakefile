@@ -30,8 +30,12 @@ onstart:
     try:
         if workflow.local_exec:
             scenario.check_device(study)
-    except scenario.ScenarioError as error:
-        raise WorkflowError(str(error)) from None
+            startup.check_address_space({job.rule.name for job in workflow.dag.needrun_jobs()})
+        startup.check_writable(BASE, study.name)
+        if warning := startup.be_alone(BASE, study.name):
+            logger.warning(warning)
+    except Exception as error:
+        raise WorkflowError(errors.message(error)) from None
     supervisor.answer_in_a_thread()
 
 

@@ -14,7 +14,7 @@ try:
     from pwfl import errors
     from pwfl.process import supervisor
     from pwfl.report import captions
-    from pwfl.workflow import jobs, progress, reports, session
+    from pwfl.workflow import jobs, progress, reports, session, startup
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] in ("", "pwfl"):
         raise
@@ -46,6 +46,8 @@ if workflow.is_main_process:
         wanted, seconds = session.options(config)
         source = ", ".join(configs) if is_main else "the module's config"
         study = session.study_of(config, source, files)
+        startup.check_counts(workflow.resource_settings.cores, workflow.resource_settings.nodes)
+        startup.check_folders(BASE, study.name)
         current = session.start(
             study,
             BASE,
@@ -55,6 +57,7 @@ if workflow.is_main_process:
             cores=workflow.resource_settings.cores if workflow.local_exec else None,
             again=(session.command_of(configs, is_main), values),
         )
+        startup.check_outputs([str(BASE / path) for path in current.outputs])
     except Exception as error:
         raise WorkflowError(errors.message(error)) from None
     for warning in current.warnings:

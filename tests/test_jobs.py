@@ -510,7 +510,23 @@ def test_only_what_was_published_is_removed(shown):
     shown.put(PLANS[1], x="b")
     assert shown.files() == {"x.csv": "b", "one/mine.csv": "kept"}
     assert not (shown.folder / "two").exists()
-    assert [path.name for path in (shown.folder / publish.FOLDER).iterdir()] == [f"study-{PLANS[1]}.json"]
+
+
+def records(shown: View) -> list[str]:
+    return sorted(path.name.removesuffix(".json") for path in (shown.folder / publish.FOLDER).iterdir())
+
+
+def test_the_record_of_another_plan_stays_while_its_snakemake_may_look_for_it(shown):
+    shown.put(PLANS[0], x="a")
+    shown.put(PLANS[1], x="b")
+    assert records(shown) == [f"study-{PLANS[0]}", f"study-{PLANS[1]}"]
+    assert publish.latest(shown.folder).plan == PLANS[1]
+    old = time.time() - 1.1 * publish.LOOKED_FOR_SECONDS
+    os.utime(publish.record_path(shown.folder, publish.ALL, PLANS[0]), (old, old))
+    publish.record_path(shown.folder, publish.ALL, "20250101-000000-000000").mkdir()  # whoever made that
+    shown.put(PLANS[2], x="b")
+    assert records(shown) == ["study-20250101-000000-000000", f"study-{PLANS[1]}", f"study-{PLANS[2]}"]
+    assert shown.is_shown(x="b")
 
 
 def test_a_part_replaces_the_same_part_alone_and_the_whole_replaces_all(shown):
@@ -578,6 +594,36 @@ def test_the_latest_record_counts_and_one_that_cannot_be_read_is_none(shown):
     (shown.folder / publish.FOLDER / f"study-{PLANS[1]}.json").write_text('{"plan": 1')
     assert publish.latest(shown.folder) is None
     assert publish.latest(shown.folder, "wanted_1") is None
+
+
+STAMP = ["a", 1, 2, "d"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"plan": 5},
+        {"values": None},
+        {"files": [1]},
+        {"files": {"x.csv": 5}},
+        {"files": {"x.csv": STAMP[:3]}},
+        {"files": {"x.csv": [1, *STAMP[1:]]}},
+        {"files": {"../mine.yaml": STAMP}},
+        {"files": {"/mine.yaml": STAMP}},
+    ],
+    ids=str,
+)
+def test_a_record_of_other_types_or_places_is_none(shown, change):
+    held = {"plan": PLANS[0], "command": "pwfl run study.yaml", "values": [], "files": {"x.csv": STAMP}}
+    path = publish.record_path(shown.folder, publish.ALL, PLANS[0])
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(held))
+    assert publish.latest(shown.folder).files == {"x.csv": tuple(STAMP)}
+    path.write_text(json.dumps(held | change))
+    assert publish.latest(shown.folder) is None
+    (shown.folder.parent / "mine.yaml").write_text("kept")
+    shown.put(PLANS[1], x="a")
+    assert (shown.folder.parent / "mine.yaml").read_text() == "kept"
 
 
 # The store.

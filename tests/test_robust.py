@@ -132,11 +132,11 @@ def trained(folder: Path, without: Path) -> list[Path]:
 
 @pytest.mark.slow
 def test_two_runs_on_one_store_share_the_work_and_both_end_well(tmp_path, finished):
-    """In two folders, and in one; wherever they meet, one computes and the other one waits or goes on elsewhere."""
+    """In two folders; wherever they meet, one computes and the other one waits or goes on elsewhere."""
     slow = changed(SMALL, "training.draws", 2000)
     (tmp_path / "shared").mkdir()
     runs = []
-    for name in ("a", "b", "b"):
+    for name in ("a", "b", "c"):
         folder = tmp_path / name
         write_config(folder, slow)
         if not (folder / "store").exists():
@@ -147,7 +147,7 @@ def test_two_runs_on_one_store_share_the_work_and_both_end_well(tmp_path, finish
     assert [run.wait(300) for run in runs] == [0, 0, 0], [(tmp_path / f"{k}.log").read_text() for k in range(3)]
     computed = Counter(
         line.split()[3]
-        for path in tmp_path.glob("[ab]/logs/*/*.log")
+        for path in tmp_path.glob("[abc]/logs/*/*.log")
         for line in path.read_text().splitlines()
         if line.endswith("more in this job")
     )

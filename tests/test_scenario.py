@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import sys
 from itertools import product
 from pathlib import Path
@@ -406,3 +407,16 @@ def test_each_point_of_a_sweep_has_its_delta_and_the_default_is_small_enough_for
     assert line.startswith("scenarios.one,delta=0.0001: privacy.delta: 0.0001 is no protection: mnist has 60,000")
     assert line.endswith("such as 2e-06")
     assert max(size.train for size in datasets.SIZES.values()) < 1e5
+
+
+def test_canaries_that_take_long_are_warned_of_with_their_seconds():
+    def warnings(system: str, **audit) -> tuple[str, ...]:
+        return scenario.load({"base": {"system": system, **audit}, "scenarios": {"a": {}}}, "file.yaml").warnings
+
+    for system in registry.BUILT_IN:
+        assert warnings(system) == ()
+        assert warnings(system, audit={"canaries": 20_000}) == ()
+    for system, least, most in (("age_aware", 30, 300), ("anonymous_oac", 100, 3000)):
+        (line,) = warnings(system, audit={"canaries": 1_000_000})
+        found = re.fullmatch(r"scenarios.a: audit.canaries: 1000000 take about ([\d,]+) seconds per scheme, .*", line)
+        assert least < float(found[1].replace(",", "")) < most

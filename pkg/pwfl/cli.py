@@ -2,6 +2,7 @@
 
 import sys
 from functools import partial
+from pathlib import Path
 
 import click
 
@@ -34,21 +35,21 @@ def run(file: str, options: tuple[str, ...]) -> None:
 
     from pwfl import workflow
     from pwfl.scenario.resolution import merge
-    from pwfl.workflow import executors
+    from pwfl.workflow import executors, startup
+    from pwfl.workflow import options as snakemake_options
     from pwfl.workflow.session import study_values
 
     try:
         executors.check(options)
+        given = snakemake_options.parse(options, file)
     except executors.ExecutorError as error:
         raise click.ClickException(str(error)) from None
-    given = cli.get_argument_parser().parse_args(options)
-    if given.configfile:
-        raise click.UsageError(
-            f"--configfile: not allowed, since {file} is already the config; for several files, use snakemake "
-            "--configfile"
-        )
+    except snakemake_options.OptionError as error:
+        raise click.UsageError(str(error)) from None
     values = study_values(given.config or [])
-    _checked([file], values, lambda files: merge(files, cli.parse_config(values)))
+    study = _checked([file], values, lambda files: merge(files, cli.parse_config(values)))
+    snakemake_options.check_cache()
+    startup.check(Path(given.directory or "."), study.name, is_dry=given.dryrun)
     # The store decides what runs, and several runs may share it.
     ours = ["--rerun-triggers", "mtime", "--logger", "pwfl", "--nolock", "--keep-going"]
     cli.main([*ours, *options, "--snakefile", str(workflow.folder() / "Snakefile"), "--configfile", file])

@@ -41,6 +41,8 @@ def message(error: Exception) -> str:
     """What is wrong, and where; the traceback of an internal error goes to a file, which is named."""
     if speaks(error):
         return printable(str(error))
+    if isinstance(error, MemoryError):
+        return describe(error)
     if isinstance(error, OSError):
         return printable(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     with tempfile.NamedTemporaryFile("w", prefix="pwfl-", suffix=".log", delete=False, encoding="utf-8") as log:
@@ -63,6 +65,9 @@ def describe(error: BaseException) -> str:
     """An error on a line: its words if these say what is wrong, otherwise its kind, words, file and line."""
     if speaks(error):
         return printable(" ".join(str(error).split()))
+    if isinstance(error, MemoryError):
+        said = " ".join(f"out of memory: {error}".rstrip(": ").split())
+        return f"{said}; free memory, raise the limit (ulimit -v), or use fewer --cores"
     words = printable(" ".join(f"{type(error).__name__}: {error}".split()))
     frames = traceback.extract_tb(error.__traceback__)
     return f"{words} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else words

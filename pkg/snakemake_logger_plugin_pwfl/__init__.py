@@ -16,6 +16,10 @@ LEFT_OUT = re.compile(
 )
 # The job `complete` prints itself which results failed.
 COMPLETE = re.compile(r"RuleException:\nCalledProcessError in file .*\n.*\.complete\.py'")
+# An error of the workflow's files says what is wrong; where they raise it is nobody's concern.
+RAISED = re.compile(
+    r'\AWorkflowError in file "[^"\n]+"(?:, line \d+)?:\n(.*?)(?:\n  File "[^"\n]+", line \d+, in .+)*\Z', re.S
+)
 NOTHING = "Nothing to be done"
 STATS = "Job stats:"
 EVENTS = {LogEvent.ERROR, LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR, LogEvent.RUN_INFO, None}
@@ -39,7 +43,7 @@ class LogHandler(LogHandlerBase):
         if event == LogEvent.JOB_ERROR and self.progress and (done := _done(record)):
             self.progress.failed(done)
         if self.common_settings.verbose or record.levelno >= logging.WARNING or self._is_told(event, record):
-            self._write(self.format(record))
+            self._write(RAISED.sub(r"\1", self.format(record)))
         if str(record.msg).startswith(NOTHING) and not self.common_settings.dryrun:
             from pwfl.workflow import progress
 

@@ -201,6 +201,11 @@ def training_bytes(scenario: Scenario) -> tuple[float, str]:
     return _own("training_bytes", scenario, (0.0, ""))
 
 
+def audit_seconds(scenario: Scenario) -> float:
+    """About how many core-seconds a scheme's audit takes because of its `canaries`; 0: they cost little."""
+    return _own("audit_seconds", scenario, 0.0)
+
+
 def available(data: DataSource) -> int:
     """Training samples that users may hold."""
     return datasets.size(data).train - datasets.held_out(data)

@@ -36,6 +36,7 @@ TEXTS = {TITLE: 100, "question": 300, f"scenarios.NAME.{TITLE}": 60}  # characte
 UNPRINTED = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 )  # control characters, ends of lines, halves of pairs
+LONG_AUDIT = 30.0  # seconds of a scheme, from which it is warned of
 COMMAND_LINE = "--config"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # stands in names of files, of which file systems allow 255 bytes
 NAME_RULE = "use letters, digits, '_', '.' and '-', beginning with a letter or digit, at most 100 of them"
@@ -146,7 +147,8 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
         each.setdefault(one.name, one.scenario)
     shadowed = _shadowed(config, asked, config if files is None else files)
     unusual = tuple(_unusual(config, asked))
-    warnings = (*shadowed, *_once(chain(_unread(each), _wasteful(each), _exposed(chosen))), *unusual)
+    found = chain(_unread(each), _wasteful(each), _lengthy(each), _exposed(chosen))
+    warnings = (*shadowed, *_once(found), *unusual)
     for_print, measurements = bool(_flag(config.get("print", False))), config.get("measurements")
     name, (title, question) = str(config.get(NAMED, NAMED)), (config.get(key, "") for key in (TITLE, "question"))
     titles = _titles(config["scenarios"], asked)
@@ -449,6 +451,18 @@ def _wasteful(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
                     f"shards.{grid}: {size} computes {computed} realizations where {count} are requested, since "
                     f"chunks are computed whole; lower it to {count} or less",
                 )
+
+
+def _lengthy(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
+    """For audits that take long because of their canaries: scenario and warning."""
+    for name, scenario in chosen.items():
+        if (seconds := checks.audit_seconds(scenario)) > LONG_AUDIT:
+            canaries, total = scenario.audit.canaries, len(scenario.schemes) * seconds
+            yield (
+                name,
+                f"audit.canaries: {canaries} take about {seconds:,.0f} seconds per scheme, {total:,.0f} in all, "
+                f"in the one realization that is audited; {canaries // 10} take a tenth of that",
+            )
 
 
 def _exposed(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:

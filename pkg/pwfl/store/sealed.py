@@ -37,7 +37,8 @@ class DamagedError(ValueError):
 
 def damaged(path: str, what: str) -> DamagedError:
     """The error of a file that cannot be taken."""
-    return DamagedError(f"{path} is corrupt: {what}. Delete it (`rm -f {shlex.quote(str(path))}`) and run again")
+    delete = "rm -rf" if Path(path).is_dir() else "rm -f"
+    return DamagedError(f"{path} is corrupt: {what}. Delete it (`{delete} {shlex.quote(str(path))}`) and run again")
 
 
 def absent(path: str | Path) -> DamagedError:
@@ -66,7 +67,7 @@ def read(path: str, expected: Mapping, load: Callable[[BinaryIO], Content]) -> C
     Raises DamagedError for a file that cannot be read, is not what was written, or belongs elsewhere.
     """
     try:
-        with open(path, "rb") as file:
+        with open(files.regular(path), "rb") as file:
             position = _seal_position(file)
             if position < 0:
                 raise damaged(path, "it has no provenance label")
@@ -136,8 +137,8 @@ def read_bytes(path: str | Path) -> bytes:
     """A file of a sealed folder, as it was written. Raises DamagedError where it is not."""
     path = Path(path)
     try:
-        found = path.read_bytes()
-        held = json.loads((path.parent / MANIFEST).read_bytes())
+        found = Path(files.regular(path)).read_bytes()
+        held = json.loads(Path(files.regular(path.parent / MANIFEST)).read_bytes())
     except FileNotFoundError as error:
         raise absent(error.filename) from None
     except (OSError, ValueError) as error:

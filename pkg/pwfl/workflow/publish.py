@@ -6,17 +6,24 @@ deleted are found, and published again; what a user put there stays.
 
 import hashlib
 import json
+import os
 import shlex
+import time
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from pwfl.store.files import content, write
+from pydantic import TypeAdapter
+
+from pwfl.store.files import content, regular, write
 from pwfl.store.items import Store, key_of
 from pwfl.store.sealed import DamagedError, read_bytes
 
 FOLDER = ".published"  # of records, KIND-PLAN.json, in a study's folder
+# For so long a record stays where another one comes: Snakemake, if it still looks for it as an output of its job, would
+# delete all that the job published where it is not there.
+LOOKED_FOR_SECONDS = 3600.0
 ALL = "study"  # the kind of the whole view; others are of what was wanted alone
 
 
@@ -45,14 +52,17 @@ def kind_of(path: Path) -> str:
 
 
 def latest(folder: Path, kind: str = ALL) -> Published | None:
-    """The latest record of a kind; None where there is none, or it cannot be read."""
+    """The latest record of a kind; None: there is none, or it is damaged."""
     paths = sorted((folder / FOLDER).glob(f"{kind}-*.json"))
     try:
-        held = json.loads(paths[-1].read_bytes())
-        files = {name: tuple(stamp) for name, stamp in held["files"].items()}
-        return Published(held["plan"], held["command"], held["values"], files)
-    except (IndexError, OSError, ValueError, KeyError, TypeError):
+        found = TypeAdapter(Published).validate_json(Path(regular(paths[-1])).read_bytes())
+    except (IndexError, OSError, ValueError):
         return None
+    return found if all(map(_is_inside, map(PurePath, found.files))) else None
+
+
+def _is_inside(path: PurePath) -> bool:
+    return not path.is_absolute() and os.pardir not in path.parts
 
 
 def is_shown(record: Published | None, view: dict[str, str], folder: Path) -> bool:
@@ -88,7 +98,8 @@ def publish(record: str | Path, view: dict[str, str], plan: str, command: str, v
             with suppress(OSError):
                 (folder / name).parent.rmdir()
         for path in record.parent.glob(f"{other}-*.json"):
-            path.unlink()
+            if path.is_file() and path.stat().st_mtime < time.time() - LOOKED_FOR_SECONDS:
+                path.unlink()
     record.parent.mkdir(exist_ok=True)
     held = json.dumps(Published(plan, command, values, files)._asdict(), indent=1)
     write(lambda buffer: buffer.write(held.encode()), str(record))

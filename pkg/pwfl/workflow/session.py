@@ -93,6 +93,13 @@ class Session(NamedTuple):
         return Publication(record=str(self.record), **parts)
 
     @property
+    def outputs(self) -> list[str]:
+        """What Snakemake is to have in the end, by its names."""
+        folder = f"results/{self.study.name}"
+        shown = [*self.view, f"{publish.FOLDER}/{self.record.name}"]
+        return [f".pwfl/{self.plan}/complete", *(f"{folder}/{name}" for name in shown)]
+
+    @property
     def warnings(self) -> list[str]:
         """What is worth saying before anything runs."""
         said = [f"{line}. Logs: logs/{self.plan}/" for line in batches.remaining(list(self.batches.values()))]

@@ -108,3 +108,8 @@ def training_bytes(scenario: AgeAware) -> tuple[float, str]:
     states, times = len(scenario.clients.states_wh), scenario.schedule.horizon + 1
     shape = (scenario.training.draws, scenario.clients.number, times + states)
     return prod(shape) * FLOAT * COPIES, "clients.number, schedule.horizon or training.draws"
+
+
+def audit_seconds(scenario: AgeAware) -> float:
+    """See `pwfl.scenario.checks`: chains of a canary are drawn step by step, at the speed that was measured."""
+    return scenario.audit.canaries * (26e-6 + 2.9e-6 * scenario.schedule.horizon)

@@ -73,3 +73,9 @@ def training_bytes(scenario: AnonymousOac) -> tuple[float, str]:
     drawn = scenario.training.rounds * held * scenario.network.participation * scenario.data.sampling
     needed = network_bytes(scenario, scenario.training.hidden_layers, 1) + layer_bytes(scenario, held)
     return needed + drawn * FLOAT32 * COPIES, "training.hidden_layers or training.rounds"
+
+
+def audit_seconds(scenario: AnonymousOac) -> float:
+    """See `pwfl.scenario.checks`: a run is drawn for as many canaries as there are devices, as fast as was measured."""
+    devices, rounds = scenario.network.devices, scenario.training.rounds
+    return -(-scenario.audit.canaries // devices) * (1.2e-3 + 0.8e-6 * devices * rounds)

@@ -1,0 +1,195 @@
+"""What is checked before a run of a study starts, so that a line says what is wrong where Snakemake has a traceback."""
+
+import json
+import os
+import resource
+import shlex
+import tempfile
+from base64 import urlsafe_b64encode
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from pwfl.process import lock
+from pwfl.stages import GRAPH
+from pwfl.store.files import regular
+from pwfl.store.items import CODE, IN_USE, PARTIAL
+from pwfl.workflow import reports
+from pwfl.workflow.publish import FOLDER as PUBLISHED
+
+SNAKEMAKE = Path(".snakemake")
+RECORDS = SNAKEMAKE / "metadata"  # what Snakemake noted of each output, in a file of its own
+LOCKS = SNAKEMAKE / "locks"
+WRITTEN = (".pwfl", "logs", "results", "store")
+STORED = (PARTIAL, IN_USE, CODE, *GRAPH, *reports.JOBS)  # folders of the store
+CONTAINERS = ("conda", "conda-archive", "singularity")  # folders that Snakemake makes even where nothing needs them
+INNER = (*CONTAINERS, "auxiliary", "incomplete", "iocache", "locks", "metadata", "scripts", "shadow")
+
+
+DRAWN = {reports.FIGURES, reports.COMPARISON, reports.PAGE}
+ADDRESS_SPACE = 70 * 2**30  # bytes: the JavaScript engine V8 was measured to reserve 64 GiB, and libraries some more
+
+
+class Record(BaseModel):
+    """What Snakemake requires of a record: with values of other types it ends in a traceback."""
+
+    rule: str | None = None
+    input: list[str] | None = None
+    log: list[str] | None = None
+    shellcmd: str | None = None
+    params: list[Any] | None = None
+    code: str | None = None
+    record_format_version: int = 0
+    conda_env: str | None = None
+    container_img_url: str | None = None
+    software_stack_hash: str | None = None
+    job_hash: int | None = None
+    starttime: float | None = None
+    endtime: float | None = None
+    incomplete: bool | None = None
+    external_jobid: str | None = None
+    input_checksums: dict[str, Any] | None = None
+
+
+class StartError(RuntimeError):
+    """A run cannot start; the message says what is wrong, where, and what to do."""
+
+
+def check(folder: Path, study: str, is_dry: bool) -> None:
+    """Check what Snakemake needs before it reads the workflow of a study in a folder. Raises StartError."""
+    check_folders(folder, study, folder)
+    if not is_dry:
+        for path in (folder, folder / SNAKEMAKE):
+            _check_writable(path)
+
+
+def check_address_space(rules: Collection[str]) -> None:
+    """Raise StartError where this process, and so its jobs, may not reserve what figures need."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE and not DRAWN.isdisjoint(rules):
+        raise StartError(
+            f"ulimit -v: {limit // 1024} KiB of address space are too little: what draws figures reserves, and does "
+            f"not use, {ADDRESS_SPACE // 1024} KiB; type: ulimit -v unlimited"
+        )
+
+
+def check_counts(cores: int | None, jobs: int | None) -> None:
+    """Raise StartError for numbers with which Snakemake starts no job, and does not end either."""
+    for option, count, words in (("--cores", cores, "all"), ("--jobs", jobs, "unlimited")):
+        if count is not None and count < 1:
+            raise StartError(f"{option}: must be a number from 1, or {words}, is {count}")
+
+
+def be_alone(base: Path, study: str) -> str | None:
+    """Refuse a second run of a study in a folder: its first one holds a lock as long as its process lives.
+
+    Returns a warning where the file system has no locks. Raises StartError, OSError.
+    """
+    path = base / ".pwfl" / f"{study}.lock"
+    try:
+        missing = lock.take(path)
+    except lock.HeldError as error:
+        raise StartError(
+            f"results/{study}: another run of this study writes into it, {error}; wait until that has ended, or run in "
+            "another folder"
+        ) from None
+    if not missing:
+        return None
+    return f"{path}: cannot be locked: {missing}; do not run the study {study!r} here again before this run has ended"
+
+
+def check_folders(base: Path, study: str, home: Path = Path()) -> None:
+    """Raise StartError where a run cannot use a folder that it writes into: in `base`; in `home` those of Snakemake."""
+    inner = (home / SNAKEMAKE / name for name in ("", *INNER))
+    stored = (base / "store" / name for name in STORED)
+    for path in (*inner, *(base / name for name in WRITTEN), *stored, *_of_study(base, study)):
+        _check_folder(path)
+
+
+def _check_folder(path: Path) -> None:
+    if path.is_dir() or not os.path.lexists(path):
+        return
+    if path.is_symlink() and not path.exists():
+        raise StartError(
+            f"{path}: a link to a folder that is not there, {os.readlink(path)}; mount or create it, or delete the "
+            f"link: rm {shlex.quote(str(path))}"
+        )
+    raise StartError(f"{path}: is not a folder, but a run writes into a folder of this name; rename or delete it")
+
+
+def check_writable(base: Path, study: str) -> None:
+    """Raise StartError where nothing can be written into a folder that a run in the folder `base` writes into."""
+    for path in (base, SNAKEMAKE, *(base / name for name in WRITTEN), *_of_study(base, study)):
+        _check_writable(path)
+
+
+def _check_writable(path: Path) -> None:
+    try:
+        if path.is_dir():
+            tempfile.TemporaryFile(dir=path).close()
+    except OSError as error:
+        raise StartError(
+            f"{path.absolute()}: cannot be written: {error.strerror}; allow it, or run in another folder"
+        ) from None
+
+
+def _of_study(base: Path, study: str) -> tuple[Path, Path]:
+    """The folders of a study's results, and of their records."""
+    return base / "results" / study, base / "results" / study / PUBLISHED
+
+
+def check_outputs(outputs: Sequence[str]) -> None:
+    """Raise StartError where something is in the place of a file that Snakemake is to make, or its notes are damaged.
+
+    Damaged are those at which it ends in a traceback; a record of an output that is no JSON it ignores with a warning.
+    """
+    for path in map(Path, outputs):
+        if path.is_dir():
+            raise StartError(f"{path}: is a folder, but a run writes a file of this name; rename or delete it")
+        _check_folder(path.parent)
+    records = _records(RECORDS, outputs) if RECORDS.is_dir() else ()
+    for path, damage in (*((path, _damage) for path in records), *((path, _no_text) for path in LOCKS.glob("*.lock"))):
+        if os.path.lexists(path) and (what := damage(path)):
+            raise StartError(
+                f"{path}: is corrupt: {what}; delete what Snakemake noted of earlier runs, which holds no results: "
+                f"rm -rf {SNAKEMAKE / path.parts[1]}"
+            )
+
+
+def _records(folder: Path, outputs: Iterable[str]) -> Iterator[Path]:
+    """Where Snakemake keeps its records of outputs: by their names in base 64, in parts that a folder may hold."""
+    length = os.pathconf(folder, "PC_NAME_MAX") - 1
+    for output in outputs:
+        name = urlsafe_b64encode(output.encode()).decode()
+        *above, last = (name[start : start + length] for start in range(0, len(name), length))
+        yield folder.joinpath(*(f"@{part}" for part in above), last)
+
+
+def _no_text(path: Path) -> str | None:
+    """Why a file is no text."""
+    try:
+        Path(regular(path)).read_text(encoding="utf-8")
+    except OSError as error:
+        return error.strerror or str(error)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _damage(path: Path) -> str | None:
+    """What is wrong with a record of Snakemake's."""
+    if what := _no_text(path):
+        return what
+    try:
+        if held := json.loads(path.read_text(encoding="utf-8")):
+            Record.model_validate(held)
+    except json.JSONDecodeError:
+        return None
+    except ValidationError as error:
+        (flaw, *_) = error.errors()
+        return ": ".join([*map(str, flaw["loc"]), flaw["msg"]])
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    return None
