@@ -316,7 +316,7 @@ NAMED = {  # what a config says -> what is wrong with it
     "greedy.py:shedule": "greedy.py: defines no function shedule; did you mean schedule?",
     "empty.py:schedule": "empty.py: defines no function schedule; it defines none",
     "broken.py:schedule": "broken.py: is not valid Python: ",
-    "bytes.py:schedule": "bytes.py: is not valid Python: ",
+    "bytes.py:schedule": "bytes.py: is not UTF-8 text (it is UTF-16); save it as UTF-8",
     "folder.py:schedule": "folder.py: file not found",
     "nowhere.at_all:schedule": "there is no module nowhere.at_all; write a function in a file as FILE.py:schedule",
 }
