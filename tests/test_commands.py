@@ -49,7 +49,8 @@ def commands() -> list[list[str]]:
 
 
 def filled(word: str) -> str:
-    """A word with names in the place of its placeholders."""
+    """A word with names in the place of its placeholders, and what a shell puts in the place of a command."""
+    word = word.replace("$(pwfl where)", str(ROOT))
     return re.sub(r"\b(" + "|".join(PLACEHOLDERS) + r")\b", lambda name: PLACEHOLDERS[name[0]], word)
 
 

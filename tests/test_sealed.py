@@ -80,7 +80,7 @@ def refusal(path: Path, read) -> str:
         read()
     message = str(caught.value)
     assert message.startswith(f"{path} is corrupt: ")
-    assert message.endswith(f". Delete it (`rm -f {path}`) and run again")
+    assert message.endswith(f". Delete it (`{'rm -rf' if path.is_dir() else 'rm -f'} {path}`) and run again")
     return message
 
 

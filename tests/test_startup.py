@@ -308,10 +308,12 @@ def test_a_lack_of_memory_is_no_bug_of_the_program():
         ("--workflow-profile nosuch", "--workflow-profile: there is no profile nosuch; use one of default, gpu, slurm"),
         ("--configfile x.yaml", "--configfile: not allowed, since study.yaml is already the config"),
         ("--snakefile x", "--snakefile: not allowed"),
+        ("--directory file", "--directory: must be a folder, is the file file"),
     ],
 )
 def test_a_mistyped_option_is_named_with_what_is_right(words, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
     with pytest.raises(options.OptionError) as caught:
         options.parse(words.split(), "study.yaml")
     assert str(caught.value).startswith(expected)

@@ -57,6 +57,7 @@ def parse(words: Sequence[str], file: str) -> argparse.Namespace:
         raise OptionError(_converted(words, parser, error)) from None
     problems = (
         _replaced(given, file),
+        _folder(given),
         _config(given),
         _numbers(given),
         _threads(words),
@@ -121,6 +122,12 @@ def _replaced(given: argparse.Namespace, file: str) -> Iterator[str]:
         )
     if given.snakefile:
         yield "--snakefile: not allowed, since pwfl runs its own; for another one, use snakemake --snakefile"
+
+
+def _folder(given: argparse.Namespace) -> Iterator[str]:
+    """A working folder that is none; Snakemake makes one that is not there."""
+    if given.directory and Path(given.directory).exists() and not Path(given.directory).is_dir():
+        yield f"--directory: must be a folder, is the file {given.directory}"
 
 
 def _config(given: argparse.Namespace) -> Iterator[str]:
