@@ -233,3 +233,7 @@ def open_(study: str | None) -> None:
 def main() -> None:
     """Run the command with the arguments of this process; errors are said without a traceback."""
     errors.run_command(partial(pwfl, prog_name="pwfl"))
+
+
+if __name__ == "__main__":  # python -m pwfl.cli
+    main()
