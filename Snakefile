@@ -33,6 +33,8 @@ onstart:
     except scenario.ScenarioError as error:
         raise WorkflowError(str(error)) from None
     supervisor.answer_in_a_thread()
+    if is_main:
+        interrupts.answer(interrupts.STOPPED)  # again, as Polars is imported by now
 
 
 onsuccess:
@@ -44,6 +46,8 @@ onsuccess:
 
 
 onerror:
+    if interrupts.status():
+        sys.exit(interrupts.status())
     if not jobs.failures((BASE / ".pwfl" / current.plan).glob("*.done")):
         print(jobs.STOPPED, file=sys.stderr)
 

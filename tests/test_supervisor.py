@@ -411,3 +411,97 @@ print(told.wait(10))
 def test_a_process_that_holds_the_lock_of_its_handler_still_ends():
     told = python("-c", HOLDING, timeout=10, check=True)
     assert told.stdout.split() == ["False", "True"]
+
+
+INTERRUPTED = """
+import signal, sys, time
+from pwfl.process import interrupts
+sys.argv = ["/bin/pwfl", "run", "a study.yaml"]
+interrupts.answer(interrupts.ENDED)
+interrupts.answer(interrupts.STOPPED)
+print(interrupts.status())
+for number in numbers:
+    try:
+        signal.raise_signal(number)
+    except KeyboardInterrupt:
+        print("interrupted", interrupts.status())
+print("goes on", flush=True)
+time.monotonic = lambda: 1e9
+signal.raise_signal(signal.SIGINT)
+print("never")
+"""
+
+
+def test_the_first_ctrl_c_interrupts_with_a_line_and_those_after_it_do_nothing_for_a_while():
+    result = python("-c", INTERRUPTED.replace("numbers", "[signal.SIGINT] * 3"))
+    assert result.stdout.splitlines() == ["0", "interrupted 130", "goes on"]
+    assert result.returncode == 130
+    assert result.stderr == (
+        "\nInterrupted. What was computed is in the store; to go on with the rest: pwfl run 'a study.yaml'\n"
+    )
+
+
+WAITING = """
+import os, signal, threading
+from pwfl.process import interrupts
+interrupts.answer(interrupts.ENDED)
+import polars
+interrupts.answer(interrupts.ENDED)
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    print("waited" if threading.Semaphore(0).acquire(timeout=5) else "too long")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_ends_a_wait_for_a_lock_where_polars_is_imported():
+    assert python("-c", WAITING, check=True).stdout == "interrupted\n"
+
+
+def test_ctrl_c_stays_ignored_in_the_background():
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nfrom pwfl.process import interrupts\n"
+        "interrupts.answer(interrupts.ENDED); signal.raise_signal(signal.SIGINT); print(interrupts.status())"
+    )
+    assert python("-c", code, check=True).stdout == "0\n"
+
+
+TERMS = """
+import signal, time
+from pwfl.process import interrupts, supervisor
+signal.signal(signal.SIGTERM, lambda *_: print("waits for jobs", flush=True))
+supervisor.answer_in_a_thread()
+signal.raise_signal(signal.SIGTERM)
+time.sleep(0.3)
+try:
+    signal.raise_signal(signal.SIGTERM)
+except KeyboardInterrupt:
+    print("interrupted", interrupts.status())
+"""
+
+
+def test_a_second_term_interrupts():
+    assert python("-c", TERMS, check=True).stdout.splitlines() == ["waits for jobs", "interrupted 143"]
+
+
+COMMANDS = """
+import signal, sys
+from pwfl import cli
+def interrupted(*_):
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.raise_signal(signal.SIGINT)
+cli._checked = interrupted
+sys.argv = ["pwfl", *sys.argv[1:]]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_ctrl_c_ends_a_command_with_one_line_that_says_how_to_go_on(command):
+    result = python("-c", COMMANDS, command, "study.yaml")
+    rest = "What was computed is in the store; to go on with the rest" if command == "run" else "To start again"
+    assert result.returncode == 130
+    assert result.stderr == f"\nInterrupted. {rest}: pwfl {command} study.yaml\n"

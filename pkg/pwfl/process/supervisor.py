@@ -26,6 +26,7 @@ from contextlib import suppress
 import psutil
 
 from pwfl.errors import describe
+from pwfl.process import interrupts
 
 log = logging.getLogger(__name__)
 
@@ -70,10 +71,21 @@ def hand_over() -> None:
 
 
 def answer_in_a_thread() -> None:
-    """Have a TERM answered by a thread: Snakemake's handler takes a lock that the main thread may hold."""
-    handler = signal.getsignal(signal.SIGTERM)
-    if callable(handler):
-        signal.signal(signal.SIGTERM, lambda *told: threading.Thread(target=handler, args=told).start())
+    """Have a TERM answered by a thread: Snakemake's handler takes a lock that the main thread may hold.
+
+    Snakemake then waits for the jobs that run; a second TERM ends them as Ctrl-C does.
+    """
+    handler, received = signal.getsignal(signal.SIGTERM), []
+    if not callable(handler):
+        return
+
+    def answer(number: int, frame) -> None:
+        received.append(number)
+        if len(received) > 1:
+            interrupts.end(number, frame)
+        threading.Thread(target=handler, args=(number, frame)).start()
+
+    signal.signal(signal.SIGTERM, answer)
 
 
 def supervise(work: Work, cleanup: Callable[[], None] = lambda: None) -> dict[str, str]:
