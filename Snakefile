@@ -37,6 +37,8 @@ onstart:
     except Exception as error:
         raise WorkflowError(errors.message(error)) from None
     supervisor.answer_in_a_thread()
+    if is_main:
+        interrupts.answer(interrupts.STOPPED)  # again, as Polars is imported by now
 
 
 onsuccess:
@@ -48,6 +50,8 @@ onsuccess:
 
 
 onerror:
+    if interrupts.status():
+        sys.exit(interrupts.status())
     if not jobs.failures((BASE / ".pwfl" / current.plan).glob("*.done")):
         print(jobs.STOPPED, file=sys.stderr)
 

@@ -10,6 +10,12 @@ PROJECT = Path(str(workflow.current_basedir)).parent
 sys.path.insert(0, str(PROJECT / "pkg"))  # a checkout works without installation
 
 try:
+    from pwfl.process import interrupts
+
+    if workflow.is_main_process and workflow.modifier.is_main_snakefile():
+        interrupts.answer(interrupts.STOPPED)
+        # A terminal's Ctrl-C is for jobs, too: they would answer with tracebacks of imports, and are told to end instead.
+        shell.prefix("set -euo pipefail; trap '' INT; ")
     from pwfl import scenario
     from pwfl import errors
     from pwfl.process import supervisor

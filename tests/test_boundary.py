@@ -13,7 +13,7 @@ import pytest
 from snakemake.cli import parse_config
 
 import pwfl
-from conftest import ROOT, TINY, snakemake
+from conftest import PWFL, ROOT, TINY, python, snakemake
 from pwfl import cli, errors, registry, scenario
 from pwfl.report import catalog
 from pwfl.scenario import checks, parameters, resolve, size
@@ -388,6 +388,23 @@ def test_the_workflow_says_what_is_internal(tmp_path):
     assert ":\nInternal error: a bug in pwfl, not in your config: KeyError: 'missing'" in said
     assert "Traceback" not in said
     os.remove(said.rpartition("traceback: ")[2].split()[0])
+
+
+@pytest.mark.parametrize("module", ["pwfl", "pwfl.cli"])
+def test_the_command_is_run_by_its_modules_too(module, tmp_path):
+    for arguments, status, said in (
+        (["check", "nowhere.yaml"], 1, "nowhere.yaml: file not found\n"),
+        (
+            ["nowhere"],
+            2,
+            "Usage: pwfl [OPTIONS] COMMAND [ARGS]...\nTry 'pwfl --help' for help.\n\nError: No such command",
+        ),
+    ):
+        result = python("-m", module, *arguments, cwd=tmp_path)
+        assert result.returncode == status
+        assert result.stderr.startswith(said)
+    result = python("-m", module, "--help", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (0, python(*PWFL[1:], "--help", cwd=tmp_path).stdout)
 
 
 @pytest.mark.parametrize("part", ["run", "check", "test", "prune", "tables"])

@@ -90,6 +90,7 @@ ROOMS = {
     "__init__.py": set(),
     "api.py": set(),
     "cli.py": set(),
+    "__main__.py": set(),
     "errors.py": set(),
     "new.py": set(),
 }

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -55,7 +56,7 @@ def started(folder: Path, config: dict, *arguments: str):
     write_config(folder, config)
     call = [*command(folder), "--nolock", *arguments]
     with open(folder / "snakemake.log", "a") as log:
-        run = subprocess.Popen(call, cwd=folder, env=environment(), stdout=log, stderr=log)
+        run = subprocess.Popen(call, cwd=folder, env=environment(), stdout=log, stderr=log, start_new_session=True)
     try:
         yield run
     finally:
@@ -87,19 +88,41 @@ def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, fi
     assert_as_undisturbed(tmp_path, finished)
 
 
-def computing(folder: Path) -> bool:
-    """Whether a training has begun."""
-    return any("more in this job" in path.read_text() for path in folder.glob("logs/*/train-1.log"))
+def computing(folder: Path, since: float) -> bool:
+    """Whether a training has begun since a time."""
+    logs = [path for path in folder.glob("logs/*/train-1.log") if path.stat().st_mtime > since]
+    return any("more in this job" in path.read_text() for path in logs)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_run_that_is_told_to_end_leaves_no_process_and_no_partial_file(own, number):
-    """The training's worker is in NumPy; test_supervisor.py has others."""
-    with started(own, LONG, *UNTIL) as run:
-        wait_until(lambda: computing(own), 180)
-        os.kill(run.pid, number)
-        assert run.wait(10) != 0
+ENDINGS = {  # of a run: the signals that it gets, its exit status
+    "killed": ([signal.SIGKILL], -signal.SIGKILL),
+    "two TERM": ([signal.SIGTERM] * 2, 128 + signal.SIGTERM),
+    "Ctrl-C": ([signal.SIGINT], 128 + signal.SIGINT),
+    "three Ctrl-C": ([signal.SIGINT] * 3, 128 + signal.SIGINT),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_run_that_is_told_to_end_leaves_no_process_and_no_partial_file(own, ending):
+    """The training's worker is in NumPy; test_supervisor.py has others. A terminal sends Ctrl-C to jobs, too."""
+    (numbers, status), begun = ENDINGS[ending], time.time()
+    with started(own, LONG, *UNTIL, "--logger", "pwfl") as run:
+        wait_until(lambda: computing(own, begun), 180)
+        for number in numbers:
+            (os.killpg if ending == "three Ctrl-C" else os.kill)(run.pid, number)
+            time.sleep(0.3)
+            if run.poll() is not None:
+                break
+        assert run.wait(20) == status
         wait_until(lambda: not jobs_of(own), 5)
+    said = (own / "snakemake.log").read_text()
+    assert not re.search("Traceback|Error:|Exception:", said)
+    if ending != "killed":
+        line = (
+            "Interrupted. What was computed is in the store; to go on with the rest: python -m snakemake --snakefile "
+        )
+        assert said.count("Interrupted") == said.count(line) == 1
+        assert said.rpartition("\n\n")[2].count("\n") == 1  # it is the last one
     assert list((own / "store/.partial").iterdir()) == []
     assert not [
         path for path in own.glob("store/train/*/*") if not (path / "history.parquet").exists() and path.is_dir()

@@ -135,12 +135,13 @@ def test_a_job_under_a_shell_ends_with_its_workflow_or_its_shell(tmp_path, victi
         assert gone(processes)
 
 
-def supervised(body: str, **env: str) -> subprocess.CompletedProcess:
+def supervised(body: str, setup: str = "", **env: str) -> subprocess.CompletedProcess:
     """A job whose `work(failed, reporter)` has a body, in a process that no workflow started."""
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     code = f"import json, os, sys, signal\nfrom pwfl.process import supervisor\ndef work(failed, reporter):\n{lines}\n"
+    code += f"{setup}\n"
     code += "print(json.dumps(supervisor.supervise(work)))"
-    return python("-c", code, env=environment() | env, check=False)
+    return python("-c", code, env=environment() | env, check=False, timeout=40)
 
 
 def test_what_fails_is_told_and_the_rest_is_done():
@@ -233,6 +234,149 @@ def test_what_runs_apart_leaves_nothing_behind():
     assert said[2].startswith("ZeroDivisionError: division by zero")
 
 
+LEAVES = """
+import concurrent.futures, multiprocessing, os, signal, subprocess, threading, time
+
+def stays(ignores=False):
+    if ignores:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with open(os.environ["LEFT"], "a") as file:
+        file.write(f"{os.getpid()}\\n")
+    time.sleep(60)
+
+def fork(ignores=False):
+    if not (child := os.fork()):
+        stays(ignores)
+        os._exit(0)
+    return child
+
+def daemon():
+    if not (child := os.fork()):
+        os.setsid()
+        fork(ignores=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+def pool():
+    global executor
+    executor = concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("fork"))
+    for _ in range(2):
+        executor.submit(time.sleep, 60)
+    with open(os.environ["LEFT"], "a") as file:
+        file.write("".join(f"{process}\\n" for process in executor._processes))
+
+def program():
+    subprocess.Popen(["sh", "-c", 'echo $$ >> "$LEFT"; sleep 60; :'], start_new_session=True)
+
+def thread():
+    threading.Thread(target=stays).start()
+
+def returns():  # and goes on with what its parent does
+    if not os.fork():
+        reporter.begin(["another"])
+        reporter.failed(["another"], "another process did")
+        stays()
+"""
+WAYS = {"fork": 1, "daemon": 1, "pool": 2, "program": 1, "thread": 1, "returns": 1}
+
+
+def left_in(file) -> list[int]:
+    return [int(number) for number in file.read_text().split()] if file.exists() else []
+
+
+def leaving(way: str, left) -> str:
+    """What a worker does that leaves something behind, and waits until that runs."""
+    wait = f"while not os.path.exists({str(left)!r}) or open({str(left)!r}).read().count(chr(10)) < {WAYS[way]}: time.sleep(0.01)"
+    return f"{LEAVES}\n{way}()\n{wait}\n"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_job_ends_with_its_worker_and_what_the_worker_left_ends_too(way, tmp_path):
+    left = tmp_path / "left"
+    body = f"reporter.begin(['it'])\n{leaving(way, left)}\nreporter.failed(['it'], 'in the end')\nreturn True"
+    result = supervised(body, LEFT=str(left))
+    assert json.loads(result.stdout) == {"it": "in the end"}, result.stderr
+    assert len(left_in(left)) == WAYS[way]
+    assert [process for process in left_in(left) if alive(process)] == []
+
+
+@pytest.mark.parametrize("end", ["os._exit(3)", "os.kill(os.getpid(), 9)", "1 / 0"])
+def test_so_does_a_job_whose_worker_ends_early(end, tmp_path):
+    left = tmp_path / "left"
+    body = f"if failed:\n    return True\nreporter.begin(['it'])\n{leaving('daemon', left)}\n{end}"
+    result = supervised(body, LEFT=str(left))
+    assert json.loads(result.stdout)["it"].startswith("its process ended with ")
+    assert [process for process in left_in(left) if alive(process)] == []
+
+
+def test_what_ran_before_a_worker_goes_on_and_messages_are_read_to_the_last(tmp_path):
+    """Of the process's own children, and of what these start meanwhile, none is ended; nor is a stranger."""
+    left, many = tmp_path / "left", 5000
+    code = (
+        "import json, os, subprocess, sys, time\nfrom pwfl.process import supervisor\n"
+        "stranger = int(sys.argv[1])\n"
+        "earlier = subprocess.Popen(['sh', '-c', 'sleep 1; sleep 60 & echo $!; wait'], stdout=subprocess.PIPE, text=True)\n"
+        "def work(failed, reporter):\n"
+        + "".join(f"    {line}\n" for line in leaving("daemon", left).splitlines())
+        + f"    time.sleep(1.5)\n    for k in range({many}): reporter.failed([str(k)], 'x' * 100)\n    return True\n"
+        "failed = supervisor.supervise(work)\n"
+        "later = int(earlier.stdout.readline())\n"
+        "import psutil\n"
+        "print(len(failed), *(psutil.Process(each).status() != 'zombie' for each in (earlier.pid, later, stranger)))\n"
+        "os.kill(later, 9); earlier.kill()\n"
+    )
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        result = python("-c", code, str(stranger.pid), env=environment() | {"LEFT": str(left)}, check=True, timeout=40)
+        stranger.kill()
+    assert result.stdout.split() == [str(many), "True", "True", "True"]
+    assert [process for process in left_in(left) if alive(process)] == []
+
+
+@pytest.mark.parametrize("told", [signal.SIGKILL, signal.SIGTERM])
+def test_what_a_worker_left_ends_with_the_workflow_and_when_the_job_is_told_to_end(told, tmp_path, monkeypatch):
+    monkeypatch.setenv("LEFT", str(tmp_path / "left"))
+    code = tmp_path / "code.py"
+    code.write_text(leaving("daemon", tmp_path / "left"))
+    leaves = f"exec(open({str(code)!r}).read(), globals())"
+    with working(f"supervisor.apart(lambda: ({leaves}, say(os.getpid()), time.sleep(60)))") as (run, processes):
+        left = left_in(tmp_path / "left")
+        assert len(left) == 1
+        if told == signal.SIGKILL:
+            run.kill()
+            run.wait()
+        else:
+            os.kill(processes[0], told)
+        assert gone([*processes, *left])
+
+
+def test_what_runs_apart_ends_with_its_process_and_so_does_what_it_left(tmp_path):
+    left = tmp_path / "left"
+    code = leaving("daemon", left)
+    program = (
+        f"import os\nfrom pwfl.process import supervisor\nsupervisor.apart(lambda: exec({code!r}, globals()))\n"
+        "print('over')\n"
+    )
+    result = python("-c", program, env=environment() | {"LEFT": str(left)}, check=True, timeout=40)
+    assert result.stdout == "over\n"
+    assert [process for process in left_in(left) if alive(process)] == []
+
+
+def test_where_no_system_finds_orphans_those_in_the_session_of_the_worker_end(tmp_path):
+    """As on macOS."""
+    left = tmp_path / "left"
+    body = f"reporter.begin(['it'])\n{leaving('fork', left)}\nreturn True"
+    result = supervised(body, setup="supervisor._adopt = lambda: False", LEFT=str(left))
+    assert json.loads(result.stdout) == {}
+    assert gone(left_in(left), 1.0)
+
+
+def test_a_worker_that_closes_the_pipe_has_not_ended(tmp_path):
+    body = "os.closerange(3, 100)\nimport time\ntime.sleep(1)\nopen(os.environ['DONE'], 'w').close()\nos._exit(3)"
+    result = supervised(body, DONE=str(tmp_path / "done"))
+    assert "a worker process ended with exit status 3 before it began" in result.stderr
+    assert (tmp_path / "done").exists()
+
+
 def test_a_supervisor_takes_next_to_nothing():
     with working(DOING["sleeps"]) as (_, (process, _)):
         before = sum(psutil.Process(process).cpu_times()[:2])
@@ -267,3 +411,97 @@ print(told.wait(10))
 def test_a_process_that_holds_the_lock_of_its_handler_still_ends():
     told = python("-c", HOLDING, timeout=10, check=True)
     assert told.stdout.split() == ["False", "True"]
+
+
+INTERRUPTED = """
+import signal, sys, time
+from pwfl.process import interrupts
+sys.argv = ["/bin/pwfl", "run", "a study.yaml"]
+interrupts.answer(interrupts.ENDED)
+interrupts.answer(interrupts.STOPPED)
+print(interrupts.status())
+for number in numbers:
+    try:
+        signal.raise_signal(number)
+    except KeyboardInterrupt:
+        print("interrupted", interrupts.status())
+print("goes on", flush=True)
+time.monotonic = lambda: 1e9
+signal.raise_signal(signal.SIGINT)
+print("never")
+"""
+
+
+def test_the_first_ctrl_c_interrupts_with_a_line_and_those_after_it_do_nothing_for_a_while():
+    result = python("-c", INTERRUPTED.replace("numbers", "[signal.SIGINT] * 3"))
+    assert result.stdout.splitlines() == ["0", "interrupted 130", "goes on"]
+    assert result.returncode == 130
+    assert result.stderr == (
+        "\nInterrupted. What was computed is in the store; to go on with the rest: pwfl run 'a study.yaml'\n"
+    )
+
+
+WAITING = """
+import os, signal, threading
+from pwfl.process import interrupts
+interrupts.answer(interrupts.ENDED)
+import polars
+interrupts.answer(interrupts.ENDED)
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    print("waited" if threading.Semaphore(0).acquire(timeout=5) else "too long")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_ends_a_wait_for_a_lock_where_polars_is_imported():
+    assert python("-c", WAITING, check=True).stdout == "interrupted\n"
+
+
+def test_ctrl_c_stays_ignored_in_the_background():
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nfrom pwfl.process import interrupts\n"
+        "interrupts.answer(interrupts.ENDED); signal.raise_signal(signal.SIGINT); print(interrupts.status())"
+    )
+    assert python("-c", code, check=True).stdout == "0\n"
+
+
+TERMS = """
+import signal, time
+from pwfl.process import interrupts, supervisor
+signal.signal(signal.SIGTERM, lambda *_: print("waits for jobs", flush=True))
+supervisor.answer_in_a_thread()
+signal.raise_signal(signal.SIGTERM)
+time.sleep(0.3)
+try:
+    signal.raise_signal(signal.SIGTERM)
+except KeyboardInterrupt:
+    print("interrupted", interrupts.status())
+"""
+
+
+def test_a_second_term_interrupts():
+    assert python("-c", TERMS, check=True).stdout.splitlines() == ["waits for jobs", "interrupted 143"]
+
+
+COMMANDS = """
+import signal, sys
+from pwfl import cli
+def interrupted(*_):
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.raise_signal(signal.SIGINT)
+cli._checked = interrupted
+sys.argv = ["pwfl", *sys.argv[1:]]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_ctrl_c_ends_a_command_with_one_line_that_says_how_to_go_on(command):
+    result = python("-c", COMMANDS, command, "study.yaml")
+    rest = "What was computed is in the store; to go on with the rest" if command == "run" else "To start again"
+    assert result.returncode == 130
+    assert result.stderr == f"\nInterrupted. {rest}: pwfl {command} study.yaml\n"

@@ -1,6 +1,7 @@
 """Functions of users' own in place of schedulers, noise and models, and the page that says how."""
 
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -656,6 +657,17 @@ def test_what_would_end_the_process_is_an_error_with_its_place(folder, ending, w
         user_code.UserCodeError, match=rf"^ends.py:function: {what}: {ENDS[ending]}.* \(.*ends.py, line \d+"
     ):
         user_code.call("ends.py:function", 1)
+
+
+@pytest.mark.parametrize("ending", ["pass", "raise SystemExit(0)", "raise ValueError"])
+def test_a_process_that_a_function_forks_does_not_come_back(folder, ending):
+    """It would go on with the work, and write results a second time."""
+    lines = f"    if not (child := os.fork()):\n        {ending}\n        return 0\n    return child\n"
+    (folder / "forks.py").write_text(f"import os\n\ndef forked():\n{lines}")
+    child = user_code.call("forks.py:forked")
+    if not child:
+        os._exit(3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_ctrl_c_is_no_error_of_the_function(folder):

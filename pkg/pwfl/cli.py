@@ -7,11 +7,22 @@ from pathlib import Path
 import click
 
 from pwfl import errors
+from pwfl.process import interrupts
 
 FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Commands that Ctrl-C ends with one line (`pwfl.process.interrupts`), where click would say that it aborted."""
+
+    def invoke(self, context: click.Context) -> object:
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            sys.exit(interrupts.status() or interrupts.CTRL_C)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pwfl")
 def pwfl() -> None:
     """Simulate private wireless federated learning.
@@ -31,6 +42,7 @@ def run(file: str, options: tuple[str, ...]) -> None:
 
     All arguments after FILE are passed to Snakemake: targets and options such as --dry-run, --cores 4 or --config.
     """
+    interrupts.answer(interrupts.STOPPED)
     from snakemake import cli
 
     from pwfl import workflow
@@ -242,4 +254,9 @@ def open_(study: str | None) -> None:
 
 def main() -> None:
     """Run the command with the arguments of this process; errors are said without a traceback."""
+    interrupts.answer(interrupts.ENDED)
     errors.run_command(partial(pwfl, prog_name="pwfl"))
+
+
+if __name__ == "__main__":  # python -m pwfl.cli
+    main()

@@ -35,6 +35,8 @@ class LogHandler(LogHandlerBase):
     def emit(self, record: logging.LogRecord) -> None:
         """Write what a record says, if it is worth it."""
         event = getattr(record, "event", None)
+        if _is_interrupted() and not self.common_settings.verbose:  # which was said; jobs that end are no errors
+            return
         if event == LogEvent.JOB_INFO:
             self._job(record)
             return
@@ -98,6 +100,12 @@ class LogHandler(LogHandlerBase):
     def needs_rulegraph(self) -> bool:
         """No graph is needed."""
         return False
+
+
+def _is_interrupted() -> bool:
+    """Whether Ctrl-C ends the run."""
+    interrupts = sys.modules.get("pwfl.process.interrupts")  # the workflow imports it, as the package that it uses
+    return interrupts is not None and interrupts.status() > 0
 
 
 def _is_complete(record: logging.LogRecord) -> bool:

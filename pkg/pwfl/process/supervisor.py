@@ -3,12 +3,14 @@
 So a job ends soon when it is told to, or when its Snakemake is gone, whatever a worker is doing then: some solvers hold
 the interpreter's lock for minutes, and no thread or signal handler of their process would run. And what a worker does
 to its process ends with it: a crash is an error of the task that it was at, memory that it does not give back is the
-system's again, and its temporary files go, such as those that TensorFlow's Autograph writes.
+system's again, and its temporary files go, such as those that TensorFlow's Autograph writes. So do the processes that
+it started and left behind, daemons included.
 
 A job imports this module before all else, so it imports little.
 """
 
 import ctypes
+import io
 import json
 import logging
 import os
@@ -17,19 +19,23 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import psutil
 
 from pwfl.errors import describe
+from pwfl.process import interrupts
 
 log = logging.getLogger(__name__)
 
 VARIABLE = "PWFL_WORKFLOW"  # environment variable: the process number of the Snakemake that starts jobs
 SECONDS = 0.5  # between looks at whether it lives
+POLL_SECONDS = 0.01  # between looks at processes that are about to end
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
+PARENT_DEATH_SIGNAL, CHILD_SUBREAPER = 1, 36  # PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER of Linux
+ENDINGS = {signal.SIGTERM: 1.0, signal.SIGKILL: 5.0}  # seconds that processes which a worker left have to end
 TEMPORARY = tempfile.gettempdir()  # everybody's; a worker has a folder of its own in it
 
 
@@ -37,7 +43,7 @@ class Reporter:
     """How a worker tells its supervisor which tasks it is at, and which failed."""
 
     def __init__(self, pipe: int) -> None:
-        self.pipe = pipe
+        self.pipe, self.worker = pipe, os.getpid()
 
     def begin(self, tasks: list[str]) -> None:
         """Say which tasks are begun, and that those before are finished."""
@@ -52,7 +58,8 @@ class Reporter:
         self._send({"end": finished})
 
     def _send(self, message: dict) -> None:
-        os.write(self.pipe, json.dumps(message).encode() + b"\n")
+        if os.getpid() == self.worker:  # a process that it forked and that came back reports nothing
+            os.write(self.pipe, json.dumps(message).encode() + b"\n")
 
 
 Work = Callable[[set[str], Reporter], bool]
@@ -64,10 +71,21 @@ def hand_over() -> None:
 
 
 def answer_in_a_thread() -> None:
-    """Have a TERM answered by a thread: Snakemake's handler takes a lock that the main thread may hold."""
-    handler = signal.getsignal(signal.SIGTERM)
-    if callable(handler):
-        signal.signal(signal.SIGTERM, lambda *told: threading.Thread(target=handler, args=told).start())
+    """Have a TERM answered by a thread: Snakemake's handler takes a lock that the main thread may hold.
+
+    Snakemake then waits for the jobs that run; a second TERM ends them as Ctrl-C does.
+    """
+    handler, received = signal.getsignal(signal.SIGTERM), []
+    if not callable(handler):
+        return
+
+    def answer(number: int, frame) -> None:
+        received.append(number)
+        if len(received) > 1:
+            interrupts.end(number, frame)
+        threading.Thread(target=handler, args=(number, frame)).start()
+
+    signal.signal(signal.SIGTERM, answer)
 
 
 def supervise(work: Work, cleanup: Callable[[], None] = lambda: None) -> dict[str, str]:
@@ -133,33 +151,64 @@ def _one_worker(work: Work, failed: dict[str, str], received: _Signals | None) -
     """
     temporary = tempfile.TemporaryDirectory(prefix="pwfl-", ignore_cleanup_errors=True)
     workflow, supervisor = int(os.environ.get(VARIABLE, "0")), os.getpid()
+    adopts, others = _adopt(), set(psutil.Process().children())
+    leads = received is not None and not adopts
     begin, end = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     if not (worker := os.fork()):
         os.close(begin)
         tempfile.tempdir = temporary.name
+        if leads:
+            os.setsid()  # by whose number what it leaves is found
         _be_worker(work, set(failed), Reporter(end), supervisor)
     os.close(end)
     at: list[str] = []
-    finished, rest = None, b""
+    finished = None
     with os.fdopen(begin, "rb", buffering=0) as pipe:
-        while True:
+        messages = _Messages(pipe)
+        while not (ended := os.waitpid(worker, os.WNOHANG))[0]:
             if received and not received.number and workflow and not descends(supervisor, workflow):
                 received.number = signal.SIGTERM
             if received and received.number:
                 os.kill(worker, signal.SIGKILL)
-            if select.select([pipe], [], [], SECONDS)[0]:
-                if not (chunk := pipe.read(2**16)):
-                    break
-                *lines, rest = (rest + chunk).split(b"\n")
-                for message in map(json.loads, lines):
-                    at = message.get("at", at)
-                    finished = message.get("end", finished)
-                    failed |= dict.fromkeys(message.get("failed", ()), message.get("error"))
-    _, status = os.waitpid(worker, 0)
+            messages.wait()
+        _end_descendants(others, worker if leads else None)
+        for message in messages.all():
+            at = message.get("at", at)
+            finished = message.get("end", finished)
+            failed |= dict.fromkeys(message.get("failed", ()), message.get("error"))
     temporary.cleanup()
-    return [task for task in at if task not in failed], finished, os.waitstatus_to_exitcode(status)
+    return [task for task in at if task not in failed], finished, os.waitstatus_to_exitcode(ended[1])
+
+
+class _Messages:
+    """A worker's messages, read from a pipe, whose end is not the worker's: processes that it left hold it, too."""
+
+    def __init__(self, pipe: io.RawIOBase) -> None:
+        os.set_blocking(pipe.fileno(), False)
+        self.pipe, self.read, self.is_open = pipe, b"", True
+        self.pause = POLL_SECONDS
+
+    def wait(self) -> None:
+        """Wait a while for a message, or for the pipe's end, which is usually that of the worker."""
+        if not self.is_open:
+            time.sleep(self.pause)
+            self.pause = min(2 * self.pause, SECONDS)  # it closed the pipe itself, and goes on
+        elif select.select([self.pipe], [], [], SECONDS)[0]:
+            self._take()
+
+    def all(self) -> list[dict]:
+        """The messages up to now."""
+        while self.is_open and self._take():
+            pass
+        return [json.loads(line) for line in self.read.split(b"\n")[:-1]]
+
+    def _take(self) -> bool:
+        chunk = self.pipe.read(2**16)  # None: it has nothing now
+        self.read += chunk or b""
+        self.is_open = chunk != b""
+        return bool(chunk)
 
 
 def _be_worker(work: Work, failed: set[str], reporter: Reporter, supervisor: int) -> None:
@@ -180,10 +229,70 @@ def _be_worker(work: Work, failed: set[str], reporter: Reporter, supervisor: int
         os._exit(status)
 
 
+def _set(option: int, value: int) -> bool:
+    """Set what Linux's prctl sets of this process; whether that was done."""
+    with suppress(OSError, AttributeError):
+        return ctypes.CDLL(None, use_errno=True).prctl(option, value) == 0
+    return False
+
+
+def _adopt() -> bool:
+    """Have orphans among the processes that come from this one become its children (Linux); whether they do."""
+    return _set(CHILD_SUBREAPER, 1)
+
+
+def _descendants(others: set[psutil.Process]) -> set[psutil.Process]:
+    """The processes that come from this one and still run, except its children `others` and what comes from them."""
+    children = set(psutil.Process().children()) - others
+    found = set(children)
+    for child in children:
+        with suppress(psutil.NoSuchProcess):
+            found.update(child.children(recursive=True))
+    return {process for process in found if not _is_over(process)}
+
+
+def _end_descendants(others: set[psutil.Process], session: int | None) -> None:
+    """End the processes that come from this one, except its children `others`; and those of the group `session`.
+
+    They get a moment to clean up: in it Python's processes that own semaphores and shared memory delete these.
+    """
+    left: set[psutil.Process] = set()
+    for number, seconds in ENDINGS.items():
+        end, told = time.monotonic() + seconds, set()
+        if session is not None:
+            _signal_group(session, number)
+        while (left := _descendants(others)) or (session is not None and _signal_group(session, 0)):
+            for process in left - told:
+                with suppress(psutil.Error):
+                    process.send_signal(number)
+            told |= left
+            if time.monotonic() > end:
+                break
+            time.sleep(POLL_SECONDS)
+    if left:
+        log.warning("processes that could not be ended: %s", ", ".join(str(process.pid) for process in left))
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """Send a signal to a group of processes (0: none); whether there are any."""
+    with suppress(OSError):
+        os.killpg(group, number)
+        return True
+    return False
+
+
+def _is_over(process: psutil.Process) -> bool:
+    """Whether a process that comes from this one has ended; of one that became its child nothing stays."""
+    with suppress(ChildProcessError):  # its parent is another one
+        return os.waitpid(process.pid, os.WNOHANG)[0] != 0
+    with suppress(psutil.NoSuchProcess):
+        return process.status() == psutil.STATUS_ZOMBIE
+    return True
+
+
 def _die_with(parent: int) -> None:
     """Have the system kill this process when the thread that forked it ends, however it does (Linux)."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    _set(PARENT_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before
         os._exit(1)
 

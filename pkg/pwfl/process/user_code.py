@@ -84,15 +84,20 @@ def call(reference: str, *given, reads: Collection[str] = (), now: tuple | None 
 def loaded(reference: str, reads: Collection[str] = ()) -> Iterator[Callable]:
     """What `call` calls, as a function of the same arguments, loaded once for several calls."""
     known = imports.closure(split(reference)[0])
+    process = os.getpid()
     with guard.alone(_home(reference)) as seen:
         function = _load(reference)
+        _end_forked(process)
 
         def called(*given, now: tuple | None = None):
             given = [_copied(each) for each in given]
             try:
                 named = {"now": _copied(now)} if now is not None and _has_now(function) else {}
-                return function(*given, **named)
+                returned = function(*given, **named)
+                _end_forked(process)
+                return returned
             except BaseException as error:
+                _end_forked(process)
                 _refuse_to_end(error)
                 raise UserCodeError(f"{reference}: fails: {_description(error, function)}") from error
 
@@ -238,6 +243,12 @@ def noise_of(reference: str, returned, needed: np.ndarray, what: str, zero: bool
             f"{'not negative' if zero else 'above 0'}{hint}"
         )
     return np.where(needed, found, 0.0)
+
+
+def _end_forked(process: int) -> None:
+    """End a process that user-defined code forked and that came back: only one goes on with the work."""
+    if os.getpid() != process:
+        os._exit(0)
 
 
 def _refuse_to_end(error: BaseException) -> None:

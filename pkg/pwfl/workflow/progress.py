@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from pwfl.process import interrupts
 from pwfl.store.items import Store
 from pwfl.workflow.costs import duration
 
@@ -111,7 +112,7 @@ class Progress:
 
     def _print(self) -> None:
         last, printed = "", float("-inf")
-        while self.total is None or self.ended < self.total:
+        while (self.total is None or self.ended < self.total) and not interrupts.status():
             line, now = self.line(), time.monotonic()
             if line != last or now - printed >= LINE_SECONDS - 2 * LOOK_SECONDS:  # the next look may take its time
                 print(f"{now - self.start:5.0f} s: {line}", file=sys.stderr, flush=True)
