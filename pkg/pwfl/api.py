@@ -12,7 +12,7 @@ import yaml
 
 from pwfl import execution, registry, tables
 from pwfl.errors import located
-from pwfl.process import threads
+from pwfl.process import forks, threads
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.report.columns import with_point
@@ -40,6 +40,7 @@ class LazyTables(Mapping):
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         if name not in self.read:
+            forks.check()
             self.read[name] = self.readers[name]()
         return self.read[name]
 
@@ -153,6 +154,8 @@ def simulate(config: str | Path | dict) -> StudyTables:
         For a config that cannot be run; the message names key, value and what would be right.
     InternalError
         For a fault of the program; the message says where its traceback is kept.
+    ForkError
+        In a process that was forked from one that had computed: in such a process Polars never ends.
 
     Examples
     --------
@@ -162,6 +165,7 @@ def simulate(config: str | Path | dict) -> StudyTables:
     ['realization', 'user', 'chain']
     """
     with located():
+        forks.check()
         threads.look_at_polars()
         study = _study(config)
         check_surroundings(study)
@@ -218,6 +222,7 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
 
     Each of the `stages` needs the ones that it reads. `known` is what was computed for other scenarios, and grows.
     """
+    forks.check()
     known = {} if known is None else known
     merged: dict[str, list[pl.DataFrame]] = {}
     for scheme, route in plan.routes(scenario).items():
