@@ -32,6 +32,7 @@ onstart:
             scenario.check_device(study)
     except scenario.ScenarioError as error:
         raise WorkflowError(str(error)) from None
+    progress.executor = "local" if workflow.local_exec else workflow.executor_plugin.name
     supervisor.answer_in_a_thread()
     if is_main:
         interrupts.answer(interrupts.STOPPED)  # again, as Polars is imported by now
