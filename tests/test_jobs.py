@@ -1048,7 +1048,7 @@ def test_on_a_cluster_it_is_said_which_jobs_are_queued_and_where_to_look(tmp_pat
     printed = printed_until(shown, clock, 66.0, capsys)
     said = printed[max(printed)]
     assert (
-        f"no new result for 60 seconds; begun: train-2 for 60 seconds (log: {log}); in the queue: train-1 for 60 seconds"
+        f"no new result for 60 seconds; begun: train-2 for 60 seconds (log: {log}); in the queue: train-1 for 60 seconds, train-3 for"
         in said
     )
     assert (

@@ -168,7 +168,10 @@ class Progress:
 def _named(jobs: list[_Batch]) -> str:
     """Jobs, with the time since each was started; of many the first ones."""
     now = time.monotonic()
-    names = [f"{batch.name} for {duration(now - batch.begun)} (log: {batch.log})" for batch in jobs[:NAMED]]
+    names = [
+        f"{batch.name} for {duration(now - batch.begun)}" + ("" if batch.is_queued() else f" (log: {batch.log})")
+        for batch in jobs[:NAMED]
+    ]
     return ", ".join(names) + (f" and {counted(len(jobs) - NAMED, 'more job')}" if len(jobs) > NAMED else "")
 
 
