@@ -36,6 +36,7 @@ onstart:
             logger.warning(warning)
     except Exception as error:
         raise WorkflowError(errors.message(error)) from None
+    progress.executor = "local" if workflow.local_exec else workflow.executor_plugin.name
     supervisor.answer_in_a_thread()
     if is_main:
         interrupts.answer(interrupts.STOPPED)  # again, as Polars is imported by now

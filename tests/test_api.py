@@ -110,6 +110,71 @@ def test_what_is_not_needed_is_not_loaded(code, absent):
     assert result.stdout.strip() == "[]"
 
 
+FORKS = """
+import concurrent.futures, multiprocessing, os, sys
+import pwfl
+from pwfl import results, simulate
+
+def one(seed):
+    return pwfl.simulate(dict(AGING, seed=seed)).scenarios["scenario"].summary.height
+
+def read(folder):
+    return pwfl.results(folder).claims.height
+
+def in_child(function, argument):
+    # What a function returns, or raises, in a forked process.
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        try:
+            return pool.apply_async(function, [argument]).get(60)
+        except Exception as error:
+            return f"{type(error).__module__}.{type(error).__name__}: {error}"
+
+"""
+FORKED = "pwfl.process.forks.ForkError: process N: was forked from one that had used pwfl or Polars, whose threads it lacks, "
+FORKED += 'so it would never end; start processes with multiprocessing.get_context("spawn"), or use pwfl and Polars in '
+FORKED += "the child processes only"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "expected"),
+    [
+        ("pass", "one, 2", True),
+        ("pass", "read, sys.argv[1]", True),
+        ("one(1)", "one, 2", False),
+        ("read(sys.argv[1])", "one, 2", False),
+        (
+            "import polars; polars.DataFrame({'a': [1, 2]}).lazy().filter(polars.col('a') > 1).collect()",
+            "one, 2",
+            False,
+        ),
+        ("pwfl.results(sys.argv[1])", "read, sys.argv[1]", True),
+    ],
+)
+def test_a_process_forked_from_one_that_computed_says_so_and_any_other_computes(first, then, expected, finished):
+    code = f"{FORKS}\n{first}\nprint(in_child({then}))".replace("AGING", repr(AGING))
+    said = python("-c", code, finished / "results" / "small", check=True, timeout=150).stdout.strip()
+    assert said.isdigit() if expected else re.sub(r"process \d+", "process N", said) == FORKED
+
+
+def test_so_do_executors_and_forks_by_hand_of_any_depth(finished):
+    code = f"""{FORKS}
+read(sys.argv[1])
+with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as executor:
+    print(type(executor.submit(read, sys.argv[1]).exception(60)).__name__)
+if not (child := os.fork()):
+    if not (grandchild := os.fork()):
+        try:
+            read(sys.argv[1])
+        except RuntimeError:
+            os._exit(5)
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), read(sys.argv[1]))
+"""
+    said = python("-c", code, finished / "results" / "small", check=True, timeout=150).stdout.split()
+    assert said[:2] == ["ForkError", "5"]
+    assert said[2].isdigit()  # the parent goes on
+
+
 @pytest.mark.slow
 def test_training_says_nothing_and_needs_no_reference_solver():
     config = {**TINY["base"], "realizations": 1, "training_realizations": 1, "shards": {}}

@@ -1016,26 +1016,108 @@ def test_what_is_left_follows_what_jobs_of_the_same_rule_took(tmp_path, monkeypa
     assert shown.line().endswith("about 160 core-seconds left; running train-3 (1 of 2)")
 
 
-@pytest.mark.parametrize("news", [False, True])
-def test_a_line_is_printed_at_once_and_at_least_every_ten_seconds(monkeypatch, capsys, news):
-    """With a clock of its own, on which a look at the store takes a second."""
-    now, printed, shown = [0.0], [], progress.Progress()
-
-    def line() -> str:
-        now[0] += 1.0
-        shown.total, shown.ended = 1, int(now[0] > 100)
-        return f"{now[0]}" if news else "the same"
-
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds on a clock that tests set."""
+    now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(progress.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
-    monkeypatch.setattr(shown, "line", line)
-    shown.start = 0.0
-    shown._print()
-    printed = [int(text.split()[0]) for text in capsys.readouterr().err.splitlines()]
+    return now
+
+
+def followed(folder: Path, monkeypatch, *names: str) -> progress.Progress:
+    """The progress of a run of batches of two items each, all of which were started."""
+    shown, plan_ = progress.Progress(), folder / ".pwfl" / "plan"
+    monkeypatch.setattr(shown, "_print", lambda: None)
+    (plan_ / "batches").mkdir(parents=True)
+    for name in names:
+        items = [{"key": f"train/{name}/{part}", "files": ["history.parquet"]} for part in "ab"]
+        (plan_ / "batches" / f"{name}.json").write_text(json.dumps({"seconds": 30.0, "items": items}))
+    for name in names:
+        shown.started(plan_ / f"{name}.done")
+    return shown
+
+
+def printed_until(shown: progress.Progress, clock, end: float, capsys) -> dict[int, str]:
+    """What is printed by looks up to a time, each of which takes a second: second -> line."""
+    while clock[0] < end:
+        shown.look()
+        clock[0] += progress.LOOK_SECONDS + 1.0
+    lines = (line.partition(" s: ") for line in capsys.readouterr().err.splitlines())
+    return {int(second): line for second, _, line in lines}
+
+
+def made(folder: Path, key: str) -> None:
+    (folder / "store" / key).mkdir(parents=True)
+    (folder / "store" / key / "history.parquet").touch()
+
+
+def test_a_line_is_printed_at_once_and_at_least_every_ten_seconds(tmp_path, monkeypatch, clock, capsys):
+    shown = followed(tmp_path, monkeypatch, "train-1")
+    printed = list(printed_until(shown, clock, 60.0, capsys))
     assert printed[0] <= 2
     assert max(np.diff(printed)) <= 10
-    assert printed[-1] > 90
-    assert len(printed) > (30 if news else 9)
+    assert 6 <= len(printed) <= 12
+
+
+def test_after_a_minute_without_news_it_is_said_what_runs_and_for_how_long_at_growing_distances(
+    tmp_path, monkeypatch, clock, capsys
+):
+    shown = followed(tmp_path, monkeypatch, "train-1", "train-2", "train-3", "train-4")
+    (tmp_path / ".pwfl/plan/train-4.done").touch()
+    printed = printed_until(shown, clock, 3600 * 6, capsys)
+    waits = {second: line for second, line in printed.items() if "no new result" in line}
+    assert [second for second in printed if second >= 60] == list(waits)
+    at = list(waits)
+    doubled = [60 * 2**k for k in range(6)]
+    assert at[:6] == pytest.approx(doubled, abs=4 * 6)  # each up to a look later than twice the one before
+    assert np.diff(at[6:]) == pytest.approx(1800, abs=4)
+    first = waits[at[0]]
+    assert first.startswith(
+        "0 of 8 results, 2 failed or skipped, at least 90 core-seconds left; no new result for 60 seconds; "
+    )
+    running = ", ".join(f"train-{k} for 60 seconds (log: {tmp_path}/logs/plan/train-{k}.log)" for k in (1, 2, 3))
+    assert first.endswith(f"; running: {running}")
+    assert waits[at[-1]].count("train-1 for 5.") == 1  # hours
+    # A new result is progress: lines are as before, for a minute.
+    made(tmp_path, "train/train-1/a")
+    later = printed_until(shown, clock, clock[0] + 100, capsys)
+    assert next(iter(later.values())).startswith("1 of 8 results")
+    assert [("no new result for" in line) for line in later.values()].count(True) == 1
+
+
+def test_on_a_cluster_it_is_said_which_jobs_are_queued_and_where_to_look(tmp_path, monkeypatch, clock, capsys):
+    monkeypatch.setattr(progress, "executor", "slurm")
+    shown = followed(tmp_path, monkeypatch, *(f"train-{k}" for k in range(1, 7)))
+    (tmp_path / "logs/plan").mkdir(parents=True)
+    log = tmp_path / "logs/plan/train-2.log"
+    log.touch()
+    printed = printed_until(shown, clock, 66.0, capsys)
+    said = printed[max(printed)]
+    assert (
+        f"no new result for 60 seconds; begun: train-2 for 60 seconds (log: {log}); in the queue: train-1 for 60 seconds, train-3 for"
+        in said
+    )
+    assert (
+        " and 2 more jobs. See `squeue --me` (jobs), `sinfo` (nodes that are down or drained), .snakemake/slurm_logs/"
+        in said
+    )
+    monkeypatch.setattr(progress, "executor", "kubernetes")
+    assert shown.waits().endswith(" and 2 more jobs. See the queue of kubernetes")
+
+
+def test_where_all_jobs_are_done_and_the_run_does_not_end_that_is_said(tmp_path, monkeypatch, clock, capsys):
+    monkeypatch.setattr(progress, "executor", "slurm")
+    shown = followed(tmp_path, monkeypatch, "train-1")
+    made(tmp_path, "train/train-1/a")
+    made(tmp_path, "train/train-1/b")
+    (tmp_path / ".pwfl/plan/train-1.done").touch()
+    printed = printed_until(shown, clock, 90.0, capsys)
+    assert list(printed) == [0, 60]
+    assert printed[0] == "2 of 2 results, about 0 core-seconds left"
+    assert printed[60].startswith(
+        "2 of 2 results, about 0 core-seconds left; no new result for 60 seconds; no job of a stage"
+    )
+    assert "See `squeue --me`" in printed[60]
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import pwfl  # noqa: F401  # before Polars, as on the page
-from conftest import ROOT
+from conftest import ROOT, python
 
 PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"^### (.*?)$.*?^```python\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE))
@@ -41,6 +41,16 @@ def test_an_example_has_the_value_that_the_page_shows(title):
     numbers = [[float(number) for number in re.findall(NUMBER, text)] for text in (found, shown)]
     assert numbers[0]
     assert numbers[0] == pytest.approx(numbers[1], rel=1e-5, abs=0.003 if "training" in title else 0)  # a test image
+
+
+@pytest.mark.slow
+def test_the_example_of_several_processes_has_a_result_for_each_seed(tmp_path):
+    (code,) = re.findall(r"^```py\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+    (tmp_path / "several.py").write_text(code)
+    one, two = ast.literal_eval(python(tmp_path / "several.py", check=True).stdout)
+    assert one > 0
+    assert two > 0
+    assert one != two
 
 
 def delta(epsilon: float, mu: float) -> float:

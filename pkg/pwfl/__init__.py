@@ -4,6 +4,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from pwfl.process import forks
+
 if TYPE_CHECKING:
     from pwfl.api import results, simulate
 
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
 
 if "polars" not in sys.modules:  # reads it when imported; threads share a group's sum, see process.threads
     os.environ["POLARS_MAX_THREADS"] = "1"
+
+forks.watch()
 
 __all__ = ["__version__", "results", "simulate"]
 

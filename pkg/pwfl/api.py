@@ -13,7 +13,7 @@ import yaml
 
 from pwfl import execution, registry, tables
 from pwfl.errors import located
-from pwfl.process import threads
+from pwfl.process import forks, threads
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.report.columns import with_point
@@ -41,6 +41,7 @@ class LazyTables(Mapping):
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         if name not in self.read:
+            forks.check()
             self.read[name] = self.readers[name]()
         return self.read[name]
 
@@ -155,6 +156,8 @@ def simulate(config: str | Path | dict) -> StudyTables:
         For a config that cannot be run; the message names key, value and what would be right.
     InternalError
         For a fault of the program; the message says where its traceback is kept.
+    ForkError
+        In a process that was forked from one that had computed: in such a process Polars never ends.
 
     Examples
     --------
@@ -164,6 +167,7 @@ def simulate(config: str | Path | dict) -> StudyTables:
     ['realization', 'user', 'chain']
     """
     with located():
+        forks.check()
         threads.look_at_polars()
         study = _study(config)
         for warning in study.warnings:
@@ -224,6 +228,7 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
     Raises ScenarioError for a stage that there is not, or one that needs another that is not among them.
     """
     _check_stages(scenario, stages)
+    forks.check()
     known = {} if known is None else known
     merged: dict[str, list[pl.DataFrame]] = {}
     for scheme, route in plan.routes(scenario).items():
