@@ -780,3 +780,10 @@ def test_a_run_that_never_has_the_level_leaves_an_end_unknown(private, bare, val
     assert claims.verdict(found, Band(most=1)) == expected
     shorter = random_orthogonalization_claims._delay(np.array(private, float), np.array(bare[:2], float), 14)
     assert shorter.realizations == 2
+
+
+def test_a_ratio_that_one_realization_alone_makes_finite_has_no_interval():
+    """Without the first realization, the ratio's second mean is 0: no jackknife is finite, and nothing warns."""
+    measured = claims.estimate(lambda means: means[0] / means[1], [[1.0, 2.0, 3.0], [3.0, 0.0, 0.0]])
+    assert measured.value == 2.0
+    assert (measured.low, measured.high, measured.interval) == (None, None, claims.INFINITE)

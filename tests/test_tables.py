@@ -201,7 +201,7 @@ def accounted() -> dict[str, pl.DataFrame]:
         ("outcome", "epsilon", -1.0),
         ("outcome", "epsilon", float("nan")),
         ("leakage", "rho", -1.0),
-        ("leakage", "rho", 0.0),
+        ("leakage", "rho", float("nan")),
         ("leakage", "epsilon", float("nan")),
     ],
 )

@@ -211,7 +211,7 @@ def test_start_values_that_keep_failing_are_named_before_any_job(tmp_path):
     config = changed(TINY, "privacy.max_noise_error", 0.02)
     result = snakemake(tmp_path, config)
     assert result.returncode == 1
-    words = r"privacy\.max_noise_error: realization \d: all 1000 draws of start values violate \(21\)"
+    words = r"privacy\.max_noise_error: realization \d: all 1000 draws of start values violate the constraint \(21\)"
     assert re.search(words, result.stdout + result.stderr)
     assert not list(tmp_path.glob("logs/*/*.log"))
 

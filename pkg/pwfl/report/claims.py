@@ -253,6 +253,8 @@ def worst(function: Callable, values: np.ndarray, *, largest: bool = True) -> Me
             return Measure(value, None, None, ONE, count)
         means = means[..., None]
         without = sign * function(means + (means - values) / (count - 1))  # one realization left out
+    if not np.isfinite(without).all():  # such as a ratio to an accuracy that only that realization reaches
+        return Measure(value, None, None, INFINITE, count, shown=False)
     error = np.sqrt((count - 1) * without.var(-1))
     tail = (1 - CONFIDENCE) / 2
     high = (centre + stdtrit(count - 1, 1 - tail) * error).max()

@@ -306,10 +306,7 @@ def caption(study: Study, system: str, figure: str, folder: Path, scenario: str 
     `folder` has the captions of figures that are no system's own. Raises ScenarioError, with the caption's file.
     """
     path = caption_file(system, figure, folder, compares=scenario is None)
-    try:
-        text = filled.fill(read_text(path), study.titles[scenario] if scenario else "")
-    except ValueError as error:
-        raise ScenarioError(f"{path}: {error}") from None
+    text = caption_text(path, study.titles[scenario] if scenario else "")
     if scenario is None and f"_{figure}" in MEASURED:
         sources = dict.fromkeys(f"{row['label']}: {row['source']}" for row in measured.read(study))
         if said := filled.plain("; ".join(sources)):
@@ -317,6 +314,14 @@ def caption(study: Study, system: str, figure: str, folder: Path, scenario: str 
             lines = textwrap.wrap(said, LINE, break_long_words=False, break_on_hyphens=False)
             text += "\n\n" + "\n".join(lines)
     return text
+
+
+def caption_text(path: Path, title: str = "") -> str:
+    """The caption in a file, of a figure of the scenario of a title. Raises ScenarioError, with the file's name."""
+    try:
+        return filled.fill(read_text(path), title)
+    except ValueError as error:
+        raise ScenarioError(f"{path}: {error}") from None
 
 
 def caption_file(system: str, figure: str, folder: Path, compares: bool) -> Path:
