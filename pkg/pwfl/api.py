@@ -227,11 +227,12 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
     Each of the `stages` needs the ones that it reads. `known` is what was computed for other scenarios, and grows.
     Raises ScenarioError for a stage that there is not, or one that needs another that is not among them.
     """
-    _check_stages(scenario, stages)
     forks.check()
+    routes = plan.routes(scenario)
+    _check_stages(scenario, stages, routes)
     known = {} if known is None else known
     merged: dict[str, list[pl.DataFrame]] = {}
-    for scheme, route in plan.routes(scenario).items():
+    for scheme, route in routes.items():
         found: dict = {}
         for stage, description in route.items():
             if stage not in stages and stage not in PREPARATIONS:
@@ -254,11 +255,11 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
     return {table: pl.concat(frames) for table, frames in merged.items()}
 
 
-def _check_stages(scenario, stages: Collection[str]) -> None:
+def _check_stages(scenario, stages: Collection[str], routes: Mapping[str, plan.Route]) -> None:
     """Raise ScenarioError for a name of no stage, and for a missing stage whose tables one of the others reads."""
     if unknown := [stage for stage in stages if stage not in STAGES]:
         raise ScenarioError(f"stages: there is no stage {unknown[0]!r}{did_you_mean(unknown[0], STAGES)}")
-    for route in plan.routes(scenario).values():
+    for route in routes.values():
         for stage in (stage for stage in route if stage in stages):
             made_by = plan.read(scenario, route[stage])
             if missing := [other for other in made_by if other not in (*stages, *PREPARATIONS)]:

@@ -24,9 +24,10 @@ RECORDS = SNAKEMAKE / "metadata"  # what Snakemake noted of each output, in a fi
 LOCKS = SNAKEMAKE / "locks"
 WRITTEN = (".pwfl", "logs", "results", "store")
 STORED = (PARTIAL, IN_USE, CODE, *GRAPH, *reports.JOBS)  # folders of the store
-CONTAINERS = ("conda", "conda-archive", "singularity")  # folders that Snakemake makes even where nothing needs them
-INNER = (*CONTAINERS, "auxiliary", "incomplete", "iocache", "locks", "metadata", "scripts", "shadow")
-
+INNER = (  # folders that Snakemake makes, those of containers even where nothing needs them
+    *("conda", "conda-archive", "singularity"),
+    *("auxiliary", "incomplete", "iocache", "locks", "metadata", "scripts", "shadow"),
+)
 
 DRAWN = {reports.FIGURES, reports.COMPARISON, reports.PAGE}
 ADDRESS_SPACE = 70 * 2**30  # bytes: the JavaScript engine V8 was measured to reserve 64 GiB, and libraries some more
