@@ -6,6 +6,7 @@ draws no other noise. Records and rows of the user's files are added by what tra
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cache, reduce
 
 from pydantic.fields import FieldInfo
 
@@ -26,16 +27,21 @@ def depended_on(scenario: Scenario, scheme: Scheme, read: Iterable[Mapping]) -> 
     for part in ("scheduler", "noise"):
         found |= _named(part, type(scheme).model_fields[part], getattr(scheme, part))
     idle = checks.idle(scenario.model_copy(update={"schemes": [scheme]}))
-    for path, field in parameters(type(scenario)):
-        key = ".".join(path)
-        if not any(_has(each, path) for each in read) or _only_observes(scenario, scheme, field):
+    for path, field, default in _with_defaults(type(scenario)):
+        key, value = ".".join(path), reduce(getattr, path, scenario)
+        if value == default or _only_observes(scenario, scheme, field):
             continue
         # Other schemes decide about a condition: what is idle in this scheme alone may not be among them.
         shared = any(other in scenario.conditions for other, _ in unless_of(field).values())
-        if shared or key not in idle:
-            value, default = value_of(scenario, key), field.get_default(call_default_factory=True)
-            found |= {} if value == default else _named(key, field, _without_defaults(value))
+        if any(_has(each, path) for each in read) and (shared or key not in idle):
+            found |= _named(key, field, _without_defaults(value))
     return found | {name: True for name in scenario.conditions if any(each.get(name) for each in read)}
+
+
+@cache  # pydantic copies a default each time that it is asked for
+def _with_defaults(model: type[Scenario]) -> list[tuple[tuple[str, ...], FieldInfo, object]]:
+    """All parameters of a model: a key's parts, pydantic's field, and the default."""
+    return [(path, field, field.get_default(call_default_factory=True)) for path, field in parameters(model)]
 
 
 def _has(values: Mapping, path: tuple[str, ...]) -> bool:
