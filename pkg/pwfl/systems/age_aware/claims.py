@@ -128,7 +128,7 @@ CLAIMS = (
         )
         for name, text, figure in (
             ("at the horizon", "that had better collect fresh data", "Fig. 2 a"),
-            ("inside", "with an optimum inside 0..T", "Fig. 2 b, c"),
+            ("inside", "with an optimum inside 0 to T", "Fig. 2 b, c"),
         )
     ),
     *(

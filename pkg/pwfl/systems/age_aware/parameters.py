@@ -61,7 +61,7 @@ class Schedule(Section):
     """When clients may collect their data."""
 
     horizon: int = parameter(
-        20, "deployment time T; clients collect at t = 0..T", stages="channel train account audit", ge=1, le=1000
+        20, "deployment time T; clients collect at t = 0 to T", stages="channel train account audit", ge=1, le=1000
     )
     bound: Literal["paired", "separate"] = parameter(
         "paired",
