@@ -57,8 +57,7 @@ def compared(model, bound: str) -> Iterator[dict]:
     for rule in RULES:
         for target in model.privacy.target_epsilons:
             required = age.required_epsilon(target, clients.total_variation)
-            allowed = required >= model.privacy.min_classical_epsilon
-            cost, common = schedule.costs(bound, rule, clients, required, allowed)
+            cost, common = schedule.costs(bound, rule, clients, required)
             if common is None:
                 free, distinct = age_search.best_separate(cost)[:2], distinct_separate(cost)
             else:

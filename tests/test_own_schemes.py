@@ -53,7 +53,7 @@ def with_function(folder, system, what, body, **changes):
     """A scenario of one scheme, of which the scheduler or the noise is a function of this body."""
     parameters = {"scheduler": "scenario, uplink, users, now", "noise": "scenario, samples, gain, sent, now"}[what]
     if system == "age_aware":
-        parameters = {"scheduler": "scenario, profiles, required, allowed, now"}.get(what, parameters)
+        parameters = {"scheduler": "scenario, profiles, required, now"}.get(what, parameters)
     (folder / "mine.py").write_text(f"import numpy as np\n\n\ndef function({parameters}):\n    {body}\n")
     scheme = {"name": "a", "scheduler": BUILT_IN[system][0], "noise": BUILT_IN[system][1]} | {what: "mine.py:function"}
     return resolve(of_system(system, **changes) | {"schemes": [scheme]}, {})

@@ -382,9 +382,9 @@ def test_a_function_of_an_installed_package_is_found_and_its_code_counts(folder,
 
 def test_collection_times_of_ones_own(folder):
     (folder / "times.py").write_text(
-        "import numpy as np\n\ndef fresh(scenario, profiles, required, allowed):\n"
+        "import numpy as np\n\ndef fresh(scenario, profiles, required):\n"
         "    return np.full(required.shape[:3], required.shape[3] - 1)\n\n"
-        "def late(scenario, profiles, required, allowed):\n    return np.full(required.shape[:3], 99)\n"
+        "def late(scenario, profiles, required):\n    return np.full(required.shape[:3], 99)\n"
     )
     base = {"system": "age_aware", "schedule": {"horizon": 4, "times": [4, 4, 4]}}
     made = {}
@@ -500,7 +500,7 @@ def arrays_in(value, seen=None):
 GIVEN = {  # system -> function of the system, what it must return
     "multicell scheduler": "lambda scenario, uplink, users, start: start",
     "multicell noise": "lambda scenario, samples, scheduled, start: np.ones(scheduled.shape)",
-    "age_aware scheduler": "lambda scenario, profiles, required, allowed: np.full(required.shape[:3], 4)",
+    "age_aware scheduler": "lambda scenario, profiles, required: np.full(required.shape[:3], 4)",
 }
 WRITING = """
 import numpy as np

@@ -24,8 +24,8 @@ class Size(NamedTuple):
 class Dataset(NamedTuple):
     """Samples as float32 features, shape (n, features), and int32 labels, shape (n,).
 
-    Test samples may come with variants, shape (n, variant, features). `users` says whose a training sample is, int32,
-    shape (n,), numbered from 0 in the order of their names; it is empty where the data name nobody.
+    `users` says whose a training sample is, int32, shape (n,), numbered from 0 in the order of their names; it is empty
+    where the data name nobody.
     """
 
     x_train: np.ndarray
@@ -65,8 +65,8 @@ def size(data) -> Size:
 
 
 def held_out(data) -> int:
-    """How many of the last training samples a section `data` deals to nobody: the most that one of its keys says."""
-    return max(getattr(data, key, None) or 0 for key in ("validation", "reserved"))
+    """How many of the last training samples a section `data` deals to nobody."""
+    return getattr(data, "reserved", None) or 0
 
 
 def prepared(arrays: tuple[np.ndarray, ...]) -> Dataset:

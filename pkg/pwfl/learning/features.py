@@ -16,10 +16,8 @@ from pwfl.learning import datasets
 from pwfl.learning.datasets import Dataset, Size
 
 PIXELS, SCATTERING = "pixels", "scattering"
-VARIANTS = 7  # of a test image, itself included, where they are asked for
 NORM = 10.0  # of a record's features: large beside a bias's input of 1, as pixels' is
-DIRECTIONS = {"strokes": 160, "shapes": 500}  # of the projections, where nothing else is asked for
-MOST_DIRECTIONS = 500  # that a projection keeps
+DIRECTIONS = {"strokes": 160, "shapes": 500}  # of the projections, those of largest eigenvalue
 
 
 class Grid(NamedTuple):
@@ -38,38 +36,19 @@ def paths(scales: int) -> int:
     return 1 + ANGLES * scales + ANGLES**2 * scales * (scales - 1) // 2
 
 
-def count_directions(kind: str, directions: int | None) -> int:
-    """How many directions of a projection are used."""
-    return directions or DIRECTIONS[kind]
-
-
-class Requested(NamedTuple):
-    """The features that a scenario asks for: their kind, how many directions, and whether test images have variants."""
-
-    kind: str = PIXELS
-    directions: int | None = None
-    variants: bool = False
-
-    @property
-    def pixels(self) -> bool:
-        """Whether they are the images' pixels alone, which need no extraction."""
-        return self.kind == PIXELS and not self.variants
-
-
-def requested(scenario) -> Requested:
-    """What a scenario's section `training` says; pixels where it says nothing."""
-    keys = {"features": PIXELS, "directions": None, "test_variants": False}
-    return Requested(*(_value_or(scenario, "training", key, otherwise) for key, otherwise in keys.items()))
+def requested(scenario) -> str:
+    """The features that a scenario's section `training` asks for; pixels where it says nothing."""
+    return _value_or(scenario, "training", "features", PIXELS)
 
 
 def size(scenario) -> Size:
     """The size of a scenario's data set, with as many features as it asks for."""
-    kind, directions = (_value_or(scenario, "training", *key) for key in (("features", PIXELS), ("directions", None)))
+    kind = requested(scenario)
     held = datasets.size(scenario.data)
     if kind == PIXELS:
         return held
     if kind in DIRECTIONS:
-        return held._replace(shape=(count_directions(kind, directions),))
+        return held._replace(shape=(DIRECTIONS[kind],))
     side, scales = GRIDS[held.shape[0]]
     return held._replace(shape=(paths(scales) * (side >> scales) ** 2,))
 
@@ -77,26 +56,24 @@ def size(scenario) -> Size:
 def training_data(scenario, inputs: Mapping) -> Dataset | None:
     """What a scenario trains on, out of the arrays of its `dataset` or `features`; None where it simulates the data.
 
-    The last training samples that `data.reserved` and `data.validation` keep back are not among them; as many as the
-    latter says take the place of the test samples.
+    The last training samples, which `data.reserved` keeps back, are not among them; with `data.evaluate_on: reserved`
+    they take the place of the test samples.
     """
     if "data" not in vars(scenario):
         return None
-    wanted = requested(scenario)
-    data = datasets.prepared(inputs["dataset"]) if wanted.pixels else chosen(inputs["features"], wanted)
+    kind = requested(scenario)
+    data = datasets.prepared(inputs["dataset"]) if kind == PIXELS else chosen(inputs["features"], kind)
     dealt = len(data.y_train) - datasets.held_out(scenario.data)
     tested = data.x_test, data.y_test
-    if count := _value_or(scenario, "data", "validation", None):
-        tested = data.x_train[-count:], data.y_train[-count:]
+    if _value_or(scenario, "data", "evaluate_on", "test") == "reserved":
+        tested = data.x_train[dealt:], data.y_train[dealt:]
     return Dataset(data.x_train[:dealt], data.y_train[:dealt], *tested, data.users[:dealt])
 
 
-def chosen(arrays: tuple[np.ndarray, ...], wanted: Requested) -> Dataset:
+def chosen(arrays: tuple[np.ndarray, ...], kind: str) -> Dataset:
     """What `extraction.extract` returned as training takes it: of a projection the first directions, scaled to NORM."""
     x_train, y_train, x_test, y_test, *users = arrays
-    if wanted.kind != PIXELS:
-        kept = slice(count_directions(*wanted[:2]) if wanted.kind in DIRECTIONS else None)
-        x_train, x_test = (_scaled(x[..., kept]) for x in (x_train, x_test))
+    x_train, x_test = (_scaled(x[..., : DIRECTIONS.get(kind)]) for x in (x_train, x_test))
     return Dataset(x_train, y_train.astype(np.int32), x_test, y_test.astype(np.int32), *users)
 
 

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import eigsh
 from pwfl import streams
 from pwfl.learning import synthetic
 from pwfl.learning.datasets import content
-from pwfl.learning.features import GRIDS, MOST_DIRECTIONS
+from pwfl.learning.features import DIRECTIONS, GRIDS
 from pwfl.learning.scattering import scattering
 from pwfl.process import threads
 
@@ -71,7 +71,7 @@ def discriminants(figures: Iterator[np.ndarray], recipe: Recipe) -> Projection:
     features = len(mean)
     largest = eigsh(total, 1, v0=np.ones(features), return_eigenvectors=False)[0]
     within = total - between + recipe.floor * largest * np.eye(features)
-    kept = min(MOST_DIRECTIONS, features)
+    kept = min(max(DIRECTIONS.values()), features)
     values, vectors = eigh(between, within, subset_by_index=[features - kept, features - 1])
     values = np.maximum(values[::-1], 0)
     directions = vectors[:, ::-1] * (values / (1 + values)) ** recipe.exponent

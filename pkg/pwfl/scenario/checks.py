@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pwfl import registry
 from pwfl.learning import datasets, sources
-from pwfl.learning.features import DIRECTIONS, GRIDS, PIXELS, requested
+from pwfl.learning.features import GRIDS, PIXELS, requested
 from pwfl.process import user_code
 from pwfl.scenario.common import DataSource, Scenario, Scheme
 from pwfl.scenario.fields import functions, stages_of
@@ -46,19 +46,13 @@ def consistent(scenario: Scenario) -> None:
 
 
 def _check_images(scenario: Scenario, shape: tuple[int, ...]) -> None:
-    """Raise ValueError for features, or variants of test images, that records of a shape have not."""
-    wanted = requested(scenario)
-    square = len(shape) == 2 and shape[0] == shape[1]
-    if wanted.kind != PIXELS and not (square and shape[0] in GRIDS):
+    """Raise ValueError for features that records of a shape have not."""
+    kind = requested(scenario)
+    if kind != PIXELS and not (len(shape) == 2 and shape[0] == shape[1] and shape[0] in GRIDS):
         sides = " or ".join(f"{side} by {side}" for side in GRIDS)
         raise ValueError(
-            f"training.features: {wanted.kind} require grey images of {sides} pixels, but records of "
+            f"training.features: {kind} require grey images of {sides} pixels, but records of "
             f"{_source(scenario.data)} have shape {shape}; use `pixels`, which accept any features"
-        )
-    if wanted.variants and not square:
-        raise ValueError(
-            f"training.test_variants: requires square grey images, but records of {_source(scenario.data)} have "
-            f"shape {shape}; leave it out"
         )
 
 
@@ -169,10 +163,9 @@ def _flaw(reference: str) -> str | None:
 
 def idle(scenario: Scenario) -> dict[str, str]:
     """Keys of parameters that have no effect because of another one, and what that is."""
-    kind, data = requested(scenario).kind, getattr(scenario, "data", None)
-    keys = {} if kind in DIRECTIONS else {"training.directions": f"training.features: {kind}"}
+    data = getattr(scenario, "data", None)
     built_in = _may_name(scenario).keys() - _of_functions(scenario).keys()
-    keys |= {f"{key}_reads": f"{key}: {value_of(scenario, key)}" for key in built_in}
+    keys = {f"{key}_reads": f"{key}: {value_of(scenario, key)}" for key in built_in}
     if isinstance(data, DataSource):
         others = (key for key, partition in OF_PARTITION.items() if partition != data.partition)
         keys |= {f"data.{key}": f"data.partition: {data.partition}" for key in others}
@@ -214,7 +207,7 @@ def available(data: DataSource) -> int:
 def offer(data: DataSource) -> str:
     """What a message says of `available`."""
     kept = datasets.held_out(data)
-    apart = f"; another {kept} are reserved by data.{'validation' if kept == data.validation else 'reserved'}"
+    apart = f"; another {kept} are reserved by data.reserved"
     return f"{_source(data)} has {available(data)}" + (apart if kept else "")
 
 

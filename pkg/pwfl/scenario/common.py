@@ -9,7 +9,6 @@ from pydantic import Field, create_model, model_serializer, model_validator
 
 from pwfl.learning import data_file, datasets
 from pwfl.learning.datasets import FILE
-from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
 from pwfl.process import user_code
 from pwfl.scenario import fields
 from pwfl.scenario.fields import (
@@ -42,13 +41,9 @@ ALPHA = (
     "concentration of a user's proportions of labels, a label, with `dirichlet`: towards 0, one label a user; "
     "towards infinity, `iid`"
 )
-VALIDATION = (
-    "training images, the last ones, that are dealt to nobody and take the place of the test images: to choose "
-    "constants by, at no privacy; null: none"
-)
-RESERVED = (
-    "training images, the last ones, that are dealt to nobody, since constants of the study were chosen on them; test "
-    "images stay; null: none"
+RESERVED = "training images, the last ones, that are dealt to nobody: for constants to be chosen on, at no privacy"
+EVALUATED_ON = (
+    "what models are evaluated on: the test images; or, while constants are chosen, the reserved training images"
 )
 # Bounds that are the same wherever a quantity of the kind stands.
 Count = Annotated[int, Field(ge=1, le=10**6)]  # of users, samples, rounds
@@ -102,15 +97,12 @@ features = _shared(
     "what users train on: pixels; scattering coefficients; or these, projected to the directions that tell random "
     "strokes, or textured shapes, from each other, which is knowledge of the task and no data (docs/features.md)",
 )
-ALL = " and ".join(f"{count} of {kind}" for kind, count in DIRECTIONS.items())
 device = partial(
     parameter,
     "auto",
     "what trains: the CPU; a GPU, with as many realizations side by side as its job has and its memory holds; "
     "or a GPU where TensorFlow sees one. Either's results are reused for the other; they differ in their last digits",
 )
-KEPT = f"how many directions of a projection features have, those of largest eigenvalue first; null: {ALL}"
-directions = _shared(None, KEPT, ge=1, le=MOST_DIRECTIONS)
 EVALUATED = "rounds between evaluations on the test set; the first and last round are always evaluated"
 evaluate_every = partial(
     parameter, description=EVALUATED, unit="rounds", stages="train audit", observes=True, ge=1, le=10**6
@@ -155,7 +147,7 @@ def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
 # What the stages of all systems read, whatever the system's own modules do.
 READ_FOR_ALL = {"realizations": {AUDIT, REPORT}, "training_realizations": {REPORT}, "schemes": {AUDIT, REPORT}}
 # What the images that are trained on follow from, in systems that have it.
-OF_TRAIN = ("training.features", "training.directions", "training.test_variants", "data.validation", "data.reserved")
+OF_TRAIN = ("training.features", "data.reserved", "data.evaluate_on")
 READ_FOR_ALL |= {key: {"train"} for key in OF_TRAIN}
 
 
@@ -216,8 +208,8 @@ class DataSource(Section):
     labels_per_user: int = parameter(
         2, "labels that a user's samples have, as many of each, with `shards`", stages="train", ge=1, le=1000
     )
-    validation: int | None = parameter(None, VALIDATION, unit="samples", stages="train", ge=1, le=10**6)
     reserved: int | None = parameter(None, RESERVED, unit="samples", stages="train", ge=1, le=10**6)
+    evaluate_on: Literal["test", "reserved"] = parameter("test", EVALUATED_ON, stages="train", observes=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -242,6 +234,8 @@ class DataSource(Section):
             )
         if self.bounds is not None and self.bounds[0] >= self.bounds[1]:
             raise ValueError(f"bounds: {self.bounds} is wrong: must be a minimum and a larger maximum")
+        if self.evaluate_on == "reserved" and self.reserved is None:
+            raise ValueError("reserved: is missing; data.evaluate_on: reserved requires some training images")
         if self.dataset == FILE and None in (self.sha256, self.content):
             vars(self).update(self.of_file())  # of a frozen model that is being made
         if self.partition == "given" and not (self.content and self.content.users):

@@ -58,8 +58,7 @@ def network_bytes(s, hidden_layers: list[int], copies: int) -> float:
     """Bytes of the data set and of a network's weights."""
     size = features.size(s)
     weights = parameter_count([size.features, *hidden_layers, size.classes]) * FLOAT32 * COPIES
-    tested = size.test * (features.VARIANTS if features.requested(s).variants else 1)
-    return (size.train + tested) * size.features * FLOAT32 * COPIES + weights * copies
+    return (size.train + size.test) * size.features * FLOAT32 * COPIES + weights * copies
 
 
 def layer_bytes(s, samples: int) -> float:

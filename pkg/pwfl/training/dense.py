@@ -4,8 +4,6 @@ A dense layer's gradient for one record is the outer product of its input a (and
 delta, of norm ||delta|| sqrt(||a||^2 + 1): per-record norms need no per-record gradients.
 """
 
-import math
-
 import tensorflow as tf
 
 from pwfl.training.batching import Weights
@@ -125,16 +123,8 @@ def outputs(weights: Weights, x: tf.Tensor) -> tf.Tensor:
 
 
 def evaluate(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Accuracies on all and on each class's samples, shape (..., 1 + class), and losses, in nats.
-
-    Where `x` has the shape (sample, variant, feature), predicted probabilities are means over variants.
-    """
-    if len(x.shape) == 2:
-        return measured(forward(weights, x)[1], y)
-    _, variants, features = x.shape
-    each = tf.math.log_softmax(forward(weights, tf.reshape(x, [-1, features]))[1])
-    each = tf.reshape(each, [*each.shape[:-2], -1, variants, each.shape[-1]])
-    return measured(tf.reduce_logsumexp(each, axis=-2) - math.log(variants), y)
+    """Accuracies on all and on each class's samples, shape (..., 1 + class), and losses, in nats."""
+    return measured(forward(weights, x)[1], y)
 
 
 def measured(outputs: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

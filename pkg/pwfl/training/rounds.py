@@ -82,8 +82,6 @@ class Loop(NamedTuple):
     ----------
     length, intervals
         Of how many rounds an interval is, and how many there are.
-    tail
-        The round from which on the server's weights are averaged; None: they are not.
     summed
         What is received where the sum is not linear: `(weights, messages, at, key, t)`; None: `received`.
     compiled
@@ -98,7 +96,6 @@ class Loop(NamedTuple):
     learner: Learner
     length: int
     intervals: int
-    tail: int | None = None
     summed: Callable | None = None
     compiled: bool = False
     bands: int = 0
@@ -147,7 +144,7 @@ def of_senders(loop: Loop, weights: Weights, vectors: tf.Tensor, at: Any, std: t
 def advance_function(loop: Loop, kept: bool = False) -> Callable:
     """A function that plays some rounds, for a graph.
 
-    It takes the weights and their average, what realizations go by (`trainings.TENSORS` but weights), the data, whether
+    It takes the weights, what realizations go by (`trainings.TENSORS` but weights), the data, whether
     realizations are several, the first round and the number of rounds; it returns weights, what was measured, and,
     where it is `kept`, all that the server received, the rounds in the first axis. Unless `moves`, a flag,
     the model stays, whatever is received; with `places`, what is kept of each tensor are these of its coordinates;
@@ -155,16 +152,16 @@ def advance_function(loop: Loop, kept: bool = False) -> Callable:
     """
     learner, length, intervals = loop.learner, loop.length, loop.intervals
 
-    def advance(state, own, at, noise_std, key, steps, data, several, first, count, moves=None, places=None, used=None):
-        weights, average = state
-
+    def advance(
+        weights, own, at, noise_std, key, steps, data, several, first, count, moves=None, places=None, used=None
+    ):
         def of(parts, index):
             return of_interval(parts, index, several)
 
         def gathered(interval):
             return learner.gather(own, of(at, interval), data) if used is None else used
 
-        def play(t, interval, here, weights, average):
+        def play(t, interval, here, weights):
             now, draws = of(at, interval), Draws(t, loop.compiled)
             messages, measured = learner.summed(weights, own, now, here, draws.uniforms)
             if apart(learner) and loop.summed is None:
@@ -176,20 +173,17 @@ def advance_function(loop: Loop, kept: bool = False) -> Callable:
                 update = loop.summed(weights, messages, now, key, t)
             heard = update if moves is None else [tf.where(moves, u, tf.zeros_like(u)) for u in update]
             weights = [w - times(of(steps, t), u) for w, u in zip(weights, heard, strict=True)]
-            if loop.tail is not None:
-                rate = 1 / tf.cast(tf.maximum(t - loop.tail + 1, 1), tf.float32)
-                average = [(1 - rate) * a + rate * w for a, w in zip(average, weights, strict=True)]
-            return weights, average, measured, update
+            return weights, measured, update
 
         def round_of(interval, here):
-            def step(t, weights, average, sums, found):
-                weights, average, measured, update = play(t, interval, here, weights, average)
+            def step(t, weights, sums, found):
+                weights, measured, update = play(t, interval, here, weights)
                 if places is not None:
                     flat = [tf.reshape(part, [*part.shape[: int(several)], -1]) for part in update]
                     update = [tf.gather(part, mine, axis=-1) for part, mine in zip(flat, places, strict=True)]
                 if kept:
                     found = [array.write(t - first, part) for array, part in zip(found, update, strict=True)]
-                return weights, average, sums + measured, found
+                return weights, sums + measured, found
 
             return step
 
@@ -199,19 +193,19 @@ def advance_function(loop: Loop, kept: bool = False) -> Callable:
 
         if isinstance(count, int):  # one round: a loop costs as much as a small one
             interval = 0 if intervals == 1 else first // length
-            weights, average, measured, _ = play(first, interval, gathered(interval), weights, average)
-            return (weights, average), measured, []
+            weights, measured, _ = play(first, interval, gathered(interval), weights)
+            return weights, measured, []
         sums, stop = tf.zeros([*weights[0].shape[: int(several)], learner.measured]), first + count
         found = [tf.TensorArray(tf.float32, count, infer_shape=False) for _ in weights if kept]
-        state = weights, average, sums, found
+        state = weights, sums, found
         if intervals == 1:
             state = repeated(round_of(0, gathered(0)), first, stop, state)
         elif length == 1:
             state = repeated(lambda t, *state: round_of(t, gathered(t))(t, *state), first, stop, state)
         else:
             state = repeated(rounds_of, first // length, -(-stop // length), state)
-        weights, average, sums, found = state
-        return (weights, average), sums, [array.stack() for array in found]
+        weights, sums, found = state
+        return weights, sums, [array.stack() for array in found]
 
     return advance
 
@@ -239,20 +233,20 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
     def history(weights, own, at, noise_std, key, steps, data):
         used = learner.gather(own, of_interval(at, 0, several), data) if once else None
 
-        def further(count, _, state, found):
+        def further(count, _, weights, found):
             # Where all rounds are evaluated, their numbers need not be read.
             done = count - 1 if one_by_one else tf.constant(stops)[count - 1]
             ahead = 1 if one_by_one else tf.constant(stops)[count] - done
             given = own, at, noise_std, key, steps, data, several, done, ahead, None, None, used
-            state, sums, _ = advance(state, *given)
-            values = *learner.evaluate(state[0] if loop.tail is None else state[1], data), sums
+            weights, sums, _ = advance(weights, *given)
+            values = *learner.evaluate(weights, data), sums
             found = [array.write(count, value) for array, value in zip(found, values, strict=True)]
-            return count + 1, tf.reduce_any(tf.math.is_finite(values[1])), state, found
+            return count + 1, tf.reduce_any(tf.math.is_finite(values[1])), weights, found
 
         found = [tf.TensorArray(tf.float32, len(stops), infer_shape=False) for _ in range(3)]
         values = *learner.evaluate(weights, data), tf.zeros([*weights[0].shape[: int(several)], learner.measured])
         found = [array.write(0, value) for array, value in zip(found, values, strict=True)]
-        begun = tf.constant(1), tf.constant(True), (weights, weights if loop.tail is not None else []), found
+        begun = tf.constant(1), tf.constant(True), weights, found
         count, _, _, found = tf.while_loop(lambda count, going, *_: going & (count < len(stops)), further, begun)
         return count, *(array.stack() for array in found)
 
@@ -270,11 +264,10 @@ def tap_function(loop: Loop, several: bool, rounds: int | None = None) -> Callab
 
     @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several, autograph=False)
     def tap(weights, own, at, noise_std, key, steps, data, count, moves, places):
-        state = weights, weights if loop.tail is not None else []
         played = count if rounds is None else tf.constant(rounds)
         given = own, at, noise_std, key, steps, data, several, tf.constant(0), played, moves, places
-        (weights, average), _, update = advance(state, *given)
-        return update, weights if loop.tail is None else average
+        weights, _, update = advance(weights, *given)
+        return update, weights
 
     return tap
 

@@ -24,7 +24,6 @@ class Server(NamedTuple):
     """How the server's model steps: by how much in each round; all else is as in `Loop`."""
 
     steps: Callable[[Reception], np.ndarray]  # (round,)
-    tail: int | None = None
     summed: Callable | None = None
     decided: Callable | None = None
 
@@ -183,7 +182,7 @@ def training(
     if bands:
         parts = parts._replace(learner=ByBand(parts.learner))
     learner, length, intervals = parts.learner, noise["rounds"][0], noise["interval"].n_unique()
-    loop = Loop(learner, length, intervals, server.tail, server.summed, compiled, bands, server.decided)
+    loop = Loop(learner, length, intervals, server.summed, compiled, bands, server.decided)
     reception_of = receptions(tables)
     begun = beginnings(scenario, data, tables["users"], learner.start, deal)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pwfl import registry
 from pwfl.learning import sources
 from pwfl.learning.datasets import FILE, size
-from pwfl.learning.features import DIRECTIONS, requested
+from pwfl.learning.features import DIRECTIONS, PIXELS, requested
 from pwfl.process import devices
 from pwfl.scenario import Study, checks
 from pwfl.scenario.common import Scenario, Scheme
@@ -153,10 +153,10 @@ def preparations(scenario: Scenario) -> list[dict]:
     data, wanted = scenario.data, requested(scenario)
     of_file = {"contents": {FILE: data.sha256}} if data.dataset == FILE else {}
     images = [_addressed(DATASET, data.dataset, {"bounds": data.bounds} if of_file else {}, [], **of_file)]
-    if not wanted.pixels:
-        if wanted.kind in DIRECTIONS:  # learned from no data: neither users nor a data set are named
-            images.append(_addressed(PROJECTION, wanted.kind, {"side": size(data).shape[0]}, []))
-        images.append(_addressed(FEATURES, wanted.kind, {"dataset": data.dataset, "variants": wanted.variants}, images))
+    if wanted != PIXELS:
+        if wanted in DIRECTIONS:  # learned from no data: neither users nor a data set are named
+            images.append(_addressed(PROJECTION, wanted, {"side": size(data).shape[0]}, []))
+        images.append(_addressed(FEATURES, wanted, {"dataset": data.dataset}, images))
     return [*found, *images]
 
 

@@ -5,8 +5,8 @@ from math import log10, prod
 import numpy as np
 
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES
-from pwfl.systems.age_aware import age, markov
-from pwfl.systems.age_aware.parameters import AgeAware, Chain
+from pwfl.systems.age_aware import markov
+from pwfl.systems.age_aware.parameters import SWEPT_CLIENTS, AgeAware, Chain
 
 AGE_BYTES = 540  # a row of `users` over its times and what the stages make of it; see `LINK_BYTES`
 MAX_SCHEDULES = 10**7  # that the schedulers simulated_* enumerate
@@ -18,7 +18,7 @@ PAIRS = {  # the rules that go with a scheduler, where not all do
 
 
 def consistent(scenario: AgeAware) -> None:
-    """Refuse chains that are none, targets that no schedule meets, times and schemes that do not fit."""
+    """Refuse chains that are none, times and schemes that do not fit."""
     clients, targets = scenario.clients, scenario.privacy.target_epsilons
     for key, values in (("clients.states_wh", clients.states_wh), ("privacy.target_epsilons", targets)):
         if len(set(values)) < len(values):
@@ -29,7 +29,6 @@ def consistent(scenario: AgeAware) -> None:
     for chain in clients.chains:
         if flaw := _chain_flaw(chain, len(clients.states_wh)):
             raise ValueError(f"clients.chains: chain {chain.name!r}: {flaw}")
-    _check_targets(scenario)
     _check_schemes(scenario)
 
 
@@ -54,20 +53,6 @@ def _chain_flaw(chain: Chain, states: int) -> str | None:
         )
     flaw = None if chain.start is None else markov.law_flaw(np.array(chain.start))
     return flaw and f"start is not a probability distribution: it {flaw}"
-
-
-def _check_targets(scenario: AgeAware) -> None:
-    targets, limit = scenario.privacy.target_epsilons, scenario.privacy.min_classical_epsilon
-    for chain in scenario.clients.chains[: scenario.clients.number]:
-        transition, start = markov.chain_of(chain, len(scenario.clients.states_wh))
-        kernels = markov.reverse_kernels(transition, start, scenario.schedule.horizon)
-        most = age.required_epsilon(min(targets), markov.total_variation(kernels).min())
-        if most < limit:
-            raise ValueError(
-                f"privacy.target_epsilons: {min(targets):g} cannot be met by any schedule: even for its oldest data, "
-                f"chain {chain.name!r} requires an epsilon_C of at most {most:.4g}, below "
-                f"privacy.min_classical_epsilon: {limit:g}; raise the target or schedule.horizon, or lower the limit"
-            )
 
 
 def _check_schemes(scenario: AgeAware) -> None:
@@ -99,7 +84,7 @@ def table_bytes(scenario: AgeAware) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
     times, number = scenario.schedule.horizon + 1, scenario.clients.number
     kernels = len(scenario.clients.chains) * times * len(scenario.clients.states_wh) ** 2 * FLOAT * COPIES
-    cases = max(len(scenario.privacy.target_epsilons), min(scenario.schedule.sweep_clients, number) * times)
+    cases = max(len(scenario.privacy.target_epsilons), min(SWEPT_CLIENTS, number) * times)
     return number * (times * AGE_BYTES + cases * LINK_BYTES), kernels, "clients.number or schedule.horizon"
 
 

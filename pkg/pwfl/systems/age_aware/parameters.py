@@ -72,13 +72,9 @@ class Schedule(Section):
     times: list[Time] = parameter(
         [], "collection time of each client, for the scheduler `fixed`", stages="schedule/fixed"
     )
-    sweep_epsilon: float = parameter(
-        0.3, "privacy target of the scheduler `sweep` (Fig. 2)", stages="schedule/sweep", ge=1e-6, le=100
-    )
-    sweep_clients: common.Count = parameter(
-        3, "how many clients, from the first on, are swept, one after the other", stages="schedule/sweep"
-    )
 
+
+SWEPT_CLIENTS, SWEPT_EPSILON = 3, 0.3  # of the scheduler `sweep`: the first clients, one after the other (Fig. 2)
 
 TARGETED = " ".join(
     f"schedule/{scheduler}"
@@ -97,15 +93,6 @@ class Privacy(Section):
         stages=f"{TARGETED} schedule/fixed schedule/fresh",
         min_length=1,
         max_length=100,
-    )
-    min_classical_epsilon: float = parameter(
-        0.0,
-        "least classical epsilon (epsilon_C) that a client's mechanism may have, so a limit on its noise; "
-        "schedulers choose no times that need less, and `fixed`, `fresh` and `sweep`, whose times are given, are "
-        "not limited",
-        stages=TARGETED,
-        ge=0,
-        le=1e3,
     )
 
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from pwfl import streams
 from pwfl.process import user_code
 from pwfl.scenario.values import declared_reads
+from pwfl.streams import uniforms
 from pwfl.systems.age_aware import age, age_search, loss_difference
-from pwfl.systems.age_aware.parameters import AgeAware
+from pwfl.systems.age_aware.parameters import SWEPT_CLIENTS, SWEPT_EPSILON, AgeAware
 from pwfl.tables.arrays import to_array
 
 KEYS = ("realization", "user")
@@ -62,9 +62,8 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
     clients, times = profiles.mean_wh.shape[1:]
     swept_user = swept_time = None
     if scheduler == "sweep":
-        count = min(scenario.schedule.sweep_clients, clients)
-        swept_user, swept_time = np.indices((count, times)).reshape(2, -1)
-        targets = np.full(len(swept_time), scenario.schedule.sweep_epsilon)
+        swept_user, swept_time = np.indices((min(SWEPT_CLIENTS, clients), times)).reshape(2, -1)
+        targets = np.full(len(swept_time), SWEPT_EPSILON)
     else:
         targets = np.array(scenario.privacy.target_epsilons)
     required = age.required_epsilon(targets[:, None, None], profiles.total_variation[:, None])
@@ -78,18 +77,17 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
         schedules = np.broadcast_to(scenario.schedule.times, size)
     elif scheduler == "fresh":
         schedules = np.full(size, times - 1)
+    elif scheduler == "random":
+        block = range(realizations["realization"][0], realizations["realization"][-1] + 1)
+        drawn = (uniforms(scenario.seed, "schedule", block, (clients,)) * times).astype(int)
+        schedules = np.broadcast_to(drawn[:, None], size)  # the same in all cases
+    elif user_code.is_reference(scheduler):
+        now = user_code.Drawn(user_code.generators(scenario.seed, "schedule", realizations["realization"]))
+        schedules, status = user_times(scenario, scheduler, profiles, required, now), "own"
     else:
-        allowed = required >= scenario.privacy.min_classical_epsilon
-        if scheduler == "random":
-            block = range(realizations["realization"][0], realizations["realization"][-1] + 1)
-            schedules = random_times(streams.uniforms(scenario.seed, "schedule", block, (clients,)), allowed)
-        elif user_code.is_reference(scheduler):
-            now = user_code.Drawn(user_code.generators(scenario.seed, "schedule", realizations["realization"]))
-            schedules, status = user_times(scenario, scheduler, profiles, required, allowed, now), "own"
-        else:
-            bounded, rule = SEARCHES[scheduler]
-            bound, status = scenario.schedule.bound if bounded else None, "optimal"
-            schedules, objective, evaluations = optimal_times(bound, rule, profiles, required, allowed)
+        bounded, rule = SEARCHES[scheduler]
+        bound, status = scenario.schedule.bound if bounded else None, "optimal"
+        schedules, objective, evaluations = optimal_times(bound, rule, profiles, required)
 
     targeted = pl.DataFrame({"case": np.arange(len(targets)), "target_epsilon": targets})
     swept = targeted.with_columns(swept_user=swept_user, swept_time=swept_time)
@@ -112,71 +110,51 @@ def user_times(
     scheduler: str,
     profiles: Profiles,
     required: np.ndarray,
-    allowed: np.ndarray,
     now: user_code.Drawn | None = None,
 ) -> np.ndarray:
     """Collection times by a function of the user's own.
 
-    It gets the scenario, the clients' `Profiles`, and what epsilon_C each target requires of each client at each time
-    and whether it is allowed that, both of shape (realization, case, user, time). It returns times, shape (realization,
-    case, user). All is decided at once, so `now`, if it has this parameter, holds generators alone.
-    Raises user_code.UserCodeError where that is no schedule, or a client is not allowed its time.
+    It gets the scenario, the clients' `Profiles`, and what epsilon_C each target requires of each client at each time,
+    shape (realization, case, user, time). It returns times, shape (realization, case, user). All is decided at once, so
+    `now`, if it has this parameter, holds generators alone. Raises user_code.UserCodeError where that is no schedule.
     """
-    times = user_code.call(scheduler, scenario, profiles, required, allowed, reads=declared_reads(scenario), now=now)
+    times = user_code.call(scheduler, scenario, profiles, required, reads=declared_reads(scenario), now=now)
     shape, last = required.shape[:3], required.shape[3] - 1
     what = f"collection times, integers from 0 to {last}, realizations by cases by clients"
     times = user_code.array_of(scheduler, times, shape, what, "iu")
     if (wrong := (times < 0) | (times > last)).any():
         raise user_code.UserCodeError(f"{scheduler}: returns the time {times[wrong][0]}; must return {what}")
-    if (refused := np.argwhere(~np.take_along_axis(allowed, times[..., None], 3)[..., 0])).size:
-        row, case, user = refused[0]
-        raise user_code.UserCodeError(
-            f"{scheduler}: collects client {user}'s data at {times[row, case, user]} (realization row {row}, case "
-            f"{case}), which requires an epsilon_C below privacy.min_classical_epsilon"
-        )
     return times
 
 
-def random_times(draws: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Times uniform among the allowed ones, by the same draw in all cases, shape (realization, case, user).
-
-    Of uniform numbers, shape (realization, user), and whether a client may collect then, shape (realization, case,
-    user, time).
-    """
-    rank = (draws[:, None] * allowed.sum(axis=3)).astype(int)
-    return (allowed.cumsum(axis=3) > rank[..., None]).argmax(axis=3)
-
-
 def optimal_times(
-    bound: str | None, rule: str | None, profiles: Profiles, required: np.ndarray, allowed: np.ndarray
+    bound: str | None, rule: str | None, profiles: Profiles, required: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     """The best schedules for each target; realizations whose clients are alike are searched once.
 
-    Arguments are as in `search`, but with a first axis of realizations, and `required` and `allowed` with a second one
-    of cases. Returns times, shape (realization, case, user), and objectives and evaluations, shape (realization, case).
+    Arguments are as in `search`, but with a first axis of realizations, and `required` with a second one of cases.
+    Returns times, shape (realization, case, user), and objectives and evaluations, shape (realization, case).
     """
     flat = np.concatenate([values.reshape(len(required), -1) for values in profiles], axis=1)
     _, first, which = np.unique(flat, axis=0, return_index=True, return_inverse=True)
     best = []
     for r in first:
-        clients, cases = Profiles(*(values[r] for values in profiles)), zip(required[r], allowed[r], strict=True)
-        best.append([search(bound, rule, clients, *case) for case in cases])
+        clients = Profiles(*(values[r] for values in profiles))
+        best.append([search(bound, rule, clients, case) for case in required[r]])
     columns = (np.array([[case[part] for case in cases] for cases in best]) for part in range(3))
     return tuple(column[which.ravel()] for column in columns)
 
 
-def search(
-    bound: str | None, rule: str | None, clients: Profiles, required: np.ndarray, allowed: np.ndarray
-) -> age_search.Best:
+def search(bound: str | None, rule: str | None, clients: Profiles, required: np.ndarray) -> age_search.Best:
     """Best times of one realization's clients for one target, the objective there, how many terms were evaluated.
 
     `bound` is that to be minimized, `paired` or `separate`; None where the expectation is. `rule` is that of the noise;
-    None where it was fixed before, and is no part of the objective. What each time asks of the mechanism, and whether
-    that is allowed, have shape (user, time).
+    None where it was fixed before, and is no part of the objective. What each time asks of the mechanism has shape
+    (user, time).
     """
     samples = clients.samples
     share = samples / samples.sum()
-    cost, common_cost = costs(bound, rule, clients, required, allowed)
+    cost, common_cost = costs(bound, rule, clients, required)
     if bound is None:
         bias = share * (clients.mean_wh - clients.mean_wh[:, -1:])
         return age_search.enumerate_all(cost, bias, required, common_cost)
@@ -188,11 +166,11 @@ def search(
 
 
 def costs(
-    bound: str | None, rule: str | None, clients: Profiles, required: np.ndarray, allowed: np.ndarray
+    bound: str | None, rule: str | None, clients: Profiles, required: np.ndarray
 ) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray] | None]:
     """What is minimized, but for constants and the square of summed biases; arguments as of `search`.
 
-    Each client's part at each time in Wh^2, shape (user, time), infinite where it is not allowed, and the noise power
+    Each client's part at each time in Wh^2, shape (user, time), and the noise power
     of a mechanism that all share, of its epsilon_C; None where `rule` is not `constant`.
     """
     samples, sensitivity = clients.samples, clients.sensitivity_wh
@@ -207,4 +185,4 @@ def costs(
         own = loss_difference.sampling_excess(share, samples, clients.variance_wh2, clients.variance_wh2[:, -1:])
     else:
         own = PENALTIES[bound](share, value_range, clients.information_nats, clients.divergence_nats)
-    return np.where(allowed, own + power, np.inf), common_power if rule == "constant" else None
+    return own + power, common_power if rule == "constant" else None

@@ -116,7 +116,6 @@ class Training(Section):
 
     device: common.Device = common.device(stages="audit")
     features: common.Features = common.features(stages="receive train audit")
-    directions: int | None = common.directions(stages="receive train audit")
     hidden_layers: list[common.Width] = common.hidden_layers([64], stages="receive train audit")
     model: common.Model = common.model(stages="receive train audit")
     model_reads: list[str] = common.model_reads(stages="receive train audit")

@@ -1,6 +1,7 @@
 """Accounting of the system `multicell`: (11), (19), (20), (21) and Theorem 1 of Tavangaran et al."""
 
 from math import isclose, log
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -8,7 +9,6 @@ import polars as pl
 from pwfl.learning import datasets, features
 from pwfl.privacy import accountant, coalition
 from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon
-from pwfl.scenario.values import replaced
 from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import batches, integers, sums
@@ -17,7 +17,7 @@ from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
-from pwfl.systems.multicell.parameters import Convergence, Multicell, Privacy, Training
+from pwfl.systems.multicell.parameters import RECIPES, Multicell, Privacy, Training
 from pwfl.systems.multicell.sending import sums_records
 from pwfl.tables.arrays import joined, to_array
 from pwfl.tables.contract import A_USERS, ASSUMED, BOUND, EXACT, NO_PRIVACY, PUBLIC
@@ -51,6 +51,18 @@ GUARANTEES = {
     "per_user": "leakage (11) not guaranteed: only a user's mean gradient is clipped, and (11) assumes that no record "
     f"moves it by more than 2 L / K_i; epsilon_user, which is epsilon_worst_case, is {A_USERS}",
 }
+
+
+class Constants(NamedTuple):
+    """The constants of Theorem 1, taken as given: no premise is checked but that on the step size."""
+
+    smoothness: float  # Lipschitz constant of the global loss's gradient (Assumption 3); the proof takes 1 / step size
+    strong_convexity: float  # mu of the global loss (Assumption 4)
+    xi1: float  # of Assumption 6, as xi2
+    xi2: float
+
+
+CONSTANTS = Constants(20.0, 1.0, np.nan, 1.0)  # Table I's step size is 1 / 20; xi1 follows from the clipping norm
 
 
 def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -225,9 +237,8 @@ def guarantees(scenario: Multicell, leakage: pl.DataFrame) -> pl.DataFrame:
 
 def convergence(scenario: Multicell, frame: pl.DataFrame) -> pl.DataFrame:
     """Theorem 1's constants and bound for each realization, and what they say; `frame` is that of `assigned`."""
-    training, constants = scenario.training, scenario.convergence
-    if constants.xi1 is None:
-        constants = replaced(constants, "xi1", training.clip_norm**2)  # which makes Assumption 6 true
+    training = scenario.training
+    constants = CONSTANTS._replace(xi1=training.clip_norm**2)  # which makes Assumption 6 true
     columns = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
     bound = convergence_bound(*columns, parameter_count(network(training, features.size(scenario))), constants)
     columns = {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
@@ -348,14 +359,13 @@ def values_bound(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> np.nda
 
 
 def convergence_bound(
-    samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, dimension: int, constants: Convergence
+    samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, dimension: int, constants: Constants
 ) -> dict[str, np.ndarray]:
     """`c1`, `c2`, `c3` of Theorem 1 and `bound_limit`, what its bound tends to, each of shape (realization,).
 
     `samples` K_i, `scheduled` a_i and `noise_std` sigma_i have shape (realization, interval, user); of several
     intervals, each of C1, C2 and C3 is the largest. C3 is NaN where nobody is scheduled or the noise is. The limit is
-    (C2 + C3) / (1 - C1), infinite for C1 >= 1. `dimension` is the number d of trained parameters; `constants` has a
-    value for xi1.
+    (C2 + C3) / (1 - C1), infinite for C1 >= 1. `dimension` is the number d of trained parameters.
     """
     smoothness = constants.smoothness
     left_out = np.where(scheduled, 0, samples).sum(axis=-1) / samples.sum(axis=-1)
@@ -376,7 +386,7 @@ def premise(training: Training, smoothness: float) -> str:
     """Which premises of Theorem 1 hold: its proof takes step size 1 / L, averages (8), (9), a strongly convex loss."""
     if training.step == "snr":
         step = "not met (set by noise)"
-    elif training.step_decay == "linear":
+    elif RECIPES[training.recipe].falling:
         step = "not met (falling)"
     else:
         rate = training.learning_rate
@@ -386,4 +396,4 @@ def premise(training: Training, smoothness: float) -> str:
     loss = "hidden layers" if hidden else "softmax regression has no L2 term"
     premises = f"step size 1 / smoothness: {step}; strongly convex loss: not met ({loss})"
     premises += "" if training.learner == "gradients" else "; gradients: not met (local steps)"
-    return premises if training.weights == "samples" else f"{premises}; averages by samples: not met"
+    return f"{premises}; averages by samples: not met" if RECIPES[training.recipe].inverse_variance else premises

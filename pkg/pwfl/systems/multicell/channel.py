@@ -89,16 +89,12 @@ def gains(scenario: Multicell, realizations: range, distance_m: np.ndarray) -> t
         fading = rayleigh_power(uniform, radio.fading_scale)
         beyond = np.maximum(distance_m, radio.min_distance_m)[:, None]
         return link_gain(beyond, radio.frequency_hz, radio.path_loss_exponent, fading), None  # (17)
-    environment, height = urban.ENVIRONMENTS[radio.path_loss], radio.user_height_m
+    environment = urban.ENVIRONMENTS[radio.path_loss]
     beyond = np.maximum(distance_m, urban.DISTANCE_M[0])
-    probability = urban.los_probability(environment, beyond, height)
+    probability = urban.los_probability(environment, beyond)
     line_of_sight = streams.uniforms(seed, "line_of_sight", realizations, shape) < probability
-    reflection = 1.0
-    if environment.over_roofs and height > urban.TALL_M:
-        chance = streams.uniforms(seed, "effective_height", realizations, shape)
-        reflection = urban.effective_height(environment, beyond, height, chance)
     normal = ndtri(streams.uniforms(seed, "shadowing", realizations, shape))
-    loss = urban.path_loss_db(environment, beyond, radio.frequency_hz, height, line_of_sight, reflection)
+    loss = urban.path_loss_db(environment, beyond, radio.frequency_hz, line_of_sight)
     loss += urban.shadowing_db(environment, line_of_sight, normal)
     return rayleigh_power(uniform, MEAN_ONE) * db_to_ratio(-loss)[:, None], line_of_sight
 

@@ -16,7 +16,7 @@ from pwfl.store import files, grids
 from pwfl.systems.multicell import feasible, hexagons
 from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
-from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.parameters import RECIPES, Multicell
 from pwfl.training import models
 
 if TYPE_CHECKING:
@@ -60,21 +60,10 @@ def _check_limits(scenario: Multicell) -> None:
             f"radio.min_rate_bps: {radio.min_rate_bps:g} exceeds {limit:g}, {MAX_EFFICIENCY} bit/s per Hz of "
             "radio.bandwidth_hz, which no link achieves; lower it, or raise radio.bandwidth_hz"
         )
-    strong_convexity, smoothness = scenario.convergence.strong_convexity, scenario.convergence.smoothness
-    if strong_convexity > smoothness:
-        raise ValueError(
-            f"convergence.strong_convexity: {strong_convexity} exceeds convergence.smoothness: {smoothness}; "
-            "Assumption 5 of the paper (docs/multicell.md) requires mu <= L"
-        )
 
 
 def _check_learning(scenario: Multicell) -> None:
     data, training = scenario.data, scenario.training
-    if training.test_variants and data.validation:
-        raise ValueError(
-            f"training.test_variants: applies to test images, which data.validation: {data.validation} replaces; "
-            "leave one of them out"
-        )
     if data.partition == "iid" and data.samples_log_sd > 0:
         raise ValueError(
             "data.partition: iid requires the same number of samples for all users, but data.samples_log_sd: "
@@ -85,20 +74,11 @@ def _check_learning(scenario: Multicell) -> None:
             f"training.bits: {training.bits} requires `model: dense` and `clipping: per_sample`, since sums of "
             "integers are of samples' gradients of a fully connected network"
         )
-    if training.model != "dense" and training.test_variants:
-        raise ValueError(
-            f"training.test_variants: true requires `model: dense`, is used with `model: {training.model}`"
-        )
     models.check(scenario)
-    if training.initial_weights == "zero" and (training.model != "dense" or training.hidden_layers):
+    if training.recipe == "zero_start" and (training.model != "dense" or training.hidden_layers):
         raise ValueError(
-            "training.initial_weights: zero requires softmax regression, `hidden_layers: []`; equal hidden units "
-            "would stay equal"
-        )
-    if training.tail_average > 0 and training.step_decay == "linear":
-        raise ValueError(
-            f"training.tail_average: {training.tail_average:g} reduces the noise of a constant step size, as does "
-            "`step_decay: linear`; use one of the two"
+            "training.recipe: zero_start requires softmax regression, `hidden_layers: []`; equal hidden units would "
+            "stay equal"
         )
 
 
@@ -172,9 +152,10 @@ def _check_slots(scenario: Multicell) -> None:
         if rate < 1:
             words = f"records sampled by data.sampling: {rate:g}"
             rounding.check(privacy.delta, training.rounds, words, "set data.sampling to null, without sampling")
-        if training.weights != "samples":
+        if RECIPES[training.recipe].inverse_variance:
             raise ValueError(
-                f"data.sampling: {rate:g} requires training.weights: samples, which weights all records equally"
+                f"data.sampling: {rate:g} requires a training.recipe that weighs all records alike, such as `paper`, "
+                f"not {training.recipe}"
             )
     if air == "majority":
         of_votes = {
@@ -190,8 +171,10 @@ def _check_slots(scenario: Multicell) -> None:
                 "per_sample` and `model: dense`"
             )
     on_air = air != "digital"
-    if on_air and (privacy.colluders or training.weights != "samples"):
-        key = f"privacy.colluders: {privacy.colluders:g}" if privacy.colluders else "training.weights: precision"
+    if on_air and (privacy.colluders or RECIPES[training.recipe].inverse_variance):
+        key = (
+            f"privacy.colluders: {privacy.colluders:g}" if privacy.colluders else f"training.recipe: {training.recipe}"
+        )
         raise ValueError(f"radio.air: {air}: {key} requires uploads, which the server weights; leave it out")
     for scheme in scenario.schemes:
         inverts = scheme.scheduler == "inversion"
@@ -368,10 +351,10 @@ def idle(scenario: Multicell) -> dict[str, str]:
     """See `pwfl.scenario.checks`."""
     standard = scenario.radio.path_loss != "power_law"
     reason = f"radio.path_loss: {scenario.radio.path_loss}"
-    found = {f"radio.{key}": reason for key in (POWER_LAW if standard else ("user_height_m",))}
+    found = {f"radio.{key}": reason for key in POWER_LAW} if standard else {}
     if scenario.channel.links is not None:
         drawn = ("network.rings", "network.cell_radius_m", "radio.path_loss", "radio.frequency_hz")
-        found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in (*POWER_LAW, "user_height_m"))), "channel.links")
+        found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in POWER_LAW)), "channel.links")
     of_airs = {"antennas": ("antennas",), "broadband": ("subchannels", "truncation")}
     for air in of_airs.keys() - {scenario.radio.air}:
         found |= {f"radio.{key}": f"radio.air: {scenario.radio.air}" for key in of_airs[air]}

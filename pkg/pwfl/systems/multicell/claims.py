@@ -62,12 +62,8 @@ SETTING = {
 }
 LEARNT = MNIST | {
     "training.model": ("dense",),
-    "training.initial_weights": ("glorot",),
-    "training.test_variants": (False,),
-    "training.weights": ("samples",),
+    "training.recipe": ("paper",),
     "training.step": ("constant",),
-    "training.step_decay": ("none",),
-    "training.tail_average": (0.0,),
 }
 PER_USER = "; (11) is not guaranteed: clipping per_user"  # the caveat of claims about leakage
 LESS, MORE, MOST = Band(below=0), Band(above=0), Band(most=1)
@@ -348,10 +344,15 @@ INTEGERS = tuple(  # setting 1 sends integers, setting 0 does not
         ),
     )
 )
-INGREDIENTS = {  # parameter -> its value in setting 0, and claims about a setting 1 that differs in nothing else
-    "training.weights": ("samples", _more_accurate(11, "weights by precision above weights by samples")),
-    "training.features": ("pixels", _more_accurate(11, "fixed features above pixels")),
-    "training.test_variants": (False, _more_accurate(11, "variants of test images above them alone")),
+INGREDIENTS = {  # parameter -> its values in settings 0 and 1, which differ in nothing else, and claims about these
+    "training.recipe": (
+        {("zero_start", "inverse_variance"), ("falling_steps", "inverse_variance_falling")},
+        _more_accurate(11, "weights by inverse variance above weights by samples"),
+    ),
+    "training.features": (
+        {("pixels", "scattering"), ("pixels", "strokes"), ("pixels", "shapes")},
+        _more_accurate(11, "fixed features above pixels"),
+    ),
 }
 
 
@@ -417,8 +418,11 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
             bits, observer = settings[other].training.bits, settings[other].privacy.observer
             if settings[one].training.bits is None and bits is not None and bits >= ENOUGH_BITS[observer]:
                 add(INTEGERS, one, other)
-    for key, (value, comparisons) in INGREDIENTS.items():
-        add_pairs(comparisons, (key,), lambda setting, key=key, value=value: value_of(setting, key) == value)
+    for key, (values, comparisons) in INGREDIENTS.items():
+        for names in comparable(scenarios, key):
+            for pair in permutations(names, 2):
+                if tuple(value_of(settings[name], key) for name in pair) in values:
+                    add(comparisons, *pair)
     return table(rows)
 
 
@@ -434,7 +438,7 @@ def _series(content: dict) -> dict:
 
 def _learns_as_the_paper(scenario: Multicell) -> bool:
     training = scenario.training
-    return (training.weights, training.step, training.features) == ("samples", "constant", "pixels")
+    return (training.recipe, training.step, training.features) == ("paper", "constant", "pixels")
 
 
 def _few_blocks(scenario: Multicell) -> bool:

@@ -5,7 +5,7 @@ Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6. In ea
 the paper stands last; the section `Channel` is all beyond it.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, Uses, or_function, parameter, widened
@@ -20,6 +20,27 @@ DIGITAL = ("radio.air", "digital")  # with it, messages are uploads at the sched
 ON_AIR = dict.fromkeys(("noise/target", "receive"), DIGITAL)
 WHOLE_GRADIENTS = ("training.learner", "gradients")  # with it, users take no local steps
 LEARNS = "noise/target receive train account audit"
+
+
+class Recipe(NamedTuple):
+    """How the server averages and steps, and where training starts; `former` names what noise depends on."""
+
+    from_zero: bool  # softmax regression starts at zero
+    inverse_variance: bool  # users are weighed by the inverse variance of their noise, else by their samples
+    falling: bool  # steps fall linearly
+    former: dict[str, str]
+
+
+_ZERO, _PRECISION, _FALLING = (
+    {"training.initial_weights": "zero"}, {"training.weights": "precision"}, {"training.step_decay": "linear"}
+)  # fmt: skip
+RECIPES = {
+    "paper": Recipe(False, False, False, {}),
+    "zero_start": Recipe(True, False, False, _ZERO),
+    "falling_steps": Recipe(False, False, True, _FALLING),
+    "inverse_variance": Recipe(True, True, False, _ZERO | _PRECISION),
+    "inverse_variance_falling": Recipe(True, True, True, _PRECISION | _FALLING),
+}
 
 
 class Network(Section):
@@ -160,9 +181,6 @@ class Radio(Section):
         ge=0.001,
         le=10,
     )
-    user_height_m: float = parameter(
-        1.5, "height of the users above ground, with `uma` and `umi`", unit="m", stages="channel", ge=1.5, le=22.5
-    )
 
 
 class Data(widened(common.DataSource, dataset="noise/target", content="noise/target")):
@@ -299,13 +317,6 @@ class Schedule(Section):
     )
 
     # Beyond the paper.
-    searches: int = parameter(
-        32,
-        "searches of the schedulers of all cells in a realization that is not proven optimal",
-        stages="schedule/joint schedule/joint_noise schedule/joint_snr",
-        ge=0,
-        le=10**4,
-    )
     least_gain_db: float = parameter(
         -115.0,
         "gain to its own station from which on a user sends, with `scheduler: inversion`",
@@ -366,19 +377,16 @@ class Training(Section):
     model: common.Model = common.model(stages="noise/target receive train account audit")
     model_reads: list[str] = common.model_reads(stages="noise/target receive train account audit")
     features: common.Features = common.features(stages="noise/target receive train account audit")
-    directions: int | None = common.directions(stages="noise/target receive train account audit")
-    test_variants: bool = parameter(
-        False,
-        "predict by the mean of the probabilities of a test image and of 6 variants of it: turned, scaled and sheared "
-        "by a little in both ways",
-        stages="train",
-        observes=True,
-    )
-    initial_weights: Literal["glorot", "zero"] = parameter(
-        "glorot",
-        "weights before the first round: Glorot uniform kernels and zero biases; or all zero, for softmax regression, "
-        "which has random ones to unlearn",
-        stages="train audit",
+    recipe: Literal[tuple(RECIPES)] = parameter(
+        "paper",
+        "start, steps and weights of the average: `paper`: Glorot uniform kernels and zero biases, equal steps, users "
+        "weighed by their samples, (8) and (9); `zero_start`: all weights zero, for softmax regression, which has "
+        "random ones to unlearn; `falling_steps`: steps fall linearly, to 1 / T of the first; `inverse_variance`: "
+        "users weighed by the inverse variance of their noise, short of counting a record for more than one without "
+        "noise, 1 / (.001 / K + 1 / (K^2 rho)), softmax regression from zero; `inverse_variance_falling`: that, and "
+        "falling steps",
+        stages="noise/target receive train account audit",
+        keyed={name: recipe.former for name, recipe in RECIPES.items()},
     )
     step: Literal["constant", "snr"] = parameter(
         "constant",
@@ -388,29 +396,11 @@ class Training(Section):
     )
     step_scale: float = parameter(
         0.07,
-        "c of `step: snr`: with constant steps and weights by precision eta T L = c SNR, where SNR^2 is the sum of K^2 "
-        "rho over the senders",
+        "c of `step: snr`: with equal steps and weights of least variance eta T L = c SNR, where SNR^2 is the sum of "
+        "K^2 rho over the senders",
         stages="train audit",
         ge=1e-6,
         le=1e3,
-    )
-    step_decay: Literal["none", "linear"] = parameter(
-        "none", "steps stay as large as the first, or fall linearly, to 1 / T of it", stages="train account audit"
-    )
-    tail_average: float = parameter(
-        0.0,
-        "share of the rounds, the last ones, whose weights are averaged to the model that is evaluated; before them, "
-        "and with 0, the weights themselves are",
-        stages="train audit",
-        observes=True,
-        ge=0,
-        le=1,
-    )
-    weights: Literal["samples", "precision"] = parameter(
-        "samples",
-        "what the server weighs users by: their samples, (8) and (9); or the inverse variance of their noise, short of "
-        "counting a record for more than one without noise: 1 / (.001 / K + 1 / (K^2 rho))",
-        stages="noise/target receive train account audit",
     )
     bits: int | None = parameter(
         None,
@@ -428,23 +418,6 @@ class Training(Section):
         "(then the leakage (11) is not guaranteed)",
         stages="noise/target receive train account audit",
     )
-
-
-class Convergence(Section):
-    """Constants of Theorem 1's bound, taken as given: no premise is checked but that on the step size."""
-
-    smoothness: common.Positive = parameter(
-        20.0,
-        "Lipschitz constant of the global loss's gradient (Assumption 3); the proof takes 1 / learning_rate",
-        stages="account",
-    )
-    strong_convexity: common.Positive = parameter(
-        1.0, "strong convexity mu of the global loss (Assumption 4)", stages="account"
-    )
-    xi1: float | None = parameter(
-        None, "xi1 of Assumption 6; null: the square of clip_norm, which makes it true", stages="account", ge=0, le=1e9
-    )
-    xi2: float = parameter(1.0, "xi2 of Assumption 6", stages="account", ge=1, le=1e9)
 
 
 class Channel(Section):
@@ -497,7 +470,7 @@ class Scheme(common.SchemeWithFunctions):
 
 Multicell = MODEL = common.scenario(
     "multicell",
-    sections=[Network, Radio, Channel, Data, Privacy, Schedule, Training, Convergence, common.Own],
+    sections=[Network, Radio, Channel, Data, Privacy, Schedule, Training, common.Own],
     schemes=[
         Scheme(name="RndSched", scheduler="random", noise="random"),
         Scheme(name="OptSched", scheduler="optimal", noise="random"),

@@ -22,6 +22,7 @@ from pwfl.tables.arrays import to_array, to_table
 
 KEYS = ("realization", "user")
 RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
+SEARCHES = 32  # of the schedulers of all cells, in a realization that is not proven optimal
 
 
 class Now(NamedTuple):
@@ -264,7 +265,7 @@ def blocks_of_all_cells(
         worth = samples ** (2.0 if privacy.observer == "user" else 1.0)
         problem = GivenNoise(worth, objective.least_load(samples, privacy.max_noise_error, privacy.min_noise))
     purpose = "schedule" if interval == 0 else f"schedule/{interval}"
-    shape = (scenario.schedule.searches, uplink.cells + uplink.blocks + 1)
+    shape = (SEARCHES, uplink.cells + uplink.blocks + 1)
     block, proven = joint_blocks(uplink, problem, uniforms(scenario.seed, purpose, uplink.realizations, shape))
     status = np.where(proven, "proven", "searched").astype(object)
     return block, np.repeat(status[:, None], uplink.cells, axis=1)

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from pwfl.learning import datasets, features
-from pwfl.systems.multicell.beyond.server import step_sizes, tail_start
-from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.beyond.server import step_sizes
+from pwfl.systems.multicell.parameters import RECIPES, Multicell
 from pwfl.tables.reception import Reception
 from pwfl.training import batching, trainable, trainings
 from pwfl.training.gradients import Gradients, UserGradients
@@ -22,7 +22,8 @@ def parts(
 ) -> trainings.Parts:
     """What the core trains by. Raises NotImplementedError for integers where several are trained side by side."""
     training, size = scenario.training, features.size(scenario)
-    own = network(training, size, zero=training.initial_weights == "zero")
+    recipe = RECIPES[training.recipe]
+    own = network(training, size, zero=recipe.from_zero and _is_softmax(training))
     model, clip = trainable.model_of(own, compiled), training.clip_norm
     if training.learner == "local_steps":
         steps = Steps(training.local_steps, training.batch_size, training.learning_rate, clip)
@@ -34,7 +35,7 @@ def parts(
     elif training.bits:
         learner = IntegerGradients(model, clip, compiled=compiled)
     else:
-        alike = training.weights == "samples" and scenario.radio.air == "digital"  # records, in an interval
+        alike = not recipe.inverse_variance and scenario.radio.air == "digital"  # records, in an interval
         learner = Gradients(model, clip, alike, compiled)
     stops = trainings.evaluation_rounds(training.rounds, training.evaluate_every)
     largest = batching.padded(records(training, tables))
@@ -53,9 +54,12 @@ def server(training, air: str = "digital") -> trainings.Server:
         sizes = step_sizes(training, reception.planned_noise_std.astype(np.float32), reception.planned_senders > 0)
         return -sizes if training.learner == "local_steps" else sizes  # along what changed, and against gradients
 
-    tail = tail_start(training) if training.tail_average > 0 else None
     decided = majority if air == "majority" else None
-    return trainings.Server(steps, tail, summed(training.bits) if training.bits else None, decided)
+    return trainings.Server(steps, summed(training.bits) if training.bits else None, decided)
+
+
+def _is_softmax(training) -> bool:
+    return training.model == "dense" and not training.hidden_layers
 
 
 def clipped_updates(stops: Sequence[int]) -> Callable[[trainings.Start, np.ndarray], dict[str, pl.Series]]:

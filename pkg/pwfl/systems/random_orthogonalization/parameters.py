@@ -123,7 +123,6 @@ class Training(Section):
     model: common.Model = common.model(stages="receive train account audit")
     model_reads: list[str] = common.model_reads(stages="receive train account audit")
     features: common.Features = common.features(stages="receive train account audit")
-    directions: int | None = common.directions(stages="receive train account audit")
     rounds: common.Count = parameter(14, "rounds T", stages="channel receive train account audit report")
     local_steps: common.Count = parameter(100, "mini-batch steps of a user in a round", stages="train account audit")
     batch_size: common.Count = parameter(50, "samples in a mini-batch", unit="samples", stages="train audit")

@@ -236,7 +236,7 @@ def moves(used: Training, realization: int, rows: np.ndarray, generator: np.rand
     start = int(begun.plan.takes_part.any(axis=1).argmax())  # the first round in which any device takes part
     places = rows[start, :, 0]
     for case in used.model.opposed(outweighed, generator):
-        around = 2 / (training.learning_rate * training.correction) * (case.weights[-1] >= 0)  # of the two classes
+        around = 2 / training.learning_rate * (case.weights[-1] >= 0)  # of the two classes
         direction = [np.zeros_like(w) for w in case.weights[:-2]] + [around * w for w in case.weights[-2:]]
         instead = in_place(case.weights, rows.shape[1], direction)
         seen = [released_of(used, begun, instead, start)]  # beside both records, none

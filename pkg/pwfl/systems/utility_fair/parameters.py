@@ -201,15 +201,11 @@ class Training(Section):
 
     device: common.Device = common.device()
     features: common.Features = common.features(stages="train audit")
-    directions: int | None = common.directions(stages="train audit")
     model: common.Model = common.model(stages="train audit")
     model_reads: list[str] = common.model_reads(stages="train audit")
     hidden_layers: list[common.Width] = common.hidden_layers([128, 64], stages="train audit")
     rounds: int = parameter(50, "rounds", stages="channel noise account audit", ge=2, le=10**6)
     learning_rate: common.StepSize = parameter(0.01, "step size eta of a local iteration", stages="train audit")
-    correction: float = parameter(
-        1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train audit", ge=1e-9, le=1e6
-    )
     clip_norm: float | None = parameter(
         None,
         "clipping norm C of a record's gradient; over batch_size, also of an update's distance from what is known of "

@@ -42,13 +42,12 @@ class Noise(NamedTuple):
 
 
 class Learning(NamedTuple):
-    """What devices do: eta of a local iteration and xi, the weight of the average gradient in it, (3).
+    """What devices do: eta of a local iteration, in which the average gradient weighs xi = 1, (3).
 
     Updates are compared with the `mean_update` or the new `model`, (15), and clipped as `uploads.radius` says.
     """
 
     step_size: float
-    correction: float
     compared_with: str
     radius: float | None = None
 
@@ -57,7 +56,7 @@ def learning(scenario) -> Learning:
     """What a scenario's devices do."""
     training = scenario.training
     radius = uploads.radius(training.clip_norm, scenario.device.batch_size)
-    return Learning(training.learning_rate, training.correction, scenario.utility.deviation, radius)
+    return Learning(training.learning_rate, scenario.utility.deviation, radius)
 
 
 def round_function(model: Model, learned: Learning, vectors: int, compiled: bool = False) -> Callable:
@@ -101,7 +100,7 @@ def round_function(model: Model, learned: Learning, vectors: int, compiled: bool
         losses = steps_of.losses(copied, x, y)
         sent = steps_of.gradients(copied, x, y, radius)
         sent = released(GRADIENTS, with_noise(sent, noise.gradient_key))
-        direction = [of_devices(learned.correction * mean(share, gradient)) for gradient in sent]
+        direction = [of_devices(mean(share, gradient)) for gradient in sent]
         update = steps_of.updates(copied, x, y, direction, steps, learned.step_size)
         if radius is not None:
             update = near(update, local_steps.straight(direction, steps, learned.step_size), radius)

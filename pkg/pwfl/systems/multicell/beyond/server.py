@@ -1,11 +1,9 @@
 """What the server makes of the gradients: how it weighs users, and how far it steps."""
 
-from math import ceil
-
 import numpy as np
 
 from pwfl.systems.multicell.beyond.sums import groups, total
-from pwfl.systems.multicell.parameters import Training
+from pwfl.systems.multicell.parameters import RECIPES, Training
 
 SAMPLING = 1e-3  # of a record's gradient by sampling, over that of a user's noise with K_i^2 rho_i = 1; see `counts`
 
@@ -19,16 +17,17 @@ def counts(
 ) -> np.ndarray:
     """As how many samples the server's average counts each user, shape (..., interval, user), 0 where not scheduled.
 
-    Those who send in an interval count as all theirs. `samples`: as K_i, (8) and (9). `precision`: in proportion to 1 /
-    (SAMPLING / K_i + 1 / (K_i^2 rho_i)), with rho_i what the user would spend if it sent in all rounds with this noise,
-    so that no record counts for more than that of a user without noise. Where uploads are summed before the server sees
-    them, K_i and 1 / rho_i are those of a group, whose records count alike: within it, no weights are better.
+    Those who send in an interval count as all theirs. By the paper as K_i, (8) and (9); by inverse variance in
+    proportion to 1 / (SAMPLING / K_i + 1 / (K_i^2 rho_i)), with rho_i what the user would spend if it sent in all
+    rounds with this noise, so that no record counts for more than that of a user without noise. Where uploads are
+    summed before the server sees them, K_i and 1 / rho_i are those of a group, whose records count alike: within it, no
+    weights are better.
 
     `samples` K_i has shape (user,), or that of the others: `scheduled` and `noise_std`, who sends, and sigma_i, and
     `group`, the number of the group in which a user's upload is summed, None: each user's alone.
     """
     own = samples * scheduled
-    if training.weights == "samples":
+    if not RECIPES[training.recipe].inverse_variance:
         return own
     group = groups("user", scheduled) if group is None else group
     summed = total(np.broadcast_to(own, scheduled.shape), group)
@@ -57,7 +56,7 @@ def step_sizes(training: Training, noise_std: np.ndarray, sending: np.ndarray) -
     if only some send without noise.
     """
     falling = 1 - np.arange(training.rounds) / training.rounds
-    shape = falling if training.step_decay == "linear" else np.ones(training.rounds)
+    shape = falling if RECIPES[training.recipe].falling else np.ones(training.rounds)
     if training.step == "constant" or not noise_std.any():
         return (1.0 if training.learner == "local_steps" else training.learning_rate) * shape
     if (sending & (noise_std == 0)).any():
@@ -67,8 +66,3 @@ def step_sizes(training: Training, noise_std: np.ndarray, sending: np.ndarray) -
     each = np.repeat(noise_std, training.rounds // len(noise_std))
     scaled = np.sqrt(2) * training.step_scale / np.linalg.norm(shape) * shape
     return np.divide(scaled, each, where=each > 0, out=np.zeros_like(each))
-
-
-def tail_start(training: Training) -> int:
-    """The number of rounds before the first whose weights enter the average that is evaluated."""
-    return training.rounds - max(ceil(training.tail_average * training.rounds), 1)
