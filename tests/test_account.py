@@ -128,7 +128,6 @@ SMALL = {
     "network": {"users": 5},
     "data": {"dataset": "digits"},
     "training": {"rounds": 30, "clip_norm": 3.0, "hidden_layers": [7]},
-    "convergence": {"smoothness": 8.0, "strong_convexity": 2.0, "xi1": 0.5, "xi2": 1.5},
     "schedule": {"gamma": 2e5},
 }
 # realization: (K_i, scheduled, sigma_i) of each user
@@ -159,8 +158,7 @@ def outcome_of(realization, override=None):
 @pytest.mark.parametrize("realization", [4, 7])
 def test_outcome_follows_the_papers_formulas(realization):
     row, users = outcome_of(realization), PLAN[realization]
-    training, convergence, gamma = SMALL["training"], SMALL["convergence"], SMALL["schedule"]["gamma"]
-    smoothness = convergence["smoothness"]
+    training, gamma, smoothness = SMALL["training"], SMALL["schedule"]["gamma"], 20.0
     objective = error = scheduled_samples = left_out = noise = 0.0
     rhos = []
     for samples, scheduled, std in users:
@@ -185,8 +183,8 @@ def test_outcome_follows_the_papers_formulas(realization):
         "rho_total": sum(rhos),
         "rho_max": max(rhos),
         "rho_median": statistics.median(rhos),
-        "c1": 1 - convergence["strong_convexity"] / smoothness + 4 * convergence["xi2"] / total**2 * left_out**2,
-        "c2": 2 * convergence["xi1"] / (smoothness * total**2) * left_out**2,
+        "c1": 1 - 1 / smoothness + 4 / total**2 * left_out**2,
+        "c2": 2 * training["clip_norm"] ** 2 / (smoothness * total**2) * left_out**2,
         "c3": d / (2 * smoothness) * noise,
         "delta": DELTA,
     }
@@ -224,8 +222,8 @@ def test_nobody_scheduled_leaks_nothing_to_report():
     assert row["channel_uses"] == row["transmit_energy_j"] == 0
     assert [row[name] for name in [*LEAKED, "c3"]] == [None] * 8
     assert (row["scheduled"], row["scheduled_samples"], row["objective"]) == (0, 0, 356)
-    assert row["c1"] == pytest.approx(1 - 2 / 8 + 4 * 1.5)
-    assert row["c2"] == pytest.approx(2 * 0.5 / 8)
+    assert row["c1"] == pytest.approx(1 - 1 / 20 + 4)
+    assert row["c2"] == pytest.approx(2 * 3.0**2 / 20)
 
 
 def test_nobody_scheduled_has_the_same_objective_whoever_observes():

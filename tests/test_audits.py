@@ -70,13 +70,13 @@ SCENARIOS = {
 }
 CLIPPED = {"privacy": {"uploads": "noisy", "target_epsilon": 8.0}, "training": {"clip_norm": 0.2}}
 PER_USER = {"training": {"clipping": "per_user"}, "audit": {"canaries": 300}}
-FADING = {"radio": {"coherence_rounds": 10}, "training": {"weights": "precision"}}
-CNN = {"training": {"model": "cnn", "weights": "precision"}, "radio": {"coherence_rounds": 10}}
+FADING = {"radio": {"coherence_rounds": 10}, "training": {"recipe": "inverse_variance"}}
+CNN = {"training": {"model": "cnn", "recipe": "inverse_variance"}, "radio": {"coherence_rounds": 10}}
 VARIANTS = {"age_aware": ("bound_constant", "constant")}
 OWN = {"training": {"model": f"{Path(__file__).parent / 'own_network.py'}:network"}}
 INTEGERS = {
     "privacy": {"observer": "network", "min_noise": 12.0, "max_noise_error": 9.0},
-    "training": {"bits": 12, "rounds": 6, "hidden_layers": [], "initial_weights": "zero"},
+    "training": {"bits": 12, "rounds": 6, "hidden_layers": [], "recipe": "zero_start"},
 }
 NO_NOISE = {
     "multicell": ("optimal", "none"),
@@ -360,7 +360,7 @@ def test_the_worst_off_realization_is_audited():
 
 def test_a_users_share_of_the_sum_follows_its_weight():
     # Who sees the sum of all reads of a record its share, over the noise that all add: by hand, from the tables.
-    parameters, found = stages("multicell", {"training": {"weights": "precision"}})
+    parameters, found = stages("multicell", {"training": {"recipe": "inverse_variance"}})
     realization = stage_of.audit(parameters, found)["realization"][0]
     row = found["outcome"].row(by_predicate=pl.col("realization") == realization, named=True)
     users = found["users"].join(found["noise"], on=["realization", "user"])

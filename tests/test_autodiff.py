@@ -230,9 +230,7 @@ def test_a_sample_without_gradient_counts_as_zero():
 @pytest.mark.parametrize(("coherence", "clipping"), [(None, "per_sample"), (2, "per_sample"), (2, "per_user")], ids=str)
 def test_a_convolutional_network_is_trained_through_all_stages(coherence, clipping):
     tiny = registry.system("multicell").catalog.tiny | {"realizations": 1, "training_realizations": 1}
-    changes = {
-        "training": {"model": "cnn", "rounds": 4, "tail_average": 0.5, "learning_rate": 1.0, "clipping": clipping}
-    }
+    changes = {"training": {"model": "cnn", "rounds": 4, "learning_rate": 1.0, "clipping": clipping}}
     model = resolve(tiny, changes | {"radio": {"resource_blocks": 2, "coherence_rounds": coherence}})
     (_, found), *_ = stages(model)
     noise = found["reception_noise"].with_columns(pl.col("update_noise_std") * 0.0)

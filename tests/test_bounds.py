@@ -101,7 +101,7 @@ SMALL = {
 }  # fmt: skip
 SIZES = {"realizations", "training_realizations", "optimization", "training", "users", "devices", "antennas", "number",
          "rounds", "rings", "resource_blocks", "horizon", "draws", "local_steps", "batch_size", "hidden_layers[]",
-         "user_numbers[]", "sweep_clients", "evaluate_every", "samples_total"}  # fmt: skip
+         "user_numbers[]", "evaluate_every", "samples_total"}  # fmt: skip
 # As many as take seconds: accounting of anonymous_oac is the slowest.
 EXAMPLES = {"multicell": 40, "anonymous_oac": 3, "random_orthogonalization": 25, "utility_fair": 25, "age_aware": 15}
 

@@ -164,7 +164,7 @@ def test_more_samples_than_the_data_set_has_is_an_error_with_realization_and_num
         {},
         {"network": {"users": 13, "rings": 2}, "data": {"samples_total": 1999}},
         {"radio": {"path_loss": "umi"}},
-        {"radio": {"path_loss": "uma", "user_height_m": 22.5}},
+        {"radio": {"path_loss": "uma"}},
     ],
 )
 def test_realizations_are_the_same_in_any_block(override, part):

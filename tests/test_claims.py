@@ -307,7 +307,7 @@ OTHERWISE = {  # another scenario of `multicell`, and which of the paper's claim
     "whole users clipped": ({"training": {"clipping": "per_user"}}, "12345"),
     "noise by multipliers": ({"privacy": {"bounds": "multiplier"}}, "12345"),
     "better features": ({"training": {"features": "strokes"}}, "1245"),
-    "better weights": ({"training": {"weights": "precision"}}, "1245"),
+    "better weights": ({"training": {"recipe": "inverse_variance"}}, "1245"),
     "few labels a user": ({"data": {"partition": "dirichlet"}}, "1245"),
     "another data set": ({"data": {"dataset": "fashion_mnist"}}, "1245"),
     "another path loss": ({"radio": {"path_loss": "uma"}}, ""),
@@ -443,10 +443,9 @@ def test_every_claim_beyond_the_paper_holds_in_its_world_and_fails_in_its_opposi
 
 LEARNERS = {  # of one setting: what differs from the paper's learning, and what accuracy gains
     "paper": ({}, 0.0),
-    "steps": ({"step": "snr"}, 0.1),
-    "weights": ({"step": "snr", "weights": "precision"}, 0.12),
-    "features": ({"step": "snr", "weights": "precision", "features": "scattering"}, 0.14),
-    "variants": ({"step": "snr", "weights": "precision", "features": "scattering", "test_variants": True}, 0.16),
+    "steps": ({"step": "snr", "recipe": "zero_start", "hidden_layers": []}, 0.1),
+    "weights": ({"step": "snr", "recipe": "inverse_variance", "hidden_layers": []}, 0.12),
+    "features": ({"step": "snr", "recipe": "inverse_variance", "hidden_layers": [], "features": "scattering"}, 0.14),
 }
 
 

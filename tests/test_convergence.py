@@ -11,8 +11,8 @@ import stage_of
 from pipeline import on_one_cell, part
 from pwfl.learning import sources
 from pwfl.scenario import resolve
-from pwfl.systems.multicell.account import convergence_bound, premise
-from pwfl.systems.multicell.parameters import Convergence, Training
+from pwfl.systems.multicell.account import Constants, convergence_bound, premise
+from pwfl.systems.multicell.parameters import Training
 
 FALSE_ALARM = 1e-6
 USERS, ROUNDS, CLASSES = 20, 60, 10
@@ -22,7 +22,7 @@ def constants(samples, scheduled, noise_std, dimension, **parameters):
     found = convergence_bound(
         *(each[None, None] for each in (samples, scheduled, noise_std)),
         dimension,
-        Convergence.model_construct(**parameters),
+        Constants(**parameters),
     )
     return {name: float(values[0]) for name, values in found.items()}
 
@@ -48,7 +48,7 @@ def test_of_several_intervals_each_constant_is_the_largest():
     scheduled = np.array([[[True, False, True], [True, True, False], [False, False, True]]])
     samples = np.broadcast_to([60, 90, 75], scheduled.shape)
     noise_std = np.where(scheduled, [2.0, 1.0, 0.5], 0.0)
-    given = Convergence.model_construct(smoothness=8.0, strong_convexity=0.5, xi1=3.0, xi2=0.7)
+    given = Constants(smoothness=8.0, strong_convexity=0.5, xi1=3.0, xi2=0.7)
     whole = convergence_bound(samples, scheduled, noise_std, 4, given)
     alone = [convergence_bound(samples[:, [k]], scheduled[:, [k]], noise_std[:, [k]], 4, given) for k in range(3)]
     for name in ("c1", "c2", "c3"):
@@ -151,8 +151,8 @@ def test_at_table_i_the_bound_is_vacuous_whatever_the_constants(blocks, gamma):
         ({"hidden_layers": []}, "step size 1 / smoothness: met; strongly convex loss: not met (softmax regression has no L2"),
         ({"learning_rate": 0.1}, "step size 1 / smoothness: not met (0.1, not 0.05); strongly convex loss: not met (hidden"),
         ({"step": "snr"}, "step size 1 / smoothness: not met (set by noise); strongly"),
-        ({"step_decay": "linear"}, "step size 1 / smoothness: not met (falling); strongly"),
-        ({"weights": "precision"}, "(hidden layers); averages by samples: not met"),
+        ({"recipe": "falling_steps"}, "step size 1 / smoothness: not met (falling); strongly"),
+        ({"recipe": "inverse_variance"}, "(hidden layers); averages by samples: not met"),
         ({"model": "cnn", "hidden_layers": []}, "not met (hidden layers)"),
     ],
 )  # fmt: skip

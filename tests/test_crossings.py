@@ -92,7 +92,7 @@ TOGETHER = {
     "local steps": {"training": {"learner": "local_steps", "learning_rate": 0.5}},
     "Poisson batches": {"data": {"sampling": 0.25}},
     "channels that change": {"radio": {"coherence_rounds": 2}},
-    "a hidden layer": {"training": {"hidden_layers": [5], "initial_weights": "glorot"}},
+    "a hidden layer": {"training": {"hidden_layers": [5], "recipe": "paper"}},
     "clipping per user, none guaranteed": {
         "training": {"clipping": "per_user"},
         "schemes": [{"name": "a", "scheduler": "inversion", "noise": "none"}],
@@ -419,7 +419,7 @@ REFUSED = {
         r"data.sampling: 0.5 is accounted for only if all rounds are alike, not with radio.coherence_rounds: 2",
     ),
     "sampling and precision": (
-        {"training": {"weights": "precision"}, "data": {"sampling": 0.5}},
+        {"training": {"recipe": "inverse_variance"}, "data": {"sampling": 0.5}},
         r"data.sampling: 0.5 requires training.weights: samples",
     ),
     "integers and local steps": (
@@ -449,7 +449,7 @@ REFUSED = {
     "precision on air": (
         {
             "radio": {"air": "superposed"},
-            "training": {"weights": "precision"},
+            "training": {"recipe": "inverse_variance"},
             "schemes": [{"name": "a", "scheduler": "inversion", "noise": "target"}],
         },
         r"radio.air: superposed: training.weights: precision requires uploads",

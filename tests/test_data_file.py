@@ -425,7 +425,6 @@ def test_labels_that_unzip_to_more_than_any_study_has_are_not_read(folder, monke
          "labels_per_user: 4 is more than the 3 labels of own.npz"),
         ("multicell", {"training": {"model": "cnn"}}, "training.model: cnn requires images of at least 7 pixels per side"),
         ("multicell", {"training": {"features": "strokes"}}, "training.features: strokes require grey images of 8 by 8 or 28"),
-        ("multicell", {"training": {"test_variants": True}}, "training.test_variants: requires square grey images"),
         ("anonymous_oac", {"data": {"samples": 11}}, "data.samples: only 0 users of own.npz hold at least 11 training samples"),
         ("random_orthogonalization", {"network": {"users": 13}}, "data.samples_per_user: only 12 users of own.npz hold at least 6"),
         ("utility_fair", {"data": {"samples_per_device": 40}}, "samples_per_device: 4 users would hold 160 .*own.npz has 120"),
@@ -504,7 +503,6 @@ def test_the_channel_gives_users_as_many_samples_as_training_deals_out_to_them(f
     ("training", "expected"),
     [
         ({"features": "scattering"}, r"training.features: scattering require grey .* records of cifar10 have shape \(32, 32, 3\)"),
-        ({"test_variants": True}, "training.test_variants: requires square grey images"),
         ({"model": "cnn"}, ""),
         ({"hidden_layers": []}, ""),
     ],

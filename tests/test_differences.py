@@ -24,7 +24,7 @@ SCHEMES = [
     {"name": "No noise", "scheduler": "optimal", "noise": "none"},
 ]
 SCENARIOS = {
-    "zero": {"title": "Zero start", "training": {"initial_weights": "zero"}},
+    "zero": {"title": "Zero start", "training": {"recipe": "zero_start"}},
     "drawn": {},
     "steep": {"training": {"learning_rate": 2.0}},
     "others": {"seed": 9},

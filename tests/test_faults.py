@@ -43,11 +43,9 @@ from test_audits import FADING, OWN, WAYS, one_key, one_stream_for_all_schemes, 
 SEEDS = range(5)
 NETWORK = {"privacy": {"observer": "network", "colluders": 0.4, "min_noise": 8.0, "max_noise_error": 4.0}}
 DROPOUTS = {"privacy": NETWORK["privacy"] | {"colluders": 0.0, "dropouts": 0.3, "dropout_tolerance": 1e-3}}
-TAIL = {"training": {"tail_average": 0.5}}
 MORE = {  # ways besides those of `test_audits`
     "multicell, network": ("multicell", NETWORK, None),
     "multicell, dropouts": ("multicell", DROPOUTS, None),
-    "multicell, tail": ("multicell", TAIL, None),
     "multicell, own model, fading": ("multicell", OWN | {"radio": FADING["radio"]}, None),
     "random_orthogonalization, colluders": ("random_orthogonalization", {"privacy": {"colluders": 0.4}}, None),
     "random_orthogonalization, convolutions": ("random_orthogonalization", {"training": {"model": "cnn"}}, None),
@@ -193,21 +191,6 @@ def longer_steps(monkeypatch):
     def advance_function(*given):
         advance = right(*given)
         return lambda state, own, at, std, key, steps, *rest: advance(state, own, at, std, key, 1.02 * steps, *rest)
-
-    monkeypatch.setattr(rounds, "advance_function", advance_function)
-
-
-def last_weights_for_the_average(monkeypatch):
-    right = rounds.advance_function
-
-    def advance_function(*given):
-        advance = right(*given)
-
-        def wrong(*given):
-            (weights, _), *rest = advance(*given)
-            return (weights, weights), *rest
-
-        return wrong
 
     monkeypatch.setattr(rounds, "advance_function", advance_function)
 
@@ -794,7 +777,6 @@ FAULTS = {
     ("multicell", "another training than is tapped"): Fault(
         in_advance(lambda std, key, steps: (std, key, 2.0 * steps)), LOSS
     ),
-    ("multicell, tail", "the last weights for the average"): Fault(last_weights_for_the_average, MODEL),
     # Integers.
     ("multicell, integers", "half the noise"): Fault(half_the_integers_noise, DEVIATION),
     ("multicell, integers", "one user adds no noise"): Fault(in_sum(without_the_first_users), DEVIATION),
@@ -986,7 +968,6 @@ QUICK = (  # one of each kind
     ("multicell", "without the second layer"),
     ("multicell", "the last block is not clipped"),
     ("multicell, users clipped", "clipped to 1.02"),
-    ("multicell, tail", "the last weights for the average"),
     ("multicell", "noise 2 % low delivered"),
     ("multicell", "one user's noise left out"),
     ("multicell", "another observer's rows"),

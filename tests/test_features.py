@@ -3,7 +3,6 @@
 import numpy as np
 import polars as pl
 import pytest
-import tensorflow as tf
 import yaml
 from scipy import stats
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -14,12 +13,10 @@ from pipeline import part, stages
 from pwfl import registry
 from pwfl.api import stage_tables
 from pwfl.learning import datasets, extraction, features, projection, sources, stored, synthetic
-from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal_out
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.stages import PREPARATIONS
 from pwfl.store import sealed
-from pwfl.training import dense
 from pwfl.training.models import network, parameter_count
 
 BASE = TINY["base"]
@@ -180,7 +177,7 @@ def test_a_projection_is_a_constant(learned, monkeypatch, tmp_path):
     monkeypatch.setitem(projection.RECIPES, "strokes", projection.RECIPES["strokes"]._replace(figures=60, copies=5))
     again = projection.learn("strokes", 8)
     assert datasets.content(again) == datasets.content(learned)
-    assert learned.directions.shape == (729, features.MOST_DIRECTIONS)
+    assert learned.directions.shape == (729, max(features.DIRECTIONS.values()))
     path = str(tmp_path / "projection.npz")
     stored.write(learned, "projection", path, ORIGIN)
     assert datasets.content(stored.read("projection", path, "a")) == datasets.content(learned)
@@ -196,78 +193,30 @@ def test_figures_of_chunks_differ(monkeypatch):
     assert not np.array_equal(one, other)
 
 
-# Variants of test images.
-
-
-def test_variants_are_turned_scaled_and_sheared_images():
-    side, ramp = 28, np.mgrid[:28, :28].reshape(2, -1) - 13.5
-    inside = (abs(ramp) < 10).all(axis=0)
-    slope = np.array([0.3, -0.7])
-    turn, angle = np.pi / 18, []
-    for warp in extraction.warps(side):
-        # A linear image is interpolated exactly, and says where its pixels come from.
-        image = np.stack([warp @ ramp[0].astype("f"), warp @ ramp[1].astype("f")])[:, inside]
-        matrix = image @ np.linalg.pinv(ramp[:, inside])
-        np.testing.assert_allclose(image, matrix @ ramp[:, inside], atol=1e-5)
-        np.testing.assert_allclose((warp @ (slope @ ramp).astype("f"))[inside], slope @ image, atol=1e-4)
-        angle.append(matrix)
-    rotation = [[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]]
-    expected = [rotation, np.eye(2) * 1.08, [[1, 0], [0.12, 1]]]
-    np.testing.assert_allclose(angle[:3], expected, atol=1e-5)
-    np.testing.assert_allclose(angle[3:], [np.transpose(rotation), np.eye(2) * 0.92, [[1, 0], [-0.12, 1]]], atol=1e-5)
-
-
-def test_what_lies_outside_of_an_image_is_black():
-    for warp in extraction.warps(28):
-        assert (warp @ np.ones(784, np.float32)).max() <= 1 + 1e-6
-        assert warp.min() >= 0
-    larger = extraction.warps(28)[1] @ np.ones(784, np.float32)  # its corners lie outside of the image
-    assert larger[0] == 0
-    assert larger.reshape(28, 28)[14, 14] == pytest.approx(1)
-
-
-def test_predictions_are_averaged_over_variants():
-    generator = np.random.default_rng(10)
-    weights = glorot_uniform([6, 5, 4], generator)
-    x, y = generator.normal(size=(30, 3, 6)).astype("f"), generator.integers(4, size=30).astype(np.int32)
-    several = [tf.constant(np.stack([layer, 0 * layer])) for layer in weights]
-    found = [dense.evaluate(given, tf.constant(x), tf.constant(y)) for given in ([*map(tf.constant, weights)], several)]
-    ((accuracy, *by_label), loss), (accuracies, losses) = found
-    np.testing.assert_allclose(accuracies[0], found[0][0], rtol=1e-6)
-    assert losses.numpy() == pytest.approx([float(loss), np.log(4)], rel=1e-6)
-    hidden = np.maximum(x @ weights[0] + weights[1], 0)
-    logits = (hidden @ weights[2] + weights[3]).astype(float)
-    probability = (np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)).mean(axis=1)
-    hits = probability.argmax(axis=1) == y
-    assert float(accuracy) == pytest.approx(hits.mean())
-    assert np.array(by_label) == pytest.approx([hits[y == label].mean() for label in range(4)])
-    assert float(loss) == pytest.approx(-np.log(probability[np.arange(30), y]).mean(), rel=1e-5)
-
-
 # No data but a record's own enters its features.
 
 
-@pytest.mark.parametrize("kind", ["pixels", "scattering", "strokes"])
+@pytest.mark.parametrize("kind", ["scattering", "strokes"])
 def test_changed_data_of_users_change_no_other_features(digits, learned, kind):
     own = learned if kind == "strokes" else None
     x_train, y_train, x_test, y_test = digits
     theirs = np.random.default_rng(11).permutation(len(x_train))[:700]
     changed, labels = x_train.copy(), y_train.copy()
     changed[theirs], labels[theirs] = 240 - changed[theirs], 9 - labels[theirs]
-    before = extraction.extract(digits, kind, True, own)
-    after = extraction.extract((changed, labels, 240 - x_test, y_test), kind, True, own)
+    before = extraction.extract(digits, own)
+    after = extraction.extract((changed, labels, 240 - x_test, y_test), own)
     others = np.setdiff1d(np.arange(len(x_train)), theirs)
     assert np.array_equal(before[0][others], after[0][others])
     assert (before[0][theirs] != after[0][theirs]).any(axis=1).all()
-    before = extraction.extract((changed, labels, x_test, y_test), kind, True, own)[2]
-    assert np.array_equal(before, extraction.extract(digits, kind, True, own)[2])  # nor those of test images
+    before = extraction.extract((changed, labels, x_test, y_test), own)[2]
+    assert np.array_equal(before, extraction.extract(digits, own)[2])  # nor those of test images
 
 
 def test_a_projection_depends_on_no_data_and_no_scenario():
     one = given(scenario(features="strokes"))["projection"]
     assert one["parameters"] == {"side": 8}
     assert one["upstream"] == {}
-    other = resolve(BASE, {"seed": 7, "network": {"users": 5}, "training": {"features": "strokes", "directions": 9}})
+    other = resolve(BASE, {"seed": 7, "network": {"users": 5}, "training": {"features": "strokes"}})
     assert given(other)["projection"] == one
     large = [
         given(resolve(BASE | {"data": {"dataset": name}, "training": {"features": "strokes"}}, {}))["projection"]
@@ -282,14 +231,14 @@ def test_a_projection_depends_on_no_data_and_no_scenario():
 
 def test_features_are_refused_once_they_are_changed(digits, learned, tmp_path):
     path = str(tmp_path / "features.npz")
-    arrays = extraction.extract(digits, "strokes", True, learned)
+    arrays = extraction.extract(digits, learned)
     stored.write(arrays, "features", path, ORIGIN)
-    model = scenario(features="strokes", directions=12, test_variants=True)
+    model = scenario(features="strokes")
     data = features.training_data(part(model, "train"), {"features": stored.read("features", path, "a")})
-    assert data.x_train.shape == (1437, 12)
-    assert data.x_test.shape == (360, features.VARIANTS, 12)
+    assert data.x_train.shape == (1437, 160)
+    assert data.x_test.shape == (360, 160)
     np.testing.assert_allclose(np.linalg.norm(data.x_train, axis=1), features.NORM, rtol=1e-5)
-    used = arrays[0][:, :12]
+    used = arrays[0][:, :160]
     np.testing.assert_allclose(data.x_train, features.NORM * used / np.linalg.norm(used, axis=1)[:, None], rtol=1e-5)
     assert np.array_equal(data.y_train, digits[1])
     with pytest.raises(
@@ -311,20 +260,12 @@ def test_what_is_computed_anew():
     one = given(scenario(features="strokes"))
     assert set(one) == {"dataset", "projection", "features", "train"}
     assert "dataset" not in one["train"]["upstream"]
-    fewer = given(scenario(features="strokes", directions=20))
-    assert fewer["features"] == one["features"]  # a sweep of directions takes them from one file
-    assert fewer["train"]["address"] != one["train"]["address"]
-    variants = given(scenario(features="strokes", test_variants=True))
-    assert variants["features"]["address"] != one["features"]["address"]
-    assert variants["projection"] == one["projection"]
     assert set(given(scenario(features="scattering"))) == {"dataset", "features", "train"}
-    assert set(given(scenario(test_variants=True))) == {"dataset", "features", "train"}
 
 
 @pytest.mark.parametrize(
     ("training", "width"),
-    [({}, 64), ({"features": "scattering"}, 729), ({"features": "strokes"}, 160), ({"features": "shapes"}, 500),
-     ({"features": "shapes", "directions": 33}, 33), ({"directions": 33}, 64)],
+    [({}, 64), ({"features": "scattering"}, 729), ({"features": "strokes"}, 160), ({"features": "shapes"}, 500)],
 )  # fmt: skip
 def test_sizes_follow_the_features(training, width):
     model = scenario(**training)
@@ -337,27 +278,15 @@ def test_sizes_follow_the_features(training, width):
     )  # what users send, and what it costs
 
 
-def warned(base, **scenarios):
-    return load({"base": base, "scenarios": scenarios}, "study.yaml").warnings
-
-
-def test_directions_without_a_projection_have_no_effect_unless_another_scenario_uses_them():
-    text = "scenarios.one: training.directions: {} has no effect with training.features: pixels"
-    assert text.format(9) in warned(BASE, one={"training": {"directions": 9}})
-    assert warned(BASE, one={"training": {"directions": 9, "features": "strokes"}}) == ()
-    base = BASE | {"training": BASE.get("training", {}) | {"directions": 9}}
-    assert warned(base, one={}, two={"training": {"features": "strokes"}}) == ()
-    (warning,) = warned(base, one={"training": {"directions": 8}}, two={"training": {"features": "strokes"}})
-    assert warning == text.format(8)
-
-
 # Constants are chosen on images that nobody holds.
 
 
 @pytest.mark.parametrize("kind", ["pixels", "scattering"])
 def test_validation_is_on_training_images_that_nobody_holds(kind):
     plain = stage_of.data_of(scenario(features=kind))
-    held = stage_of.data_of(resolve(BASE, {"training": {"features": kind}, "data": {"validation": 300}}))
+    held = stage_of.data_of(
+        resolve(BASE, {"training": {"features": kind}, "data": {"reserved": 300, "evaluate_on": "reserved"}})
+    )
     assert np.array_equal(held.x_train, plain.x_train[:-300])
     assert np.array_equal(held.x_test, plain.x_train[-300:])
     assert np.array_equal(np.concatenate([held.y_train, held.y_test]), plain.y_train)
@@ -373,7 +302,7 @@ def trained(system: str, **sections) -> dict[str, pl.DataFrame]:
 
 @pytest.mark.parametrize("system", ["multicell", "anonymous_oac", "random_orthogonalization", "utility_fair"])
 def test_no_test_image_enters_a_validation_whose_images_are_dealt_to_nobody(system, monkeypatch):
-    held = {"data": {"validation": 200, "partition": "dirichlet"}}
+    held = {"data": {"reserved": 200, "evaluate_on": "reserved", "partition": "dirichlet"}}
     x_train, labels, x_test, y_test = sources.load("digits")
     one, plain = trained(system, **held), trained(system)
     monkeypatch.setattr(sources, "load", lambda *_: (x_train, labels, 240 - x_test, y_test))
@@ -398,11 +327,6 @@ def test_reserved_images_are_the_last_ones_and_leave_the_test_images():
     assert np.array_equal(kept.x_train, plain.x_train[:-300])
     assert np.array_equal(kept.y_train, plain.y_train[:-300])
     assert np.array_equal(kept.x_test, plain.x_test)
-    # A choice is made on as many of them as one likes.
-    chosen = stage_of.data_of(resolve(BASE, {"data": {"reserved": 300, "validation": 200}}))
-    assert np.array_equal(chosen.x_train, kept.x_train)
-    assert np.array_equal(chosen.x_test, plain.x_train[-200:])
-    assert np.array_equal(chosen.y_test, plain.y_train[-200:])
 
 
 @pytest.mark.parametrize("kind", DEALS)
@@ -429,11 +353,10 @@ def test_nothing_that_is_trained_depends_on_reserved_images(system, kind, monkey
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("key", ["reserved", "validation"])
-def test_more_than_is_left_beside_them_is_refused(system, key):
+def test_more_than_is_left_beside_them_is_refused(system):
     base = {"system": system, "realizations": 1, "training_realizations": 1} | registry.system(system).catalog.tiny
-    with pytest.raises(ScenarioError, match=f"digits has 7; another 1430 are reserved by data.{key}; lower data"):
-        resolve(base, {"data": {key: 1430}})
+    with pytest.raises(ScenarioError, match=r"digits has 7; another 1430 are reserved by data\.reserved; lower data"):
+        resolve(base, {"data": {"reserved": 1430}})
 
 
 def test_studies_reserve_what_their_constants_were_chosen_on():
@@ -449,17 +372,16 @@ def test_studies_reserve_what_their_constants_were_chosen_on():
 
 
 @pytest.mark.parametrize(
-    ("training", "validation", "expected"),
+    ("training", "data", "expected"),
     [
-        ({}, 1400, r"data.samples_offset: 20 users would hold at least 200 samples, but digits has 37"),
-        ({"test_variants": True}, 200, r"training.test_variants: applies to test images, which data.validation"),
-        ({"features": "stroke"}, None, "training.features"),
-        ({"test_variants": 7}, None, "training.test_variants"),
+        ({}, {"reserved": 1400}, r"data.samples_offset: 20 users would hold at least 200 samples, but digits has 37"),
+        ({}, {"evaluate_on": "reserved"}, "data.reserved: is missing; data.evaluate_on: reserved requires some"),
+        ({"features": "stroke"}, {}, "training.features"),
     ],
 )
-def test_what_cannot_be_is_named(training, validation, expected):
+def test_what_cannot_be_is_named(training, data, expected):
     with pytest.raises(ScenarioError, match=expected):
-        resolve(BASE, {"training": training, "data": {"validation": validation}})
+        resolve(BASE, {"training": training, "data": data})
 
 
 # What they are good for.
@@ -468,7 +390,9 @@ def test_what_cannot_be_is_named(training, validation, expected):
 def test_a_few_digits_tell_more_by_what_strokes_know(digits, learned):
     accuracy = {}
     for kind, own in (("pixels", None), ("scattering", None), ("strokes", learned)):
-        data = features.chosen(extraction.extract(digits, kind, False, own), features.Requested(kind, 60))
+        data = datasets.prepared(digits)
+        if kind != "pixels":
+            data = features.chosen(extraction.extract(digits, own), kind)
         hits = []
         for draw in range(20):
             generator = np.random.default_rng(draw)
@@ -485,13 +409,12 @@ def test_the_workflow_trains_on_what_simulate_does(tmp_path):
     config = yaml.safe_load(yaml.safe_dump(TINY))
     schemes = [{"name": "RndSched", "scheduler": "random", "noise": "random"}]
     config["base"] |= {"realizations": 2, "training_realizations": 2, "schemes": schemes}
-    config["scenarios"] = {"one": {"training": {"features": "scattering", "test_variants": True}}}
+    config["scenarios"] = {"one": {"training": {"features": "scattering"}}}
     workflow(tmp_path, config, "--until", "train")
     left = {path.stem: pl.read_parquet(path) for path in tmp_path.glob("store/*/*/*/*.parquet")}
     again = stage_tables(resolve(config["base"], config["scenarios"]["one"]))
     assert left["history"].equals(again["history"].drop("scheme"))
-    values = {"training.features": ["scattering", "strokes", "shapes"], "training.test_variants": [False, True]}
-    config["scenarios"] = {"one": {"sweep": values}}
+    config["scenarios"] = {"one": {"sweep": {"training.features": ["scattering", "strokes", "shapes"]}}}
     found = missing(tmp_path, config)
-    assert (found["projection"], found["features"], found["train"]) == (2, 5, 5)  # of 6, one was done
+    assert (found["projection"], found["features"], found["train"]) == (2, 2, 2)  # of 3, one was done
     assert "dataset" not in found

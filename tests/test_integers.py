@@ -28,7 +28,7 @@ from test_audits import violated
 from test_faults import half_the_integers_noise
 from test_sums import TWO_IN_TEN, scenario, stages
 
-ONE_LAYER = {"hidden_layers": [], "initial_weights": "zero"}
+ONE_LAYER = {"hidden_layers": [], "recipe": "zero_start"}
 
 
 def model_of(privacy, bits, **changes):
@@ -100,7 +100,7 @@ def test_noise_of_less_than_one_and_a_half_steps_is_refused_and_the_bits_that_ar
         received(model_of({"observer": "network"}, 7), tables)
     for wrong in ({"clipping": "per_user"}, {"model": "cnn"}):
         with pytest.raises(ScenarioError, match=r"training\.bits: 12 requires"):
-            model_of({}, 12, **{"hidden_layers": [8], "initial_weights": "glorot"} | wrong)
+            model_of({}, 12, **{"hidden_layers": [8], "recipe": "paper"} | wrong)
 
 
 # Accounts
@@ -197,7 +197,7 @@ def test_who_sees_the_sum_of_all_may_read_more_off_it_than_off_cells_sums(collud
     of_users = frame.select("realization", "user", "samples")
     real, found = (
         account.leakages(model, frame, {"users": of_users, "visibility": receive.visible(model, {}, frame)})
-        for model in (model_of(given, bits, weights="precision") for bits in (None, 14))
+        for model in (model_of(given, bits, recipe="inverse_variance") for bits in (None, 14))
     )
     more = (real["epsilon_observer_network"] > real["epsilon_observer_cell"] * (1 + 1e-9)).to_numpy()
     assert 50 < more.sum() < len(more)
@@ -205,7 +205,9 @@ def test_who_sees_the_sum_of_all_may_read_more_off_it_than_off_cells_sums(collud
     assert (found["epsilon_observer_network"].to_numpy() >= rho).all()
     # Renyi divergences of real-valued noise of the same rho are the least that a bound for integers can say.
     orders = discrete.WHOLE_ORDERS
-    seen = receive.visible(model_of(given, None, weights="precision"), {}, frame, ("network",))["visibility"].to_numpy()
+    seen = receive.visible(model_of(given, None, recipe="inverse_variance"), {}, frame, ("network",))[
+        "visibility"
+    ].to_numpy()
     divergences = orders * (12 * (2.0 * seen)[:, None] ** 2 / 2)
     least = discrete.epsilon(orders, divergences, 1e-5)
     assert (found["epsilon_observer_network"].to_numpy() >= least * (1 - 1e-9)).all()
@@ -243,7 +245,7 @@ def trained(model, tables, realizations=range(2)):
 @pytest.mark.parametrize("observer", ["cell", "network"])
 def test_without_noise_integers_learn_what_real_numbers_do(observer, changes):
     given = {"observer": observer} | changes.get("privacy", {})
-    more = {"learning_rate": 0.5, "evaluate_every": 12, "weights": "precision"}
+    more = {"learning_rate": 0.5, "evaluate_every": 12, "recipe": "inverse_variance"}
     settings = [
         scenario(given, training=more | {"hidden_layers": [8], "bits": bits}, radio=changes.get("radio", {}))
         for bits in (None, 16)
@@ -340,7 +342,7 @@ def test_a_round_whose_sum_is_not_opened_leaves_the_model_as_it_is(bits, coheren
 GRID = {
     f"{observer}_{colluders}_{dropouts}_{bits}_{coherence}": {
         "privacy": {"observer": observer, "colluders": colluders, "dropouts": dropouts, "dropout_tolerance": 0.49},
-        "training": {"bits": bits, "weights": "samples" if colluders else "precision"},
+        "training": {"bits": bits, "recipe": "paper" if colluders else "inverse_variance"},
         "radio": {"coherence_rounds": coherence},
     }
     for observer in sums.OBSERVERS
@@ -422,4 +424,4 @@ def test_a_study_of_combinations_runs_through_the_workflow(tmp_path):
 @pytest.mark.parametrize("observer", sums.OBSERVERS)
 def test_integers_of_other_learning_are_refused_before_any_work(changes, said, observer):
     with pytest.raises(ScenarioError, match=rf"training.bits: 16 requires .*{said}"):
-        model_of({"observer": observer}, 16, hidden_layers=[], initial_weights="glorot", **changes)
+        model_of({"observer": observer}, 16, hidden_layers=[], recipe="paper", **changes)

@@ -21,10 +21,12 @@ from conftest import PWFL, SMALL, TINY, changed, command, environment, python, s
 from pwfl import registry
 from pwfl.process import devices, supervisor
 from pwfl.scenario import ScenarioError, load
-from pwfl.store import descriptions, items, sealed
+from pwfl.scenario.resolution import merge
+from pwfl.store import items, sealed
 from pwfl.store.items import Store
-from pwfl.workflow import batches, changes, compute, costs, jobs, progress, publish, session
+from pwfl.workflow import batches, compute, costs, jobs, progress, publish, session
 from pwfl.workflow.plan import Item
+from pwfl.workflow.reasons import Reasons
 
 FOUR = changed(SMALL, "shards.optimization", 1)  # chunks of the channel
 TWO = SMALL | {"scenarios": {"one": {}, "two": {"seed": 2}}}
@@ -303,12 +305,19 @@ def test_a_training_that_was_never_timed_is_guessed_by_its_memory_and_rounds(tmp
     assert seconds(rounds=1000, **wide) > 2 * seconds(rounds=1000)
 
 
-def why(folder: Path, config: dict, stage: str, variant: str | None = None) -> str:
-    """Why an item of a stage would be computed."""
+def published(folder: Path, config: dict) -> publish.Published:
+    """A record of all that a study of a config shows."""
+    view = work_of(folder, config).report.view
+    return publish.Published("plan", "pwfl run", [], {name: (at, 0, 0, "") for name, at in view.items()})
+
+
+def why(folder: Path, config: dict, stage: str, variant=None, last: publish.Published | None = None) -> str:
+    """Why the last chunk of a stage would be computed, after something was published."""
     work = work_of(folder, config)
-    of_variant = [item for item in stages(work, stage) if work.description(item).get("variant") == variant]
-    reasons = changes.Reasons(Store(folder / "store"), work.descriptions)
-    return reasons.why(work.description(of_variant[0]), of_variant[-1].chunk)
+    found = Reasons(Store(folder / "store"), work.planned, work.descriptions, last)
+    of_it = [item for item in work.items() if item.stage == stage]
+    of_it = [item for item in of_it if variant is None or work.description(item)["variant"] == variant]
+    return found.why(of_it[-1], work.scenario(of_it[-1]))
 
 
 def describe(folder: Path, config: dict) -> None:
@@ -318,113 +327,60 @@ def describe(folder: Path, config: dict) -> None:
         root.describe(work.description(item))
 
 
-def test_why_an_item_is_computed_is_said_by_what_differs_from_the_nearest_one(tmp_path, monkeypatch):
+def test_why_an_item_is_computed_is_said_by_what_differs_from_what_was_published(tmp_path, monkeypatch):
     config = own(tmp_path, monkeypatch, mine="x = 1")
     chosen = ("schedule", "mine.py:chosen")
     assert why(tmp_path, config, *chosen) == "new"
     describe(tmp_path, config)
-    assert why(tmp_path, config, *chosen) == "deleted"
-    assert why(tmp_path, changed(config, "realizations", 6), *chosen) == "more realizations than the 2 in the store"
-    assert why(tmp_path, changed(config, "schedule.gamma", 7.0), "account") == "schedule.gamma: 300.0 → 7.0"
-    # Nearest is what differs least, not what is newest.
+    last = published(tmp_path, config)
+    assert why(tmp_path, config, *chosen, last=last) == "deleted"
+    more = changed(config, "realizations", 1000)
+    assert why(tmp_path, more, *chosen, last=last).startswith("more realizations than the ")
+    assert why(tmp_path, more, "tables", last=last) == "realizations changed"
+    other = changed(config, "schedule.gamma", 7.0)
+    assert why(tmp_path, other, "account", last=last) == "schedule.gamma changed"
+    assert why(tmp_path, changed(config, "network.users", 5), "train", last=last) == "network.users changed"
+    # What an earlier run left behind is compared with nothing.
     describe(tmp_path, changed(changed(config, "schedule.gamma", 9.0), "privacy.delta", 1e-7))
-    assert why(tmp_path, changed(config, "schedule.gamma", 7.0), "account") == "schedule.gamma: 300.0 → 7.0"
-    mine = tmp_path / "mine.py"
-    mine.write_text(mine.read_text().replace("x = 1", "x = 2"))
-    assert why(tmp_path, config, *chosen) == "changed code: mine.py"
-    monkeypatch.setattr(changes.code, "of", lambda description: {"pwfl/streams.py": "other"})
-    assert "changed code: pwfl/streams.py" in why(tmp_path, config, *chosen)
+    assert why(tmp_path, other, "account", last=last) == "schedule.gamma changed"
+    (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text().replace("x = 1", "x = 2"))
+    assert why(tmp_path, config, *chosen, last=last) == "code changed"
+    assert why(tmp_path, config, "page", last=last).startswith("code")
 
 
-def test_the_nearest_result_is_found_behind_many_newer_ones_of_other_parameters(tmp_path):
-    config = changed(TINY, "realizations", 4)
-    describe(tmp_path, config)
-    for number in range(25):
-        describe(tmp_path, changed(changed(config, "privacy.delta", 1e-6), "schedule.gamma", 400.0 + number))
-    more = changed(config, "realizations", 8)
-    for stage in ("tables", "figures", "comparison", "page", "scenario"):
-        assert why(tmp_path, more, stage) == "realizations: 4 → 8"
-    assert why(tmp_path, changed(more, "training_realizations", 5), "comparison") == (
-        "realizations: 4 → 8; training_realizations: 3 → 5"
-    )
+def test_each_scenario_is_compared_with_itself(tmp_path):
+    last = published(tmp_path, TINY)
+    describe(tmp_path, TINY)  # low has gamma 300, high 3000
+    high = TINY["scenarios"]["high"]
+    config = TINY | {"scenarios": {"high": high, "low": {"schedule": {"gamma": 3000.0}, "training": {"rounds": 5}}}}
+    assert why(tmp_path, config, "train", last=last) == "training.rounds, schedule.gamma changed"
+    config["scenarios"]["low"] = {"schedule": {"gamma": 3000.0}, "privacy": {"delta": 1e-6}}
+    assert why(tmp_path, config, "account", last=last) == "privacy.delta, schedule.gamma changed"
+    config["scenarios"]["other"] = {"seed": 3}
+    assert why(tmp_path, config, "train", last=last) == "new"
 
 
-def test_the_reason_is_an_earlier_stages_parameter_and_the_newest_of_equally_near_results_counts(tmp_path):
-    describe(tmp_path, changed(TINY, "network.users", 21))
-    for path in (tmp_path / "store").glob(f"*/*/{items.DESCRIPTION}"):
-        os.utime(path, (1e9, 1e9))
-    describe(tmp_path, changed(TINY, "network.users", 22))
-    config = changed(TINY, "network.users", 24)
-    assert why(tmp_path, config, "train") == "network.users: 22 → 24"
-    assert why(tmp_path, config, "audit") == "network.users: 22 → 24"
-    describe(tmp_path, TINY)
-    other = changed(TINY, "schemes", [{"name": "other", "scheduler": "random", "noise": "optimal"}])
-    assert why(tmp_path, other, "noise", "optimal") == "scheduler: optimal → random"
-
-
-def test_lists_titles_and_scenarios_that_changed_are_said_in_words(tmp_path):
+def test_reasons_of_the_report_are_keys_too(tmp_path):
+    last = published(tmp_path, TINY)
     describe(tmp_path, TINY)
     schemes = [scheme.model_dump() for scheme in load(TINY, "a test").scenarios["low"].schemes]
-    names = [scheme["name"] for scheme in schemes]
-    fewer = changed(TINY, "schemes", schemes[1:])
-    assert why(tmp_path, fewer, "tables") == f"schemes: removed {names[0]}"
-    other = changed(TINY, "schemes", [*schemes[:-1], schemes[-1] | {"name": "other"}])
-    assert why(tmp_path, other, "page") == f"schemes: added other; removed {names[-1]}"
-    assert why(tmp_path, changed(TINY, "training.hidden_layers", [8, 8]), "train") == (
-        "training.hidden_layers: [8] → [8, 8]"
-    )
+    assert why(tmp_path, changed(TINY, "schemes", schemes[1:]), "tables", last=last) == "schemes changed"
     titled = TINY | {"scenarios": {name: {**one, "title": name * 9} for name, one in TINY["scenarios"].items()}}
-    assert why(tmp_path, titled, "comparison") == "titles changed"
-    added = TINY | {"scenarios": TINY["scenarios"] | {f"r{number}": {"seed": number} for number in range(3, 8)}}
-    assert why(tmp_path, added, "comparison") == "scenarios: added r3, r4, r5, and 2 more"
-    printed = why(tmp_path, TINY | {"print": True}, "figures")
-    assert printed == "formats: added pdf, wide.pdf"
-    swept = TINY["scenarios"] | {"low": {"sweep": {"schedule.gamma": [300.0]}}}
-    assert why(tmp_path, TINY | {"scenarios": swept}, "figures") == "swept parameters: none → schedule.gamma"
+    assert why(tmp_path, titled, "comparison", last=last) == "titles changed"
+    assert why(tmp_path, TINY | {"print": True}, "figures", last=last) == "formats changed"
+    assert why(tmp_path, changed(TINY, "training.rounds", 6), "page", last=last).startswith("training.rounds")
+    many = {"seed": 2, "network": {"users": 19}, "privacy": {"delta": 1e-6}, "radio": {"frequency_hz": 1e9}}
+    several = TINY | {"base": merge(TINY["base"], many)}
+    assert re.fullmatch(r"\S+, \S+, \S+ and \d+ more changed", why(tmp_path, several, "account", last=last))
 
 
-def test_values_of_descriptions_are_those_of_yaml():
-    odd = {
-        "plain": 1e-05,
-        "a: b": {"c": [], "d": {}, "no": None, "e.f": {"'g'": True}},
-        "lists": [["multicell", "plane"], {"name": "x", "noise": "none"}, "a: b", "- c"],
-        "text": "long " * 40 + ": #\n\n  two",
-        "123456789012": "- not a list",
-        "last": "0123456789e1",
-    }
-    found = descriptions.values(descriptions.written({"stage": "train", "parameters": odd}))
-    assert {key: yaml.safe_load(text) for key, text in found.items()} == {
-        "stage": "train",
-        **{f"parameters.{key}": value for key, value in odd.items() if key != "a: b"},
-        **{f"parameters.a: b.{key}": value for key, value in odd["a: b"].items() if key != "e.f"},
-        "parameters.a: b.e.f.''g''": True,
-    }
-
-
-def test_an_edit_of_code_that_is_listed_no_more_is_said_without_names(tmp_path):
-    description = {
-        "stage": "channel",
-        "address": "a" * 12,
-        "variant": None,
-        "system": "s",
-        "code": "c",
-        "parameters": {},
-    }
-    root = Store(tmp_path)
-    path = root.path(f"channel/{'b' * 12}/{items.DESCRIPTION}")
-    path.parent.mkdir(parents=True)
-    path.write_text(yaml.safe_dump(description | {"address": "b" * 12, "code": "d"}))
-    reasons = changes.Reasons(root, {description["address"]: description})
-    assert reasons.why(description, "all") == "code changed"
-
-
-@pytest.mark.parametrize("damage", [b"", b"a: [", b"\xff\xfe", b"text", b"{}"])
+@pytest.mark.parametrize("damage", [b"", b"a: [", b"\xff\xfe", b"[]", b"{}"])
 def test_a_damaged_description_is_passed_over(tmp_path, damage):
-    path = tmp_path / "scenario" / ("0" * 12) / items.DESCRIPTION
-    path.parent.mkdir(parents=True)
-    path.write_bytes(damage)
-    description = {"stage": "scenario", "address": "a", "code": "c"}
-    assert changes.Reasons(Store(tmp_path), {"a": description}).why(description, "all") == "new"
+    last = published(tmp_path, TINY)
+    describe(tmp_path, TINY)
+    for path in (tmp_path / "store").glob(f"*/*/{items.DESCRIPTION}"):
+        path.write_bytes(damage)
+    assert why(tmp_path, changed(TINY, "network.users", 19), "train", last=last) == "new"
 
 
 # Options.

@@ -78,7 +78,7 @@ def multicell(model, tables, realization, interval, heard=None) -> Air:
     sends = tables["schedule"].filter(**here)["resource_block"].is_not_null().to_numpy()
     group = {"user": np.arange(len(cell)), "cell": cell, "network": 0 * cell}
     training, privacy, counted = model.training, model.privacy, samples * sends * 1.0
-    for summed in set(group[privacy.observer][sends]) if training.weights == "precision" else ():
+    for summed in set(group[privacy.observer][sends]) if training.recipe == "inverse_variance" else ():
         mine = sends & (group[privacy.observer] == summed)
         together = samples[mine].sum()
         variance = ((samples * sigma)[mine] ** 2).sum() / together**2
@@ -369,10 +369,10 @@ BASES = {
 SUMS = {"dropouts": 0.3, "dropout_tolerance": 0.3}
 FEWER = {"privacy": SUMS | {"colluders": 0.2, "delta": 0.5}}  # of 5 users, 1 colludes, and 2 may drop out
 CROSSING = {"privacy": {"colluders": 0.0, "target_epsilon": 5.0}}
-PRECISE = {"privacy": {"observer": "cell"}, "training": {"weights": "precision"}}
+PRECISE = {"privacy": {"observer": "cell"}, "training": {"recipe": "inverse_variance"}}
 CASES = {  # system, scheduler, noise, changes
     "uploads": (MULTICELL, "random", "random", {}),
-    "uploads by precision": (MULTICELL, "optimal", "random", {"training": {"weights": "precision"}}),
+    "uploads by precision": (MULTICELL, "optimal", "random", {"training": {"recipe": "inverse_variance"}}),
     "uploads clipped per user": (MULTICELL, "random", "optimal", {"training": {"clipping": "per_user"}}),
     "uploads without noise": (MULTICELL, "random", "none", {}),
     "cells": (MULTICELL, "random", "random", {"privacy": SUMS | {"observer": "cell"}}),

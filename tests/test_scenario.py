@@ -21,7 +21,7 @@ from pwfl.scenario.values import UndeclaredError, Values, plain, replaced
 from pwfl.stages import STAGES
 from pwfl.store.imports import closure
 from pwfl.systems.multicell import bounds
-from pwfl.systems.multicell.beyond import allocation, urban
+from pwfl.systems.multicell.beyond import allocation
 from pwfl.systems.multicell.parameters import BOUNDED_NOISE, Multicell
 
 
@@ -50,8 +50,6 @@ def test_what_parameters_repeat_of_modules_that_compute_is_the_same():
     declared = {".".join(path): field for path, field in scenario.parameters(Multicell)}
     assert declared["training.rounds"].default == bounds.PAPER_ROUNDS
     assert declared["training.clip_norm"].default == bounds.PAPER_CLIP_NORM
-    height = declared["radio.user_height_m"].metadata
-    assert (height[0].ge, height[1].le) == urban.USER_HEIGHT_M
     optimized = {f"noise/{scheme}" for scheme in ("optimal", *allocation.ALLOCATIONS)}
     assert stages_of(declared["privacy.min_noise"]) >= optimized
     assert set(Multicell.conditions["bounded"].noise) == set(BOUNDED_NOISE)
@@ -123,7 +121,6 @@ def test_a_number_means_the_same_however_it_is_written_in_lists_of_lists_too():
         ({"privacy": {"min_noise": 5000.0}}, "base.privacy.min_noise: 5000 gives start values that cannot satisfy the constraint (21) of the paper"),
         ({"radio": {"min_rate_bps": 1e9}}, "base.radio.min_rate_bps: 1e+09 exceeds 3.6e+06, 20 bit/s per Hz"),
         ({"data": {"samples_total": 99}}, "base.data.samples_total: 99 is less than network.users: 100"),
-        ({"convergence": {"strong_convexity": 30.0}}, "base.convergence.strong_convexity: 30.0 exceeds"),
         ({"schemes": []}, "base.schemes: [] is wrong: must have at least 1 value"),
         ({"schemes": [{"name": n, "scheduler": "random", "noise": "random"} for n in "ab"]}, "random + random appears twice"),
     ],
@@ -390,7 +387,7 @@ FEW_USERS = {  # a scenario of each system with delta, on 1437 records
     [(0.5, None, True), (1 / 1437, None, True), (0.999 / 1437, None, False), (0.999 / 1437, 400, False), (1 / 1037, 400, True)],
 )  # fmt: skip
 def test_a_delta_that_protects_no_record_is_warned_of(system, delta, held, warned):
-    data = FEW_USERS[system]["data"] | {"validation": held}
+    data = FEW_USERS[system]["data"] | {"reserved": held}
     base = FEW_USERS[system] | {"system": system, "data": data, "privacy": {"delta": delta}}
     found = [
         line for line in scenario.load({"base": base, "scenarios": {"one": {}}}, "a test").warnings if "delta" in line

@@ -247,7 +247,7 @@ def test_every_output_satisfies_21_to_26(scheme, seed, users, rings, blocks, pow
         "network": {"users": users, "rings": rings},
         "radio": {"resource_blocks": blocks, "max_power_dbm": power_dbm, "min_rate_bps": rate},
         "privacy": {"max_noise_error": max_error},
-        "schedule": {"gamma": gamma, "searches": 8},
+        "schedule": {"gamma": gamma},
     }
     try:
         s, tables = simulate(override, range(4), *scheme)

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-import yaml
 
 import stage_of
 from pwfl import tables
@@ -202,7 +201,7 @@ def test_a_file_that_finds_no_room_leaves_the_old_one(file):
 @pytest.mark.parametrize("damage", [b"", b"address: 000000000000\n", b"\xff\xfe", None])
 def test_a_description_is_healed_by_the_next_item_of_its_address(tmp_path, damage):
     root = Store(tmp_path)
-    path = tmp_path / "channel" / ADDRESS / "description.yaml"
+    path = tmp_path / "channel" / ADDRESS / "description.json"
     path.parent.mkdir(parents=True)
     root.describe(DESCRIPTION)
     before = path.stat()
@@ -212,7 +211,7 @@ def test_a_description_is_healed_by_the_next_item_of_its_address(tmp_path, damag
     if damage is not None:
         path.write_bytes(damage)
     root.describe(DESCRIPTION)
-    assert yaml.safe_load(path.read_text()) == DESCRIPTION
+    assert json.loads(path.read_text()) == DESCRIPTION
 
 
 def test_a_command_to_delete_a_file_works_for_any_name():

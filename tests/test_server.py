@@ -1,7 +1,6 @@
 """How the server weighs users and steps: formulas, the two-level algorithm, and the same leakage for other T and L."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -49,7 +48,7 @@ def leakage(samples, noise_std, rules):
 
 
 def test_users_count_by_the_formula():
-    rules = training(weights="precision", rounds=60, clip_norm=0.5)
+    rules = training(recipe="inverse_variance", rounds=60, clip_norm=0.5)
     found = server.counts(rules, SAMPLES, SENDS, NOISE)
     for interval, sends in enumerate(SENDS):
         weight = np.zeros(5)
@@ -62,7 +61,7 @@ def test_users_count_by_the_formula():
 
 def test_users_count_by_their_samples_or_without_noise_or_not_at_all():
     np.testing.assert_array_equal(server.counts(training(), SAMPLES, SENDS, NOISE), SAMPLES * SENDS)
-    rules, everyone = training(weights="precision"), np.full((1, 5), True)
+    rules, everyone = training(recipe="inverse_variance"), np.full((1, 5), True)
     np.testing.assert_allclose(server.counts(rules, SAMPLES, everyone, np.zeros((1, 5))), SAMPLES[None], rtol=1e-12)
     one = np.array([[0.0, 0.9, 0.7, 5.0, 0.4]])  # only the first adds none
     records = server.counts(rules, SAMPLES, everyone, one)[0] / SAMPLES
@@ -76,7 +75,7 @@ def noise_of_average(counts, noise_std):
 
 
 def test_the_averages_noise_is_close_to_the_least():
-    rules = training(weights="precision")
+    rules = training(recipe="inverse_variance")
     generator = np.random.default_rng(1)
     samples = generator.integers(50, 800, 30)
     noise = 100 * generator.uniform(1, 6, 30) / samples
@@ -92,11 +91,11 @@ def test_the_averages_noise_is_close_to_the_least():
 
 
 @pytest.mark.parametrize("clipping", ["per_sample", "per_user"])
-@pytest.mark.parametrize("weights", ["samples", "precision"])
-def test_what_is_received_of_a_user_is_its_share_of_the_average(weights, clipping):
-    model = scenario(weights=weights, clipping=clipping)
+@pytest.mark.parametrize("recipe", ["paper", "inverse_variance"])
+def test_what_is_received_of_a_user_is_its_share_of_the_average(recipe, clipping):
+    model = scenario(recipe=recipe, clipping=clipping)
     found = received(model, SENDS, NOISE)
-    rules = training(weights=weights)
+    rules = training(recipe=recipe)
     for interval, sends in enumerate(SENDS):
         counts = server.counts(rules, SAMPLES, SENDS, NOISE)[interval]
         share = counts / counts.sum()
@@ -129,7 +128,7 @@ def received(model, sends, noise_std):
 def noise_at_the_end(rules, noise_std):
     """What the rounds' noise adds up to in each of many weights."""
     steps = server.step_sizes(rules, noise_std, noise_std > 0)
-    (found,), _ = drifted(([tf.zeros([200_000])], []), steps, noise_std, 0, tf.constant(rules.rounds), 0 * noise_std)
+    (found,) = drifted([tf.zeros([200_000])], steps, noise_std, 0, tf.constant(rules.rounds), 0 * noise_std)
     return found.numpy().astype(float)
 
 
@@ -139,19 +138,19 @@ def has_variance(values, std):
 
 
 @pytest.mark.parametrize("noise_std", [[0.7], [0.2, 1.5, 0.7]], ids=["static", "fading"])
-@pytest.mark.parametrize("decay", ["none", "linear"])
+@pytest.mark.parametrize("recipe", ["paper", "falling_steps"])
 @pytest.mark.parametrize("clip_norm", [0.5, 10.0])
-def test_the_noise_adds_up_to_what_the_rule_says(decay, noise_std, clip_norm):
-    rules = training(step="snr", step_scale=0.12, step_decay=decay, rounds=12, clip_norm=clip_norm)
+def test_the_noise_adds_up_to_what_the_rule_says(recipe, noise_std, clip_norm):
+    rules = training(step="snr", step_scale=0.12, recipe=recipe, rounds=12, clip_norm=clip_norm)
     found = noise_at_the_end(rules, np.array(noise_std))
     assert has_variance(found, math.sqrt(2) * 0.12)
     assert not has_variance(found, math.sqrt(2) * 0.123)
 
 
 def test_steps_fall_linearly_from_the_first():
-    found = server.step_sizes(training(step_decay="linear", rounds=4), np.array([0.0]), np.array([True]))
+    found = server.step_sizes(training(recipe="falling_steps", rounds=4), np.array([0.0]), np.array([True]))
     np.testing.assert_allclose(found, [0.5, 0.375, 0.25, 0.125])
-    found = server.step_sizes(training(step="snr", step_decay="linear", rounds=4), np.array([0.7]), np.array([True]))
+    found = server.step_sizes(training(step="snr", recipe="falling_steps", rounds=4), np.array([0.7]), np.array([True]))
     np.testing.assert_allclose(found / found[0], [1, 0.75, 0.5, 0.25])
 
 
@@ -164,36 +163,6 @@ def test_steps_of_intervals_follow_their_noise():
         ValueError, match=r"training.step: snr: is set by the noise, but the active users of some rounds add none"
     ):
         server.step_sizes(rules, np.array([0.5, 0.0, 1.0]), np.array([True, True, True]))
-
-
-# Averages of weights
-
-
-@pytest.mark.parametrize("tail", [0, 3, 5])
-def test_the_tail_is_averaged(tail):
-    start = [np.float32([3.0, -1.0]), np.float32([[2.0]])]
-
-    def run_rounds(state, first, count, tail=None):
-        return drifted(state, [0.1, 0.3, 0.2, 0.4, 0.1, 0.2], [0.3], first, tf.constant(count), tail=tail, slope=1.0)
-
-    iterates, weights = [], start
-    for t in range(6):
-        weights, _ = run_rounds((weights, []), t, 1)
-        iterates.append(weights)
-    last, average = run_rounds((start, start), 0, 6, tail)
-    for k in range(2):
-        np.testing.assert_array_equal(last[k], iterates[-1][k])
-        np.testing.assert_allclose(average[k], np.mean([w[k] for w in iterates[tail:]], axis=0), rtol=1e-6)
-    parts = (start, start)
-    for first, stop in pairwise([0, 1, 4, 6]):
-        parts = run_rounds(parts, first, stop - first, tail)
-        if stop <= tail:
-            np.testing.assert_array_equal(parts[1][0], iterates[stop - 1][0])
-    np.testing.assert_array_equal(parts[1][0], average[0])
-    for share, count, first in ((0.5, 60, 30), (0.3, 10, 7), (1.0, 8, 0), (1e-9, 8, 7)):
-        rules = training(tail_average=share, rounds=count)
-        assert server.tail_start(rules) == train.server(rules).tail == first
-    assert train.server(training()).tail is None
 
 
 def test_the_server_steps_by_the_noise_that_was_planned():
@@ -214,10 +183,10 @@ def test_the_server_steps_by_the_noise_that_was_planned():
 
 
 @pytest.mark.parametrize("clipping", ["per_sample", "per_user"])
-@pytest.mark.parametrize("more", [{"step_decay": "linear"}, {"tail_average": 0.5}], ids=["falling", "averaged"])
+@pytest.mark.parametrize("recipe", ["inverse_variance", "inverse_variance_falling"])
 @pytest.mark.parametrize("intervals", [1, 2])
-def test_training_with_these_weights_and_steps_is_the_two_level_algorithm(intervals, more, clipping):
-    model = scenario(weights="precision", step="snr", step_scale=2.0, clipping=clipping, evaluate_every=3, **more)
+def test_training_with_these_weights_and_steps_is_the_two_level_algorithm(intervals, recipe, clipping):
+    model = scenario(recipe=recipe, step="snr", step_scale=2.0, clipping=clipping, evaluate_every=3)
     rules, data = model.part().training, digits()
     sends, noise = SENDS[:intervals], NOISE[:intervals]
     tables, values = received(model, sends, noise), part(model, "train")
@@ -244,9 +213,7 @@ def test_training_with_these_weights_and_steps_is_the_two_level_algorithm(interv
         weights = two_level.train(weights, cells, 1, steps[t], 1.0, np.random.default_rng(0), clip)
         iterates.append(weights)
     for t, loss in zip(own.stops, course.losses, strict=True):
-        tail = iterates[4 : t + 1] if rules.tail_average and t > 3 else iterates[t : t + 1]
-        mean = [np.mean(w, axis=0) for w in zip(*tail, strict=True)]
-        expected = float(two_level.loss(mean, data.x_test.astype(float), data.y_test))
+        expected = float(two_level.loss(iterates[t], data.x_test.astype(float), data.y_test))
         assert loss == pytest.approx(expected, rel=1e-5)
 
 
@@ -294,16 +261,11 @@ def test_the_bound_on_leakage_stays_too():
     ("changes", "message"),
     [
         (
-            {"tail_average": 0.5, "step_decay": "linear"},
-            "training.tail_average: 0.5 reduces the noise of a constant step size",
-        ),
-        (
             {"model": "cnn", "features": "strokes"},
             "training.features: strokes is not available for `model: cnn`, which uses images",
         ),
-        ({"model": "cnn", "test_variants": True}, "training.test_variants: true requires `model: dense`"),
-        ({"initial_weights": "zero"}, "training.initial_weights: zero requires softmax regression"),
-        ({"initial_weights": "zero", "model": "cnn"}, "training.initial_weights: zero requires softmax regression"),
+        ({"recipe": "zero_start"}, "training.recipe: zero_start requires softmax regression"),
+        ({"recipe": "zero_start", "model": "cnn"}, "training.recipe: zero_start requires softmax regression"),
     ],
 )
 def test_what_makes_no_sense_together_is_refused(changes, message):
@@ -313,7 +275,7 @@ def test_what_makes_no_sense_together_is_refused(changes, message):
 
 def test_softmax_regression_can_start_from_nothing():
     given = (
-        part(scenario(hidden_layers=[], initial_weights="zero"), "train"),
+        part(scenario(hidden_layers=[], recipe="zero_start"), "train"),
         digits(),
         received(scenario(), SENDS, NOISE),
     )
@@ -327,7 +289,7 @@ def test_softmax_regression_can_start_from_nothing():
 @pytest.mark.parametrize(
     ("changes", "unread"),
     [
-        ({}, {"training.step_scale": "step: constant", "radio.user_height_m": "path_loss: power_law"}),
+        ({}, {"training.step_scale": "step: constant"}),
         ({"training": {"step": "snr"}}, {"training.learning_rate": "step: snr"}),
         ({"training": {"model": "cnn"}}, {"training.hidden_layers": "model: cnn"}),
         ({"radio": {"path_loss": "uma"}}, {"radio.fading_scale": "path_loss: uma", "radio.min_distance_m": "uma"}),
@@ -342,7 +304,7 @@ def test_what_has_no_effect_is_known(changes, unread):
 
 
 def test_history_of_every_rule_meets_the_schema():
-    changes = {"weights": "precision", "step": "snr", "tail_average": 0.5, "rounds": 4, "evaluate_every": 2}
+    changes = {"recipe": "inverse_variance", "step": "snr", "rounds": 4, "evaluate_every": 2}
     one = registry.system("multicell").catalog.tiny | {"realizations": 1, "training_realizations": 1}
     model = resolve(one, {"training": changes})
     (_, found), *_ = stages(model)

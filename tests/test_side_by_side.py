@@ -36,13 +36,12 @@ CHOICES = {
     "a network": {"training": {"hidden_layers": [16, 8], "learning_rate": 0.3}},
     "users clipped": {"training": {"clipping": "per_user"}},
     "a network, users clipped": {"training": {"clipping": "per_user", "hidden_layers": [16]}},
-    "weights by precision": {"training": {"weights": "precision"}},
-    "users clipped, by precision": {"training": {"clipping": "per_user", "weights": "precision"}},
-    "steps by noise, falling": {"training": {"step": "snr", "step_scale": 0.1, "step_decay": "linear"}},
-    "tail average": {"training": {"tail_average": 0.4}},
+    "weights by precision": {"training": {"recipe": "inverse_variance"}},
+    "users clipped, by precision": {"training": {"clipping": "per_user", "recipe": "inverse_variance"}},
+    "steps by noise, falling": {"training": {"step": "snr", "step_scale": 0.1, "recipe": "falling_steps"}},
     "fading": {"radio": {"coherence_rounds": 8}},
     "fading in each round, users clipped": {"radio": {"coherence_rounds": 1}, "training": {"clipping": "per_user"}},
-    "dropouts": {"privacy": {"observer": "cell", "dropouts": 0.2}, "training": {"weights": "precision"}},
+    "dropouts": {"privacy": {"observer": "cell", "dropouts": 0.2}, "training": {"recipe": "inverse_variance"}},
     "one diverges, or several": {"training": {"hidden_layers": [64], "learning_rate": 3e18, "clip_norm": 1e5}},
 }
 LONG = (  # XLA takes seconds for each: those that others hold together with something else

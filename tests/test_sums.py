@@ -123,7 +123,7 @@ def test_equal_shares_have_the_least_total_noise(n, gone):
 @pytest.mark.parametrize("scheme", [("random", "random"), ("joint_snr", "equal_max"), ("optimal", "target")])
 def test_of_one_sender_all_observers_see_the_same(observer, scheme):
     more = ONE_CELL if observer == "network" else {"radio": {"resource_blocks": 1}}
-    more = more | {"training": {"weights": "precision", "step": "snr"}}
+    more = more | {"training": {"recipe": "inverse_variance", "step": "snr"}}
     given = {"target_epsilon": 3.0, "colluders": 0.9, "dropouts": 0.0}
     alone = scenario({"observer": "user"} | given, **more)
     model = scenario({"observer": observer} | given, **more)
@@ -308,7 +308,7 @@ def test_what_is_missing_counts_as_zero(coherence):
 
 
 def test_noise_is_that_of_the_senders_who_are_heard(monkeypatch):
-    model = scenario({"observer": "network", "dropouts": 0.3}, training={"weights": "precision", "step": "snr"})
+    model = scenario({"observer": "network", "dropouts": 0.3}, training={"recipe": "inverse_variance", "step": "snr"})
     found = stages(model)
     start, (sends, samples, noise_std) = begun(model, found)(0), (part[0, 0] for part in of_senders(found, *OF_NOISE))
     planned, shares = (samples * sends).sum(), (samples * noise_std) ** 2

@@ -152,9 +152,9 @@ def test_points_that_are_too_large_are_said_once_with_their_number():
 
 
 def test_a_warning_about_several_scenarios_is_said_once_with_their_number():
-    base = TWELVE | {"shards": {"training": 500}, "training": {"directions": 30}}
+    base = TWELVE | {"shards": {"training": 500}, "data": {"alpha": 30.0}}
     idle, wasteful = study(base, one={}, two={}, three={"sweep": []}).warnings
-    assert idle.startswith("scenarios.one and 2 more scenarios: training.directions: 30 has no effect with ")
+    assert idle.startswith("scenarios.one and 2 more scenarios: data.alpha: 30.0 has no effect with ")
     assert wasteful.startswith("scenarios.one and 2 more scenarios: shards.training: 500 computes 500 realizations")
 
 

@@ -79,7 +79,10 @@ def test_groups_end_with_the_mu_of_the_worst_off_though_they_disturb_each_other(
 CASES = {
     "uploads": {},
     "cells": {"privacy": {"observer": "cell", "colluders": 0.2}},
-    "the network, weights by precision": {"privacy": {"observer": "network"}, "training": {"weights": "precision"}},
+    "the network, weights by precision": {
+        "privacy": {"observer": "network"},
+        "training": {"recipe": "inverse_variance"},
+    },
     "blocks, half of them planned": {"radio": {"coherence_rounds": 2}, "privacy": {"planned_share": 0.5}},
     "integers": {"privacy": {"observer": "cell"}, "training": {"bits": 11}},
     "integers of few bits, dropouts": {"privacy": {"observer": "network", "dropouts": 0.1}, "training": {"bits": 10}},

@@ -163,12 +163,12 @@ def test_evaluation_is_that_of_scikit_learn(digits):
 
 def test_exactly_t_rounds_are_run_and_can_be_run_in_parts():
     for number in (0, 1, 200):
-        (weight,), _ = drifted(([np.float32([3.0])], []), [0.5] * 200, [0.0], 0, tf.constant(number))
+        (weight,) = drifted([np.float32([3.0])], [0.5] * 200, [0.0], 0, tf.constant(number))
         assert float(weight[0]) == 3 - 0.5 * number
     weights, settings = start_weights([5, 3]), ([0.5] * 6, [0.3])
-    whole, _ = drifted((weights, []), *settings, 0, tf.constant(6))
-    some, _ = drifted((weights, []), *settings, 0, tf.constant(4))
-    for w, p in zip(whole, drifted((some, []), *settings, 4, tf.constant(2))[0], strict=True):
+    whole = drifted(weights, *settings, 0, tf.constant(6))
+    some = drifted(weights, *settings, 0, tf.constant(4))
+    for w, p in zip(whole, drifted(some, *settings, 4, tf.constant(2)), strict=True):
         np.testing.assert_array_equal(w, p)
 
 
@@ -177,11 +177,11 @@ def test_each_round_goes_by_its_interval_and_its_step(length):
     intervals = 6 // length
     at, steps, start = np.arange(1.0, 1 + intervals), 0.1 * np.arange(1, 7), np.float32([3.0, -2.0])
     expected = (start + 1) * np.prod(1 - steps * np.repeat(at, length)) - 1
-    (found,), _ = drifted(([start], []), steps, [0.0] * intervals, 0, tf.constant(6), at, slope=1.0)
+    (found,) = drifted([start], steps, [0.0] * intervals, 0, tf.constant(6), at, slope=1.0)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     state = [start]
     for t in range(6):  # one round is no loop
-        state, _ = drifted((state, []), steps, [0.0] * intervals, t, 1, at, slope=1.0)
+        state = drifted(state, steps, [0.0] * intervals, t, 1, at, slope=1.0)
     np.testing.assert_allclose(state[0], found, rtol=1e-6)
 
 

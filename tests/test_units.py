@@ -14,7 +14,6 @@ from pwfl.scenario.units import unusual
 from pwfl.workflow import measured
 
 WITH_USUAL = {"dB", "dBm", "dBm/Hz", "Hz", "m", "s", "W", "J", "bit", "bit/s"}
-BOUNDED = {"radio.user_height_m"}  # whose bounds are as narrow as a usual range
 
 
 def of(system: str, key: str, value: float):
@@ -114,7 +113,7 @@ def test_every_parameter_with_a_physical_unit_declares_a_usual_range_within_its_
     model = registry.system(system).model
     for path, field in scenario.parameters(model):
         key, unit, usual = ".".join(path), field.json_schema_extra["unit"], usual_of(field)
-        assert (usual is not None) == (unit in WITH_USUAL and key not in BOUNDED), key
+        assert (usual is not None) == (unit in WITH_USUAL), key
         if usual:
             lower = max(getattr(bound, "ge", -inf) for bound in field.metadata)
             upper = min(getattr(bound, "le", inf) for bound in field.metadata)

@@ -420,7 +420,7 @@ def test_softmax_regression_as_a_model_of_ones_own_trains_as_the_built_in_one(fo
     (folder / "zeros.py").write_text(ZEROS)
     training = BASE["training"] | {"rounds": 10}
     mine = history(with_scheme(training=training | {"model": "zeros.py:network"}))
-    built_in = history(with_scheme(training=training | {"initial_weights": "zero"}))
+    built_in = history(with_scheme(training=training | {"recipe": "zero_start"}))
     assert mine["round"].equals(built_in["round"])
     np.testing.assert_allclose(mine["loss"], built_in["loss"], rtol=1e-5)
     np.testing.assert_allclose(mine["clipped_share"][1:], built_in["clipped_share"][1:], atol=1e-3)

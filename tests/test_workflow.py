@@ -1,12 +1,12 @@
 """The whole workflow on a tiny study: what comes out, what re-runs, what a mistake says."""
 
+import json
 import re
 import shutil
 from pathlib import Path
 
 import polars as pl
 import pytest
-import yaml
 
 import conftest
 import pwfl
@@ -37,13 +37,13 @@ def all_rows(home: Path, table: str, count: int) -> pl.DataFrame:
 
 def test_every_address_is_described_in_words(finished):
     home = stored(finished, SMALL, "one", "schedule", "fixed")
-    found = yaml.safe_load((home / "description.yaml").read_text())
+    found = json.loads((home / "description.json").read_text())
     assert found["address"] == home.name
     assert (found["system"], found["stage"], found["variant"]) == ("age_aware", "schedule", "fixed")
     assert found["parameters"]["schedule"] == {"times": [1, 2, 3]}
     assert found["upstream"] == {"channel": stored(finished, SMALL, "one", "channel").name}
     assert {"numpy", "polars"} <= set(found["packages"])
-    assert all((folder / "description.yaml").is_file() for folder in (finished / "store").glob("[!.]*/*"))
+    assert all((folder / "description.json").is_file() for folder in (finished / "store").glob("[!.]*/*"))
 
 
 def test_logs_tell_what_is_computed_and_how_far_trainings_are(finished):

@@ -30,10 +30,10 @@ class Drift(NamedTuple):
         return [times(at, self.slope * w + 1) for w in weights], tf.fill([*at.shape, 1], 0.25)
 
 
-def drifted(weights, steps, noise_std, first, count, at=None, tail=None, slope=0.0):
-    """Weights and their average after `count` rounds of `Drift` from round `first` on; intervals are those of noise."""
+def drifted(weights, steps, noise_std, first, count, at=None, slope=0.0):
+    """Weights after `count` rounds of `Drift` from round `first` on; intervals are those of noise."""
     noise_std, intervals = np.asarray(noise_std, np.float32), len(noise_std)
-    loop = rounds.Loop(Drift(slope), len(steps) // intervals, intervals, tail)
+    loop = rounds.Loop(Drift(slope), len(steps) // intervals, intervals)
     at, steps = (np.ones(intervals) if at is None else at), np.asarray(steps, np.float32)
     advance = tf.function(rounds.advance_function(loop))
     given = (), tf.constant(at, tf.float32), tf.constant(noise_std), tf.constant(5, tf.int64), tf.constant(steps)
@@ -68,11 +68,11 @@ def averaging(samples: Sequence[int], sends: np.ndarray | None = None, unit: boo
 
 
 def training(
-    learner, data: Dataset, tables: dict, step: float = 0.5, tail=None, compiled=False, stops=None, deal=None
+    learner, data: Dataset, tables: dict, step: float = 0.5, compiled=False, stops=None, deal=None
 ) -> trainings.Training:
     """A training by some tables; users hold records one user after the other, or as they are dealt."""
     number = tables["reception_noise"].filter(realization=0)["rounds"].sum()
-    server = Server(lambda reception: np.full(number, step), tail)
+    server = Server(lambda reception: np.full(number, step))
     parts = Parts(learner, server, stops or sorted({0, 1, number}), trainings.clipped_share, 0.0)
     return trainings.training(parts, SCENARIO, data, tables, compiled, deal or in_turn)
 

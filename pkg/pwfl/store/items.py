@@ -13,14 +13,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pwfl.store import code, descriptions
 from pwfl.store.files import room_for, write
 
 PARTIAL = ".partial"  # folder of the store: what is being written, and what is being computed
 IN_USE = ".in_use"  # folder of the store: what recent plans need
-CODE = ".code"  # folder of the store: the files behind each digest of code
 ABANDONED_SECONDS = 7 * 24 * 3600.0  # after which a partial folder is a killed job's
-DESCRIPTION, COST = "description.yaml", ".cost.json"  # no figure or table is named like these
+DESCRIPTION, COST = "description.json", ".cost.json"  # no figure or table is named like these
 
 
 def key_of(path: str) -> str:
@@ -85,23 +83,11 @@ class Store(NamedTuple):
         return False
 
     def describe(self, description: dict) -> None:
-        """Write an address's description, as YAML, into its folder, where it is not; and what files its code is of."""
+        """Write an address's description into its folder, where it is not."""
         path = self.root / description["stage"] / description["address"] / DESCRIPTION
-        if path.is_file() and description["address"].encode() in path.read_bytes():
-            return
-        listed = self.root / CODE / f"{description['code']}.json"
-        if not listed.is_file():
-            listed.parent.mkdir(exist_ok=True)
-            write(lambda buffer: buffer.write(json.dumps(code.of(description), indent=1).encode()), str(listed))
-        text = descriptions.written(description).encode()
-        write(lambda buffer: buffer.write(text), str(path))
-
-    def code_files(self, digest: str) -> dict[str, str]:
-        """The digests of the files that some code was of, by their names; empty where that is not known any more."""
-        try:
-            return json.loads((self.root / CODE / f"{digest}.json").read_bytes())
-        except (OSError, ValueError):
-            return {}
+        if not (path.is_file() and description["address"].encode() in path.read_bytes()):
+            text = json.dumps(description, indent=1).encode()
+            write(lambda buffer: buffer.write(text), str(path))
 
     def use(self, plan: str, addresses: Collection[str]) -> None:
         """Note which addresses a plan needs, for whoever prunes the store meanwhile."""

@@ -15,9 +15,10 @@ from pwfl.scenario.values import value_of
 from pwfl.stages import GRAPH
 from pwfl.store.items import Store, key_of
 from pwfl.workflow import reports
-from pwfl.workflow.changes import Reasons
 from pwfl.workflow.costs import MEMORY_MIB, START_SECONDS, Costs, counted, duration
 from pwfl.workflow.plan import Files, Item, Plan, device, gpus
+from pwfl.workflow.publish import Published
+from pwfl.workflow.reasons import Reasons
 from pwfl.workflow.reports import Report
 
 RULES = {reports.RESOLVED: "tables"}  # stage -> the rule that computes its items, where it has none of its own
@@ -134,13 +135,19 @@ def missing(work: Work, wanted: Iterable[str], store: Store) -> list[Item]:
     return [item for key, item in known.items() if key in lacks]
 
 
-def plan(work: Work, items: list[Item], store: Store, seconds: float, cores: int | None) -> list[Batch]:
-    """Batches of items that take about so many seconds each; `cores` of this machine, or None for a cluster."""
+def plan(
+    work: Work, items: list[Item], store: Store, seconds: float, cores: int | None, last: Published | None = None
+) -> list[Batch]:
+    """Batches of items that take about so many seconds each; `cores` of this machine, or None for a cluster.
+
+    `last` is what the study published last, by which batches say why they are computed.
+    """
     groups: dict[tuple, list[Item]] = {}
     for item in items:
         rule = RULES.get(item.stage, item.stage)
         groups.setdefault((rule, _device(work, item), _user_code(work, item)), []).append(item)
-    costs, found, holder, reasons = Costs(store), [], {}, Reasons(store, work.descriptions)
+    costs, found, holder = Costs(store), [], {}
+    reasons = Reasons(store, work.planned, work.descriptions, last)
     for (rule, on, user_code), group in sorted(groups.items(), key=lambda each: ORDER.index(each[0][0])):
         systems = [work.description(item).get("system", "") for item in group]
         each = [costs.seconds(item, of, _passed(work, item)) for item, of in zip(group, systems, strict=True)]
@@ -152,7 +159,7 @@ def plan(work: Work, items: list[Item], store: Store, seconds: float, cores: int
             total = start + sum(each[part.start : part.stop])
             number = sum(batch.rule == rule for batch in found) + 1
             gpu = gpus(work.planned.owner(of_it[0])) if rule == "train" else 0  # a group has one device
-            why = reasons.why(work.description(of_it[0]), of_it[0].chunk)
+            why = reasons.why(of_it[0], work.scenario(of_it[0]))
             if len({item.address for item in of_it}) > 1:
                 why = f"first result: {why}"
             message = f"{rule}-{number}: {DOES[rule]}, {_summary(work, of_it)}, about {duration(total)} ({why})"

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pwfl.process import lock
 from pwfl.stages import GRAPH
 from pwfl.store.files import regular
-from pwfl.store.items import CODE, IN_USE, PARTIAL
+from pwfl.store.items import IN_USE, PARTIAL
 from pwfl.workflow import reports
 from pwfl.workflow.publish import FOLDER as PUBLISHED
 
@@ -23,7 +23,7 @@ SNAKEMAKE = Path(".snakemake")
 RECORDS = SNAKEMAKE / "metadata"  # what Snakemake noted of each output, in a file of its own
 LOCKS = SNAKEMAKE / "locks"
 WRITTEN = (".pwfl", "logs", "results", "store")
-STORED = (PARTIAL, IN_USE, CODE, *GRAPH, *reports.JOBS)  # folders of the store
+STORED = (PARTIAL, IN_USE, *GRAPH, *reports.JOBS)  # folders of the store
 INNER = (  # folders that Snakemake makes, those of containers even where nothing needs them
     *("conda", "conda-archive", "singularity"),
     *("auxiliary", "incomplete", "iocache", "locks", "metadata", "scripts", "shadow"),

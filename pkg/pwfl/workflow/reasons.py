@@ -1,0 +1,94 @@
+"""Why items are computed: the keys in which their descriptions differ from those of what the study last published."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+
+from pwfl.stages import AUDIT
+from pwfl.store import grids
+from pwfl.store.items import DESCRIPTION, Store
+from pwfl.workflow.plan import Item, Plan
+from pwfl.workflow.publish import Published
+from pwfl.workflow.reports import COMPARISON, SCENARIOS, TABLES
+
+NAMED = 3  # keys that are named
+MADE_OF = ("upstream", AUDIT, COMPARISON, SCENARIOS)  # keys that hold addresses
+LEFT_OUT = ("address", "stage", "parameters.release", "shards")  # which follow from the others
+WORDS = {"view": "files", "content": "texts", "resolved": "parameters", "point": "sweep"}
+
+
+class Reasons:
+    """Why items are computed that a store lacks; `planned` are descriptions by address, `last` what was published."""
+
+    def __init__(self, store: Store, plan: Plan, planned: Mapping[str, dict], last: Published | None) -> None:
+        self.store, self.plan, self.planned = store, plan, planned
+        self.before: dict[tuple[str, str], str] = {}  # job of the report, scenario -> address
+        for name, (source, *_) in (last.files if last else {}).items():
+            if source:
+                stage, address = source.split("/")[:2]
+                self.before[stage, name.rpartition("/")[0]] = address
+        self.recorded = cache(self.recorded)
+        self.differing = cache(self.differing)
+
+    def why(self, item: Item, scenario: str | None) -> str:
+        """In a few words, what is new about an item of a scenario."""
+        if self.store.path(f"{item.stage}/{item.address}/{DESCRIPTION}").is_file():
+            return self._absent(item)
+        before = self._before(item, scenario or "")
+        if before is None or not self.recorded(before):
+            return "new"
+        found = list(self.differing(item.address, before))
+        keys = [key for key in found if key not in WORDS.values()] or found or ["inputs"]
+        more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
+        return f"{', '.join(keys[:NAMED])}{more} changed"
+
+    def _absent(self, item: Item) -> str:
+        """Why a chunk of an address that the store has is not there."""
+        folder = self.store.path(f"{item.stage}/{item.address}")
+        stops = [grids.bounds(path.name)[1] for path in folder.glob("[0-9]*-[0-9]*")]
+        if stops and grids.bounds(item.chunk)[0] >= max(stops):
+            return f"more realizations than the {max(stops):,} in the store"
+        return "deleted"
+
+    def _before(self, item: Item, scenario: str) -> str | None:
+        """The address that an item's scenario had of its stage, by the scheme, when the study was last published."""
+        if item.stage not in {stage for route in self.plan.routes.get(scenario, {}).values() for stage in route}:
+            return self.before.get((item.stage, scenario))
+        was = self.recorded(self.before.get((TABLES, scenario), "")).get("upstream", {})
+        schemes = (name for name, route in self.plan.routes[scenario].items() if _address(route, item) == item.address)
+        return next((was[scheme][item.stage] for scheme in schemes if item.stage in was.get(scheme, {})), None)
+
+    def recorded(self, address: str) -> dict:
+        """The description that the store has of an address; empty where there is none, or it is damaged."""
+        for path in self.store.root.glob(f"*/{address}/{DESCRIPTION}") if address else ():
+            with suppress(OSError, ValueError):
+                found = json.loads(path.read_bytes())
+                return found if isinstance(found, dict) else {}
+        return {}
+
+    def differing(self, address: str, before: str) -> dict[str, None]:
+        """The keys in which a planned address differs from a recorded one, in what they are made of included."""
+        now, was, found = (dict(_flat(each)) for each in (self.planned.get(address, {}), self.recorded(before), {}))
+        for key in dict.fromkeys([*now, *was]):
+            first, _, rest = key.partition(".")
+            if now.get(key) == was.get(key) or key in LEFT_OUT or first in LEFT_OUT:
+                continue
+            if first not in MADE_OF:
+                found[rest or WORDS.get(key, now.get("stage", key) if key == "variant" else key)] = None
+            elif key in now and key in was:
+                found |= self.differing(now[key], was[key])
+        return found
+
+
+def _address(route: Mapping[str, dict], item: Item) -> str | None:
+    return route[item.stage]["address"] if item.stage in route else None
+
+
+def _flat(description: Mapping) -> Iterator[tuple[str, object]]:
+    """The values of a description by keys joined with dots: parameters, addresses, packages and files one by one."""
+    for key, value in description.items():
+        if isinstance(value, Mapping) and key not in ("titles", *WORDS):
+            yield from ((f"{key}.{inner}", each) for inner, each in _flat(value))
+        else:
+            yield key, value
