@@ -196,11 +196,6 @@ def test_what_may_fail_is_part_of_delta():
     assert compose([*lost, *lost], DELTA).epsilon == math.inf
 
 
-def test_rounded_sums_are_rounded_up():
-    values = [0.1] * 1000
-    assert composition._added(values) > math.fsum(values)
-
-
 @pytest.mark.parametrize("delta", [1e-16, 1e-100])
 def test_at_deltas_that_rounding_errors_exceed_nothing_of_sampling_is_counted_and_the_bound_says_so(delta):
     found = compose([of_batches(rounds=60), Loss(rho=2.0)], delta)

@@ -18,9 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pwfl.privacy import discrete, rounding
-from pwfl.privacy.gaussian import ULP, exact_epsilon
-
-ROUNDED = 1 + 8 * ULP  # more than what is rounded of a sum
+from pwfl.privacy.gaussian import exact_epsilon
 
 
 class Sampled(NamedTuple):
@@ -109,12 +107,12 @@ def compose(losses: Sequence[Loss], delta: float) -> Composed:
         rounds, left = _sampled_rounds(losses), delta - math.fsum(each.lost for each in losses)
         if rounds and left < rounding.least_delta(rounds):
             bound = UNRESOLVED
-    return Composed(float(_added(each.pure for each in losses) + _approximate(losses, delta)), bound)
+    return Composed(float(math.fsum(each.pure for each in losses) + _approximate(losses, delta)), bound)
 
 
 def _approximate(losses: Sequence[Loss], delta: float) -> float:
     """epsilon at `delta` of all but what is pure."""
-    rho, order = _added(each.unsampled for each in losses), min(each.order for each in losses)
+    rho, order = math.fsum(each.unsampled for each in losses), min(each.order for each in losses)
     if rho == 0:
         return 0.0
     if not (delta := delta - math.fsum(each.lost for each in losses)) > 0:
@@ -144,7 +142,7 @@ def _amplified(losses: Sequence[Loss], delta: float) -> float:
     for (_, design, _), parts in batches.items():
         (rounds,) = {part.rounds for part in parts}  # of one design
         knows = frozenset().union(*(part.knows for part in parts))
-        mu = math.sqrt(_added(part.mu**2 for part in parts)) * ROUNDED
+        mu = math.sqrt(math.fsum(part.mu**2 for part in parts))
         if (design, knows) not in laws:
             laws[design, knows] = parts[0].law(knows)
         alike[design, knows, mu] += rounds
@@ -152,9 +150,9 @@ def _amplified(losses: Sequence[Loss], delta: float) -> float:
     for (design, knows, mu), rounds in alike.items():
         rates, absent = laws[design, knows]
         mechanisms.append(sampled.Mechanism(rates, 1 / mu, rounds, absent))
-    if (total := _added(rho)) > 0:
+    if (total := math.fsum(rho)) > 0:
         always = sampled.Rates(np.ones(1), np.ones(1))
-        mechanisms.append(sampled.Mechanism(always, 1 / (math.sqrt(2 * total) * ROUNDED), 1))
+        mechanisms.append(sampled.Mechanism(always, 1 / math.sqrt(2 * total), 1))
     return sampled.proved_together(mechanisms, delta)
 
 
@@ -171,8 +169,3 @@ def _entangled(losses: Iterable[Loss]) -> set[tuple[int, int]]:
         designs.setdefault(part.seed, set()).add(part.design)
         variants.setdefault((part.seed, part.realization), set()).add(part.variant)
     return {at for at, of in variants.items() if len(of) > 1 or len(designs[at[0]]) > 1}
-
-
-def _added(values: Iterable[float]) -> float:
-    """A sum, rounded up."""
-    return math.fsum(values) * ROUNDED

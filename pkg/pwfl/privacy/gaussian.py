@@ -1,82 +1,60 @@
 """What a zCDP guarantee, or a Gaussian mechanism, is worth in (epsilon, delta).
 
 `rho` is the zCDP parameter, mu = sqrt(2 rho) the Gaussian DP parameter, of a mechanism composed or not; natural
-logarithms; all functions work on arrays. Epsilons, noise multipliers and `zcdp` are upper bounds, by bounds on the
-errors of floating point: at least the true value of the formula at the very floats that are given. Infinite where no
-bound is found.
-
-In terms of a = epsilon / mu - mu / 2, b = a + mu and Mills' ratio M(x) = Phi(-x) / phi(x), the least delta of a
-Gaussian mechanism (Balle and Wang, 2018, Theorem 8; Dong et al., 2022, Corollary 2.13) is given by
-
-    delta = phi(a) (M(a) - M(b)),    1 - delta = phi(a) (M(-a) + M(b)),    epsilon = mu (a + mu / 2),
-
-the first for delta <= 1/2, where a > -0.68, the second for the others, where a < 0. a is at most 39 whatever rho is,
-and an error in it is worth a relative one in rho. The logarithm of either form is concave in a at fixed mu, and in ln
-mu at fixed epsilon, so that Newton's method converges from where it starts.
+logarithms; all functions work on arrays. Exact epsilons and multipliers are found by bisection and rounded up, by that
+of a rho 1e-9 larger: more than the errors of floating point.
 """
 
 from collections.abc import Callable
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss
 from scipy.special import erfcx, erfinv, ndtri
 
-FLOAT = np.finfo(float)
-ULP = FLOAT.eps
-MILLS_ERROR = 10 * ULP  # of `_mills`, relative, for x >= -0.7; half of it is seen
-CLOSE = 0.5  # mu below which M(a) - M(b) is an integral
-# Derivatives of M are moments of a Gaussian's positive part: on a length CLOSE the rule is within 1e-16.
-NODES, WEIGHTS = leggauss(7)
-SLACK = 1e-9  # relative, of noise: more than what is rounded when its epsilon is found again
-STEPS = 60  # of Newton's method, and upward; usual are 6 and 1
+UP = 1e-9  # by which results are rounded up, relative
+STEPS = 70  # of a bisection: to the last digit
+CLOSE = 3e-5  # mu below which a difference of Mills' ratios is taken by their derivative
 
 
 def zcdp(sensitivity: np.ndarray | float, noise_std: np.ndarray | float, rounds: np.ndarray | int) -> np.ndarray:
-    """rho of `rounds` Gaussian releases of L2 `sensitivity` (Bun and Steinke, 2016, Prop. 1.6), rounded up.
+    """rho of `rounds` Gaussian releases of L2 `sensitivity` (Bun and Steinke, 2016, Prop. 1.6).
 
     >>> round(float(zcdp(0.2, 1.0, 200)), 9)
     4.0
     """
     sensitivity = np.asarray(sensitivity, float)
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
-        rho = rounds / 2 * (sensitivity / noise_std) ** 2 * (1 + 4 * ULP)
+        rho = rounds / 2 * (sensitivity / noise_std) ** 2
     # What underflows has leaked all the same.
-    return np.maximum(rho, np.where(sensitivity > 0, FLOAT.tiny, 0.0))
+    return np.maximum(rho, np.where(sensitivity > 0, np.finfo(float).tiny, 0.0))
 
 
 def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
-    """The least epsilon at `delta` of a Gaussian mechanism, rounded up to at most that of a rho 1e-13 larger.
+    """The least epsilon at `delta` of a Gaussian mechanism (Balle and Wang, 2018, Theorem 8), rounded up.
+
+    Infinite where rho is, or is no number.
 
     >>> f"{float(exact_epsilon(4.0, 1e-5)):.5f}"
     '15.45616'
     """
     rho = np.asarray(rho, float)
     with np.errstate(over="ignore", invalid="ignore"):
-        mu = np.nextafter(np.sqrt(2 * rho), np.inf)
+        mu = np.sqrt(2 * rho) * (1 + UP / 2)
     epsilon = np.where(rho == 0, 0.0, np.inf)
     search = (rho > 0) & np.isfinite(mu)
-    free = np.zeros_like(search)
-    free[search] = _excess(-mu[search] / 2, mu[search], delta)[0] <= 0  # delta is met at epsilon = 0
-    epsilon[free] = 0.0
-    search &= ~free
     mu = mu[search]
-
-    def excess(a):
-        value, error, rate, mills = _excess(a, mu, delta)
-        return value, error, rate * mills
-
-    # From above: delta <= Phi(-a), and delta <= mu phi(a) at a > 0.
-    a = np.minimum(-ndtri(delta), np.sqrt(2 * np.maximum(np.log(mu) - np.log(delta) - 0.9, 0.0)))
+    # delta is met at a = -ndtri(delta); epsilon is at least 0, and beyond a = -9 delta is 1.
+    most = np.full(mu.shape, -ndtri(delta))
+    a = _bisected(lambda a: _log_delta(a, mu, delta) <= 0, np.maximum(-mu / 2, -9.0), np.maximum(most, -mu / 2))
     with np.errstate(over="ignore"):
-        epsilon[search] = np.nextafter(mu * (_least(excess, a) + mu / 2) * (1 + 4 * ULP), np.inf)
+        found = np.maximum(mu * (a + mu / 2), 0.0)
+    epsilon[search] = np.where(_log_delta(-mu / 2, mu, delta) <= 0, 0.0, found)
     return epsilon
 
 
 def tight_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     """epsilon at `delta` from zCDP by Renyi DP, best order (Canonne et al., 2020, Proposition 12).
 
-    min over alpha > 1 of rho alpha + ln(1 - 1/alpha) - ln(delta alpha) / (alpha - 1), at least 0, rounded up by at most
-    1e-13 of the classic epsilon.
+    min over alpha > 1 of rho alpha + ln(1 - 1/alpha) - ln(delta alpha) / (alpha - 1), at least 0.
     """
     rho = np.asarray(rho, float)
     epsilon = np.where(rho == 0, 0.0, np.inf)
@@ -90,15 +68,14 @@ def tight_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
         y -= (rho * x * x + y - loss) / (rho * x * (2 + 2 * x) + 1)
     x = np.expm1(y)
     with np.errstate(over="ignore"):
-        terms = np.stack([rho * (1 + x), -np.log1p(1 / x), loss / x, -np.log1p(x) / x])
-        epsilon[search] = np.maximum(terms.sum(axis=0) + 4 * ULP * np.abs(terms).sum(axis=0), 0.0)
+        epsilon[search] = np.maximum(rho * (1 + x) - np.log1p(1 / x) + loss / x - np.log1p(x) / x, 0.0)
     return epsilon
 
 
 def classic_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
-    """epsilon at `delta` from zCDP, rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke, 2016, Prop. 1.3), rounded up."""
+    """epsilon at `delta` from zCDP, rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke, 2016, Prop. 1.3)."""
     with np.errstate(over="ignore"):
-        return (rho + 2 * np.sqrt(rho) * np.sqrt(-np.log(delta))) * (1 + 8 * ULP)
+        return rho + 2 * np.sqrt(rho) * np.sqrt(-np.log(delta))
 
 
 def textbook_epsilon(mu: np.ndarray, delta: float) -> np.ndarray:
@@ -109,95 +86,56 @@ def textbook_epsilon(mu: np.ndarray, delta: float) -> np.ndarray:
 def exact_multiplier(epsilon: np.ndarray | float, delta: float) -> np.ndarray:
     """The least noise multiplier, sigma over sensitivity, of a Gaussian mechanism that is (epsilon, delta)-DP.
 
-    The inverse of `exact_epsilon` (Balle and Wang, 2018, Algorithm 1), rounded up by at most 1e-13.
+    The inverse of `exact_epsilon` (Balle and Wang, 2018, Algorithm 1), rounded up.
 
     >>> f"{float(zcdp(1.0, float(exact_multiplier(15.45616, 1e-5)), 1)):.5f}"
     '4.00000'
     """
-    shape, epsilon = np.shape(epsilon), np.ravel(np.asarray(epsilon, float))
-    # a = scale sinh(v), v = ln(scale / mu): what is rounded of a difference is not rounded of v.
-    scale = np.maximum(np.sqrt(2 * epsilon), 1e-305)
+    epsilon = np.asarray(epsilon, float)
+    # delta is met where it is at epsilon = 0, and is 1 at a = -9.
+    most, least = np.log(9 + np.sqrt(81 + 2 * epsilon)), np.full(epsilon.shape, np.log(np.sqrt(8) * erfinv(delta)))
 
-    def multiplier(v):
-        a = scale * np.sinh(v)
-        length = np.hypot(a, np.sqrt(2 * epsilon))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return a, np.where(a > 0, (a + length) / (2 * epsilon), 1 / (length - a))
+    def is_met(log_mu):
+        mu = np.exp(log_mu)
+        with np.errstate(over="ignore"):
+            a = np.minimum(epsilon / mu - mu / 2, 40.0)  # beyond which it is met
+        return _log_delta(a, mu, delta) <= 0
 
-    def excess(v):
-        a, least = multiplier(v)
-        return _excess(a, (1 + 6 * ULP) / least, delta)[:3]
-
-    # From above: delta <= Phi(-a), and delta <= 1 - 2 Phi(-mu / 2), which it is at epsilon = 0.
-    v = np.minimum(np.arcsinh(-ndtri(delta) / scale), np.log(scale) - np.log(np.sqrt(8) * erfinv(delta)))
-    return (multiplier(_least(excess, v))[1] * (1 + 6 * ULP)).reshape(shape)
+    return np.exp(-_bisected(is_met, most, least)) * (1 + UP)
 
 
 def composed_multiplier(epsilon: float, delta: float, releases: int) -> float:
     """The noise multiplier of each of some Gaussian releases that are worth `epsilon` together.
 
-    By `exact_epsilon` they are worth at most that, whatever is rounded on the way, and less by at most 1e-6 of it.
+    By `exact_epsilon` they are worth at most that, and less by at most 1e-6 of it.
 
     >>> f"{float(exact_epsilon(zcdp(1.0, composed_multiplier(2.0, 1e-5, releases=60), 60), 1e-5)):.6f}"
     '2.000000'
     """
-    return float(exact_multiplier(epsilon, delta)) * releases**0.5 * (1 + SLACK)
+    return float(exact_multiplier(epsilon, delta)) * releases**0.5
 
 
-def _least(excess: Callable, v: np.ndarray) -> np.ndarray:
-    """The least v for which `excess` is known to be at most 0, infinite where none is found.
-
-    `excess(v)` falls with v and gives an upper bound on its value, the error in that, and the rate of the fall.
-    Newton's method down to the error, then steps upward of twice the length each.
-    """
+def _bisected(is_met: Callable, unmet: np.ndarray, met: np.ndarray) -> np.ndarray:
+    """Where a condition begins to be met between one place and another where it is: a place where it is met."""
     for _ in range(STEPS):
-        value, error, rate = excess(v)
-        done = np.abs(value) <= error + 2 * ULP * rate * np.abs(v)
-        if done.all():
-            break
-        v = np.where(done, v, v + value / rate)  # what is done stays, whatever else is in the array
-    step = error / rate
-    for _ in range(STEPS):
-        met = excess(v)[0] <= 0
-        if met.all():
-            return v
-        v, step = np.where(met, v, v + step), 2 * step
-    return np.where(excess(v)[0] <= 0, v, np.inf)
+        middle = (unmet + met) / 2
+        here = is_met(middle)
+        unmet, met = np.where(here, unmet, middle), np.where(here, middle, met)
+    return met
 
 
-def _excess(a: np.ndarray, mu: np.ndarray, delta: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """By how much a Gaussian mechanism misses `delta` at epsilon = mu (a + mu / 2), as a logarithm.
+def _log_delta(a: np.ndarray, mu: np.ndarray, delta: float) -> np.ndarray:
+    """ln of the least delta over `delta` of a Gaussian mechanism at epsilon = mu (a + mu / 2).
 
-    ln(its least delta / delta), or of 1 - delta over 1 - its own for delta > 1/2: an upper bound, what of it is allowed
-    for errors, by how much the logarithm rises with ln mu at fixed epsilon, and M(a + mu). That times the rate is by
-    how much it falls with a at fixed mu.
+    With b = a + mu and Mills' ratio M(x) = Phi(-x) / phi(x) it is phi(a) (M(a) - M(b)); where delta > 1/2, which has
+    a < 0, the sign is of ln of 1 - delta over phi(a) (M(-a) + M(b)).
     """
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        mills = _mills(a + mu)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
         if delta > 0.5:
-            factor, relative, rate = _mills(-a) + mills, MILLS_ERROR, mu
-            goal, sign = np.log(1 - delta), -1
-        else:
-            close = mu < CLOSE
-            factor = _mills(a) - mills
-            relative = MILLS_ERROR * (factor + 2 * mills) / factor
-            factor[close] = _slope(a[close], mu[close])
-            relative[close] = 2.5 * MILLS_ERROR / factor[close]
-            rate, goal, sign = np.where(close, 1.0, mu), np.log(delta / np.where(close, mu, 1.0)), 1
-        log_factor = np.log(factor)
-        half = a * a / 2
-        error = relative + 4 * ULP * (2 + half + np.abs(goal) + np.abs(log_factor))
-        value = sign * (log_factor - half - np.log(np.sqrt(2 * np.pi)) - goal) + error
-    return value, error, rate / factor, mills
-
-
-def _slope(a: np.ndarray, mu: np.ndarray) -> np.ndarray:
-    """(M(a) - M(a + mu)) / mu, the mean of -M'(x) = 1 - x M(x) between both."""
-    total = np.zeros_like(a)
-    for node, weight in zip((1 + NODES) / 2, WEIGHTS / 2, strict=True):
-        x = a + node * mu
-        total += weight * (1 - x * _mills(x))
-    return total
+            return np.log(1 - delta) - np.log(_mills(-a) + _mills(a + mu)) + (a * a + np.log(2 * np.pi)) / 2
+        middle = a + mu / 2
+        slope = np.where(mu < CLOSE, 1 - middle * _mills(middle), (_mills(a) - _mills(a + mu)) / mu)  # -M', mean
+        return np.log(slope) + np.log(mu) - np.log(delta) - (a * a + np.log(2 * np.pi)) / 2
 
 
 def _mills(x: np.ndarray) -> np.ndarray:

@@ -13,13 +13,13 @@ from scipy import fft
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from pwfl.privacy.gaussian import FLOAT, exact_epsilon, zcdp
+from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.privacy.sampled import TAIL, beyond, composed, replace_one
 
 POINTS = 20_000  # points of a round's privacy loss, which is of a curve for each size
 NODES = 32  # sizes of a message's batch that it is of, at most
 CELLS = 2**17  # of the sum of squared sizes over all rounds, at most, or one a round
-ROUNDED = 20 * FLOAT.eps  # of a Fourier transform
+ROUNDED = 20 * np.finfo(float).eps  # of a Fourier transform
 
 
 class Messages(NamedTuple):
