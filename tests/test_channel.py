@@ -86,15 +86,20 @@ def fading_power(links: pl.DataFrame, cut_m: float, exponent: float = 3.0) -> np
     return links["gain"].to_numpy() / wavelength_part * np.maximum(links["distance_m"].to_numpy(), cut_m) ** exponent
 
 
-@pytest.mark.parametrize(("scale", "exponent", "cut"), [(1.0, 3.0, 1.0), (0.7, 2.2, 1.0), (1.0, 3.0, 300.0)])
-def test_fading_is_rayleigh_beyond_a_path_loss_that_is_cut_below(scale, exponent, cut):
-    radio = {"fading_scale": scale, "path_loss_exponent": exponent, "min_distance_m": cut}
-    links = run({"radio": radio}, range(300))["links"]
-    power, near = fading_power(links, cut, exponent), (links["distance_m"] < cut).to_numpy()
+@pytest.mark.parametrize(("scale", "exponent"), [(1.0, 3.0), (0.7, 2.2)])
+def test_fading_is_rayleigh_beyond_the_path_loss(scale, exponent):
+    links = run({"radio": {"fading_scale": scale, "path_loss_exponent": exponent}}, range(300))["links"]
+    power = fading_power(links, 1.0, exponent)
     assert stats.kstest(power, stats.expon(scale=2 * scale**2).cdf).pvalue > FALSE_ALARM
     assert stats.kstest(power, stats.expon(scale=2 * (1.02 * scale) ** 2).cdf).pvalue < FALSE_ALARM
-    assert cut == 1 or stats.kstest(power[near], stats.expon(scale=2).cdf).pvalue > FALSE_ALARM
-    assert cut == 1 or stats.kstest(fading_power(links, 1.0)[near], stats.expon(scale=2).cdf).pvalue < FALSE_ALARM
+
+
+def test_distances_are_cut_below_at_a_metre():
+    links = run({"network": {"cell_radius_m": 1.0, "rings": 0}}, range(300))["links"]
+    near = (links["distance_m"] < 0.7).to_numpy()
+    assert near.sum() > 1000
+    assert stats.kstest(fading_power(links, 1.0)[near], stats.expon(scale=2).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(fading_power(links, 0.5)[near], stats.expon(scale=2).cdf).pvalue < FALSE_ALARM
 
 
 def test_fading_of_a_user_to_different_stations_is_uncorrelated():

@@ -292,7 +292,7 @@ def test_softmax_regression_can_start_from_nothing():
         ({}, {"training.step_scale": "step: constant"}),
         ({"training": {"step": "snr"}}, {"training.learning_rate": "step: snr"}),
         ({"training": {"model": "cnn"}}, {"training.hidden_layers": "model: cnn"}),
-        ({"radio": {"path_loss": "uma"}}, {"radio.fading_scale": "path_loss: uma", "radio.min_distance_m": "uma"}),
+        ({"radio": {"path_loss": "uma"}}, {"radio.fading_scale": "path_loss: uma"}),
         ({"radio": {"path_loss": "umi"}}, {"radio.path_loss_exponent": "path_loss: umi"}),
         ({"channel": {"links": "a.csv"}}, dict.fromkeys(["network.rings", "radio.path_loss"], "channel.links")),
     ],

@@ -16,6 +16,7 @@ from pwfl.tables.arrays import to_array, to_table
 
 KEYS = ("realization", "user")
 MEAN_ONE = 0.5**0.5  # scale of a Rayleigh amplitude whose mean power is 1
+MIN_DISTANCE_M = 1.0  # below which the path loss falls no more
 MOST_SAMPLES = 10**9  # of a user: more than any data set has, and sums of it stay whole numbers
 
 
@@ -87,7 +88,7 @@ def gains(scenario: Multicell, realizations: range, distance_m: np.ndarray) -> t
     uniform = np.stack([streams.uniforms(seed, purpose, realizations, shape) for purpose in purposes], axis=1)
     if radio.path_loss == "power_law":
         fading = rayleigh_power(uniform, radio.fading_scale)
-        beyond = np.maximum(distance_m, radio.min_distance_m)[:, None]
+        beyond = np.maximum(distance_m, MIN_DISTANCE_M)[:, None]
         return link_gain(beyond, radio.frequency_hz, radio.path_loss_exponent, fading), None  # (17)
     environment = urban.ENVIRONMENTS[radio.path_loss]
     beyond = np.maximum(distance_m, urban.DISTANCE_M[0])

@@ -22,7 +22,7 @@ from pwfl.training import models
 if TYPE_CHECKING:
     import polars as pl
 
-POWER_LAW = ("path_loss_exponent", "fading_scale", "min_distance_m")  # parameters that only this path loss reads
+POWER_LAW = ("path_loss_exponent", "fading_scale")  # parameters that only this path loss reads
 MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
 MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
 NO_GLPK = (

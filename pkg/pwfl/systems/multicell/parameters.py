@@ -114,13 +114,6 @@ class Radio(Section):
         "scale of the Rayleigh fading amplitude l, whose mean power is twice its square, with `power_law`",
         stages="channel",
     )
-    min_distance_m: common.Distance = parameter(
-        1.0,
-        "distances to a station are cut below at this, with `power_law`",
-        unit="m",
-        stages="channel",
-        usual=(0.1, 1e3),
-    )
 
     # Beyond the paper.
     coherence_rounds: int | None = parameter(
