@@ -378,7 +378,7 @@ def test_lists_titles_and_scenarios_that_changed_are_said_in_words(tmp_path):
     added = TINY | {"scenarios": TINY["scenarios"] | {f"r{number}": {"seed": number} for number in range(3, 8)}}
     assert why(tmp_path, added, "comparison") == "scenarios: added r3, r4, r5, and 2 more"
     printed = why(tmp_path, TINY | {"print": True}, "figures")
-    assert printed == "formats: added pdf, wide.pdf"
+    assert printed == "formats: added pdf"
     swept = TINY["scenarios"] | {"low": {"sweep": {"schedule.gamma": [300.0]}}}
     assert why(tmp_path, TINY | {"scenarios": swept}, "figures") == "swept parameters: none → schedule.gamma"
 

@@ -5,9 +5,9 @@ from itertools import cycle
 import altair as alt
 import polars as pl
 
-from pwfl.report import printed, theme
+from pwfl.report import theme
 
-STAR, INK, FILLS = printed.SHAPES[8], "#222", ("#222", "#FFF", "#999", "#CCC", "#666")
+STAR, INK, FILLS = theme.SHAPES[8], "#222", ("#222", "#FFF", "#999", "#CCC", "#666")
 
 
 def of(study: dict[str, dict]) -> list[dict]:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse.csgraph import connected_components
 
-from pwfl.report import chance, measured, parameters, printed, theme, unscheduled
+from pwfl.report import chance, measured, parameters, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
 from pwfl.report.catalog import Outcome, without_noise
 from pwfl.report.claims import FAILED
@@ -43,8 +43,8 @@ PANEL, SMALL_PANEL = 240, 140  # pixels of a panel's side, and of one of more th
 ROOMY, ACROSS = 4, 6  # panels side by side
 LINE_LENGTH = 110  # characters of a title's lines
 LETTER, LEGEND_LENGTH = 7.5, 28  # pixels of a letter of an axis' title; characters of a legend's
-PATTERNS = alt.Scale(range=[printed.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
-SHAPES = alt.Scale(range=printed.SHAPES)
+PATTERNS = alt.Scale(range=[theme.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
+SHAPES = alt.Scale(range=theme.SHAPES)
 TOUCH = np.array([0.07, 0.05])  # shares of the axes within which labels of points would lie on each other
 HIDDEN = np.array([0.015, 0.02])  # shares of the axes within which marks hide each other
 MARK, SMALLER = 70, 0.5  # area of marks, and of the next scheme's, where marks of several schemes hide each other
@@ -121,14 +121,11 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
         return layers.properties(title=title)
     if max(table[key].n_unique() for key in paneled) <= ACROSS:
         facets = zip(("column", "row"), paneled, strict=False)
-        panels = {
-            where: alt.Facet(f"{names[key]}:O", title=_titled(study, [key]), header=theme.HEADER)
-            for where, key in facets
-        }
+        panels = {where: alt.Facet(f"{names[key]}:O", title=_titled(study, [key])) for where, key in facets}
         return layers.facet(**panels).properties(title=title)
     values = [f"datum['{names[key]}']" for key in paneled]
     layers = layers.transform_calculate(panel=" + ', ' + ".join(values))
-    panels = alt.Facet("panel:N", title=_titled(study, paneled), header=theme.HEADER, sort=None)
+    panels = alt.Facet("panel:N", title=_titled(study, paneled), sort=None)
     return layers.facet(facet=panels, columns=ACROSS).properties(title=title)
 
 
@@ -220,13 +217,13 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     rules = base.mark_rule(strokeWidth=1)
     ringed = base.transform_filter("datum.best")
     intervals = [rules.encode(x="x_low:Q", x2="x_high:Q"), rules.encode(y="y_low:Q", y2="y_high:Q")]
-    dashes = alt.condition("datum.guaranteed", alt.value(printed.SOLID), alt.value(UNGUARANTEED))
+    dashes = alt.condition("datum.guaranteed", alt.value(theme.SOLID), alt.value(UNGUARANTEED))
     rings = ringed.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222"), strokeDash=dashes)
     layers = [*([curves] if joined else []), *intervals, dots, rings]
     if len(bare):
         layers += _without_noise(bare, known[y], np.ptp(up["scale"]["domain"]))
     for side, dy in enumerate((17, -15) if frame["label"].count() else ()):  # neighbours' on two sides
-        texts = base.transform_filter(f"datum.side === {side}").mark_text(dy=dy, fontSize=11)
+        texts = base.transform_filter(f"datum.side === {side}").mark_text(dy=dy)
         layers += theme.legible(texts.encode(text="label:N", color=alt.value("#222")))
     layers += measured.marks(alt.Chart(own), own, across, up) if len(own) else []
     layers += [*beside, *levels]
@@ -294,7 +291,7 @@ def _without_noise(bare: pl.DataFrame, outcome: Outcome, span: float) -> list[al
     layers = [base.mark_rule(strokeDash=[2, 3], color="#555").encode(tooltip=tips)]
     for rank, row in enumerate(reversed(labelled.select("y_mean", "text").rows(named=True))):  # others below the line
         words = base.properties(data=pl.DataFrame([row]))
-        words = words.mark_text(align="right", dx=-4, dy=12 if rank else -7, fontSize=12, color="#555")
+        words = words.mark_text(align="right", dx=-4, dy=12 if rank else -7, color="#555")
         layers += theme.legible(words.encode(x=alt.value("width"), text="text:N"))
     return layers
 
@@ -323,11 +320,11 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         table = table.with_columns(panel=pl.format("{}, {}", "sweep_of", "scheme") if several else pl.col("scheme"))
         schemes = ((point_of(study, name).of, s.name) for name in study for s in study[name]["scenario"].schemes)
         order = dict.fromkeys(f"{of}, {scheme}" if several else scheme for of, scheme in schemes)
-        panels = alt.Facet("panel:N", title=None, sort=list(order), header=theme.HEADER)
+        panels = alt.Facet("panel:N", title=None, sort=list(order))
     else:
         swept, looks = [], looks_of(whole, table)
         (colour, _, _), dash = theme.colours_of(looks), theme.dashes_of(looks)
-        panels = alt.Facet("scenario:N", title=None, sort=list(study), header=theme.HEADER)
+        panels = alt.Facet("scenario:N", title=None, sort=list(study))
     y, levels = _leveled(theme.accuracy_axis("accuracy_mean:Q"), study, "accuracy", theme.ends(table, "accuracy"))
     base = alt.Chart().encode(
         x=fitted(theme.ROUNDS, table["round"], 0.0, room=0),
@@ -387,7 +384,7 @@ def _plottable(table: pl.DataFrame, swept: list[str]) -> tuple[pl.DataFrame, dic
 def _of_scenarios(study: dict[str, dict], shown: list[str]) -> alt.Shape:
     """Shapes of scenarios, the same in all figures of a study."""
     every = list(dict.fromkeys(point_of(study, name).of for name in study))
-    own = [printed.SHAPES[every.index(name) % len(printed.SHAPES)] for name in shown]
+    own = [theme.SHAPES[every.index(name) % len(theme.SHAPES)] for name in shown]
     scale = alt.Scale(domain=shown, range=own)
     return alt.Shape("sweep_of:N", title="Scenario", sort=shown, scale=scale)
 

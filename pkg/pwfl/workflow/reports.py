@@ -255,7 +255,7 @@ def comparison(study: Study) -> dict:
 
 def formats(study: Study) -> list[str]:
     """The formats of a study's figures."""
-    return ["json", "png", "svg", *(["pdf", "wide.pdf"] if study.print else [])]
+    return ["json", "png", "svg", *(["pdf"] if study.print else [])]
 
 
 def for_paper(study: Study) -> list[str]:
