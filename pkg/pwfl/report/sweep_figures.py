@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse.csgraph import connected_components
 
-from pwfl.report import chance, measured, parameters, theme, unscheduled
+from pwfl.report import chance, parameters, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
 from pwfl.report.catalog import Outcome, without_noise
 from pwfl.report.claims import FAILED
@@ -66,7 +66,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
 
     Without a name, the first outcome of the system that there is.
     """
-    rows, whole, left_out, study = measured.of(study), study, not_swept(study), points(study)
+    whole, left_out, study = study, not_swept(study), points(study)
     table = outcomes(study)
     if table.is_empty() or not swept_keys(table):
         return _no_outcome(study, "swept parameter", "outcome")
@@ -76,25 +76,21 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     x, *others = _varied(table, swept_keys(table)) or swept_keys(table)[:1]
     known = _at_delta(outcome, _known(study)[outcome], table)
     frame, names = _plottable(_side_by_side(table, x), [x, *others])
-    own = measured.frame(rows, x, outcome, {names[key]: table[key] for key in others[:2]})
     paneled, side = _paneled(table, others[:2])
     width, height = (side, side) if paneled else (theme.WIDTH, theme.HEIGHT)
     looks = looks_of(whole, table)
     colour, chosen, opacity = theme.colours_of(looks)
     across = _parameter_axis(
-        _also(table[x], own["measured_x"]),
+        table[x],
         "beside" if table[x].dtype.is_numeric() else names[x],
         _titled(study, [x], int(width / LETTER)),
     )
-    up = _outcome_axis(alt.Y, "mean", known, _also(table["mean"], own["measured_y"]))
+    up = _outcome_axis(alt.Y, "mean", known, table["mean"])
     if table[x].dtype.is_numeric():
-        across = fitted(across, table[x], frame["beside"], *_measured(own, "x"))
-    up, levels = _leveled(up, study, outcome, [table["mean"], table["low"], table["high"], *_measured(own, "y")])
+        across = fitted(across, table[x], frame["beside"])
+    up, levels = _leveled(up, study, outcome, [table["mean"], table["low"], table["high"]])
     frame = theme.with_shapes(_cut(frame, up, ""), looks)
-    both = pl.concat([frame, own], how="diagonal_relaxed") if len(own) else frame
-    data = alt.Chart(width=width, height=height)
-    base = data.transform_filter("isValid(datum.scheme)") if len(own) else data
-    base = base.encode(
+    base = alt.Chart(width=width, height=height).encode(
         x=across,
         y=up,
         color=colour,
@@ -109,13 +105,12 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
         dots = dots.encode(shape=theme.ON_LINES)
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q")
     lines = base.mark_line().encode(strokeDash=theme.dashes_of(looks))
-    stars = measured.marks(data.transform_filter("isValid(datum.label)"), own, across, up) if len(own) else []
-    layers = alt.layer(lines, whiskers, dots, *stars, *levels, data=both).add_params(chosen)
+    layers = alt.layer(lines, whiskers, dots, *levels, data=frame).add_params(chosen)
     subtitle = [f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side"]
     subtitle += unscheduled.lines(counts, width=LINE_LENGTH)
     subtitle += unscheduled.diverged(counts, width=LINE_LENGTH)
     subtitle += [f"a line for each {', '.join(map(in_words, others))}"] if others and not paneled else []
-    subtitle += theme.wrapped([*left_out, *measured.sentences(own)], LINE_LENGTH)
+    subtitle += theme.wrapped(left_out, LINE_LENGTH)
     title = alt.TitleParams(f"{_system(study)}: {lower(known.title)} over {in_words(x)}", subtitle=subtitle)
     if not paneled:
         return layers.properties(title=title)
@@ -144,7 +139,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     Without names, accuracy (or the first outcome of the system's own) over epsilon. A scheme without noise, whose
     epsilon is not finite, is a horizontal line. Where all have one epsilon, each has a row.
     """
-    rows, once, whole, study = measured.of(study), drawn_once(study), study, different(study)
+    once, whole, study = drawn_once(study), study, different(study)
     table = outcomes(study)
     if table.is_empty():
         return _no_outcome(study, "outcome", "other outcome")
@@ -168,8 +163,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     frame = frame.with_columns(_labels(frame, names[swept[0]] if swept else None, swept[0] if swept else "", several))
     shown = table.filter(pl.col("outcome").is_in([x, y]))
     counts = theme.ranged(shown["realizations"])
-    own = measured.frame(rows, x, y)
-    subtitle = [f"means and 95% intervals over {counts}; {RINGS}{' of what is simulated' if len(own) else ''}"]
+    subtitle = [f"means and 95% intervals over {counts}; {RINGS}"]
     point = shown.group_by("scenario", "scheme", "target_epsilon", maintain_order=True)
     most = point.agg(pl.col("realizations", unscheduled.COLUMN).sort_by(unscheduled.COLUMN).last())
     subtitle += unscheduled.lines(most, width=LINE_LENGTH)
@@ -178,19 +172,18 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         subtitle.append(OF_KINDS)
     if len(left_out):
         subtitle.append(f"not drawn, since infinite or undefined: {', '.join(left_out)}")
-    subtitle += [*once, *measured.sentences(own)]
+    subtitle += once
     looks = looks_of(whole, drawn)
-    if MANY < len(both) <= ROWS and not len(own) and theme.alike(drawn["x_mean"], ALIKE):
+    if MANY < len(both) <= ROWS and theme.alike(drawn["x_mean"], ALIKE):
         return _in_rows(both, known[x], known[y], looks, heading, subtitle, partial(_leveled, study=study, outcome=y))
     of_curve = ["sweep_of", "scheme", *(names[key] for key in swept[1:])]
     joined = frame.select(of_curve).is_duplicated().any()
     colour, chosen, opacity = theme.colours_of(looks, "stroke" if joined else "circle" if shaped else None)
     frame = frame.with_columns(rank=pl.col("scheme").replace_strict(list(looks), range(len(looks))))
-    across = _outcome_axis(alt.X, "x_mean", known[x], _also(drawn["x_mean"], own["measured_x"]))
-    values = [*theme.ends(drawn, "x"), *_measured(own, "x")]
-    across, beside = _leveled(across, study, x, values, room=LABELED)
-    up = _outcome_axis(alt.Y, "y_mean", known[y], _also(drawn["y_mean"], own["measured_y"]))
-    up, levels = _leveled(up, study, y, [*theme.ends(drawn, "y"), *_measured(own, "y"), bare["y_mean"]])
+    across = _outcome_axis(alt.X, "x_mean", known[x], drawn["x_mean"])
+    across, beside = _leveled(across, study, x, theme.ends(drawn, "x"), room=LABELED)
+    up = _outcome_axis(alt.Y, "y_mean", known[y], drawn["y_mean"])
+    up, levels = _leveled(up, study, y, [*theme.ends(drawn, "y"), bare["y_mean"]])
     frame = theme.with_shapes(_cut(_cut(frame, across, "x_"), up, "y_"), looks)
     base = alt.Chart(frame).encode(
         x=across,
@@ -225,7 +218,6 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     for side, dy in enumerate((17, -15) if frame["label"].count() else ()):  # neighbours' on two sides
         texts = base.transform_filter(f"datum.side === {side}").mark_text(dy=dy)
         layers += theme.legible(texts.encode(text="label:N", color=alt.value("#222")))
-    layers += measured.marks(alt.Chart(own), own, across, up) if len(own) else []
     layers += [*beside, *levels]
     title = alt.TitleParams(heading, subtitle=theme.wrapped(subtitle, LINE_LENGTH))
     chart = theme.sized(alt.layer(*layers).add_params(chosen), title)
@@ -439,11 +431,6 @@ def _side_by_side(table: pl.DataFrame, x: str) -> pl.DataFrame:
     return table.with_columns(beside=values + (values.max() - values.min()) * step * shift)
 
 
-def _also(values: pl.Series, own: pl.Series) -> pl.Series:
-    """Simulated values and measured ones, for what an axis must show."""
-    return pl.Series([*values, *own], strict=False) if len(own) else values
-
-
 def _titled(study: dict[str, dict], keys: list[str], length: int = LEGEND_LENGTH) -> list[str]:
     """The titles of parameters in lines of so many characters."""
     text = ", ".join(parameters.title(_system(study), key) for key in keys)
@@ -474,11 +461,6 @@ def _leveled(axis, study: dict[str, dict], outcome: str, values: list, **options
 def _cut(frame: pl.DataFrame, axis, prefix: str) -> pl.DataFrame:
     """The rows with the intervals of the columns `low` and `high` cut where the axis ends, as a logarithmic one may."""
     return frame.with_columns(pl.col(f"{prefix}low", f"{prefix}high").clip(*axis["scale"]["domain"]))
-
-
-def _measured(own: pl.DataFrame, axis: str) -> list[pl.Series]:
-    """Measured values and the ends of their intervals."""
-    return [own[f"measured_{axis}{end}"] for end in ("", "_low", "_high")]
 
 
 def _at_delta(name: str, outcome: Outcome, table: pl.DataFrame) -> Outcome:

@@ -30,7 +30,6 @@ VAGUE = {
     "schemes": "other scenarios' schemes changed",
     "titles": "titles changed",
     "title": "title changed",
-    "measured": "measurements changed",
     "references": "references changed",
 }
 
