@@ -80,9 +80,8 @@ def test_the_sentence_the_page_and_latex_say_how_many(study):
     total = sum(counts.values())
     assert (SAID in sentence) == (total > 0)
     assert ("no user scheduled" in tex.replace("\\\\ ", "")) == (total > 0)
-    assert [tex.count(f"{count} of 6 ") for count in sorted({*counts.values()} - {0})] == [
-        list(counts.values()).count(count) for count in sorted({*counts.values()} - {0})
-    ]
+    cells = [line.removesuffix(" \\\\").split(" & ")[-1] for line in tex.splitlines() if line.endswith("\\\\")]
+    assert not total or [cell for cell in cells if cell.isdigit()] == [str(count) for count in counts.values()]
     if total == 18:
         assert sentences == ["No user scheduled in any realization: RndSched, OptSched, No noise."]
     elif total:
