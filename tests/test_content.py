@@ -151,11 +151,11 @@ def test_an_edited_file_of_the_same_size_and_time_is_not_noticed_but_refused_whe
     with pytest.raises(
         sealed.DamagedError, match=r"summary.parquet: was changed .*publish it again: pwfl run study.yaml"
     ):
-        _ = pwfl.results(own / RESULTS).scenarios["one"].summary
+        _ = pwfl.results(own / RESULTS).scenarios["one"].report["summary"]
     os.utime(path)
     assert publish.latest(own / RESULTS) is not None
     workflow(own, SMALL)
-    assert pwfl.results(own / RESULTS).scenarios["one"].summary.height > 0
+    assert pwfl.results(own / RESULTS).scenarios["one"].report["summary"].height > 0
 
 
 def test_an_edited_table_is_refused_where_it_is_read(own):
@@ -163,7 +163,7 @@ def test_an_edited_table_is_refused_where_it_is_read(own):
     frame = pl.read_parquet(path)
     frame.with_columns(epsilon=pl.lit(0.001)).write_parquet(path)
     with pytest.raises(sealed.DamagedError, match=r"realizations.parquet: was changed after .*: pwfl run study.yaml"):
-        _ = pwfl.results(own / RESULTS).scenarios["one"].realizations
+        _ = pwfl.results(own / RESULTS).scenarios["one"].report["realizations"]
 
 
 def flipped(content: bytes, order: random.Random) -> bytes:

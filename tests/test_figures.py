@@ -3,7 +3,6 @@
 import json
 import re
 from collections import Counter
-from itertools import pairwise
 
 import altair as alt
 import numpy as np
@@ -15,7 +14,7 @@ import pwfl
 from conftest import TINY, in_turn
 from pipeline import run
 from pwfl import registry
-from pwfl.report import build, differences, finding, parameters, printed, results, sweep_figures, sweeps, systems, theme
+from pwfl.report import build, differences, finding, parameters, results, sweep_figures, sweeps, systems, theme
 from pwfl.report.catalog import COMMON_OUTCOMES, scenario_figures
 from pwfl.scenario import fields, load, resolve
 from pwfl.scenario.sweep import Point
@@ -46,7 +45,13 @@ def drawn(charts) -> dict[str, dict]:
 
 
 WITH_MARKS = ("utility_fair.energy", "utility_fair.utility")  # their legends show marks, not the regression lines
-views = printed._views  # those that have a mark
+
+
+def views(node: dict) -> list[dict]:
+    """The views of a specification that have a mark."""
+    parts = [part for key in ("hconcat", "vconcat", "concat", "layer") for part in node.get(key, [])]
+    parts += [node["spec"]] if "spec" in node else []
+    return [node] * ("mark" in node and "encoding" in node) + [view for part in parts for view in views(part)]
 
 
 @pytest.mark.slow
@@ -176,70 +181,31 @@ def test_the_audit_says_what_failed_and_what_is_seen():
     assert [row["said"].replace("\n", " ") for row in lines] == ["noise 4% too low", "t: 2, not 0.9 to 1.1"]
     texts = [part for row in lines for part in (row["line"] + "\n" + row["said"]).split("\n")]
     assert max(map(len, texts)) <= results.LABEL
-    svg = printed.svg(results.audit(None, {"audit": pl.DataFrame(rows)}))
-    assert set(re.findall(r'font-size="([\d.]+)px"', svg)) == {"8"}
 
 
 # Print.
 
 
 @pytest.mark.parametrize("system", in_turn(registry.BUILT_IN, "multicell"))
-def test_printed_figures_are_a_column_wide_in_8_points_and_without_title(charts, system):
+def test_figures_for_print_are_a_page_as_wide_as_a_column_without_title_and_embed_their_font(charts, system, tmp_path):
     for name, chart in charts.items():
         if not name.startswith(f"{system}."):
             continue
-        svg = printed.svg(chart)
-        assert {float(size) for size in re.findall(r'font-size="([\d.]+)px"', svg)} <= {8.0, 6.0}, name  # 6: raised
-        assert ">tiny<" not in svg, name
-        assert not re.search(r">[^<]*(epsilon|rho\b|\de-\d)[^<]*<", svg), name
-        assert page(printed.pdf(chart))[0] == pytest.approx(252, abs=1), name
+        assert ">tiny<" not in theme.printed(chart), name
+        theme.save(chart, {"pdf": str(tmp_path / "x.pdf")})
+        pdf = (tmp_path / "x.pdf").read_bytes()
+        assert len(re.findall(rb"/Type ?/Page\b", pdf)) == 1, name
+        assert float(re.search(rb"MediaBox ?\[ ?0 0 ([\d.]+) ", pdf)[1]) == pytest.approx(3.5 * 72, abs=0.1), name
+        assert set(re.findall(rb"/BaseFont /([\w+-]+)", pdf)) == set(re.findall(rb"/FontName /([\w+-]+)", pdf)), name
+        assert {font.partition(b"+")[2] for font in re.findall(rb"/FontName /([\w+-]+)", pdf)} == {b"Tinos"}, name
+        assert b"/FontFile" in pdf, name
 
 
-def page(pdf: bytes) -> tuple[float, float]:
-    """Width and height of a PDF, in points; its only font is the one with the widths of Times."""
-    assert set(re.findall(rb"/BaseFont /[A-Z]{6}\+([\w-]+)", pdf)) == {b"Tinos"}
-    return tuple(map(float, re.search(rb"MediaBox ?\[ ?0 0 ([\d.]+) ([\d.]+)", pdf).groups()))
-
-
-def test_printed_figures_as_wide_as_a_page_are_not_much_taller_but_for_maps(charts):
-    columns, pages = (
-        {name: page(printed.pdf(charts[f"multicell.{name}"], width)) for name in ("accuracy", "topology")}
-        for width in (printed.COLUMN, printed.PAGE)
-    )
-    assert [wide for wide, _ in pages.values()] == pytest.approx([7.16 * 72] * 2, abs=1)
-    assert pages["accuracy"][1] < 1.5 * columns["accuracy"][1]
-    assert pages["topology"][1] > 1.4 * columns["topology"][1]
-
-
-def test_words_become_letters_and_powers():
-    assert printed.words("Record-level epsilon at delta = 1") == "Record-level ε at δ = 1"
-    assert printed.words("Leakage rho, threshold; Delta(age)") == "Leakage ρ, threshold; Δ(age)"
-    powers = [re.sub("<.*?>", "^", printed.POWER.sub(printed._power, text)) for text in ("1e-05", "2.5e+12", "1e200")]
-    assert powers == ["10^−5^", "2.5·10^12^", "10^200^"]
-    assert printed.POWER.sub("x", "deadbe1e5 file2e-3") == "deadbe1e5 file2e-3"
-
-
-LEAST_LIGHTNESS = 8.5  # by which any two printed colours differ, of 100 from black to white
-
-
-def lightness(colour: str) -> float:
-    """The CIE lightness L* of a colour `#RRGGBB`, from 0 (black) to 100 (white)."""
-    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    y = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return 116 * y ** (1 / 3) - 16 if y > (6 / 29) ** 3 else y * (29 / 3) ** 3
-
-
-def test_printed_colours_differ_in_grey():
-    assert lightness("#000000") == 0
-    assert lightness("#FFFFFF") == pytest.approx(100)
-    assert lightness("#777777") == pytest.approx(50.03, abs=0.01)
-    assert set(printed.COLOURS) == {*theme.PALETTE, "#000000"}
-    own = {c for name in registry.BUILT_IN for c in registry.system(name).catalog.colours.values()}
-    assert own <= set(printed.COLOURS)
-    ordered = sorted(map(lightness, printed.COLOURS.values()))
-    assert min(b - a for a, b in pairwise(ordered)) >= LEAST_LIGHTNESS
-    assert ordered[-1] < 80  # seen on white
+def test_text_for_print_is_of_8_points_where_a_figure_has_one_view(charts):
+    svg = theme.printed(charts["multicell.tradeoff"])
+    width = float(re.search(r'viewBox="0 0 ([\d.]+) ', svg)[1])
+    sizes = [float(size) * theme.COLUMN / width for size in re.findall(r'font-size="([\d.]+)px"', svg)]
+    assert sizes == pytest.approx([8.0] * len(sizes), abs=0.3)
 
 
 @pytest.mark.parametrize("system", registry.BUILT_IN)
@@ -458,16 +424,6 @@ def test_an_axis_of_percent_has_no_label_twice():
     assert len(labels) == len(set(labels)) > 3
 
 
-def test_printed_lines_differ_in_dashes_and_marks_in_shapes(charts):
-    lines, drawn = views(printed.specification(charts["multicell.accuracy"])), charts["multicell.accuracy"].to_dict()
-    assert drawn["config"]["axis"]["labelFlush"] is False  # the theme of what is not printed, as it was
-    [dash] = [view["encoding"]["strokeDash"]["scale"] for view in lines if view["mark"]["type"] == "line"]
-    assert len({tuple(one) for one in dash["range"]}) == len(dash["domain"]) == 3
-    marks = views(printed.specification(charts["multicell.tradeoff"]))
-    shapes = [view["encoding"]["shape"]["scale"]["range"] for view in marks if view["mark"]["type"] == "point"]
-    assert [len(set(each)) for each in shapes] == [3, 3]
-
-
 def test_a_figure_has_the_same_bytes_whatever_was_drawn_before_it(tmp_path):
     """Vega counts the gradients of legends through all charts of a process."""
     rows = pl.DataFrame({"x": [1, 2], "shade": [0.1, 0.9]})
@@ -492,8 +448,6 @@ def test_axes_panels_and_legends_name_swept_parameters_in_words():
         found = [" ".join(title) for title in titles_in(spec)]
         assert set(shown) <= set(found), figure
         assert not any(key in found for key in grid), figure
-    printed_ = printed.svg(build.comparison_figure("multicell", "outcomes", contents))
-    assert "schedule.gamma)" in printed_  # a key is no Greek letter
 
 
 def titles_in(node) -> list[list[str]]:

@@ -19,7 +19,7 @@ from conftest import PWFL, ROOT, TINY, environment
 from pipeline import part
 from pwfl import registry, scenario
 from pwfl.scenario import size
-from pwfl.workflow import measured, reports, session
+from pwfl.workflow import reports, session
 from test_bounds import SMALL
 
 FEW = "scenarios: {one: {}}\n"
@@ -125,7 +125,6 @@ NO_TEXT = {
 TEXTS = {  # files of each kind that are right
     "study.yaml": "# caf\u00e9\nscenarios: {one: {system: age_aware}}\n",
     "study.json": '{"title": "caf\u00e9", "scenarios": {"one": {"system": "age_aware"}}}',
-    "own.csv": "label,source,epsilon,accuracy\ncaf\u00e9,its paper,0.3,0.9\n",
     "links.csv": "realization,station,user,gain\n"
     + "".join(f"{r},0,{u},1e-9\n" for r in range(4) for u in range(12))
     + "# caf\u00e9,,,\n",
@@ -149,7 +148,6 @@ KEYS = {
     "links.csv": {"channel": {"links": "links.csv"}},
     "users.csv": {"channel": {"links": "right.csv", "users": "users.csv"}},
     "own.py": {"schemes": [{"name": "own", "scheduler": "own.py:schedule", "noise": "none"}]},
-    "own.csv": {},
 }
 
 
@@ -158,11 +156,9 @@ def read_text(name: str) -> None:
     if name == "figure.rst":
         reports.caption_text(Path(name))
     elif name in KEYS:
-        own = {"measurements": name} if name == "own.csv" else {}
         base = FITTING | KEYS[name]
-        study = scenario.load({"base": base, "scenarios": {"one": {}, "two": {"seed": 2}}} | own, "study.yaml")
+        study = scenario.load({"base": base, "scenarios": {"one": {}, "two": {"seed": 2}}}, "study.yaml")
         scenario.check_surroundings(study)
-        measured.read(study)
     else:
         scenario.load(scenario.read([name]), name)
 

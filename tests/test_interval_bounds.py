@@ -10,7 +10,7 @@ from scipy import stats
 from conftest import TINY, in_turn
 from pipeline import run
 from pwfl import registry
-from pwfl.report import build, claims, latex, theme
+from pwfl.report import build, claims, theme
 from pwfl.report.catalog import compared, scenario_figures
 from pwfl.scenario import resolve
 from pwfl.systems.multicell.claims import BEYOND
@@ -109,14 +109,6 @@ def test_no_interval_of_a_figure_leaves_what_its_quantity_can_be(made):
             for column in (name.removesuffix("_low") for name in rows.columns if name.endswith("_low")):
                 if column not in ("x", "y"):  # of a plane: outcomes, which are in their table
                     assert_within(rows, column, f"{column}_low", f"{column}_high")
-
-
-def test_a_mean_whose_interval_is_cut_has_both_ends_in_latex():
-    cut = {"mean": 0.08, "low": 0.0, "high": 0.19}
-    assert latex._mean(cut, 100) == "$8$ [$0$, $19$]"
-    assert latex._mean(cut | {"low": -0.03}, 100) == "$8 \\pm 11$"
-    assert latex._mean(cut | {"low": None, "high": None}, 100) == "$8$"
-    assert latex._mean({"mean": np.inf, "low": np.nan, "high": np.nan}, 1) == "$\\infty$"
 
 
 UNLIKE = {("utility", "fair"): [0.0, 0.1, 9.0], ("benchmark", "independent"): [5.0, 5.1, 4.9]}

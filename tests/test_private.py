@@ -230,10 +230,12 @@ def test_the_page_says_what_is_not_shown_and_the_store_has_it():
     shown = yaml.safe_load((place / "results" / "own" / "one" / "scenario.yaml").read_text())
     assert shown["data"]["sha256"] is None
     found = api.results(place / "results" / "own").scenarios["one"]  # though there is no file of data here
-    assert found.summary["batch_loss_mean"].null_count() == len(found.summary)
+    assert found.report["summary"]["batch_loss_mean"].null_count() == len(found.report["summary"])
     whole = published("utility_fair", False, "everything")
     assert "Not shown" not in (whole / "results" / "own" / "index.html").read_text(encoding="utf-8")
-    assert api.results(whole / "results" / "own").scenarios["one"].summary["batch_loss_mean"].null_count() == 0
+    assert (
+        api.results(whole / "results" / "own").scenarios["one"].report["summary"]["batch_loss_mean"].null_count() == 0
+    )
 
 
 def test_benchmark_data_are_shown():

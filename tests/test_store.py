@@ -199,13 +199,13 @@ def test_a_damaged_report_file_of_the_store_is_named_and_made_again_as_the_messa
 @pytest.mark.parametrize("damage", ["deleted", "edited"])
 def test_a_table_that_results_cannot_read_is_made_again_as_the_message_says(own, damage):
     table = min(own.glob("store/account/*/000000-000002/outcome.parquet"))
-    expected = pwfl.results(own / "results/small").scenarios["one"].outcome
+    expected = pwfl.results(own / "results/small").scenarios["one"].stages["outcome"]
     if damage == "deleted":
         table.unlink()
     else:
         table.write_bytes(table.read_bytes()[:-1] + b"?")
     with pytest.raises(tables.TableError) as error:
-        _ = pwfl.results(own / "results/small").scenarios["one"].outcome
+        _ = pwfl.results(own / "results/small").scenarios["one"].stages["outcome"]
     if damage == "deleted":
         (again,) = re.fullmatch(r".*: is missing; run the study again, by pwfl run (.*)", str(error.value)).groups()
     else:
@@ -215,7 +215,7 @@ def test_a_table_that_results_cannot_read_is_made_again_as_the_message_says(own,
         subprocess.run(remove, shell=True, cwd=own, check=True)
     result = python("-c", "from pwfl import cli; cli.main()", "run", *shlex.split(again), "--cores", "2", cwd=own)
     assert result.returncode == 0, result.stderr
-    assert pwfl.results(own / "results/small").scenarios["one"].outcome.equals(expected)
+    assert pwfl.results(own / "results/small").scenarios["one"].stages["outcome"].equals(expected)
 
 
 @pytest.mark.parametrize("damage", [np.zeros_like, lambda a: np.roll(a, 1, axis=0), lambda a: a[:-1]])

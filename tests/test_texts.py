@@ -229,17 +229,6 @@ def test_snakemakes_report_has_the_captions_of_the_page():
     assert count > 30
 
 
-def test_a_measurements_source_is_shown_as_it_is(tmp_path):
-    source = r"J. {{x}} {% x %} \1 *a* `b` c_ |d| <e> " + "word " * 3000
-    (tmp_path / "own.csv").write_text(f"label,source,epsilon,accuracy\nTest_bed,{source},1.0,0.5\n")
-    scenarios = {"one": {}, "two": {"seed": 2}}
-    study = load({"measurements": str(tmp_path / "own.csv"), "base": AGING, "scenarios": scenarios}, "study.yaml")
-    caption = reports.caption(study, "age_aware", "plane", ROOT / "report")
-    expected = f"Stars are measurements, not simulated: Test_bed: {source.strip()}."
-    assert " ".join(shown_by_snakemake(caption).split()).endswith(expected)
-    assert expected in " ".join("".join(Read(page.caption(caption)).texts["p"][-1:]).split())
-
-
 @pytest.mark.parametrize("character", ["\\x1b", "\\t", "\\x85", "\\u2028", "\\0"])
 def test_a_title_without_a_shape_on_paper_is_refused(character):
     config = yaml.safe_load(f'{{title: "a{character}b", scenarios: {{one: {{title: "c{character}d"}}}}}}')

@@ -11,7 +11,6 @@ from pwfl import api, errors, registry, scenario
 from pwfl.process import devices
 from pwfl.scenario.fields import usual_of
 from pwfl.scenario.units import unusual
-from pwfl.workflow import measured
 
 WITH_USUAL = {"dB", "dBm", "dBm/Hz", "Hz", "m", "s", "W", "J", "bit", "bit/s"}
 
@@ -166,9 +165,9 @@ def test_what_is_no_value_is_not_warned_of_and_is_an_error(power):
 
 def test_what_a_machine_lacks_comes_after_what_may_be_in_another_unit(monkeypatch):
     base = {"radio": {"max_power_dbm": 0.2}, "data": {"folder": "nowhere"}, "training": {"device": "gpu"}}
-    study = scenario.load({"base": base, "scenarios": {"one": {}}, "measurements": "no.csv"}, "study.yaml")
+    study = scenario.load({"base": base, "scenarios": {"one": {}}}, "study.yaml")
     monkeypatch.setattr(devices, "present", lambda: False)
-    for check in (scenario.check_surroundings, scenario.check_device, measured.read):
+    for check in (scenario.check_surroundings, scenario.check_device):
         said = refused(check, study)
         assert said[0].startswith("base.radio.max_power_dbm: 0.2 dBm is 1.047 mW; check the unit")
         assert len(said) == 2

@@ -4,9 +4,8 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from pathlib import Path
-from typing import ClassVar
+from typing import NoReturn
 
 import polars as pl
 import yaml
@@ -28,8 +27,6 @@ from pwfl.workflow.in_memory import in_memory
 from pwfl.workflow.reports import ADDRESSES, WHOLE
 
 Known = dict[tuple, dict]  # address, and numbers of realizations -> what was made there, by name
-SHOWN = 10  # scenarios that a study's text names
-SO_FAR = "of those read so far"  # each is read when it is first used
 
 
 class LazyTables(Mapping):
@@ -52,90 +49,44 @@ class LazyTables(Mapping):
         return len(self.readers)
 
     def __repr__(self) -> str:
-        names = [_counted(name, self.read[name].shape if name in self.read else None) for name in self]
-        return f"{len(names)} tables, with numbers of rows {SO_FAR}: {', '.join(names)}"
-
-
-class _Tables:
-    """Tables by name: a short text in place of their rows, and `found.claims` for the table `claims`."""
-
-    _parts: ClassVar[tuple[str, ...]]  # the fields that hold tables; of a name that several have, the last one's counts
-
-    def _title(self) -> str:
-        raise NotImplementedError
-
-    def _found(self) -> dict[str, Mapping[str, pl.DataFrame]]:
-        return {part: vars(self).get(part, {}) for part in self._parts}  # none yet, where a copy is being made
-
-    def _sizes(self) -> Iterator[tuple[str, str, tuple[int, int] | None]]:
-        """Part, name, and rows and columns, of each table; None of one that was not read yet."""
-        for part, found in self._found().items():
-            at_hand = found.read if isinstance(found, LazyTables) else found
-            for name in found:
-                yield part, name, at_hand[name].shape if name in at_hand else None
-
-    def _heading(self) -> str:
-        are_read = all(shape for _, _, shape in self._sizes())
-        return f"{self._title()}; tables with their numbers of rows{'' if are_read else f', {SO_FAR}'}:"
-
-    def __getattr__(self, name: str) -> pl.DataFrame:
-        for part in reversed(self._found().values()):
-            if name in part:
-                return part[name]
-        raise AttributeError(f"{type(self).__name__} has no table {name!r}")
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *(name for part in self._found().values() for name in part)]
-
-    def __repr__(self) -> str:
-        lines = {part: [] for part in self._parts}
-        for part, name, shape in self._sizes():
-            lines[part].append(_counted(name, shape))
-        return "\n".join([self._heading(), *(f"  {part}: {', '.join(names)}" for part, names in lines.items())])
-
-    def _repr_html_(self) -> str:
-        rows = [
-            "<tr>" + "".join(f"<td>{cell}</td>" for cell in (part, name, *_counts(shape))) + "</tr>"
-            for part, name, shape in self._sizes()
-        ]
-        heads = "".join(f"<th>{head}</th>" for head in ("", "table", "rows", "columns"))
-        return f"<p>{escape(self._heading())}</p><table><tr>{heads}</tr>{''.join(rows)}</table>"
+        return f"tables, each read when it is first used: {', '.join(self)}"
 
 
 @dataclass(frozen=True, repr=False)
-class ScenarioTables(_Tables):
+class ScenarioTables:
     """A scenario's tables by name: those of the stages (`users` ... `outcome`), and those of its report.
 
     Tables that differ from scheme to scheme have the scheme's name in their first column. A report of a point of a
-    sweep has no `audit`, unless a workflow was asked for it. `found.summary` is short for `found.report["summary"]`; a
-    name that a stage's table has, too, means the report's.
+    sweep has no `audit`, unless a workflow was asked for it.
     """
 
     stages: Mapping[str, pl.DataFrame]
     report: Mapping[str, pl.DataFrame]
     system: str
-    _parts = ("stages", "report")
 
-    def _title(self) -> str:
-        return f"a scenario of the system {self.system}"
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"no attribute {name!r}; write .report[{name!r}] or, of a stage's table, .stages[{name!r}]"
+        )
+
+    def __repr__(self) -> str:
+        parts = f"stages: {', '.join(self.stages)}\nreport: {', '.join(self.report)}"
+        return f"a scenario of the system {self.system}\n{parts}"
 
 
 @dataclass(frozen=True, repr=False)
-class StudyTables(_Tables):
-    """The tables of a study's scenarios, by the scenarios' names, and those that compare them (`claims` ...).
-
-    `found.claims` is short for `found.comparison["claims"]`.
-    """
+class StudyTables:
+    """The tables of a study's scenarios, by the scenarios' names, and those that compare them (`claims` ...)."""
 
     scenarios: dict[str, ScenarioTables]
     comparison: Mapping[str, pl.DataFrame]
     name: str
-    _parts = ("comparison",)
 
-    def _title(self) -> str:
-        names = [f"{name} ({one.system})" for name, one in self.scenarios.items()]
-        more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
-        return f"study {self.name}; scenarios: {', '.join([*names[:SHOWN], *more])}"
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"no attribute {name!r}; write .comparison[{name!r}] or .scenarios[NAME].report[{name!r}]")
+
+    def __repr__(self) -> str:
+        return f"study {self.name}; scenarios: {len(self.scenarios)}\ncomparison: {', '.join(self.comparison)}"
 
 
 def simulate(config: str | Path | dict) -> StudyTables:
@@ -203,14 +154,6 @@ def results(folder: str | Path) -> StudyTables:
     names = [path.removesuffix("/scenario.yaml") for path in record.files if path.endswith("/scenario.yaml")]
     found = {name: _read_scenario(folder, name, record) for name in names}
     return StudyTables(found, _published(folder, "", COMPARISON, record), folder.resolve().name)
-
-
-def _counted(name: str, shape: tuple[int, int] | None) -> str:
-    return f"{name} ({shape[0]:,})" if shape else name
-
-
-def _counts(shape: tuple[int, int] | None) -> list[str]:
-    return [f"{count:,}" for count in shape] if shape else ["", ""]
 
 
 def _study(config: str | Path | dict) -> Study:

@@ -84,12 +84,10 @@ def check(files: tuple[str, ...]) -> None:
 def _checked(paths, arguments=(), merged=lambda files: files):
     """The study of config files and the KEY=VALUE `arguments` of --config. Raises ScenarioError."""
     from pwfl import scenario
-    from pwfl.workflow import measured
 
     files = scenario.read(paths, arguments)
     study = scenario.load(merged(files), ", ".join(paths), files)
     scenario.check_surroundings(study)
-    measured.read(study)
     return study
 
 

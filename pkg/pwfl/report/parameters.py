@@ -3,13 +3,14 @@
 import re
 
 from pwfl import registry
-from pwfl.report import printed
 from pwfl.scenario.fields import parameters
-from pwfl.scenario.sweep import in_words
+from pwfl.scenario.sweep import GREEK, in_words
 
 LONGEST = 70  # characters of a meaning's first words
 NO_NOUN = re.compile(r"(what|how|of|with|which|whether|who|predict)\b")  # how a meaning begins that is no title
 CUT = re.compile(r"[^,;:]*, (or\b|[^,;:]*, (that|who|whose|which)\b)")  # one whose first words are not its sense
+
+LETTERS = re.compile(rf"\b({'|'.join(GREEK)})\b")
 
 
 def title(system: str, key: str) -> str:
@@ -29,6 +30,6 @@ def title(system: str, key: str) -> str:
     first = re.split("[,;:]", meaning, maxsplit=1)[0]
     if NO_NOUN.match(first) or CUT.match(meaning) or "`" in first or len(first) > LONGEST:
         first = in_words(key)
-    words = printed.words(first)
+    words = LETTERS.sub(lambda name: GREEK[name[0]], first).replace("^2", "²")
     words = words[0].upper() + words[1:] if words[0].isascii() else words
     return f"{words} ({unit}; {key})" if unit else f"{words} ({key})"

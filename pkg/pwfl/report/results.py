@@ -155,7 +155,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     colour = alt.when("datum.failed").then(alt.value("#D55E00")).otherwise(alt.value("#333"))
     texts = [
         alt.Chart(rows)
-        .mark_text(align="left", baseline=baseline, lineBreak="\n", fontSize=12, dx=8)
+        .mark_text(align="left", baseline=baseline, lineBreak="\n", dx=8)
         .encode(x=_placed("beside"), y=y, text="said:N", color=colour)
         for baseline, rows in (("middle", lines.filter(~two)), ("bottom", lines.filter(two)))
         if len(rows)

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse.csgraph import connected_components
 
-from pwfl.report import chance, measured, parameters, printed, theme, unscheduled
+from pwfl.report import chance, parameters, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
 from pwfl.report.catalog import Outcome, without_noise
 from pwfl.report.claims import FAILED
@@ -43,8 +43,8 @@ PANEL, SMALL_PANEL = 240, 140  # pixels of a panel's side, and of one of more th
 ROOMY, ACROSS = 4, 6  # panels side by side
 LINE_LENGTH = 110  # characters of a title's lines
 LETTER, LEGEND_LENGTH = 7.5, 28  # pixels of a letter of an axis' title; characters of a legend's
-PATTERNS = alt.Scale(range=[printed.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
-SHAPES = alt.Scale(range=printed.SHAPES)
+PATTERNS = alt.Scale(range=[theme.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
+SHAPES = alt.Scale(range=theme.SHAPES)
 TOUCH = np.array([0.07, 0.05])  # shares of the axes within which labels of points would lie on each other
 HIDDEN = np.array([0.015, 0.02])  # shares of the axes within which marks hide each other
 MARK, SMALLER = 70, 0.5  # area of marks, and of the next scheme's, where marks of several schemes hide each other
@@ -66,7 +66,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
 
     Without a name, the first outcome of the system that there is.
     """
-    rows, whole, left_out, study = measured.of(study), study, not_swept(study), points(study)
+    whole, left_out, study = study, not_swept(study), points(study)
     table = outcomes(study)
     if table.is_empty() or not swept_keys(table):
         return _no_outcome(study, "swept parameter", "outcome")
@@ -76,25 +76,21 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     x, *others = _varied(table, swept_keys(table)) or swept_keys(table)[:1]
     known = _at_delta(outcome, _known(study)[outcome], table)
     frame, names = _plottable(_side_by_side(table, x), [x, *others])
-    own = measured.frame(rows, x, outcome, {names[key]: table[key] for key in others[:2]})
     paneled, side = _paneled(table, others[:2])
     width, height = (side, side) if paneled else (theme.WIDTH, theme.HEIGHT)
     looks = looks_of(whole, table)
     colour, chosen, opacity = theme.colours_of(looks)
     across = _parameter_axis(
-        _also(table[x], own["measured_x"]),
+        table[x],
         "beside" if table[x].dtype.is_numeric() else names[x],
         _titled(study, [x], int(width / LETTER)),
     )
-    up = _outcome_axis(alt.Y, "mean", known, _also(table["mean"], own["measured_y"]))
+    up = _outcome_axis(alt.Y, "mean", known, table["mean"])
     if table[x].dtype.is_numeric():
-        across = fitted(across, table[x], frame["beside"], *_measured(own, "x"))
-    up, levels = _leveled(up, study, outcome, [table["mean"], table["low"], table["high"], *_measured(own, "y")])
+        across = fitted(across, table[x], frame["beside"])
+    up, levels = _leveled(up, study, outcome, [table["mean"], table["low"], table["high"]])
     frame = theme.with_shapes(_cut(frame, up, ""), looks)
-    both = pl.concat([frame, own], how="diagonal_relaxed") if len(own) else frame
-    data = alt.Chart(width=width, height=height)
-    base = data.transform_filter("isValid(datum.scheme)") if len(own) else data
-    base = base.encode(
+    base = alt.Chart(width=width, height=height).encode(
         x=across,
         y=up,
         color=colour,
@@ -109,26 +105,22 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
         dots = dots.encode(shape=theme.ON_LINES)
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q")
     lines = base.mark_line().encode(strokeDash=theme.dashes_of(looks))
-    stars = measured.marks(data.transform_filter("isValid(datum.label)"), own, across, up) if len(own) else []
-    layers = alt.layer(lines, whiskers, dots, *stars, *levels, data=both).add_params(chosen)
+    layers = alt.layer(lines, whiskers, dots, *levels, data=frame).add_params(chosen)
     subtitle = [f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side"]
     subtitle += unscheduled.lines(counts, width=LINE_LENGTH)
     subtitle += unscheduled.diverged(counts, width=LINE_LENGTH)
     subtitle += [f"a line for each {', '.join(map(in_words, others))}"] if others and not paneled else []
-    subtitle += theme.wrapped([*left_out, *measured.sentences(own)], LINE_LENGTH)
+    subtitle += theme.wrapped(left_out, LINE_LENGTH)
     title = alt.TitleParams(f"{_system(study)}: {lower(known.title)} over {in_words(x)}", subtitle=subtitle)
     if not paneled:
         return layers.properties(title=title)
     if max(table[key].n_unique() for key in paneled) <= ACROSS:
         facets = zip(("column", "row"), paneled, strict=False)
-        panels = {
-            where: alt.Facet(f"{names[key]}:O", title=_titled(study, [key]), header=theme.HEADER)
-            for where, key in facets
-        }
+        panels = {where: alt.Facet(f"{names[key]}:O", title=_titled(study, [key])) for where, key in facets}
         return layers.facet(**panels).properties(title=title)
     values = [f"datum['{names[key]}']" for key in paneled]
     layers = layers.transform_calculate(panel=" + ', ' + ".join(values))
-    panels = alt.Facet("panel:N", title=_titled(study, paneled), header=theme.HEADER, sort=None)
+    panels = alt.Facet("panel:N", title=_titled(study, paneled), sort=None)
     return layers.facet(facet=panels, columns=ACROSS).properties(title=title)
 
 
@@ -147,7 +139,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     Without names, accuracy (or the first outcome of the system's own) over epsilon. A scheme without noise, whose
     epsilon is not finite, is a horizontal line. Where all have one epsilon, each has a row.
     """
-    rows, once, whole, study = measured.of(study), drawn_once(study), study, different(study)
+    once, whole, study = drawn_once(study), study, different(study)
     table = outcomes(study)
     if table.is_empty():
         return _no_outcome(study, "outcome", "other outcome")
@@ -171,8 +163,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     frame = frame.with_columns(_labels(frame, names[swept[0]] if swept else None, swept[0] if swept else "", several))
     shown = table.filter(pl.col("outcome").is_in([x, y]))
     counts = theme.ranged(shown["realizations"])
-    own = measured.frame(rows, x, y)
-    subtitle = [f"means and 95% intervals over {counts}; {RINGS}{' of what is simulated' if len(own) else ''}"]
+    subtitle = [f"means and 95% intervals over {counts}; {RINGS}"]
     point = shown.group_by("scenario", "scheme", "target_epsilon", maintain_order=True)
     most = point.agg(pl.col("realizations", unscheduled.COLUMN).sort_by(unscheduled.COLUMN).last())
     subtitle += unscheduled.lines(most, width=LINE_LENGTH)
@@ -181,19 +172,18 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         subtitle.append(OF_KINDS)
     if len(left_out):
         subtitle.append(f"not drawn, since infinite or undefined: {', '.join(left_out)}")
-    subtitle += [*once, *measured.sentences(own)]
+    subtitle += once
     looks = looks_of(whole, drawn)
-    if MANY < len(both) <= ROWS and not len(own) and theme.alike(drawn["x_mean"], ALIKE):
+    if MANY < len(both) <= ROWS and theme.alike(drawn["x_mean"], ALIKE):
         return _in_rows(both, known[x], known[y], looks, heading, subtitle, partial(_leveled, study=study, outcome=y))
     of_curve = ["sweep_of", "scheme", *(names[key] for key in swept[1:])]
     joined = frame.select(of_curve).is_duplicated().any()
     colour, chosen, opacity = theme.colours_of(looks, "stroke" if joined else "circle" if shaped else None)
     frame = frame.with_columns(rank=pl.col("scheme").replace_strict(list(looks), range(len(looks))))
-    across = _outcome_axis(alt.X, "x_mean", known[x], _also(drawn["x_mean"], own["measured_x"]))
-    values = [*theme.ends(drawn, "x"), *_measured(own, "x")]
-    across, beside = _leveled(across, study, x, values, room=LABELED)
-    up = _outcome_axis(alt.Y, "y_mean", known[y], _also(drawn["y_mean"], own["measured_y"]))
-    up, levels = _leveled(up, study, y, [*theme.ends(drawn, "y"), *_measured(own, "y"), bare["y_mean"]])
+    across = _outcome_axis(alt.X, "x_mean", known[x], drawn["x_mean"])
+    across, beside = _leveled(across, study, x, theme.ends(drawn, "x"), room=LABELED)
+    up = _outcome_axis(alt.Y, "y_mean", known[y], drawn["y_mean"])
+    up, levels = _leveled(up, study, y, [*theme.ends(drawn, "y"), bare["y_mean"]])
     frame = theme.with_shapes(_cut(_cut(frame, across, "x_"), up, "y_"), looks)
     base = alt.Chart(frame).encode(
         x=across,
@@ -220,15 +210,14 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     rules = base.mark_rule(strokeWidth=1)
     ringed = base.transform_filter("datum.best")
     intervals = [rules.encode(x="x_low:Q", x2="x_high:Q"), rules.encode(y="y_low:Q", y2="y_high:Q")]
-    dashes = alt.condition("datum.guaranteed", alt.value(printed.SOLID), alt.value(UNGUARANTEED))
+    dashes = alt.condition("datum.guaranteed", alt.value(theme.SOLID), alt.value(UNGUARANTEED))
     rings = ringed.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222"), strokeDash=dashes)
     layers = [*([curves] if joined else []), *intervals, dots, rings]
     if len(bare):
         layers += _without_noise(bare, known[y], np.ptp(up["scale"]["domain"]))
     for side, dy in enumerate((17, -15) if frame["label"].count() else ()):  # neighbours' on two sides
-        texts = base.transform_filter(f"datum.side === {side}").mark_text(dy=dy, fontSize=11)
+        texts = base.transform_filter(f"datum.side === {side}").mark_text(dy=dy)
         layers += theme.legible(texts.encode(text="label:N", color=alt.value("#222")))
-    layers += measured.marks(alt.Chart(own), own, across, up) if len(own) else []
     layers += [*beside, *levels]
     title = alt.TitleParams(heading, subtitle=theme.wrapped(subtitle, LINE_LENGTH))
     chart = theme.sized(alt.layer(*layers).add_params(chosen), title)
@@ -294,7 +283,7 @@ def _without_noise(bare: pl.DataFrame, outcome: Outcome, span: float) -> list[al
     layers = [base.mark_rule(strokeDash=[2, 3], color="#555").encode(tooltip=tips)]
     for rank, row in enumerate(reversed(labelled.select("y_mean", "text").rows(named=True))):  # others below the line
         words = base.properties(data=pl.DataFrame([row]))
-        words = words.mark_text(align="right", dx=-4, dy=12 if rank else -7, fontSize=12, color="#555")
+        words = words.mark_text(align="right", dx=-4, dy=12 if rank else -7, color="#555")
         layers += theme.legible(words.encode(x=alt.value("width"), text="text:N"))
     return layers
 
@@ -323,11 +312,11 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         table = table.with_columns(panel=pl.format("{}, {}", "sweep_of", "scheme") if several else pl.col("scheme"))
         schemes = ((point_of(study, name).of, s.name) for name in study for s in study[name]["scenario"].schemes)
         order = dict.fromkeys(f"{of}, {scheme}" if several else scheme for of, scheme in schemes)
-        panels = alt.Facet("panel:N", title=None, sort=list(order), header=theme.HEADER)
+        panels = alt.Facet("panel:N", title=None, sort=list(order))
     else:
         swept, looks = [], looks_of(whole, table)
         (colour, _, _), dash = theme.colours_of(looks), theme.dashes_of(looks)
-        panels = alt.Facet("scenario:N", title=None, sort=list(study), header=theme.HEADER)
+        panels = alt.Facet("scenario:N", title=None, sort=list(study))
     y, levels = _leveled(theme.accuracy_axis("accuracy_mean:Q"), study, "accuracy", theme.ends(table, "accuracy"))
     base = alt.Chart().encode(
         x=fitted(theme.ROUNDS, table["round"], 0.0, room=0),
@@ -387,7 +376,7 @@ def _plottable(table: pl.DataFrame, swept: list[str]) -> tuple[pl.DataFrame, dic
 def _of_scenarios(study: dict[str, dict], shown: list[str]) -> alt.Shape:
     """Shapes of scenarios, the same in all figures of a study."""
     every = list(dict.fromkeys(point_of(study, name).of for name in study))
-    own = [printed.SHAPES[every.index(name) % len(printed.SHAPES)] for name in shown]
+    own = [theme.SHAPES[every.index(name) % len(theme.SHAPES)] for name in shown]
     scale = alt.Scale(domain=shown, range=own)
     return alt.Shape("sweep_of:N", title="Scenario", sort=shown, scale=scale)
 
@@ -442,11 +431,6 @@ def _side_by_side(table: pl.DataFrame, x: str) -> pl.DataFrame:
     return table.with_columns(beside=values + (values.max() - values.min()) * step * shift)
 
 
-def _also(values: pl.Series, own: pl.Series) -> pl.Series:
-    """Simulated values and measured ones, for what an axis must show."""
-    return pl.Series([*values, *own], strict=False) if len(own) else values
-
-
 def _titled(study: dict[str, dict], keys: list[str], length: int = LEGEND_LENGTH) -> list[str]:
     """The titles of parameters in lines of so many characters."""
     text = ", ".join(parameters.title(_system(study), key) for key in keys)
@@ -477,11 +461,6 @@ def _leveled(axis, study: dict[str, dict], outcome: str, values: list, **options
 def _cut(frame: pl.DataFrame, axis, prefix: str) -> pl.DataFrame:
     """The rows with the intervals of the columns `low` and `high` cut where the axis ends, as a logarithmic one may."""
     return frame.with_columns(pl.col(f"{prefix}low", f"{prefix}high").clip(*axis["scale"]["domain"]))
-
-
-def _measured(own: pl.DataFrame, axis: str) -> list[pl.Series]:
-    """Measured values and the ends of their intervals."""
-    return [own[f"measured_{axis}{end}"] for end in ("", "_low", "_high")]
 
 
 def _at_delta(name: str, outcome: Outcome, table: pl.DataFrame) -> Outcome:

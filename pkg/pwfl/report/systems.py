@@ -10,7 +10,7 @@ import polars as pl
 from scipy.optimize import isotonic_regression
 
 from pwfl import registry
-from pwfl.report import chance, columns, printed, theme, unscheduled
+from pwfl.report import chance, columns, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
 from pwfl.report.catalog import without_noise
 from pwfl.report.finding import OTHERS
@@ -120,11 +120,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
 def _lines(base: alt.Chart, coloured: alt.Chart, drawn: pl.DataFrame, labelled: pl.DataFrame) -> list[alt.Chart]:
     """Lines through sweeps, to the names beside the figure, and to the other observer's epsilon; bars."""
     edge = alt.value("width")
-    texts = (
-        base.properties(data=labelled)
-        .mark_text(align="left", dx=6, fontSize=12, color="#333")
-        .properties(name=printed.BESIDE_LABELS)
-    )
+    texts = base.properties(data=labelled).mark_text(align="left", dx=6, color="#333")
     apart = (pl.col("epsilon") / pl.col("epsilon_server")).log().abs() > NEGLIGIBLE
     other = coloured.properties(data=drawn.filter(apart & pl.col("epsilon").is_between(0, np.inf, closed="none")))
     several = coloured.properties(data=drawn.drop_nulls("accuracy_low"))  # a single training has no interval

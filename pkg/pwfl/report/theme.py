@@ -19,7 +19,6 @@ from altair.utils import schemapi
 from scipy.special import stdtrit
 
 from pwfl import registry
-from pwfl.report import printed
 from pwfl.report.axes import ALIKE, fitted, leveled
 from pwfl.report.catalog import BARE
 from pwfl.store.files import appearing_whole
@@ -28,19 +27,32 @@ from pwfl.tables.contract import limits
 CONFIDENCE = 0.95
 CDF_POINTS = 400
 DIGITS = 6  # of the numbers in a specification
-DASHES = [[2 * length for length in dash] for dash in printed.DASHES]  # of schemes, by their place in the catalog
-SHAPES = 8  # of the printed ones, that are told apart at a glance
+SOLID = [1000, 0]  # not in pieces that can be seen
+# Of schemes, by their place in the catalog.
+DASHES = [SOLID, [8, 4], [2, 3], [12, 3, 2, 3], [18, 4], [6, 2, 2, 2, 2, 2], [4, 6], [14, 2, 6, 2], [2, 10], [18, 10]]
+SHAPES = [
+    *("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right"),
+    "M0,-1L.24,-.32L.95,-.31L.38,.12L.59,.81L0,.4L-.59,.81L-.38,.12L-.95,-.31L-.24,-.32Z",  # star
+    "M-1,-.72L-.72,-1L0,-.28L.72,-1L1,-.72L.28,0L1,.72L.72,1L0,.28L-.72,1L-1,.72L-.28,0Z",  # saltire
+    *("M-1,-1L1,-1L-1,1L1,1Z", "M-1,-1L1,1L1,-1L-1,1Z"),  # hourglass, upright and lying
+    *("M-1,.5A1,1,0,0,1,1,.5Z", "M-1,-.5A1,1,0,0,0,1,-.5Z"),  # upper and lower half of a disc
+    *("M-.3,-1L.3,-1L.3,1L-.3,1Z", "M-1,-.3L1,-.3L1,.3L-1,.3Z"),  # bar, upright and lying
+    *("arrow", "wedge"),
+]
+CLEAR = 8  # shapes that are told apart at a glance
 SQUEEZED = 0.05  # share of an axis that is too little for a scheme
 DECADE = 10  # the least ratio of values that a logarithmic axis is for
 WIDTH, HEIGHT = 520, 340
+COLUMN = 252  # points, 3.5 in: width of figures for print, a column of IEEE's
+PRINT_SIZE = 19  # pixels of text in print: 8 points where a view of WIDTH becomes as wide as a column
 OUTLINE = 3  # pixels around words upon lines
-HEADER = alt.Header(labelFontSize=13, titleFontSize=13)  # of panels
 # Okabe and Ito's colours, told apart with any colour vision, a grey and an olive.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800"]
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])  # as Altair's own `save` has it
 checked_once = partial(schemapi.debug_mode, False)  # a chart when it is written, not each of its parts as it is made
 
+vl_convert.register_font_directory(str(Path(__file__).parent / "fonts"))  # Tinos, as wide as Times New Roman
 alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map shows all users
 
 
@@ -59,6 +71,8 @@ def _theme() -> alt.theme.ThemeConfig:
             "legend": {"labelFontSize": 13, "titleFontSize": 13, "symbolStrokeWidth": 3, "labelLimit": 0}
             | {"titleLimit": 0, "symbolLimit": 0}  # nor are titles, nor entries, however many
             | {"layout": {"bottom": {"direction": "vertical", "margin": 6}}},
+            "header": {"labelFontSize": 13, "titleFontSize": 13},
+            "text": {"fontSize": 12},
             "title": {"fontSize": 16, "subtitleFontSize": 12, "subtitleColor": "#555", "anchor": "start", "offset": 12},
             "line": {"strokeWidth": 2.5},
         }
@@ -67,9 +81,13 @@ def _theme() -> alt.theme.ThemeConfig:
 
 @alt.theme.register("pwfl_print", enable=False)
 def _print_theme() -> alt.theme.ThemeConfig:
-    config = _theme()["config"]
-    changed = {part: config.get(part, {}) | options for part, options in printed.CONFIG.items()}
-    return {"config": config | changed | {"font": printed.FACE}}
+    """The theme of figures for print: serifs, legends below the views."""
+    config: dict = _theme()["config"]
+    for part in ("axis", "legend", "header"):
+        config[part] |= {"labelFontSize": PRINT_SIZE, "titleFontSize": PRINT_SIZE}
+    config["title"] |= {"fontSize": PRINT_SIZE, "fontWeight": "normal"}
+    config["legend"] |= {"orient": "bottom", "columns": 2}
+    return {"config": config | {"text": {"fontSize": PRINT_SIZE}, "font": "Tinos, serif"}}
 
 
 class Look(NamedTuple):
@@ -91,12 +109,11 @@ def looks(system: str, schemes: Iterable[tuple[str, str, str]]) -> dict[str, Loo
         pairs.setdefault(name, tuple(pair))
     known = registry.system(system).catalog.colours
     rest = {
-        pair: Look(colour, DASHES[k % len(DASHES)], printed.SHAPES[k % SHAPES])
-        for k, (pair, colour) in enumerate(known.items())
+        pair: Look(colour, DASHES[k % len(DASHES)], SHAPES[k % CLEAR]) for k, (pair, colour) in enumerate(known.items())
     }
     found = {name: rest.pop(pairs[name]) for name in sorted(pairs) if pairs[name] in rest}
     used = {str(part) for look in found.values() for part in look} | {BARE}
-    every = ([*PALETTE, "#000000"], DASHES, printed.SHAPES)
+    every = ([*PALETTE, "#000000"], DASHES, SHAPES)
     free = [cycle([part for part in parts if str(part) not in used] or parts) for parts in every]
     for name in sorted(pairs.keys() - found):
         look = Look(*map(next, free))
@@ -365,7 +382,7 @@ def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, tit
     place = (alt.X if axis == "x" else alt.Y)("value:Q", title=title)
     rule = data.mark_rule(strokeDash=[4, 4], color="#555").encode(**{axis: place}, tooltip=tips({"text:N": "Line"}))
     at_end = {"y": alt.value("height")} if axis == "x" else {"x": alt.value("width")}
-    words = data.mark_text(align="right", dx=-6, dy=-10 if axis == "x" else -8, fontSize=12, color="#555")
+    words = data.mark_text(align="right", dx=-6, dy=-10 if axis == "x" else -8, color="#555")
     words = words.encode(**{axis: place}, **at_end, text="text:N")
     heading, chart = chart.title, chart.copy()
     chart.title = alt.Undefined
@@ -386,7 +403,7 @@ def legible(words: alt.Chart) -> list[alt.Chart]:
 
 def empty(why: str, title: str) -> alt.Chart:
     """A figure that has nothing to draw: a line that says why."""
-    chart = alt.Chart(pl.DataFrame({"why": [why]})).mark_text(fontSize=13, color="#555", align="left", x=0)
+    chart = alt.Chart(pl.DataFrame({"why": [why]})).mark_text(color="#555", align="left", x=0)
     title = alt.TitleParams(title, subtitle="nothing drawn")
     return chart.encode(text="why:N").properties(title=title, width=WIDTH, height=30)
 
@@ -402,8 +419,7 @@ def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:
 
 
 def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt.TopLevelMixin] | None = None) -> None:
-    """Write a chart to files: `json` (its Vega-Lite specification), `png`, `svg`, and for print (see `printed`) `pdf`,
-    a column wide, and `wide.pdf`, a page wide.
+    """Write a chart to files: `json` (its Vega-Lite specification), `png`, `svg`, and `pdf`, for print.
 
     `choices` are other charts that a reader may choose instead, by label; they are in the specification's metadata.
     """
@@ -417,12 +433,24 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
         ),
         "png": lambda path: Path(path).write_bytes(vl_convert.vegalite_to_png(drawn, VEGA_LITE, scale=2)),
         "svg": lambda path: Path(path).write_text(_svg(drawn), encoding="utf-8"),
-        "pdf": lambda path: Path(path).write_bytes(printed.pdf(chart)),
-        "wide.pdf": lambda path: Path(path).write_bytes(printed.pdf(chart, printed.PAGE)),
+        "pdf": lambda path: Path(path).write_bytes(vl_convert.svg_to_pdf(printed(chart))),
     }
     for kind, path in paths.items():
         with appearing_whole(path) as unfinished:
             write[kind](unfinished)
+
+
+def printed(chart: alt.TopLevelMixin) -> str:
+    """A figure for print as SVG, COLUMN points wide: in the theme for print, without its title, panels in a column."""
+    with alt.theme.enable("pwfl_print"):
+        spec = chart.to_dict()
+    spec.pop("title", None)
+    if "hconcat" in spec:
+        spec["vconcat"] = spec.pop("hconcat")
+    svg = vl_convert.vegalite_to_svg(spec, VEGA_LITE)
+    size = r'width="([\d.]+)" height="([\d.]+)"'  # the view box, after it, keeps the coordinates
+    width, height = map(float, re.search(size, svg).groups())
+    return re.sub(size, f'width="{COLUMN}" height="{height * COLUMN / width:.2f}"', svg, count=1)
 
 
 def _svg(spec: dict) -> str:

@@ -69,12 +69,8 @@ begin with `=`, `+`, `-` or `@`, which spreadsheets that open `parameters.csv` t
 A study of more than 1,000,000 items, or with a job that takes more than 64 GiB of memory by a rough estimate from its
 sizes, is refused with the estimate; `allow_large: true`, beside `scenarios`, lets it through.
 
-`print: true`, beside `scenarios`, draws every figure also for a paper, as PDF: 3.5 in wide and 7.16 in wide, IEEE's
-columns; serifs of 8 pt, no title, Greek letters and powers of ten, lines and marks that are told apart in grey, too. It
-leaves LaTeX and BibTeX beside them ([for a paper](../docs/running.md#for-a-paper)).
-
-`measurements: FILE.csv`, beside `scenarios`, draws points of your own over the figures `outcomes` and `plane`
-([their columns](../docs/running.md#for-a-paper)).
+`print: true`, beside `scenarios`, also writes every figure as PDF, 3.5 in wide, with text of 8 pt and no title, and
+tables and references as LaTeX and BibTeX ([for a paper](../docs/running.md#for-a-paper)).
 
 What a stage computes lies in `store/STAGE/ADDRESS`, where the address is a digest of all that it depends on; scenarios
 that agree in it share it. The column *re-runs* names the stages in whose addresses a parameter stands: changed, they
@@ -101,7 +97,7 @@ def schema() -> dict:
     scenario = {"anyOf": scenarios}
     most = f"{size.MAX_ITEMS:,} items to compute, or a job that takes more than {size.MAX_BYTES // 2**30} GiB"
     large = f"run it though it has more than {most}"
-    printed = "draw every figure also for print, as PDF in IEEE's column widths; tables as LaTeX, references as BibTeX"
+    printed = "write every figure also as PDF, 3.5 in wide; tables as LaTeX, references as BibTeX"
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pwfl study",
@@ -117,7 +113,6 @@ def schema() -> dict:
             "question": {"type": "string", "description": "the question that the study answers, under the title"},
             "allow_large": {"type": "boolean", "description": large},
             "print": {"type": "boolean", "description": printed},
-            "measurements": {"type": "string", "description": "a CSV file of measurements, drawn over the outcomes"},
             "run": {"type": "array", "items": {"type": "string"}, "description": "the scenarios to run; default: all"},
             "base": scenario | {"description": "parameters of all scenarios"},
             "scenarios": {"type": "object", "minProperties": 1, "additionalProperties": scenario},

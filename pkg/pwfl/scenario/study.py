@@ -29,7 +29,7 @@ from pwfl.scenario.values import value_of
 from pwfl.stages import READERS, variants
 from pwfl.store.grids import extent
 
-TOP_LEVEL = ("study", "title", "question", "run", "base", "scenarios", "allow_large", "print", "measurements")
+TOP_LEVEL = ("study", "title", "question", "run", "base", "scenarios", "allow_large", "print")
 NAMED = "study"  # the key of the study's name
 TITLE = "title"
 TEXTS = {TITLE: 100, "question": 300, f"scenarios.NAME.{TITLE}": 60}  # characters, at most
@@ -70,7 +70,6 @@ class Study:
     )  # of scenarios and swept ones, by name; the name where not given
     warnings: tuple[str, ...] = ()
     print: bool = False  # whether every figure is also drawn for print
-    measurements: str | None = None  # a CSV file of points to be drawn over outcomes
     files: dict | None = None  # content of the files without --config, where that is known
     unusual: tuple[str, ...] = ()  # those of the warnings that are about units
 
@@ -128,8 +127,7 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     config
         Content of the file(s), `--config` merged over it: `study` (default: "study"), `base`, `scenarios`, and
         optionally `title`, `question`, `run`, the names of the scenarios to run (default: all), `allow_large`, for
-        studies beyond the limits of `size`, `print`, for a paper's figures and tables, and `measurements`, a file of
-        one's own.
+        studies beyond the limits of `size`, and `print`, for a paper's figures and tables.
     source
         Names of the files, for messages.
     files
@@ -149,12 +147,10 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     unusual = tuple(_unusual(config, asked))
     found = chain(_unread(each), _wasteful(each), _lengthy(each), _exposed(chosen))
     warnings = (*shadowed, *_once(found), *unusual)
-    for_print, measurements = bool(_flag(config.get("print", False))), config.get("measurements")
+    for_print = bool(_flag(config.get("print", False)))
     name, (title, question) = str(config.get(NAMED, NAMED)), (config.get(key, "") for key in (TITLE, "question"))
     titles = _titles(config["scenarios"], asked)
-    return Study(
-        name, source, chosen, points, title, question, titles, warnings, for_print, measurements, files, unusual
-    )
+    return Study(name, source, chosen, points, title, question, titles, warnings, for_print, files, unusual)
 
 
 def after_units(unusual: Iterable[str], error: ScenarioError) -> ScenarioError:
@@ -339,8 +335,6 @@ def _check_top_level(config: dict) -> list[str]:
     for key in ("allow_large", "print"):
         if _flag(config.get(key, False)) is None:
             problems.append(f"{key}: must be true or false, is {shown(config[key])}")
-    if not isinstance(path := config.get("measurements"), str | None):
-        problems.append(f"measurements: must be the path of a CSV file, is {shown(path)}")
     problems += _check_titles(config)
     study = config.get("study", "study")
     if isinstance(study, bool) or not isinstance(study, str | int) or not NAME.fullmatch(str(study)):

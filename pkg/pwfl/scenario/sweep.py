@@ -22,6 +22,7 @@ EXAMPLE = "as in `sweep: {schedule.gamma: [100, 1000], radio.resource_blocks: [3
 MAX_NAME = 200  # characters of a point's name, a folder's
 MAX_POINTS = 10_000
 GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "rho": "ρ", "sigma": "σ"}
+GREEK |= {"lambda": "λ", "mu": "μ"}
 
 Values = dict[str, object]  # of a point, by dotted key
 

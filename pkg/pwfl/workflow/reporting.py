@@ -58,7 +58,7 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The tables and figures that compare a study's scenarios."""
     study = {}
     for name, parameters in given["parameters"].items():
-        of_it = {"scenario": Values(parameters), "point": Point(*given["points"][name]), "measured": given["measured"]}
+        of_it = {"scenario": Values(parameters), "point": Point(*given["points"][name])}
         of_it["releases"] = given["releases"][name]
         (manifest,) = inputs[name]
         paths = sorted(root.path(manifest).parent.glob("*.parquet"))

@@ -1,6 +1,5 @@
 """The items of a study's report, beside the stages' items of `plan`; and what its folder, `results/STUDY`, shows."""
 
-import textwrap
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -15,7 +14,6 @@ from pwfl.scenario.values import chunks_of, plain
 from pwfl.stages import AUDIT, REPORT, STAGES
 from pwfl.store import addressing, code, sealed
 from pwfl.store.files import text as read_text
-from pwfl.workflow import measured
 from pwfl.workflow.plan import Files, Item, Plan, listing, releases
 
 RESOLVED, TABLES, FIGURES, COMPARISON, PAGE = "scenario", "tables", "figures", "comparison", "page"
@@ -29,8 +27,6 @@ READS = {  # stages, by job
     AUDIT: tuple(stage for stage, declared in STAGES.items() if not declared.takes_data),
     FIGURES: tuple(STAGES),
 }
-LINE = 1000  # characters of a caption's line; Docutils takes none of more than 10,000
-MEASURED = ("_outcomes", "_plane")  # figures that measurements are drawn in
 OF_TABLES = ("schedule_status", "noise_status", "history", "leakage", "outcome")
 
 
@@ -247,7 +243,6 @@ def comparison(study: Study) -> dict:
         "systems": {name: scenario.system for name, scenario in scenarios.items()},
         "figures": [list(figure) for figure in comparison_figures(study)],
         "formats": formats(study),
-        "measured": measured.read(study),
         "titles": study.titles,
         **code.described(COMPARISON, tuple(packages)),
     }
@@ -255,7 +250,7 @@ def comparison(study: Study) -> dict:
 
 def formats(study: Study) -> list[str]:
     """The formats of a study's figures."""
-    return ["json", "png", "svg", *(["pdf", "wide.pdf"] if study.print else [])]
+    return ["json", "png", "svg", *(["pdf"] if study.print else [])]
 
 
 def for_paper(study: Study) -> list[str]:
@@ -306,14 +301,7 @@ def caption(study: Study, system: str, figure: str, folder: Path, scenario: str 
     `folder` has the captions of figures that are no system's own. Raises ScenarioError, with the caption's file.
     """
     path = caption_file(system, figure, folder, compares=scenario is None)
-    text = caption_text(path, study.titles[scenario] if scenario else "")
-    if scenario is None and f"_{figure}" in MEASURED:
-        sources = dict.fromkeys(f"{row['label']}: {row['source']}" for row in measured.read(study))
-        if said := filled.plain("; ".join(sources)):
-            said = f"Stars are measurements, not simulated: {said.rstrip('.')}."
-            lines = textwrap.wrap(said, LINE, break_long_words=False, break_on_hyphens=False)
-            text += "\n\n" + "\n".join(lines)
-    return text
+    return caption_text(path, study.titles[scenario] if scenario else "")
 
 
 def caption_text(path: Path, title: str = "") -> str:

@@ -9,7 +9,6 @@ import polars as pl
 from pwfl.privacy.composition import Loss, Sampled
 from pwfl.report import chance, results, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
-from pwfl.report.printed import SOLID
 from pwfl.systems.anonymous_oac import batches
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 
@@ -20,7 +19,7 @@ DIFFERS = (
 METHODS = {  # names of accountants, and dashes of their lines
     "advanced_composition": ("advanced composition", [1, 3]),
     "renyi": ("Renyi DP (the paper's)", [6, 4]),
-    "tight": ("privacy loss distribution", SOLID),
+    "tight": ("privacy loss distribution", theme.SOLID),
     "tight_read": ("privacy loss distribution, noise read", [12, 8]),
     "proved": ("at most: any replaced record", [8, 3, 2, 3]),
     "opposite_records": ("at least: opposite records", [2, 2]),
@@ -134,7 +133,7 @@ def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     arrows = marks.mark_point(shape="triangle-up", filled=True, size=110, opacity=1)
     tips = {"line:N": "Scheme", "x:Q": "Failed devices", "epsilon:N": "Record-level epsilon"}
     arrows = arrows.encode(tooltip=theme.tips(tips))
-    words = marks.transform_filter(f"datum.x == {lost['x'].min()}").mark_text(align="left", dx=10, fontSize=12)
+    words = marks.transform_filter(f"datum.x == {lost['x'].min()}").mark_text(align="left", dx=10)
     chart, heading = chart.copy(), chart.title
     chart.title = alt.Undefined
     return theme.sized(alt.layer(chart, arrows, words.encode(text=alt.value("infinite: no noise is left"))), heading)

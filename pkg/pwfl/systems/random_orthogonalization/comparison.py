@@ -39,7 +39,7 @@ def readings(scenarios: dict[str, dict]) -> alt.FacetChart:
     noisy = [s.name for s in _schemes(scenarios) if s.noise == "fixed"] or table["scheme"].unique().to_list()
     frame = marks.reading_means(table.filter(pl.col("scheme").is_in(noisy)), ["scenario"])
     shown = [label for label in marks.READINGS.values() if label != PRINTED]
-    panels = alt.Facet("reading:N", title=None, header=theme.HEADER, sort=shown)
+    panels = alt.Facet("reading:N", title=None, sort=shown)
     subtitle = f"{', '.join(noisy)}; {marks.interval_of(table)}"
     title = alt.TitleParams("Leakage of a user, read otherwise", subtitle=subtitle)
     frame, y = frame.filter(pl.col("reading").is_in(shown)), marks.epsilon_axis(_first(scenarios))
@@ -65,7 +65,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.FacetChart:
     by, levels = ["scenario", "scheme", "observer"], chance.levels(scenarios)
     chart = marks.scatter(frame, "epsilon", by, x, colour, chosen, levels).encode(shape=shape)
     title = alt.TitleParams("Accuracy against privacy after all rounds", subtitle=f"worst user; {marks.dots_of(frame)}")
-    panels = alt.Column("observer:N", title=None, header=theme.HEADER, sort=list(observers.values()))
+    panels = alt.Column("observer:N", title=None, sort=list(observers.values()))
     chart = chart.properties(width=330, height=theme.HEIGHT).facet(column=panels)
     return chart.properties(title=title)
 

@@ -114,4 +114,4 @@ def scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, cho
 
 def scheme_panels(schemes: list) -> alt.Column:
     """A panel for each scheme, in the schemes' order."""
-    return alt.Column("scheme:N", title=None, header=theme.HEADER, sort=[scheme.name for scheme in schemes])
+    return alt.Column("scheme:N", title=None, sort=[scheme.name for scheme in schemes])

@@ -12,7 +12,6 @@ from pwfl.report import chance, results, theme, unscheduled
 from pwfl.report.axes import fitted
 from pwfl.report.claims import Band
 from pwfl.report.columns import total
-from pwfl.report.printed import SOLID
 from pwfl.systems.utility_fair.claims import CLAIMS, claims
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.tables.contract import limits
@@ -255,7 +254,7 @@ def _over_path_loss(
 ) -> alt.LayerChart:
     """A dot for each device, scheme by scheme."""
     colour, chosen, opacity = theme.scheme_colour(scenario)
-    colour["legend"] = alt.Legend(symbolOpacity=1, symbolDash=SOLID, symbolStrokeWidth=1.2)  # of marks, not lines
+    colour["legend"] = alt.Legend(symbolOpacity=1, symbolDash=theme.SOLID, symbolStrokeWidth=1.2)  # of marks, not lines
     count = frame.select(["realization", "device"]).n_unique()
     subtitle = f"{theme.counted(count, 'device')} of {theme.counted(frame['realization'].n_unique())}"
     subtitle += "; lines: least squares" if regression else ""
