@@ -45,13 +45,15 @@ if workflow.is_main_process:
             *map(str, workflow.configfiles or ["config/config.yaml"])
         ]  # also under `--config` alone
         values = session.study_values(workflow.config_settings.config_args or [])
-        # Before Snakemake reads them, which does not say where a file is no YAML.
-        files = scenario.read(configs, values) if is_main else None
+        # Not as Snakemake reads them, to which `010` is 8 and `on` is true.
+        given = scenario.command_line(values) if is_main else {}
+        files = scenario.read(configs, given) if is_main else None
         if is_main and not workflow.configfiles:
             workflow.configfile(*configs)
         wanted, seconds = session.options(config)
         source = ", ".join(configs) if is_main else "the module's config"
-        study = session.study_of(config, source, files)
+        merged = scenario.merge(files, given) if is_main else config
+        study = session.study_of(merged, source, files)
         startup.check_counts(workflow.resource_settings.cores, workflow.resource_settings.nodes)
         startup.check_folders(BASE, study.name)
         current = session.start(

@@ -390,7 +390,7 @@ def test_the_workflow_says_what_is_internal(tmp_path):
 @pytest.mark.parametrize("module", ["pwfl", "pwfl.cli"])
 def test_the_command_is_run_by_its_modules_too(module, tmp_path):
     for arguments, status, said in (
-        (["check", "nowhere.yaml"], 1, "nowhere.yaml: file not found\n"),
+        (["check", "nowhere.yaml"], 1, "nowhere.yaml: cannot be read: No such file or directory\n"),
         (
             ["nowhere"],
             2,
@@ -419,7 +419,7 @@ def test_commands_say_what_is_wrong_in_a_line_or_two(part, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda path: None, "file not found"),
+        (lambda path: None, "cannot be read: No such file or directory"),
         (Path.mkdir, "cannot be read: Is a directory"),
         (os.mkfifo, "cannot be read: it is not a regular file"),
         (lambda path: path.write_bytes(b"\xff\x00"), "is not text, but binary data"),

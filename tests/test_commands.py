@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import yaml
 from click.testing import CliRunner
-from snakemake.cli import parse_args, parse_config
+from snakemake.cli import parse_args
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from conftest import ROOT, TINY, environment
@@ -127,8 +127,7 @@ def test_snakemake_and_the_study_take_its_options(words, folder, monkeypatch):
     files = list(map(str, given.configfile or ["config/config.yaml"]))
     assert all(path.endswith(".yaml") for path in files), "--configfile takes all that follows for files"
     written = scenario.read(files)  # which merges as Snakemake does: tests/test_input.py
-    config = merge(written, parse_config(given.config))
-    session.options(config)  # which are not the study's
+    config = merge(written, scenario.command_line(session.study_values(given.config or [])))
     assert scenario.load(config, ", ".join(files), written).warnings == ()
 
 

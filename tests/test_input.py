@@ -4,6 +4,7 @@ import codecs
 import copy
 import gzip
 import io
+import math
 import re
 import subprocess
 import sys
@@ -18,8 +19,8 @@ import stage_of
 from conftest import PWFL, ROOT, TINY, environment
 from pipeline import part
 from pwfl import registry, scenario
-from pwfl.scenario import size
-from pwfl.workflow import reports, session
+from pwfl.scenario import size, written
+from pwfl.workflow import reports
 from test_bounds import SMALL
 
 FEW = "scenarios: {one: {}}\n"
@@ -39,61 +40,56 @@ def ran(*command: str, cwd=ROOT) -> tuple[int, str]:
     return result.returncode, result.stdout + result.stderr
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("base: {seed: 1}\nbase: {seed: 2}\n" + FEW, "line 2: base: appears twice, first in line 1"),
-        ("base:\n  seed: 1\n  realizations: 2\n  seed: 3\n" + FEW, "line 4: seed: appears twice, first in line 2"),
-        ('{"base": {},\n "base": {},\n\t"scenarios": {"a": {}}}', "line 2: base: appears twice, first in line 1"),
-        ("base: {seed: 010}\n" + FEW, "line 1: 010 is 8 in YAML; write numbers as decimals"),
-        ("base: {seed: 0o10}\n" + FEW, "line 1: 0o10 is text in YAML"),
-        ("base: {seed: 0x10}\n" + FEW, "line 1: 0x10 is 16 in YAML"),
-        ("base: {seed: 1_000}\n" + FEW, "line 1: 1_000 is 1000 in YAML"),
-        ("base: {seed: 1:30}\n" + FEW, "line 1: 1:30 is 90 in YAML"),
-        ("base: {seed: -012}\n" + FEW, "line 1: -012 is -10 in YAML"),
-        ("scenarios: {on: {}}\n", "line 1: on is true in YAML; quote it if it is text"),
-        ("base:\n  data: {folder: no}\n" + FEW, "line 2: no is false in YAML; quote it"),
-        ("study: 2026-11-21\n" + FEW, "line 1: 2026-11-21 is a date in YAML; quote it"),
-        ("base: {seed: 1\nscenarios: {one: {}}\n", "line 2: is not valid YAML: expected ',' or '}', but got ':' (while parsing a flow mapping in line 1)"),
-        ("base:\n\tseed: 1\n" + FEW, "line 2: is not valid YAML: found character '\\t' that cannot start any token; indent with spaces, not tabs"),
-        (FEW + "---\n" + FEW, "line 2: is not valid YAML: but found another document"),
-        ("base: !!python/object/apply:os.getcwd []\n" + FEW, "line 1: is not valid YAML: could not determine a constructor"),
-        ("base: !!int x\n" + FEW, "line 1: is not valid YAML: 'x' is not a valid !!int"),
-        ("base: {seed: 1,\n n: !!int ''}\n" + FEW, "line 2: is not valid YAML: '' is not a valid !!int"),
-        ("base: !!timestamp x\n" + FEW, "line 1: is not valid YAML: 'x' is not a valid !!timestamp"),
-        (FEW + "base: {seed: " + 5000 * "7" + "}\n", "line 2: is not valid YAML: '77777777777777777777'... (5000 characters) is not a valid !!int"),
-        (FEW + "base: {seed: 0x" + 5000 * "f" + "}\n", "line 2: 0xffffffff"),
-        (100_000 * "[", "is not valid YAML"),
-        ("base: " + 5000 * "[", "is not valid YAML"),
-        ("base: {seed: &a [*a]}\n" + FEW, "line 1: refers to itself"),
-        ("base: {[1, 2]: 3}\n" + FEW, "line 1: a key must be text"),
-        ((FEW + "# caf\xe9").encode("latin-1"), "line 2: is not UTF-8 text"),
-        (FEW + "study: \x01", "line 2: contains the character 0x0001, which YAML forbids"),
-        ("", "line 1: is empty; must be a mapping, with `scenarios:` among its keys"),
-    ],
-)  # fmt: skip
-def test_what_yaml_refuses_or_takes_for_something_else_is_named_with_its_line(tmp_path, content, expected):
-    path = tmp_path / "study.yaml"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    said = refused(scenario.read, [path])
-    assert said.startswith(f"{path}: ")
-    assert expected in said
+MERGED = "a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\nc: {<<: [*a, *a], z: 4}"
+LAUGHS = "a0: &a0 [lol]\n" + "".join(f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]\n" for k in range(1, 12))
+MERGES = "a0: &a0 {x: 1}\n" + "".join(f"a{k}: &a{k} {{<<: [{', '.join([f'*a{k - 1}'] * 9)}]}}\n" for k in range(1, 12))
+ODDITIES = [  # a text, and its value
+    ("0", 0), ("-7", -7), ("+7", 7), ("1000000", 1000000), ("9" * 100, int("9" * 100)), ("9" * 5000, math.inf),
+    ("0.5", 0.5), ("-.5", -0.5), ("1.", 1.0), ("1e5", 1e5), ("1e-5", 1e-5), ("1E+5", 1e5), (".5e2", 50.0), ("1.0e+6", 1e6),
+    (".inf", math.inf), ("-.INF", -math.inf), ("1e999", math.inf),
+    ("010", "010"), ("-012", "-012"), ("00.5", "00.5"), ("0o10", "0o10"), ("0x10", "0x10"), ("0b11", "0b11"),
+    ("1_000", "1_000"), ("1_0.5", "1_0.5"), ("1 000", "1 000"), ("1,5", "1,5"), ("1:30", "1:30"), ("1:30:15.5", "1:30:15.5"),
+    ("12:30 pm", "12:30 pm"), ("2026-11-21", "2026-11-21"), ("2026-11-21T10:00:00Z", "2026-11-21T10:00:00Z"),
+    ("1e", "1e"), ("e5", "e5"), ("inf", "inf"), ("nan", "nan"), ("'10'", "10"), ('"1e5"', "1e5"), ("1.2.3", "1.2.3"),
+    ("true", True), ("False", False), ("TRUE", True), ("yes", "yes"), ("No", "No"), ("on", "on"), ("off", "off"), ("y", "y"),
+    ("null", None), ("~", None), ("", None), ("none", "none"), ("=", "="), ("'<<'", "<<"),
+    ("{on: 1, 010: 2}", {"on": 1, "010": 2}), (MERGED, {"a": {"x": 1, "y": 2}, "b": {"x": 1, "y": 3}, "c": {"x": 1, "y": 2, "z": 4}}),
+    ('{\n\t"a": [1e3,\ttrue]\n}', {"a": [1000.0, True]}),
+]  # fmt: skip
+REFUSED = [  # a text, and what is said of it
+    ("a: 1\nb: 2\na: 3", "line 3: is not valid YAML: a: appears twice, first in line 1"),
+    ('{"a": {},\n\t"b": 1,\n\t"a": 2}', "line 3: is not valid YAML: a: appears twice, first in line 1"),
+    ("a: &a {x: 1}\nb: {<<: *a,\n x: 1, x: 2}", "line 3: is not valid YAML: x: appears twice, first in line 3"),
+    ("{[1, 2]: 3}", "line 1: is not valid YAML: keys must be text"),
+    ("a: 1\n? {b: 1}\n: 2", "line 2: is not valid YAML: keys must be text"),
+    ("a: {b: 1\nc: {}", "line 2: is not valid YAML: expected ',' or '}', but got ':'"),
+    ("a:\n\tb: 1", "line 2: is not valid YAML: found character '\\t' that cannot start any token"),
+    ("a: 1\n---\nb: 1", "line 2: is not valid YAML: but found another document"),
+    ("a: *b", "line 1: is not valid YAML: found undefined alias 'b'"),
+    ("a: &a [*a]", "line 1: is not valid YAML: Circular reference detected"),
+    ("a: !!python/object/apply:os.getcwd []", "line 1: is not valid YAML: tags (!) are not allowed"),
+    ("a: 1\nb: !!int x", "line 2: is not valid YAML: tags (!) are not allowed"),
+    ("a: {<<: 1}", "line 1: is not valid YAML: expected a mapping or list of mappings for merging"),
+    ("a: 1\nb: \x01", "line 2: is not valid YAML: the character 0x0001 is not allowed"),
+    ("[" * 100_000, "line 1: is not valid YAML: maximum recursion depth exceeded"),
+    (LAUGHS, "line 1: is not valid YAML: more than 1,000,000 characters once its aliases (*) are expanded"),
+]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "base: {seed: 10, n: 0, x: -0.5, y: 1e6, z: .5, w: 1., v: 1.0e+6, u: true, t: null}\n" + FEW,
-        "base: {a: '010', b: \"yes\", c: '1:30', d: '2026-11-21', e: 12:30 pm, f: 1 000}\n" + FEW,
-        "base: &b {seed: 1}\nscenarios: {a: {<<: *b, seed: 2}, b: *b, c: {<<: [*b, *b], realizations: 3}}\n",
-        "\ufeff" + FEW,
-        '{\n\t"base": {"seed": 1e3},\n\t"scenarios": {"a": {}}\n}',
-    ],
-)
-def test_what_means_what_it_seems_is_read_as_yaml_reads_it(tmp_path, content):
-    path = tmp_path / "study.yaml"
-    path.write_text(content, encoding="utf-8")
-    assert scenario.read([path]) == yaml.safe_load(content.replace("\t", " ")) | {"study": "study"}
+@pytest.mark.parametrize(("text", "value"), ODDITIES)
+def test_yaml_is_what_it_seems(text, value):
+    found = written.parse(text)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(("text", "said"), REFUSED, ids=lambda text: text[:20])
+def test_what_is_no_yaml_is_said_with_its_line(text, said):
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        written.parse(text)
+
+
+def test_merges_of_merges_take_no_time():
+    assert written.parse(MERGES)["a11"] == {"x": 1}
 
 
 # What is no UTF-8 text, in every kind of file that users write.
@@ -222,7 +218,7 @@ def test_tests_install_packages_only_where_it_is_asked_for_and_say_so_before(mon
 
 def test_files_that_are_missing_or_no_files_are_named(tmp_path):
     said = refused(scenario.read, [tmp_path / "nowhere.yaml", tmp_path])
-    assert f"{tmp_path}/nowhere.yaml: file not found" in said
+    assert f"{tmp_path}/nowhere.yaml: cannot be read: No such file or directory" in said
     assert f"{tmp_path}: cannot be read: Is a directory" in said
 
 
@@ -247,7 +243,7 @@ def test_a_study_without_a_name_has_its_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def name(*paths):
-        return session.study_of(SIMPLE, "files", scenario.read(paths)).name
+        return scenario.read(paths)["study"]
 
     assert name("mine.yaml") == "mine"
     assert name("mine.yaml", tmp_path / "other.json") == "other"
@@ -257,8 +253,7 @@ def test_a_study_without_a_name_has_its_files(tmp_path, monkeypatch):
     assert said.startswith(
         "two words.yaml: study: is missing, and this file's name is not a valid one; add `study: NAME`"
     )
-    files = scenario.read(["two words.yaml"], ["study=given"])
-    assert session.study_of(SIMPLE | {"study": "given"}, "files", files).name == "given"
+    assert scenario.read(["two words.yaml"], {"study": "given"})["study"] == "two words"  # which --config replaces
 
 
 def load(files: dict, command_line: dict) -> scenario.Study:
@@ -358,11 +353,11 @@ def folder(tmp_path_factory):
     [
         (["--config", "base="], "--config: base: must be a mapping of parameters, is empty"),
         (["--config", "base={"], "--config: base: is not valid YAML"),
-        (["--config", "base={seed: 010}"], "--config: base: 010 is not a decimal number"),
-        (["--config", "base={seed: 1, seed: 2}"], "--config: base: seed: appears twice"),
+        (["--config", "base={seed: 010}"], "--config: base.seed: '010' is wrong: must be a whole number"),
+        (["--config", "base={seed: 1, seed: 2}"], "--config: base: is not valid YAML: seed: appears twice"),
         (["--config", "run=[]"], "--config: run: names no scenario"),
         (["--config", "base={schedule: {gamma: -1}}"], "--config: base.schedule.gamma: -1.0 is below the minimum"),
-        (["--configfile", "twice.yaml"], "twice.yaml: line 1: seed: appears twice, first in line 1"),
+        (["--configfile", "twice.yaml"], "twice.yaml: line 1: is not valid YAML: seed: appears twice, first in line 1"),
         (["--config", "base={radio: {resource_blocks: 3}}"], "3 has no effect in two_blocks, four_blocks"),
     ],
 )
@@ -371,9 +366,10 @@ def test_snakemake_says_so_before_any_work(folder, arguments, expected):
 
 
 def test_scenarios_of_the_command_line_join_those_of_the_default_file(folder):
-    found = dry_run("--config", "scenarios={more: {radio: {resource_blocks: 3}}}", cwd=folder)
-    (names,) = re.findall(r"schedule-1: scheduling users, 8 results for scenarios (.*) and 2 more, about", found)
-    assert set(names.split(", ")) == {"'two_blocks'", "'four_blocks'", "'more'"}
+    values = ("scenarios={more: {radio: {resource_blocks: 3}}}", "run=[more, two_blocks]")
+    found = dry_run("--config", *values, cwd=folder)
+    (names,) = re.findall(r"schedule-1: scheduling users, \d+ results for scenarios (.*), about", found)
+    assert set(names.split(", ")) == {"'two_blocks'", "'more'"}
     assert "channel-1: drawing networks and channels, 1 result for scenario " in found  # blocks are the schedule's
     assert "dataset-1: loading the data set, 1 result for scenario " in found
 
@@ -386,7 +382,7 @@ def test_a_default_config_that_is_no_yaml_is_named_with_its_line(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "expected"),
-    [("base: {seed: 1\n" + FEW, ": line 2: is not valid YAML"), (None, ": file not found"), (FEW, None)],
+    [("base: {seed: 1\n" + FEW, ": line 2: is not valid YAML"), (None, ": cannot be read: No such file"), (FEW, None)],
 )
 def test_a_config_can_be_checked_without_snakemake(tmp_path, content, expected):
     path = tmp_path / "study.yaml"

@@ -70,7 +70,7 @@ def test_parameters_are_declarations(system):
     package = registry.system(system).package
     declared = f"{package}.parameters"
     folder = package.replace(".", "/")
-    found = {name for name in closure(declared).files if name.startswith(folder)}
+    found = {name for name in closure(declared) if name.startswith(folder)}
     assert found == {f"{folder}/__init__.py", f"{folder}/parameters.py"}
     tree = ast.parse(Path(registry.system(system).part("parameters").__file__).read_text(encoding="utf-8"))
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]

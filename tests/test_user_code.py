@@ -3,7 +3,6 @@
 import inspect
 import os
 import re
-import subprocess
 import sys
 from functools import partial
 
@@ -17,9 +16,9 @@ import stage_of
 from conftest import ROOT
 from pipeline import digits, part, stages
 from pwfl.learning import features
-from pwfl.process import guard, user_code
+from pwfl.process import user_code
 from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
-from pwfl.store import addressing, code, imports
+from pwfl.store import addressing, code
 from pwfl.systems.multicell import train as multicell
 from pwfl.systems.multicell.assigned import assigned
 from pwfl.training.models import network, start_weights
@@ -740,53 +739,89 @@ def schedule_of(text: str, name: str = "mine.py") -> str:
     return f"import numpy as np\n{text}\n\n\ndef schedule(scenario, uplink, users, start):\n    return np.where(np.arange(start.shape[1]) < K, -1, start)\n"
 
 
-IMPORTS = {  # kinds of imports of K, of helper.py or a package beside the file
-    "by name": ("from helper import K", "helper.py"),
-    "star": ("from helper import *", "helper.py"),
-    "in a branch": ("if 0:\n    K = 0\nelse:\n    from helper import K", "helper.py"),
-    "in a function": ("def k():\n    import helper as other\n    return other.K\nK = k()", "helper.py"),
-    "under try": ("try:\n    from missing import K\nexcept ImportError:\n    from helper import K", "helper.py"),
-    "by import_module": ("from importlib import import_module\nK = import_module('helper').K", "helper.py"),
-    "by __import__": ("K = __import__('helper').K", "helper.py"),
-    "of a package's __init__": ("from parts import K", "parts/__init__.py"),
-    "of a package's module": ("from parts.block import K", "parts/block.py"),
-    "as a module": ("from parts import block\nK = block.K", "parts/block.py"),
-    "relative": ("from parts.around import K", "parts/block.py"),
-    "relative, of a package above": ("from parts.inner.deep import K", "parts/block.py"),
-    "of a folder without __init__": ("from plain.block import K", "plain/block.py"),
-    "by another one": ("from through import K", "helper.py"),
-}
-AROUND = {
-    "parts/__init__.py": "",
-    "parts/around.py": "from .block import K\n",
-    "parts/inner/__init__.py": "",
-    "parts/inner/deep.py": "from .. import block\nK = block.K\n",
-    "through.py": "from helper import K\n",
-}
-
-
 def written(folder, files: dict[str, str]) -> None:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
 
 
-@pytest.mark.parametrize("kind", IMPORTS)
-def test_what_a_file_imports_beside_it_counts(folder, kind):
-    """An edit of it changes what the function returns, and the address."""
-    text, imported = IMPORTS[kind]
-    written(folder, AROUND | {"mine.py": schedule_of(text)})
+def scheduler_address(reference="mine.py:schedule"):
+    return addresses(with_scheme(reference))["schedule", reference, None]
+
+
+IN_FOLDER = {  # whether an edit of a file computes anew
+    "helper.py": True, "nobody_imports.py": True, "mine.py": True, "below/block.py": False, ".hidden/block.py": False,
+    ".hidden.py": False, "venv/block.py": False, "__pycache__/block.py": False, "site-packages/block.py": False,
+    "notes.txt": False, "../above.py": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("file", IN_FOLDER)
+def test_an_edit_of_any_python_file_in_the_folder_counts_and_of_no_other(folder, file):
+    (folder / "own").mkdir()
+    written(
+        folder / "own", {"helper.py": "K = 3\n", "mine.py": schedule_of("from helper import K")} | {file: "A = 1\n"}
+    )
+    before = scheduler_address("own/mine.py:schedule")
+    (folder / "own" / file).write_text('"""A docstring."""\n\nA = 1  # a comment\n')
+    assert scheduler_address("own/mine.py:schedule") == before
+    (folder / "own" / file).write_text("A = 2\n")
+    assert (scheduler_address("own/mine.py:schedule") != before) == IN_FOLDER[file]
+
+
+IN_PACKAGE = {
+    "lab/__init__.py": True, "lab/far/down/nobody_imports.py": True, "lab/far/.hidden/block.py": False,
+    "lab/venv/block.py": False, "lab/__pycache__/block.py": False, "beside.py": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("file", IN_PACKAGE)
+def test_an_edit_of_any_module_of_the_package_counts_and_of_no_other(folder, file, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder / "site"))
+    written(folder / "site", {"lab/__init__.py": "", "lab/mine.py": schedule_of("K = 3")} | {file: "A = 1\n"})
+    before = scheduler_address("lab.mine:schedule")
+    (folder / "site" / file).write_text("A = 2\n")
+    assert (scheduler_address("lab.mine:schedule") != before) == IN_PACKAGE[file]
+
+
+def test_what_a_file_imports_beside_it_is_read_again_after_an_edit(folder):
+    text = "K = __import__('hel' + 'per').K\ndef later():\n    from second import L"
+    written(folder, {"mine.py": schedule_of(text), "second.py": "L = 1\n"})
     model, made, found = with_scheme("mine.py:schedule"), [], []
     for k in (3, 9, 3):
-        (folder / imported).parent.mkdir(exist_ok=True)
-        (folder / imported).write_text(f"K = {k}\n")
+        (folder / "helper.py").write_text(f"K = {k}\n")
         made.append(scheduled(model)["schedule"])
-        found.append(addresses(model)["schedule", "mine.py:schedule", None])
+        found.append(scheduler_address())
     assert made[0].equals(made[2])
     assert not made[0].equals(made[1])
     assert found[0] == found[2] != found[1]
-    description = stage_of.addresses(model)["schedule", "mine.py:schedule", None]
-    assert imported in code.of(description)
+
+
+def test_too_many_files_are_refused_before_work_starts(folder):
+    (folder / "own").mkdir()
+    written(folder / "own", {f"m{k}.py": "" for k in range(200)} | {"mine.py": schedule_of("K = 3")})
+    schemes = [{"name": "Mine", "scheduler": "own/mine.py:schedule", "noise": "optimal"}]
+    study = load(STUDY | {"base": BASE | {"schemes": schemes}}, "study.yaml")
+    with pytest.raises(ScenarioError, match=r"own has 201 Python files, .* at most 200 are allowed: make a folder"):
+        check_surroundings(study)
+    (folder / "own/m0.py").unlink()
+    check_surroundings(study)
+
+
+def test_a_script_that_simulates_counts_only_if_it_holds_the_function(folder, monkeypatch):
+    written(folder, {"mine.py": schedule_of("K = 3"), "script.py": schedule_of("K = 3")})
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "script.py", raising=False)
+    for name, counts in (("mine", {"mine.py"}), ("script", {"mine.py", "script.py"})):
+        description = stage_of.addresses(with_scheme(f"{name}.py:schedule"))["schedule", f"{name}.py:schedule", None]
+        assert {"mine.py", "script.py"} & code.of(description).keys() == counts
+
+
+def test_distributions_that_files_import_count_by_their_versions(folder):
+    (folder / "helper.py").write_text("def late():\n    import yaml\n")
+    (folder / "mine.py").write_text(schedule_of("K = 3"))
+    description = stage_of.addresses(with_scheme("mine.py:schedule"))["schedule", "mine.py:schedule", None]
+    assert description["packages"]["yaml"] == yaml.__version__
+    assert not {"pwfl", "helper", "numpy.linalg"} & description["packages"].keys()
 
 
 def test_two_files_of_one_name_do_not_meet(folder):
@@ -814,74 +849,6 @@ def test_a_module_that_the_process_uses_stays_as_it_was(folder, monkeypatch):
     del sys.modules["helper"]
 
 
-@pytest.mark.parametrize("kind", ["relative", "absolute", "of another package"])
-def test_the_files_of_a_package_that_may_be_edited_count(folder, kind, monkeypatch):
-    monkeypatch.syspath_prepend(str(folder / "site"))
-    text = {"relative": "from .helper import K", "absolute": "from lab.helper import K"}.get(
-        kind, "from other import K"
-    )
-    imported = "other.py" if kind == "of another package" else "lab/helper.py"
-    written(folder / "site", {"lab/__init__.py": "", "lab/mine.py": schedule_of(text)})
-    model, made, found = with_scheme("lab.mine:schedule"), [], []
-    for k in (3, 9):
-        (folder / "site" / imported).write_text(f"K = {k}\n")
-        made.append(scheduled(model)["schedule"])
-        found.append(addresses(model)["schedule", "lab.mine:schedule", None])
-    assert not made[0].equals(made[1])
-    assert found[0] != found[1]
-
-
-DISTRIBUTIONS = {  # how a package `lab` came here -> whether its version counts, or else its files
-    "installed": ("site", "WHEEL", True),
-    "put there without pip": ("site", "NOTE", False),
-    "editable": ("source", "WHEEL", False),
-}
-
-
-@pytest.fixture
-def lab(folder, monkeypatch):
-    """A function that writes the package `lab`, with a module `helper`, into a folder, and its metadata into another."""
-    cached = (imports._installed, imports._distribution, imports._distributions, guard._editable)
-
-    def write(where, mark):
-        written(folder / where, {"lab/__init__.py": "", "lab/helper.py": "K = 3\n"})
-        metadata = {"METADATA": "Metadata-Version: 2.1\nName: lab\nVersion: 1.5\n", mark: "", "top_level.txt": "lab\n"}
-        written(folder / "site/lab-1.5.dist-info", metadata)
-        for name in ("site", "source"):
-            monkeypatch.syspath_prepend(str(folder / name))
-        for function in cached:
-            function.cache_clear()
-
-    yield write
-    for name in [name for name in sys.modules if name.partition(".")[0] == "lab"]:
-        del sys.modules[name]
-    for function in cached:
-        function.cache_clear()
-
-
-@pytest.mark.parametrize("kind", DISTRIBUTIONS)
-def test_an_installed_distribution_counts_by_its_version_and_others_by_their_files(folder, lab, kind):
-    where, mark, is_installed = DISTRIBUTIONS[kind]
-    lab(where, mark)
-    (folder / "mine.py").write_text(schedule_of("from lab.helper import K"))
-    model = with_scheme("mine.py:schedule")
-    scheduled(model)
-    description = stage_of.addresses(model)["schedule", "mine.py:schedule", None]
-    assert description["packages"].get("lab") == ("1.5" if is_installed else None)
-    assert ("lab/helper.py" in code.of(description)) == (not is_installed)
-
-
-def test_compiled_modules_of_libraries_are_these_libraries_whatever_their_names(folder):
-    """scipy.ndimage leaves one of its modules under its last name alone, too."""
-    (folder / "mine.py").write_text("def f():\n    import scipy.ndimage\n\n    return scipy.ndimage.__name__\n")
-    lines = "import sys; from pwfl.process import user_code; print(user_code.call('mine.py:f', reads=()))"
-    told = "; assert '_ni_label' in sys.modules, 'the test has no such module'"
-    result = subprocess.run(
-        [sys.executable, "-c", lines + told], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert (result.returncode, result.stdout.strip()) == (0, "scipy.ndimage"), result.stderr
-
-
 def test_what_a_function_imports_of_pwfl_counts(folder):
     (folder / "mine.py").write_text(schedule_of("from pwfl.systems.multicell.noise import run\nK = 3"))
     description = stage_of.addresses(with_scheme("mine.py:schedule"))["schedule", "mine.py:schedule", None]
@@ -889,39 +856,28 @@ def test_what_a_function_imports_of_pwfl_counts(folder):
     assert "pwfl/api.py" not in code.of(description)
 
 
-HIDDEN = {  # what no text tells
-    "import_module('hel' + 'per').K": r"imports helper \(helper.py\) by a name .*; write `import helper`",
-    "runpy.run_path('helper.py')['K']": r"reads helper.py, which is not declared",
-    "int(open('w.txt').read())": r"reads w.txt, which is not declared, .*`reads: \[w.txt\]` in the scheme",
-    "int(np.load('w.npy'))": "reads w.npy, which is not declared",
-    "int(os.read(os.open('w.txt', os.O_RDONLY), 9))": "reads w.txt, which is not declared",
-    "int(pathlib.Path('w.txt').resolve().read_text())": "reads w.txt, which is not declared",
+UNDECLARED = {  # reading of K -> the file that is named
+    "runpy.run_path('below/block.py')['K']": "below/block.py",
+    "__import__('below.block').block.K": "below/block.py",
+    "__import__('outside').K": "site/outside.py",
+    "int(open('w.txt').read())": "w.txt",
+    "int(np.load('w.npy'))": "w.npy",
+    "int(os.read(os.open('w.txt', os.O_RDONLY), 9))": "w.txt",
+    "int(pathlib.Path('w.txt').resolve().read_text())": "w.txt",
 }
 
 
-def test_a_module_that_is_loaded_already_is_seen_all_the_same(folder, monkeypatch):
-    monkeypatch.syspath_prepend(str(folder))
-    written(folder, {"helper.py": "K = 3\n", "mine.py": schedule_of("K = __import__('hel' + 'per').K")})
-    import helper
-
-    with pytest.raises(user_code.UserCodeError, match=r"^mine.py:schedule: imports helper \(helper.py\)"):
-        scheduled(with_scheme("mine.py:schedule"))
-    assert sys.modules.pop("helper") is helper
-
-
 @pytest.mark.parametrize("loading", [True, False])
-@pytest.mark.parametrize("value", HIDDEN)
-def test_what_the_address_does_not_name_is_refused(folder, value, loading):
-    written(folder, {"helper.py": "K = 3\n", "w.txt": "3"})
+@pytest.mark.parametrize("value", UNDECLARED)
+def test_what_is_read_undeclared_is_named_with_its_remedy(folder, value, loading, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder / "site"))
+    written(folder, {"below/block.py": "K = 3\n", "site/outside.py": "K = 3\n", "w.txt": "3"})
     np.save("w.npy", np.array(3))
-    text = "import os, pathlib, runpy\nfrom importlib import import_module\n"
-    text += (
-        f"K = {value}"
-        if loading
-        else "class Late:\n    def __gt__(self, other):\n        return other < " + value + "\nK = Late()"
-    )
-    (folder / "mine.py").write_text(schedule_of(text))
-    with pytest.raises(user_code.UserCodeError, match=f"^mine.py:schedule: {HIDDEN[value]}"):
+    late = f"class Late:\n    def __gt__(self, other):\n        return other < {value}\nK = Late()"
+    (folder / "mine.py").write_text(schedule_of("import os, pathlib, runpy\n" + (f"K = {value}" if loading else late)))
+    file = UNDECLARED[value]
+    said = rf"^mine.py:schedule: reads {file}, which is not declared, .* declare it, `reads: \[{file}\]` in the scheme"
+    with pytest.raises(user_code.UserCodeError, match=said):
         scheduled(with_scheme("mine.py:schedule"))
 
 
@@ -994,12 +950,9 @@ def test_a_file_that_is_written_or_temporary_or_a_librarys_need_not_be_declared(
     assert scheduled(with_scheme("mine.py:schedule"))["schedule"].height
 
 
-def test_a_library_may_read_its_settings(folder, monkeypatch, tmp_path_factory):
-    home = tmp_path_factory.mktemp("home")
-    (home / ".library").mkdir()
-    (home / ".library/settings.json").write_text("{}")
-    monkeypatch.setattr(guard, "HOME", home)
-    (folder / "mine.py").write_text(schedule_of(f"open({str(home / '.library/settings.json')!r}).close()\nK = 3"))
+def test_a_library_may_read_its_settings(folder):
+    written(folder, {".library/settings.json": "{}"})
+    (folder / "mine.py").write_text(schedule_of("open('.library/settings.json').close()\nK = 3"))
     assert scheduled(with_scheme("mine.py:schedule"))["schedule"].height
 
 

@@ -46,7 +46,6 @@ def run(file: str, options: tuple[str, ...]) -> None:
     from snakemake import cli
 
     from pwfl import workflow
-    from pwfl.scenario.resolution import merge
     from pwfl.workflow import executors, startup
     from pwfl.workflow import options as snakemake_options
     from pwfl.workflow.session import study_values
@@ -59,7 +58,7 @@ def run(file: str, options: tuple[str, ...]) -> None:
     except snakemake_options.OptionError as error:
         raise click.UsageError(str(error)) from None
     values = study_values(given.config or [])
-    study = _checked([file], values, lambda files: merge(files, cli.parse_config(values)))
+    study = _checked([file], values)
     snakemake_options.check_cache()
     startup.check(Path(given.directory or "."), study.name, is_dry=given.dryrun)
     # The store decides what runs, and several runs may share it.
@@ -81,12 +80,13 @@ def check(files: tuple[str, ...]) -> None:
     click.echo(f"OK: study {study.name!r} is valid ({count} scenario{'s' * (count > 1)}: {names})")
 
 
-def _checked(paths, arguments=(), merged=lambda files: files):
+def _checked(paths, arguments=()):
     """The study of config files and the KEY=VALUE `arguments` of --config. Raises ScenarioError."""
     from pwfl import scenario
 
-    files = scenario.read(paths, arguments)
-    study = scenario.load(merged(files), ", ".join(paths), files)
+    given = scenario.command_line(arguments)
+    files = scenario.read(paths, given)
+    study = scenario.load(scenario.merge(files, given), ", ".join(paths), files)
     scenario.check_surroundings(study)
     return study
 

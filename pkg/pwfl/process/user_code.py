@@ -1,7 +1,7 @@
 """Functions of users' own, which a config names: FILE.py:FUNCTION, or PACKAGE.MODULE:FUNCTION of what is installed.
 
-The address of what a function makes names its file, the files that it imports, and the files declared that it reads;
-that it loads and opens no other one is checked whenever it runs.
+The address of what a function makes names all Python files in the folder of its file (`pwfl.store.imports.of_users`),
+and the files declared that it reads; that it reads no other one is checked whenever it runs.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -71,9 +71,8 @@ def call(reference: str, *given, reads: Collection[str] = (), now: tuple | None 
 
     It gets `now` only if it has a parameter of this name.
 
-    It may import what lies beside its file, by names that its text tells, and open the files `reads`. Raises
-    UserCodeError where the function fails, which names the last line of the user's code that ran, or where it used
-    anything else.
+    It may import what lies beside its file, and read the files `reads`. Raises UserCodeError where the function fails,
+    which names the last line of the user's code that ran, or where it read anything else.
     What ends a process, such as `sys.exit`, is an error, too; Ctrl-C is not.
     """
     with loaded(reference, reads) as function:
@@ -83,9 +82,9 @@ def call(reference: str, *given, reads: Collection[str] = (), now: tuple | None 
 @contextmanager
 def loaded(reference: str, reads: Collection[str] = ()) -> Iterator[Callable]:
     """What `call` calls, as a function of the same arguments, loaded once for several calls."""
-    known = imports.closure(split(reference)[0])
+    known = imports.of_users(split(reference)[0])
     process = os.getpid()
-    with guard.alone(_home(reference)) as seen:
+    with guard.alone(_home(reference)) as read, chdir("."):
         function = _load(reference)
         _end_forked(process)
 
@@ -102,7 +101,12 @@ def loaded(reference: str, reads: Collection[str] = ()) -> Iterator[Callable]:
                 raise UserCodeError(f"{reference}: fails: {_description(error, function)}") from error
 
         yield called
-    _check(reference, seen, {Path(os.path.realpath(file)) for file in (*known.files.values(), *reads)})
+    if undeclared := sorted(map(_shown, read - {os.path.realpath(file) for file in (*known.values(), *reads)})):
+        raise UserCodeError(
+            f"{reference}: reads {undeclared[0]}, which is not declared, so an edit of that file would not recompute "
+            f"results; declare it, `reads: [{', '.join(undeclared)}]` in the scheme, or `model_reads` beside "
+            "training.model"
+        )
 
 
 def round_by_round(
@@ -148,10 +152,10 @@ def apart(reference: str, returned, realizations: int) -> tuple:
     return decided, kept
 
 
-def _home(reference: str) -> Path | None:
+def _home(reference: str) -> str | None:
     """The folder of the file that a reference names."""
     where, _ = split(reference)
-    return Path(where).parent if where.endswith(".py") else None
+    return str(Path(where).parent) if where.endswith(".py") else None
 
 
 def _load(reference: str) -> Callable:
@@ -178,28 +182,10 @@ def _has_now(function: Callable) -> bool:
         return False
 
 
-def _check(reference: str, seen: guard.Seen, declared: set[Path]) -> None:
-    """Raise UserCodeError where a function used a file that is not declared."""
-    for name, file in seen.modules.items():
-        if file not in declared:
-            raise UserCodeError(
-                f"{reference}: imports {name} ({_shown(file)}) by a name computed at run time, so an edit of that "
-                f"file would not recompute results; write `import {name}`, or declare the file, {_remedy(file)}"
-            )
-    for file in sorted(seen.files - declared):
-        raise UserCodeError(
-            f"{reference}: reads {_shown(file)}, which is not declared, so an edit of that file would not recompute "
-            f"results; declare it, {_remedy(file)}"
-        )
-
-
-def _remedy(file: Path) -> str:
-    return f"`reads: [{_shown(file)}]` in the scheme, or `model_reads` beside training.model"
-
-
-def _shown(file: Path) -> str:
+def _shown(file: str) -> str:
     """A file's path, from the folder that is worked in where it lies there."""
-    return str(file.relative_to(Path().resolve()) if file.is_relative_to(Path().resolve()) else file)
+    near = os.path.relpath(file, os.path.realpath("."))
+    return file if near.startswith(os.pardir) else near
 
 
 def array(reference: str, returned, kinds: str = "iuf") -> np.ndarray:
@@ -300,5 +286,4 @@ def _description(error: BaseException, function: Callable | None = None) -> str:
 
 def _is_users(file: str) -> bool:
     """Whether a file is of the user's code: neither pwfl's, nor Python's, nor installed."""
-    path = Path(os.path.realpath(file))
-    return path.is_file() and guard.OTHERS.isdisjoint(path.parents)
+    return os.path.isfile(file) and guard.is_users(file, frozenset([os.getcwd()]))

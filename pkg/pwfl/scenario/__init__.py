@@ -2,7 +2,18 @@
 
 from pwfl.scenario.fields import parameters
 from pwfl.scenario.messages import ScenarioError
-from pwfl.scenario.resolution import resolve
-from pwfl.scenario.study import Study, check_device, check_surroundings, load, read
+from pwfl.scenario.resolution import merge, resolve
+from pwfl.scenario.study import Study, check_device, check_surroundings, command_line, load, read
 
-__all__ = ["ScenarioError", "Study", "check_device", "check_surroundings", "load", "parameters", "read", "resolve"]
+__all__ = [
+    "ScenarioError",
+    "Study",
+    "check_device",
+    "check_surroundings",
+    "command_line",
+    "load",
+    "merge",
+    "parameters",
+    "read",
+    "resolve",
+]

@@ -19,7 +19,7 @@ from pwfl.scenario.common import DataSource, Scenario, Scheme
 from pwfl.scenario.fields import functions, stages_of
 from pwfl.scenario.values import value_of
 from pwfl.store.files import TextError, content, decoded
-from pwfl.store.imports import file_of
+from pwfl.store.imports import TooManyFilesError, file_of, of_users
 
 LARGEST_CODE = 10**6  # bytes of a file of code
 OF_PARTITION = {"alpha": "dirichlet", "labels_per_user": "shards"}  # parameters that only one of them reads
@@ -153,6 +153,10 @@ def _flaw(reference: str) -> str | None:
         except TextError as no_text:
             return f"{where}: {no_text}"
         return f"{where}: is not valid Python: {error}"
+    try:
+        of_users(where)
+    except TooManyFilesError as error:
+        return str(error)
     known = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     if function in known:
         return None

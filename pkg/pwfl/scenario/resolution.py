@@ -81,9 +81,9 @@ def merge(base: dict, override: dict) -> dict:
 def typed(value, kind):
     """A config's value with its numbers, truth values and nulls in the types that the model wants.
 
-    `1`, `1.0`, and text such as `1e6` (so YAML 1.1 reads it) or `6` (so Snakemake takes nested values of --config) mean
-    the same number; so do `true`, `false` and `null` and these words as text, where a parameter may be one. What is
-    none stays, for the model to refuse.
+    `1`, `1.0`, and text such as `1e6` or `6` (as Snakemake reads the config of a module) mean the same number; so do
+    `true`, `false` and `null` and these words as text, where a parameter may be one. What is none stays, for the model
+    to refuse.
     """
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Section):
         fields = kind.model_fields

@@ -90,33 +90,40 @@ class Study:
         return self.scenarios[name]
 
 
-def read(paths: Sequence[str | Path], arguments: Sequence[str] = ()) -> dict:
+def read(paths: Sequence[str | Path], given: Collection[str] = ()) -> dict:
     """What config files say together, later ones merged over earlier ones; a study without a name has the last one's.
 
-    Raises ScenarioError with one line for every flaw in how they and the KEY=VALUE `arguments` of --config are written.
+    `given` are the keys that --config adds. Raises ScenarioError with a line for every file that is no config.
     """
-    contents, flaws = [], defaultdict(list)
+    contents, flaws = [], {}
     for path in paths:
         try:
             contents.append(written.read(path))
-        except written.WrittenError as error:
-            flaws[str(path)] += str(error).splitlines()
-    for argument in arguments:
-        key, _, value = argument.partition("=")
-        try:
-            written.parse(value, typed=False)
-        except written.WrittenError as error:
-            flaws[COMMAND_LINE] += [f"{key}: {line.partition(': ')[2]}" for line in str(error).splitlines()]
+        except OSError as error:
+            flaws[str(path)] = [f"cannot be read: {error.strerror}"]
+        except ValueError as error:
+            flaws[str(path)] = [str(error)]
     merged = reduce(merge, contents, {})
     if paths and not flaws and NAMED not in merged:
         merged[NAMED] = Path(paths[-1]).stem
-        is_given = any(argument.partition("=")[0] == NAMED for argument in arguments)
-        if not (is_given or NAME.fullmatch(merged[NAMED])):
+        if not (NAMED in given or NAME.fullmatch(merged[NAMED])):
             flaw = f"{NAMED}: is missing, and this file's name is not a valid one; add `{NAMED}: NAME`: {NAME_RULE}"
-            flaws[str(paths[-1])].append(flaw)
+            flaws[str(paths[-1])] = [flaw]
     if flaws:
         raise ScenarioError(report(flaws))
     return merged
+
+
+def command_line(arguments: Iterable[str]) -> dict:
+    """What KEY=VALUE `arguments` of --config say together, read as files are. Raises ScenarioError."""
+    found: dict = {}
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        try:
+            found = merge(found, {key: written.parse(value)})
+        except ValueError as error:
+            raise ScenarioError(f"{COMMAND_LINE}: {key}: {str(error).partition(': ')[2]}") from None
+    return found
 
 
 def load(config: dict, source: str, files: dict | None = None) -> Study:
@@ -516,5 +523,5 @@ def _leaves(content: dict, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple
 
 
 def _flag(value) -> bool | None:
-    """A truth value of a config, which is text where --config gives it; None if it is none."""
+    """A truth value of a config, which is text where --config gives it to a module; None if it is none."""
     return {"true": True, "false": False}.get(str(value).lower())

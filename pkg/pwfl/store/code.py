@@ -11,7 +11,7 @@ shared packages, and all of `pwfl.report`, `pwfl.scenario` and `pwfl.workflow.re
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -65,37 +65,36 @@ def described(
         return _of_library(stage, tuple(sources))
     asked = {"sources": sources, "functions": functions, "reads": reads}
     part = {key: list(given) for key, given in asked.items() if given}
-    closures = [closure(function) for function in functions]
-    versions = dict(_versions(stage, tuple(sources)))
-    for each in closures:
-        versions |= each.versions
-    found = _all(stage, sources, closures, reads)
+    users = _of_users(functions)
+    named = {name for path in users.values() for name in imports.parsed(path).imports}
+    versions = _versions(stage, tuple(sources)) | _installed(named)
+    found = _all(stage, sources, users, reads)
     return part | {"code": digest(found), "packages": dict(sorted(versions.items()))}
 
 
 def of(description: Mapping) -> dict[str, str]:
     """The digest of each file that the code of a description's `code` is of, by the file's name."""
     sources, functions, reads = (description.get(key, ()) for key in ("sources", "functions", "reads"))
-    return _all(description["stage"], sources, map(closure, functions), reads)
+    return _all(description["stage"], sources, _of_users(functions), reads)
 
 
-def _all(
-    stage: str, sources: Iterable[str], closures: Iterable[imports.Closure], reads: Iterable[str]
-) -> dict[str, str]:
+def _all(stage: str, sources: Iterable[str], users: Mapping[str, Path], reads: Iterable[str]) -> dict[str, str]:
     found = dict(_digests(stage, tuple(sources)))
-    for each in closures:
-        found |= {name: imports.parsed(path).digest for name, path in each.files.items()}
+    found |= {name: imports.parsed(path).digest for name, path in users.items()}
     return found | {path: content(path) for path in reads}
+
+
+def _of_users(functions: Iterable[str]) -> dict[str, Path]:
+    """The files that count with functions of the user's own, by their names."""
+    found = {}
+    for function in functions:
+        found |= imports.of_users(function.rpartition(":")[0])
+    return found
 
 
 def digest(files: Mapping[str, str]) -> str:
     """One digest of those of several files."""
     return hashlib.sha256(json.dumps(dict(files), sort_keys=True).encode()).hexdigest()[:DIGITS]
-
-
-def closure(function: str) -> imports.Closure:
-    """What a function of the user's own runs, named as in a config."""
-    return imports.closure(function.rpartition(":")[0])
 
 
 @cache
@@ -161,10 +160,15 @@ def _digests(stage: str, packages: tuple[str, ...]) -> Mapping[str, str]:
 
 @cache
 def _versions(stage: str, packages: tuple[str, ...]) -> Mapping[str, str]:
-    """Versions of the distributions that the files import, by the top-level module."""
-    named = {name.partition(".")[0] for path in files(stage, packages).values() for name in _parsed(path).imports}
-    own = {"", LIBRARY, *(package.partition(".")[0] for package in packages)}
-    return MappingProxyType({top: found for top in named - own if (found := imports.version(top))})
+    """Versions of the distributions that the files of a stage import, by the top-level module."""
+    named = {name for path in files(stage, packages).values() for name in _parsed(path).imports}
+    return MappingProxyType(_installed(named, {package.partition(".")[0] for package in packages}))
+
+
+def _installed(names: Iterable[str], but: Collection[str] = ()) -> dict[str, str]:
+    """Versions of the distributions of imported modules, by the top-level module; of none in `but`, nor of pwfl."""
+    tops = {name.partition(".")[0] for name in names} - {"", LIBRARY, *but}
+    return {top: found for top in tops if (found := imports.version(top))}
 
 
 _parsed = cache(imports.parsed)  # as it was when this process first asked: it goes on with the modules that it loaded

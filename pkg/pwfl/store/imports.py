@@ -1,25 +1,24 @@
-"""Python files without running them: a digest of what their code does, and the files that they import."""
+"""Python files without running them: a digest of what their code does, and which files count with a module."""
 
 import ast
 import hashlib
+import os
 import sys
-import sysconfig
-from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.machinery import ModuleSpec, all_suffixes
+from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
-from pathlib import Path, PurePath
-from site import getsitepackages, getusersitepackages
+from pathlib import Path
 from typing import NamedTuple
 
 LIBRARY, INIT = "pwfl", "__init__.py"
-SITES = {
-    Path(folder).resolve()
-    for folder in (*map(sysconfig.get_path, ("purelib", "platlib")), *getsitepackages(), getusersitepackages())
-}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 DIGITS = 16  # of a digest
-Found = Iterator[tuple[str, Path]]  # files by the names that descriptions have: `one_bit/schedule.py`
+ENVIRONMENTS = {"__pycache__", "site-packages", "venv"}  # folders without code of the user's, beside hidden ones
+MOST_FILES = 200  # of the user's that count with one function
+
+
+class TooManyFilesError(ValueError):
+    """A folder with more Python files than may count with a function."""
 
 
 class Parsed(NamedTuple):
@@ -38,53 +37,74 @@ class Parsed(NamedTuple):
     imports: frozenset[str]
 
 
-class Closure(NamedTuple):
-    """What a file or a module runs: itself and what it imports, directly or not.
-
-    Attributes
-    ----------
-    files
-        By name.
-    versions
-        Of the installed distributions that these files import, by the top-level module.
-    """
-
-    files: Mapping[str, Path]
-    versions: Mapping[str, str]
-
-
 def parsed(path: Path) -> Parsed:
     """What a file says; it is read again once it has changed."""
     status = path.stat()
     return _parsed(path, status.st_mtime_ns, status.st_size)
 
 
-def closure(where: str, follow: Collection[str] = (LIBRARY,)) -> Closure:
-    """What FILE.py or PACKAGE.MODULE runs, as far as its text tells; nothing is imported for it.
+def of_users(where: str) -> dict[str, Path]:
+    """The files that count with a user's FILE.py or PACKAGE.MODULE, by their names.
 
-    Imports of every kind count: relative ones, those in functions and in any branch, `import_module("constant")`. They
-    are followed beside FILE.py, in packages of `follow`, and in those that are no installed distribution with a
-    version, such as editable ones; the others count by their versions. What is not found is left out.
+    They are all Python files in the folder of FILE.py, or of the whole top-level package, and the modules of pwfl that
+    these import. A script that calls `pwfl.simulate` is none of them, unless it is FILE.py. Raises TooManyFilesError.
     """
-    is_file = where.endswith(".py")
-    home = Path(where).parent if is_file else None
+    top = where.partition(".")[0]
+    if top == LIBRARY:
+        return closure(where)
+    holder = Path(where) if where.endswith(".py") else file_of(where)
+    if holder is None:
+        return {}
+    room, label, found = holder.parent, Path(), [holder]  # a module in no package
+    if where.endswith(".py"):
+        label, found = room, room.glob("*.py")
+    elif "." in where:
+        room, label = folder(top), Path(top)
+        found = room.rglob("*.py")
+    script = os.path.realpath(getattr(sys.modules["__main__"], "__file__", None) or "")
+    files = {}
+    for path in sorted(found):
+        inner = path.relative_to(room)
+        is_apart = any(part.startswith(".") or part in ENVIRONMENTS for part in inner.parts)
+        is_script = os.path.realpath(path) == script and path != holder
+        if path.is_file() and not (is_apart or is_script):
+            files[(label / inner).as_posix()] = path
+    if len(files) > MOST_FILES:
+        raise TooManyFilesError(
+            f"{room.resolve()} has {len(files)} Python files, and an edit of any would recompute results; at most "
+            f"{MOST_FILES} are allowed: make a folder for the files of your functions"
+        )
+    named = {name for path in files.values() for name in parsed(path).imports}
+    return files | closure(*(name for name in named if name.startswith(f"{LIBRARY}.")))
+
+
+def closure(*modules: str) -> dict[str, Path]:
+    """The files of a top-level package that some modules of it run, by their names, as far as their text tells.
+
+    Imports in functions and in any branch count. Nothing is imported for it. What is not found is left out.
+    """
     files: dict[str, Path] = {}
-    versions: dict[str, str] = {}
-    new = {where: Path(where)} if is_file else dict(_absolute(where, home, follow, versions))
+    new = set(modules)
     while new:
-        name, path = new.popitem()
-        files[name] = path
-        for wanted in parsed(path).imports:
-            found = _relative(wanted, name, path) if wanted[0] == "." else _absolute(wanted, home, follow, versions)
-            new |= {each: file for each, file in found if each not in files}
-    return Closure(files, versions)
+        top = next(iter(new)).partition(".")[0]
+        root = folder(top).parent
+        found = {path.relative_to(root).as_posix(): path for name in new for path in _around(root, name)}
+        added = {name: path for name, path in found.items() if name not in files}
+        files |= added
+        wanted = {_in_full(each, name) for name, path in added.items() for each in parsed(path).imports}
+        new = {each for each in wanted if each.partition(".")[0] == top}
+    return files
 
 
 def file_of(module: str) -> Path | None:
     """The file of a module; None where there is none. Nothing is imported."""
-    names = (f"{module.replace('.', '/')}{end}" for end in ("/__init__.py", *all_suffixes()))
-    found = dict(_absolute(module, None, (module.partition(".")[0],), {}))
-    return next((found[name] for name in names if name in found), None)
+    top, *parts = module.split(".")
+    if (spec := _spec(top)) is None:
+        return None
+    if not spec.submodule_search_locations:
+        return Path(spec.origin) if spec.has_location and not parts else None
+    place = Path(folder(top), *parts)
+    return next((file for file in (place / INIT, place.with_suffix(".py")) if file.is_file()), None)
 
 
 def folder(top: str) -> Path:
@@ -95,15 +115,6 @@ def folder(top: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def installed(top: str, file: str | Path) -> str | None:
-    """The version of the distribution that a top-level module was installed from; None for one that may be edited.
-
-    `file` is of the module: an editable package is not where its distribution is.
-    """
-    known, root = _installed(top)
-    return known if root is not None and Path(file).resolve().is_relative_to(root) else None
-
-
 @cache
 def version(top: str) -> str | None:
     """The version of the distribution that a top-level module belongs to; None for Python's own, or without one."""
@@ -111,17 +122,6 @@ def version(top: str) -> str | None:
     return found.version if found else None
 
 
-@cache
-def _installed(top: str) -> tuple[str | None, Path | None]:
-    """The version of a module's distribution, and the folder that it was installed into, if it was."""
-    if (found := _distribution(top)) is None or not found.version:
-        return None, None
-    root = Path(str(found.locate_file(""))).resolve()
-    is_installed = root in SITES or found.read_text("WHEEL") is not None  # elsewhere: pip install --target
-    return (found.version, root) if is_installed else (None, None)
-
-
-@cache
 def _distribution(top: str) -> Distribution | None:
     try:
         return distribution(top)
@@ -133,49 +133,21 @@ def _distribution(top: str) -> Distribution | None:
 _distributions = cache(packages_distributions)
 
 
-def _absolute(name: str, home: Path | None, follow: Collection[str], versions: dict[str, str]) -> Found:
-    """The files of a module and of the packages around it: beside a file in `home`, or where Python finds them.
+def _around(root: Path, module: str) -> list[Path]:
+    """The files of a module and of the packages around it; pwfl's own `__init__` only opens the door to the rest."""
+    *packages, last = [Path(root, *module.split(".")[:count]) for count in range(1, module.count(".") + 2)]
+    places = [*(each / INIT for each in packages), last / INIT, *(e.with_suffix(".py") for e in (*packages, last))]
+    return [place for place in places if place != root / LIBRARY / INIT and place.is_file()]
 
-    Where its version counts, it is added to `versions` instead.
+
+def _in_full(imported: str, of: str) -> str:
+    """An import's name in full, of a file by its name.
+
+    >>> _in_full("..block", "lab/inner/deep.py"), _in_full("numpy", "lab/inner/deep.py")
+    ('lab.block', 'numpy')
     """
-    top, *parts = name.split(".")
-    if home is not None and top != LIBRARY and (beside := list(_modules(home, home, (top, *parts)))):
-        yield from beside
-        return
-    spec = None if top in sys.stdlib_module_names else _spec(top)
-    places = (spec.submodule_search_locations or [spec.origin]) if spec else []
-    if not places or places[0] in (None, "built-in", "frozen"):
-        return
-    if top not in follow and (known := installed(top, places[0])):
-        versions[top] = known
-    elif spec.submodule_search_locations is None:
-        yield Path(spec.origin).name, Path(spec.origin)
-    else:
-        for place in map(Path, places):
-            if (init := place / INIT).is_file() and top != LIBRARY:  # pwfl's only opens the door to the rest
-                yield f"{top}/{INIT}", init
-            yield from _modules(place, PurePath(top), parts)
-
-
-def _relative(name: str, of: str, path: Path) -> Found:
-    """The files of a module that the file `of` at a path imports by a name that begins with dots."""
-    parts = name.lstrip(".").split(".")
-    up = len(name) - len(name.lstrip(".")) - 1
-    folders, labels = path.absolute().parents, PurePath(of).parents
-    return _modules(folders[up], labels[up], parts) if up < min(len(folders), len(labels)) else iter(())
-
-
-def _modules(folder: Path, label: PurePath, parts: Sequence[str]) -> Found:
-    """The files of a module in a folder, which descriptions call `label`, and of the packages around the module."""
-    for part in parts:
-        folder, label = folder / part, label / part
-        if (init := folder / INIT).is_file():
-            yield str(label / INIT), init
-            continue
-        for suffix in all_suffixes():
-            if (file := folder.with_name(part + suffix)).is_file():
-                yield str(label.with_name(file.name)), file
-                return
+    level = len(imported) - len(imported.lstrip("."))
+    return ".".join([*of.split("/")[:-level], imported[level:]]) if level else imported
 
 
 def _spec(top: str) -> ModuleSpec | None:
@@ -200,8 +172,11 @@ def _write(node: ast.AST, words: list[str], imports: set[str]) -> None:
     """Add a syntax tree as words, without docstrings and empty fields, which newer Pythons add, and what it imports."""
     kind = type(node)
     words.append(kind.__name__)
-    if kind in IMPORTING:
-        imports.update(IMPORTING[kind](node))
+    if isinstance(node, ast.Import):
+        imports.update(alias.name for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        module = "." * node.level + (f"{node.module}." if node.module else "")
+        imports.update(f"{module}{alias.name}" for alias in node.names)
     for name in _fields(kind):
         value = getattr(node, name, None)
         if isinstance(value, list):
@@ -222,22 +197,3 @@ def _write(node: ast.AST, words: list[str], imports: set[str]) -> None:
 @cache
 def _fields(kind: type[ast.AST]) -> list[str]:
     return sorted(set(kind._fields) - {"ctx"})  # which follows from the place
-
-
-def _imported(node: ast.Import) -> list[str]:
-    return [alias.name for alias in node.names]
-
-
-def _imported_from(node: ast.ImportFrom) -> list[str]:
-    module = "." * node.level + (f"{node.module}." if node.module else "")
-    return [f"{module}{alias.name}" for alias in node.names]
-
-
-def _called(node: ast.Call) -> list[str]:
-    name = getattr(node.func, "attr", getattr(node.func, "id", None))
-    value = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
-    is_import = name in ("import_module", "__import__") and isinstance(value, str) and value.strip(".")
-    return [value] if is_import else []
-
-
-IMPORTING = {ast.Import: _imported, ast.ImportFrom: _imported_from, ast.Call: _called}

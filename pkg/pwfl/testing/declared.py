@@ -56,8 +56,7 @@ def check_modules(model: Scenario, given: dict) -> None:
 
 def _modules_run(module: str) -> set[str]:
     """The modules of a module's package that it imports, directly or not, itself among them."""
-    found = imports.closure(module, follow=[module.partition(".")[0]]).files
-    return {name.removesuffix(".py").replace("/", ".") for name in found}
+    return {name.removesuffix(".py").replace("/", ".") for name in imports.closure(module)}
 
 
 def check_catalog(model: Scenario, given: dict) -> None:

@@ -123,12 +123,11 @@ def options(config: dict) -> tuple[tuple[str, ...], float | None]:
 
 
 def study_of(config: dict, source: str, files: dict | None) -> Study:
-    """The study of Snakemake's config, checked, with what it needs of this machine. Raises ScenarioError.
+    """The study of a config, checked, with what it needs of this machine. Raises ScenarioError.
 
     `source` names where the config comes from, `files` is what its files alone hold; None: it has none, as a module.
     """
-    named = {"study": files["study"]} if files else {}  # which `scenario.read` adds where the files have no name
-    study = scenario.load(named | config, source, files)
+    study = scenario.load(config, source, files)
     scenario.check_surroundings(study)
     return study
 
