@@ -110,6 +110,25 @@ def test_what_is_not_needed_is_not_loaded(code, absent):
     assert result.stdout.strip() == "[]"
 
 
+UNCHANGED = """
+import os, signal, sys, threading, warnings
+
+def seen():
+    handlers = [str(signal.getsignal(number)) for number in signal.valid_signals()]
+    hooks = [str(hook) for hook in (sys.excepthook, sys.unraisablehook, threading.excepthook)]
+    count = len(os.listdir("/proc/self/task"))
+    return [dict(os.environ), list(sys.path), list(warnings.filters), handlers, hooks, os.getcwd(), count]
+
+before = seen()
+import pwfl
+assert seen() == before, seen()
+"""
+
+
+def test_importing_the_package_changes_nothing_in_its_process():
+    python("-c", UNCHANGED, check=True)
+
+
 FORKS = """
 import concurrent.futures, multiprocessing, os, sys
 import pwfl

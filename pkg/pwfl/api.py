@@ -8,12 +8,15 @@ from html import escape
 from pathlib import Path
 from typing import ClassVar
 
-import polars as pl
 import yaml
+
+from pwfl.process import forks, threads
+
+with threads.polars_import():
+    import polars as pl
 
 from pwfl import execution, registry, tables
 from pwfl.errors import located
-from pwfl.process import forks, threads
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.report.columns import with_point
@@ -142,8 +145,8 @@ def simulate(config: str | Path | dict) -> StudyTables:
     """Run a study in this process, without files.
 
     The tables are those of the workflow on this machine, to the bit: one thread computes them. A process that imported
-    Polars, or computed with TensorFlow, before keeps their threads, and is warned that last bits can differ. What
-    `pwfl check` warns of is a warning here, too.
+    Polars before this function, or computed with TensorFlow, keeps their threads, and is warned that last bits can
+    differ. What `pwfl check` warns of is a warning here, too.
 
     Parameters
     ----------
