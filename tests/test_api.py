@@ -68,13 +68,6 @@ def test_points_of_a_sweep_are_not_audited():
     assert set(found.comparison["outcomes"]["scenario"]) == {"one", "two,seed=2", "two,seed=3"}
 
 
-def test_shards_change_nothing():
-    whole, parts = (
-        pwfl.simulate(AGING | {"shards": {"optimization": size}}).scenarios["scenario"].stages for size in (100, 1)
-    )
-    assert [name for name, frame in whole.items() if not frame.equals(parts[name])] == []
-
-
 def test_a_config_file_is_read_as_strictly_as_by_the_workflow(tmp_path):
     path = tmp_path / "study.yaml"
     path.write_text("base: {seed: 010}\nscenarios: {one: {}}\n")
@@ -196,7 +189,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), read(sys.argv[1]))
 
 @pytest.mark.slow
 def test_training_says_nothing_and_needs_no_reference_solver():
-    config = {**TINY["base"], "realizations": 1, "training_realizations": 1, "shards": {}}
+    config = {**TINY["base"], "realizations": 1, "training_realizations": 1}
     program = (
         "import sys\nfor name in ('cvxpy', 'cvxopt'): sys.modules[name] = None\n"
         f"import pwfl; pwfl.simulate({config!r}); assert 'tensorflow' in sys.modules"

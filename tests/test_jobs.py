@@ -26,7 +26,7 @@ from pwfl.store.items import Store
 from pwfl.workflow import batches, changes, compute, costs, jobs, progress, publish, session
 from pwfl.workflow.plan import Item
 
-FOUR = changed(SMALL, "shards.optimization", 1)  # chunks of the channel
+FOUR = changed(SMALL, "realizations", 60)  # chunks of the channel
 TWO = SMALL | {"scenarios": {"one": {}, "two": {"seed": 2}}}
 
 
@@ -149,7 +149,7 @@ def chosen(scenario, uplink, users, start):
 """
 USERS = {
     "study": "users",
-    "base": TINY["base"] | {"realizations": 2, "training_realizations": 1, "shards": {"optimization": 1}},
+    "base": TINY["base"] | {"realizations": 2, "training_realizations": 1},
     "scenarios": {"one": {}},
 }
 STAGES = ("dataset", "channel", "schedule", "noise", "receive", "account")  # which need no TensorFlow
@@ -324,7 +324,7 @@ def test_why_an_item_is_computed_is_said_by_what_differs_from_the_nearest_one(tm
     assert why(tmp_path, config, *chosen) == "new"
     describe(tmp_path, config)
     assert why(tmp_path, config, *chosen) == "deleted"
-    assert why(tmp_path, changed(config, "realizations", 6), *chosen) == "more realizations than the 2 in the store"
+    assert why(tmp_path, changed(config, "realizations", 12), *chosen) == "more realizations than the 10 in the store"
     assert why(tmp_path, changed(config, "schedule.gamma", 7.0), "account") == "schedule.gamma: 300.0 → 7.0"
     # Nearest is what differs least, not what is newest.
     describe(tmp_path, changed(changed(config, "schedule.gamma", 9.0), "privacy.delta", 1e-7))
@@ -797,13 +797,13 @@ def test_a_failed_item_keeps_nothing_from_being_computed_but_what_is_made_of_it(
 
 
 def test_of_chunks_that_are_computed_at_once_only_the_one_that_fails_is_lost(tmp_path, monkeypatch):
-    work, root = work_of(tmp_path, changed(SMALL, "shards.training", 1)), Store(tmp_path / "store")
+    work, root = work_of(tmp_path, SMALL), Store(tmp_path / "store")
     trained = stages(work, "train")
     assert run(work, [item for item in stages(work, *STAGES) if item not in trained], root).errors == {}
-    execute, broken = compute.execute, [item for item in trained if item.chunk == "000001-000002"]
+    execute, broken = compute.execute, [item for item in trained if item.chunk == "000010-000020"]
 
     def fails(task, found):
-        if 1 in task.realizations and task.stage == "train":
+        if 10 in task.realizations and task.stage == "train":
             raise ValueError("no idea")
         return execute(task, found)
 

@@ -21,7 +21,6 @@ CONFIG = {
     **TINY["base"],
     "realizations": 1,
     "training_realizations": 1,
-    "shards": {},
     "schemes": [{"name": "RndSched", "scheduler": "random", "noise": "random"}],
 }
 # Sums so long that two threads share them, and steps so large that a last bit of them moves the weights; then a history

@@ -17,7 +17,7 @@ LONGEST = 40  # characters of a value that is shown
 CODE = "changed code: "
 LIKE = ("system", "variant", "scenario", "study")  # a result is compared with those that have the same
 MADE_OF = ("upstream", AUDIT, COMPARISON, SCENARIOS)  # keys that hold addresses
-LEFT_OUT = {"address", "shards", "systems"}  # said by others
+LEFT_OUT = {"address", "systems"}  # said by others
 RELEASE = "parameters.release"  # as well
 INPUTS = "inputs changed"
 # Said where nothing else is, since no reader knows these by their values.
