@@ -21,7 +21,7 @@ pin_threads(1)
 GAMMA = [30.0, 100.0, 300.0, 1000.0, 3000.0]
 LONG = (
     "sweep of 5 points x 100 realizations x 3 schemes",
-    "10,000 points in chunks of 100, dry",
+    "10,000 points of one chunk, dry",
 )  # hours before jobs had batches
 
 
@@ -55,10 +55,10 @@ def runs(folder: Path, checkout: Path) -> dict[str, partial]:
     for name, config in of_sweep.items():
         found[name] = partial(call, *arguments(folder, name.replace(" ", "_"), config))
     for points in (1000, 10000):
-        config = swept([float(number) for number in range(1, points + 1)], 100)
-        config["base"]["shards"] = {"optimization": 100, "training": 100}
+        config = swept([float(number) for number in range(1, points + 1)], 10)
+        config["base"]["training_realizations"] = 1
         given = arguments(folder, f"dry_{points}", config)
-        found[f"{points:,} points in chunks of 100, dry"] = partial(call, *given, "--dry-run")
+        found[f"{points:,} points of one chunk, dry"] = partial(call, *given, "--dry-run")
     return found
 
 

@@ -30,10 +30,9 @@ STUDY = {
     "study": "kills",
     "base": {
         "system": "age_aware",
-        "realizations": 2,
-        "training_realizations": 2,
+        "realizations": 11,
+        "training_realizations": 11,
         "schedule": {"horizon": 4},
-        "shards": {"optimization": 1, "training": 1},
         "audit": {"canaries": 50},
         "schemes": [{"name": "one", "scheduler": "random", "noise": "constant"}],
     },

@@ -12,7 +12,7 @@ SCHEMA = ["what", "baseline", "ours", "theirs", "ratio", "target", "better", "me
 
 def thread_variables(threads: int) -> dict[str, str]:
     """Environment that gives every numeric library this many threads."""
-    names = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "TF_NUM_INTRAOP", "TF_NUM_INTEROP")
+    names = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "TF_NUM_INTRAOP", "TF_NUM_INTEROP", "POLARS_MAX")
     return {f"{name}_THREADS": str(threads) for name in names}
 
 

@@ -118,7 +118,7 @@ def joint(scheduler: str, blocks: int, gamma: float) -> list[dict]:
 
 
 def powers() -> dict:
-    """Powers of a shard, against one linear program over all users for each realization."""
+    """Powers of a chunk, against one linear program over all users for each realization."""
     model, samples, uplink, start = case(5, 1e6)
     block, _ = schedule.optimal_blocks(model, uplink, samples, start)
 

@@ -13,7 +13,7 @@ SIZES = {
 }
 NOISE = {"all": "fixed"}  # of schedulers other than multicell's
 JOINT = ("cells", "resource blocks")  # by which the scheduler of all cells is measured, too
-SHARD = 100  # realizations of a job
+CHUNK = 100  # realizations of a job
 JOB = """
 import json, resource, sys, time
 from pwfl import scenario
@@ -21,16 +21,16 @@ from pwfl.execution.stage import Task
 from pwfl.execution import execute
 overrides, realizations, size = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 model, scheduler, noise = scenario.resolve(overrides, {}), *sys.argv[4:6]
-def shard(first, stop):
+def chunk(first, stop):
     tables = execute(Task("channel", model.of_stage("channel"), None, range(first, stop)), {})
     tables |= execute(Task("schedule", model.of_stage("schedule", scheduler), scheduler), tables)
     tables |= execute(Task("noise", model.of_stage("noise", noise), noise), tables)
     tables |= execute(Task("receive", model.of_stage("receive")), tables)
     execute(Task("account", model.of_stage("account")), tables)
-shard(0, min(realizations, size))
+chunk(0, min(realizations, size))
 start = time.perf_counter()
 for first in range(0, realizations, size):
-    shard(first, min(first + size, realizations))
+    chunk(first, min(first + size, realizations))
 print(json.dumps([time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 """
 
@@ -72,7 +72,7 @@ def rows() -> list[dict]:
                     JOB,
                     json.dumps(scenario),
                     str(realizations),
-                    str(SHARD),
+                    str(CHUNK),
                     scheduler,
                     NOISE.get(scheduler, "optimal"),
                 ]

@@ -24,8 +24,7 @@ SCHEMES = [
 def study(changes: dict) -> dict:
     """The default study's base with three schemes and some changes, as one scenario."""
     config = yaml.safe_load(DEFAULT.read_text())
-    shards = {"optimization": REALIZATIONS, "training": REALIZATIONS}
-    few = {"realizations": REALIZATIONS, "training_realizations": REALIZATIONS, "shards": shards, "schemes": SCHEMES}
+    few = {"realizations": REALIZATIONS, "training_realizations": REALIZATIONS, "schemes": SCHEMES}
     return {"study": "sweep", "base": deepcopy(config["base"]) | few | changes, "scenarios": {"cells": {}}}
 
 

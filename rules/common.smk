@@ -18,7 +18,7 @@ try:
         shell.prefix("set -euo pipefail; trap '' INT; ")
     from pwfl import scenario
     from pwfl import errors
-    from pwfl.process import supervisor
+    from pwfl.process import supervisor, threads
     from pwfl.report import captions
     from pwfl.workflow import jobs, progress, reports, session, startup
 except ModuleNotFoundError as error:
@@ -30,6 +30,7 @@ except ModuleNotFoundError as error:
         "of its .venv"
     ) from None
 
+threads.before_polars()
 jobs.give_path(PROJECT / "pkg")
 supervisor.hand_over()
 

@@ -30,13 +30,12 @@ threads.before_tensorflow()
 
 ROOT = Path(__file__).parent.parent
 
-# A whole study in seconds: two scenarios, two chunks of each kind, all four pairs of schemes in one.
+# A whole study in seconds: two scenarios, all four pairs of schemes in one.
 TINY = {
     "study": "tiny",
     "base": {
         "realizations": 4,
         "training_realizations": 3,
-        "shards": {"optimization": 2, "training": 2},
         "audit": {"canaries": 50},
         "network": {"users": 20},
         "radio": {"resource_blocks": 2},
@@ -45,17 +44,17 @@ TINY = {
         "schedule": {"gamma": 300.0},
         "training": {"hidden_layers": [8], "rounds": 4, "learning_rate": 1.0, "clip_norm": 1.0, "evaluate_every": 2},
     },
-    "scenarios": {"low": {}, "high": {"schedule": {"gamma": 3000.0}, "shards": {"optimization": 4, "training": 4}}},
+    "scenarios": {"low": {}, "high": {"schedule": {"gamma": 3000.0}}},
 }
 
-# A study of the workflow itself, of a system that needs no TensorFlow, which would take most of a job's time.
+# A study of the workflow itself, of a system that needs no TensorFlow, which would take most of a job's time; in two
+# chunks.
 SMALL = {
     "study": "small",
     "base": {
         "system": "age_aware",
-        "realizations": 4,
-        "training_realizations": 3,
-        "shards": {"optimization": 2, "training": 2},
+        "realizations": 12,
+        "training_realizations": 11,
         "audit": {"canaries": 50},
         "schedule": {"horizon": 4, "times": [1, 2, 3]},
         "schemes": [

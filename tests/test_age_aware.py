@@ -27,7 +27,6 @@ TINY = {
     "system": "age_aware",
     "realizations": 4,
     "training_realizations": 3,
-    "shards": {"optimization": 2, "training": 2},
     "schedule": {"horizon": 8},
     "privacy": {"target_epsilons": [0.2, 1.0]},
     "training": {"draws": 20},

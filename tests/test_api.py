@@ -64,13 +64,6 @@ def test_points_of_a_sweep_are_not_audited():
     assert set(found.comparison["outcomes"]["scenario"]) == {"one", "two,seed=2", "two,seed=3"}
 
 
-def test_shards_change_nothing():
-    whole, parts = (
-        pwfl.simulate(AGING | {"shards": {"optimization": size}}).scenarios["scenario"].stages for size in (100, 1)
-    )
-    assert [name for name, frame in whole.items() if not frame.equals(parts[name])] == []
-
-
 def test_a_config_file_is_read_as_strictly_as_by_the_workflow(tmp_path):
     path = tmp_path / "study.yaml"
     path.write_text("base: {seed: 010}\nscenarios: {one: {}}\n")
@@ -104,6 +97,25 @@ def test_what_is_not_needed_is_not_loaded(code, absent):
         "-c", f"{code}; import sys; print([name for name in {absent!r} if name in sys.modules])", check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+UNCHANGED = """
+import os, signal, sys, threading, warnings
+
+def seen():
+    handlers = [str(signal.getsignal(number)) for number in signal.valid_signals()]
+    hooks = [str(hook) for hook in (sys.excepthook, sys.unraisablehook, threading.excepthook)]
+    count = len(os.listdir("/proc/self/task"))
+    return [dict(os.environ), list(sys.path), list(warnings.filters), handlers, hooks, os.getcwd(), count]
+
+before = seen()
+import pwfl
+assert seen() == before, seen()
+"""
+
+
+def test_importing_the_package_changes_nothing_in_its_process():
+    python("-c", UNCHANGED, check=True)
 
 
 FORKS = """
@@ -173,7 +185,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), read(sys.argv[1]))
 
 @pytest.mark.slow
 def test_training_says_nothing_and_needs_no_reference_solver():
-    config = {**TINY["base"], "realizations": 1, "training_realizations": 1, "shards": {}}
+    config = {**TINY["base"], "realizations": 1, "training_realizations": 1}
     program = (
         "import sys\nfor name in ('cvxpy', 'cvxopt'): sys.modules[name] = None\n"
         f"import pwfl; pwfl.simulate({config!r}); assert 'tensorflow' in sys.modules"

@@ -152,15 +152,6 @@ def test_every_parameter_takes_a_value_or_refuses_it_by_name(system):
     assert tried / 2 < refused < tried
 
 
-@pytest.mark.parametrize("value", [0, "automatic", 1.5])
-def test_a_chunk_that_is_neither_a_number_nor_automatic_is_named_by_its_key(value):
-    with pytest.raises(scenario.ScenarioError) as refused:
-        resolve({}, {"shards": {"training": value}})
-    (line,) = str(refused.value).splitlines()
-    assert line.startswith(f"shards.training: {value!r} is wrong: must be ")
-    assert ", or 'auto'" in line
-
-
 # Text that is a formula to a spreadsheet.
 
 

@@ -32,7 +32,7 @@ FALSE_ALARM = 1e-6
 TARGET = 8.0
 STUDY = yaml.safe_load((ROOT / "config/crossings.yaml").read_text(encoding="utf-8"))
 BASE = {key: value for key, value in STUDY["base"].items() if key != "sweep"}
-BASE |= {"realizations": 2, "training_realizations": 1, "shards": {"optimization": 2, "training": 1}}
+BASE |= {"realizations": 2, "training_realizations": 1}
 BASE["training"] = BASE["training"] | {"rounds": 6}
 CROSSINGS = [name for name in STUDY["scenarios"] if name != "uploads"]
 OBSERVERS = ("user", "cell", "network")

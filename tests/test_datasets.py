@@ -72,7 +72,7 @@ def test_the_idx_files_of_a_folder_are_known(folder):
 )
 def test_the_workflow_learns_from_a_folder_of_idx_files(dataset, until, tmp_path):
     base = {
-        "realizations": 1, "training_realizations": 1, "shards": {"optimization": 1},
+        "realizations": 1, "training_realizations": 1,
         "schemes": [{"name": "RndSched", "scheduler": "random", "noise": "random"}],
         "data": {"dataset": dataset, "folder": str(ORIGINALS / dataset)}, "training": {"hidden_layers": [], "rounds": 1},
     }  # fmt: skip

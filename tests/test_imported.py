@@ -16,6 +16,7 @@ from conftest import ROOT, TINY, missing, snakemake
 from pipeline import part
 from pwfl import tables
 from pwfl.scenario import ScenarioError, check_surroundings, checks, load, resolve
+from pwfl.scenario.chunks import chunks_of
 from pwfl.stages import IMPORTED, REPORT, STAGES
 from pwfl.store import addressing
 from pwfl.systems.multicell import imported, report
@@ -33,7 +34,6 @@ OPTIMAL = [{"name": "OptSched+DP", "scheduler": "optimal", "noise": "optimal"}]
 SMALL = TINY["base"] | {
     "realizations": 4,
     "training_realizations": 1,
-    "shards": {"optimization": 2, "training": 1},
     "network": {"users": 12},
     "schemes": OPTIMAL,
 }
@@ -160,14 +160,15 @@ def test_files_that_are_none_are_named(folder):
         stage_of.addresses(resolve(scenario("nowhere.csv"), {}))
 
 
-def test_whole_shards_must_be_there(folder):
-    found = error_of(scenario(realizations=3, shards={"optimization": 5, "training": 1}))
-    assert (
-        "shards.optimization: 5 (and shards.training: 1) need 5 realizations, since chunks are computed whole" in found
+def test_chunks_end_where_the_file_does(folder):
+    one = resolve(scenario(realizations=3), {})
+    assert [chunks_of(one, stage) for stage in ("channel", "train")] == [["000000-000004"], ["000000-000001"]]
+    six = pl.concat(
+        [pl.read_csv("links.csv"), pl.read_csv("links.csv").head(72).with_columns(pl.col("realization") + 4)]
     )
-    assert "links.csv has 4; set shards: {optimization: 4, training: 4}" in found
-    found = error_of(scenario(realizations=2, training_realizations=1, shards={"optimization": 2, "training": 5}))
-    assert "(and shards.training: 5) need 6 realizations" in found
+    six.write_csv("links.csv")  # two realizations more
+    many = resolve(scenario(realizations=6, training_realizations=6), {})
+    assert [chunks_of(many, stage)[-1] for stage in ("channel", "train")] == ["000000-000006", "000005-000006"]
 
 
 def test_laws_that_files_replace_are_not_checked_and_those_that_they_do_not_are(folder):

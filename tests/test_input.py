@@ -135,7 +135,6 @@ TEXTS = {  # files of each kind that are right
 FITTING = {  # a scenario that the tables of TEXTS fit
     "realizations": 4,
     "training_realizations": 1,
-    "shards": {"optimization": 4, "training": 1},
     "network": {"users": 12},
     "data": {"dataset": "digits", "samples_offset": 10, "samples_log_mean": 2.0},
     "schemes": [{"name": "drawn", "scheduler": "random", "noise": "none"}],
@@ -271,8 +270,8 @@ def load(files: dict, command_line: dict) -> scenario.Study:
         ({"base": {"realizations": 1}}, "training_realizations: 3 is more than realizations: 1"),
         ({"base": {"schedule": {"gamma": -5}}}, "base.schedule.gamma: -5.0 is below the minimum"),
         (
-            {"base": {"shards": {"training": 0}}},
-            "base.shards.training: 0 is wrong: must be at least 1, or 'auto'",
+            {"base": {"shards": {"training": 1}}},
+            "base.shards: unknown key",
         ),
         ({"base": {"system": []}}, "base.system: there is no system []"),
         ({"base": {"seed": "010"}}, "base.seed: '010' is wrong: must be a whole number"),
@@ -400,9 +399,8 @@ def of(system: str, **changes) -> dict:
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        (of("multicell", realizations=10**9, shards={"optimization": 100}), "scenarios.one: the study has about 90,000,0"),
-        (of("multicell", realizations=10**7, shards={"optimization": 1}), "raise shards.optimization"),
-        (of("age_aware", clients={"number": 10**9}, schemes=[{"name": "a", "scheduler": "random", "noise": "constant"}]), "lower shards.optimization, clients.number or schedule.horizon"),
+        (of("multicell", realizations=10**9), "scenarios.one: the study has about 90,000,0"),
+        (of("age_aware", clients={"number": 10**9}, schemes=[{"name": "a", "scheduler": "random", "noise": "constant"}]), "lower clients.number or schedule.horizon"),
         (of("random_orthogonalization", network={"antennas": 10**6, "users": 10**4}, data={"samples_per_user": 6}, training={"batch_size": 1}), "network.users, network.antennas"),
         (of("utility_fair", training={"hidden_layers": [10**5, 10**5]}), "GiB of memory for training"),
         (of("anonymous_oac", training={"rounds": 10**6}, network={"devices": 60000}, data={"samples": 1}), "GiB of memory for tables"),
@@ -420,7 +418,7 @@ def test_a_study_too_large_to_be_meant_is_refused_with_its_size_unless_allowed(c
 
 
 def test_a_number_of_results_is_said_once_where_there_is_one_scenario():
-    huge = {"realizations": 10**8, "shards": {"optimization": 1, "training": 1}}
+    huge = {"realizations": 10**8}
     said = refused(scenario.load, {"base": huge, "scenarios": {"one": {}}}, "study.yaml")
     assert re.search(r"one: the study has about [\d,]+ results to compute; at most 1,000,000 are allowed", said)
     said = refused(scenario.load, {"base": huge, "scenarios": {"one": {}, "two": {"seed": 2}}}, "study.yaml")
@@ -435,10 +433,10 @@ def test_items_are_counted_about_as_they_are_planned(folder):
 
 @pytest.mark.parametrize("system", SMALL)
 def test_memory_is_estimated_above_what_the_tables_take_and_not_far_above(system, tmp_path):
-    few = {"realizations": 2, "training_realizations": 1, "shards": {"optimization": 2}}
+    few = {"realizations": 10, "training_realizations": 1}
     model = scenario.resolve({"system": system} | few | SMALL[system], {})
     scheme = model.schemes[-1]
-    users_and_links = stage_of.channel(part(model, "channel"), range(2))
+    users_and_links = stage_of.channel(part(model, "channel"), range(10))
     scheduled = stage_of.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, users_and_links)
     taken = sum(frame.estimated_size() for frame in (users_and_links | scheduled).values())
     estimate, _ = size.memory(model)["tables"]

@@ -360,7 +360,7 @@ SCHEMES = [
 
 def grid_study(chosen):
     """A study of some of GRID, of which each scenario is trained and audited."""
-    changes = {"realizations": 2, "training_realizations": 2, "shards": {"optimization": 2, "training": 2}}
+    changes = {"realizations": 2, "training_realizations": 2}
     changes |= {"schemes": SCHEMES, "privacy": {"target_epsilon": 8.0, "min_noise": 3.5}, "audit": {"canaries": 50}}
     changes["training"] = ONE_LAYER | {"rounds": 6, "evaluate_every": 3}
     base = merge(registry.system("multicell").catalog.tiny | {"network": {"users": 30}}, changes)

@@ -28,7 +28,7 @@ from pwfl.workflow import batches, compute, costs, jobs, progress, publish, sess
 from pwfl.workflow.plan import Item
 from pwfl.workflow.reasons import Reasons
 
-FOUR = changed(SMALL, "shards.optimization", 1)  # chunks of the channel
+FOUR = changed(SMALL, "realizations", 60)  # chunks of the channel
 TWO = SMALL | {"scenarios": {"one": {}, "two": {"seed": 2}}}
 
 
@@ -151,7 +151,7 @@ def chosen(scenario, uplink, users, start):
 """
 USERS = {
     "study": "users",
-    "base": TINY["base"] | {"realizations": 2, "training_realizations": 1, "shards": {"optimization": 1}},
+    "base": TINY["base"] | {"realizations": 2, "training_realizations": 1},
     "scenarios": {"one": {}},
 }
 STAGES = ("dataset", "channel", "schedule", "noise", "receive", "account")  # which need no TensorFlow
@@ -753,13 +753,13 @@ def test_a_failed_item_keeps_nothing_from_being_computed_but_what_is_made_of_it(
 
 
 def test_of_chunks_that_are_computed_at_once_only_the_one_that_fails_is_lost(tmp_path, monkeypatch):
-    work, root = work_of(tmp_path, changed(SMALL, "shards.training", 1)), Store(tmp_path / "store")
+    work, root = work_of(tmp_path, SMALL), Store(tmp_path / "store")
     trained = stages(work, "train")
     assert run(work, [item for item in stages(work, *STAGES) if item not in trained], root).errors == {}
-    execute, broken = compute.execute, [item for item in trained if item.chunk == "000001-000002"]
+    execute, broken = compute.execute, [item for item in trained if item.chunk == "000010-000020"]
 
     def fails(task, found):
-        if 1 in task.realizations and task.stage == "train":
+        if 10 in task.realizations and task.stage == "train":
             raise ValueError("no idea")
         return execute(task, found)
 

@@ -42,7 +42,7 @@ def test_another_workflow_imports_this_one_with_a_config_of_its_own(tmp_path):
     assert result.returncode == 0, result.stdout + result.stderr
     assert (tmp_path / "lines.txt").read_text().strip() == "8"  # seven targets, and the names of columns
     assert pl.read_csv(tmp_path / "radio/results/small/one/summary.csv")["scheme"].unique().to_list() == ["drawn"]
-    assert list(tmp_path.glob("radio/store/train/*/000000-000002/history.parquet"))
+    assert list(tmp_path.glob("radio/store/train/*/000000-000010/history.parquet"))
     assert {path.name for path in tmp_path.iterdir()} == {
         "Snakefile", "outer.yaml", "lines.txt", "radio", ".snakemake"
     }  # fmt: skip

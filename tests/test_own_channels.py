@@ -85,7 +85,6 @@ MISTAKES = {
     "appears twice": (lambda f: pl.concat([f, f.head(1)]), {}),
     "does not fit links.csv: must be 4": (None, {"network": {"users": 5}}),
     "3 exceeds the 2 of links.csv": (None, {"realizations": 3}),
-    "since chunks are computed whole": (None, {"shards": {}}),
     "must be 15, as it has 2 coherence intervals": (intervals, {}),
     "has several positions": (lambda f: f.with_columns(station_x_m=1.0 * pl.col("user"), station_y_m=0.0), {}),
 }

@@ -9,17 +9,12 @@ from pwfl import registry, streams
 from pwfl.execution import execute
 from pwfl.execution.stage import Task
 from pwfl.scenario import load
-from pwfl.scenario.values import Values, chunks_of
+from pwfl.scenario.values import Values
 from pwfl.store import code, grids
 from pwfl.tables import finished
 from pwfl.workflow.plan import plan
 
-AGING = SMALL["base"] | {
-    "realizations": 5,
-    "training_realizations": 4,
-    "shards": {"optimization": 2, "training": 3},
-    "training": {"draws": 5},
-}
+AGING = SMALL["base"] | {"training": {"draws": 5}}
 STROKES = {"base": TINY["base"] | {"training": TINY["base"]["training"] | {"features": "strokes"}}}
 
 
@@ -49,16 +44,7 @@ def test_each_input_is_made_by_one_item_before(config):
     assert len(before) == len(set(before)) > 8
 
 
-@pytest.mark.parametrize("size", [1, 2, 4, 7])
-def test_shards_hold_each_realization_once(size):
-    (scenario,) = planned(base=AGING | {"shards": {"optimization": size, "training": size}}).study.scenarios.values()
-    for stage, count in {"schedule": 5, "train": 4}.items():
-        held = [k for shard in chunks_of(scenario, stage) for k in range(*grids.bounds(shard))]
-        assert held == list(range(-(-count // size) * size))
-
-
 def test_what_items_hold_one_by_one_is_what_simulate_returns():
-    """Chunks of training hold three realizations, those of the other stages two; none divides five."""
     chosen = planned(base=AGING)
     made: dict[str, pl.DataFrame] = {}
     for item in chosen.items():
@@ -87,12 +73,13 @@ def test_scenarios_share_what_reads_the_same():
     assert one | second == set(both.descriptions)
 
 
-@pytest.mark.parametrize("grid", grids.AUTO)
-@pytest.mark.parametrize("size", ["auto", 1, 3, 7, 50])
-def test_an_extent_is_that_of_the_chunks_that_are_listed(grid, size):
+@pytest.mark.parametrize("most", [100, 10, 9, 4, 1])
+@pytest.mark.parametrize("sizes", [grids.TABLES, grids.TRAININGS])
+def test_an_extent_is_that_of_the_chunks_that_are_listed(sizes, most):
+    sizes = grids.fitting(sizes, most)
     for count in range(1, 350):
-        chunks = [grids.bounds(chunk) for chunk in grids.covering(0, count, grid, size)]
-        found = grids.extent(count, grid, size)
+        chunks = [grids.bounds(chunk) for chunk in grids.covering(0, count, sizes)]
+        found = grids.extent(count, sizes)
         assert found == (len(chunks), chunks[-1][1], max(stop - first for first, stop in chunks))
 
 
@@ -130,7 +117,7 @@ def test_names_code_and_numbers_of_realizations_draw_no_other_noise(monkeypatch)
     before = releases(TINY)
     schemes = planned(**TINY).study.scenarios["low"].model_dump()["schemes"]
     named = [scheme | {"name": f"another {k}"} for k, scheme in enumerate(schemes)]
-    more = TINY["base"] | {"schemes": named, "realizations": 7, "training_realizations": 5, "shards": {"training": 1}}
+    more = TINY["base"] | {"schemes": named, "realizations": 7, "training_realizations": 5}
     assert list(releases(TINY | {"base": more}).values()) == list(before.values())
     right = code.described
     monkeypatch.setattr(code, "described", lambda *given: right(*given) | {"code": "edited"})

@@ -66,7 +66,7 @@ def test_each_parameter_that_is_read_draws_other_noise_unless_it_only_observes(s
     tried = {"moved": 0, "stayed": 0}
     for path, field in parameters(type(model)):
         key = ".".join(path)
-        if key in FOLLOWING | FILE_ONLY or path[0] in ("schemes", "shards"):
+        if key in FOLLOWING | FILE_ONLY or path[0] == "schemes":
             continue
         beside, other = changed(model, path, field)
         moved = set(releases(beside)) != set(releases(other))
@@ -107,7 +107,7 @@ def test_what_only_observes_changes_nothing_of_what_is_received(system):
     [
         ("multicell", {"training": {"evaluate_every": 3}, "data": {"reserved": 37, "evaluate_on": "reserved"}}, None),
         ("multicell", {"data": {"alpha": 3.0}, "radio": {"antennas": 3}, "training": {"step_scale": 0.2}}, None),
-        ("multicell", {"realizations": 9, "training_realizations": 5, "shards": {"training": 1}}, None),
+        ("multicell", {"realizations": 9, "training_realizations": 5}, None),
         ("random_orthogonalization", {"privacy": {"user_numbers": [7], "delta": 1e-7}}, None),
         ("anonymous_oac", {"privacy": {"curve_rates": [0.3]}, "radio": {"path_loss_db": 80.0}}, None),
         ("anonymous_oac", {"privacy": {"delta": 1e-7}}, [("over_the_air", "anonymous"), ("over_the_air", "none")]),

@@ -130,8 +130,7 @@ def test_a_run_that_is_told_to_end_leaves_no_process_and_no_partial_file(own, en
 
 
 def test_items_of_a_batch_that_were_finished_when_it_was_killed_stay(own, finished):
-    few = changed(changed(SMALL, "training.draws", 3000), "training_realizations", 4)
-    few["base"]["shards"] = {"optimization": 2, "training": 1}
+    few = changed(SMALL, "training.draws", 2000)
     with started(own, few, "--until", "train") as run:
         wait_until(lambda: len(trained(own, finished)) > 0, 180)
         run.kill()
@@ -140,7 +139,7 @@ def test_items_of_a_batch_that_were_finished_when_it_was_killed_stay(own, finish
     times = {path: path.stat().st_mtime_ns for path in before}
     assert len(before) > 0
     workflow(own, few, "--nolock", "--until", "train")
-    assert len(trained(own, finished)) == 8
+    assert len(trained(own, finished)) == 4
     assert {path: path.stat().st_mtime_ns for path in before} == times
 
 

@@ -342,12 +342,6 @@ def test_a_part_of_a_scenario_is_the_same_after_a_way_through_text(system):
         assert (again, plain(again), own.system) == (own, plain(own), system)
 
 
-def test_shards_that_compute_far_more_than_is_asked_for_are_warned_of():
-    base = {"realizations": 5, "training_realizations": 3, "shards": {"optimization": 11, "training": 6}}
-    (warning,) = scenario.load(of_base(base), "file.yaml").warnings
-    assert warning.startswith("scenarios.one: shards.optimization: 11 computes 11 realizations where 5 are requested")
-
-
 def test_a_saved_scenario_resolves_to_itself(tmp_path):
     model = scenario.resolve({"network": {"users": 17}, "schedule": {"gamma": 3e5}}, {})
     resolved.save(model.model_dump(), str(tmp_path / "scenario.yaml"))

@@ -18,9 +18,9 @@ from conftest import REPORT, ROOT, SMALL, TINY, changed, missing, planned, pytho
 from pwfl import execution, registry, tables
 from pwfl.execution.stage import Task
 from pwfl.learning import datasets, sources
-from pwfl.scenario import ScenarioError, load, resolve
-from pwfl.scenario.values import Values, chunks_of
-from pwfl.stages import STAGES
+from pwfl.scenario import ScenarioError, checks, load, resolve
+from pwfl.scenario.chunks import MOST_BYTES, chunks_of, sizes_of
+from pwfl.scenario.values import Values
 from pwfl.store import addressing, code, grids, items
 from pwfl.workflow import prune, reports
 from pwfl.workflow.plan import plan
@@ -40,12 +40,10 @@ def stages_of(config: dict) -> Counter:
 def test_a_sweep_of_gamma_computes_what_no_gamma_enters_once():
     scenarios = {f"gamma_{gamma}": {"schedule": {"gamma": float(gamma)}} for gamma in (1, 10, 100, 300, 999)}
     found = stages_of(TINY | {"scenarios": scenarios})
-    shards_ = 2  # of optimization, and of training
-    assert found["dataset"] == 1
-    assert found["channel"] == shards_
-    assert found["schedule"] == found["noise"] - 5 * shards_ == shards_ * (1 + 5)
-    assert found["train"] == shards_ * (1 + 5 + 5)  # RndSched's once
-    assert found["account"] == shards_ * 15  # gamma weighs the objective of every scheme
+    assert found["dataset"] == found["channel"] == 1
+    assert found["schedule"] == found["noise"] - 5 == 1 + 5
+    assert found["train"] == 3 * (1 + 5 + 5)  # each realization by itself; RndSched's once
+    assert found["account"] == 15  # gamma weighs the objective of every scheme
 
 
 OTHER = changed(SMALL, "training.draws", 7) | {"study": "other"}
@@ -103,56 +101,63 @@ def test_with_the_memory_of_runs_lost_nothing_outdated_is_used(own):
     assert set(planned(own, changed(SMALL, "training.draws", 8))) == {"train", *REPORT} - {"audit"}
 
 
-def test_more_realizations_compute_the_missing_ones_whatever_the_shards(finished):
+def test_more_realizations_compute_the_missing_ones_alone(finished):
     def made(optimized: int, trained: int) -> dict[str, str]:
-        sizes = {"realizations": optimized, "training_realizations": trained}
-        config = SMALL["base"] | sizes | {"shards": {"optimization": 5, "training": 5}}
+        config = SMALL["base"] | {"realizations": optimized, "training_realizations": trained}
         return {item.key: item.stage for item in plan(load({"scenarios": {"one": config}}, "a test")).items()}
 
-    few, some, more = made(3, 2), made(4, 4), made(10, 10)
+    few, some, more = made(3, 2), made(10, 10), made(20, 20)
     assert some == few
     added = {place: stage for place, stage in more.items() if place not in few}
-    assert all(place.endswith("/000005-000010") for place in added)
+    assert all(place.endswith("/000010-000020") for place in added)
     assert set(added.values()) == set(registry.stages("age_aware"))
-    # A report counts those that were asked for, though shards hold more.
-    assert set(pl.read_csv(finished / "results/small/one/history.csv")["realization"]) == {0, 1, 2}
+    # A report counts those that were asked for, though chunks hold more.
+    assert set(pl.read_csv(finished / "results/small/one/history.csv")["realization"]) == set(range(11))
 
 
-def test_chunks_are_of_a_fixed_grid():
-    assert grids.covering(0, 3, "training", 5) == ["000000-000005"]
-    assert grids.covering(0, 10, "training", 5) == ["000000-000005", "000005-000010"]
-    assert grids.covering(3, 6, "training", 4) == ["000000-000004", "000004-000008"]
-    assert grids.bounds("000004-000008") == (4, 8)
-
-
-@pytest.mark.parametrize("grid", grids.AUTO)
-@pytest.mark.parametrize("size", ["auto", 1, 7])
-def test_the_grid_does_not_move_when_more_realizations_are_asked_for(grid, size):
-    whole = grids.covering(0, 1000, grid, size)
+@pytest.mark.parametrize("most", [100, 50, 9, 4, 1])
+@pytest.mark.parametrize("sizes", [grids.TABLES, grids.TRAININGS])
+@pytest.mark.parametrize("end", [None, 274])
+def test_the_grid_does_not_move_when_more_realizations_are_asked_for(sizes, most, end):
+    sizes = grids.fitting(sizes, most)
+    whole = grids.covering(0, end or 1000, sizes, end)
     spans = [grids.bounds(name) for name in whole]
+    assert spans[-1][1] == (end or 1000)
     assert [first for first, _ in spans[1:]] == [stop for _, stop in spans[:-1]]
-    for count in range(1, 300):
-        found = grids.covering(0, count, grid, size)
+    for count in range(1, 274):
+        found = grids.covering(0, count, sizes, end)
         assert found == whole[: len(found)]
         assert grids.bounds(found[-1])[0] < count <= grids.bounds(found[-1])[1]
     for first, stop in ((0, 1), (3, 17), (99, 101), (250, 260)):
         covering = {name for name in whole if grids.bounds(name)[0] < stop and grids.bounds(name)[1] > first}
-        assert grids.covering(first, stop, grid, size) == sorted(covering)
+        assert grids.covering(first, stop, sizes, end) == sorted(covering)
 
 
-def test_automatic_chunks_compute_few_trainings_in_vain_and_are_few():
+def test_few_trainings_are_computed_in_vain_and_many_chunks_are_few():
     for count in (1, 2, 3, 4, 5, 10, 20, 30, 100, 1000):
-        assert grids.bounds(grids.covering(0, count, "training", "auto")[-1])[1] == count
-    assert len(grids.covering(0, 100, "training", "auto")) < 20
-    assert len(grids.covering(0, 1000, "optimization", "auto")) < 20
+        assert grids.bounds(grids.covering(0, count, grids.TRAININGS)[-1])[1] == count
+    assert len(grids.covering(0, 100, grids.TRAININGS)) < 20
+    assert len(grids.covering(0, 1000, grids.TABLES)) < 20
 
 
-def test_shards_are_of_the_trained_where_training_is():
-    numbers = {"realizations": 9, "training_realizations": 4}
-    model = resolve(numbers | {"shards": {"optimization": 5, "training": 2}}, {})
-    found = {stage: chunks_of(model, stage) for stage in STAGES}
-    assert found.pop("train") == ["000000-000002", "000002-000004"]
-    assert set(map(tuple, found.values())) == {("000000-000005", "000005-000010")}
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_chunks_follow_from_what_the_channel_reads_alone(system):
+    model = resolve({"system": system, "realizations": 9, "training_realizations": 4}, {})
+    assert checks.realization_bytes(model) == checks.realization_bytes(model.of_stage("channel")) > 0
+    of_tables = set(map(tuple, (chunks_of(model, stage) for stage in registry.stages(system) if stage != "train")))
+    assert of_tables == {("000000-000010",)}
+    trained = chunks_of(model, "train")
+    assert trained == (["000000-000010"] if system == "age_aware" else [f"00000{k}-00000{k + 1}" for k in range(4)])
+
+
+def test_chunks_of_large_networks_are_small():
+    for users, size in ((1_000, 100), (20_000, 10), (10**6, 1)):
+        model = resolve(
+            {"network": {"users": users}, "data": {"dataset": "mnist"}, "channel": {"users": "users.csv"}}, {}
+        )
+        sizes = {stage: sizes_of(model, stage)[-1][1] for stage in ("channel", "account", "train")}
+        assert sizes == {"channel": size, "account": size, "train": min(size, 10)}
+        assert size == 1 or size * checks.realization_bytes(model) <= MOST_BYTES
 
 
 # What is refused; tables by themselves are in test_tables.py and test_sealed.py.
@@ -161,18 +166,18 @@ def test_shards_are_of_the_trained_where_training_is():
 @pytest.mark.slow
 def test_swapped_files_are_named_and_made_again_as_the_message_says(own):
     found = addresses(SMALL)
-    one, two = (own / "store/noise" / found["noise", scheduler, "constant"]["address"] / "000000-000002/noise.parquet"
+    one, two = (own / "store/noise" / found["noise", scheduler, "constant"]["address"] / "000000-000010/noise.parquet"
                 for scheduler in ("random", "fixed"))  # fmt: skip
     right = two.read_bytes()
     shutil.copy2(one, two)
     account = found["account", "fixed", "constant"]["address"]
-    target = own / f"store/account/{account}/000000-000002/outcome.parquet"
+    target = own / f"store/account/{account}/000000-000010/outcome.parquet"
     outcome = target.read_bytes()
     target.unlink()
     result = snakemake(own, SMALL, "--config", "wanted=store")
     assert result.returncode == 1
     said = result.stdout + result.stderr
-    assert f"Failed: account/{account}/000000-000002 (scenario 'one', realizations 0 to 1): " in said
+    assert f"Failed: account/{account}/000000-000010 (scenario 'one', realizations 0 to 9): " in said
     assert f"its label says address {one.parent.parent.name}, expected {two.parent.parent.name}" in said
     (command,) = set(re.findall(r"Delete it \(`(rm -f store/[^`]*)`\) and run again", said))
     subprocess.run(command, shell=True, cwd=own, check=True)
@@ -198,7 +203,7 @@ def test_a_damaged_report_file_of_the_store_is_named_and_made_again_as_the_messa
 
 @pytest.mark.parametrize("damage", ["deleted", "edited"])
 def test_a_table_that_results_cannot_read_is_made_again_as_the_message_says(own, damage):
-    table = min(own.glob("store/account/*/000000-000002/outcome.parquet"))
+    table = min(own.glob("store/account/*/000000-000010/outcome.parquet"))
     expected = pwfl.results(own / "results/small").scenarios["one"].stages["outcome"]
     if damage == "deleted":
         table.unlink()

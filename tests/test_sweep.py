@@ -91,7 +91,7 @@ def test_scenarios_to_run_are_named_with_all_their_points_or_point_by_point():
         ([{"seed": [1]}, {"seed": [2, 1]}], "base.sweep: the point one,seed=1 appears twice"),
         ({"system": ["age_aware"]}, "base.sweep: system: cannot be swept; write one scenario per system"),
         ({"schemes": [[]]}, "base.sweep: schemes: cannot be swept; list all of them"),
-        ({"shards.training": [1, 2]}, "base.sweep: shards.training: cannot be swept; results do not depend on it"),
+        ({"data.folder": ["a", "b"]}, "base.sweep: data.folder: cannot be swept; results do not depend on it"),
         ({"network.users": [20, 5000]}, r"one: data.samples_offset: 5000 users would hold .*, but .* \(at one,users=5000\)"),
         ({"seed": list(range(20_000))}, "base.sweep: has 20,000 points; at most 10,000 are allowed"),
     ],
@@ -152,10 +152,9 @@ def test_points_that_are_too_large_are_said_once_with_their_number():
 
 
 def test_a_warning_about_several_scenarios_is_said_once_with_their_number():
-    base = TWELVE | {"shards": {"training": 500}, "data": {"alpha": 30.0}}
-    idle, wasteful = study(base, one={}, two={}, three={"sweep": []}).warnings
+    base = TWELVE | {"data": {"alpha": 30.0}}
+    (idle,) = study(base, one={}, two={}, three={"sweep": []}).warnings
     assert idle.startswith("scenarios.one and 2 more scenarios: data.alpha: 30.0 has no effect with ")
-    assert wasteful.startswith("scenarios.one and 2 more scenarios: shards.training: 500 computes 500 realizations")
 
 
 def test_a_value_that_the_sweep_replaces_is_told():

@@ -291,9 +291,9 @@ def reported(folder, config: dict) -> str:
 def test_the_page_and_snakemakes_report_of_a_small_study_show_no_template(tmp_path, path):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     config = read([path])
-    config["base"] |= FEW | {"audit": {"canaries": 50}, "shards": {"optimization": 2, "training": 2}}
+    config["base"] |= FEW | {"audit": {"canaries": 50}}
     config["scenarios"] = {
-        name: {key: value for key, value in (own or {}).items() if key not in (*FEW, "shards")}
+        name: {key: value for key, value in (own or {}).items() if key not in FEW}
         for name, own in config["scenarios"].items()
     }
     workflow(tmp_path, config)

@@ -21,7 +21,6 @@ CONFIG = {
     **TINY["base"],
     "realizations": 1,
     "training_realizations": 1,
-    "shards": {},
     "schemes": [{"name": "RndSched", "scheduler": "random", "noise": "random"}],
 }
 # Sums so long that two threads share them, and steps so large that a last bit of them moves the weights; then a history
@@ -147,8 +146,8 @@ print(pl.thread_pool_size(), frame.group_by("k", maintain_order=True).agg(pl.col
 
 def test_sums_of_tables_take_one_thread_or_their_process_is_told():
     asked = environment() | {threads.POLARS: "4"}
-    one = python("-c", SUMS.format(first="pwfl"), env=environment() | {threads.POLARS: "1"}, check=True)
-    ours, late = (python("-c", SUMS.format(first=name), env=asked, check=True) for name in ("pwfl", "polars"))
+    one = python("-c", SUMS.format(first="pwfl.api"), env=environment() | {threads.POLARS: "1"}, check=True)
+    ours, late = (python("-c", SUMS.format(first=name), env=asked, check=True) for name in ("pwfl.api", "polars"))
     assert ours.stdout == one.stdout
     assert "Polars was already imported in this process, with 4 threads" in late.stderr
     assert "threads" not in ours.stderr

@@ -17,7 +17,6 @@ from pwfl.systems.multicell.report import leakage
 SMALL = {
     "realizations": 3,
     "training_realizations": 1,
-    "shards": {"optimization": 3},
     "audit": {"canaries": 50},
     "network": {"users": 30},
     "radio": {"resource_blocks": 2},
@@ -241,12 +240,12 @@ def test_a_network_that_takes_long_to_draw_is_left_to_its_jobs(monkeypatch):
         check(of(("random", "optimal")))
 
 
-def test_all_realizations_of_a_shard_are_tried():
-    # The first to fail is not among those that are asked for, but its shard is computed whole.
+def test_all_realizations_of_a_chunk_are_tried():
+    # The first to fail is not among those that are asked for, but its chunk is computed whole.
     privacy = {"min_noise": 3.5, "max_noise_error": 0.07}
     check(of(("random", "optimal"), privacy=privacy))
     with pytest.raises(ScenarioError, match=r"privacy\.max_noise_error: realization ([3-9]|\d\d): all 1000 draws"):
-        check(of(("random", "optimal"), privacy=privacy, shards={"optimization": 60}))
+        check(of(("random", "optimal"), privacy=privacy, realizations=11))
 
 
 def moved(pair, **privacy):

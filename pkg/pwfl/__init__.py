@@ -1,7 +1,5 @@
 """Reproducible simulation of private wireless federated learning."""
 
-import os
-import sys
 from typing import TYPE_CHECKING
 
 from pwfl.process import forks
@@ -10,9 +8,6 @@ if TYPE_CHECKING:
     from pwfl.api import results, simulate
 
     __version__: str
-
-if "polars" not in sys.modules:  # reads it when imported; threads share a group's sum, see process.threads
-    os.environ["POLARS_MAX_THREADS"] = "1"
 
 forks.watch()
 

@@ -7,19 +7,22 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-import polars as pl
 import yaml
+
+from pwfl.process import forks, threads
+
+with threads.polars_import():
+    import polars as pl
 
 from pwfl import execution, registry, tables
 from pwfl.errors import located
-from pwfl.process import forks, threads
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.report.columns import with_point
 from pwfl.scenario import ScenarioError, Study, check_device, check_surroundings, load, read, resolve
+from pwfl.scenario.chunks import chunks_of, count_of, sizes_of
 from pwfl.scenario.messages import did_you_mean, shown
-from pwfl.scenario.values import chunks_of
-from pwfl.stages import AUDIT, GRAPH, PREPARATIONS, REALIZATIONS, REPORT, STAGES
+from pwfl.stages import AUDIT, GRAPH, PREPARATIONS, REPORT, STAGES
 from pwfl.store import addressing, grids
 from pwfl.store.items import Store
 from pwfl.workflow import plan, publish
@@ -93,8 +96,8 @@ def simulate(config: str | Path | dict) -> StudyTables:
     """Run a study in this process, without files.
 
     The tables are those of the workflow on this machine, to the bit: one thread computes them. A process that imported
-    Polars, or computed with TensorFlow, before keeps their threads, and is warned that last bits can differ. What
-    `pwfl check` warns of is a warning here, too.
+    Polars before this function, or computed with TensorFlow, keeps their threads, and is warned that last bits can
+    differ. What `pwfl check` warns of is a warning here, too.
 
     Parameters
     ----------
@@ -227,7 +230,7 @@ def _of_stage(scenario, description: dict, found: dict) -> dict:
     stage = GRAPH[description["stage"]]
     if stage.grid is None:
         return in_memory(scenario, description, found)
-    count = getattr(scenario, REALIZATIONS[stage.grid])
+    count = count_of(scenario, description["stage"])
     bounds = [(0, count)] if stage.takes_data else map(grids.bounds, chunks_of(scenario, description["stage"]))
     spans = [range(first, min(stop, count)) for first, stop in bounds]
     made = [in_memory(scenario, description, found, span) for span in spans]
@@ -254,10 +257,14 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
 
     def read_stage(table: str) -> pl.DataFrame:
         stage = registry.makers(scenario.system)[table]
+        count = count_of(scenario, stage)
+        addresses = [upstream[scheme.name][stage] for scheme in scenario.schemes[: None if STAGES[stage].each else 1]]
+        stops = [grids.bounds(path.name)[1] for path in root.path(f"{stage}/{addresses[0]}").glob("[0-9]*-[0-9]*")]
+        end = max(count, *stops)  # of tables from outside, which may be elsewhere by now
         paths = [
-            str(root.path(f"{plan.Item(stage, upstream[scheme.name][stage], chunk).key}/{plan.file_name(table)}"))
-            for scheme in scenario.schemes[: None if STAGES[stage].each else 1]
-            for chunk in chunks_of(scenario, stage)
+            str(root.path(f"{plan.Item(stage, address, chunk).key}/{plan.file_name(table)}"))
+            for address in addresses
+            for chunk in grids.covering(0, count, sizes_of(scenario, stage), end)
         ]
         _check_store(folder, root, f"the table {table} is read from there", record)
         if absent := next((path for path in paths if not Path(path).exists()), None):

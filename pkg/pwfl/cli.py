@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pwfl import errors
-from pwfl.process import interrupts
+from pwfl.process import interrupts, threads
 
 FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...")
 
@@ -253,6 +253,7 @@ def open_(study: str | None) -> None:
 def main() -> None:
     """Run the command with the arguments of this process; errors are said without a traceback."""
     interrupts.answer(interrupts.ENDED)
+    threads.before_polars()
     errors.run_command(partial(pwfl, prog_name="pwfl"))
 
 

@@ -9,7 +9,7 @@ class Stage(NamedTuple):
     makes: tuple[str, ...]  # tables, or arrays of the stages before the channel; a catalog may add tables
     reads: tuple[str, ...] = ()  # of earlier stages, as far as a scenario has these; a catalog may list other tables
     takes_data: bool = False  # what users train on: features where a scenario asks for any, otherwise a data set
-    grid: str | None = None  # which of the scenario's `shards` its jobs follow; None: one job takes all realizations
+    grid: str | None = None  # whose number of realizations its jobs follow, of REALIZATIONS; None: one job takes all
     each: tuple[str, ...] = ()  # the parts of a scheme for each of whose values it has jobs of its own
     variant: str | None = None  # the part of a scheme that tells its variants apart, which may read other parameters
     draws_noise: bool = False  # whether its parameters have `release`, by which noise is drawn, too

@@ -10,9 +10,14 @@ def consistent(scenario: LocalDpMac) -> None:
     check_holdings(scenario.data, "data.samples", scenario.data.samples, "network.devices", scenario.network.devices)
 
 
+def realization_bytes(scenario: LocalDpMac) -> float:
+    """Bytes of a realization's tables: some arrays with an entry for each round and device."""
+    return 300.0 * scenario.training.rounds * scenario.network.devices
+
+
 def table_bytes(scenario: LocalDpMac) -> tuple[float, float, str]:
     """Bytes of a realization's tables: some arrays with an entry for each round and device."""
-    return 300.0 * scenario.training.rounds * scenario.network.devices, 0.0, "training.rounds, network.devices"
+    return realization_bytes(scenario), 0.0, "training.rounds, network.devices"
 
 
 def training_bytes(scenario: LocalDpMac) -> tuple[float, str]:

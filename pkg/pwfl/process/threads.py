@@ -1,12 +1,13 @@
 """Restrict BLAS, TensorFlow and Polars to one thread: threads that share a sum add it up in another order.
 
-So do TensorFlow's kernels by oneDNN and by Eigen: neither threads nor kernels are taken from the environment. Polars
-gets its one thread where the package is imported, since it asks no later.
+So do TensorFlow's kernels by oneDNN and by Eigen: neither threads nor kernels are taken from the environment.
 """
 
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from threadpoolctl import threadpool_limits
@@ -43,8 +44,27 @@ def limit_tensorflow() -> None:
         _warn(f"TensorFlow was already imported in this process, with {KERNELS}={os.environ[KERNELS]}")
 
 
+def before_polars() -> None:
+    """Set in the environment, which started processes get, too, what Polars reads when it is imported."""
+    os.environ[POLARS] = "1"
+
+
+@contextmanager
+def polars_import() -> Iterator[None]:
+    """Give Polars one thread where it is imported; the environment is as before then."""
+    asked = os.environ.get(POLARS)
+    before_polars()
+    try:
+        yield
+    finally:
+        if asked is None:
+            del os.environ[POLARS]
+        else:
+            os.environ[POLARS] = asked
+
+
 def look_at_polars() -> None:
-    """Warn once where Polars was imported before the package, with more threads than one."""
+    """Warn once where Polars was imported before, with more threads than one."""
     import polars as pl
 
     if (count := pl.thread_pool_size()) > 1:
@@ -55,8 +75,8 @@ def look_at_polars() -> None:
 def _warn(what: str) -> None:
     warnings.warn(
         f"{what}: the last bits of results computed here can differ from the workflow's and from those of other "
-        f"machines. Import pwfl first, in a separate process, or start this process with {POLARS}=1, {INSIDE}=1 and "
-        f"without {KERNELS}.",
+        f"machines. Import pwfl.simulate first, in a separate process, or start this process with {POLARS}=1, "
+        f"{INSIDE}=1 and without {KERNELS}.",
         RuntimeWarning,
         stacklevel=3,
     )

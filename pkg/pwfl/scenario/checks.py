@@ -188,6 +188,16 @@ def imports(scenario: Scenario) -> dict[str, str]:
     return _own("imports", scenario, {})
 
 
+def imported_realizations(scenario: Scenario) -> int | None:
+    """How many realizations the tables from outside have; None: there are no such tables."""
+    return _own("imported_realizations", scenario, None)
+
+
+def realization_bytes(scenario: Scenario) -> float:
+    """About how many bytes a realization's tables take, by what the channel reads; 0: few."""
+    return _own("realization_bytes", scenario, 0.0)
+
+
 def table_bytes(scenario: Scenario) -> tuple[float, float, str]:
     """About how many bytes a job on tables takes: for each realization, besides, and the keys that set both."""
     return _own("table_bytes", scenario, (0.0, 0.0, ""))

@@ -59,7 +59,6 @@ PowerDbm = Annotated[float, Field(ge=-100, le=100)]
 NoiseDensity = Annotated[float, Field(ge=-250, le=0)]  # dBm/Hz
 Exponent = Annotated[float, Field(ge=0, le=6)]  # of a distance in a path loss
 FadingScale = Annotated[float, Field(ge=1e-3, le=1e3)]
-Chunk = Annotated[int, Field(ge=1, le=10**9)] | Literal["auto"]  # as pwfl.store.grids has it
 Records = Annotated[int, Field(ge=0, le=10**9)]  # of a file, its classes, or what an axis of a record has
 Bound = Annotated[float, Field(ge=-1e30, le=1e30)]  # of a feature
 # Usual ranges of parameters with units.
@@ -149,19 +148,6 @@ READ_FOR_ALL = {"realizations": {AUDIT, REPORT}, "training_realizations": {REPOR
 # What the images that are trained on follow from, in systems that have it.
 OF_TRAIN = ("training.features", "data.reserved", "data.evaluate_on")
 READ_FOR_ALL |= {key: {"train"} for key in OF_TRAIN}
-
-
-class Shards(Section):
-    """How many realizations are computed as one, always that many. Results do not depend on it."""
-
-    optimization: Chunk = parameter(
-        "auto",
-        "realizations that are computed as one by channel, schedule, noise and account; auto: up to the 10th, the "
-        "20th, the 50th, the 100th and each further hundred",
-    )
-    training: Chunk = parameter(
-        "auto", "realizations that are trained as one; auto: one up to the 5th, up to the 10th, and each further ten"
-    )
 
 
 class Content(Section):
@@ -330,7 +316,6 @@ class Scenario(Section):
     training_realizations: int = parameter(
         10, "how many of them, from the first on, are trained", stages="report", ge=1, le=10**9
     )
-    shards: Shards = Shards()
     audit: Audit = Audit()
     if TYPE_CHECKING:
         schemes: Sequence

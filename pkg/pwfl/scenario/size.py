@@ -7,8 +7,8 @@ growth of a process's peak memory with its tables, and are those of the stage th
 from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.scenario import checks
+from pwfl.scenario.chunks import extent_of
 from pwfl.scenario.common import Scenario
-from pwfl.scenario.values import extent_of
 
 MAX_ITEMS = 1_000_000  # it takes a minute or two to plan as many
 MAX_BYTES = 64 * 2**30  # of a job
@@ -28,8 +28,7 @@ def memory(scenario: Scenario) -> dict[str, tuple[float, str]]:
     """About how many bytes a job takes, and the keys that set it: of the stages on tables, and of training."""
     rows, each, keys = checks.table_bytes(scenario)
     chunk = extent_of(scenario, "account").largest
-    tables = (chunk * rows + each, f"shards.optimization, {keys}")
-    return {"tables": tables, "training": checks.training_bytes(scenario)}
+    return {"tables": (chunk * rows + each, keys), "training": checks.training_bytes(scenario)}
 
 
 def problems(scenarios: dict[str, Scenario]) -> list[tuple[str, str]]:
@@ -39,8 +38,8 @@ def problems(scenarios: dict[str, Scenario]) -> list[tuple[str, str]]:
         largest = max(counts, key=counts.get)
         here = f", {counts[largest]:,} of them here" if len(counts) > 1 else ""
         problem = (
-            f"the study has about {total:,} results to compute{here}; at most {MAX_ITEMS:,} are allowed; raise "
-            "shards.optimization or shards.training, or lower realizations"
+            f"the study has about {total:,} results to compute{here}; at most {MAX_ITEMS:,} are allowed; lower "
+            "realizations"
         )
         large.append((largest, problem))
     for name, scenario in scenarios.items():

@@ -27,7 +27,6 @@ from pwfl.scenario.messages import ScenarioError, at, blame, did_you_mean, first
 from pwfl.scenario.resolution import field_problems, look_up, merge, model_of, resolve, typed
 from pwfl.scenario.values import value_of
 from pwfl.stages import READERS, variants
-from pwfl.store.grids import extent
 
 TOP_LEVEL = ("study", "title", "question", "run", "base", "scenarios", "allow_large", "print")
 NAMED = "study"  # the key of the study's name
@@ -152,7 +151,7 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
         each.setdefault(one.name, one.scenario)
     shadowed = _shadowed(config, asked, config if files is None else files)
     unusual = tuple(_unusual(config, asked))
-    found = chain(_unread(each), _wasteful(each), _lengthy(each), _exposed(chosen))
+    found = chain(_unread(each), _lengthy(each), _exposed(chosen))
     warnings = (*shadowed, *_once(found), *unusual)
     for_print = bool(_flag(config.get("print", False)))
     name, (title, question) = str(config.get(NAMED, NAMED)), (config.get(key, "") for key in (TITLE, "question"))
@@ -439,19 +438,6 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
             else:
                 effective.add(said)
     yield from ((name, f"{said} has no effect{why}") for name, said, why in idling if said not in effective)
-
-
-def _wasteful(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
-    """For chunks that compute more than twice the realizations that are asked for: scenario and warning."""
-    for name, scenario in chosen.items():
-        for grid, count in (("optimization", scenario.realizations), ("training", scenario.training_realizations)):
-            size = getattr(scenario.shards, grid)
-            if size != "auto" and (computed := extent(count, grid, size).stop) > 2 * count:
-                yield (
-                    name,
-                    f"shards.{grid}: {size} computes {computed} realizations where {count} are requested, since "
-                    f"chunks are computed whole; lower it to {count} or less",
-                )
 
 
 def _lengthy(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:

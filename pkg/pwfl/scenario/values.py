@@ -2,9 +2,6 @@
 
 from collections.abc import Mapping
 
-from pwfl.stages import GRAPH, REALIZATIONS
-from pwfl.store import grids
-
 
 class UndeclaredError(AttributeError):
     """A stage reads a parameter that is not declared to be read by it."""
@@ -91,19 +88,3 @@ def _frozen(value, path: str):
     if isinstance(value, Mapping):
         return Values(value, path)
     return tuple(_frozen(each, path) for each in value) if isinstance(value, list | tuple) else value
-
-
-def chunks_of(scenario, stage: str) -> list[str]:
-    """Names of the chunks of a scenario's stage; `grids.ALL` alone where it computes all realizations together."""
-    return [grids.ALL] if GRAPH[stage].grid is None else grids.covering(0, *_grid_of(scenario, stage))
-
-
-def extent_of(scenario, stage: str) -> grids.Extent:
-    """The extent of the chunks of a scenario's stage, which are not listed for it; of a stage that has a grid."""
-    return grids.extent(*_grid_of(scenario, stage))
-
-
-def _grid_of(scenario, stage: str) -> tuple[int, str, grids.Size]:
-    """How many realizations a scenario's stage has, on which grid, in chunks of which size."""
-    grid = GRAPH[stage].grid
-    return getattr(scenario, REALIZATIONS[grid]), grid, getattr(scenario.shards, grid)

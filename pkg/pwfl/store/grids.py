@@ -2,29 +2,40 @@
 
 from collections.abc import Iterator
 from math import ceil
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 ALL = "all"  # no folder of its own
-Size = int | Literal["auto"]
-# With `auto`, of each grid: from which realization on chunks are of which size. A study of few realizations computes
-# few in vain, one of many has few files, and no chunk of trainings takes very long.
-AUTO = {"optimization": ((0, 10), (20, 30), (50, 50), (100, 100)), "training": ((0, 1), (5, 5), (10, 10))}
+Sizes = tuple[tuple[int, int], ...]
+# From which realization on chunks are of which size: a study of few realizations computes few in vain, one of many has
+# few files, and no chunk of trainings takes very long.
+TABLES: Sizes = ((0, 10), (20, 30), (50, 50), (100, 100))
+TRAININGS: Sizes = ((0, 1), (5, 5), (10, 10))
+SMALLER = (10, 5, 2, 1)  # of all chunks, where those are too large
 
 
-def covering(first: int, stop: int, grid: str, size: Size) -> list[str]:
-    """Names FIRST-STOP of the chunks of a grid that cover the realizations from `first` to before `stop`.
+def fitting(sizes: Sizes, most: float) -> Sizes:
+    """The sizes, or one of SMALLER for all chunks where a chunk would have more than `most` realizations.
 
-    >>> covering(3, 5, "training", 2)
-    ['000002-000004', '000004-000006']
-    >>> covering(4, 23, "training", "auto")
-    ['000004-000005', '000005-000010', '000010-000020', '000020-000030']
+    >>> fitting(TRAININGS, 10), fitting(TRAININGS, 9), fitting(TABLES, 0.5)
+    (((0, 1), (5, 5), (10, 10)), ((0, 5),), ((0, 1),))
     """
-    chunks = _chunks(AUTO[grid] if size == "auto" else ((0, size),), first)
+    largest = next((size for size in SMALLER if size <= most), 1)
+    return sizes if sizes[-1][1] <= most else ((0, largest),)
+
+
+def covering(first: int, stop: int, sizes: Sizes, end: int | None = None) -> list[str]:
+    """Names FIRST-STOP of the chunks that cover the realizations from `first` to before `stop`; none is beyond `end`.
+
+    >>> covering(4, 23, TRAININGS)
+    ['000004-000005', '000005-000010', '000010-000020', '000020-000030']
+    >>> covering(0, 12, TABLES, end=14)
+    ['000000-000010', '000010-000014']
+    """
     found = []
-    for start, end in chunks:
+    for start, after in _chunks(sizes, first):
         if start >= stop:
             return found
-        found.append(f"{start:06d}-{end:06d}")
+        found.append(f"{start:06d}-{after if end is None else min(after, end):06d}")
 
 
 def bounds(chunk: str) -> tuple[int, int]:
@@ -41,13 +52,12 @@ class Extent(NamedTuple):
     largest: int
 
 
-def extent(count: int, grid: str, size: Size) -> Extent:
+def extent(count: int, sizes: Sizes) -> Extent:
     """The extent of the chunks of the first `count` realizations, without listing them.
 
-    >>> extent(23, "training", "auto"), extent(30, "training", 50)
-    (Extent(chunks=8, stop=30, largest=10), Extent(chunks=1, stop=50, largest=50))
+    >>> extent(23, TRAININGS)
+    Extent(chunks=8, stop=30, largest=10)
     """
-    sizes = AUTO[grid] if size == "auto" else ((0, size),)
     found = Extent(0, 0, 0)
     for (begin, each), end in zip(sizes, [*(later for later, _ in sizes[1:]), count], strict=True):
         if begin < count:
@@ -56,7 +66,7 @@ def extent(count: int, grid: str, size: Size) -> Extent:
     return found
 
 
-def _chunks(sizes: tuple[tuple[int, int], ...], first: int) -> Iterator[tuple[int, int]]:
+def _chunks(sizes: Sizes, first: int) -> Iterator[tuple[int, int]]:
     """The chunks, without end, from the one on that has the realization `first`."""
     begin, size = [each for each in sizes if each[0] <= first][-1]
     start = begin + (first - begin) // size * size

@@ -31,7 +31,7 @@ STEPS: dict[str, tuple[Callable, str]] = {  # each a function of scenario and da
     "users": (stated.check_users, "a user's values stay the same when users are renumbered"),
     "audit": (audited.check_audit, "everything that epsilon rests on is tested, and an error of 10% would be detected"),
     "draws": (draws.check_draws, "random numbers depend on seed and realization, are used once, and have an effect"),
-    "shards": (repeated.check_chunks, "tables match their schemas, and do not depend on chunks or the order of rows"),
+    "chunks": (repeated.check_chunks, "tables match their schemas, and do not depend on chunks or the order of rows"),
     "report": (reported.check_report, "tables, figures and claims build, and addresses cover all code that runs"),
 }
 

@@ -17,7 +17,7 @@ from pwfl.learning import datasets
 from pwfl.process import tensorflow_import
 from pwfl.report import captions, page, references
 from pwfl.report.catalog import HOW, QUESTIONS, question
-from pwfl.scenario import ScenarioError, parameters, resolve
+from pwfl.scenario import ScenarioError, checks, parameters, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT, GRAPH, REPORT, STAGES
 from pwfl.store import imports
@@ -45,6 +45,7 @@ def check_modules(model: Scenario, given: dict) -> None:
                 f"{own} imports {', '.join(sorted(foreign))}; move code that two stages share into a separate "
                 "module, since a stage's address covers no other stage's module"
             )
+    checks.realization_bytes(model.of_stage("channel"))  # what it reads must be in the addresses of all stages
     for path, field in parameters(type(model)):
         if get_origin(field.annotation) is list:
             continue  # its items' bounds are the items' own

@@ -18,9 +18,10 @@ from pwfl.learning.datasets import FILE, size
 from pwfl.learning.features import DIRECTIONS, PIXELS, requested
 from pwfl.process import devices
 from pwfl.scenario import Study, checks
+from pwfl.scenario.chunks import chunks_of, covering
 from pwfl.scenario.common import Scenario, Scheme
 from pwfl.scenario.release import depended_on
-from pwfl.scenario.values import chunks_of, plain, value_of
+from pwfl.scenario.values import plain, value_of
 from pwfl.stages import DATASET, FEATURES, GRAPH, IMPORTED, PREPARATIONS, PROJECTION, STAGES, variants
 from pwfl.store import addressing, code, grids
 from pwfl.store.files import content
@@ -195,7 +196,7 @@ def needed(scenario: Scenario, stage: str, chunk: str, before: str) -> list[str]
         return [chunk]
     if None in (grid, before_grid):
         return chunks_of(scenario, before)
-    return grids.covering(*grids.bounds(chunk), before_grid, getattr(scenario.shards, before_grid))
+    return covering(scenario, before, *grids.bounds(chunk))
 
 
 def file_name(table: str) -> str:

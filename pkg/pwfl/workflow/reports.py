@@ -10,7 +10,7 @@ from pwfl.report import captions as filled
 from pwfl.report import catalog, references
 from pwfl.scenario import ScenarioError, Study, checks
 from pwfl.scenario.common import Scenario
-from pwfl.scenario.values import chunks_of, plain
+from pwfl.scenario.values import plain
 from pwfl.stages import AUDIT, REPORT, STAGES
 from pwfl.store import addressing, code, sealed
 from pwfl.store.files import text as read_text
@@ -229,9 +229,7 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
         },
         **code.described(kind, [_package(scenario.system)], functions, reads),
     }
-    if kind == REPORT:  # figures show the first chunk; an audit is the same whatever the chunks
-        description |= {"shards": {stage: chunks_of(scenario, stage) for stage in stages}, "formats": formats(study)}
-    return description
+    return description | ({"formats": formats(study)} if kind == REPORT else {})
 
 
 def comparison(study: Study) -> dict:

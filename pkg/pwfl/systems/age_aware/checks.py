@@ -80,12 +80,18 @@ def _check_schemes(scenario: AgeAware) -> None:
         )
 
 
+def realization_bytes(scenario: AgeAware) -> float:
+    """See `pwfl.scenario.checks`."""
+    return scenario.clients.number * (scenario.schedule.horizon + 1) * AGE_BYTES
+
+
 def table_bytes(scenario: AgeAware) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
     times, number = scenario.schedule.horizon + 1, scenario.clients.number
     kernels = len(scenario.clients.chains) * times * len(scenario.clients.states_wh) ** 2 * FLOAT * COPIES
     cases = max(len(scenario.privacy.target_epsilons), min(SWEPT_CLIENTS, number) * times)
-    return number * (times * AGE_BYTES + cases * LINK_BYTES), kernels, "clients.number or schedule.horizon"
+    rows = realization_bytes(scenario) + number * cases * LINK_BYTES
+    return rows, kernels, "clients.number or schedule.horizon"
 
 
 def training_bytes(scenario: AgeAware) -> tuple[float, str]:

@@ -59,12 +59,18 @@ def problems(scenario: AnonymousOac) -> list[str]:
     return models.problems(scenario)
 
 
+def realization_bytes(scenario: AnonymousOac) -> float:
+    """See `pwfl.scenario.checks`."""
+    return scenario.training.rounds * scenario.network.devices * LINK_BYTES
+
+
 def table_bytes(scenario: AnonymousOac) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
     drawn = scenario.training.rounds * scenario.network.devices  # at once, of one realization
     own = any(user_code.is_reference(scheme.scheduler) for scheme in scenario.schemes)
     uploads = drawn * (1 if own else scenario.network.participation)
-    return drawn * LINK_BYTES + uploads * UPLOAD_BYTES, drawn * FLOAT * COPIES, "network.devices or training.rounds"
+    rows = realization_bytes(scenario) + uploads * UPLOAD_BYTES
+    return rows, drawn * FLOAT * COPIES, "network.devices or training.rounds"
 
 
 def training_bytes(scenario: AnonymousOac) -> tuple[float, str]:

@@ -10,9 +10,8 @@ from pwfl.privacy import rounding
 from pwfl.process import user_code
 from pwfl.scenario.checks import available, offer
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
-from pwfl.scenario.values import extent_of
 from pwfl.stages import IMPORTS
-from pwfl.store import files, grids
+from pwfl.store import files
 from pwfl.systems.multicell import feasible, hexagons
 from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
@@ -274,6 +273,16 @@ def problems(scenario: Multicell) -> list[str]:
     return [NO_GLPK] * missing + models.problems(scenario) + _channel_problems(scenario)
 
 
+def imported_realizations(scenario: Multicell) -> int | None:
+    """See `pwfl.scenario.checks`."""
+    return _held(_contents(scenario))[0]["realization"].n_unique() if scenario.channel.links is not None else None
+
+
+def _contents(scenario: Multicell) -> tuple[tuple[str, str, str], ...]:
+    """The files that the scenario imports: table, path and digest of each."""
+    return tuple((table, path, files.content(path)) for table, path in imports(scenario).items())
+
+
 @lru_cache
 def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple["pl.DataFrame", int, int]:
     """The users whom files hold, and how many stations and intervals there are.
@@ -300,9 +309,7 @@ def _channel_problems(scenario: Multicell) -> list[str]:
         )
         return alone or feasible.problems(scenario)
     try:
-        held, stations, several = _held(
-            tuple((table, path, files.content(path)) for table, path in imports(scenario).items())
-        )
+        held, stations, several = _held(_contents(scenario))
     except (OSError, TableError) as error:
         return [f"channel.{'users' if str(error).startswith(f'{users}:') else 'links'}: {error}"]
     if several != intervals(scenario):
@@ -321,14 +328,6 @@ def _channel_problems(scenario: Multicell) -> list[str]:
         return [f"network.users: {scenario.network.users} does not fit {links}: must be {count}"]
     if scenario.realizations > realizations:
         return [f"realizations: {scenario.realizations} exceeds the {realizations} of {links}"]
-    trained = extent_of(scenario, "train").stop
-    grid, size = "optimization", scenario.shards.optimization
-    if (taken := grids.extent(max(trained, scenario.realizations), grid, size).stop) > realizations:
-        return [
-            f"shards.optimization: {scenario.shards.optimization} (and shards.training: {scenario.shards.training}) "
-            f"need {taken} realizations, since chunks are computed whole, but {links} has {realizations}; set shards: "
-            f"{{optimization: {realizations}, training: {realizations}}}"
-        ]
     if held["samples"].null_count():
         try:
             _check_samples(scenario)
@@ -380,14 +379,22 @@ def idle(scenario: Multicell) -> dict[str, str]:
     return found
 
 
+def realization_bytes(scenario: Multicell) -> float:
+    """See `pwfl.scenario.checks`."""
+    return intervals(scenario) * _cells(scenario) * scenario.network.users * LINK_BYTES
+
+
+def _cells(scenario: Multicell) -> int:
+    return 3 * scenario.network.rings * (scenario.network.rings + 1) + 1
+
+
 def table_bytes(scenario: Multicell) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
-    cells = 3 * scenario.network.rings * (scenario.network.rings + 1) + 1
-    couplings = scenario.radio.resource_blocks * cells**2 * FLOAT * COPIES
+    couplings = scenario.radio.resource_blocks * _cells(scenario) ** 2 * FLOAT * COPIES
     keys = "network.rings, network.users or radio.resource_blocks"
     if intervals(scenario) > 1:
         keys = f"{keys}, or raise radio.coherence_rounds"
-    return intervals(scenario) * (cells * scenario.network.users * LINK_BYTES + couplings), 0, keys
+    return realization_bytes(scenario) + intervals(scenario) * couplings, 0, keys
 
 
 def training_bytes(scenario: Multicell) -> tuple[float, str]:

@@ -5,8 +5,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pwfl.learning.datasets import DataError
+from pwfl.scenario.chunks import extent_of
 from pwfl.scenario.messages import first
-from pwfl.scenario.values import Values, extent_of, plain, value_of
+from pwfl.scenario.values import Values, plain, value_of
 from pwfl.systems.multicell import hexagons, start_values
 from pwfl.systems.multicell.bounds import alternatives
 from pwfl.systems.multicell.parameters import BOUNDED_NOISE
@@ -31,6 +32,8 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
     if stations is None:
         stations = len(hexagons.stations(scenario.network.rings, scenario.network.cell_radius_m))
     computed = extent_of(scenario, "channel").stop
+    if users is not None:
+        computed = min(computed, users["realization"].n_unique())
     numbers = stations * (scenario.network.users + scenario.radio.resource_blocks)
     realizations = range(min(computed, MOST_REALIZATIONS, MOST_NUMBERS // numbers))
     if not realizations:

@@ -43,14 +43,18 @@ def idle(scenario: RandomOrthogonalization) -> dict[str, str]:
     return {} if scenario.privacy.dropouts else {"privacy.dropout_tolerance": "privacy.dropouts: 0.0"}
 
 
+def realization_bytes(scenario: RandomOrthogonalization) -> float:
+    """See `pwfl.scenario.checks`."""
+    return scenario.training.rounds * (scenario.network.users + sum(scenario.privacy.user_numbers)) * LINK_BYTES
+
+
 def table_bytes(scenario: RandomOrthogonalization) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
     largest = max([scenario.network.users, *scenario.privacy.user_numbers])
     antennas = scenario.network.antennas
     channels = largest * max(min(largest, 2 * antennas), antennas) * COMPLEX * COPIES  # of one realization: `mimo`
-    sizes = scenario.network.users + sum(scenario.privacy.user_numbers)
-    rows = scenario.training.rounds * sizes * LINK_BYTES
-    return rows, channels, "network.users, network.antennas, privacy.user_numbers or training.rounds"
+    keys = "network.users, network.antennas, privacy.user_numbers or training.rounds"
+    return realization_bytes(scenario), channels, keys
 
 
 def training_bytes(scenario: RandomOrthogonalization) -> tuple[float, str]:
