@@ -260,7 +260,7 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
         count = count_of(scenario, stage)
         addresses = [upstream[scheme.name][stage] for scheme in scenario.schemes[: None if STAGES[stage].each else 1]]
         stops = [grids.bounds(path.name)[1] for path in root.path(f"{stage}/{addresses[0]}").glob("[0-9]*-[0-9]*")]
-        end = max(count, *stops)  # of tables from outside, which may be elsewhere by now
+        end = max([count, *stops])  # of tables from outside, which may be elsewhere by now
         paths = [
             str(root.path(f"{plan.Item(stage, address, chunk).key}/{plan.file_name(table)}"))
             for address in addresses
