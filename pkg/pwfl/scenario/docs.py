@@ -56,9 +56,9 @@ know the YAML language server complete keys and show their meaning from `schema.
 
 Files are YAML 1.2, in UTF-8, or JSON; `--config` is read likewise. Numbers are decimal, such as `10`, `0.5` or `1e-5`.
 Anything else is text, such as `010`, `0x10`, `1_000`, `1:30`, `yes`, `on` and dates: a parameter that needs a number or
-`true` refuses it. A key that appears twice, a tag (`!`), and more than 1,000,000 characters once aliases are expanded are
-errors. `pwfl check FILE` checks a file without running anything, and names the line of a mistake in its syntax, of which
-`snakemake --configfile FILE` says only that there is one: it reads the file before the workflow does.
+`true` refuses it. A key that appears twice, a tag (`!`), and more than 1,000,000 characters once aliases are expanded
+are errors. `pwfl check FILE` checks a file without running anything, and names the line of a mistake in its syntax, of
+which `snakemake --configfile FILE` says only that there is one: it reads the file before the workflow does.
 
 Names of scenarios and of the study stand in names of files: letters, digits, `_`, `.` and `-`, at most 100. A
 scenario's does not end as files of the study do, beside which its folder stands (`.csv`, `.html` ...). A path does not
