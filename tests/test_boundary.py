@@ -41,36 +41,7 @@ def within(seconds: float):
         signal.signal(signal.SIGALRM, before)
 
 
-# Files that never end, or come to more than they look.
-
-
-def bomb(item: str, begin: str, end: str, depth: int = 8) -> str:
-    """YAML whose last line has 9^depth values: each line names the one before nine times."""
-    lines = [f"base: &a0 {begin}{', '.join(item.format(k=k, of='x') for k in range(9))}{end}"]
-    for level in range(1, depth):
-        inside = ", ".join(item.format(k=k, of=f"*a{level - 1}") for k in range(9))
-        lines.append(f"k{level}: &a{level} {begin}{inside}{end}")
-    return "\n".join(lines) + "\n" + FEW
-
-
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        (bomb("{of}", "[", "]"), 6),
-        (bomb("k{k}: {of}", "{", "}"), 6),
-        ("base: &a0 {x: 1}\n" + "".join(f"k{n}: &a{n} {{<<: [{9 * f'*a{n - 1}, '}]}}\n" for n in range(1, 9)) + FEW, 7),
-        (f"a: &a {'x' * 10_000}\nb: [{1000 * '*a, '}]\n" + FEW, 2),
-    ],
-    ids=["lists", "maps", "merged", "text"],
-)
-def test_aliases_that_come_to_millions_are_refused_at_once(tmp_path, content, line):
-    path = tmp_path / "study.yaml"
-    path.write_text(content)
-    with (
-        within(5),
-        pytest.raises(scenario.ScenarioError, match=rf"line {line}: has [\d,]+ characters once its al"),
-    ):
-        scenario.read([path])
+# Files that never end.
 
 
 def test_only_regular_files_are_opened(tmp_path):

@@ -73,6 +73,7 @@ REFUSED = [  # a text, and what is said of it
     ("a: 1\nb: \x01", "line 2: is not valid YAML: the character 0x0001 is not allowed"),
     ("[" * 100_000, "line 1: is not valid YAML: maximum recursion depth exceeded"),
     (LAUGHS, "line 1: is not valid YAML: more than 1,000,000 characters once its aliases (*) are expanded"),
+    (f"a: &a {'x' * 10_000}\nb: [{1000 * '*a, '}]", "line 1: is not valid YAML: more than 1,000,000 characters"),
 ]
 
 

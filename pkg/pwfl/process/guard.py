@@ -2,15 +2,16 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import invalidate_caches
 from pathlib import Path
 
+from pwfl.process import supervisor
+
 LIBRARIES = (folder for folder in sys.path if any(Path(folder).glob("*.dist-info")))
-PYTHON = (os.path.dirname(os.__file__), sys.prefix, sys.base_prefix, tempfile.gettempdir(), Path(__file__).parents[1])
+PYTHON = (os.path.dirname(os.__file__), sys.prefix, sys.base_prefix, supervisor.TEMPORARY, Path(__file__).parents[1])
 OTHERS = {os.path.realpath(folder) for folder in (*LIBRARIES, *PYTHON, "/proc", "/sys", "/dev", "/etc", "/usr")}
 _opened: list[set[str]] = []  # the paths of files that were opened to be read, of each block that runs
 _listen = cache(sys.addaudithook)  # once a process: it cannot be taken back
@@ -31,8 +32,7 @@ def alone(home: str | None) -> Iterator[set[str]]:
         yield read
     finally:
         sys.dont_write_bytecode, sys.path[:] = writes, path
-        files = filter(os.path.isfile, _opened.pop() | _unload(study))
-        read |= {os.path.realpath(file) for file in files if is_users(file, study)}
+        read |= {os.path.realpath(file) for file in _opened.pop() | _unload(study) if is_users(file, study)}
         sys.modules.update(before | sys.modules)
 
 

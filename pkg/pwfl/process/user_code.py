@@ -101,7 +101,8 @@ def loaded(reference: str, reads: Collection[str] = ()) -> Iterator[Callable]:
                 raise UserCodeError(f"{reference}: fails: {_description(error, function)}") from error
 
         yield called
-    if undeclared := sorted(map(_shown, read - {os.path.realpath(file) for file in (*known.values(), *reads)})):
+    others = read - {os.path.realpath(file) for file in (*known.values(), *reads)}
+    if undeclared := sorted(_shown(file) for file in others if os.path.isfile(file)):
         raise UserCodeError(
             f"{reference}: reads {undeclared[0]}, which is not declared, so an edit of that file would not recompute "
             f"results; declare it, `reads: [{', '.join(undeclared)}]` in the scheme, or `model_reads` beside "
