@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from functools import partial
+from types import ModuleType
 
 import numpy as np
 import polars as pl
@@ -814,6 +815,10 @@ def test_a_script_that_simulates_counts_only_if_it_holds_the_function(folder, mo
     for name, counts in (("mine", {"mine.py"}), ("script", {"mine.py", "script.py"})):
         description = stage_of.addresses(with_scheme(f"{name}.py:schedule"))["schedule", f"{name}.py:schedule", None]
         assert {"mine.py", "script.py"} & code.of(description).keys() == counts
+    script = ModuleType("__mp_main__")
+    script.__file__ = str(folder / "script.py")
+    monkeypatch.setitem(sys.modules, "__mp_main__", script)  # as libraries leave it
+    assert scheduled(with_scheme("mine.py:schedule"))["schedule"].height
 
 
 def test_distributions_that_files_import_count_by_their_versions(folder):

@@ -37,9 +37,9 @@ def alone(home: str | None) -> Iterator[set[str]]:
 
 
 def _unload(study: frozenset[str]) -> set[str]:
-    """Unload the user's modules, and return their files. Others are asked for no attribute: some import more then."""
+    """Unload the user's modules, not the script, and return their files. To ask modules for more may import more."""
     files = {name: getattr(module, "__dict__", {}).get("__file__") for name, module in sys.modules.items()}
-    users = [name for name, file in files.items() if name != "__main__" and file and is_users(file, study)]
+    users = [name for name, file in files.items() if not name.endswith("main__") and file and is_users(file, study)]
     return {sys.modules.pop(name).__file__ for name in users}
 
 
