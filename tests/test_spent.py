@@ -62,7 +62,7 @@ def test_multicell_waits_for_the_slowest_user_and_pays_for_all(scheduler):
     [("over_the_air", "identified"), ("over_the_air", "identified_fixed"), ("orthogonal", "local")],
 )
 def test_oac_takes_its_symbols_over_the_bandwidth(scheduler, noise):
-    radio = {"bandwidth_hz": 20e3, "noise_variance": 1e-4, "digital_efficiency": 4.0}
+    radio = {"bandwidth_hz": 20e3, "noise_variance": 1e-4}
     _, found = trained("anonymous_oac", scheduler, noise, radio=radio, network={"participation": 0.3})
     dimension, thermal = 64 * 4 + 4 + 4 * 10 + 10, 10 ** (-17.4 - 3) * 1e10
     for realization in range(2):
@@ -72,8 +72,8 @@ def test_oac_takes_its_symbols_over_the_bandwidth(scheduler, noise):
             there = found["schedule"].filter(realization=realization, round=t).rows(named=True)
             for device in there:
                 if scheduler == "orthogonal" and device["batch"]:
-                    seconds += dimension * 8 / 20e3
-                    joules += dimension * 8 * thermal * 15 / device["fading_gain"]
+                    seconds += dimension * 16 / 20e3
+                    joules += dimension * 16 * thermal * 3 / device["fading_gain"]
                 elif scheduler == "over_the_air" and (noise.endswith("fixed") or any(d["batch"] for d in there)):
                     row = noise_of[t]
                     amplitude = device["batch"] / row["divisor"]

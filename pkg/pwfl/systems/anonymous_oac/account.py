@@ -56,7 +56,7 @@ TERMS = {
     "neighbouring_relation": "replace-one",
     "accuracy_of": "the server's global model",
     "link_budget": "radiated over radio.path_loss_db and thermal noise: over the air what the received SNR takes, "
-    "orthogonally Shannon's least for radio.digital_efficiency",
+    "orthogonally Shannon's least for 2 bit/s/Hz",
     "local_steps": 1.0,
     "taken_as_public": f"{PUBLIC}; numbers of records are the same for all devices",
 }

@@ -11,6 +11,7 @@ from pwfl.tables.arrays import joined, to_table
 from pwfl.training.models import network, parameter_count
 
 FLOAT_BITS = 32
+DIGITAL_EFFICIENCY = 2.0  # bit/s/Hz, of orthogonal transmission
 KEYS = ("realization", "round")
 
 
@@ -55,9 +56,8 @@ def transmissions(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl
     radio, sent = scenario.radio, uploaded(tables)
     thermal = dbm_to_w(radio.noise_density_dbm_hz) * db_to_ratio(radio.path_loss_db)  # J, for unit fading
     if in_turn(tables):
-        energy = (
-            digital_symbols(scenario) * thermal * np.expm1(np.log(2) * radio.digital_efficiency) / pl.col("fading_gain")
-        )
+        power = thermal * np.expm1(np.log(2) * DIGITAL_EFFICIENCY)
+        energy = digital_symbols(scenario) * power / pl.col("fading_gain")
     else:
         signal = (pl.col("batch") / pl.col("divisor") * scenario.training.clip_norm) ** 2
         noise = model_size(scenario) * pl.col("update_noise_std") ** 2 / pl.col("participants")
@@ -68,7 +68,7 @@ def transmissions(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl
 
 def digital_symbols(scenario: AnonymousOac) -> float:
     """Symbols of one participant's upload where it sends its update in bits."""
-    return model_size(scenario) * FLOAT_BITS / scenario.radio.digital_efficiency
+    return model_size(scenario) * FLOAT_BITS / DIGITAL_EFFICIENCY
 
 
 def model_size(scenario: AnonymousOac) -> int:

@@ -57,15 +57,6 @@ class Radio(Section):
         ge=0,
         le=300,
     )
-    digital_efficiency: float = parameter(
-        2.0,
-        "spectral efficiency of orthogonal (digital) transmission",
-        unit="bit/s/Hz",
-        stages="receive",
-        observes=True,
-        ge=1e-3,
-        le=20,
-    )
 
 
 class Data(common.DataSource):
