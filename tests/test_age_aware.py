@@ -326,7 +326,7 @@ def test_the_realizations_table_and_the_summary(tiny):
     assert set(summary["trained"]) == {3}
     power = each.filter(scheme=schemes[0], case=1)["noise_power_wh2"].mean()
     assert summary.row(1, named=True)["noise_power_wh2_mean"] == pytest.approx(power)
-    assert len(tiny["sweep"]) == 2 * 9
+    assert len(tiny["sweep"]) == 3 * 9
 
 
 def verdicts(content, *numbers):

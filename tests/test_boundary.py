@@ -119,7 +119,7 @@ def test_every_parameter_takes_a_value_or_refuses_it_by_name(system):
                     # A number can be right by itself and wrong beside another parameter, which is named then.
                     beside = type(value) in (int, float) and line.split(":")[0] in known
                     assert line.startswith((f"{key}:", f"{key}.", f"{key}[")) or beside, (key, line)
-    assert tried > 800
+    assert tried > 700
     assert tried / 2 < refused < tried
 
 
@@ -436,6 +436,7 @@ def test_no_message_about_a_value_has_the_validators_own_words(system):
         True,
         1.5,
         -7,
+        10**40,
         -1e30,
         1e40,
         [],

@@ -420,7 +420,7 @@ REFUSED = {
     ),
     "sampling and precision": (
         {"training": {"recipe": "inverse_variance"}, "data": {"sampling": 0.5}},
-        r"data.sampling: 0.5 requires training.weights: samples",
+        r"data.sampling: 0.5 requires a training.recipe that weighs all records alike, .* not inverse_variance",
     ),
     "integers and local steps": (
         {"training": {"learner": "local_steps", "bits": 12}, "privacy": {"observer": "network"}},
@@ -452,7 +452,7 @@ REFUSED = {
             "training": {"recipe": "inverse_variance"},
             "schemes": [{"name": "a", "scheduler": "inversion", "noise": "target"}],
         },
-        r"radio.air: superposed: training.weights: precision requires uploads",
+        r"radio.air: superposed: training.recipe: inverse_variance requires uploads",
     ),
 }
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pwfl.learning import data_file, datasets, extraction, features, partition, sources
+from pwfl.learning import data_file, datasets, extraction, partition, sources
 from pwfl.learning.datasets import Dataset, Size
 from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
 from pwfl.stages import DATASET
@@ -121,14 +121,12 @@ def test_digits_from_a_file_are_the_digits(tmp_path):
         assert np.array_equal(array, own)
     size, _ = data_file.look(path, data_file.digest(path), None)
     assert size == datasets.SIZES["digits"]
-    # Scaled by bounds they have the same features but for rounding, those of variants, too.
+    # Scaled by bounds they have the same features but for rounding.
     few = [x_train[:5], y_train[:5], x_test[:5], y_test[:5]]
     real = [few[0] / np.float32(255), few[1], few[2] / np.float32(255), few[3]]
-    for kind in ("pixels", "scattering"):
-        one, other = (extraction.extract(tuple(arrays), kind, True) for arrays in (few, real))
-        assert one[2].shape == (5, features.VARIANTS, one[0].shape[1])
-        assert other[0] == pytest.approx(one[0], abs=1e-4)
-        assert other[2] == pytest.approx(one[2], abs=1e-4)
+    one, other = (extraction.extract(tuple(arrays)) for arrays in (few, real))
+    assert other[0] == pytest.approx(one[0], abs=1e-4)
+    assert other[2] == pytest.approx(one[2], abs=1e-4)
 
 
 def test_the_file_says_how_much_there_is_and_the_scenario_keeps_it(folder):

@@ -502,7 +502,7 @@ def test_realizations_side_by_side_end_as_each_alone(scheme, uploads):
 def after_a_round(hidden, x, y, iterations, seed):
     """The model's weights after a round without noise, in parts."""
     model = trainable.Dense((64, hidden, 10), start=lambda draws: [])
-    play = rounds.round_function(model, rounds.Learning(0.01, 1.0, "mean_update"), len(iterations))
+    play = rounds.round_function(model, rounds.Learning(0.01, "mean_update"), len(iterations))
     weights = [tf.constant(w) for w in glorot_uniform([64, hidden, 10], np.random.default_rng(seed))]
     devices = len(iterations)
     noise = rounds.Noise(tf.zeros(devices), tf.range(devices), *[tf.constant(1, tf.int64)] * 3)
