@@ -87,12 +87,31 @@ def pytest_ignore_collect(collection_path, config):
     return True if only_fast and not is_fast(collection_path) else None
 
 
+@cache
+def slow_ones() -> dict[str, set[str]]:
+    """The tests, or their cases, that tests/slow.txt names, by file."""
+    found: dict[str, set[str]] = {}
+    for line in (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            file, _, name = line.partition("::")
+            found.setdefault(file, set()).add(name)
+    return found
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
-def pytest_collection_modifyitems(items):
-    """Mark what is fast; a file's tests are one worker's, so that what they make together is made once.
+def pytest_collection_modifyitems(config, items):
+    """Mark what is slow, and what is fast; a file's tests are one worker's: what they make together is made once.
 
     The cluster's tests, which wait for it, start early.
     """
+    unseen = {(file, name) for file, names in slow_ones().items() for name in names}
+    for item in items:
+        file, names = item.path.name, {item.name, getattr(item, "originalname", item.name)}
+        if found := slow_ones().get(file, set()) & names:
+            item.add_marker(pytest.mark.slow)
+            unseen -= {(file, name) for name in found}
+    if unseen and config.args == config.getini("testpaths"):
+        raise pytest.UsageError(f"tests/slow.txt: no such tests: {sorted(unseen)}")
     for item in items:
         if is_fast(item.path) and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.fast)
