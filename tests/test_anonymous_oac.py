@@ -211,9 +211,9 @@ def trained(weights, batches, noise_std, mean_weight=None, clip=1.0, played=None
     )
     advance = tf.function(rounds.advance_function(rounds.Loop(learner, 1, len(batches))))
     first, count = played or (0, len(batches))
-    state, at = ([tf.constant(w, tf.float32) for w in weights], []), tf.nest.map_structure(tf.constant, at)
+    state, at = [tf.constant(w, tf.float32) for w in weights], tf.nest.map_structure(tf.constant, at)
     given = tf.constant(np.float32(noise_std)), tf.constant(3, tf.int64), tf.constant(step)
-    (moved, _), _, _ = advance(
+    moved, _, _ = advance(
         state, gradients.Own(), at, *given, learner.tensors(digits()), False, tf.constant(first), tf.constant(count)
     )
     return [w.numpy() for w in moved]

@@ -54,9 +54,7 @@ def read_until_training(model) -> set[str]:
 
 def changed(model, path, field):
     """The scenario with another value of a parameter, and beside what it must have for that."""
-    key = ".".join(path)
-    lacking = registry.system(model.system).catalog.tiny_for.get(key)
-    beside = resolve(model.model_dump(), lacking) if lacking else model
+    beside = declared.with_needed(model, ".".join(path))
     return beside, declared._changed(beside, path, field.annotation)[1]
 
 

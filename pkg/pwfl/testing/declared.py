@@ -28,6 +28,7 @@ PARTS = (*STAGES, AUDIT)  # modules that no other one of them imports, but for
 IMPORTING = {"noise": "receive", AUDIT: "train"}  # noise meets a target by what is received, the audit runs what trains
 FOLLOWING = ("system", "data.sha256", "data.content")  # parameters that others set
 OWN_FILE = "data.file"
+FOR_SHARED = {"data.evaluate_on": {"data": {"reserved": 10}}}  # what parameters that systems share need beside
 
 
 def check_modules(model: Scenario, given: dict) -> None:
@@ -116,14 +117,19 @@ def reruns(model: Scenario, fields: list | None = None) -> pl.DataFrame:
         for path, field in parameters(type(model)) if fields is None else fields:
             if (key := ".".join(path)) in FOLLOWING:
                 continue
-            lacking = registry.system(model.system).catalog.tiny_for.get(key)
-            beside = resolve(model.model_dump(), lacking) if lacking else model
+            beside = with_needed(model, key)
             beside = _with_own_file(model, folder) if key in (OWN_FILE, "data.bounds") else beside
             value, other = (beside.data.file, beside) if key == OWN_FILE else _changed(beside, path, field.annotation)
             before, after = (_stages_by_address(each) for each in (model if key == OWN_FILE else beside, other))
             moved = [stage for stage in after if before.get(stage, set()) != after[stage]]
             rows.append((key, str(value), " ".join(moved)))
     return pl.DataFrame(rows, schema=dict.fromkeys(["parameter", "changed_to", "stages"], pl.String), orient="row")
+
+
+def with_needed(model: Scenario, key: str) -> Scenario:
+    """The scenario with what a parameter needs beside."""
+    needed = FOR_SHARED | registry.system(model.system).catalog.tiny_for
+    return resolve(model.model_dump(), needed[key]) if key in needed else model
 
 
 def _with_own_file(model: Scenario, folder: str) -> Scenario:
