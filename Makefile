@@ -19,7 +19,7 @@ APT ?= $(if $(CI),yes,no)
 test: $(VENV)/installed lint
 	PWFL_TEST_APT=$(APT) $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup -m "not slow"
 
-# The tests that take minutes each: a whole small study of each system, many kills, the documentation's site.
+# What tests/slow.txt lists, and the tests that take minutes: a whole small study of each system, many kills.
 test-slow: $(VENV)/installed
 	PWFL_TEST_APT=$(APT) $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup -m slow
 
