@@ -103,7 +103,7 @@ def test_what_only_observes_changes_nothing_of_what_is_received(system):
 @pytest.mark.parametrize(
     ("system", "change", "schemes"),
     [
-        ("multicell", {"training": {"evaluate_every": 3}, "data": {"reserved": 37, "evaluate_on": "reserved"}}, None),
+        ("multicell", {"training": {"evaluate_every": 3}}, None),
         ("multicell", {"data": {"alpha": 3.0}, "radio": {"antennas": 3}, "training": {"step_scale": 0.2}}, None),
         ("multicell", {"realizations": 9, "training_realizations": 5}, None),
         ("random_orthogonalization", {"privacy": {"user_numbers": [7], "delta": 1e-7}}, None),
