@@ -158,7 +158,7 @@ def test_all_that_belongs_into_the_store_is_computed_where_it_is_asked_for(own):
     assert planned(own, SMALL, "--config", "wanted=store") == {"channel": 1}
     workflow(own, SMALL, "--config", "wanted=store")
     assert Store(own / "store").has(
-        next((own / "store/channel").glob("*/*")).relative_to(own / "store"), ["users.parquet"]
+        next((own / "store/channel").glob("*/*-*")).relative_to(own / "store"), ["users.parquet"]
     )
 
 
