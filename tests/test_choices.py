@@ -90,6 +90,8 @@ def cases():
 def content_of(system: str, number: int) -> dict:
     """A scenario of one value of each choice: another one for another number, or the next that goes with the others."""
     content = base(system) | {"schemes": pairs(system) if number == 0 else pairs(system)[-1:]}
+    if "data.evaluate_on" in CHOICES[system]:
+        content = merge(content, {"data": {"reserved": 37}})  # to be evaluated on
     # Those of most values first: others are taken in more numbers.
     for path, values in sorted(CHOICES[system].items(), key=lambda item: len(item[1]))[::-1]:
         if not path.startswith("schemes."):

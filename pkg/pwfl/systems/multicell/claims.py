@@ -35,7 +35,7 @@ from pwfl.report.claims import (
 from pwfl.scenario.values import value_of
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import leakage_bound
-from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.parameters import RECIPES, Multicell
 
 RND, OPT, OPT_DP = ("random", "random"), ("optimal", "random"), ("optimal", "optimal")
 JOINT, JOINT_DP, JOINT_SNR = ("joint", "random"), ("joint_noise", "optimal"), ("joint_snr", "equal_max")
@@ -438,7 +438,8 @@ def _series(content: dict) -> dict:
 
 def _learns_as_the_paper(scenario: Multicell) -> bool:
     training = scenario.training
-    return (training.recipe, training.step, training.features) == ("paper", "constant", "pixels")
+    by_samples = not RECIPES[training.recipe].inverse_variance
+    return by_samples and (training.step, training.features) == ("constant", "pixels")
 
 
 def _few_blocks(scenario: Multicell) -> bool:
