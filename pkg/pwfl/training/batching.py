@@ -89,7 +89,7 @@ def bytes_each(widths: Sequence[int], records: int, tested: tuple[int, ...]) -> 
     """
     layers = 3 * sum(widths[1:])
     weights = sum(a * b + b for a, b in pairwise(widths))
-    of_test = tested[0] * layers * (tested[1] if len(tested) == 3 else 1)
+    of_test = tested[0] * layers
     return 4.0 * (max(records * (widths[0] + layers), of_test) + 8 * weights)
 
 

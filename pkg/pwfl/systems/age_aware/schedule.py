@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from pwfl import streams
 from pwfl.process import user_code
 from pwfl.scenario.values import declared_reads
-from pwfl.streams import uniforms
 from pwfl.systems.age_aware import age, age_search, loss_difference
 from pwfl.systems.age_aware.parameters import SWEPT_CLIENTS, SWEPT_EPSILON, AgeAware
 from pwfl.tables.arrays import to_array
@@ -79,7 +79,7 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
         schedules = np.full(size, times - 1)
     elif scheduler == "random":
         block = range(realizations["realization"][0], realizations["realization"][-1] + 1)
-        drawn = (uniforms(scenario.seed, "schedule", block, (clients,)) * times).astype(int)
+        drawn = (streams.uniforms(scenario.seed, "schedule", block, (clients,)) * times).astype(int)
         schedules = np.broadcast_to(drawn[:, None], size)  # the same in all cases
     elif user_code.is_reference(scheduler):
         now = user_code.Drawn(user_code.generators(scenario.seed, "schedule", realizations["realization"]))
