@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 
-from pwfl.stages import AUDIT
+from pwfl.stages import AUDIT, GRAPH
 from pwfl.store import grids
 from pwfl.store.items import DESCRIPTION, Store
 from pwfl.workflow.plan import Item, Plan
@@ -14,7 +14,7 @@ from pwfl.workflow.reports import COMPARISON, SCENARIOS, TABLES
 
 NAMED = 3  # keys that are named
 MADE_OF = ("upstream", AUDIT, COMPARISON, SCENARIOS)  # keys that hold addresses
-LEFT_OUT = ("address", "stage", "parameters.release", "shards")  # which follow from the others
+LEFT_OUT = ("address", "stage", "parameters.release")  # which follow from the others
 WORDS = {"view": "files", "content": "texts", "resolved": "parameters", "point": "sweep"}
 
 
@@ -53,11 +53,13 @@ class Reasons:
 
     def _before(self, item: Item, scenario: str) -> str | None:
         """The address that an item's scenario had of its stage, by the scheme, when the study was last published."""
-        if item.stage not in {stage for route in self.plan.routes.get(scenario, {}).values() for stage in route}:
+        if item.stage not in GRAPH:
             return self.before.get((item.stage, scenario))
         was = self.recorded(self.before.get((TABLES, scenario), "")).get("upstream", {})
-        schemes = (name for name, route in self.plan.routes[scenario].items() if _address(route, item) == item.address)
-        return next((was[scheme][item.stage] for scheme in schemes if item.stage in was.get(scheme, {})), None)
+        for scheme, route in self.plan.routes[scenario].items():
+            if item.stage in was.get(scheme, {}) and route.get(item.stage, {}).get("address") == item.address:
+                return was[scheme][item.stage]
+        return None
 
     def recorded(self, address: str) -> dict:
         """The description that the store has of an address; empty where there is none, or it is damaged."""
@@ -72,17 +74,13 @@ class Reasons:
         now, was, found = (dict(_flat(each)) for each in (self.planned.get(address, {}), self.recorded(before), {}))
         for key in dict.fromkeys([*now, *was]):
             first, _, rest = key.partition(".")
-            if now.get(key) == was.get(key) or key in LEFT_OUT or first in LEFT_OUT:
+            if now.get(key) == was.get(key) or key in LEFT_OUT:
                 continue
             if first not in MADE_OF:
                 found[rest or WORDS.get(key, now.get("stage", key) if key == "variant" else key)] = None
             elif key in now and key in was:
                 found |= self.differing(now[key], was[key])
         return found
-
-
-def _address(route: Mapping[str, dict], item: Item) -> str | None:
-    return route[item.stage]["address"] if item.stage in route else None
 
 
 def _flat(description: Mapping) -> Iterator[tuple[str, object]]:

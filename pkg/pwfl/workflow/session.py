@@ -177,7 +177,8 @@ def start(
         keys = [item.key for item in work.items()]
     items = batches.missing(work, keys, root)
     longest = seconds or (batches.LOCAL_SECONDS if cores else batches.CLUSTER_SECONDS)
-    found = batches.plan(work, items, root, longest, cores, publish.latest(folder))
+    last = published if kind == publish.ALL else publish.latest(folder)
+    found = batches.plan(work, items, root, longest, cores, last)
     name = published.plan if is_shown and not found else f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
     record = publish.record_path(folder, kind, name)
     of_plan = {each.name: each for each in found}

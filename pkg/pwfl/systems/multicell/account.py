@@ -17,7 +17,7 @@ from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
-from pwfl.systems.multicell.parameters import RECIPES, Multicell, Privacy, Training
+from pwfl.systems.multicell.parameters import RECIPES, Multicell, Privacy, Training, is_softmax
 from pwfl.systems.multicell.sending import sums_records
 from pwfl.tables.arrays import joined, to_array
 from pwfl.tables.contract import A_USERS, ASSUMED, BOUND, EXACT, NO_PRIVACY, PUBLIC
@@ -392,8 +392,7 @@ def premise(training: Training, smoothness: float) -> str:
         rate = training.learning_rate
         met = isclose(rate * smoothness, 1, rel_tol=1e-9)
         step = "met" if met else f"not met ({rate:g}, not {1 / smoothness:g})"
-    hidden = training.model != "dense" or training.hidden_layers
-    loss = "hidden layers" if hidden else "softmax regression has no L2 term"
+    loss = "softmax regression has no L2 term" if is_softmax(training) else "hidden layers"
     premises = f"step size 1 / smoothness: {step}; strongly convex loss: not met ({loss})"
     premises += "" if training.learner == "gradients" else "; gradients: not met (local steps)"
     return f"{premises}; averages by samples: not met" if RECIPES[training.recipe].inverse_variance else premises

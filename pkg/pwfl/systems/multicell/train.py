@@ -7,7 +7,7 @@ import polars as pl
 
 from pwfl.learning import datasets, features
 from pwfl.systems.multicell.beyond.server import step_sizes
-from pwfl.systems.multicell.parameters import RECIPES, Multicell
+from pwfl.systems.multicell.parameters import RECIPES, Multicell, is_softmax
 from pwfl.tables.reception import Reception
 from pwfl.training import batching, trainable, trainings
 from pwfl.training.gradients import Gradients, UserGradients
@@ -23,7 +23,7 @@ def parts(
     """What the core trains by. Raises NotImplementedError for integers where several are trained side by side."""
     training, size = scenario.training, features.size(scenario)
     recipe = RECIPES[training.recipe]
-    own = network(training, size, zero=recipe.from_zero and _is_softmax(training))
+    own = network(training, size, zero=recipe.from_zero and is_softmax(training))
     model, clip = trainable.model_of(own, compiled), training.clip_norm
     if training.learner == "local_steps":
         steps = Steps(training.local_steps, training.batch_size, training.learning_rate, clip)
@@ -56,10 +56,6 @@ def server(training, air: str = "digital") -> trainings.Server:
 
     decided = majority if air == "majority" else None
     return trainings.Server(steps, summed(training.bits) if training.bits else None, decided)
-
-
-def _is_softmax(training) -> bool:
-    return training.model == "dense" and not training.hidden_layers
 
 
 def clipped_updates(stops: Sequence[int]) -> Callable[[trainings.Start, np.ndarray], dict[str, pl.Series]]:
