@@ -50,6 +50,11 @@ def network(training, size: datasets.Size, hidden_layers: tuple[int, ...] | None
     return Network(training.model, tuple(training.model_reads), tuple(hidden_layers), size, zero)
 
 
+def is_softmax(training) -> bool:
+    """Whether softmax regression is trained: a fully connected network without hidden layers."""
+    return training.model == "dense" and not training.hidden_layers
+
+
 def check(scenario) -> None:
     """Raise ValueError where a scenario's `training.model` is not for its records."""
     training, data = scenario.training, scenario.data

@@ -17,11 +17,11 @@ from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
-from pwfl.systems.multicell.parameters import RECIPES, Multicell, Privacy, Training, is_softmax
+from pwfl.systems.multicell.parameters import RECIPES, Multicell, Privacy, Training
 from pwfl.systems.multicell.sending import sums_records
 from pwfl.tables.arrays import joined, to_array
 from pwfl.tables.contract import A_USERS, ASSUMED, BOUND, EXACT, NO_PRIVACY, PUBLIC
-from pwfl.training.models import network, parameter_count
+from pwfl.training.models import is_softmax, network, parameter_count
 
 TERMS = {
     "unit": "one training record of one user",

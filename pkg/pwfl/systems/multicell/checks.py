@@ -15,7 +15,7 @@ from pwfl.store import files
 from pwfl.systems.multicell import feasible, hexagons
 from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
-from pwfl.systems.multicell.parameters import RECIPES, Multicell, is_softmax
+from pwfl.systems.multicell.parameters import RECIPES, Multicell
 from pwfl.training import models
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _check_learning(scenario: Multicell) -> None:
             "integers are of samples' gradients of a fully connected network"
         )
     models.check(scenario)
-    if training.recipe == "zero_start" and not is_softmax(training):
+    if training.recipe == "zero_start" and not models.is_softmax(training):
         raise ValueError(
             "training.recipe: zero_start requires softmax regression, `hidden_layers: []`; equal hidden units would "
             "stay equal"

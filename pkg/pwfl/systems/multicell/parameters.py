@@ -413,11 +413,6 @@ class Training(Section):
     )
 
 
-def is_softmax(training) -> bool:
-    """Whether softmax regression is trained: a fully connected network without hidden layers."""
-    return training.model == "dense" and not training.hidden_layers
-
-
 class Channel(Section):
     """Channels from outside: of a ray tracer, a system simulator, or measurements (docs/channels.md)."""
 

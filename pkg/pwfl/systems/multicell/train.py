@@ -7,13 +7,13 @@ import polars as pl
 
 from pwfl.learning import datasets, features
 from pwfl.systems.multicell.beyond.server import step_sizes
-from pwfl.systems.multicell.parameters import RECIPES, Multicell, is_softmax
+from pwfl.systems.multicell.parameters import RECIPES, Multicell
 from pwfl.tables.reception import Reception
 from pwfl.training import batching, trainable, trainings
 from pwfl.training.gradients import Gradients, UserGradients
 from pwfl.training.integers import IntegerGradients, summed
 from pwfl.training.local_sgd import ModelLocalSgd, Steps
-from pwfl.training.models import network
+from pwfl.training.models import is_softmax, network
 from pwfl.training.sent import SentGradients, majority
 
 
