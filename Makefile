@@ -17,7 +17,7 @@ run: $(VENV)/installed
 # them (pytest's header says which); otherwise they are skipped where these are missing. CI installs them.
 APT ?= $(if $(CI),yes,no)
 test: $(VENV)/installed lint
-	PWFL_TEST_APT=$(APT) $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup -m "not slow"
+	PWFL_TEST_APT=$(APT) $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "not slow"
 
 # What tests/slow.txt lists, and the tests that take minutes: a whole small study of each system, many kills.
 test-slow: $(VENV)/installed
