@@ -39,7 +39,9 @@ onstart:
     progress.executor = "local" if workflow.local_exec else workflow.executor_plugin.name
     supervisor.answer_in_a_thread()
     if is_main:
-        interrupts.answer(interrupts.STOPPED)  # again, as Polars is imported by now
+        import polars  # noqa: F401, as Snakemake does in its first script's thread: see answer
+
+        interrupts.answer(interrupts.STOPPED)
 
 
 onsuccess:

@@ -133,15 +133,22 @@ def apart(function: Callable[[], None]) -> None:
 
 
 class _Signals:
-    """Takes note of signals that end a process, as long as it lives."""
+    """Takes note of signals that end a process, as long as it lives.
+
+    What is ignored stays so: a workflow's Ctrl-C, which it answers itself before it tells its jobs to end.
+    """
 
     def __init__(self) -> None:
         self.number = 0
-        for number in SIGNALS:
+        for number in _not_ignored():
             signal.signal(number, self._note)
 
     def _note(self, number: int, _frame) -> None:
         self.number = self.number or number
+
+
+def _not_ignored() -> list[signal.Signals]:
+    return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def _one_worker(work: Work, failed: dict[str, str], received: _Signals | None) -> tuple[list[str], bool | None, int]:
@@ -215,7 +222,7 @@ def _be_worker(work: Work, failed: set[str], reporter: Reporter, supervisor: int
     """Work, in a process that dies with its supervisor, and end."""
     status = 1
     try:
-        for number in SIGNALS:
+        for number in _not_ignored():
             signal.signal(number, signal.SIG_DFL)
         _die_with(supervisor)
         reporter.end(work(failed, reporter))
