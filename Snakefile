@@ -39,7 +39,8 @@ onstart:
     progress.executor = "local" if workflow.local_exec else workflow.executor_plugin.name
     supervisor.answer_in_a_thread()
     if is_main:
-        import polars  # noqa: F401, as Snakemake does in its first script's thread: see answer
+        # Snakemake would import it in the thread of its first script, and Ctrl-C then wait until a job ends.
+        import polars  # noqa: F401
 
         interrupts.answer(interrupts.STOPPED)
 
