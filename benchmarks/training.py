@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from pwfl.learning import cnn
+from pwfl.learning.datasets import Size
 from pwfl.learning.mlp import glorot_uniform, start_weights
 from pwfl.training import autodiff, dense, integers
 from pwfl.training.gradients import Data, Gradients, Own, Rows
@@ -105,7 +106,9 @@ def in_integers(y, samples):
 
 def convolutional() -> Differentiated:
     """The small convolutional network, which TensorFlow differentiates."""
-    return Differentiated(autodiff.convolutional(IMAGE, WIDTHS[-1]), compiled=False, known=True, start=None)
+    return Differentiated(
+        autodiff.convolutional(IMAGE, WIDTHS[-1]), Size(0, 0, IMAGE, WIDTHS[-1]), compiled=False, known=True, start=None
+    )
 
 
 def by_autodiff(weights, x, y, noise):

@@ -226,6 +226,7 @@ def copy_of_project(folder: Path) -> Path:
 SYSTEM_PROGRAMS = {
     ("slurm-wlm", "munge"): ("munged", "slurmctld", "slurmd", "sbatch", "unshare", "nsenter"),
     ("chromium",): ("chromium",),
+    ("texlive-latex-recommended",): ("pdflatex",),
 }
 APT = "PWFL_TEST_APT"  # environment variable: with `yes` Debian packages are installed
 

@@ -3,7 +3,10 @@
 import copy
 import re
 import tomllib
+from collections import OrderedDict
+from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -33,9 +36,15 @@ def test_a_scenario_is_a_study_of_its_own():
 def test_what_is_found_is_shown_in_few_words_and_a_table_is_no_attribute():
     found = pwfl.simulate({"study": "mine", "scenarios": {"one": AGING}})
     one = found.scenarios["one"]
-    assert repr(found).startswith("study mine; scenarios: 1\ncomparison: ")
+    assert repr(found).startswith("study mine; scenarios: ['one']\ncomparison: ")
     assert "report: summary, " in repr(one)
     assert copy.deepcopy(one).report["summary"].equals(one.report["summary"])
+    with pytest.raises(
+        AttributeError, match=r"no attribute 'report'; write .scenarios\[NAME\].report, NAME one of \['one'\]"
+    ):
+        _ = found.report
+    with pytest.raises(KeyError, match="there is no such table; did you mean 'summary'"):
+        _ = one.report["sumary"]
     with pytest.raises(AttributeError, match=r"no attribute 'summary'; write .report\['summary'\]"):
         _ = one.summary
     with pytest.raises(AttributeError, match=r"no attribute 'claims'; write .comparison\['claims'\]"):
@@ -73,6 +82,22 @@ def test_a_config_file_is_read_as_strictly_as_by_the_workflow(tmp_path):
         pwfl.simulate({"rounds": 3})
     with pytest.raises(ScenarioError, match="cannot be read: No such file"):
         pwfl.simulate(tmp_path / "nowhere.yaml")
+
+
+def test_what_python_and_numpy_have_in_place_of_yamls_values_is_taken_for_what_it_means(tmp_path):
+    written = AGING | {"seed": 3, "sweep": {"privacy.target_epsilons": [[0.4], [0.5]], "schedule.horizon": [4]}}
+    given = OrderedDict(AGING, realizations=np.uint8(2), seed=np.int64(3))
+    given["sweep"] = {"privacy.target_epsilons": np.array([[0.4], [0.5]]), "schedule.horizon": range(4, 5)}
+    expected, found = pwfl.simulate(written), pwfl.simulate(given)
+    assert list(found.scenarios) == list(expected.scenarios)
+    assert found.comparison["outcomes"].equals(expected.comparison["outcomes"])
+    plain = {"realizations": 2, "data": {"file": "a.npz"}, "schemes": [{"name": "a"}], "own": {"x": 0.5, "y": None}}
+    numbers = {"x": np.float32(0.5), "y": None}
+    like = {"realizations": np.bool_(True) + 1, "data": {"file": Path("a.npz")}, "schemes": ({"name": np.str_("a")},)}
+    assert api._plain(like | {"own": numbers}) == plain
+    for wrong in ({1, 2}, 3j, np.float64("nan")):
+        with pytest.raises(ScenarioError, match=r"seed: .* is wrong: must be a whole number"):
+            pwfl.simulate(AGING | {"seed": wrong})
 
 
 def test_a_folder_without_results_is_named(tmp_path):

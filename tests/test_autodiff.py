@@ -20,6 +20,7 @@ from pwfl.training.gradients import UserGradients
 from test_train import assert_close
 from trained import averaging, summed
 
+SIZE = datasets.Size(30, 10, (64,), 10)
 CLIPS = {"all": 0.05, "some": 4.0, "none": 1e6}
 
 
@@ -112,7 +113,7 @@ def test_convolutional_networks_samples_are_clipped_one_by_one(side):
     counts = np.float32([0, 1, 2, 0.5, 1.5, 1, 1])
     expected = [sum(c * g for c, g in zip(counts, layer, strict=True)) / 7 for layer in zip(
         *(two_level.clipped(g, clip_norm) for g in each), strict=True)]  # fmt: skip
-    own = trainable.Differentiated(model, False, known=True, start=None)
+    own = trainable.Differentiated(model, SIZE, False, known=True, start=None)
     given = [tf.constant(w) for w in weights], tf.constant(x), tf.constant(y)
     found, clipped = tf.function(
         lambda *given: own.clipped_mean(*given, clip_norm, tf.constant(7), tf.constant(counts), ()), autograph=False
@@ -134,7 +135,9 @@ def test_users_means_are_clipped_as_wholes(network):
         means.append([g.numpy() for g in tape.gradient(loss, [v.value for v in model.trainable_variables])])
     clip_norm = float(np.median([two_level.norm(mean) for mean in means]))
     expected = two_level.average([two_level.clipped(mean, clip_norm) for mean in means], samples)
-    learner = UserGradients(trainable.Differentiated(model, False, known=False, start=lambda draws: weights), clip_norm)
+    learner = UserGradients(
+        trainable.Differentiated(model, SIZE, False, known=False, start=lambda draws: weights), clip_norm
+    )
     found, measured = tf.function(
         lambda: summed(learner, weights, x, y, averaging(samples, unit=False), samples), autograph=False
     )()
@@ -145,7 +148,7 @@ def test_users_means_are_clipped_as_wholes(network):
 
 def test_weighted_sums_and_evaluation_of_several_realizations_are_those_of_each():
     model = own_network.network(64, 10)
-    own = trainable.Differentiated(model, False, known=False, start=None)
+    own = trainable.Differentiated(model, SIZE, False, known=False, start=None)
     generator, (x, y) = np.random.default_rng(3), images(8, 30)
     several = [[0.3 * generator.standard_normal(shape, np.float32) for shape in own.shapes] for _ in range(2)]
     together = [tf.constant(np.stack(layers)) for layers in zip(*several, strict=True)]
@@ -188,9 +191,9 @@ def test_evaluation_is_that_of_keras(monkeypatch):
     (model, weights), (x, y) = convolutional(8), images(8, 100)
     model.set_weights(weights)
     monkeypatch.setattr(autodiff, "BATCH", 30)
-    (accuracy, *by_label), loss = tf.function(lambda *given: autodiff.evaluate(model, *given))(
-        [tf.constant(w) for w in weights], x, y
-    )
+    (accuracy, *by_label), loss = tf.function(
+        lambda *given: autodiff.evaluate(lambda weights, x: model.stateless_call(weights, [], x)[0], *given)
+    )([tf.constant(w) for w in weights], x, y)
     logits = model(x)
     cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     assert float(loss) == pytest.approx(float(cross_entropy(y, logits)), rel=1e-5)

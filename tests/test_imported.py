@@ -109,6 +109,24 @@ def test_links_that_are_not_what_they_should_be_are_named(folder, edit, expected
     assert "links.csv" in found
 
 
+HEADS = {  # what stands in a file of links, and what is said of it
+    "# by our ray tracer\nrealization,station,user,gain\n0,0,0,1e-9\n": "line 2 has 4 values, but line 1 has 1: '# by our ray "
+    "tracer'; line 1 must be the header, which names the columns",
+    "realization,station,user,gain\n0,0,0,1e-9\n0,0,1,1e-9,7\n": "line 3 has 5 values, but line 1 has 4: 'realization, ",
+    f"realization,station,user,gain\n0,0,{2**63},1e-9\n": "row 1: column 'user': 9223372036854775808 is wrong, must be below",
+    f"realization,station,user,gain\n0,0,{2**64},1e-9\n": "row 1: column 'user': .* is wrong, must be below 2^63",
+    "realization,station,user,gain\n0,0,u1,1e-9\n": "row 1: column 'user': 'u1' is wrong, must hold whole numbers",
+}
+
+
+@pytest.mark.parametrize("held", HEADS)
+def test_what_is_no_table_of_links_is_said_without_a_librarys_advice(folder, held):
+    (folder / "links.csv").write_text(held)
+    found = error_of(scenario())
+    assert named(HEADS[held], found), found
+    assert not re.search("truncate|Schema|infer", found)
+
+
 def named(expected: str, text: str) -> bool:
     """Whether the parts of a message, with .* between them, follow one another in a text."""
     return re.search(".*".join(map(re.escape, expected.split(".*"))), text) is not None

@@ -2,13 +2,15 @@
 
 import math
 import re
+import subprocess
 from types import SimpleNamespace
 
 import polars as pl
 import pytest
+import yaml
 
 import pwfl
-from conftest import ROOT
+from conftest import ROOT, need
 from pwfl import registry
 from pwfl.report import latex, references
 from pwfl.scenario import load
@@ -36,6 +38,48 @@ def test_text_is_escaped_and_greek():
     assert latex.text("Epsilon at delta < 1, epsilon_server") == (
         "$\\varepsilon$ at $\\delta$ \\textless{} 1, epsilon\\_\\allowbreak server"
     )
+
+
+def test_titles_and_terms_that_are_hard_for_latex_are_written_so_that_it_reads_them():
+    assert latex.text("50 % more, target ε = 1, γ = 30") == "50 \\% more, target $\\varepsilon$ = 1, $\\gamma$ = 30"
+    assert latex.text("[a] title") == "{[}a] title"
+    terms = dict.fromkeys(latex.TERMS, "said") | {"delta": 1e-5, "epsilon_is": None, "epsilon_user_is": None}
+    assert "None" not in latex._meaning(terms)
+    assert "a record's: exact; a user's: bound" in latex._meaning(
+        terms | {"epsilon_is": "exact", "epsilon_user_is": "bound"}
+    )
+
+
+@pytest.mark.slow
+def test_exported_tables_go_through_pdflatex(tmp_path, compared):
+    need("texlive-latex-recommended")
+    hard = compared["outcomes"].with_columns(sweep_of=pl.lit("[50 % more_] ε ≤ γ^2 & \\a → ∞ ~ # {x} $5"))
+    written = {"outcomes": latex.outcomes(compared["outcomes"]), "claims": latex.claims(compared["claims"])}
+    written |= {"differences": latex.differences(compared["differences"]), "hard": latex.outcomes(hard)}
+    compiled(tmp_path, written)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*_small.yaml")), ids=lambda path: path.stem)
+def test_what_every_small_study_exports_goes_through_pdflatex(tmp_path, path):
+    need("texlive-latex-recommended")
+    study = yaml.safe_load(path.read_text(encoding="utf-8"))
+    study["base"] |= {"realizations": 2, "training_realizations": 1}
+    found = pwfl.simulate(study).comparison
+    titles = load(study, path.name).titles
+    makers = {"outcomes": latex.outcomes, "claims": latex.claims, "differences": latex.differences}
+    compiled(tmp_path, {name: make(latex.titled(found[name], titles)) for name, make in makers.items()})
+
+
+def compiled(folder, written):
+    """Compile each text as part of a document that has what its first lines ask for."""
+    for name, text in written.items():
+        assert "% Compile with LuaLaTeX" not in text, name
+        body = f"\\documentclass{{article}}\n\\usepackage{{array,booktabs,longtable}}\n\\begin{{document}}\n{text}\\end{{document}}\n"
+        (folder / f"{name}.tex").write_text(body, encoding="utf-8")
+        call = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"]
+        done = subprocess.run(call, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+        assert done.returncode == 0, [line for line in done.stdout.splitlines() if line.startswith(("!", "l."))]
 
 
 def assert_balanced(text: str) -> None:

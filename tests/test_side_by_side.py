@@ -11,6 +11,7 @@ from conftest import in_turn
 from pipeline import digits, part, stages
 from pwfl import registry
 from pwfl.learning import mlp, philox
+from pwfl.learning.datasets import Size
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
 from pwfl.training import autodiff, batching, trainings
@@ -159,7 +160,7 @@ def differentiated(model, compiled):
         generator = draws()
         return [0.2 * generator.standard_normal(shape, np.float32) for shape in shapes]
 
-    return Differentiated(model, compiled, known=False, start=start)
+    return Differentiated(model, Size(30, 10, (64,), 10), compiled, known=False, start=start)
 
 
 def local_sgd(compiled, alike=False, clip_norm=0.3):

@@ -13,7 +13,7 @@ from sklearn.model_selection import ParameterGrid
 import pwfl
 from conftest import workflow
 from pwfl import scenario
-from pwfl.report import columns, sweep_figures, sweeps
+from pwfl.report import columns, latex, sweep_figures, sweeps
 from pwfl.scenario import sweep
 from pwfl.scenario.resolution import merge
 
@@ -274,6 +274,26 @@ def test_rings_are_of_one_kind_and_dashed_where_nothing_is_guaranteed(monkeypatc
 
 
 @pytest.mark.slow
+def test_all_digits_of_a_swept_value_are_drawn_and_named():
+    seeds = [2**53, 2**53 + 1, 12345, 12346]
+    content = {
+        "base": AGING,
+        "scenarios": {"one": {"sweep": {"seed": seeds, "privacy.target_epsilons": [[0.4], [0.5]]}}},
+    }
+    found = pwfl.simulate(content)
+    assert found.comparison["outcomes"]["seed"].unique().sort().to_list() == sorted(seeds)
+    drawn = sweep_figures._with_digits(found.comparison["outcomes"])["seed"]
+    assert set(drawn) == set(map(str, seeds))
+    few = found.comparison["outcomes"].filter(pl.col("seed") < 2**53)
+    assert sweep_figures._with_digits(few).equals(few)  # numbers that JavaScript has stay numbers
+    text = latex.outcomes(found.comparison["outcomes"])
+    assert all(f"${seed}$" in text for seed in seeds)
+    assert (
+        sweep.title("One", {"seed": seeds[1], "privacy.delta": 0.123456789})
+        == f"One, seed = {seeds[1]}, δ = 0.123456789"
+    )
+
+
 def test_points_compute_once_what_they_have_in_common(tmp_path):
     schemes = [{"name": "drawn", "scheduler": "random", "noise": "constant"}]
     base = AGING | {"schemes": schemes, "sweep": {"training.draws": [2, 3]}}

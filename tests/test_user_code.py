@@ -335,6 +335,47 @@ def test_a_function_that_is_not_there_is_said_before_work_starts(folder, named):
         check_surroundings(study)
 
 
+CALLED = {  # what a name stands for at the end of a file, besides a function
+    "a partial function": "from functools import partial\n\n\ndef full(k, *given):\n    return schedule(*given)\n\n\ns = partial(full, 1)\n",
+    "a lambda": "s = lambda *given: schedule(*given)\n",
+    "an object": "class S:\n    def __call__(self, *given):\n        return schedule(*given)\n\n\ns = S()\n",
+    "an import": "from helper import s\n",
+    "any import": "from helper import *\n",
+    "one of two": "if True:\n    s = schedule\n",
+}
+
+
+@pytest.mark.parametrize("kind", CALLED)
+def test_whatever_can_be_called_is_a_function(folder, kind):
+    (folder / "mine.py").write_text((folder / "greedy.py").read_text() + "\n\n" + CALLED[kind])
+    (folder / "helper.py").write_text("from greedy import schedule as s\n")
+    model = with_scheme("mine.py:s")
+    check_surroundings(
+        load(STUDY | {"base": BASE | {"schemes": [{"name": "a", "scheduler": "mine.py:s", "noise": "none"}]}}, "f")
+    )
+    assert scheduled(model)["schedule"].equals(scheduled(with_scheme("greedy.py:schedule"))["schedule"])
+
+
+@pytest.mark.parametrize(
+    "head", [b"\xef\xbb\xbf", b"# -*- coding: latin-1 -*-\n# \xe9\n"], ids=["byte-order mark", "cookie"]
+)
+def test_a_file_may_have_any_encoding_that_python_reads(folder, head):
+    (folder / "mine.py").write_bytes(head + (folder / "greedy.py").read_bytes())
+    check_surroundings(
+        load(
+            STUDY | {"base": BASE | {"schemes": [{"name": "a", "scheduler": "mine.py:schedule", "noise": "none"}]}}, "f"
+        )
+    )
+    found = scheduled(with_scheme("mine.py:schedule"))["schedule"]
+    assert found.equals(scheduled(with_scheme("greedy.py:schedule"))["schedule"])
+
+
+def test_what_cannot_be_called_is_refused(folder):
+    (folder / "mine.py").write_text("s = 3\n")
+    with pytest.raises(user_code.UserCodeError, match=r"mine.py:s: is of type int; must be a function"):
+        scheduled(with_scheme("mine.py:s"))
+
+
 def test_another_word_that_is_no_scheduler_is_refused():
     with pytest.raises(ScenarioError, match=r"schemes\[[^]]+\]\.scheduler: 'greedy' is wrong: must be 'random'"):
         with_scheme("greedy")

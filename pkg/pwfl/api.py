@@ -1,5 +1,6 @@
 """Without Snakemake: a study in this process, and the tables that a workflow left."""
 
+import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
 import yaml
 
 from pwfl.process import forks, threads
@@ -40,6 +42,8 @@ class LazyTables(Mapping):
         self.read: dict[str, pl.DataFrame] = {}
 
     def __getitem__(self, name: str) -> pl.DataFrame:
+        if name not in self.readers:
+            raise KeyError(f"{name!r}: there is no such table{did_you_mean(name, self.readers)}")
         if name not in self.read:
             forks.check()
             self.read[name] = self.readers[name]()
@@ -86,10 +90,16 @@ class StudyTables:
     name: str
 
     def __getattr__(self, name: str) -> NoReturn:
+        if name in ScenarioTables.__annotations__:
+            raise AttributeError(f"no attribute {name!r}; write .scenarios[NAME].{name}, NAME one of {self._names}")
         raise AttributeError(f"no attribute {name!r}; write .comparison[{name!r}] or .scenarios[NAME].report[{name!r}]")
 
+    @property
+    def _names(self) -> str:
+        return shown([*self.scenarios])
+
     def __repr__(self) -> str:
-        return f"study {self.name}; scenarios: {len(self.scenarios)}\ncomparison: {', '.join(self.comparison)}"
+        return f"study {self.name}; scenarios: {self._names}\ncomparison: {', '.join(self.comparison)}"
 
 
 def simulate(config: str | Path | dict) -> StudyTables:
@@ -162,9 +172,27 @@ def results(folder: str | Path) -> StudyTables:
 def _study(config: str | Path | dict) -> Study:
     if isinstance(config, str | Path):
         return load(read([config]), str(config))
-    if not isinstance(config, dict):
+    if not isinstance(config, Mapping):
         raise ScenarioError(f"config: must be a file's path or a mapping, is {shown(config)}")
+    config = _plain(config)
     return load(config if "scenarios" in config else {"scenarios": {"scenario": config}}, "config")
+
+
+def _plain(value):
+    """A config as YAML has it, of what Python and NumPy have in its place: tuples, ranges, arrays, numbers, paths.
+
+    >>> _plain({"seed": np.int64(3), "file": Path("a.npz"), "sweep": {"network.users": range(2, 4)}})
+    {'seed': 3, 'file': 'a.npz', 'sweep': {'network.users': [2, 3]}}
+    """
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, pl.Series):
+        return value.to_list()
+    if isinstance(value, list | tuple | range):
+        return [_plain(each) for each in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[str, pl.DataFrame]:

@@ -15,7 +15,7 @@ import tensorflow as tf
 SCALE = 0.9  # of the second record, over the first
 SURE = 1e3  # distance of outputs of which one twentieth makes a softmax 0 or 1 in float32
 DRAWS = 1000  # of weights, at most, until outputs differ
-SCALES = 10.0 ** np.arange(7)  # of a record's norm
+SCALES = 10.0 ** np.arange(5)  # of a network's weights, or start weights
 STRESS = 100.0  # a layer's weights are divided by this for its gradient to be most of it
 
 
@@ -74,23 +74,23 @@ def opposed(
 def tied(
     logits: Callable, weights: list[np.ndarray], features: int, generator: np.random.Generator
 ) -> Iterator[Opposed]:
-    """For each of SCALES of a record, two labels that give it opposite gradients, in a network of any layers.
+    """For each of SCALES of the weights, two labels that give a record opposite gradients, in a network of any layers.
 
-    The last weights, if they are biases of the outputs, tie the two largest: then what the labels say of the outputs is
+    The record's features are from 0 to 1, as those of all data are: a network may be made for no others. The last
+    weights, if they are biases of the outputs, tie the two largest: then what the labels say of the outputs is
     opposite. Parameters are those of `opposed`; `weights` are the network's.
     """
-    direction = generator.standard_normal((1, features))
+    x = generator.random((1, features), np.float32)
     for scale in SCALES:
-        x = (scale * direction / np.linalg.norm(direction)).astype(np.float32)
-        outputs = np.asarray(logits([tf.constant(w) for w in weights], tf.constant(x)))[0]
+        *scaled, last = (np.float32(scale) * w for w in weights)
+        outputs = np.asarray(logits([tf.constant(w) for w in (*scaled, last)], tf.constant(x)))[0]
         if not np.isfinite(outputs).all():
             continue
         pair = np.argsort(outputs)[-2:].astype(np.int32)
-        last = weights[-1]
         if last.shape == outputs.shape:
             last = last - SURE - outputs
             last[pair] += SURE
-        yield Opposed([*weights[:-1], last.astype(np.float32)], np.repeat(x, 2, axis=0), pair)
+        yield Opposed([*scaled, last], np.repeat(x, 2, axis=0), pair)
 
 
 def _logits(logits: Callable, kernels: list[np.ndarray], shapes: list[tuple[int, ...]], x: np.ndarray) -> np.ndarray:

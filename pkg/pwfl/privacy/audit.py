@@ -96,9 +96,9 @@ def table(verdicts: Iterable[Verdict]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=COLUMNS)
 
 
-def untested(subject: Subject) -> Verdict:
-    """Where nothing is sent, or nothing is hidden."""
-    return Verdict(subject, NOTHING, "nobody_sends" if subject.epsilon is None else "no_noise")
+def untested(subject: Subject, why: str | None = None) -> Verdict:
+    """Where nothing is sent, or nothing is hidden; or for another reason, a status of the table."""
+    return Verdict(subject, NOTHING, why or ("nobody_sends" if subject.epsilon is None else "no_noise"))
 
 
 def sensitivity(

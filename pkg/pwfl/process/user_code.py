@@ -162,6 +162,10 @@ def _home(reference: str) -> str | None:
 def _load(reference: str) -> Callable:
     """The function that a reference names. Raises UserCodeError, which names file and line, where its import fails."""
     where, function = split(reference)
+    if where.endswith(".py") and _is_script(where):  # which would run anew, and so call this anew
+        if not hasattr(script := sys.modules["__main__"], function):
+            raise UserCodeError(f"{reference}: is not defined yet where {where} runs a study; define it above")
+        return getattr(script, function)
     try:
         if where.endswith(".py"):
             spec = spec_from_file_location(f"own_{Path(where).stem}", where)
@@ -169,10 +173,19 @@ def _load(reference: str) -> Callable:
             spec.loader.exec_module(module)
         else:
             module = import_module(where)
-        return getattr(module, function)
+        found = getattr(module, function)
     except BaseException as error:
         _refuse_to_end(error)
         raise UserCodeError(f"{reference}: cannot be imported: {_description(error)}") from error
+    if not callable(found):
+        raise UserCodeError(f"{reference}: is of type {type(found).__name__}; must be a function")
+    return found
+
+
+def _is_script(where: str) -> bool:
+    """Whether a file is the script that this process runs."""
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    return script is not None and os.path.realpath(script) == os.path.realpath(where)
 
 
 def _has_now(function: Callable) -> bool:

@@ -13,6 +13,7 @@ from pwfl.report.differences import COSTS, PAIR
 from pwfl.report.finding import SMALL_P
 from pwfl.report.sweeps import outcomes_of, swept_keys
 from pwfl.report.theme import counted, ranged
+from pwfl.scenario import sweep
 from pwfl.scenario.sweep import GREEK
 
 LETTERS = {letter: unicodedata.name(letter).rpartition(" ")[2].lower() for letter in "αβγδζηθικμνξπρστυχψω"}
@@ -57,7 +58,7 @@ def _outcomes_of(system: str, table: pl.DataFrame) -> str:
     rows = []
     for _, point in table.group_by("scenario", "scheme", "target_epsilon", maintain_order=True):
         first = point.row(0, named=True)
-        cells = [text(value) if isinstance(value := first[key], str) else number(value) for key in which]
+        cells = [text(value) if isinstance(value := first[key], str) else _key(value) for key in which]
         cells[-1] += marks[tuple(first[term] for term in TERMS)]
         means = {row["outcome"]: row for row in point.iter_rows(named=True)}
         cells += [_mean(means.get(name), "mean", known[name].format) for name in names]
@@ -74,9 +75,10 @@ def _outcomes_of(system: str, table: pl.DataFrame) -> str:
 
 def _meaning(said: dict) -> str:
     """What an epsilon means: for which delta, unit and neighbours, against whom, and what guarantees it."""
+    kinds = ("a record's", said["epsilon_is"]), ("a user's", said["epsilon_user_is"])  # None: nobody sends
     words = [f"protected: {said['unit']}", f"neighbours: {said['neighbouring_relation']}"]
     words += [f"sampling: {said['sampling']}", f"observer: {said['observer']}"]
-    words += [f"a record's: {said['epsilon_is']}", f"a user's: {said['epsilon_user_is']}", said["guarantee"]]
+    words += [f"{whose}: {kind}" for whose, kind in kinds if kind] + [said["guarantee"]]
     return f"{text('ε at δ')} = {number(said['delta'])}; {text('; '.join(words))}."
 
 
@@ -178,6 +180,15 @@ def _mean(row: dict | None, name: str, form: str = "") -> str:
         return value
     low, high = (end.replace("--", unbounded) for end, unbounded in ((low, "$-\\infty$"), (high, "$\\infty$")))
     return f"{value} [{low}, {high}]"
+
+
+def _key(value: float | None) -> str:
+    """A swept value with all its digits.
+
+    >>> _key(3000.0), _key(12345), _key(9007199254740993)
+    ('$3000$', '$12345$', '$9007199254740993$')
+    """
+    return number(value) if value is None or float(f"{value:.{DIGITS}g}") == value else f"${sweep.text(value)}$"
 
 
 def number(value: float | None) -> str:

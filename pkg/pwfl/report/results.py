@@ -116,7 +116,9 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     left_out = frame.join(drawn, on="scheme", how="anti")["scheme"].unique(maintain_order=True)
     heading = "Audit of the code that trains, against what is stated"
     if drawn.is_empty():
-        why = "no test is defined" if frame.is_empty() else "nothing is sent, or nothing is hidden"
+        why = (
+            "no test is defined" if frame.is_empty() else "nothing is sent, nothing is hidden, or nothing can be tested"
+        )
         return theme.empty(why, heading)
     failed = pl.col("status") == "violated"
     said = pl.coalesce(pl.col("found").filter(failed).first(), pl.col("detects").sort_by("detectable").last())
@@ -129,7 +131,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         f"{drawn['test'].n_unique()} tests; false alarms: {frame['false_alarm'][0]:g} a scheme",
     ]
     if len(left_out):
-        subtitle.append("not drawn, since nothing is sent or hidden: " + ", ".join(left_out))
+        subtitle.append("not drawn, since nothing is sent or hidden, or can be tested: " + ", ".join(left_out))
     subtitle = theme.wrapped(subtitle, LINE)
     drawn, lines = (each.with_columns(line=pl.col("test").map_elements(_wrapped, pl.String)) for each in (drawn, lines))
     several = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": "bottom"}, "value": "middle"}

@@ -36,6 +36,7 @@ from pwfl.report.sweeps import (
     unswept,
     with_bare,
 )
+from pwfl.scenario import sweep
 from pwfl.scenario.sweep import in_words
 from pwfl.tables.contract import limits
 
@@ -50,6 +51,7 @@ HIDDEN = np.array([0.015, 0.02])  # shares of the axes within which marks hide e
 MARK, SMALLER = 70, 0.5  # area of marks, and of the next scheme's, where marks of several schemes hide each other
 LINES_APART = 0.05  # share of the axis by which lines without noise must differ for labels of their own
 ALIKE = 1e-3  # relative difference of values that are one on an axis
+JAVASCRIPT = 2**53  # up to which JavaScript has every whole number
 LABELS = 3  # texts in a label, at most
 MANY, ROWS = 1, 90  # points at one value of the other outcome: of so many each has a row
 ROW = 18  # pixels of a row
@@ -67,7 +69,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     Without a name, the first outcome of the system that there is.
     """
     whole, left_out, study = study, not_swept(study), points(study)
-    table = outcomes(study)
+    table = _with_digits(outcomes(study))
     if table.is_empty() or not swept_keys(table):
         return _no_outcome(study, "swept parameter", "outcome")
     outcome = outcome or table["outcome"][0]
@@ -140,7 +142,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     epsilon is not finite, is a horizontal line. Where all have one epsilon, each has a row.
     """
     once, whole, study = drawn_once(study), study, different(study)
-    table = outcomes(study)
+    table = _with_digits(outcomes(study))
     if table.is_empty():
         return _no_outcome(study, "outcome", "other outcome")
     main, known = main_outcomes(table, _system(study)), _known(study)
@@ -297,7 +299,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     plain = unswept(study)
     swept_ones = dict.fromkeys(point_of(study, name).of for name in study if plain and name not in plain)
     whole, study, by_point = study, plain or study, not plain
-    table = _curves(study)
+    table = _with_digits(_curves(study))
     if table.is_empty():
         return theme.empty("nothing was trained", f"{_system(study)}: test accuracy")
     legend = theme.legend()
@@ -359,6 +361,12 @@ def _curves(study: dict[str, dict]) -> pl.DataFrame:
     return pl.concat(frames, how="diagonal_relaxed")
 
 
+def _with_digits(table: pl.DataFrame) -> pl.DataFrame:
+    """Columns of whole numbers of which JavaScript, which draws, rounds any, as text."""
+    whole = [name for name, kind in table.schema.items() if kind.is_integer()]
+    return table.with_columns(pl.col(name).cast(pl.String) for name in whole if (table[name].max() or 0) > JAVASCRIPT)
+
+
 def _varied(table: pl.DataFrame, keys: list[str]) -> list[str]:
     """The keys of swept parameters that vary in a table: numbers first, those of most values first."""
     several = [key for key in keys if table[key].n_unique() > 1]
@@ -389,7 +397,7 @@ def _labels(frame: pl.DataFrame, value: str | None, key: str, several: bool) -> 
     """
     rows = frame.to_dicts()
     for row in rows:
-        text = f"{row[value]:g}" if isinstance(row.get(value), int | float) else row.get(value)
+        text = None if row.get(value) is None else sweep.text(row[value])
         swept = [str(text)] if row["scenario"] != row["sweep_of"] and text is not None else []
         row["text"] = ", ".join([row["sweep_of"], *swept] if several else swept)
     best = np.array([k for k, row in enumerate(rows) if row["best"] and row["text"]], int)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib.util import decode_source
 from pathlib import Path
+from symtable import symtable
 
 from pwfl import registry
 from pwfl.learning import datasets, sources
@@ -146,7 +147,9 @@ def _flaw(reference: str) -> str | None:
     if path.stat().st_size > LARGEST_CODE:
         return f"{where}: is larger than a file of code may be: {path.stat().st_size} bytes, at most {LARGEST_CODE}"
     try:
-        tree = ast.parse(decode_source(held := path.read_bytes()))  # which may declare another encoding than UTF-8
+        tree = ast.parse(
+            source := decode_source(held := path.read_bytes())
+        )  # which may declare another encoding than UTF-8
     except (SyntaxError, ValueError) as error:  # ValueError: null bytes, bytes that are not of its encoding
         try:
             decoded(held)
@@ -157,10 +160,13 @@ def _flaw(reference: str) -> str | None:
         of_users(where)
     except TooManyFilesError as error:
         return str(error)
-    known = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-    if function in known:
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in tree.body):
+        return None  # what that brings is known when it is run
+    names = symtable(source, where, "exec").get_symbols()
+    if function in (bound := [name.get_name() for name in names if name.is_assigned() or name.is_imported()]):
         return None
-    near = get_close_matches(function, known, n=1)
+    known = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    near = get_close_matches(function, bound, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it defines {', '.join(known) or 'none'}"
     return f"{where}: defines no function {function}; {hint}"
 

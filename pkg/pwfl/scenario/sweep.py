@@ -107,9 +107,7 @@ def in_words(key: str) -> str:
 
 
 def _shown(value) -> str:
-    if isinstance(value, float):
-        return f"{value:g}"
-    return text(value) if isinstance(value, list | bool | None) else " ".join(str(value).split())
+    return text(value) if isinstance(value, float | list | bool | None) else " ".join(str(value).split())
 
 
 def text(value) -> str:

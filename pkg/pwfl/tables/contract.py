@@ -21,6 +21,9 @@ PUBLIC = (
 # change it, as it does not change how many records a user has.
 PRIVATE = {"reveals": "private"}  # a function of records without noise
 MODEL = {"reveals": "the model after the row's round"}  # follows from what is released with the outcome's guarantee
+# How a test of an audit ends; the last four say why nothing is tested: no noise, nobody who sends, gradients that are
+# not finite, no weights known at which a blank record has no gradient.
+AUDIT_STATUS = ("consistent", "violated", "no_noise", "nobody_sends", "not_finite", "never_silent")
 # The meaning of each column that tables of several systems have; see `meaning`.
 MEANINGS = {
     "accuracy": "share of the test set that the model classifies correctly",
@@ -320,7 +323,7 @@ class Audit(dy.Schema):
     realization = key(meaning("realization", "the one whose worst record is worst off"))
     observer = dy.String(primary_key=True, description=meaning("observer", "the messages that it sees, in words"))
     test = dy.String(primary_key=True, description="of what")
-    status = dy.Enum(("consistent", "violated", "no_noise", "nobody_sends"), description=meaning("status", "the test"))
+    status = dy.Enum(AUDIT_STATUS, description=meaning("status", "the test, or why there is none"))
     draws = dy.Int64(min=0, description="numbers that the test is made on")
     delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
     epsilon = epsilon_column(meaning("epsilon", "stated of the observer; null: nobody sends"), nullable=True)

@@ -50,6 +50,9 @@ def verdicts(
 ) -> Iterator[audit.Verdict]:
     """Tests of what an observer receives of the target's record in the subject's realization."""
     real = audited.training(blank(audited.size, audited.records))
+    if why := audited.untested(real):
+        yield audit.untested(subject, why)
+        return
     used = votes.not_decided(bands.as_in_worst(real, claim.target))
     scenario, begin, view = audited.scenario, partial(used.begin, subject.realization), claim.view
     begun, views, whole = begin(view), [view], real.begin(subject.realization).reception

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NUMBERS = 2**22  # of all samples' gradients in a block: 16 MiB, and a few times that in all
 BATCH = 1000  # samples evaluated at a time
+Outputs = Callable[[Weights, tf.Tensor], tf.Tensor]
 Losses = Callable[[Weights, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
@@ -47,7 +48,7 @@ def clipped_mean(
         with tf.GradientTape() as tape:
             tape.watch(weights)
             loss = losses(weights, tf.gather(x, row[None]), tf.gather(y, row[None]))
-        return tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return _slopes(tape, loss, weights)
 
     def of_block(number, total, clipped):
         first = number * size
@@ -74,13 +75,19 @@ def weighted_sum(losses: Losses, weights: Weights, x: tf.Tensor, y: tf.Tensor, f
     with tf.GradientTape() as tape:
         tape.watch(weights)
         loss = tf.reduce_sum(factor * losses(weights, x, y))
-    return tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+    return _slopes(tape, loss, weights)
 
 
-def evaluate(model: "keras.Model", weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """As `dense.evaluate`, of a Keras classifier with these weights."""
+def _slopes(tape: tf.GradientTape, loss: tf.Tensor, weights: Weights) -> Weights:
+    """A loss's gradient, dense also where few rows of a weight have any, as an embedding's."""
+    slopes = tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+    return [tf.convert_to_tensor(slope) for slope in slopes]
+
+
+def evaluate(outputs: Outputs, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """As `dense.evaluate`, of a classifier with these weights."""
     parts = (x[first : first + BATCH] for first in range(0, x.shape[0], BATCH))
-    return dense.measured(tf.concat([model.stateless_call(weights, [], part)[0] for part in parts], axis=0), y)
+    return dense.measured(tf.concat([outputs(weights, part) for part in parts], axis=0), y)
 
 
 @cache

@@ -1,5 +1,6 @@
 """The network that a config's `training` names: its size and start weights, without TensorFlow but for a user's own."""
 
+import inspect
 import re
 from collections.abc import Callable
 from math import prod
@@ -7,12 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from pwfl import errors
 from pwfl.learning import cnn, datasets, features, mlp
 from pwfl.process import user_code
 from pwfl.process.tensorflow_import import tensorflow_import
 
 if TYPE_CHECKING:
     import keras
+
+TRIED = 3  # samples that a model of the user's own is tried with
+ALIKE = 1e-4  # of the largest output: what outputs of a sample, alone and among others, may differ by in float32
+SEED = "seed_generator_state"  # what Keras calls the state of a layer's random numbers
 
 
 class Network(NamedTuple):
@@ -117,27 +123,71 @@ def start_weights(network: Network, draws: Callable[[], np.random.Generator]) ->
 def user_model(network: Network) -> "keras.Model":
     """The Keras model that a function of the user's own returns, of the numbers of features and classes.
 
-    It takes features, shape (sample, feature), and gives logits, shape (sample, class). Raises UserCodeError for
-    another one, and for one with state, such as batch normalization, dropout, or layers that are not trained: a
-    sample's gradient would not be its own, or not the model's.
+    It maps features, shape (sample, feature), to logits, shape (sample, class). Raises UserCodeError for another one,
+    and for one whose per-sample gradients would not be those of its cross-entropy: which computes in another precision
+    than float32, has state that training changes, weights that are not trained, regularizers, or constraints, or whose
+    outputs depend on other samples or on chance.
     """
     size, name = network.size, network.model
     model = user_code.call(name, size.features, size.classes, reads=network.reads)
     if not hasattr(model, "stateless_call"):
         raise user_code.UserCodeError(f"{name}: returns {type(model).__name__}; must return a Keras model")
-    ends = ("takes", "input_shape", (None, size.features)), ("gives", "output_shape", (None, size.classes))
-    for verb, attribute, wanted in ends:
-        if (shape := getattr(model, attribute, None)) != wanted:
-            raise user_code.UserCodeError(f"{name}: its model {verb} the shape {shape}, must be {wanted}")
-    if state := [re.sub(r"_\d+", "", weight.path) for weight in model.non_trainable_variables]:  # counted by Keras
+    samples = np.random.default_rng(0).random((TRIED, size.features), np.float32)
+    try:
+        together = model(samples)
+    except Exception as error:
         raise user_code.UserCodeError(
-            f"{name}: its model has state other than trained weights: {', '.join(state)}; a sample's gradient must "
-            "not depend on other samples or on random draws, so leave out batch normalization and dropout, and "
-            "train all layers"
-        )
-    outputs = np.asarray(model(np.linspace(-1, 1, size.features, dtype=np.float32)[None]))
-    if (outputs >= 0).all() and np.isclose(outputs.sum(), 1, atol=1e-5):
+            f"{name}: its model does not accept features of shape (sample, {size.features}): {errors.describe(error)}"
+        ) from error
+    shape = tuple(getattr(together, "shape", ())) or type(together).__name__
+    if shape != (TRIED, size.classes):
+        wanted = f"(sample, {size.classes})"
+        raise user_code.UserCodeError(f"{name}: its model of {TRIED} samples gives {shape}, must be {wanted}")
+    if fault := _unsupported(model, samples):
+        raise user_code.UserCodeError(f"{name}: its model {fault}")
+    together = np.asarray(together)
+    if (together >= 0).all() and np.allclose(together.sum(axis=1), 1, atol=1e-5):
         raise user_code.UserCodeError(
             f"{name}: its model returns probabilities; must return logits: leave out the softmax"
         )
+    alone = np.concatenate([model(samples[[row]]) for row in range(TRIED)])
+    if np.abs(alone - together).max() > ALIKE * max(np.abs(together).max(), np.abs(alone).max()):
+        raise user_code.UserCodeError(
+            f"{name}: its model's outputs for a sample depend on the other samples of a batch, or on random draws; a "
+            "sample's gradient must not: leave out layers that do so, such as means over a batch"
+        )
     return model
+
+
+def _unsupported(model: "keras.Model", samples: np.ndarray) -> str | None:
+    """What a model, which was called, has that per-sample training would not do; None: nothing."""
+    for layer in model._flatten_layers():
+        kinds = layer.compute_dtype, layer.variable_dtype
+        if precision := next((kind for kind in kinds if "float" in kind and kind != "float32"), None):
+            return f"must compute in float32; its layer {_uncounted(layer.name)} computes in {precision}"
+    if model.losses:
+        return "has regularizers, or losses of its own, which are not trained with; leave them out"
+    if bound := [_uncounted(weight.path) for weight in model.trainable_variables if weight.constraint is not None]:
+        return f"has constraints, which are not enforced: of {', '.join(bound)}; leave them out"
+    # Recurrent layers hold a seed for dropout, also where they have none: then no call changes it.
+    state = [weight.numpy() for weight in model.non_trainable_variables]
+    weights = [weight.numpy() for weight in model.trainable_variables]
+    training = {"training": True} if "training" in inspect.signature(model.call).parameters else {}
+    after = model.stateless_call(weights, state, samples, **training)[1]
+    changed = [
+        weight.path
+        for weight, before, now in zip(model.non_trainable_variables, state, after, strict=True)
+        if not weight.path.endswith(SEED) or not np.array_equal(before, now)
+    ]
+    if changed:
+        return (
+            f"has state other than trained weights: {', '.join(map(_uncounted, changed))}; a sample's gradient must "
+            "not depend on other samples or on random draws, so leave out batch normalization and dropout, and "
+            "train all layers"
+        )
+    return None
+
+
+def _uncounted(name: str) -> str:
+    """A layer's or weight's name without the numbers that Keras counts them by."""
+    return re.sub(r"_\d+", "", name)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from pwfl.learning import adversarial, mlp
+from pwfl.learning import adversarial, datasets, mlp
 from pwfl.training import autodiff, batching, dense, models
 from pwfl.training.batching import Weights
 
 if TYPE_CHECKING:
     import keras
 
+TRIED = 3  # records, and start weights, with which a network is tried before it is audited
 SURE = 1e3  # bias of a class that leaves blank records of it no gradient in float32
 
 
@@ -64,6 +65,10 @@ class Model(Protocol):
         """Weights at which a blank record of the first class has no gradient, not even in float32."""
         ...
 
+    def untested(self) -> str | None:
+        """Why an audit cannot test it, as its table calls it; None: it can."""
+        ...
+
     def opposed(self, clip_norm: float, generator: np.random.Generator) -> Iterator[adversarial.Opposed]:
         """Weights and two records each, whose gradients are opposite and clipped; see `adversarial`."""
         ...
@@ -93,6 +98,9 @@ class Dense:
         weights[-1][0] = SURE
         return weights
 
+    def untested(self) -> str | None:
+        return None
+
     def opposed(self, clip_norm: float, generator: np.random.Generator) -> Iterator[adversarial.Opposed]:
         return adversarial.opposed(dense.outputs, self.shapes, self.widths[0], clip_norm, generator)
 
@@ -102,6 +110,7 @@ class Differentiated:
     """Keras models without state; `known` where layers are as in `cnn`, kernels and biases in turn."""
 
     model: "keras.Model"
+    size: datasets.Size
     compiled: bool
     known: bool
     start: Callable[[Callable[[], np.random.Generator]], list[np.ndarray]] = field(compare=False)
@@ -115,7 +124,9 @@ class Differentiated:
         return tf.nn.sparse_softmax_cross_entropy_with_logits(y, self.outputs(weights, x))
 
     def outputs(self, weights: Weights, x: tf.Tensor) -> tf.Tensor:
-        return self.model.stateless_call(weights, [], x)[0]
+        with tf.init_scope():  # the state is seeds by which nothing is drawn
+            state = [weight.numpy() for weight in self.model.non_trainable_variables]
+        return self.model.stateless_call(weights, state, x)[0]
 
     def prepared(self, x: tf.Tensor) -> tuple:
         return ()
@@ -140,11 +151,11 @@ class Differentiated:
 
     def evaluate(self, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         def of_one(*weights):
-            return autodiff.evaluate(self.model, list(weights), x, y)
+            return autodiff.evaluate(self.outputs, list(weights), x, y)
 
         if weights[0].shape.rank == len(self.shapes[0]):
             return of_one(*weights)
-        scores = tf.TensorSpec([1 + self.model.output_shape[-1]], tf.float32), tf.TensorSpec([], tf.float32)
+        scores = tf.TensorSpec([1 + self.size.classes], tf.float32), tf.TensorSpec([], tf.float32)
         return _each(of_one, scores, *weights)
 
     @property
@@ -152,18 +163,42 @@ class Differentiated:
         return [tf.TensorSpec(shape, tf.float32) for shape in self.shapes]
 
     def silent(self) -> list[np.ndarray]:
-        """Raises NotImplementedError where the last weights are no biases of the outputs."""
-        weights, shapes = [np.zeros(shape, np.float32) for shape in self.shapes], self.shapes
-        if shapes[-1] != self.model.output_shape[1:]:
-            raise NotImplementedError(f"the last weights have shape {shapes[-1]} and are no biases of the outputs")
-        weights[-1][0] = SURE
+        """Zero weights, which leave a blank record of many networks no gradient; see `untested`."""
+        weights = [np.zeros(shape, np.float32) for shape in self.shapes]
+        if weights[-1].shape == (self.size.classes,):
+            weights[-1][0] = SURE
         return weights
 
+    def untested(self) -> str | None:
+        """Why an audit cannot test this network, as its table calls it; None: it can."""
+        if self.known:
+            return None
+        generator = np.random.default_rng(0)
+        x, y = generator.random((TRIED, self.size.features), np.float32), np.arange(TRIED) % self.size.classes
+        for _ in range(TRIED):
+            start = self.start(lambda: generator)
+            if not self._is_finite(adversarial.Opposed(start, x, y)) or not any(self.opposed(np.inf, generator)):
+                return "not_finite"
+        blank = np.zeros((1, self.size.features), np.float32), np.zeros(1, int)
+        return None if all((slope == 0).all() for slope in self._slopes(self.silent(), *blank)) else "never_silent"
+
     def opposed(self, clip_norm: float, generator: np.random.Generator) -> Iterator[adversarial.Opposed]:
-        features = self.model.input_shape[-1]
+        features = self.size.features
         if self.known:
             return adversarial.opposed(self.outputs, self.shapes, features, clip_norm, generator)
-        return adversarial.tied(self.outputs, self.start(lambda: generator), features, generator)
+        return filter(
+            self._is_finite, adversarial.tied(self.outputs, self.start(lambda: generator), features, generator)
+        )
+
+    def _is_finite(self, case: adversarial.Opposed) -> bool:
+        """Whether the case's records, and blank ones, have finite gradients."""
+        slopes = self._slopes(*case) + self._slopes(case.weights, np.zeros_like(case.x), case.y)
+        return all(np.isfinite(slope).all() for slope in slopes)
+
+    def _slopes(self, weights: list[np.ndarray], x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
+        """The gradient of these records' summed losses."""
+        slopes = self.sums([tf.constant(w) for w in weights], (tf.constant(x), tf.constant(y)), tf.ones(len(y)))
+        return [slope.numpy() for slope in slopes]
 
 
 def _each(function: Callable, signature, *parts):
@@ -178,8 +213,8 @@ def model_of(network: models.Network, compiled: bool = False) -> Model:
         return Dense(network.widths, start)
     if network.model == "cnn":
         keras = autodiff.convolutional(network.size.shape, network.size.classes)
-        return Differentiated(keras, compiled, known=True, start=start)
-    return Differentiated(models.user_model(network), compiled, known=False, start=start)
+        return Differentiated(keras, network.size, compiled, known=True, start=start)
+    return Differentiated(models.user_model(network), network.size, compiled, known=False, start=start)
 
 
 def bytes_each(network: models.Network, records: int, tested: tuple[int, ...]) -> float:

@@ -1,5 +1,6 @@
 """Channels from outside: tables of gains and users that other programs or measurements made, checked."""
 
+import csv
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from pwfl.scenario.messages import shown
 from pwfl.stages import IMPORTS
 from pwfl.store.files import TextError, text
 from pwfl.tables.arrays import to_array, to_table
@@ -18,6 +20,7 @@ KEYS = {LINKS: ("realization", INTERVAL, "station", "user"), USERS: ("realizatio
 NEEDED = {LINKS: ("gain",), USERS: ()}  # columns besides keys
 POSITION = ("station_x_m", "station_y_m")  # of a station, the same in all its rows of a realization
 OPTIONAL = {LINKS: POSITION, USERS: ("x_m", "y_m", "cell", "samples")}
+LARGEST = 2.0**63  # whole numbers from which on tables have none
 METRES = (-1e7, 1e7, "metres from an origin nearby")
 BOUNDS = {  # of columns besides keys: least, most, and what they are
     "gain": (1e-30, 1.0, "a power gain as a ratio, not in dB, and not 0 where there is no path"),
@@ -111,13 +114,28 @@ def _frame(path: str) -> pl.DataFrame:
     try:
         if path.endswith(".parquet"):  # `*` in a path is part of a name: the address is of one file's content
             return pl.read_parquet(path, glob=False)
-        return pl.read_csv(StringIO(text(path)), infer_schema_length=None)
+        return pl.read_csv(StringIO(held := text(path)), infer_schema_length=None)
     except TextError as error:
         raise TableError(f"{path}: {error}") from None
     except pl.exceptions.NoDataError:
         raise TableError(f"{path}: is empty") from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        if path.endswith(".csv") and (line := _longer_line(held)):
+            raise TableError(f"{path}: {line}") from None
         raise TableError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _longer_line(held: str) -> str | None:
+    """What is wrong with a CSV file's first line of more values than its first line has names; None: it has none."""
+    rows = csv.reader(StringIO(held))
+    names = next(rows)
+    for row in rows:
+        if len(row) > len(names):
+            given = (
+                f"line {rows.line_num} has {len(row)} values, but line 1 has {len(names)}: {shown(', '.join(names))}"
+            )
+            return f"{given}; line 1 must be the header, which names the columns, without lines above it"
+    return None
 
 
 def _numbers(column: pl.Series, path: str) -> pl.Series:
@@ -129,6 +147,8 @@ def _numbers(column: pl.Series, path: str) -> pl.Series:
     if not (column.dtype.is_numeric() or column.dtype == pl.String):
         raise TableError(f"{path}: column {column.name!r}: holds {column.dtype}, must hold {what}")
     numbers = column.cast(kind, strict=False)
+    if not real:
+        _refuse(column, column.cast(pl.Float64, strict=False).abs() >= LARGEST, "be below 2^63", path)
     _refuse(column, numbers.is_null() | (numbers != column if column.dtype.is_float() else False), f"hold {what}", path)
     return numbers
 

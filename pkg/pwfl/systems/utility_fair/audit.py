@@ -61,6 +61,9 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     power = link.power_w(z, own["schedule"]["unit_power_w"].to_numpy())
     least = own["schedule"].with_columns(power_w=pl.when("takes_part").then(power).otherwise(0.0))
     used = training(scenario, data, own | {"schedule": least}, deal=of_audits.in_turn)
+    if why := used.model.untested():
+        yield audit.untested(subject, why)
+        return
     silent = used._replace(data=of_audits.blank(size, records))
     whole, released = silence(subject, silent, generator)
     yield from whole

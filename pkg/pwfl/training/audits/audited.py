@@ -36,6 +36,11 @@ class Audited:
         parts = self.parts(self.scenario, data, self.of_few, compiled)
         return trainings.training(parts, self.scenario, data, self.of_few, compiled, in_turn)
 
+    def untested(self, used: trainings.Training) -> str | None:
+        """Why what trains cannot be tested, as the table `audit` calls it; None: it can."""
+        model = getattr(used.parts.learner, "model", None)  # which those of softmax regression alone do not have
+        return model.untested() if model else None
+
     @cached_property
     def of_few(self) -> dict[str, pl.DataFrame]:
         """The tables; of users who hold few records, if so few do."""
