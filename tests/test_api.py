@@ -85,9 +85,9 @@ def test_a_config_file_is_read_as_strictly_as_by_the_workflow(tmp_path):
 
 
 def test_what_python_and_numpy_have_in_place_of_yamls_values_is_taken_for_what_it_means(tmp_path):
-    written = AGING | {"seed": 3, "sweep": {"privacy.target_epsilons": [[0.4], [0.5]], "schedule.horizon": [4]}}
+    written = AGING | {"seed": 3, "sweep": {"privacy.target_epsilons": [[0.4]], "schedule.horizon": [4]}}
     given = OrderedDict(AGING, realizations=np.uint8(2), seed=np.int64(3))
-    given["sweep"] = {"privacy.target_epsilons": np.array([[0.4], [0.5]]), "schedule.horizon": range(4, 5)}
+    given["sweep"] = {"privacy.target_epsilons": np.array([[0.4]]), "schedule.horizon": range(4, 5)}
     expected, found = pwfl.simulate(written), pwfl.simulate(given)
     assert list(found.scenarios) == list(expected.scenarios)
     assert found.comparison["outcomes"].equals(expected.comparison["outcomes"])

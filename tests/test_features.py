@@ -322,6 +322,13 @@ SYSTEMS = ["multicell", "anonymous_oac", "random_orthogonalization", "utility_fa
 DEALS = ["quantity", "dirichlet", "shards"]
 
 
+def test_more_reserved_images_than_there_are_are_refused_by_their_key():
+    with pytest.raises(
+        ScenarioError, match=r"data.reserved: 1437 leaves users no training samples: digits has 1437; lower"
+    ):
+        resolve(BASE, {"data": {"dataset": "digits", "reserved": 1437}})
+
+
 def test_reserved_images_are_the_last_ones_and_leave_the_test_images():
     plain, kept = (stage_of.data_of(resolve(BASE, {"data": {"reserved": count}})) for count in (None, 300))
     assert np.array_equal(kept.x_train, plain.x_train[:-300])

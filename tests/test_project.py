@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import venv
 from html import unescape
 from importlib.metadata import PackageNotFoundError, distribution, distributions
 from importlib.util import find_spec
@@ -140,6 +141,32 @@ def test_what_the_package_needs_is_not_under_the_gpl_but_what_its_extra_needs_is
     (glpk,) = map(Requirement, PROJECT["optional-dependencies"]["glpk"])
     assert glpk.name not in alone
     assert gpl.search(licence(glpk.name))
+
+
+LOWEST = """
+import pwfl
+from pwfl.report.page import caption
+
+for tiny in {tiny!r}:
+    assert pwfl.simulate(tiny).scenarios["scenario"].report["summary"].height
+print(caption("A *caption*."))
+"""
+
+
+@pytest.mark.slow
+def test_the_lowest_versions_that_the_metadata_allow_simulate_and_render_a_caption(tmp_path):
+    venv.create(tmp_path / "venv", with_pip=True)
+    lowest = [
+        f"{need.name}=={next(part.version for part in need.specifier if part.operator == '>=')}"
+        for need in map(Requirement, PROJECT["dependencies"])
+    ]
+    call = [tmp_path / "venv/bin/python", "-m", "pip", "install", "--quiet", "--no-cache-dir", *lowest]
+    subprocess.run(call, check=True, capture_output=True, text=True)
+    few = {"realizations": 1, "training_realizations": 1}
+    tiny = [registry.system(name).catalog.tiny | few | {"system": name} for name in ("age_aware", "multicell")]
+    call = [tmp_path / "venv/bin/python", "-c", LOWEST.format(tiny=tiny)]
+    done = subprocess.run(call, env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "A <em>caption</em>." in done.stdout, done.stderr[-2000:]
 
 
 def test_without_cvxopt_all_but_glpk_works():

@@ -278,7 +278,7 @@ def test_all_digits_of_a_swept_value_are_drawn_and_named():
     seeds = [2**53, 2**53 + 1, 12345, 12346]
     content = {
         "base": AGING,
-        "scenarios": {"one": {"sweep": {"seed": seeds, "privacy.target_epsilons": [[0.4], [0.5]]}}},
+        "scenarios": {"one": {"sweep": {"seed": seeds, "privacy.target_epsilons": [[0.4]]}}},
     }
     found = pwfl.simulate(content)
     assert found.comparison["outcomes"]["seed"].unique().sort().to_list() == sorted(seeds)

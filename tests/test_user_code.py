@@ -473,7 +473,7 @@ MODELS = {  # a Keras model -> what is wrong with it
     "keras.Sequential([keras.layers.Input([features]), keras.layers.Dropout(0.5), keras.layers.Dense(classes)])":
         "has state other than trained weights: .*seed",
     "keras.Sequential([keras.layers.Input([3]), keras.layers.Dense(classes)])": r"takes the shape \(None, 3\), must be \(None, 64\)",
-    "keras.Sequential([keras.layers.Input([features]), keras.layers.Dense(3)])": r"gives the shape \(None, 3\), must be \(None, 10\)",
+    "keras.Sequential([keras.layers.Input([features]), keras.layers.Dense(3)])": r"gives the shape \(3, 3\) for 3 samples, must be \(3, 10\)",
     "keras.Sequential([keras.layers.Input([features]), keras.layers.Dense(classes, activation='softmax')])":
         "returns probabilities; must return logits: leave out the softmax",
     "7": "returns int; must return a Keras model",

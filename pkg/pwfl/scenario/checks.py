@@ -43,6 +43,10 @@ def consistent(scenario: Scenario) -> None:
             raise ValueError(f"schemes: {' and '.join(keys)} {' + '.join(twice[0])} appears twice; it must be unique")
     if isinstance(data := getattr(scenario, "data", None), DataSource):
         _check_images(scenario, datasets.size(data).shape)
+        if (kept := datasets.held_out(data)) >= (held := datasets.size(data).train):
+            raise ValueError(
+                f"data.reserved: {kept} leaves users no training samples: {_source(data)} has {held}; lower it"
+            )
     _own("consistent", scenario, None)
 
 

@@ -141,8 +141,9 @@ def user_model(network: Network) -> "keras.Model":
         ) from error
     shape = tuple(getattr(together, "shape", ())) or type(together).__name__
     if shape != (TRIED, size.classes):
-        wanted = f"(sample, {size.classes})"
-        raise user_code.UserCodeError(f"{name}: its model of {TRIED} samples gives {shape}, must be {wanted}")
+        raise user_code.UserCodeError(
+            f"{name}: its model gives the shape {shape} for {TRIED} samples, must be {(TRIED, size.classes)}"
+        )
     if fault := _unsupported(model, samples):
         raise user_code.UserCodeError(f"{name}: its model {fault}")
     together = np.asarray(together)
