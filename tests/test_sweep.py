@@ -16,6 +16,7 @@ from pwfl import scenario
 from pwfl.report import columns, latex, sweep_figures, sweeps
 from pwfl.scenario import sweep
 from pwfl.scenario.resolution import merge
+from pwfl.workflow.plan import plan
 
 AGING = {"system": "age_aware", "realizations": 2, "training_realizations": 1, "schedule": {"horizon": 4}}
 
@@ -294,10 +295,22 @@ def test_all_digits_of_a_swept_value_are_drawn_and_named():
     )
 
 
+DRAWN = {
+    "schemes": [{"name": "drawn", "scheduler": "random", "noise": "constant"}],
+    "sweep": {"training.draws": [2, 3]},
+}
+COMMON = {"study": "common", "base": AGING | DRAWN, "scenarios": {"clients": {}}}
+
+
+def test_points_have_one_address_of_what_they_have_in_common():
+    routes = [route["drawn"] for route in plan(scenario.load(COMMON, "f")).routes.values()]
+    count = {stage: len({route[stage]["address"] for route in routes}) for stage in ("channel", "schedule", "train")}
+    assert (len(routes), count) == (2, {"channel": 1, "schedule": 1, "train": 2})
+
+
+@pytest.mark.slow
 def test_points_compute_once_what_they_have_in_common(tmp_path):
-    schemes = [{"name": "drawn", "scheduler": "random", "noise": "constant"}]
-    base = AGING | {"schemes": schemes, "sweep": {"training.draws": [2, 3]}}
-    config = {"study": "common", "base": base, "scenarios": {"clients": {}}}
+    config = COMMON
     workflow(tmp_path, config)
     computed = {stage: len(list((tmp_path / "store" / stage).iterdir())) for stage in ("channel", "schedule", "train")}
     assert computed == {"channel": 1, "schedule": 1, "train": 2}

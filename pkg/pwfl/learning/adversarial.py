@@ -76,9 +76,9 @@ def tied(
 ) -> Iterator[Opposed]:
     """For each of SCALES of the weights, two labels that give a record opposite gradients, in a network of any layers.
 
-    The record's features are from 0 to 1, as those of all data are: a network may be made for no others. The last
-    weights, if they are biases of the outputs, tie the two largest: then what the labels say of the outputs is
-    opposite. Parameters are those of `opposed`; `weights` are the network's.
+    The record's features are from 0 to 1, as pixels and all that is scaled by `data.bounds` are: a network may be made
+    for no others. The last weights, if they are biases of the outputs, tie the two largest: then what the labels say of
+    the outputs is opposite. Parameters are those of `opposed`; `weights` are the network's.
     """
     x = generator.random((1, features), np.float32)
     for scale in SCALES:
