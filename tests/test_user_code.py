@@ -329,10 +329,14 @@ def test_a_function_that_is_not_there_is_said_before_work_starts(folder, named):
     (folder / "broken.py").write_text("def schedule(:\n")
     (folder / "bytes.py").write_bytes(b"\xff\xfe\x00")
     (folder / "folder.py").mkdir()
-    schemes = [{"name": "Mine", "scheduler": named, "noise": "optimal"}]
-    study = load(STUDY | {"base": BASE | {"schemes": schemes}}, "study.yaml")
     with pytest.raises(ScenarioError, match=re.escape(f"'Mine': scheduler: {NAMED[named]}")):
-        check_surroundings(study)
+        check_scheduler(named)
+
+
+def check_scheduler(named):
+    """What is looked at before work starts, of a study with this scheduler."""
+    schemes = [{"name": "Mine", "scheduler": named, "noise": "optimal"}]
+    check_surroundings(load(STUDY | {"base": BASE | {"schemes": schemes}}, "study.yaml"))
 
 
 CALLED = {  # what a name stands for at the end of a file, besides a function
@@ -350,9 +354,7 @@ def test_whatever_can_be_called_is_a_function(folder, kind):
     (folder / "mine.py").write_text((folder / "greedy.py").read_text() + "\n\n" + CALLED[kind])
     (folder / "helper.py").write_text("from greedy import schedule as s\n")
     model = with_scheme("mine.py:s")
-    check_surroundings(
-        load(STUDY | {"base": BASE | {"schemes": [{"name": "a", "scheduler": "mine.py:s", "noise": "none"}]}}, "f")
-    )
+    check_scheduler("mine.py:s")
     assert scheduled(model)["schedule"].equals(scheduled(with_scheme("greedy.py:schedule"))["schedule"])
 
 
@@ -361,11 +363,7 @@ def test_whatever_can_be_called_is_a_function(folder, kind):
 )
 def test_a_file_may_have_any_encoding_that_python_reads(folder, head):
     (folder / "mine.py").write_bytes(head + (folder / "greedy.py").read_bytes())
-    check_surroundings(
-        load(
-            STUDY | {"base": BASE | {"schemes": [{"name": "a", "scheduler": "mine.py:schedule", "noise": "none"}]}}, "f"
-        )
-    )
+    check_scheduler("mine.py:schedule")
     found = scheduled(with_scheme("mine.py:schedule"))["schedule"]
     assert found.equals(scheduled(with_scheme("greedy.py:schedule"))["schedule"])
 

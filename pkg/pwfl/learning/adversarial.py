@@ -15,7 +15,7 @@ import tensorflow as tf
 SCALE = 0.9  # of the second record, over the first
 SURE = 1e3  # distance of outputs of which one twentieth makes a softmax 0 or 1 in float32
 DRAWS = 1000  # of weights, at most, until outputs differ
-SCALES = 10.0 ** np.arange(5)  # of a network's weights, or start weights
+SCALES = 10.0 ** np.arange(5)  # of a network's weights
 STRESS = 100.0  # a layer's weights are divided by this for its gradient to be most of it
 
 

@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -94,7 +94,7 @@ def problems(scenario, hidden_layers: tuple[int, ...] | None = None) -> list[str
 def shapes(network: Network) -> list[tuple[int, ...]]:
     """Shapes of the trained weights; of networks that are not the user's own, kernels and biases in turn."""
     if network.is_users:
-        return [tuple(weight.shape) for weight in user_model(network).trainable_variables]
+        return [tuple(weight.shape) for weight in _built(network)[0].trainable_variables]
     if network.model == "cnn":
         return cnn.shapes(network.size.shape, network.size.classes)
     return mlp.shapes(list(network.widths))
@@ -114,7 +114,7 @@ def start_weights(network: Network, draws: Callable[[], np.random.Generator]) ->
         import keras
 
         keras.utils.set_random_seed(int(draws().integers(2**31)))
-        return [weight.numpy() for weight in user_model(network).trainable_variables]
+        return [weight.numpy() for weight in _built(network)[0].trainable_variables]
     if network.zero:
         return [np.zeros(shape, np.float32) for shape in shapes(network)]
     return mlp.start_weights(shapes(network), draws())
@@ -129,16 +129,7 @@ def user_model(network: Network) -> "keras.Model":
     outputs depend on other samples or on chance.
     """
     size, name = network.size, network.model
-    model = user_code.call(name, size.features, size.classes, reads=network.reads)
-    if not hasattr(model, "stateless_call"):
-        raise user_code.UserCodeError(f"{name}: returns {type(model).__name__}; must return a Keras model")
-    samples = np.random.default_rng(0).random((TRIED, size.features), np.float32)
-    try:
-        together = model(samples)
-    except Exception as error:
-        raise user_code.UserCodeError(
-            f"{name}: its model does not accept features of shape (sample, {size.features}): {errors.describe(error)}"
-        ) from error
+    model, samples, together = _built(network)
     shape = tuple(getattr(together, "shape", ())) or type(together).__name__
     if shape != (TRIED, size.classes):
         raise user_code.UserCodeError(
@@ -158,6 +149,21 @@ def user_model(network: Network) -> "keras.Model":
             "sample's gradient must not: leave out layers that do so, such as means over a batch"
         )
     return model
+
+
+def _built(network: Network) -> tuple["keras.Model", np.ndarray, Any]:
+    """The model of a user's function, anew, which was called and so has its weights; samples, and what it gave."""
+    features, name = network.size.features, network.model
+    model = user_code.call(name, features, network.size.classes, reads=network.reads)
+    if not hasattr(model, "stateless_call"):
+        raise user_code.UserCodeError(f"{name}: returns {type(model).__name__}; must return a Keras model")
+    samples = np.random.default_rng(0).random((TRIED, features), np.float32)
+    try:
+        return model, samples, model(samples)
+    except Exception as error:
+        raise user_code.UserCodeError(
+            f"{name}: its model does not accept features of shape (sample, {features}): {errors.describe(error)}"
+        ) from error
 
 
 def _unsupported(model: "keras.Model", samples: np.ndarray) -> str | None:
