@@ -619,7 +619,7 @@ def test_the_study_has_what_the_papers_figures_were_read_as():
     for each in found.values():
         assert (each.network.users, each.data.dataset, each.data.partition) == (100, "mnist", "iid")
         assert each.privacy.user_numbers == [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
-        assert (each.training.rounds, each.training.accuracy_level) == (14, 0.88)
+        assert each.training.rounds == 14
     assert set(found) - set(kept) == {"m64_redrawn", "m256_redrawn"}
     for name in ("m64", "m256"):
         redrawn = replaced(kept[name].part(None), "radio.coherence_rounds", 1)

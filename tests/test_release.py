@@ -107,7 +107,7 @@ def test_what_only_observes_changes_nothing_of_what_is_received(system):
         ("multicell", {"data": {"alpha": 3.0}, "radio": {"antennas": 3}, "training": {"step_scale": 0.2}}, None),
         ("multicell", {"realizations": 9, "training_realizations": 5}, None),
         ("random_orthogonalization", {"privacy": {"user_numbers": [7], "delta": 1e-7}}, None),
-        ("anonymous_oac", {"privacy": {"curve_rates": [0.3]}, "radio": {"path_loss_db": 80.0}}, None),
+        ("anonymous_oac", {"privacy": {"curve_rates": [0.3]}, "radio": {"bandwidth_hz": 1e6}}, None),
         ("anonymous_oac", {"privacy": {"delta": 1e-7}}, [("over_the_air", "anonymous"), ("over_the_air", "none")]),
         ("utility_fair", {"device": {"circuit_power_w": 0.09}}, [("benchmark", "independent"), ("benchmark", "none")]),
         ("utility_fair", {"privacy": {"theta": 0.5}}, [("benchmark", "independent")]),

@@ -37,9 +37,6 @@ SAID = {  # a value in the place of a default -> what is said of it
         "-204 dBm/Hz is 3.981e-24 W/Hz, outside the usual -180 dBm/Hz to -130 dBm/Hz; check the unit: "
         "-204 dBW/Hz would be -174 dBm/Hz"
     ),
-    ("anonymous_oac", "radio.path_loss_db", 1e-10): (
-        "1e-10 dB is a ratio of 1, outside the usual 30 dB to 200 dB; check the unit"
-    ),
     ("utility_fair", "radio.snr_gap_db", 40.0): (
         "40 dB is a ratio of 1e+04, outside the usual 0 dB to 20 dB; check the unit: 40 as a ratio would be 16.02 dB"
     ),

@@ -7,7 +7,7 @@ import polars as pl
 
 from pwfl.privacy import accountant, sampled, users
 from pwfl.systems.anonymous_oac import batches, scheduled
-from pwfl.systems.anonymous_oac.costs import uploaded
+from pwfl.systems.anonymous_oac.costs import PATH_LOSS_DB, uploaded
 from pwfl.systems.anonymous_oac.mechanism import accounting, population, readings
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.participation import counts
@@ -55,7 +55,7 @@ TERMS = {
     "unit": "one training record of one device",
     "neighbouring_relation": "replace-one",
     "accuracy_of": "the server's global model",
-    "link_budget": "radiated over radio.path_loss_db and thermal noise: over the air what the received SNR takes, "
+    "link_budget": f"radiated over {PATH_LOSS_DB:g} dB and thermal noise: over the air what the received SNR takes, "
     "orthogonally Shannon's least for 2 bit/s/Hz",
     "local_steps": 1.0,
     "taken_as_public": f"{PUBLIC}; numbers of records are the same for all devices",

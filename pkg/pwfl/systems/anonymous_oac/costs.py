@@ -12,6 +12,7 @@ from pwfl.training.models import network, parameter_count
 
 FLOAT_BITS = 32
 DIGITAL_EFFICIENCY = 2.0  # bit/s/Hz, of orthogonal transmission
+THERMAL_DBM_HZ, PATH_LOSS_DB = -174.0, 100.0  # what N0 stands for, and the loss of all: they set the scale of energies
 KEYS = ("realization", "round")
 
 
@@ -54,7 +55,7 @@ def uploaded(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 def transmissions(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Every upload, and `energy_j`, NaN over the air without channel noise."""
     radio, sent = scenario.radio, uploaded(tables)
-    thermal = dbm_to_w(radio.noise_density_dbm_hz) * db_to_ratio(radio.path_loss_db)  # J, for unit fading
+    thermal = dbm_to_w(THERMAL_DBM_HZ) * db_to_ratio(PATH_LOSS_DB)  # J, for unit fading
     if in_turn(tables):
         power = thermal * np.expm1(np.log(2) * DIGITAL_EFFICIENCY)
         energy = digital_symbols(scenario) * power / pl.col("fading_gain")

@@ -39,24 +39,6 @@ class Radio(Section):
         le=1e6,
     )
     bandwidth_hz: float = common.resource_block_hz(stages="receive", observes=True)
-    noise_density_dbm_hz: common.NoiseDensity = parameter(
-        -174.0,
-        "thermal noise power density that N0 stands for; with the path loss it sets the scale of transmit energies",
-        unit="dBm/Hz",
-        stages="receive",
-        observes=True,
-        usual=common.USUAL_NOISE_DENSITY,
-    )
-    path_loss_db: float = parameter(
-        100.0,
-        "mean path loss of the co-located devices",
-        unit="dB",
-        stages="receive",
-        observes=True,
-        usual=(30.0, 200.0),
-        ge=0,
-        le=300,
-    )
 
 
 class Data(common.DataSource):

@@ -130,13 +130,6 @@ class Training(Section):
     clip_norm: common.Scale = parameter(
         1.0, "bound C on the norm of a user's update", stages="noise/fixed train account audit"
     )
-    accuracy_level: float = parameter(
-        0.88,
-        "test accuracy to which claims count the rounds of training runs; 0.88 is just below the paper's 89%",
-        stages="report",
-        ge=0,
-        le=1,
-    )
 
 
 class Scheme(common.SchemeWithFunctions):
