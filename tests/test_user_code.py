@@ -18,7 +18,7 @@ from conftest import ROOT
 from pipeline import digits, part, stages
 from pwfl.learning import features
 from pwfl.process import user_code
-from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
+from pwfl.scenario import ScenarioError, check_surroundings, checks, load, resolve
 from pwfl.store import addressing, code
 from pwfl.systems.multicell import train as multicell
 from pwfl.systems.multicell.assigned import assigned
@@ -920,14 +920,14 @@ def test_what_is_read_undeclared_is_named_with_its_remedy(folder, value, loading
     late = f"class Late:\n    def __gt__(self, other):\n        return other < {value}\nK = Late()"
     (folder / "mine.py").write_text(schedule_of("import os, pathlib, runpy\n" + (f"K = {value}" if loading else late)))
     file = UNDECLARED[value]
-    said = rf"^mine.py:schedule: reads {file}, which is not declared, .* declare it, `reads: \[{file}\]` in the scheme"
+    said = rf"^mine.py:schedule: reads {file}, which is not declared, .* declare it, `own: {{reads: \[{file}\]}}`"
     with pytest.raises(user_code.UserCodeError, match=said):
         scheduled(with_scheme("mine.py:schedule"))
 
 
 def reading(**more):
-    scheme = {"name": "a", "scheduler": "mine.py:schedule", "noise": "optimal"} | more
-    return resolve(BASE | {"schemes": [scheme]}, {})
+    scheme = {"name": "a", "scheduler": "mine.py:schedule", "noise": "optimal"}
+    return resolve(BASE | {"schemes": [scheme], "own": more}, {})
 
 
 def through_plan(model):
@@ -955,7 +955,7 @@ def test_a_declared_file_may_be_read_and_its_content_counts(folder):
 def test_the_files_that_the_page_declares_are_found(folder):
     np.save("noise.npy", np.array(0.25))
     (folder / "start.npz").touch()
-    model = resolve(BASE, {"schemes": DECLARED["schemes"], "training": DECLARED["training"]})
+    model = resolve(BASE, {key: DECLARED[key] for key in ("schemes", "own", "training")})
     check_surroundings(load({"scenarios": {"one": model.model_dump()}}, "a test"))
     found = scheduled(model)
     description = stage_of.addresses(model)["noise", "optimal", "greedy.py:measured"]
@@ -964,22 +964,22 @@ def test_the_files_that_the_page_declares_are_found(folder):
 
 def test_a_function_gets_the_paths_that_are_declared(folder):
     (folder / "w.txt").write_text("3")
-    (folder / "mine.py").write_text("def schedule(scenario, *others):\n    raise KeyError(scenario.reads)\n")
+    (folder / "mine.py").write_text("def schedule(scenario, *others):\n    raise KeyError(scenario.own.reads)\n")
     with pytest.raises(user_code.UserCodeError, match=r"KeyError: \('w.txt',\)"):
         through_plan(reading(reads=["w.txt"]))
 
 
-def test_two_schemes_with_one_scheduler_may_declare_other_files(folder):
+def test_declared_files_change_the_address_of_what_a_function_makes_alone(folder):
     (folder / "mine.py").write_text(schedule_of("K = 3"))
     (folder / "w.txt").write_text("3")
     schemes = [
-        {"name": "a", "scheduler": "mine.py:schedule", "noise": "optimal", "reads": ["w.txt"]},
-        {"name": "b", "scheduler": "mine.py:schedule", "noise": "none"},
+        {"name": "a", "scheduler": "mine.py:schedule", "noise": "optimal"},
+        {"name": "b", "scheduler": "random", "noise": "none"},
     ]
-    model = resolve(BASE | {"schemes": schemes}, {})
-    found = {name: route["schedule"] for name, route in routes(model).items()}
-    assert found["a"].get("reads"), found["b"].get("reads") == (["w.txt"], None)
-    assert found["a"]["address"] != found["b"]["address"]
+    models = [resolve(BASE | {"schemes": schemes, "own": {"reads": reads}}, {}) for reads in ([], ["w.txt"])]
+    for name, differ in (("a", True), ("b", False)):
+        before, after = (routes(model)[name] for model in models)
+        assert [before[stage]["address"] != after[stage]["address"] for stage in ("schedule", "noise")] == [differ] * 2
 
 
 def test_a_file_that_is_written_or_temporary_or_a_librarys_need_not_be_declared(folder):
@@ -1005,11 +1005,14 @@ def test_a_missing_file_is_said_before_work_starts(folder):
     study = {
         "study": "s",
         "base": BASE
-        | {"schemes": [{"name": "Mine", "scheduler": "mine.py:schedule", "noise": "none", "reads": ["w.npy"]}]},
+        | {
+            "schemes": [{"name": "Mine", "scheduler": "mine.py:schedule", "noise": "none"}],
+            "own": {"reads": ["w.npy"]},
+        },
         "scenarios": {"one": {}},
     }
     with pytest.raises(
-        ScenarioError, match=r"^study.yaml: scenarios.one: schemes: 'Mine': reads: w.npy: cannot be read: No such file"
+        ScenarioError, match=r"^study.yaml: scenarios.one: own.reads: w.npy: cannot be read: No such file"
     ):
         check_surroundings(load(study, "study.yaml"))
     training = BASE["training"] | {"model": "network.py:network", "model_reads": ["v.npy"]}
@@ -1017,14 +1020,28 @@ def test_a_missing_file_is_said_before_work_starts(folder):
         check_surroundings(load({"base": BASE | {"training": training}, "scenarios": {"one": {}}}, "study.yaml"))
 
 
-def test_files_without_a_function_of_ones_own_are_refused_or_warned_of(folder):
-    with pytest.raises(ScenarioError, match=r"schemes\[a\]\.reads: is for schemes with a user-defined function"):
-        resolve(BASE | {"schemes": [{"name": "a", "scheduler": "random", "noise": "none", "reads": ["w.npy"]}]}, {})
-    config = {"base": BASE | {"training": BASE["training"] | {"model_reads": ["w.npy"]}}, "scenarios": {"one": {}}}
-    assert any(
-        "training.model_reads: ['w.npy'] has no effect with training.model: dense" in said
-        for said in load(config, "a test").warnings
+def test_files_without_a_function_of_ones_own_are_warned_of(folder):
+    declared = {"own": {"reads": ["v.npy"]}, "training": BASE["training"] | {"model_reads": ["w.npy"]}}
+    schemes = [{"name": "a", "scheduler": "random", "noise": "none"}]
+    said = load({"base": BASE | declared | {"schemes": schemes}, "scenarios": {"one": {}}}, "a test").warnings
+    for line in (
+        "training.model_reads: ['w.npy'] has no effect with training.model: dense",
+        "own.reads: ['v.npy'] has no effect with built-in schemes and airs",
+    ):
+        assert any(line in each for each in said), said
+
+
+def test_files_are_those_of_the_functions_that_a_stage_runs(folder):
+    model = with_scheme(
+        "inversion",
+        "none",
+        radio=BASE.get("radio", {}) | {"air": "mine.py:receive"},
+        own={"reads": ["v.npy"]},
+        training=BASE["training"] | {"model": "network.py:network", "model_reads": ["w.npy"]},
     )
+    found = {stage: checks.user_functions(model, stage) for stage in ("schedule", "receive", "train")}
+    both = ["mine.py:receive", "network.py:network"]
+    assert found == {"schedule": ([], []), "receive": (both, ["v.npy", "w.npy"]), "train": (both, ["v.npy", "w.npy"])}
 
 
 WEIGHTED = """import keras

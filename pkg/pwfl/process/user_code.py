@@ -105,8 +105,7 @@ def loaded(reference: str, reads: Collection[str] = ()) -> Iterator[Callable]:
     if undeclared := sorted(_shown(file) for file in others if os.path.isfile(file)):
         raise UserCodeError(
             f"{reference}: reads {undeclared[0]}, which is not declared, so an edit of that file would not recompute "
-            f"results; declare it, `reads: [{', '.join(undeclared)}]` in the scheme, or `model_reads` beside "
-            "training.model"
+            f"results; declare it, `own: {{reads: [{', '.join(undeclared)}]}}`, or `model_reads` beside training.model"
         )
 
 

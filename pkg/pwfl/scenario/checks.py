@@ -6,7 +6,7 @@ its own; a system leaves out those that it has no use for.
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from importlib.util import decode_source
 from pathlib import Path
@@ -16,13 +16,15 @@ from pwfl import registry
 from pwfl.learning import datasets, sources
 from pwfl.learning.features import GRIDS, PIXELS, requested
 from pwfl.process import user_code
-from pwfl.scenario.common import DataSource, Scenario, Scheme
+from pwfl.scenario.common import DataSource, Scenario
 from pwfl.scenario.fields import functions, stages_of
 from pwfl.scenario.values import value_of
 from pwfl.store.files import TextError, content, decoded
 from pwfl.store.imports import TooManyFilesError, file_of, of_users
 
 LARGEST_CODE = 10**6  # bytes of a file of code
+# The key that lists the files which a function of the user's own reads, by the key that names it; of others OWN_READS.
+READS, OWN_READS = {"training.model": "training.model_reads"}, "own.reads"
 OF_PARTITION = {"alpha": "dirichlet", "labels_per_user": "shards"}  # parameters that only one of them reads
 
 
@@ -64,7 +66,7 @@ def _check_images(scenario: Scenario, shape: tuple[int, ...]) -> None:
 def problems(scenario: Scenario) -> list[str]:
     """What the scenario needs besides itself and does not find, a line `key: problem` each."""
     found = [f"{key}: {flaw}" for key, reference in _references(scenario).items() if (flaw := _flaw(reference))]
-    found += [f"{key}: {flaw}" for key, path in _reads(scenario) if (flaw := _unreadable(path))]
+    found += [f"{key}: {flaw}" for key, path in _reads(scenario, _references(scenario)) if (flaw := _unreadable(path))]
     found += [] if found else _own("problems", scenario, [])
     if isinstance(data := getattr(scenario, "data", None), DataSource):
         return _data_problems(data) + found
@@ -90,17 +92,12 @@ def _data_problems(data: DataSource) -> list[str]:
     return []
 
 
-def user_functions(
-    scenario: Scenario, stage: str, variant: str | None = None, scheme: Scheme | None = None
-) -> tuple[list[str], list[str]]:
-    """The functions of the user's own that a stage, or a scheme's variant of it, runs, and the files that they read."""
+def user_functions(scenario: Scenario, stage: str, variant: str | None = None) -> tuple[list[str], list[str]]:
+    """The functions of the user's own that a stage's variant runs, and the files that they are declared to read."""
     read = {stage, f"{stage}/{variant}"}
-    keys = [key for key, readers in _of_functions(scenario).items() if readers & read]
-    found = [value_of(scenario, key) for key in keys]
-    reads = [path for key in keys for path in value_of(scenario, f"{key}_reads") or ()]
-    if variant and user_code.is_reference(variant):
-        return [variant, *found], [*getattr(scheme, "reads", ()), *reads]
-    return found, reads
+    named = {key: value_of(scenario, key) for key, readers in _of_functions(scenario).items() if readers & read}
+    named = ({stage: variant} if variant and user_code.is_reference(variant) else {}) | named
+    return list(named.values()), [path for _, path in _reads(scenario, named)]
 
 
 def _may_name(scenario: Scenario) -> dict[str, set[str]]:
@@ -123,12 +120,10 @@ def _references(scenario: Scenario) -> dict[str, str]:
     return {key: text for key, text in texts.items() if user_code.is_reference(text)}
 
 
-def _reads(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """The files that functions of the user's own are declared to read, after the keys that declare them."""
-    for key in _of_functions(scenario):
-        yield from ((f"{key}_reads", path) for path in value_of(scenario, f"{key}_reads") or ())
-    for scheme in scenario.schemes:
-        yield from ((f"schemes: {scheme.name!r}: reads", path) for path in getattr(scheme, "reads", ()))
+def _reads(scenario: Scenario, named: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The files that functions of the user's own, of the keys that name them, may read, after the keys that say so."""
+    for key in dict.fromkeys(READS.get(key, OWN_READS) for key in named):
+        yield from ((key, path) for path in value_of(scenario, key) or ())
 
 
 def _unreadable(path: str) -> str | None:
@@ -178,8 +173,11 @@ def _flaw(reference: str) -> str | None:
 def idle(scenario: Scenario) -> dict[str, str]:
     """Keys of parameters that have no effect because of another one, and what that is."""
     data = getattr(scenario, "data", None)
-    built_in = _may_name(scenario).keys() - _of_functions(scenario).keys()
-    keys = {f"{key}_reads": f"{key}: {value_of(scenario, key)}" for key in built_in}
+    named = {READS.get(key, OWN_READS) for key in _references(scenario)}
+    keys = {
+        READS[key]: f"{key}: {value}" for key in READS if (value := value_of(scenario, key)) and READS[key] not in named
+    }
+    keys |= {OWN_READS: "built-in schemes and airs"} if OWN_READS not in named else {}
     if isinstance(data, DataSource):
         others = (key for key, partition in OF_PARTITION.items() if partition != data.partition)
         keys |= {f"data.{key}": f"data.partition: {data.partition}" for key in others}

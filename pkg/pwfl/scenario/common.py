@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 import numpy as np
-from pydantic import Field, create_model, model_serializer, model_validator
+from pydantic import Field, create_model, model_validator
 
 from pwfl.learning import data_file, datasets
 from pwfl.learning.datasets import FILE
@@ -125,6 +125,12 @@ model_reads = _shared(
     observes=True,  # the function decides what it does with them
     max_length=1000,
 )
+
+
+def own_reads(stages: str, **options):
+    """The parameter `own.reads` of a system whose functions of the user's own run in some stages."""
+    meaning = "files that functions of your own read, but for the one in training.model (docs/own_functions.md)"
+    return parameter([], meaning, stages=stages, observes=True, max_length=1000, **options)  # functions decide of what
 
 
 def hidden_layers(default: list[int], stages: str):
@@ -275,6 +281,7 @@ class Own(Section):
 
     schedule: fields.Own = fields.own("a scheduler", stages="schedule/own")
     noise: fields.Own = fields.own("a noise scheme", stages="noise/own")
+    reads: list[str] = own_reads("schedule/own noise/own")
 
 
 class Scheme(Section):
@@ -283,26 +290,6 @@ class Scheme(Section):
     name: str = parameter(..., "name in figures and tables", **NAME)
     scheduler: str = parameter(..., "the scheduler's name")
     noise: str = parameter(..., "the noise scheme's name")
-
-
-class SchemeWithFunctions(Scheme):
-    """A scheme of which a scheduler or noise scheme may be a function of the user's own (`or_function`)."""
-
-    reads: list[str] = parameter(
-        [], "files that the scheme's functions of your own read (docs/own_functions.md)", max_length=1000
-    )
-
-    @model_validator(mode="after")
-    def _read(self):
-        if self.reads and not (user_code.is_reference(self.scheduler) or user_code.is_reference(self.noise)):
-            raise ValueError(
-                "reads: is for schemes with a user-defined function, and this scheme has none; leave it out"
-            )
-        return self
-
-    @model_serializer(mode="wrap")
-    def _without_none(self, serialize):
-        return {key: value for key, value in serialize(self).items() if key != "reads" or value}
 
 
 class Scenario(Section):

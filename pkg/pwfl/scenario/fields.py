@@ -108,7 +108,7 @@ OWN = WrapValidator(_choice_or_user_function)  # marks what may name a function 
 def or_function(choices):
     """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.process.user_code`).
 
-    Beside a parameter KEY of this type, KEY_reads lists the files that the function reads; in a scheme, `reads` does.
+    `own.reads` lists the files that such functions read; `training.model_reads` those of `training.model`.
     """
     schema = {"anyOf": [{"enum": list(get_args(choices))}, {"type": "string", "pattern": f"^{user_code.PATTERN}$"}]}
     return Annotated[choices, OWN, PlainSerializer(str), WithJsonSchema(schema)]

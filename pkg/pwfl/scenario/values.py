@@ -58,11 +58,6 @@ def value_of(scenario, key: str):
     return value
 
 
-def declared_reads(values) -> tuple[str, ...]:
-    """The files that a scheme's function of the user's own is declared to read, of the values that its stage gets."""
-    return value_of(values, "reads") or ()
-
-
 def of_release(values: Values, release: str) -> Values:
     """The values of a stage that draws noise, and of which release this is (`pwfl.workflow.plan`)."""
     return Values(vars(values) | {"release": release})

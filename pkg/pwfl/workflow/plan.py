@@ -121,7 +121,7 @@ def routes(scenario: Scenario) -> dict[str, Route]:
     for scheme in scenario.schemes:
         route, chosen = dict(common), variants(scheme.scheduler, scheme.noise)
         for stage, declared in registry.stages(scenario.system).items():
-            key = (stage, *(getattr(scheme, part) for part in declared.each), *getattr(scheme, "reads", ()))
+            key = (stage, *(getattr(scheme, part) for part in declared.each))
             if key not in known:
                 known[key] = _describe(scenario, stage, scheme, chosen.get(stage), route)
             route[stage] = known[key]
@@ -227,9 +227,7 @@ def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | Non
     parameters = plain(scenario.of_stage(stage, variant))
     if declared.draws_noise:
         parameters["release"] = _release(scenario, scheme, parameters, made_of, before)
-    functions, reads = checks.user_functions(scenario, stage, variant, scheme)
-    if variant in functions and (of_variant := getattr(scheme, "reads", [])):
-        parameters["reads"] = of_variant
+    functions, reads = checks.user_functions(scenario, stage, variant)
     return _addressed(stage, variant, parameters, made_of, functions, reads, system=scenario.system)
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import polars as pl
 
 from pwfl.process import user_code
-from pwfl.scenario.values import declared_reads
 from pwfl.systems.age_aware import age
 from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.tables.arrays import joined, to_array
@@ -47,6 +46,6 @@ def user_scales(scenario: AgeAware, scheme: str, frame: pl.DataFrame) -> np.ndar
     names = ("sensitivity_wh", "collection_time", "required_epsilon")
     given = [to_array(frame, name, *KEYS, "user") for name in names]
     now = user_code.Drawn(user_code.generators(scenario.seed, "noise", frame["realization"].unique().sort()))
-    found = user_code.call(scheme, scenario, *given, reads=declared_reads(scenario), now=now)
+    found = user_code.call(scheme, scenario, *given, reads=scenario.own.reads, now=now)
     what = "the scale of each client's noise in Wh, realizations by cases by clients"
     return user_code.noise_of(scheme, found, np.ones(given[0].shape, bool), what)

@@ -102,7 +102,7 @@ class Training(Section):
     draws: common.Count = parameter(100, "draws of all data and noise that a realization averages over", stages="train")
 
 
-class Scheme(common.SchemeWithFunctions):
+class Scheme(common.Scheme):
     """A pair of scheduler and noise rule, and the name it has in figures and tables."""
 
     scheduler: or_function(

@@ -8,7 +8,6 @@ import polars as pl
 
 from pwfl import streams
 from pwfl.process import user_code
-from pwfl.scenario.values import declared_reads
 from pwfl.systems.age_aware import age, age_search, loss_difference
 from pwfl.systems.age_aware.parameters import SWEPT_CLIENTS, SWEPT_EPSILON, AgeAware
 from pwfl.tables.arrays import to_array
@@ -118,7 +117,7 @@ def user_times(
     shape (realization, case, user, time). It returns times, shape (realization, case, user). All is decided at once, so
     `now`, if it has this parameter, holds generators alone. Raises user_code.UserCodeError where that is no schedule.
     """
-    times = user_code.call(scheduler, scenario, profiles, required, reads=declared_reads(scenario), now=now)
+    times = user_code.call(scheduler, scenario, profiles, required, reads=scenario.own.reads, now=now)
     shape, last = required.shape[:3], required.shape[3] - 1
     what = f"collection times, integers from 0 to {last}, realizations by cases by clients"
     times = user_code.array_of(scheduler, times, shape, what, "iu")

@@ -7,7 +7,6 @@ import polars as pl
 
 from pwfl.privacy import accountant, sampled, target
 from pwfl.process import user_code
-from pwfl.scenario.values import declared_reads
 from pwfl.systems.anonymous_oac import batches, receive, scheduled
 from pwfl.systems.anonymous_oac.mechanism import accounting, readings, strengths
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
@@ -109,7 +108,7 @@ def of_function(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFr
     samples = to_array(tables["users"], "samples", "realization", "user")
     now = user_code.Drawn(user_code.generators(scenario.seed, "noise", realizations))
     given = scenario, samples, gain, takes_part
-    found = user_code.call(scheme, *given, reads=declared_reads(scenario), now=now)
+    found = user_code.call(scheme, *given, reads=scenario.own.reads, now=now)
     what = "the standard deviation of each round's noise, realizations by rounds"
     needed = takes_part.any(axis=2)
     std = user_code.noise_of(scheme, found, needed, what, zero=True)

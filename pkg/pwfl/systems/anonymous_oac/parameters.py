@@ -102,7 +102,7 @@ class Training(Section):
     evaluate_every: int = common.evaluate_every(20)
 
 
-class Scheme(common.SchemeWithFunctions):
+class Scheme(common.Scheme):
     """A way to transmit, the noise that goes with it, and the name it has in figures and tables."""
 
     scheduler: or_function(Literal["over_the_air", "orthogonal"]) = parameter(

@@ -8,7 +8,6 @@ from scipy.stats import binom
 
 from pwfl import streams
 from pwfl.process import user_code
-from pwfl.scenario.values import declared_reads
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.tables.arrays import joined, to_array, to_table
 
@@ -52,8 +51,7 @@ def user_participants(scenario: AnonymousOac, scheduler: str, users: pl.DataFram
         return user_code.array_of(scheduler, takes_part, gain[:, t].shape, what, "b")
 
     given = ((scenario, Uplink(gain[:, t], good[:, t].astype(bool)), users) for t in range(rounds))
-    reads = declared_reads(scenario)
-    found = user_code.round_by_round(scheduler, given, sent, scenario.seed, realizations, reads)
+    found = user_code.round_by_round(scheduler, given, sent, scenario.seed, realizations, scenario.own.reads)
     keys = {"realization": realizations, "round": range(1, rounds + 1), "user": range(devices)}
     return joined(links.drop("good"), to_table(keys, good=found), *KEYS)
 

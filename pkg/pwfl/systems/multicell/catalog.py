@@ -69,7 +69,7 @@ CATALOG = Catalog(
     tiny_for=dict.fromkeys(("training.learner", "data.sampling"), TO_TARGET)
     | dict.fromkeys(("training.local_steps", "training.batch_size"), BY_STEPS)
     | dict.fromkeys(("radio.subchannels", "radio.truncation"), IN_BANDS)
-    | dict.fromkeys(("radio.air", "radio.air_reads", "radio.antennas", "schedule.least_gain_db"), ON_AIR),
+    | dict.fromkeys(("radio.air", "radio.antennas", "schedule.least_gain_db"), ON_AIR),
     uses_dataset=True,
     zero_noise_values={"noise_std": 0.0},
     user_noise=("noise_std",),

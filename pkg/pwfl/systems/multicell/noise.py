@@ -8,7 +8,6 @@ import polars as pl
 from pwfl.privacy import accountant, target
 from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.process import user_code
-from pwfl.scenario.values import declared_reads
 from pwfl.systems.multicell import receive
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import batches, integers, sums
@@ -185,7 +184,7 @@ def user_noise(
     Raises UserCodeError where that is no noise.
     """
     given = scenario, samples, scheduled, start_noise_std
-    noise = user_code.call(scheme, *given, reads=declared_reads(scenario), now=now)
+    noise = user_code.call(scheme, *given, reads=scenario.own.reads, now=now)
     noise = user_code.array(scheme, noise).astype(float)
     if noise.shape != scheduled.shape or not (noise[scheduled] >= 0).all():
         raise user_code.UserCodeError(

@@ -142,14 +142,6 @@ class Radio(Section):
         "FILE.py:FUNCTION (docs/own_air.md). All but `digital` are of `scheduler: inversion` (docs/crossings.md)",
         stages="noise/target receive train account audit",
     )
-    air_reads: list[str] = parameter(
-        [],
-        "files that the function of your own in `air` reads",
-        stages="noise/target receive",
-        unless=ON_AIR,
-        observes=True,
-        max_length=1000,
-    )
     antennas: int = parameter(
         64,
         "antennas of each station, with `air: antennas`",
@@ -432,7 +424,13 @@ class Channel(Section):
     )
 
 
-class Scheme(common.SchemeWithFunctions):
+class Own(common.Own):
+    """What functions of your own take beside what pwfl gives them."""
+
+    reads: list[str] = common.own_reads("schedule/own noise/own noise/target receive", unless=ON_AIR)
+
+
+class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
     conditions: ClassVar = {
@@ -463,7 +461,7 @@ class Scheme(common.SchemeWithFunctions):
 
 Multicell = MODEL = common.scenario(
     "multicell",
-    sections=[Network, Radio, Channel, Data, Privacy, Schedule, Training, common.Own],
+    sections=[Network, Radio, Channel, Data, Privacy, Schedule, Training, Own],
     schemes=[
         Scheme(name="RndSched", scheduler="random", noise="random"),
         Scheme(name="OptSched", scheduler="optimal", noise="random"),

@@ -9,7 +9,6 @@ import polars as pl
 
 from pwfl.process import user_code
 from pwfl.radio.units import db_to_ratio
-from pwfl.scenario.values import declared_reads
 from pwfl.systems.multicell import assignment, objective, start_values
 from pwfl.systems.multicell.beyond.intervals import planned, redrawn_blocks, uniforms
 from pwfl.systems.multicell.beyond.joint import joint_blocks
@@ -181,7 +180,7 @@ def user_blocks(
         start_power_w=pl.Series(start.power_w.ravel()),
         start_noise_std=pl.Series(start.noise_std.ravel(), nan_to_null=True),
     )
-    block = user_code.call(scheduler, scenario, uplink, users, start.block, reads=declared_reads(scenario), now=now)
+    block = user_code.call(scheduler, scenario, uplink, users, start.block, reads=scenario.own.reads, now=now)
     block, kept = user_code.apart(scheduler, block, len(start.block))
     block = user_code.array(scheduler, block)
     if block.shape != start.block.shape or block.dtype.kind not in "iu":

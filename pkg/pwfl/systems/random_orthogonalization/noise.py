@@ -5,7 +5,6 @@ import polars as pl
 
 from pwfl.privacy import accountant, target
 from pwfl.process import user_code
-from pwfl.scenario.values import declared_reads
 from pwfl.systems.random_orthogonalization import mimo, observers, receive
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.tables.arrays import to_array, to_table
@@ -84,6 +83,6 @@ def user_noise(scenario: RandomOrthogonalization, scheme: str, tables: dict[str,
     realizations = tables["users"]["realization"].unique().sort()
     now = user_code.Drawn(user_code.generators(scenario.seed, "noise", realizations))
     given = scenario, samples, gain, amplitude
-    found = user_code.call(scheme, *given, reads=declared_reads(scenario), now=now)
+    found = user_code.call(scheme, *given, reads=scenario.own.reads, now=now)
     what = "the standard deviation of the users' noise, realizations by rounds"
     return user_code.noise_of(scheme, found, np.ones(gain.shape[:2], bool), what, zero=True)

@@ -132,7 +132,7 @@ class Training(Section):
     )
 
 
-class Scheme(common.SchemeWithFunctions):
+class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
     scheduler: or_function(Literal["all"]) = parameter(

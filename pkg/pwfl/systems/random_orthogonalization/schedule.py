@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 
 from pwfl.process import user_code
-from pwfl.scenario.values import declared_reads
 from pwfl.systems.random_orthogonalization import mimo
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.tables.arrays import to_array, to_table
@@ -76,8 +75,7 @@ def user_amplitudes(
         return amplitude
 
     given = ((scenario, Uplink(gain[:, t], coupling[:, t], most), users) for t in range(gain.shape[1]))
-    reads = declared_reads(scenario)
-    return user_code.round_by_round(scheduler, given, sent, scenario.seed, realizations, reads)
+    return user_code.round_by_round(scheduler, given, sent, scenario.seed, realizations, scenario.own.reads)
 
 
 def links_among(scenario: RandomOrthogonalization, realizations: list[int], sends: np.ndarray) -> dict[str, np.ndarray]:

@@ -5,7 +5,6 @@ import polars as pl
 
 from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.process import user_code
-from pwfl.scenario.values import declared_reads
 from pwfl.systems.utility_fair import copies, uploads
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.tables.arrays import joined, to_array, to_table
@@ -70,7 +69,7 @@ def user_noise(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFram
     given = samples, to_array(tables["links"], "gain", *KEYS), to_array(power, "power_w", *KEYS)
     realizations = tables["users"]["realization"].unique().sort()
     now = user_code.Drawn(user_code.generators(scenario.seed, "noise", realizations))
-    found = user_code.call(scheme, scenario, *given, reads=declared_reads(scenario), now=now)
+    found = user_code.call(scheme, scenario, *given, reads=scenario.own.reads, now=now)
     what = "the standard deviation of each device's noise, realizations by devices"
     std = user_code.noise_of(scheme, found, np.ones(samples.shape, bool), what)
     return to_table({"realization": realizations, "device": range(samples.shape[1])}, std=std)

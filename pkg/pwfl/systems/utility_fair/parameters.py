@@ -217,7 +217,7 @@ class Training(Section):
     evaluate_every: int = common.evaluate_every(5)
 
 
-class Scheme(common.SchemeWithFunctions):
+class Scheme(common.Scheme):
     """A pair of a device's policy and an access point's noise, and the name it has in figures and tables."""
 
     scheduler: or_function(Literal["utility", "benchmark"]) = parameter(

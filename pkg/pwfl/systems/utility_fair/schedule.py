@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 
 from pwfl.process import user_code
-from pwfl.scenario.values import declared_reads
 from pwfl.systems.utility_fair import link
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.tables.arrays import joined, to_array, to_table
@@ -104,8 +103,7 @@ def user_powers(
         (scenario, Uplink(gain[:, t], least[:, t], max_power_w, most[:, t], able[:, t].astype(bool)), users)
         for t in range(rounds)
     )
-    reads = declared_reads(scenario)
-    power = user_code.round_by_round(scheduler, given, sent, scenario.seed, realizations, reads)
+    power = user_code.round_by_round(scheduler, given, sent, scenario.seed, realizations, scenario.own.reads)
     keys = {"realization": realizations, "round": range(1, rounds + 1), "device": range(devices)}
     rows = can.select(KEYS).join(to_table(keys, power_w=power), on=KEYS, how="left", maintain_order="left")
     return rows["power_w"].to_numpy()

@@ -20,7 +20,7 @@ def received(scenario: Multicell, tables: dict[str, pl.DataFrame], sent: Sent) -
     """What the air makes of what is sent; `tables` has `links`. Raises UserCodeError where one's own returns no air."""
     name, given = scenario.radio.air, on_air(scenario, tables["links"], sent)
     if user_code.is_reference(name):
-        return of_users_own(name, given, scenario.radio.air_reads)
+        return of_users_own(name, given, scenario.own.reads)
     return AIRS[name](scenario)(given)
 
 
