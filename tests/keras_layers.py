@@ -133,12 +133,13 @@ def made() -> dict:
 MADE = made().keys()
 SLOW = ("Bidirectional", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "GRU", "LSTM", "RNN", "GRUCell", "LSTMCell")
 SLOW += ("Masking", "SimpleRNN", "SimpleRNNCell", "StackedRNNCells")  # TensorFlow traces a loop over steps
-STATE, LOSSES = "has state other than trained weights", "has regularizers, or losses of its own"
+RANDOM = "draws random numbers in training, in .*; leave out dropout and noise"
 REFUSED = {
-    **dict.fromkeys(("BatchNormalization", "SpectralNormalization", "Solarization", "AlphaDropout"), STATE),
-    **dict.fromkeys(("Dropout", "GaussianDropout", "GaussianNoise"), STATE),
-    **dict.fromkeys(("SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"), STATE),
-    "ActivityRegularization": LOSSES,
+    "BatchNormalization": "has state that training changes, in batch_normalization; leave out batch normalization",
+    "SpectralNormalization": "has state that training changes, in spectral_normalization",
+    **dict.fromkeys(("Solarization", "AlphaDropout", "Dropout", "GaussianDropout", "GaussianNoise"), RANDOM),
+    **dict.fromkeys(("SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"), RANDOM),
+    "ActivityRegularization": "has regularizers, or losses of its own",
 }
 NO_LAYERS = ("Layer", "Wrapper", "InputLayer")  # but what layers are made from
 # Of texts, of other frameworks, of saved models; random augmentation, which has the state of Dropout.

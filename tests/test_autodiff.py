@@ -218,7 +218,7 @@ def network(features, classes):
 def test_a_model_whose_samples_depend_on_each_other_is_refused(tmp_path):
     file = tmp_path / "own.py"
     file.write_text(DEPENDENT)
-    with pytest.raises(user_code.UserCodeError, match=r"has state other than trained weights: .*moving_mean"):
+    with pytest.raises(user_code.UserCodeError, match=r"has state that training changes, in batch_normalization"):
         trainable.model_of(network_of(file)).start(lambda: np.random.default_rng(1))
 
 

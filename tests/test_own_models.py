@@ -21,7 +21,8 @@ from pwfl.learning.datasets import Size
 from pwfl.process.user_code import UserCodeError
 from pwfl.stages import AUDIT
 from pwfl.training import trainable
-from pwfl.training.models import Network, user_model
+from pwfl.training.models import Network
+from pwfl.training.own_models import user_model
 
 FEATURES, CLASSES, RECORDS = 64, 3, 5
 LAYERS = f"{Path(keras_layers.__file__).parent}/keras_layers.py"
@@ -129,7 +130,7 @@ REFUSED = {
     ),
     "a mean over the batch": (
         sequential("L.Lambda(lambda x: x - tf.reduce_mean(x, axis=0, keepdims=True))"),
-        "outputs for a sample depend on the other samples of a batch",
+        "outputs for a sample that depend on the other samples of a batch",
     ),
     "random numbers": (
         sequential("L.Lambda(lambda x: x + tf.random.normal(tf.shape(x)))"),
@@ -147,25 +148,84 @@ REFUSED = {
     ),
     "frozen": (
         sequential("L.Dense(4, trainable=False)"),
-        "has state other than trained weights: .*and train all layers",
+        "has weights that are not trained, in dense; train all layers",
     ),
     "recurrent dropout": (
         sequential("L.Reshape([8, 8])", "L.LSTM(3, dropout=0.2)"),
-        "has state other than trained weights: .*seed_generator_state",
+        "draws random numbers in training, in lstm.*; leave out dropout and noise",
     ),
     "probabilities": (sequential().replace("L.Dense(c)", "L.Dense(c, activation='softmax')"), "returns probabilities"),
     "too few outputs": (
         sequential().replace("L.Dense(c)", "L.Dense(c - 1)"),
-        r"gives the shape \(3, 2\) for 3 samples, must be \(3, 3\)",
+        r"gives the shape \(3, 2\) for 3 samples, must give one tensor of shape \(3, 3\)",
     ),
     "another input": (
         sequential().replace("L.Input([f])", "L.Input([f + 1])"),
-        r"does not accept features of shape \(sample, 64\): ",
+        r"does not accept features of shape \(sample, 64\); let it begin with Input\(\[64\]\), then Reshape: ",
     ),
     "no tensor": (
         "class Own(keras.Model):\n    def call(self, x):\n        return {'y': x}\n\n\n"
         "def network(f, c):\n    return Own()\n",
-        "gives the shape dict for 3 samples",
+        "gives a dict for 3 samples, must give one tensor",
+    ),
+}
+
+
+LATE = """class Late(L.Layer):
+    def build(self, shape):
+        self.w = self.add_weight(shape=(), initializer="zeros")
+
+    def call(self, x):
+        return x + self.w * tf.reduce_mean(x, axis=0, keepdims=True)
+
+
+"""
+STEPS = """class Own(keras.Sequential):
+    def METHOD(self, *given, **more):
+        return 0.0
+
+"""
+BRANCHES = """class Own(keras.Model):
+    def __init__(self, c):
+        super().__init__()
+        self.last = L.Dense(c)
+
+    def call(self, x, training=False):
+        IN_TRAINING
+        return self.last(x)
+
+
+def network(f, c):
+    return Own(c)
+"""
+REFUSED |= {
+    "a mean that counts by a weight": (LATE + sequential("Late()"), "depend on the other samples of a batch"),
+    "another output in training": (
+        BRANCHES.replace("IN_TRAINING", "x = 2.0 * x if training else x"),
+        "computes something else with training=True",
+    ),
+    "a loss in training": (
+        BRANCHES.replace("IN_TRAINING", "self.add_loss(tf.reduce_sum(x)) if training else None"),
+        "has regularizers, or losses of its own",
+    ),
+    **{
+        f"its own {method}": (
+            STEPS.replace("METHOD", method) + sequential().replace("keras.Sequential", "Own"),
+            f"has its own {method}, which training does not call",
+        )
+        for method in ("compute_loss", "train_step")
+    },
+    "no weights": (
+        "def network(f, c):\n    return keras.Sequential([L.Input([f]), L.Lambda(lambda x: x[:, :c])])\n",
+        "has no weights to train",
+    ),
+    "two outputs": (
+        "def network(f, c):\n    x = L.Input([f])\n    return keras.Model(x, [L.Dense(c)(x), L.Dense(c)(x)])\n",
+        "gives a list for 3 samples, must give one tensor",
+    ),
+    "a statistic that is not given": (
+        sequential("L.Normalization()"),
+        "has weights that are not trained, in normalization; .* give Normalization its mean and variance",
     ),
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from pwfl.learning import adversarial, datasets, mlp
-from pwfl.training import autodiff, batching, dense, models
+from pwfl.training import autodiff, batching, dense, models, own_models
 from pwfl.training.batching import Weights
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def model_of(network: models.Network, compiled: bool = False) -> Model:
     if network.model == "cnn":
         keras = autodiff.convolutional(network.size.shape, network.size.classes)
         return Differentiated(keras, network.size, compiled, known=True, start=start)
-    return Differentiated(models.user_model(network), network.size, compiled, known=False, start=start)
+    return Differentiated(own_models.user_model(network), network.size, compiled, known=False, start=start)
 
 
 def bytes_each(network: models.Network, records: int, tested: tuple[int, ...]) -> float:
