@@ -121,8 +121,8 @@ def _outputs(model: "keras.Model", samples: np.ndarray) -> Iterator[str]:
             yield "returns probabilities; must return logits: leave out the softmax"
         if _differ(together, np.concatenate([outputs(samples[[row]]) for row in range(TRIED)])):
             yield (
-                "gives outputs for a sample that depend on the other samples of a batch, or on random draws; a sample's "
-                "gradient must not: leave out layers that do so, such as means over a batch"
+                "gives outputs for a sample that depend on the other samples of a batch, or on random draws; a "
+                "sample's gradient must not: leave out layers that do so, such as means over a batch"
             )
         if _differ(together, outputs(samples, in_training=True)):
             yield "computes something else with training=True; training and evaluation call it alike"
