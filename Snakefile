@@ -1,6 +1,6 @@
 # Private wireless federated learning: channel -> schedule -> noise -> train -> account -> report.
-# What to simulate is in the config file (config/README.md), each stage in rules/STAGE.smk; what a batch is, and the
-# functions before, memory, minutes, gpus and job_message of a rule, in rules/common.smk.
+# What to simulate is in the config file (config/README.md). A study is computed in parts, a job each (rules/part.smk),
+# stage after stage (rules/stages.smk).
 import sys
 
 from snakemake.utils import min_version
@@ -12,17 +12,13 @@ min_version("9.20")
 report: "report/study.rst"
 
 
-include: "rules/manifests.smk"
 include: "rules/common.smk"
-include: "rules/channel.smk"
-include: "rules/features.smk"
-include: "rules/schedule.smk"
-include: "rules/noise.smk"
-include: "rules/receive.smk"
-include: "rules/train.smk"
-include: "rules/account.smk"
-include: "rules/audit.smk"
-include: "rules/report.smk"
+include: "rules/part.smk"
+include: "rules/stages.smk"
+
+
+# The stages' names, where this workflow is a module of another one, which may name the rules anew.
+STAGES = {getattr(rules, stage).rule.name: stage for stage in parts.ORDER}
 
 
 # Not before jobs start: dry runs and reports need no GPU.
@@ -34,6 +30,7 @@ onstart:
         startup.check_writable(BASE, study.name)
         if warning := startup.be_alone(BASE, study.name):
             logger.warning(warning)
+        current.write_manifests(outlook())
     except Exception as error:
         raise WorkflowError(errors.message(error)) from None
     progress.executor = "local" if workflow.local_exec else workflow.executor_plugin.name
@@ -46,34 +43,29 @@ onstart:
 
 
 onsuccess:
-    # A run of some rules alone does not get to the rule that fails where an item did.
-    if failed := jobs.failures((BASE / ".pwfl" / current.plan).glob("*.done")):
+    # Parts that others need leave it to these to fail, which a run of some rules alone does not get to.
+    if failed := jobs.failures(BASE / current.mark(path) for path in current.parts):
         raise WorkflowError(jobs.failure_message(failed))
-    if not wanted and (BASE / RECORD).exists():
+    if not wanted and current.record.exists():
         print(progress.result(current.record.parent.parent), file=sys.stderr)
 
 
 onerror:
     if interrupts.status():
         sys.exit(interrupts.status())
-    if not jobs.failures((BASE / ".pwfl" / current.plan).glob("*.done")):
-        print(jobs.STOPPED, file=sys.stderr)
+    failed = jobs.failures(BASE / current.mark(path) for path in current.parts)
+    print(jobs.failure_message(failed) if failed else jobs.STOPPED, file=sys.stderr)
 
 
 # What has nothing to do comes to no onsuccess.
-if is_main and is_done and not wanted:
+if is_main and current and current.is_shown and not wanted:
     progress.complete = current.record.parent.parent
-
-
-localrules:
-    all,
-    complete,
-    publish,
 
 
 rule all:
     "Run the whole study, up to its report (the default)."
     default_target: True
     input:
-        RECORD if is_main else rules.publish.output,
-        COMPLETE if wanted == (session.EVERYTHING,) else [],
+        rules.publish.output,
+        current.outputs if current and wanted == (session.EVERYTHING,) else [],
+    localrule: True

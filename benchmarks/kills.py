@@ -23,7 +23,6 @@ import psutil
 import yaml
 
 from pwfl.store.items import COST
-from pwfl.workflow.publish import FOLDER, kind_of
 
 ROOT = Path(__file__).parent.parent
 STUDY = {
@@ -115,10 +114,9 @@ def whole(path: Path) -> bool:
 
 
 def targets(folder: Path) -> set[str]:
-    """The files of the report, and the kinds of the records: a record's name also has the time of its plan."""
-    paths = {path for path in (folder / "results").rglob("*") if path.is_file() and whole(path)}
-    kinds = {path: kind_of(path) if path.parent.name == FOLDER else path.name for path in paths}
-    return {str(path.with_name(kind).relative_to(folder)) for path, kind in kinds.items()}
+    """The files of the report, and the records."""
+    paths = (path for path in (folder / "results").rglob("*") if path.is_file() and whole(path))
+    return {str(path.relative_to(folder)) for path in paths}
 
 
 def undisturbed(folder: Path) -> tuple[dict[str, bytes], set[str], float]:

@@ -1,6 +1,7 @@
-# What the rules share: the study, and the batches of what the store lacks of it.
+# What the rules share: the study, in parts, and what this call is to do with each of them.
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -20,7 +21,7 @@ try:
     from pwfl import errors
     from pwfl.process import supervisor, threads
     from pwfl.report import captions
-    from pwfl.workflow import jobs, progress, reports, session, startup
+    from pwfl.workflow import jobs, parts, progress, reports, session, startup
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] in ("", "pwfl"):
         raise
@@ -36,7 +37,7 @@ supervisor.hand_over()
 
 
 # The folder of results, store and logs: this one, or the prefix of this workflow as a module of another one.
-BASE = Path(rules.manifests.output[0]).parents[2]
+BASE = Path(workflow.modifier.path_modifier.modify(".pwfl")).parent
 is_main = workflow.modifier.is_main_snakefile()  # not a module of another workflow
 # Jobs on other machines plan nothing: they read their manifests.
 current, study, wanted = None, None, ()
@@ -67,46 +68,48 @@ if workflow.is_main_process:
             again=(session.command_of(configs, is_main), values),
         )
         startup.check_outputs([str(BASE / path) for path in current.outputs])
+        if not startup.is_running(BASE, study.name):  # else the marks are that run's
+            current.write_marks()
     except Exception as error:
         raise WorkflowError(errors.message(error)) from None
     for warning in current.warnings:
         logger.warning(warning)
 
 
-# A stage has a job for each of its batches. A batch's manifest lists its items: what each reads from the store,
-# and the code that computes it. The job (scripts/batch.py) computes one item after the other into the store, and then
-# writes the mark BATCH.done. These functions say of a batch which others come before it, and what its job needs.
-def batch(wildcards):
-    """What Snakemake is to know of a batch."""
-    if current is not None:
-        return current.batches[wildcards.batch]
-    return session.planned_batch(BASE / f".pwfl/{wildcards.plan}/batches", wildcards.batch)
+@cache
+def outlook():
+    """What the parts are to do; what Snakemake was told to run again is known once it builds its graph."""
+    told = workflow.dag_settings
+    forced = {*told.forcerun, *(told.targets if told.forcetargets else ())}
+    found = current.outlook({STAGES.get(name, name) for name in forced}, told.forceall)
+    if not is_main:  # as a module has no `onstart`
+        current.write_manifests(found)
+    return found
+
+
+def part_of(wildcards):
+    """A part; on another machine, what its manifest says of it."""
+    if current is None:
+        mark = f".pwfl/{wildcards.study}/{wildcards.stage}/{wildcards.part}.done"
+        return session.planned_part(BASE / mark)
+    return current.parts[f"{wildcards.stage}/{wildcards.part}"]
+
+
+def asked(name, wildcards):
+    """What Snakemake asks of a part: `message`, `mem_mb`, `minutes` or `gpu`."""
+    part = part_of(wildcards)
+    return getattr(part, name) if current is None else getattr(outlook(), name)(part)
 
 
 def before(wildcards):
-    """The batches that make what a batch needs."""
-    return [f".pwfl/{wildcards.plan}/{name}.done" for name in batch(wildcards).after]
+    """The marks of the parts that make what a part needs."""
+    return [f".pwfl/{wildcards.study}/{path}.done" for path in part_of(wildcards).after]
 
 
-def memory(wildcards, attempt):
-    return batch(wildcards).mem_mb * attempt
-
-
-def minutes(wildcards, attempt):
-    return batch(wildcards).minutes * attempt
-
-
-def gpus(wildcards):
-    return batch(wildcards).gpu
-
-
-def job_message(wildcards):
-    return batch(wildcards).message
-
-
-def everything(wildcards):
-    """What says that all batches are done."""
-    return [f".pwfl/{wildcards.plan}/{name}.done" for name in current.batches]
+def shown_parts(wildcards):
+    """The marks of what is published; where the folder shows it, and nothing runs again, whatever their times."""
+    marks = current.shown_parts
+    return ancient(marks) if current.is_shown and not outlook().again else marks
 
 
 def published(path):
@@ -126,16 +129,3 @@ def published(path):
 
 # Snakemake's report reads each caption from a file: here they are for as long as this process, ready to be shown.
 CAPTIONS = tempfile.TemporaryDirectory(prefix="pwfl-captions-") if current else None
-# Files that the rule `publish` declares; those of sweeps' points, of which there may be many thousands, come with them.
-DECLARED = (
-    [path for path in current.view if path.rpartition("/")[0] not in study.points or wanted]
-    if current
-    else []
-)
-# What says that all of this call's items are there, and that the study's folder shows them.
-COMPLETE = f".pwfl/{current.plan}/complete" if current else ".pwfl/-"
-# Where the folder shows all, nothing is completed and published again, whatever the times of files, and whatever
-# Snakemake remembers of them: no rule then makes the file COMPLETE.
-is_done = current and current.is_shown and not current.batches and (BASE / COMPLETE).exists()
-OPEN = "-" if is_done else ".*"  # the plans that the rule `complete` is for
-RECORD = str(current.record.relative_to(BASE)) if current else ".pwfl/published"

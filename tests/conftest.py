@@ -313,7 +313,7 @@ def snakemake(
     return python(*call, cwd=folder, env=environment(project, *plugins))
 
 
-HELPERS = ("all", "manifests", "complete", "publish")  # rules that compute nothing
+HELPERS = re.compile("total|publish|(.*_)?all")  # rules that compute nothing
 
 
 def jobs(result: subprocess.CompletedProcess) -> dict[str, int]:
@@ -325,7 +325,7 @@ def jobs(result: subprocess.CompletedProcess) -> dict[str, int]:
         return {}
     table = text.split("Job stats:\n", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
     counts = {line.split()[0]: int(line.split()[1]) for line in table}
-    return {rule: count for rule, count in counts.items() if rule not in ("total", *HELPERS)}
+    return {rule: count for rule, count in counts.items() if not HELPERS.fullmatch(rule)}
 
 
 def workflow(folder: Path, config: dict, *arguments: str, **options) -> None:
@@ -335,7 +335,7 @@ def workflow(folder: Path, config: dict, *arguments: str, **options) -> None:
 
 
 def planned(folder: Path, config: dict, *arguments: str, **options) -> dict[str, int]:
-    """What the workflow would run: rule -> number of jobs, each of which computes a batch."""
+    """What the workflow would run: rule -> number of jobs, each of which computes a part."""
     return jobs(snakemake(folder, config, "--dry-run", *arguments, **options))
 
 
@@ -347,7 +347,7 @@ def session_of(folder: Path, config: dict, wanted: tuple[str, ...] = ()) -> sess
 def missing(folder: Path, config: dict, wanted: tuple[str, ...] = ()) -> Counter:
     """The items that the workflow would compute in a folder, by stage or job of the report."""
     found = session_of(folder, config, wanted)
-    return Counter(item.stage for batch in found.batches.values() for item in batch.items)
+    return Counter(item.stage for item in found.work.items() if item.key in found.lacks)
 
 
 ONE = changed(SMALL, "schemes", SMALL["base"]["schemes"][:1])  # of SMALL the first scheme alone

@@ -100,7 +100,7 @@ def test_planning_writes_nothing(own, project):
 
 
 def test_edited_code_computes_anew_what_runs_it_and_comments_nothing(own, project):
-    sources = project / "scripts/batch.py", project / "pkg/pwfl/systems/age_aware/train.py"
+    sources = project / "scripts/part.py", project / "pkg/pwfl/systems/age_aware/train.py"
     texts = [source.read_text() for source in sources]
     try:
         for source, text in zip(sources, texts, strict=True):

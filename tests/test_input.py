@@ -368,10 +368,12 @@ def test_snakemake_says_so_before_any_work(folder, arguments, expected):
 def test_scenarios_of_the_command_line_join_those_of_the_default_file(folder):
     values = ("scenarios={more: {radio: {resource_blocks: 3}}}", "run=[more, two_blocks]")
     found = dry_run("--config", *values, cwd=folder)
-    (names,) = re.findall(r"schedule-1: scheduling users, \d+ results for scenarios (.*), about", found)
+    (names,) = re.findall(r"schedule 1-\w+: scheduling users, \d+ results for scenarios (.*), about", found)
     assert set(names.split(", ")) == {"'two_blocks'", "'more'"}
-    assert "channel-1: drawing networks and channels, 1 result for scenario " in found  # blocks are the schedule's
-    assert "dataset-1: loading the data set, 1 result for scenario " in found
+    assert re.search(
+        r"channel 1-\w+: drawing networks and channels, 1 result for scenario ", found
+    )  # blocks are the schedule's
+    assert re.search(r"dataset 1-\w+: loading the data set, 1 result for scenario ", found)
 
 
 def test_a_default_config_that_is_no_yaml_is_named_with_its_line(tmp_path):

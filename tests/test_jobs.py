@@ -1,8 +1,7 @@
-"""What jobs do: how a study's items become batches, what a batch's job computes, and what survives a failure."""
+"""What jobs do: how a study's items become parts, what a part's job computes, and what survives a failure."""
 
 import json
 import os
-import pickle
 import random
 import re
 import shutil
@@ -24,11 +23,12 @@ from pwfl.scenario import ScenarioError, load
 from pwfl.scenario.resolution import merge
 from pwfl.store import items, sealed
 from pwfl.store.items import Store
-from pwfl.workflow import batches, compute, costs, jobs, progress, publish, session
+from pwfl.workflow import compute, costs, jobs, outlook, parts, progress, publish, session
 from pwfl.workflow.plan import Item
 from pwfl.workflow.reasons import Reasons
 
 FOUR = changed(SMALL, "realizations", 60)  # chunks of the channel
+ONE_CHUNK = changed(changed(SMALL, "training_realizations", 2), "realizations", 2)
 TWO = SMALL | {"scenarios": {"one": {}, "two": {"seed": 2}}}
 
 
@@ -52,22 +52,28 @@ def quiet(monkeypatch):
     monkeypatch.setenv(devices.VISIBLE, "-1")
 
 
-def work_of(folder: Path, config: dict) -> batches.Work:
+def work_of(folder: Path, config: dict) -> parts.Work:
     return session_of(folder, config, ("store",)).work
 
 
-def one_batch(work: batches.Work, some: list[Item], root: Store) -> dict:
-    """The manifest of items of one rule, in one batch."""
-    (batch,) = batches.plan(work, some, root, 1e9, 1)
-    return json.loads(batches.manifest(work, batch))
+def manifests(work: parts.Work, some: list[Item], root: Store) -> list[dict]:
+    """The manifests of items, in a part for each rule."""
+    found = parts.plan(work, some, root, 1e9, 1).values()
+    ahead = outlook.Outlook(work, root, {item.key for item in some})
+    return [json.loads(json.dumps(ahead.manifest(part, is_last=False))) for part in found]
 
 
-def run(work: batches.Work, some: list[Item], root: Store) -> Told:
-    """Compute items, a batch for each rule; in this process, but for users' code, which forks one that is still fresh."""
+def one_part(work: parts.Work, some: list[Item], root: Store) -> dict:
+    """The manifest of items of one rule, in one part."""
+    (found,) = manifests(work, some, root)
+    return found
+
+
+def run(work: parts.Work, some: list[Item], root: Store) -> Told:
+    """Compute items, a part for each rule; in this process, but for users' code, which forks one that is still fresh."""
     told = Told()
-    for batch in batches.plan(work, some, root, 1e9, 1):
-        manifest = json.loads(batches.manifest(work, batch))
-        if batch.runs_user_code:
+    for manifest in manifests(work, some, root):
+        if manifest["runs_user_code"]:
             told.errors |= job(manifest, root.root.parent)
             continue
         with root.workspace() as workspace:
@@ -75,22 +81,20 @@ def run(work: batches.Work, some: list[Item], root: Store) -> Told:
     return told
 
 
-def job(manifest: dict, folder: Path) -> dict[str, str]:
-    """The errors of items of a batch that a job computes, by their keys."""
-    home = folder / ".pwfl/plan/batches"
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "batch.json").write_text(json.dumps(manifest))
-    done = folder / "batch.done"
-    call = f"from pwfl.workflow import jobs; jobs.run_batch({str(home)!r}, 'batch', {str(done)!r}, 'batch.log')"
-    python("-c", call, check=True, cwd=folder)
-    return json.loads(done.read_text())
+def job(manifest: dict, folder: Path, **options) -> dict[str, str]:
+    """The errors of items of a part that a job computes, by their keys."""
+    mark = folder / ".pwfl/study/rule/part.done"
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.with_suffix(".json").write_text(json.dumps(manifest))
+    python("-c", f"from pwfl.workflow import jobs; jobs.run_part({str(mark)!r}, 'part.log')", cwd=folder, **options)
+    return jobs.failures([mark])
 
 
-def stages(work: batches.Work, *names: str) -> list[Item]:
+def stages(work: parts.Work, *names: str) -> list[Item]:
     return [item for item in work.items() if item.stage in names]
 
 
-def touch(work: batches.Work, some: list[Item], root: Store) -> None:
+def touch(work: parts.Work, some: list[Item], root: Store) -> None:
     """Let items exist, of empty files."""
     for item in some:
         for name in work.outputs(item):
@@ -99,28 +103,59 @@ def touch(work: batches.Work, some: list[Item], root: Store) -> None:
             path.touch()
 
 
-# Batches.
+# Parts.
 
 
 @pytest.mark.parametrize("config", [TINY, TWO], ids=["tiny", "two"])
 @pytest.mark.parametrize(("seconds", "cores"), [(0.1, 1), (1.0, 4), (900.0, None)])
-def test_each_item_is_in_one_batch_after_those_that_it_needs(tmp_path, config, seconds, cores):
+def test_each_item_is_in_one_part_after_those_that_it_needs(tmp_path, config, seconds, cores):
     work = work_of(tmp_path, config)
     everything = list(work.items())
-    found = batches.plan(work, everything, Store(tmp_path / "store"), seconds, cores)
-    assert Counter(item for batch in found for item in batch.items) == Counter(everything)
-    assert len({batch.name for batch in found}) == len(found)
-    holder = {item.key: batch.name for batch in found for item in batch.items}
+    found = parts.plan(work, everything, Store(tmp_path / "store"), seconds, cores)
+    assert Counter(item for part in found.values() for item in part.items) == Counter(everything)
+    holder = {item.key: path for path, part in found.items() for item in part.items}
     before: set[str] = set()
-    for batch in found:
-        needed = {holder[key] for item in batch.items for key in work.needs(item)}
-        assert batch.after == sorted(needed)
+    for path, part in found.items():
+        assert path == part.path
+        needed = {holder[key] for item in part.items for key in work.needs(item)}
+        assert part.after == sorted(needed)
         assert needed <= before
-        before.add(batch.name)
-    of_rule = {rule: [item for batch in found if batch.rule == rule for item in batch.items] for rule in batches.ORDER}
+        before.add(path)
+    of_rule = {
+        rule: [item for part in found.values() if part.rule == rule for item in part.items] for rule in parts.ORDER
+    }
     for rule, some in of_rule.items():  # consecutive: in the plan's order
-        expected = [item for item in everything if batches.RULES.get(item.stage, item.stage) == rule]
+        expected = [item for item in everything if parts.RULES.get(item.stage, item.stage) == rule]
         assert some == expected
+
+
+def test_equal_names_are_of_equal_items_after_equal_parts(tmp_path):
+    root = Store(tmp_path / "store")
+
+    def named(config) -> dict[str, tuple]:
+        found = parts.plan(work := work_of(tmp_path, config), list(work.items()), root, 1e9, 1)
+        return {path: ([item.key for item in part.items], part.after) for path, part in found.items()}
+
+    before, same, after = named(TWO), named(TWO), named(changed(TWO, "privacy.target_epsilons", [0.4]))
+    assert before == same
+    shared = before.keys() & after.keys()
+    assert all(before[path] == after[path] for path in shared)
+    assert {path.partition("/")[0] for path in shared} == {"channel"}
+    # Two chunks of the channel more, which all other stages are made of: no name is that of before.
+    assert not before.keys() & named(changed(TWO, "realizations", 33)).keys()
+
+
+def test_what_follows_a_part_that_is_forced_is_what_is_made_of_it(tmp_path):
+    work = work_of(tmp_path, TWO)
+    found = parts.plan(work, list(work.items()), Store(tmp_path / "store"), 1e9, 1)
+    every = set(found)
+    assert parts.following(found.values(), ()) == set()
+    assert parts.following(found.values(), (), is_all=True) == every
+    (channel,) = (path for path in every if path.startswith("channel/"))
+    assert parts.following(found.values(), {channel}) == parts.following(found.values(), {"channel"}) == every
+    of_noise = parts.following(found.values(), {"noise"})
+    assert {path.partition("/")[0] for path in every - of_noise} == {"channel", "schedule"}
+    assert {path.partition("/")[0] for path in parts.following(found.values(), {"page"})} == {"page"}
 
 
 @pytest.mark.parametrize("cores", [None, 1, 2, 16])
@@ -129,16 +164,16 @@ def test_items_are_split_into_consecutive_ranges_of_about_the_same_time(cores):
     for _ in range(300):
         each = [draw.expovariate(1 / draw.choice((0.01, 1, 40))) + 1e-6 for _ in range(draw.randrange(1, 60))]
         seconds, start, total = draw.uniform(1, 100), draw.uniform(0.5, 5), sum(each)
-        found = list(batches.split(each, seconds, start, cores))
-        assert [number for part in found for number in part] == list(range(len(each)))
-        assert all(len(part) for part in found)
-        longest = max(seconds, total / (batches.FEW * cores)) if cores else seconds
-        assert max(sum(each[part.start : part.stop]) for part in found) <= longest + max(each)
+        found = list(parts.split(each, seconds, start, cores))
+        assert [number for span in found for number in span] == list(range(len(each)))
+        assert all(len(span) for span in found)
+        longest = max(seconds, total / (parts.FEW * cores)) if cores else seconds
+        assert max(sum(each[span.start : span.stop]) for span in found) <= longest + max(each)
         if total < seconds and (cores or 1) == 1:
             assert len(found) == 1
         if len(found) > np.ceil(total / longest):  # for cores that would be idle
             assert len(found) <= cores
-            assert total / len(found) >= batches.WORTH * start
+            assert total / len(found) >= parts.WORTH * start
 
 
 OWN = """
@@ -167,47 +202,48 @@ def own(home: Path, monkeypatch, **functions: str) -> dict:
     return changed(USERS, "schemes", schemes)
 
 
-def test_items_that_run_users_code_are_in_batches_of_their_own(tmp_path, monkeypatch):
+def test_items_that_run_users_code_are_in_parts_of_their_own(tmp_path, monkeypatch):
     work = work_of(tmp_path, own(tmp_path, monkeypatch, mine="pass", more="pass"))
-    found = batches.plan(work, list(work.items()), Store(tmp_path / "store"), 1e9, 1)
+    found = manifests(work, list(work.items()), Store(tmp_path / "store"))
     scheduled = {
-        tuple({work.description(item)["variant"] for item in batch.items}): batch.runs_user_code
-        for batch in found
-        if batch.rule == "schedule"
+        tuple({description["variant"] for description in part["descriptions"].values()}): part["runs_user_code"]
+        for part in found
+        if part["rule"] == "schedule"
     }
     assert scheduled == {("random",): False, ("mine.py:chosen",): True, ("more.py:chosen",): True}
-    assert not any(batch.runs_user_code for batch in found if batch.rule != "schedule")
+    assert not any(part["runs_user_code"] for part in found if part["rule"] != "schedule")
 
 
 def test_what_the_store_lacks_is_missing_and_of_what_it_has_nothing_is_asked(tmp_path):
     work, root = work_of(tmp_path, TINY), Store(tmp_path / "store")
     everything = list(work.items())
     keys = [item.key for item in everything]
-    assert batches.missing(work, keys, root) == everything
+    assert parts.missing(work, keys, root) == everything
     page = everything[-1]
     assert page.stage == "page"
     touch(work, everything, root)
-    assert batches.missing(work, keys, root) == []
+    assert parts.missing(work, keys, root) == []
     (trained, *_), (noise, *_) = stages(work, "train"), stages(work, "noise")
     root.path(f"{trained.key}/history.parquet").unlink()
     shutil.rmtree(root.path(noise.key))
-    assert batches.missing(work, [page.key], root) == []
-    assert batches.missing(work, [trained.key], root) == [
+    assert parts.missing(work, [page.key], root) == []
+    assert parts.missing(work, [trained.key], root) == [
         item for item in everything if item == trained or (item == noise and noise.key in work.needs(trained))
     ]
-    assert batches.missing(work, keys, root) == [item for item in everything if item in (noise, trained)]
+    assert parts.missing(work, keys, root) == [item for item in everything if item in (noise, trained)]
 
 
-def test_a_manifest_tells_a_job_all_and_is_read_by_its_name(tmp_path):
+def test_a_manifest_tells_a_job_all_and_is_read_by_its_mark(tmp_path):
     found = session_of(tmp_path, TWO)
-    folder = tmp_path / f".pwfl/{found.plan}/batches"
-    jobs.write_manifests(str(folder), **pickle.loads(pickle.dumps(found.manifests)))  # as Snakemake hands it over
-    assert {path.stem for path in folder.iterdir()} == set(found.batches)
+    ahead = found.outlook()
+    found.write_manifests(ahead)
+    assert {path.suffix for path in (tmp_path / ".pwfl/small").glob("*/*")} == {".json"}
     made: set[str] = set()
-    for name, batch in found.batches.items():
-        read = session.planned_batch(folder, name)
-        for what in ("rule", "after", "message", "minutes", "mem_mb", "gpu", "device", "runs_user_code"):
-            assert getattr(read, what) == getattr(batch, what)
+    for path, part in found.parts.items():
+        read = session.planned_part(tmp_path / found.mark(path))
+        assert (read.rule, read.after, read.is_last) == (part.rule, part.after, part.rule == "page")
+        for what in ("message", "minutes", "mem_mb", "gpu"):
+            assert getattr(read, what) == getattr(ahead, what)(part)
         for item in read.items:
             assert read.descriptions[item["address"]]["address"] == item["address"]
             assert {path for paths in item["inputs"].values() for path in paths} <= made
@@ -216,14 +252,36 @@ def test_a_manifest_tells_a_job_all_and_is_read_by_its_name(tmp_path):
     assert Store(tmp_path / "store").in_use() == {item.address for item in found.work.items()}
 
 
-def test_folders_of_old_plans_are_swept_when_another_one_begins(tmp_path):
-    old, young = (tmp_path / ".pwfl" / name / "batches" for name in ("old", "young"))
-    for folder in (old, young):
-        jobs.write_manifests(str(folder), {}, [], str(tmp_path / "results"))
-    before = time.time() - 2 * jobs.SWEPT_SECONDS
-    os.utime(old.parent, (before, before))
-    jobs.write_manifests(str(tmp_path / ".pwfl/new/batches"), {}, [], str(tmp_path / "results"))
-    assert sorted(path.name for path in (tmp_path / ".pwfl").iterdir()) == ["new", "young"]
+def test_what_is_of_other_parts_goes_when_a_run_begins(tmp_path):
+    found = session_of(tmp_path, TWO)
+    (path, *_) = found.parts
+    left = [tmp_path / found.mark(path), tmp_path / found.mark("train/1-000000")]
+    left += [mark.with_suffix(jobs.FAILED) for mark in left]
+    for file in left:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    found.write_manifests(found.outlook())
+    assert [file.exists() for file in left] == [True, False, False, False]
+
+
+def test_marks_say_what_the_store_has_whatever_they_said(tmp_path):
+    work, root = work_of(tmp_path, TWO), Store(tmp_path / "store")
+    touch(work, [item for item in work.items() if item.stage != "noise"], root)
+    marked = {"channel", "schedule", "train", "account", "audit", "tables", "figures", "comparison", "page"}
+    for before in ("nothing", "marks", "the store's"):
+        found = session_of(tmp_path, TWO, ("store",))
+        if before == "marks":
+            for path in found.parts:
+                (mark := tmp_path / found.mark(path)).parent.mkdir(exist_ok=True)
+                mark.touch()
+                os.utime(mark, (0, 0))
+        found.write_marks()
+        marks = [tmp_path / found.mark(path) for path in found.parts if (tmp_path / found.mark(path)).exists()]
+        assert {mark.parent.name for mark in marks} == marked
+        assert len({mark.stat().st_mtime_ns for mark in marks}) == 1
+    touch(work, list(work.items()), root)
+    (found := session_of(tmp_path, TWO, ("store",))).write_marks()
+    assert all((tmp_path / found.mark(path)).exists() for path in found.parts)
 
 
 # Costs.
@@ -273,8 +331,8 @@ def test_the_first_estimate_says_that_it_is_a_guess_and_for_what(tmp_path):
     everything = list(work.items())
 
     def line() -> str:
-        (found,) = batches.remaining(batches.plan(work, everything, root, 900.0, 1))
-        return found
+        found = parts.plan(work, everything, root, 900.0, 1).values()
+        return outlook.Outlook(work, root, {item.key for item in everything}).remaining(found)
 
     count = len(everything)
     assert re.fullmatch(rf"To compute: {count} results in \d+ jobs, about \d+ core-\w+ \(a rough guess: .*\)", line())
@@ -297,8 +355,7 @@ def test_a_training_that_was_never_timed_is_guessed_by_its_memory_and_rounds(tmp
     def seconds(**training) -> float:
         content = TINY["base"] | {"training": TINY["base"].get("training", {}) | training}
         work = work_of(tmp_path, {"base": content, "scenarios": {"one": {}}})
-        found = batches.plan(work, stages(work, "train"), Store(tmp_path / "nothing"), 1e9, 1)
-        return sum(batch.seconds for batch in found)
+        return one_part(work, stages(work, "train"), Store(tmp_path / "nothing"))["seconds"]
 
     wide = {"hidden_layers": [10_000]}
     assert seconds(rounds=1000, **wide) > 100 * seconds(rounds=1, **wide) > 0
@@ -308,7 +365,7 @@ def test_a_training_that_was_never_timed_is_guessed_by_its_memory_and_rounds(tmp
 def published(folder: Path, config: dict) -> publish.Published:
     """A record of all that a study of a config shows."""
     view = work_of(folder, config).report.view
-    return publish.Published("plan", "pwfl run", [], {name: (at, 0, 0, "") for name, at in view.items()})
+    return publish.Published("pwfl run", [], {name: (at, 0, 0, "") for name, at in view.items()})
 
 
 def why(folder: Path, config: dict, stage: str, variant=None, last: publish.Published | None = None) -> str:
@@ -387,24 +444,21 @@ def test_a_damaged_description_is_passed_over(tmp_path, damage):
 
 
 def test_options_are_taken_out_of_a_config():
-    config = {"wanted": "a/*.svg", "batch_seconds": "30", "study": "s"}
+    config = {"wanted": "a/*.svg", "part_seconds": "30", "study": "s"}
     assert session.options(config) == (("a/*.svg",), 30.0)
     assert config == {"study": "s"}
     assert session.options({}) == ((), None)
     assert session.options({"wanted": ["a", "b"]}) == (("a", "b"), None)
-    assert session.study_values(["wanted=store", "batch_seconds=3", "base={}"]) == ["base={}"]
+    assert session.study_values(["wanted=store", "part_seconds=3", "base={}"]) == ["base={}"]
 
 
 @pytest.mark.parametrize("seconds", [0, -1, "x", [], float("nan"), True])
-def test_seconds_of_a_batch_that_are_no_positive_number_are_refused(seconds):
-    with pytest.raises(ScenarioError, match=r"batch_seconds: .* is wrong: must be a number of seconds above 0"):
-        session.options({"batch_seconds": seconds})
+def test_seconds_of_a_part_that_are_no_positive_number_are_refused(seconds):
+    with pytest.raises(ScenarioError, match=r"part_seconds: .* is wrong: must be a number of seconds above 0"):
+        session.options({"part_seconds": seconds})
 
 
 # The published view.
-
-
-PLANS = [f"2026010{number}-000000-00000{number}" for number in range(1, 5)]
 
 
 class View:
@@ -418,10 +472,11 @@ class View:
             path.write_text(name)
             sealed.seal_folder(path.parent)
 
-    def put(self, plan: str, kind: str = publish.ALL, **view: str) -> None:
+    def put(self, kind: str = publish.ALL, **view: str) -> None:
         """Publish files of addresses, by their names without suffix, `_` for a folder."""
-        record = publish.record_path(self.folder, kind, plan)
-        publish.publish(record, self.view(**view), plan, "pwfl run study.yaml", [])
+        mark = self.folder / "mark"
+        publish.publish(publish.record_path(self.folder, kind), str(mark), self.view(**view), "pwfl run study.yaml", [])
+        mark.unlink()
 
     def view(self, **view: str) -> dict[str, str]:
         return {f"{name.replace('_', '/')}.csv": f"tables/{address}/file.csv" for name, address in view.items()}
@@ -444,7 +499,7 @@ def test_a_view_is_shown_once_it_is_published_until_a_file_of_it_is_edited(shown
     wanted = {"x": "a", "one_y": "b"}
     assert not shown.is_shown(**wanted)
     assert publish.latest(shown.folder) is None
-    shown.put(PLANS[0], **wanted)
+    shown.put(**wanted)
     assert shown.files() == {"x.csv": "a", "one/y.csv": "b"}
     assert shown.is_shown(**wanted)
     assert not shown.is_shown(x="a")
@@ -454,16 +509,16 @@ def test_a_view_is_shown_once_it_is_published_until_a_file_of_it_is_edited(shown
     assert shown.is_shown(**wanted)  # touched, not edited
     path.write_text("c")
     assert not shown.is_shown(**wanted)
-    shown.put(PLANS[1], **wanted)
+    shown.put(**wanted)
     assert shown.files() == {"x.csv": "a", "one/y.csv": "b"}
     path.unlink()
     assert not shown.is_shown(**wanted)
 
 
 def test_only_what_was_published_is_removed(shown):
-    shown.put(PLANS[0], x="a", one_y="b", two_z="c")
+    shown.put(x="a", one_y="b", two_z="c")
     (shown.folder / "one/mine.csv").write_text("kept")
-    shown.put(PLANS[1], x="b")
+    shown.put(x="b")
     assert shown.files() == {"x.csv": "b", "one/mine.csv": "kept"}
     assert not (shown.folder / "two").exists()
 
@@ -472,82 +527,75 @@ def records(shown: View) -> list[str]:
     return sorted(path.name.removesuffix(".json") for path in (shown.folder / publish.FOLDER).iterdir())
 
 
-def test_the_record_of_another_plan_stays_while_its_snakemake_may_look_for_it(shown):
-    shown.put(PLANS[0], x="a")
-    shown.put(PLANS[1], x="b")
-    assert records(shown) == [f"study-{PLANS[0]}", f"study-{PLANS[1]}"]
-    assert publish.latest(shown.folder).plan == PLANS[1]
-    old = time.time() - 1.1 * publish.LOOKED_FOR_SECONDS
-    os.utime(publish.record_path(shown.folder, publish.ALL, PLANS[0]), (old, old))
-    publish.record_path(shown.folder, publish.ALL, "20250101-000000-000000").mkdir()  # whoever made that
-    shown.put(PLANS[2], x="b")
-    assert records(shown) == ["study-20250101-000000-000000", f"study-{PLANS[1]}", f"study-{PLANS[2]}"]
+def test_records_of_parts_go_with_what_they_say_when_all_is_published(shown):
+    shown.put("wanted_1", x="a")
+    (folder := publish.record_path(shown.folder, "whoever_made_that")).mkdir()
+    shown.put(x="b")
+    assert records(shown) == ["study", "whoever_made_that"]
+    folder.rmdir()
     assert shown.is_shown(x="b")
 
 
 def test_a_part_replaces_the_same_part_alone_and_the_whole_replaces_all(shown):
-    shown.put(PLANS[0], x="a", y="b")
-    shown.put(PLANS[1], "wanted_1", one_noise="c")
-    shown.put(PLANS[2], "wanted_2", two_noise="c")
+    shown.put(x="a", y="b")
+    shown.put("wanted_1", one_noise="c")
+    shown.put("wanted_2", two_noise="c")
     assert set(shown.files()) == {"x.csv", "y.csv", "one/noise.csv", "two/noise.csv"}
-    shown.put(PLANS[3], "wanted_1", one_loss="c")
+    shown.put("wanted_1", one_loss="c")
     assert set(shown.files()) == {"x.csv", "y.csv", "one/loss.csv", "two/noise.csv"}
     assert shown.is_shown(x="a", y="b")
     assert shown.is_shown("wanted_2", two_noise="c")
-    shown.put("20260105-000000-000005", x="a")
+    shown.put(x="a")
     assert set(shown.files()) == {"x.csv"}
 
 
 def test_a_file_of_the_store_that_was_edited_is_not_published(shown):
     (shown.store / "tables/a/file.csv").write_text("b")
     with pytest.raises(sealed.DamagedError, match=r"tables/a/file.csv is corrupt: it was changed after .*rm -f"):
-        shown.put(PLANS[0], x="a")
+        shown.put(x="a")
     assert publish.latest(shown.folder) is None
-    shown.put(PLANS[1], y="b", one_z="c")
+    shown.put(y="b", one_z="c")
     with pytest.raises(sealed.DamagedError):
-        shown.put(PLANS[2], x="a")
+        shown.put(x="a")
     assert shown.files() == {"y.csv": "b", "one/z.csv": "c"}  # what was there stays
     assert shown.is_shown(y="b", one_z="c")
 
 
 def test_what_is_withdrawn_is_no_longer_shown_until_it_is_published_again(shown):
-    shown.put(PLANS[0], x="a", y="b")
-    shown.put(PLANS[1], "wanted_1", one_noise="c")
+    shown.put(x="a", y="b")
+    shown.put("wanted_1", one_noise="c")
     publish.withdraw(shown.folder, {"tables/a"})
     assert not shown.is_shown(x="a", y="b")
     assert shown.is_shown("wanted_1", one_noise="c")
     assert publish.published(shown.folder, "x.csv", publish.latest(shown.folder)) == b"a"  # it can be read
-    shown.put(PLANS[2], y="b")
+    shown.put(y="b")
     assert shown.files() == {"y.csv": "b"}
 
 
-def test_the_kind_of_a_part_is_what_was_wanted_and_a_record_is_of_the_plan_that_writes_it(tmp_path):
+def test_the_kind_of_a_record_is_what_was_wanted(tmp_path):
     part = ("one/noise.*",)
-    kinds = {
-        publish.kind_of(session_of(tmp_path, changed(TWO, "schedule.horizon", horizon), part).record)
-        for horizon in (4, 5)
-    }
-    assert len(kinds) == 1
-    assert publish.kind_of(session_of(tmp_path, TWO, ("two/noise.*",)).record) not in kinds
+    records = {session_of(tmp_path, changed(TWO, "schedule.horizon", horizon), part).record for horizon in (4, 5)}
+    assert len(records) == 1
+    assert session_of(tmp_path, TWO, ("two/noise.*",)).record not in records
     found, root = session_of(tmp_path, TWO), Store(tmp_path / "store")
     touch(found.work, list(found.work.items()), root)
     for item in found.work.report.items():
         root.path(f"{item.key}/{sealed.MANIFEST}").unlink()
         sealed.seal_folder(root.path(item.key))
+    found.write_marks()
     publish.publish(**found.publication)
     again = session_of(tmp_path, TWO)
-    assert (again.is_shown, again.record, again.plan, again.batches) == (True, found.record, found.plan, {})
-    shutil.rmtree(root.path(stages(found.work, "train")[0].key))
-    assert session_of(tmp_path, TWO).batches == {}  # the folder shows the study
-    more = session_of(tmp_path, TWO, ("store",))
-    assert list(more.batches) == ["train-1"]
-    assert more.record == publish.record_path(tmp_path / "results/small", publish.ALL, more.plan) != found.record
+    assert (again.is_shown, again.record, again.lacks) == (True, found.record, set())
+    trained, *_ = stages(found.work, "train")
+    shutil.rmtree(root.path(trained.key))
+    assert session_of(tmp_path, TWO).lacks == set()  # the folder shows the study
+    assert session_of(tmp_path, TWO, ("store",)).lacks == {trained.key}
 
 
-def test_the_latest_record_counts_and_one_that_cannot_be_read_is_none(shown):
-    shown.put(PLANS[0], x="a")
-    assert publish.latest(shown.folder).plan == PLANS[0]
-    (shown.folder / publish.FOLDER / f"study-{PLANS[1]}.json").write_text('{"plan": 1')
+def test_a_record_that_cannot_be_read_is_none(shown):
+    shown.put(x="a")
+    assert publish.latest(shown.folder).command == "pwfl run study.yaml"
+    publish.record_path(shown.folder, publish.ALL).write_text('{"command": 1')
     assert publish.latest(shown.folder) is None
     assert publish.latest(shown.folder, "wanted_1") is None
 
@@ -558,7 +606,7 @@ STAMP = ["a", 1, 2, "d"]
 @pytest.mark.parametrize(
     "change",
     [
-        {"plan": 5},
+        {"command": 5},
         {"values": None},
         {"files": [1]},
         {"files": {"x.csv": 5}},
@@ -570,15 +618,15 @@ STAMP = ["a", 1, 2, "d"]
     ids=str,
 )
 def test_a_record_of_other_types_or_places_is_none(shown, change):
-    held = {"plan": PLANS[0], "command": "pwfl run study.yaml", "values": [], "files": {"x.csv": STAMP}}
-    path = publish.record_path(shown.folder, publish.ALL, PLANS[0])
+    held = {"command": "pwfl run study.yaml", "values": [], "files": {"x.csv": STAMP}}
+    path = publish.record_path(shown.folder, publish.ALL)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(held))
     assert publish.latest(shown.folder).files == {"x.csv": tuple(STAMP)}
     path.write_text(json.dumps(held | change))
     assert publish.latest(shown.folder) is None
     (shown.folder.parent / "mine.yaml").write_text("kept")
-    shown.put(PLANS[1], x="a")
+    shown.put(x="a")
     assert (shown.folder.parent / "mine.yaml").read_text() == "kept"
 
 
@@ -662,26 +710,72 @@ def test_what_killed_jobs_left_is_swept_once_it_is_old_and_plans_are_in_use_unti
     assert root.in_use() == {"b", "c"}
 
 
-# A batch's job.
+# A part's job.
 
 
-def test_what_is_missing_though_nothing_failed_is_named_at_the_end(tmp_path):
-    found = session_of(tmp_path, TWO)
-    folder = tmp_path / f".pwfl/{found.plan}/batches"
-    jobs.write_manifests(str(folder), **pickle.loads(pickle.dumps(found.manifests)))
-    dones = [folder.parent / f"{name}.done" for name in found.batches]
-    for done in dones:
-        done.write_text("{}")
-    everything = [item for batch in found.batches.values() for item in batch.items]
-    root = Store(tmp_path / "store")
-    touch(found.work, everything, root)
-    jobs.check_complete([*map(str, dones)])
-    shutil.rmtree(root.path(everything[-1].key))
-    with pytest.raises(jobs.FailedError, match=f"{everything[-1].key}: was deleted .*run it again"):
-        jobs.check_complete([*map(str, dones)])
-    dones[0].write_text('{"key": "key: error"}')
-    with pytest.raises(jobs.FailedError, match="1 result could not be computed; all that do not depend on"):
-        jobs.check_complete([*map(str, dones)])
+def test_a_part_that_lacks_items_ends_with_an_error_where_no_other_part_needs_it(tmp_path, monkeypatch):
+    config = own(tmp_path, monkeypatch, broken="raise ValueError('no idea')")
+    work, root = work_of(tmp_path, config), Store(tmp_path / "store")
+    run(work, stages(work, "dataset", "channel"), root)
+    chosen = [item for item in stages(work, "schedule") if work.description(item)["variant"] == "broken.py:chosen"]
+    manifest, mark = one_part(work, chosen, root), tmp_path / ".pwfl/study/rule/part.done"
+    failed = job(manifest, tmp_path, check=True)
+    assert [*failed] == [item.key for item in chosen]
+    assert mark.exists()
+    mark.unlink()
+    assert job(manifest | {"is_last": True}, tmp_path) == failed
+    assert not mark.exists()
+    said = jobs.failure_message(failed)
+    assert said.startswith("1 result could not be computed; all that do not depend on it are in the store:")
+    assert "no idea" in said
+
+
+def test_what_is_computed_again_replaces_what_there_is_and_says_where_bits_differ(tmp_path):
+    work, root = work_of(tmp_path, ONE_CHUNK), Store(tmp_path / "store")
+    channel = stages(work, "channel")
+    run(work, channel, root)
+    (part,) = manifests(work, channel, root)
+    (key,) = (item.key for item in channel)
+    mark = tmp_path / ".pwfl/study/rule/part.done"
+    mark.parent.mkdir(parents=True)
+    users, cost_ = root.path(f"{key}/users.parquet"), root.path(f"{key}/{items.COST}")
+    same = users.read_bytes()
+
+    def told(is_again: bool) -> str:
+        """What a job says on the terminal."""
+        mark.with_suffix(".json").write_text(json.dumps(part | {"again": is_again}))
+        call = f"from pwfl.workflow import jobs; jobs.run_part({str(mark)!r}, 'part.log')"
+        return python("-c", call, cwd=tmp_path, check=True).stderr
+
+    stamp = root.stamp(key)
+    assert told(is_again=False) == ""
+    assert root.stamp(key) == stamp
+    assert told(is_again=True) == ""
+    assert root.stamp(key) != stamp
+    assert users.read_bytes() == same
+    for processor, is_said in (("another one", False), (devices.processor("cpu"), True)):
+        users.write_bytes(b"other bits")
+        cost_.write_text(json.dumps(json.loads(cost_.read_text()) | {"processor": processor}))
+        said = told(is_again=True)
+        assert (f"{key}: computed again on the same kind of processor" in said) == is_said
+        assert users.read_bytes() == same
+    shutil.rmtree(root.root / ".partial", ignore_errors=True)
+
+
+def test_what_fails_when_it_is_computed_again_stays_as_it_was(tmp_path, monkeypatch):
+    work, root = work_of(tmp_path, SMALL), Store(tmp_path / "store")
+    before = stages(work, "channel", "schedule")
+    run(work, before, root)
+    manifest = one_part(work, stages(work, "schedule"), root)
+    for item in manifest["items"]:
+        item["old"] = root.stamp(item["key"])
+    shutil.rmtree(root.path("channel"))
+    with root.workspace() as workspace:
+        told = Told()
+        assert compute.compute(manifest, root, workspace, set(), told)
+    assert len(told.errors) == len(manifest["items"])
+    assert all("was deleted; `--config wanted=store` computes it" in error for error in told.errors.values())
+    assert [root.stamp(item["key"]) for item in manifest["items"]] == [item["old"] for item in manifest["items"]]
 
 
 def left(root: Store) -> dict[str, bytes]:
@@ -695,7 +789,7 @@ def left(root: Store) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory):
-    """A folder in which all batches of a study of two scenarios were computed, in this process."""
+    """A folder in which all parts of a study of two scenarios were computed, in this process."""
     folder = tmp_path_factory.mktemp("computed")
     work, root = work_of(folder, TWO), Store(folder / "store")
     told = run(work, list(work.items()), root)
@@ -703,7 +797,7 @@ def computed(tmp_path_factory):
     return folder
 
 
-def test_a_batch_computed_at_once_equals_its_items_computed_one_by_one_in_another_order(computed, tmp_path):
+def test_a_part_computed_at_once_equals_its_items_computed_one_by_one_in_another_order(computed, tmp_path):
     work, root = work_of(tmp_path, TWO), Store(tmp_path / "store")
     order = list(dict.fromkeys(item.stage for item in work.items()))
     for stage in order:
@@ -767,13 +861,13 @@ def test_of_chunks_that_are_computed_at_once_only_the_one_that_fails_is_lost(tmp
     told = run(work, trained, root)
     assert sorted(told.errors) == sorted(item.key for item in broken)
     assert all("no idea" in error for error in told.errors.values())
-    assert batches.missing(work, [item.key for item in trained], root) == broken
+    assert parts.missing(work, [item.key for item in trained], root) == broken
     assert 0 < len(broken) < len(trained)
 
 
 def test_a_process_that_has_grown_ends_and_another_one_goes_on(tmp_path, monkeypatch):
     work, root = work_of(tmp_path, FOUR), Store(tmp_path / "store")
-    manifest = one_batch(work, stages(work, "channel"), root)
+    manifest = one_part(work, stages(work, "channel"), root)
     assert len(manifest["items"]) == 4
     size = iter([0, 0, compute.GROWTH, compute.GROWTH + 1])
     monkeypatch.setattr(supervisor, "memory", lambda: next(size))
@@ -788,7 +882,7 @@ def test_a_process_that_has_grown_ends_and_another_one_goes_on(tmp_path, monkeyp
 
 def test_items_that_another_run_computes_come_last_and_are_not_computed_twice(tmp_path):
     work, root = work_of(tmp_path, FOUR), Store(tmp_path / "store")
-    manifest = one_batch(work, stages(work, "channel"), root)
+    manifest = one_part(work, stages(work, "channel"), root)
     first, second, *others = [item["key"] for item in manifest["items"]]
     told = Told()
     with root.workspace() as theirs, root.workspace() as workspace:
@@ -803,7 +897,7 @@ def test_items_that_another_run_computes_come_last_and_are_not_computed_twice(tm
 
 def test_a_job_whose_code_changed_since_it_was_planned_fails(tmp_path, monkeypatch):
     work, root = work_of(tmp_path, TWO), Store(tmp_path / "store")
-    manifest = one_batch(work, stages(work, "channel")[:1], root)
+    manifest = one_part(work, stages(work, "channel")[:1], root)
     (description,) = manifest["descriptions"].values()
     description["code"] = "0" * len(description["code"])
     told = Told()
@@ -872,6 +966,9 @@ def test_two_files_of_one_name_are_two_functions(tmp_path, monkeypatch):
 # The logger plugin.
 
 
+NAMED = r"[a-z]+ \d+-[0-9a-f]{6}"  # a part
+
+
 def logged(folder: Path, *arguments: str, config: dict = SMALL) -> tuple[int, str]:
     """The exit status of the workflow with the logger, and what it says."""
     write_config(folder, config)
@@ -880,15 +977,15 @@ def logged(folder: Path, *arguments: str, config: dict = SMALL) -> tuple[int, st
     return result.returncode, result.stdout + result.stderr
 
 
-def test_a_dry_run_prints_a_line_for_each_batch_with_its_reason(tmp_path):
+def test_a_dry_run_prints_a_line_for_each_part_with_its_reason(tmp_path):
     status, said = logged(tmp_path, "--dry-run")
     assert status == 0, said
-    found = session_of(tmp_path, SMALL).batches
-    lines = [line for line in said.splitlines() if re.match(r"\w+-\d+: ", line)]
-    assert {line.partition(":")[0] for line in lines} == set(found)
+    found = session_of(tmp_path, SMALL).parts
+    lines = [line for line in said.splitlines() if re.match(NAMED, line)]
+    assert {line.partition(":")[0] for line in lines} == {path.replace("/", " ") for path in found}
     assert len(lines) == len(found)
     assert all(
-        re.fullmatch(r"\w+-\d+: [a-z ]+, [\d,]+ results?.*, about \d+ seconds? \((first result: )?new\)", line)
+        re.fullmatch(rf"{NAMED}: [a-z ]+, [\d,]+ results?.*, about \d+ seconds? \((first result: )?new\)", line)
         for line in lines
     )
     assert "reason:" not in said
@@ -907,11 +1004,11 @@ def test_pwfl_run_takes_targets_and_options(tmp_path):
     write_config(tmp_path, SMALL)
     result = python(*PWFL[1:], "run", "study.yaml", "all", "--dry-run", "--cores", "1", cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert re.search(r"^channel-1: ", result.stdout + result.stderr, flags=re.MULTILINE)
+    assert re.search(r"^channel 1-[0-9a-f]+: ", result.stdout + result.stderr, flags=re.MULTILINE)
 
 
 def test_a_run_says_how_far_it_is_from_the_first_job_on(tmp_path):
-    planned_ = session_of(tmp_path, SMALL).batches
+    planned_ = session_of(tmp_path, SMALL).parts
     status, said = logged(tmp_path)
     assert status == 0, said
     lines = said.splitlines()
@@ -920,56 +1017,72 @@ def test_a_run_says_how_far_it_is_from_the_first_job_on(tmp_path):
     # A machine that is busy tells later: what is held here is that the first line does not wait for a job's end.
     assert times[0] <= progress.LINE_SECONDS
     assert max(np.diff(times), default=0) <= 3 * progress.LINE_SECONDS
-    counts, total = [int(line[2]) for line in told if line], sum(len(batch.items) for batch in planned_.values())
+    counts, total = [int(line[2]) for line in told if line], sum(len(part.items) for part in planned_.values())
     assert counts == sorted(counts)
     assert counts[0] < total / 2
     assert {int(line[3]) for line in told if line} == {total}
     assert "The study is finished" in said
 
 
-def test_a_batch_whose_job_died_is_still_to_be_computed(tmp_path, monkeypatch):
-    folder, shown = tmp_path / ".pwfl" / "plan", progress.Progress()
+def manifest_of(folder: Path, name: str, keys: list[str]) -> Path:
+    """The mark of a part of trainings, whose manifest is written."""
+    mark = folder / f".pwfl/study/train/{name}.done"
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    some = [{"key": key, "files": ["history.parquet"]} for key in keys]
+    held = {"seconds": 30.0, "again": False, "computes": len(keys), "items": some}
+    mark.with_suffix(".json").write_text(json.dumps(held))
+    return mark
+
+
+def test_a_part_whose_job_died_is_still_to_be_computed(tmp_path, monkeypatch):
+    mark, shown = manifest_of(tmp_path, "1", ["train/a"]), progress.Progress()
     monkeypatch.setattr(shown, "_print", lambda: None)
-    (folder / "batches").mkdir(parents=True)
-    batch = {"seconds": 30.0, "items": [{"key": "train/a", "files": ["history.parquet"]}]}
-    (folder / "batches" / "train-1.json").write_text(json.dumps(batch))
     left = "0 of 1 results, about 30 core-seconds left"
     for _ in range(2):  # a retry
-        shown.started(folder / "train-1.done")
-        assert shown.line() == f"{left}; running train-1 (0 of 1)"
-        shown.failed(folder / "train-1.done")
+        shown.started(mark)
+        assert shown.line() == f"{left}; running train 1 (0 of 1)"
+        shown.failed(mark)
         assert shown.line() == left
 
 
 def test_what_is_left_follows_what_jobs_of_the_same_rule_took(tmp_path, monkeypatch):
     """A job took twice its estimate, another one failed; a third one is late, and then half done."""
-    now, folder, shown = [0.0], tmp_path / ".pwfl" / "plan", progress.Progress()
+    now, shown = [0.0], progress.Progress()
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(shown, "_print", lambda: None)
-    (folder / "batches").mkdir(parents=True)
     keys = {number: [f"train/{number}/a", f"train/{number}/b"] for number in (1, 2, 3, 4)}
-    for number, held in keys.items():
-        batch = {"seconds": 30.0, "items": [{"key": key, "files": ["history.parquet"]} for key in held]}
-        (folder / "batches" / f"train-{number}.json").write_text(json.dumps(batch))
+    marks = {number: manifest_of(tmp_path, str(number), held) for number, held in keys.items()}
 
-    def made(key: str) -> None:
-        (tmp_path / "store" / key).mkdir(parents=True)
-        (tmp_path / "store" / key / "history.parquet").touch()
-
-    shown.started(folder / "train-1.done")
+    shown.started(marks[1])
     now[0] = 60.0
     for key in keys[1]:
-        made(key)
-    (folder / "train-1.done").touch()
+        made(tmp_path, key)
+    marks[1].touch()
     assert shown.line() == "2 of 8 results, about 3 core-minutes left"
-    shown.started(folder / "train-2.done")
-    (folder / "train-2.done").touch()
+    shown.started(marks[2])
+    marks[2].touch()
     assert shown.line() == "2 of 8 results, 2 failed or skipped, about 120 core-seconds left"
-    shown.started(folder / "train-3.done")
+    shown.started(marks[3])
     now[0] = 160.0
-    assert shown.line().endswith("at least 120 core-seconds left; running train-3 (0 of 2)")
-    made(keys[3][0])
-    assert shown.line().endswith("about 160 core-seconds left; running train-3 (1 of 2)")
+    assert shown.line().endswith("at least 120 core-seconds left; running train 3 (0 of 2)")
+    made(tmp_path, keys[3][0])
+    assert shown.line().endswith("about 160 core-seconds left; running train 3 (1 of 2)")
+
+
+def test_a_mark_and_a_log_of_a_run_before_say_nothing_of_this_one(tmp_path, monkeypatch):
+    mark, shown = manifest_of(tmp_path, "1", ["train/a"]), progress.Progress()
+    monkeypatch.setattr(shown, "_print", lambda: None)
+    monkeypatch.setattr(progress, "executor", "slurm")
+    log = tmp_path / "logs/study/train/1.log"
+    log.parent.mkdir(parents=True)
+    for path in (mark, log):
+        path.touch()
+        os.utime(path, (1, 1))
+    shown.started(mark)
+    assert "0 of 1 results" in shown.line()
+    assert "in the queue: train 1" in shown.waits()
+    log.touch()
+    assert "begun: train 1" in shown.waits()
 
 
 @pytest.fixture
@@ -981,15 +1094,12 @@ def clock(monkeypatch):
 
 
 def followed(folder: Path, monkeypatch, *names: str) -> progress.Progress:
-    """The progress of a run of batches of two items each, all of which were started."""
-    shown, plan_ = progress.Progress(), folder / ".pwfl" / "plan"
+    """The progress of a run of parts of two items each, all of which were started."""
+    shown = progress.Progress()
     monkeypatch.setattr(shown, "_print", lambda: None)
-    (plan_ / "batches").mkdir(parents=True)
-    for name in names:
-        items = [{"key": f"train/{name}/{part}", "files": ["history.parquet"]} for part in "ab"]
-        (plan_ / "batches" / f"{name}.json").write_text(json.dumps({"seconds": 30.0, "items": items}))
-    for name in names:
-        shown.started(plan_ / f"{name}.done")
+    marks = [manifest_of(folder, name, [f"train/{name}/{item}" for item in "ab"]) for name in names]
+    for mark in marks:
+        shown.started(mark)
     return shown
 
 
@@ -1008,7 +1118,7 @@ def made(folder: Path, key: str) -> None:
 
 
 def test_a_line_is_printed_at_once_and_at_least_every_ten_seconds(tmp_path, monkeypatch, clock, capsys):
-    shown = followed(tmp_path, monkeypatch, "train-1")
+    shown = followed(tmp_path, monkeypatch, "1")
     printed = list(printed_until(shown, clock, 60.0, capsys))
     assert printed[0] <= 2
     assert max(np.diff(printed)) <= 10
@@ -1018,8 +1128,8 @@ def test_a_line_is_printed_at_once_and_at_least_every_ten_seconds(tmp_path, monk
 def test_after_a_minute_without_news_it_is_said_what_runs_and_for_how_long_at_growing_distances(
     tmp_path, monkeypatch, clock, capsys
 ):
-    shown = followed(tmp_path, monkeypatch, "train-1", "train-2", "train-3", "train-4")
-    (tmp_path / ".pwfl/plan/train-4.done").touch()
+    shown = followed(tmp_path, monkeypatch, "1", "2", "3", "4")
+    (tmp_path / ".pwfl/study/train/4.done").touch()
     printed = printed_until(shown, clock, 3600 * 6, capsys)
     waits = {second: line for second, line in printed.items() if "no new result" in line}
     assert [second for second in printed if second >= 60] == list(waits)
@@ -1031,11 +1141,11 @@ def test_after_a_minute_without_news_it_is_said_what_runs_and_for_how_long_at_gr
     assert first.startswith(
         "0 of 8 results, 2 failed or skipped, at least 90 core-seconds left; no new result for 60 seconds; "
     )
-    running = ", ".join(f"train-{k} for 60 seconds (log: {tmp_path}/logs/plan/train-{k}.log)" for k in (1, 2, 3))
+    running = ", ".join(f"train {k} for 60 seconds (log: {tmp_path}/logs/study/train/{k}.log)" for k in (1, 2, 3))
     assert first.endswith(f"; running: {running}")
-    assert waits[at[-1]].count("train-1 for 5.") == 1  # hours
+    assert waits[at[-1]].count("train 1 for 5.") == 1  # hours
     # A new result is progress: lines are as before, for a minute.
-    made(tmp_path, "train/train-1/a")
+    made(tmp_path, "train/1/a")
     later = printed_until(shown, clock, clock[0] + 100, capsys)
     assert next(iter(later.values())).startswith("1 of 8 results")
     assert [("no new result for" in line) for line in later.values()].count(True) == 1
@@ -1043,14 +1153,14 @@ def test_after_a_minute_without_news_it_is_said_what_runs_and_for_how_long_at_gr
 
 def test_on_a_cluster_it_is_said_which_jobs_are_queued_and_where_to_look(tmp_path, monkeypatch, clock, capsys):
     monkeypatch.setattr(progress, "executor", "slurm")
-    shown = followed(tmp_path, monkeypatch, *(f"train-{k}" for k in range(1, 7)))
-    (tmp_path / "logs/plan").mkdir(parents=True)
-    log = tmp_path / "logs/plan/train-2.log"
+    shown = followed(tmp_path, monkeypatch, *map(str, range(1, 7)))
+    (tmp_path / "logs/study/train").mkdir(parents=True)
+    log = tmp_path / "logs/study/train/2.log"
     log.touch()
     printed = printed_until(shown, clock, 66.0, capsys)
     said = printed[max(printed)]
     assert (
-        f"no new result for 60 seconds; begun: train-2 for 60 seconds (log: {log}); in the queue: train-1 for 60 seconds, train-3 for"
+        f"no new result for 60 seconds; begun: train 2 for 60 seconds (log: {log}); in the queue: train 1 for 60 seconds, train 3 for"
         in said
     )
     assert (
@@ -1063,10 +1173,10 @@ def test_on_a_cluster_it_is_said_which_jobs_are_queued_and_where_to_look(tmp_pat
 
 def test_where_all_jobs_are_done_and_the_run_does_not_end_that_is_said(tmp_path, monkeypatch, clock, capsys):
     monkeypatch.setattr(progress, "executor", "slurm")
-    shown = followed(tmp_path, monkeypatch, "train-1")
-    made(tmp_path, "train/train-1/a")
-    made(tmp_path, "train/train-1/b")
-    (tmp_path / ".pwfl/plan/train-1.done").touch()
+    shown = followed(tmp_path, monkeypatch, "1")
+    made(tmp_path, "train/1/a")
+    made(tmp_path, "train/1/b")
+    (tmp_path / ".pwfl/study/train/1.done").touch()
     printed = printed_until(shown, clock, 90.0, capsys)
     assert list(printed) == [0, 60]
     assert printed[0] == "2 of 2 results, about 0 core-seconds left"
@@ -1085,10 +1195,15 @@ def test_errors_are_printed_whole(tmp_path, monkeypatch):
     config = own(tmp_path, monkeypatch, broken="raise ValueError('no idea')")
     status, said = logged(tmp_path, "--keep-going", "--config", "wanted=one/parameters.csv", config=config)
     assert status == 0, said
-    status, said = logged(tmp_path, "--keep-going", "--until", "complete", config=config)
+    status, said = logged(tmp_path, "--keep-going", "--until", "schedule", config=config)
     assert status == 1
     assert re.search(
         r"Failed: schedule/\w+/\d+-\d+ \(scenario .one., scheduler broken.py:chosen, realization.*\): .*ValueError: no idea",
         said,
     )
+    status, said = logged(tmp_path, "--keep-going", config=config)
+    assert status == 1
+    assert said.count("no idea") == 4  # as it happens, and in the list
+    assert "Error in rule" not in said
+    assert not (tmp_path / "results/users/index.html").exists()
     assert re.search(r"2 results could not be computed; all that do not depend on them are in the store", said)

@@ -90,7 +90,7 @@ def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, fi
 
 def computing(folder: Path, since: float) -> bool:
     """Whether a training has begun since a time."""
-    logs = [path for path in folder.glob("logs/*/train-1.log") if path.stat().st_mtime > since]
+    logs = [path for path in folder.glob("logs/*/train/1-*.log") if path.stat().st_mtime > since]
     return any("more in this job" in path.read_text() for path in logs)
 
 

@@ -14,8 +14,9 @@ LEFT_OUT = re.compile(
     r"Rules claiming more|Conda environments: ignored|Touching output|host: |Job stats:\njob +count\n[- ]+\nall +1\n|"
     r"Reasons:|This was a dry-run|\s*\(check individual|Elapsed time"
 )
-# The job `complete` prints itself which results failed.
-COMPLETE = re.compile(r"RuleException:\nCalledProcessError in file .*\n.*\.complete\.py'")
+# The job of a part prints itself which items failed, and the run at its end.
+OF_PART = re.compile(r"RuleException:\nCalledProcessError in file .*\n.*\.part\.py'")
+WILDCARDS = "Target rules may not contain wildcards"
 # An error of the workflow's files says what is wrong; where they raise it is nobody's concern.
 RAISED = re.compile(
     r'\AWorkflowError in file "[^"\n]+"(?:, line \d+)?:\n(.*?)(?:\n  File "[^"\n]+", line \d+, in .+)*\Z', re.S
@@ -26,7 +27,7 @@ EVENTS = {LogEvent.ERROR, LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR, LogEvent.RUN
 
 
 class LogHandler(LogHandlerBase):
-    """Writes a line for each batch that starts, and one every few seconds on how far all are; errors as they come."""
+    """Writes a line for each part that starts, and one every few seconds on how far all are; errors as they come."""
 
     def __post_init__(self) -> None:
         self.progress = None
@@ -40,12 +41,17 @@ class LogHandler(LogHandlerBase):
         if event == LogEvent.JOB_INFO:
             self._job(record)
             return
-        if COMPLETE.match(str(record.msg)) or (event == LogEvent.JOB_ERROR and _is_complete(record)):
+        if OF_PART.match(str(record.msg)):
             return
-        if event == LogEvent.JOB_ERROR and self.progress and (done := _done(record)):
-            self.progress.failed(done)
+        if event == LogEvent.JOB_ERROR and (mark := _mark(record)):
+            if self.progress:
+                self.progress.failed(mark)
+            if mark.with_suffix(".failed").exists():
+                return
         if self.common_settings.verbose or record.levelno >= logging.WARNING or self._is_told(event, record):
             self._write(RAISED.sub(r"\1", self.format(record)))
+        if WILDCARDS in str(record.msg):
+            self._write("For all parts of a stage, and what they need: snakemake STAGE_all, or snakemake --until STAGE")
         if str(record.msg).startswith(NOTHING) and not self.common_settings.dryrun:
             from pwfl.workflow import progress
 
@@ -53,14 +59,14 @@ class LogHandler(LogHandlerBase):
                 self._write(progress.result(progress.complete))
 
     def _job(self, record: logging.LogRecord) -> None:
-        if (done := _done(record)) is None:  # manifests, publication and the like
+        if (mark := _mark(record)) is None:  # publication and the like
             return
         if not self.common_settings.dryrun:
             # Snakemake imports this plugin before the workflow, which says whose pwfl is used: a checkout's own.
             from pwfl.workflow.progress import Progress
 
             self.progress = self.progress or Progress()
-            self.progress.started(done)
+            self.progress.started(mark)
         self._write(record.rule_msg)
 
     def _is_told(self, event: LogEvent | None, record: logging.LogRecord) -> bool:
@@ -108,11 +114,6 @@ def _is_interrupted() -> bool:
     return interrupts is not None and interrupts.status() > 0
 
 
-def _is_complete(record: logging.LogRecord) -> bool:
-    """Whether a record is about the job that lists the results that failed, and prints the list itself."""
-    return any(Path(path).name == "complete" for path in record.output)
-
-
-def _done(record: logging.LogRecord) -> Path | None:
-    """The file that says that a record's batch is done, if it is about a batch."""
+def _mark(record: logging.LogRecord) -> Path | None:
+    """The mark of a record's part, if it is about one."""
     return next((Path(path) for path in record.output if str(path).endswith(".done")), None)

@@ -6,10 +6,12 @@ last ones; the table `history` says which kind it was.
 
 import logging
 import os
+import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from glob import glob
+from pathlib import Path
 from typing import NamedTuple
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,16 @@ def present() -> bool:
 def has_gpu(asked: str | None) -> bool:
     """Whether what is asked for, `cpu`, `gpu`, `auto` or nothing, is trained on a GPU on this machine."""
     return asked == "gpu" or (asked == "auto" and present())
+
+
+def processor(asked: str | None) -> str:
+    """What kind of processor computes here where `cpu`, `gpu` or `auto` is asked for: others differ in last bits."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):  # of other systems
+        name = platform.processor() or platform.machine()
+    return f"{name}, with a GPU" if has_gpu(asked) else name
 
 
 def hide() -> None:

@@ -34,3 +34,20 @@ def take(path: Path) -> str | None:
         os.truncate(file, 0)
         os.write(file, f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%F %T')}\n".encode())
     return None
+
+
+def is_taken(path: Path) -> bool:
+    """Whether a process has the lock of a file."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # the file system has no locks
+        return False
+    finally:
+        os.close(file)
+    return False

@@ -1,19 +1,20 @@
 """Items of the store: folders `STAGE/ADDRESS`, or `STAGE/ADDRESS/CHUNK`, that appear at once, with all their files.
 
-That an item exists is all that decides whether it is computed. Nothing is overwritten: who finds that somebody else
-made an item meanwhile keeps theirs, since equal addresses have equal content. So runs need no locks, wherever they are.
+That an item exists is all that decides whether it is computed. Nothing is overwritten but what Snakemake was told to
+compute again: who finds that somebody else made an item meanwhile keeps theirs, since equal addresses have equal
+content. So runs need no locks, wherever they are.
 """
 
 import json
 import shutil
 import time
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pwfl.store.files import room_for, write
+from pwfl.store.files import content, room_for, write
 
 PARTIAL = ".partial"  # folder of the store: what is being written, and what is being computed
 IN_USE = ".in_use"  # folder of the store: what recent plans need
@@ -35,9 +36,25 @@ class Store(NamedTuple):
         """The path of an item, or of a file of one, STAGE/ADDRESS/CHUNK/FILE."""
         return self.root / key
 
-    def has(self, key: str, files: Collection[str]) -> bool:
-        """Whether an item exists, with all of its files."""
-        return all((self.root / key / name).exists() for name in files)
+    def has(self, key: str, files: Collection[str], old: int | None = None) -> bool:
+        """Whether an item exists, with all of its files; with `old`, another one than that with this stamp."""
+        return all((self.root / key / name).exists() for name in files) and (old is None or self.stamp(key) != old)
+
+    def lacking(self, items: Iterable[dict]) -> list[dict]:
+        """Those of a manifest's items that are not there; of those with a stamp `old`, where no other one is."""
+        return [item for item in items if not self.has(item["key"], item["files"], item.get("old"))]
+
+    def stamp(self, key: str) -> int:
+        """What tells an item from one that replaces it: two folders that both exist have two."""
+        return (self.root / key).stat().st_ino
+
+    def bits(self, item: dict) -> tuple[str | None, list[str]]:
+        """What kind of processor computed a manifest's item, None where that is not known, and its files' digests."""
+        try:
+            processor = json.loads((self.root / item["key"] / COST).read_bytes()).get("processor")
+        except (OSError, ValueError, AttributeError):
+            processor = None
+        return processor, [content(str(self.root / item["key"] / name)) for name in item["files"]]
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
@@ -51,14 +68,17 @@ class Store(NamedTuple):
             shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager
-    def create(self, key: str, files: Collection[str], workspace: Path) -> Iterator[Path]:
-        """A folder to write an item's files into, which becomes the item when the block ends without an error."""
+    def create(self, key: str, files: Collection[str], workspace: Path, old: int | None = None) -> Iterator[Path]:
+        """A folder to write an item's files into, which becomes the item when the block ends without an error.
+
+        It replaces an item that lacks files, and the one with the stamp `old`; no other.
+        """
         partial, target = workspace / key, self.root / key
         with room_for(target):
             partial.mkdir(parents=True, exist_ok=True)
             target.parent.mkdir(parents=True, exist_ok=True)
             yield partial
-            if target.exists() and not self.has(key, files):  # somebody deleted a file of it
+            if target.exists() and not self.has(key, files, old):
                 with suppress(OSError):  # or is replacing it, too
                     target.rename(workspace / f"incomplete-{uuid.uuid4().hex}")
             try:

@@ -1,4 +1,4 @@
-"""A batch's job: its items, one after the other, each into its folder of the store."""
+"""A part's job: its items, one after the other, each into its folder of the store."""
 
 import json
 import logging
@@ -21,23 +21,23 @@ from pwfl.store.items import COST, Store
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 1.5  # times a batch's seconds for which items that another run computes are waited for
+PATIENCE = 1.5  # times a part's seconds for which items that another run computes are waited for
 POLL_SECONDS = 0.5
 GROWTH = 2 * 2**30  # bytes by which a process may grow before the rest of its items continue in another one
 
 
-def compute(batch: dict, root: Store, workspace: Path, failed: set[str], reporter: supervisor.Reporter) -> bool:
-    """Compute the missing items of a batch. Returns False if another process must continue.
+def compute(part: dict, root: Store, workspace: Path, failed: set[str], reporter: supervisor.Reporter) -> bool:
+    """Compute the missing items of a part. Returns False if another process must continue.
 
-    `batch` is a manifest (`pwfl.workflow.batches`). A failed item blocks only items that are made of it; of chunks that
+    `part` is a manifest (`pwfl.workflow.outlook`). A failed item blocks only items that are made of it; of chunks that
     are computed at once, each is tried by itself where that fails.
     """
-    if batch["device"] == devices.CPU:
+    if part["device"] == devices.CPU:
         devices.hide()
-    left = [item for item in batch["items"] if item["key"] not in failed]
-    patience, before = PATIENCE * batch["seconds"], supervisor.memory()
+    left = [item for item in part["items"] if item["key"] not in failed]
+    patience, before = PATIENCE * part["seconds"], supervisor.memory()
     end, single = time.monotonic() + patience, set()
-    while left := [item for item in left if not root.has(item["key"], item["files"])]:
+    while left := root.lacking(left):
         # What another run computes comes last: it probably exists by then.
         free = [item for item in left if not root.is_announced(item["key"], patience)]
         if not free and time.monotonic() < end:
@@ -48,16 +48,18 @@ def compute(batch: dict, root: Store, workspace: Path, failed: set[str], reporte
         keys = [item["key"] for item in some]
         if absent := [path for item in some for path in _files(item) if not root.path(path).exists()]:
             log.info("%s: skipped, since its input %s is missing", keys[0], absent[0])
+            if told := [item["key"] for item in some if item.get("old") is not None]:
+                reporter.failed(told, f"its input {absent[0]} was deleted; `--config wanted=store` computes it")
             continue
         log.info("computing %s%s; %d more in this job", keys[0], f" to {keys[-1]}" * (len(keys) > 1), len(left))
         reporter.begin(keys)
         root.announce(keys, workspace)
-        work = partial(_make, some, batch, root, workspace, reporter)
+        work = partial(_make, some, part, root, workspace, reporter)
         try:
-            supervisor.apart(work) if batch["runs_user_code"] else work()
+            supervisor.apart(work) if part["runs_user_code"] else work()
         except Exception as error:
             log.exception("%s failed", keys[0])
-            missing = [item for item in some if not root.has(item["key"], item["files"])]
+            missing = root.lacking(some)
             if len(some) > 1:
                 single |= {item["key"] for item in missing}
                 left = missing + left
@@ -96,11 +98,13 @@ def _span(item: dict) -> range | None:
     return None if item["chunk"] == grids.ALL else range(*grids.bounds(item["chunk"]))
 
 
-def _make(items: list[dict], batch: dict, root: Store, workspace: Path, reporter: supervisor.Reporter) -> None:
+def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter: supervisor.Reporter) -> None:
     """Compute items at once."""
     first = items[0]
-    description = batch["descriptions"][first["address"]]
-    save = partial(_saving, root=root, workspace=workspace, description=description, timer=_Timer())
+    description = part["descriptions"][first["address"]]
+    save = partial(
+        _saving, root=root, workspace=workspace, description=description, device=part["device"], timer=_Timer()
+    )
     addressing.check_code(description)
     if first["stage"] not in GRAPH:
         from pwfl.workflow import reporting  # here, as stages would wait for what draws
@@ -113,7 +117,7 @@ def _make(items: list[dict], batch: dict, root: Store, workspace: Path, reporter
     found = _read(items, root, description) | first["outside"]
     span = _span(first)
     values, variant = Values(description["parameters"]), description["variant"]
-    task = Task(description["stage"], values, variant, span, device=batch["device"])
+    task = Task(description["stage"], values, variant, span, device=part["device"])
 
     def write(item: dict, frames: dict) -> None:
         with save(item) as folder:
@@ -159,12 +163,13 @@ class _Timer:
 
 
 @contextmanager
-def _saving(item: dict, root: Store, workspace: Path, description: dict, timer: _Timer) -> Iterator[Path]:
+def _saving(item: dict, root: Store, workspace: Path, description: dict, device: str, timer: _Timer) -> Iterator[Path]:
     """A folder for an item's files, which becomes the item; with what it took, and its description."""
     span = _span(item)
-    with root.create(item["key"], item["files"], workspace) as folder:
+    with root.create(item["key"], item["files"], workspace, item.get("old")) as folder:
         yield folder
         seconds, cpu_seconds = timer.lap()
         cost = {"seconds": seconds, "cpu_seconds": cpu_seconds, "realizations": len(span) if span else 0}
-        (folder / COST).write_text(json.dumps(cost | {"system": description.get("system", "")}), encoding="utf-8")
+        cost |= {"system": description.get("system", ""), "processor": devices.processor(device)}
+        (folder / COST).write_text(json.dumps(cost), encoding="utf-8")
     root.describe(description)

@@ -1,14 +1,11 @@
-"""Functions that the rules' scripts call: write manifests, run a batch, check that all is complete, log."""
+"""Functions that the rules' scripts call: run a part, log."""
 
 import json
 import logging
 import os
 import shutil
 import sys
-import tempfile
-import time
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -20,59 +17,62 @@ from pwfl.store.items import Store
 
 VARIANTS = {"schedule": "scheduler", "noise": "noise"}  # what chooses a stage's variant
 STOPPED = "The run ended early; what it has computed is in the store, and the same command goes on with the rest."
-SWEPT_SECONDS = 7 * 24 * 3600.0  # after which a plan's folder is of no use
+FAILED = ".failed"  # beside a part's mark: the errors of items that failed
 
 
-class FailedError(RuntimeError):
-    """Items of a study failed."""
+def run_part(mark: str, log: str) -> None:
+    """Compute a part by the manifest beside its mark, and then make the mark; note the errors of items that failed.
 
-
-def write_manifests(folder: str, manifests: dict[str, bytes], addresses: list[str], results: str) -> None:
-    """Write the manifests of a plan's batches, compressed, into the folder .pwfl/PLAN/batches; sweep what is old.
-
-    Where `results` cannot be written, that is said now, and not when all is computed.
+    A part that lacks items and that no other part needs ends with an error, so that nothing is published. Others leave
+    that to the parts after them, which compute what does not depend on what failed.
     """
-    target = Path(folder)
-    Path(results).mkdir(parents=True, exist_ok=True)
-    tempfile.TemporaryFile(dir=results).close()
-    target.mkdir(parents=True, exist_ok=True)
-    for name, packed in manifests.items():
-        (target / f"{name}.json").write_bytes(zlib.decompress(packed))
-    root = _store(target)
-    root.use(target.parent.name, addresses)
-    root.sweep()
-    for other in target.parents[1].iterdir():
-        if other != target.parent and other.is_dir() and other.stat().st_mtime < time.time() - SWEPT_SECONDS:
-            shutil.rmtree(other, ignore_errors=True)
-
-
-def run_batch(folder: str, name: str, done: str, log: str) -> None:
-    """Compute a batch, by its manifest in a folder, and write the errors of items that failed to the file `done`."""
     terminal = os.dup(2)
     log_to(log)
-    batch = json.loads(Path(folder, f"{name}.json").read_bytes())
-    root = _store(Path(folder))
-    with root.workspace() as workspace:
+    target = Path(mark)
+    part = json.loads(target.with_suffix(".json").read_bytes())
+    root, noted = Store(target.parents[3] / "store"), target.with_suffix(FAILED)
+    noted.unlink(missing_ok=True)
+    kept = [item for item in part["items"] if part["again"] and not root.lacking([item])]
+    before = {item["key"]: root.bits(item) for item in kept}
+    for item in kept:
+        item["old"] = root.stamp(item["key"])
+    if root.lacking(part["items"]):
+        with root.workspace() as workspace:
 
-        def cleanup() -> None:
-            shutil.rmtree(workspace, ignore_errors=True)
-            workspace.mkdir()
+            def cleanup() -> None:
+                shutil.rmtree(workspace, ignore_errors=True)
+                workspace.mkdir()
 
-        failed = supervisor.supervise(partial(_work, batch, root, workspace), cleanup)
-    files = {item["key"]: item["files"] for item in batch["items"]}
-    lines = {
-        key: f"{key}{_scenario_of(batch, key)}: {error} (log: {log})"
-        for key, error in failed.items()
-        if not root.has(key, files[key])  # its process ended just after it, or another run made it
-    }
-    for line in lines.values():
-        os.write(terminal, f"Failed: {line}\n".encode())
-    write(lambda buffer: buffer.write(json.dumps(lines, indent=1).encode()), done)
+            failed = supervisor.supervise(partial(_work, part, root, workspace), cleanup)
+        lacking = root.lacking(part["items"])  # fewer than failed, where another run made some
+        for item in kept:
+            if item not in lacking and (line := _changed(item["key"], before[item["key"]], root.bits(item))):
+                os.write(terminal, f"{line}\n".encode())
+        lines = {
+            item["key"]: f"{item['key']}{_said(part, item)}: {failed[item['key']]} (log: {log})"
+            for item in lacking
+            if item["key"] in failed
+        }
+        for line in lines.values():
+            os.write(terminal, f"Failed: {line}\n".encode())
+        if lines:
+            write(lambda buffer: buffer.write(json.dumps(lines, indent=1).encode()), str(noted))
+        if lacking and part["is_last"]:
+            sys.exit(1)
+    target.touch()
 
 
-def failures(dones: Iterable[str | Path]) -> dict[str, str]:
-    """What the files of batches say of items that failed: by key, a line each."""
-    return {key: line for path in dones for key, line in json.loads(Path(path).read_bytes()).items()}
+def _changed(key: str, before: tuple, now: tuple) -> str | None:
+    """A line on an item that was computed again with other bits though by the same kind of processor."""
+    if before == now or before[0] != now[0]:
+        return None
+    return f"{key}: computed again on the same kind of processor ({now[0]}), with other bits than before"
+
+
+def failures(marks: Iterable[str | Path]) -> dict[str, str]:
+    """What parts noted of items that failed: by key, a line each."""
+    paths = [path for path in (Path(mark).with_suffix(FAILED) for mark in marks) if path.exists()]
+    return {key: line for path in paths for key, line in json.loads(path.read_bytes()).items()}
 
 
 def failure_message(failed: dict[str, str]) -> str:
@@ -80,17 +80,6 @@ def failure_message(failed: dict[str, str]) -> str:
     lines = "\n".join(failed.values())
     what = f"{len(failed)} result{'s' * (len(failed) > 1)} could not be computed"
     return f"{what}; all that do not depend on {'them' if len(failed) > 1 else 'it'} are in the store:\n{lines}"
-
-
-def check_complete(dones: Sequence[str]) -> None:
-    """Raise FailedError, which names them, where items failed, or are missing, by the files of batches."""
-    if failed := failures(dones):
-        raise FailedError(failure_message(failed))
-    for done in map(Path, dones):
-        manifests = done.parent / "batches"
-        for item in json.loads((manifests / f"{done.stem}.json").read_bytes())["items"]:
-            if not _store(manifests).has(item["key"], item["files"]):
-                raise FailedError(f"{item['key']}: was deleted while the workflow ran; run it again")
 
 
 def log_to(log_path: str) -> None:
@@ -113,29 +102,23 @@ def give_path(package: Path) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(package), *([before] if before else [])])
 
 
-def _work(batch: dict, root: Store, workspace: Path, failed: set[str], reporter: supervisor.Reporter) -> bool:
+def _work(part: dict, root: Store, workspace: Path, failed: set[str], reporter: supervisor.Reporter) -> bool:
     from pwfl.workflow import compute  # here, as the supervisor starts at once, and imports nothing that computes
 
-    return compute.compute(batch, root, workspace, failed, reporter)
+    return compute.compute(part, root, workspace, failed, reporter)
 
 
-def _store(manifests: Path) -> Store:
-    """The store beside the folder .pwfl/PLAN/batches."""
-    return Store(manifests.parents[2] / "store")
-
-
-def _scenario_of(batch: dict, key: str) -> str:
-    """The scenario, variant and realizations of an item of a batch, in words."""
-    for item in batch["items"]:
-        if item["key"] == key and item["scenario"]:
-            said, variant = [f"scenario {item['scenario']!r}"], batch["descriptions"][item["address"]].get("variant")
-            if variant:
-                said.append(f"{VARIANTS.get(item['stage'], 'variant')} {variant}")
-            if item["chunk"] != grids.ALL:
-                first, stop = grids.bounds(item["chunk"])
-                said.append(f"realizations {first} to {stop - 1}" if stop - first > 1 else f"realization {first}")
-            return f" ({', '.join(said)})"
-    return ""
+def _said(part: dict, item: dict) -> str:
+    """The scenario, variant and realizations of an item of a part, in words."""
+    if not item["scenario"]:
+        return ""
+    said, variant = [f"scenario {item['scenario']!r}"], part["descriptions"][item["address"]].get("variant")
+    if variant:
+        said.append(f"{VARIANTS.get(item['stage'], 'variant')} {variant}")
+    if item["chunk"] != grids.ALL:
+        first, stop = grids.bounds(item["chunk"])
+        said.append(f"realizations {first} to {stop - 1}" if stop - first > 1 else f"realization {first}")
+    return f" ({', '.join(said)})"
 
 
 def _say(terminal: int, kind: type[BaseException], error: BaseException, trace) -> None:

@@ -14,6 +14,7 @@ from snakemake.common import get_appdirs
 from pwfl import workflow
 from pwfl.scenario.messages import did_you_mean, nearest
 from pwfl.scenario.study import TOP_LEVEL
+from pwfl.workflow.parts import ORDER
 from pwfl.workflow.session import OPTIONS
 
 KEY = re.compile(r"[A-Za-z_][\w-]*\w")  # of --config, as Snakemake takes them
@@ -166,9 +167,7 @@ def _profiles(given: argparse.Namespace) -> Iterator[str]:
 
 def _rules(given: argparse.Namespace) -> Iterator[str]:
     """Names that are no rules', where they can be no files either."""
-    folder = workflow.folder()
-    files = (folder / "Snakefile", *sorted((folder / "rules").glob("*.smk")))
-    known = [name for file in files for name in re.findall(r"^rule (\w+):", file.read_text("utf-8"), re.MULTILINE)]
+    known = ["all", "publish", *ORDER, *(f"{rule}_all" for rule in ORDER)]
     for option in NAMING:
         for name in sorted(getattr(given, option) or ()):
             if name.isidentifier() and name not in known and not Path(name).exists():

@@ -25,108 +25,123 @@ executor = "local"  # Snakemake's, which the Snakefile says
 complete: Path | None = None  # the folder of a study of which the Snakefile finds nothing to do
 
 
-class _Batch:
-    """A batch that was started: which of its items the store has."""
+class _Part:
+    """A part that was started: which of what its job computes there is."""
 
-    def __init__(self, done: Path) -> None:
-        held = json.loads((done.parent / "batches" / f"{done.stem}.json").read_bytes())
-        self.name, self.seconds, self.done = done.stem, held["seconds"], done
-        self.rule, self.begun = rule_of(done), time.monotonic()
-        self.store = Store(done.parents[2] / "store")
-        self.left = [(item["key"], item["files"]) for item in held["items"]]
+    def __init__(self, mark: Path) -> None:
+        held, root = json.loads(mark.with_suffix(".json").read_bytes()), mark.parents[3]
+        self.rule, self.seconds, self.mark, self.begun = rule_of(mark), held["seconds"], mark, time.monotonic()
+        self.name, self.store = f"{self.rule} {mark.stem}", Store(root / "store")
+        for item in held["items"] if held["again"] else ():
+            item["old"] = self.store.stamp(item["key"]) if not self.store.lacking([item]) else None
+        self.left = self.store.lacking(held["items"])
         self.count = len(self.left)
-        self.log = done.parents[2] / "logs" / done.parent.name / f"{done.stem}.log"
+        self.log = root / "logs" / mark.parents[1].name / self.rule / f"{mark.stem}.log"
+        self.before = [_changed(path) for path in (self.log, self.mark)]  # a run before may have left both
 
     def is_queued(self) -> bool:
         """Whether its job has not begun, as in the queue of a cluster."""
-        return executor != "local" and not self.log.exists()
+        return executor != "local" and _changed(self.log) in (None, self.before[0])
+
+    def is_done(self) -> bool:
+        """Whether its job has made its mark."""
+        return _changed(self.mark) not in (None, self.before[1])
 
     def computed(self) -> int:
-        """How many of its items there are."""
-        self.left = [item for item in self.left if not self.store.has(*item)]
+        """How many of the items there are."""
+        self.left = self.store.lacking(self.left)
         return self.count - len(self.left)
 
 
-def rule_of(path: Path) -> str:
-    """The rule of a batch, by a file that is named after the batch."""
-    return path.stem.rpartition("-")[0]
+def _changed(path: Path) -> int | None:
+    """When a file was changed; None: there is none."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def rule_of(mark: Path) -> str:
+    """The rule of a part, by its mark."""
+    return mark.parent.name
 
 
 class Progress:
-    """Follows the batches of a run; a thread prints a line to standard error every few seconds."""
+    """Follows the parts of a run; a thread prints a line to standard error every few seconds."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.running: list[_Batch] = []
-        self.ended = 0  # items of batches that ended, failed or skipped ones included
-        self.lost = 0  # items of batches that ended that there are not
+        self.running: list[_Part] = []
+        self.ended = 0  # items of parts that ended, failed or skipped ones included
+        self.lost = 0  # items of parts that ended that there are not
         self.total: int | None = None
-        self.waiting: Counter[str] = Counter()  # rule -> seconds that batches are to take that have not begun
-        self.took: Counter[str] = Counter()  # rule -> seconds that batches took that computed all of their items
+        self.waiting: Counter[str] = Counter()  # rule -> seconds that parts are to take that have not begun
+        self.took: Counter[str] = Counter()  # rule -> seconds that parts took that computed all of their items
         self.estimated: Counter[str] = Counter()  # rule -> seconds that these were to take
-        self.start = self.news = time.monotonic()  # news: when there was a new result, or another batch was running
+        self.start = self.news = time.monotonic()  # news: when there was a new result, or another part was running
         self.seen: tuple | None = None  # what there was then
         self.last, self.printed, self.told = "", float("-inf"), float("-inf")  # how far it was; when lines were printed
 
-    def started(self, done: Path) -> None:
-        """Take note of a batch that starts, by the file that says that it is done."""
+    def started(self, mark: Path) -> None:
+        """Take note of a part that starts, by its mark."""
         with self.lock:
             if self.total is None:
-                paths = list((done.parent / "batches").glob("*.json"))
-                batches = [json.loads(path.read_bytes()) for path in paths]
-                self.total = sum(len(batch["items"]) for batch in batches)
-                for path, held in zip(paths, batches, strict=True):
-                    self.waiting[rule_of(path)] += held["seconds"]
+                held = {path: json.loads(path.read_bytes()) for path in mark.parents[1].glob("*/*.json")}
+                computed = {path: part for path, part in held.items() if part["computes"]}
+                self.total = sum(part["computes"] for part in computed.values())
+                for path, part in computed.items():
+                    self.waiting[rule_of(path)] += part["seconds"]
                 self.start = time.monotonic()
                 threading.Thread(target=self._print, daemon=True).start()
-            batch = _Batch(done)
-            self.running.append(batch)
-            self.waiting[batch.rule] -= batch.seconds
+            part = _Part(mark)
+            if part.count:  # of others the store has all
+                self.running.append(part)
+                self.waiting[part.rule] -= part.seconds
 
-    def failed(self, done: Path) -> None:
-        """Take note of a batch whose job died: it is to be computed, by another try, if there is one."""
+    def failed(self, mark: Path) -> None:
+        """Take note of a part whose job died: it is to be computed, by another try, if there is one."""
         with self.lock:
-            for batch in [batch for batch in self.running if batch.done == done]:
-                self.running.remove(batch)
-                self.waiting[batch.rule] += batch.seconds
+            for part in [part for part in self.running if part.mark == mark]:
+                self.running.remove(part)
+                self.waiting[part.rule] += part.seconds
 
     def line(self) -> str:
         """How far the run is."""
         with self.lock:
-            for batch in [batch for batch in self.running if batch.done.exists()]:
-                self._ended(batch)
-            counts = [(batch, batch.computed()) for batch in self.running]
+            for part in [part for part in self.running if part.is_done()]:
+                self._ended(part)
+            counts = [(part, part.computed()) for part in self.running]
             computed = self.ended - self.lost + sum(count for _, count in counts)
-            if (seen := (computed, self.ended, self.lost, {batch.name for batch in self.running})) != self.seen:
+            if (seen := (computed, self.ended, self.lost, {part.name for part in self.running})) != self.seen:
                 self.seen, self.news = seen, time.monotonic()
             left = sum(seconds * self._pace(rule) for rule, seconds in self.waiting.items())
-            left += sum(self._left(batch, count / batch.count) for batch, count in counts)
-            now = ", ".join(f"{batch.name} ({count} of {batch.count})" for batch, count in counts)
+            left += sum(self._left(part, count / part.count) for part, count in counts)
+            now = ", ".join(f"{part.name} ({count} of {part.count})" for part, count in counts)
             running, time_left = f"; running {now}" if now else "", duration(max(0.0, left), "core-")
             lost = f", {self.lost} failed or skipped" if self.lost else ""
-            about = "at least" if any(not count and self._is_late(batch) for batch, count in counts) else "about"
+            about = "at least" if any(not count and self._is_late(part) for part, count in counts) else "about"
             return f"{computed} of {self.total} results{lost}, {about} {time_left} left{running}"
 
-    def _ended(self, batch: _Batch) -> None:
-        self.running.remove(batch)
-        self.ended += batch.count
-        lost = batch.count - batch.computed()
+    def _ended(self, part: _Part) -> None:
+        self.running.remove(part)
+        self.ended += part.count
+        lost = part.count - part.computed()
         self.lost += lost
         if not lost:
-            self.took[batch.rule] += time.monotonic() - batch.begun
-            self.estimated[batch.rule] += batch.seconds
+            self.took[part.rule] += time.monotonic() - part.begun
+            self.estimated[part.rule] += part.seconds
 
     def _pace(self, rule: str) -> float:
-        """How many times longer than estimated a rule's batches took."""
+        """How many times longer than estimated a rule's parts took."""
         return self.took[rule] / self.estimated[rule] if self.estimated[rule] else 1.0
 
-    def _is_late(self, batch: _Batch) -> bool:
-        return time.monotonic() - batch.begun > batch.seconds * self._pace(batch.rule)
+    def _is_late(self, part: _Part) -> bool:
+        return time.monotonic() - part.begun > part.seconds * self._pace(part.rule)
 
-    def _left(self, batch: _Batch, share: float) -> float:
-        """Seconds that a running batch with a share of its items still takes: as estimated, or more by its pace."""
-        estimate = batch.seconds * self._pace(batch.rule)
-        return max(estimate, (time.monotonic() - batch.begun) / share if share else 0.0) * (1 - share)
+    def _left(self, part: _Part, share: float) -> float:
+        """Seconds that a running part with a share of its items still takes: as estimated, or more by its pace."""
+        estimate = part.seconds * self._pace(part.rule)
+        return max(estimate, (time.monotonic() - part.begun) / share if share else 0.0) * (1 - share)
 
     def waits(self) -> str:
         """What the run waits for, since when, and where more is to be seen."""
@@ -134,7 +149,7 @@ class Progress:
             parts = [f"no new result for {duration(time.monotonic() - self.news)}"]
             begun = "running" if executor == "local" else "begun"  # it may have been queued again
             for what, is_queued in ((begun, False), ("in the queue", True)):
-                if jobs := [batch for batch in self.running if batch.is_queued() == is_queued]:
+                if jobs := [part for part in self.running if part.is_queued() == is_queued]:
                     parts.append(f"{what}: {_named(jobs)}")
             if not self.running:
                 parts.append("no job of a stage is running")
@@ -165,12 +180,12 @@ class Progress:
         self.printed = now
 
 
-def _named(jobs: list[_Batch]) -> str:
+def _named(jobs: list[_Part]) -> str:
     """Jobs, with the time since each was started; of many the first ones."""
     now = time.monotonic()
     names = [
-        f"{batch.name} for {duration(now - batch.begun)}" + ("" if batch.is_queued() else f" (log: {batch.log})")
-        for batch in jobs[:NAMED]
+        f"{part.name} for {duration(now - part.begun)}" + ("" if part.is_queued() else f" (log: {part.log})")
+        for part in jobs[:NAMED]
     ]
     return ", ".join(names) + (f" and {counted(len(jobs) - NAMED, 'more job')}" if len(jobs) > NAMED else "")
 

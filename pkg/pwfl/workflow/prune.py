@@ -12,7 +12,7 @@ from pwfl.scenario import Study
 from pwfl.stages import GRAPH
 from pwfl.store.items import Store, key_of
 from pwfl.workflow import publish, reports
-from pwfl.workflow.batches import Work
+from pwfl.workflow.parts import Work
 from pwfl.workflow.plan import plan
 
 YOUNG_SECONDS = 3600.0  # what is younger may belong to a run that has just begun

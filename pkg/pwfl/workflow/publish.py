@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import shlex
-import time
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path, PurePath
@@ -20,17 +19,13 @@ from pwfl.store.files import content, regular, write
 from pwfl.store.items import Store, key_of
 from pwfl.store.sealed import DamagedError, read_bytes
 
-FOLDER = ".published"  # of records, KIND-PLAN.json, in a study's folder
-# For so long a record stays where another one comes: Snakemake, if it still looks for it as an output of its job, would
-# delete all that the job published where it is not there.
-LOOKED_FOR_SECONDS = 3600.0
+FOLDER = ".published"  # of records, KIND.json, in a study's folder
 ALL = "study"  # the kind of the whole view; others are of what was wanted alone
 
 
 class Published(NamedTuple):
-    """A record: by which plan and command files were published, and each file's source and content."""
+    """A record: by which command files were published, and each file's source and content."""
 
-    plan: str
     command: str
     values: list[str]  # of the command's option --config
     files: dict[str, tuple[str, int, int, str]]  # path -> file of the store, bytes, time in ns, SHA-256
@@ -41,22 +36,16 @@ class Published(NamedTuple):
         return self.command + (f" --config {shlex.join(given)}" if given else "")
 
 
-def record_path(folder: Path, kind: str, plan: str) -> Path:
-    """Where the record is of what a plan publishes: a new file, whose absence has Snakemake run the job."""
-    return folder / FOLDER / f"{kind}-{plan}.json"
-
-
-def kind_of(path: Path) -> str:
-    """The kind of a record; a plan's name has two hyphens."""
-    return path.stem.rsplit("-", 3)[0]
+def record_path(folder: Path, kind: str) -> Path:
+    """Where the record of a kind is."""
+    return folder / FOLDER / f"{kind}.json"
 
 
 def latest(folder: Path, kind: str = ALL) -> Published | None:
     """The latest record of a kind; None: there is none, or it is damaged."""
-    paths = sorted((folder / FOLDER).glob(f"{kind}-*.json"))
     try:
-        found = TypeAdapter(Published).validate_json(Path(regular(paths[-1])).read_bytes())
-    except (IndexError, OSError, ValueError):
+        found = TypeAdapter(Published).validate_json(Path(regular(record_path(folder, kind))).read_bytes())
+    except (OSError, ValueError):
         return None
     return found if all(map(_is_inside, map(PurePath, found.files))) else None
 
@@ -72,14 +61,14 @@ def is_shown(record: Published | None, view: dict[str, str], folder: Path) -> bo
     return all(_is_as_published(folder / name, stamp) for name, stamp in record.files.items())
 
 
-def publish(record: str | Path, view: dict[str, str], plan: str, command: str, values: list[str]) -> None:
-    """Copy the view's files to the folder results/STUDY of a record, from the store beside results.
+def publish(record: str | Path, mark: str, view: dict[str, str], command: str, values: list[str]) -> None:
+    """Copy the view's files to the folder results/STUDY of a record, from the store beside results, and make a mark.
 
     What was published before and is not in the view is deleted; where the view is a part, of the same part alone.
     Raises DamagedError for a file of the store that is not as its job wrote it; the records then stay as they are.
     """
     record = Path(record)
-    folder, kind = record.parent.parent, record.name.removesuffix(f"-{plan}.json")
+    folder, kind = record.parent.parent, record.stem
     store = Store(folder.parent.parent / "store")
     files = {}
     for name, source in view.items():
@@ -91,18 +80,19 @@ def publish(record: str | Path, view: dict[str, str], plan: str, command: str, v
             write(lambda buffer, held=held: buffer.write(held), str(target))
         status = target.stat()
         files[name] = (source, status.st_size, status.st_mtime_ns, digest)
-    for other in {kind_of(path) for path in record.parent.glob("*.json")} if kind == ALL else {kind}:
+    for other in {path.stem for path in record.parent.glob("*.json")} if kind == ALL else {kind}:
         held = latest(folder, other)
         for name in (held.files.keys() if held else set()) - view.keys():
             (folder / name).unlink(missing_ok=True)
             with suppress(OSError):
                 (folder / name).parent.rmdir()
-        for path in record.parent.glob(f"{other}-*.json"):
-            if path.is_file() and path.stat().st_mtime < time.time() - LOOKED_FOR_SECONDS:
-                path.unlink()
+        if (path := record_path(folder, other)).is_file():
+            path.unlink()
     record.parent.mkdir(exist_ok=True)
-    held = json.dumps(Published(plan, command, values, files)._asdict(), indent=1)
+    held = json.dumps(Published(command, values, files)._asdict(), indent=1)
     write(lambda buffer: buffer.write(held.encode()), str(record))
+    Path(mark).parent.mkdir(parents=True, exist_ok=True)
+    Path(mark).touch()
 
 
 def withdraw(folder: Path, keys: Collection[str]) -> None:

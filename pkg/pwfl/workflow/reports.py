@@ -18,7 +18,7 @@ from pwfl.workflow.plan import Files, Item, Plan, listing, releases
 
 RESOLVED, TABLES, FIGURES, COMPARISON, PAGE = "scenario", "tables", "figures", "comparison", "page"
 SCENARIOS = "scenarios"  # the scenarios that a comparison is of
-JOBS = (RESOLVED, TABLES, AUDIT, FIGURES, COMPARISON, PAGE)
+JOBS = (AUDIT, RESOLVED, TABLES, FIGURES, COMPARISON, PAGE)
 # Where a scenario withholds what is private, the store keeps these, as they have digests of the data.
 WHOLE, ADDRESSES = "resolved.yaml", "addresses.csv"
 FIRST_CHUNK = ("users", "links", "holdings")  # tables of which figures show the first chunk

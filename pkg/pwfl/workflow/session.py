@@ -1,11 +1,11 @@
-"""Plan one call of Snakemake: the missing items of a study in batches, and the files to publish."""
+"""Plan one call of Snakemake: a study's parts, which of their items the store lacks, and the files to publish."""
 
 import json
 import os
 import shlex
+import tempfile
 import time
-import uuid
-import zlib
+from collections.abc import Collection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -13,33 +13,17 @@ from typing import NamedTuple
 from pwfl import scenario
 from pwfl.scenario import ScenarioError, Study
 from pwfl.store import addressing
+from pwfl.store.files import write
 from pwfl.store.items import Store, key_of
-from pwfl.workflow import batches, publish, reports
-from pwfl.workflow.batches import Batch, Work
+from pwfl.workflow import parts, publish, reports
 from pwfl.workflow.costs import counted
+from pwfl.workflow.jobs import FAILED
+from pwfl.workflow.outlook import Outlook
+from pwfl.workflow.parts import Part, Work, division, following
 from pwfl.workflow.plan import plan
 
 EVERYTHING = "store"  # wanted: all of the study that belongs into the store
-OPTIONS = ("wanted", "batch_seconds")  # keys of --config that are not the study's
-
-
-class Manifests:
-    """What the job of the rule `manifests` writes; it is rendered when the job starts, compressed.
-
-    For a job it is a dict of `manifests`, by the batches' names, of all `addresses` that the study needs, and of the
-    folder of its `results`.
-    """
-
-    def __init__(self, work: Work, found: list[Batch], results: Path) -> None:
-        self.work, self.batches, self.results = work, found, results
-
-    def __repr__(self) -> str:  # which Snakemake keeps
-        return counted(len(self.batches), "job")
-
-    def __reduce__(self) -> tuple:
-        packed = {each.name: zlib.compress(batches.manifest(self.work, each).encode(), 1) for each in self.batches}
-        addresses = sorted({item.address for item in self.work.items()})
-        return dict, ({"manifests": packed, "addresses": addresses, "results": str(self.results)},)
+OPTIONS = ("wanted", "part_seconds")  # keys of --config that are not the study's
 
 
 class Publication(dict):
@@ -54,60 +38,138 @@ class Session(NamedTuple):
 
     Attributes
     ----------
-    plan
-        The name of what it does, by which its manifests and logs are found.
+    base
+        The folder of store, results, marks and logs.
+    parts
+        The study's parts, by their paths.
+    by
+        The seconds and cores that these were divided for.
+    lacks
+        The keys of the items that the store lacks of what is wanted.
     view
         What the study's folder is to show: path in it -> file of the store.
     record
         Where that is recorded (`pwfl.workflow.publish`).
+    last
+        What the study published last.
     is_shown
-        Whether the folder shows it already.
+        Whether the folder shows the view already.
     command, values
         How the study is run again: a command, and values of its option --config.
     """
 
     study: Study
-    plan: str
+    base: Path
     work: Work
-    batches: dict[str, Batch]
+    parts: dict[str, Part]
+    by: list
+    lacks: set[str]
     view: dict[str, str]
     record: Path
+    last: publish.Published | None
     is_shown: bool
     command: str
     values: list[str]
 
-    @property
-    def manifests(self) -> Manifests:
-        """The manifests of the batches."""
-        return Manifests(self.work, list(self.batches.values()), self.record.parent)
+    def outlook(self, forced: Collection[str] = (), is_all: bool = False) -> Outlook:
+        """What the parts are to do, of which Snakemake was told to run some again: rules and marks, or all."""
+        paths = {self.mark(path): path for path in self.parts}
+        again = following(self.parts.values(), {paths.get(name, name) for name in forced}, is_all)
+        return Outlook(self.work, Store(self.base / "store"), self.lacks, again, self.last)
+
+    def mark(self, path: str) -> str:
+        """The mark of a part: that it exists says that the store has its items."""
+        return f".pwfl/{self.study.name}/{path}.done"
 
     @property
-    def digest(self) -> str:
-        """A digest of the view, by which Snakemake sees that others are to be published."""
-        return addressing.digest(self.view)
+    def shown_mark(self) -> str:
+        """The mark of the folder: that it exists says that the folder shows the view."""
+        return f".pwfl/{self.study.name}/{self.record.stem}.shown"
+
+    @property
+    def shown_parts(self) -> list[str]:
+        """The marks of the parts that hold what the folder is to show."""
+        shown = {key_of(file) for file in self.view.values()}
+        return [self.mark(path) for path, part in self.parts.items() if any(item.key in shown for item in part.items)]
 
     @property
     def publication(self) -> Publication:
         """What is to be published, and by what."""
-        parts = {"view": self.view, "plan": self.plan, "command": self.command, "values": self.values}
-        return Publication(record=str(self.record), **parts)
+        given = {"view": self.view, "command": self.command, "values": self.values}
+        return Publication(record=str(self.record), mark=str(self.base / self.shown_mark), **given)
 
     @property
     def outputs(self) -> list[str]:
         """What Snakemake is to have in the end, by its names."""
-        folder = f"results/{self.study.name}"
-        shown = [*self.view, f"{publish.FOLDER}/{self.record.name}"]
-        return [f".pwfl/{self.plan}/complete", *(f"{folder}/{name}" for name in shown)]
+        shown = (f"results/{self.study.name}/{name}" for name in self.view)
+        return [*map(self.mark, self.parts), self.shown_mark, *shown]
 
     @property
     def warnings(self) -> list[str]:
         """What is worth saying before anything runs."""
-        said = [f"{line}. Logs: logs/{self.plan}/" for line in batches.remaining(list(self.batches.values()))]
-        return [*self.study.warnings, *said]
+        line = self.outlook().remaining(self.parts.values())
+        return [*self.study.warnings, *([f"{line}. Logs: logs/{self.study.name}/"] if line else [])]
+
+    def write_marks(self) -> None:
+        """Let the marks say what the store has, all of one time, whatever Snakemake and the system remember of them."""
+        now, root = time.time(), Store(self.base / "store")
+        for path, part in self.parts.items():
+            mark, lacking = self.base / self.mark(path), [item for item in part.items if item.key in self.lacks]
+            if not lacking:
+                _mark(mark, now)
+                if (benchmark := self.base / f"logs/{self.study.name}/{path}.tsv").exists():  # counts as an output
+                    os.utime(benchmark, (now, now))
+            elif mark.exists() and not all(root.has(item.key, self.work.outputs(item)) for item in lacking):
+                mark.unlink()  # unless another run has just made it
+        if self.is_shown:
+            _mark(self.base / self.shown_mark, now)
+        else:
+            (self.base / self.shown_mark).unlink(missing_ok=True)
+
+    def write_manifests(self, outlook: Outlook) -> None:
+        """Write the manifests of all parts, and delete what is of others; check that results can be written."""
+        self.record.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=self.record.parent).close()
+        folder = self.base / ".pwfl" / self.study.name
+        needed = {name for part in self.parts.values() for name in part.after}
+        for path, part in self.parts.items():
+            text = json.dumps(outlook.manifest(part, is_last=path not in needed)).encode()
+            target = folder / f"{path}.json"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not (target.exists() and target.read_bytes() == text):
+                write(lambda buffer, text=text: buffer.write(text), str(target))
+        for path in folder.glob("*/*"):
+            if path.suffix == FAILED or f"{path.parent.name}/{path.stem}" not in self.parts:
+                path.unlink(missing_ok=True)
+        held = json.dumps({"by": self.by, "parts": division(self.parts.values())}).encode()
+        write(lambda buffer: buffer.write(held), str(division_path(self.base, self.study.name, self.record)))
+        root = Store(self.base / "store")
+        root.use(self.study.name, {item.address for item in self.work.items()})
+        root.sweep()
+
+
+def division_path(base: Path, study: str, record: Path) -> Path:
+    """The file that keeps a study's division into parts, of what one record is of."""
+    return base / ".pwfl" / study / record.name
+
+
+def _read(path: Path) -> dict:
+    """What a file holds as JSON; nothing where it is none."""
+    try:
+        held = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return held if isinstance(held, dict) else {}
+
+
+def _mark(path: Path, at: float) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    os.utime(path, (at, at))
 
 
 def options(config: dict) -> tuple[tuple[str, ...], float | None]:
-    """The files that are wanted, as patterns, and the seconds of a batch, which are taken out of a config.
+    """The files that are wanted, as patterns, and the seconds of a part, which are taken out of a config.
 
     Raises ScenarioError for seconds that are no positive number.
     """
@@ -118,7 +180,7 @@ def options(config: dict) -> tuple[tuple[str, ...], float | None]:
     except (TypeError, ValueError):
         number = 0.0
     if number is not None and not number > 0:
-        raise ScenarioError(f"batch_seconds: {seconds} is wrong: must be a number of seconds above 0")
+        raise ScenarioError(f"part_seconds: {seconds} is wrong: must be a number of seconds above 0")
     return patterns, number
 
 
@@ -175,16 +237,16 @@ def start(
     keys = [] if is_shown else [key_of(file) for file in report.view.values()]
     if everything:
         keys = [item.key for item in work.items()]
-    items = batches.missing(work, keys, root)
-    longest = seconds or (batches.LOCAL_SECONDS if cores else batches.CLUSTER_SECONDS)
+    lacks = {item.key for item in parts.missing(work, keys, root)}
+    longest = seconds or (parts.LOCAL_SECONDS if cores else parts.CLUSTER_SECONDS)
+    record = publish.record_path(folder, kind)
+    held = _read(division_path(base, study.name, record))
+    found = parts.divided(work, held.get("parts")) if held.get("by") == [longest, cores] else None
+    found = found or parts.plan(work, work.items(), root, longest, cores)
     last = published if kind == publish.ALL else publish.latest(folder)
-    found = batches.plan(work, items, root, longest, cores, last)
-    name = published.plan if is_shown and not found else f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
-    record = publish.record_path(folder, kind, name)
-    of_plan = {each.name: each for each in found}
-    return Session(study, name, work, of_plan, report.view, record, is_shown, *again)
+    return Session(study, base, work, found, [longest, cores], lacks, report.view, record, last, is_shown, *again)
 
 
-def planned_batch(folder: Path, name: str) -> SimpleNamespace:
-    """What a batch's manifest says of it, in a process that planned nothing, as on a cluster's node."""
-    return SimpleNamespace(**json.loads((folder / f"{name}.json").read_bytes()))
+def planned_part(mark: Path) -> SimpleNamespace:
+    """What a part's manifest says of it, in a process that planned nothing, as on a cluster's node."""
+    return SimpleNamespace(**json.loads(mark.with_suffix(".json").read_bytes()))

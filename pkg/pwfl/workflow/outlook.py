@@ -1,0 +1,132 @@
+"""What a call of Snakemake is to do with a study's parts: what each computes, why, how long it takes, what it needs."""
+
+from collections.abc import Collection, Iterable
+from functools import cache
+from math import ceil
+
+from pwfl.scenario import checks
+from pwfl.store.items import Store
+from pwfl.workflow.costs import MEMORY_MIB, START_SECONDS, Costs, counted, duration
+from pwfl.workflow.parts import Part, Work, kind, seconds_of
+from pwfl.workflow.plan import Item, gpus
+from pwfl.workflow.publish import Published
+from pwfl.workflow.reasons import Reasons
+
+DOES = {  # what the job of a part does, by its rule
+    "dataset": "loading the data set",
+    "projection": "computing a projection",
+    "features": "computing features",
+    "imported": "checking imported channels",
+    "channel": "drawing networks and channels",
+    "schedule": "scheduling users",
+    "noise": "setting privacy noise",
+    "receive": "simulating reception",
+    "train": "training models",
+    "account": "accounting for privacy",
+    "audit": "auditing privacy",
+    "tables": "writing tables",
+    "figures": "drawing figures",
+    "comparison": "comparing scenarios",
+    "page": "writing the study report",
+}
+MARGIN = 3  # times the seconds of an estimate that a part may take
+LEAST_MIB, LEAST_MINUTES = 1000, 10
+NAMED = 3  # scenarios that a message names
+
+
+class Outlook:
+    """What parts are to do, worked out when it is asked for.
+
+    A job computes of a part the items that the store `lacks`; where Snakemake was told to run it `again`, all of them.
+    Reasons are said by what the study published `last`.
+    """
+
+    def __init__(
+        self, work: Work, store: Store, lacks: set[str], again: Collection[str] = (), last: Published | None = None
+    ) -> None:
+        self.work, self.lacks, self.again = work, lacks, again
+        self.costs = Costs(store)
+        self.reasons = cache(lambda: Reasons(store, work.planned, work.descriptions, last))
+
+    def computes(self, part: Part) -> list[Item]:
+        """The items that a part's job computes."""
+        return part.items if part.path in self.again else [item for item in part.items if item.key in self.lacks]
+
+    def seconds(self, part: Part, items: Iterable[Item]) -> float:
+        """About how long a job for some items of a part takes."""
+        return START_SECONDS.get(part.rule, 1.0) + sum(seconds_of(self.work, item, self.costs) for item in items)
+
+    def is_guessed(self, items: Iterable[Item]) -> bool:
+        """Whether of some item nothing of its stage and system was timed."""
+        return not all(self.costs.is_timed(item, self.work.description(item).get("system", "")) for item in items)
+
+    def minutes(self, part: Part) -> int:
+        """The minutes that a part may take, whatever the store has of it."""
+        return max(LEAST_MINUTES, ceil(MARGIN * self.seconds(part, part.items) / 60))
+
+    def mem_mb(self, part: Part) -> int:
+        """MiB that a part takes."""
+        needed = [0]
+        if part.rule == "train":
+            owners = [self.work.planned.owner(item) for item in {item.address: item for item in part.items}.values()]
+            needed = [int(checks.training_bytes(owner)[0] / 2**20) for owner in owners]
+        return max(MEMORY_MIB.get(part.rule, LEAST_MIB), *needed)
+
+    def gpu(self, part: Part) -> int:
+        """GPUs that a part takes."""
+        return gpus(self.work.planned.owner(part.items[0])) if part.rule == "train" else 0
+
+    def message(self, part: Part) -> str:
+        """What a part's job does, and why, in a line."""
+        said, items = f"{part.rule} {part.name}: {DOES[part.rule]}", self.computes(part)
+        if not items:
+            return f"{said}: the store has all {counted(len(part.items), 'result')} (something before it ran)"
+        about = f"{said}, {self._summary(items)}, about {duration(self.seconds(part, items))}"
+        if part.path in self.again:
+            return f"{about} (again, as Snakemake was told)"
+        why = self.reasons().why(items[0], self.work.scenario(items[0]))
+        return f"{about} ({'first result: ' if len({item.address for item in items}) > 1 else ''}{why})"
+
+    def manifest(self, part: Part, is_last: bool) -> dict:
+        """All that a process needs to know of a part that planned nothing, such as its job.
+
+        `is_last`: no other part needs it.
+        """
+        items = self.computes(part)
+        on, functions = kind(self.work, part.items[0])
+        return {
+            "rule": part.rule,
+            "after": part.after,
+            "is_last": is_last,
+            "again": part.path in self.again,
+            "device": on,
+            "runs_user_code": bool(functions),
+            "mem_mb": self.mem_mb(part),
+            "minutes": self.minutes(part),
+            "gpu": self.gpu(part),
+            "message": self.message(part),
+            "seconds": self.seconds(part, items or part.items),
+            "computes": len(items),
+            "items": [self.work.entry(item) for item in part.items],
+            "descriptions": {item.address: self.work.description(item) for item in part.items},
+        }
+
+    def remaining(self, parts: Iterable[Part]) -> str | None:
+        """A line on what is to be computed, and how well its time is known; None where there is nothing."""
+        computed = [(part, items) for part in parts if (items := self.computes(part))]
+        if not computed:
+            return None
+        rules = dict.fromkeys(part.rule for part, _ in computed)
+        guessed = dict.fromkeys(part.rule for part, items in computed if self.is_guessed(items))
+        of = "" if guessed == rules else f" for {', '.join(guessed)}"
+        rough = f" (a rough guess{of}: ./store has no timings of such jobs yet)" if guessed else ""
+        time = duration(sum(self.seconds(*each) for each in computed), "core-")
+        results = counted(sum(len(items) for _, items in computed), "result")
+        return f"To compute: {results} in {counted(len(computed), 'job')}, about {time}{rough}"
+
+    def _summary(self, items: list[Item]) -> str:
+        """Which items, in a few words."""
+        names = list(dict.fromkeys(filter(None, (self.work.scenario(item) for item in items))))
+        more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+        of = f" for scenario{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}" if names else ""
+        return counted(len(items), "result") + of

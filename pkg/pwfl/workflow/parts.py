@@ -1,0 +1,192 @@
+"""A study in parts, the jobs of the workflow: which items each computes, and what comes before it.
+
+A part's name is a number and a digest of its items and of the parts before it, so that equal names mean equal work, and
+neither Snakemake's memory of a name nor its graph is ever of another study. That a part's *mark* exists says that the
+store has its items; its *manifest* (`pwfl.workflow.outlook`) says all that its job needs to know.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from math import ceil
+from typing import NamedTuple
+
+from pwfl.process import devices
+from pwfl.scenario import checks
+from pwfl.scenario.values import value_of
+from pwfl.stages import GRAPH
+from pwfl.store import addressing
+from pwfl.store.items import Store, key_of
+from pwfl.workflow import reports
+from pwfl.workflow.costs import START_SECONDS, Costs
+from pwfl.workflow.plan import Files, Item, Plan, device
+from pwfl.workflow.reports import Report
+
+RULES = {reports.RESOLVED: "tables"}  # stage -> the rule that computes its items, where it has none of its own
+ORDER = [*dict.fromkeys(RULES.get(stage, stage) for stage in (*GRAPH, *reports.JOBS))]  # of rules
+LOCAL_SECONDS, CLUSTER_SECONDS = 60.0, 900.0  # that a part is to take
+FEW = 16  # parts of a rule for each core: of more, each takes longer
+WORTH = 2.0  # times its start that a part must take for more cores to be worth another one
+
+
+class Part(NamedTuple):
+    """A part: its rule, its name among these, its items, and the paths of the parts that it needs."""
+
+    rule: str
+    name: str
+    items: list[Item]
+    after: list[str]
+
+    @property
+    def path(self) -> str:
+        """Its name in a study, RULE/NAME."""
+        return f"{self.rule}/{self.name}"
+
+
+class Work(NamedTuple):
+    """The items of a study, stages' and report's, as one."""
+
+    planned: Plan
+    report: Report
+
+    def items(self) -> Iterator[Item]:
+        """All items, each after those that it is made of."""
+        yield from self.planned.items()
+        yield from self.report.items()
+
+    @property
+    def descriptions(self) -> dict[str, dict]:
+        """What items' files depend on, by the items' addresses."""
+        return self.planned.descriptions | {item.address: part.description for item, part in self.report.parts.items()}
+
+    def description(self, item: Item) -> dict:
+        """What an item's files depend on."""
+        return self.planned.descriptions[item.address] if item.stage in GRAPH else self.report.parts[item].description
+
+    def outputs(self, item: Item) -> list[str]:
+        """The names of an item's files."""
+        return (self.planned if item.stage in GRAPH else self.report).outputs(item)
+
+    def inputs(self, item: Item) -> Files:
+        """The files of the store that an item is made of."""
+        return (self.planned if item.stage in GRAPH else self.report).inputs(item)
+
+    def needs(self, item: Item) -> set[str]:
+        """The keys of the items that an item is made of."""
+        return {key_of(path) for paths in self.inputs(item).values() for path in paths}
+
+    def scenario(self, item: Item) -> str | None:
+        """A scenario that an item belongs to, if any."""
+        if item.stage in GRAPH:
+            return self.planned.owners[item.address]
+        return self.report.parts[item].description.get("scenario")
+
+    def entry(self, item: Item) -> dict:
+        """An item in a manifest: key, files, inputs, files from outside, scenario."""
+        given = {} if item.stage in GRAPH else self.report.parts[item].given()
+        outside = self.planned.outside(item) if item.stage in GRAPH else {}
+        files = {"files": self.outputs(item), "inputs": self.inputs(item), "outside": outside}
+        return item._asdict() | files | {"key": item.key, "given": given, "scenario": self.scenario(item)}
+
+
+def missing(work: Work, wanted: Iterable[str], store: Store) -> list[Item]:
+    """The items that the store lacks of those with the keys wanted, and of what these are made of, in order."""
+    known = {item.key: item for item in work.items()}
+    open_, lacks, seen = list(wanted), set(), set()
+    while open_:
+        key = open_.pop()
+        if key not in seen:
+            seen.add(key)
+            item = known[key]
+            if not store.has(key, work.outputs(item)):
+                lacks.add(key)
+                open_ += work.needs(item)
+    return [item for key, item in known.items() if key in lacks]
+
+
+def plan(work: Work, items: Iterable[Item], store: Store, seconds: float, cores: int | None) -> dict[str, Part]:
+    """The parts of items, each after those that it needs, by their paths; they take about so many seconds each.
+
+    `cores` are those of this machine, or None for a cluster. Estimates are of all items, whether or not the store has
+    them, so that what is missing does not change the parts.
+    """
+    groups: dict[tuple, list[Item]] = {}
+    for item in items:
+        groups.setdefault((RULES.get(item.stage, item.stage), kind(work, item)), []).append(item)
+    costs, found, holder = Costs(store), {}, {}
+    numbers = dict.fromkeys(ORDER, 0)
+    for (rule, _), group in sorted(groups.items(), key=lambda each: ORDER.index(each[0][0])):
+        each = [seconds_of(work, item, costs) for item in group]
+        for span in split(each, seconds, START_SECONDS.get(rule, 1.0), cores):
+            some = group[span.start : span.stop]
+            after = sorted({holder[key] for item in some for key in work.needs(item) if key in holder})
+            numbers[rule] += 1
+            name = f"{numbers[rule]}-{addressing.digest([[item.key for item in some], after])[:6]}"
+            part = Part(rule, name, some, after)
+            found[part.path] = part
+            holder |= {item.key: part.path for item in some}
+    return found
+
+
+def divided(work: Work, held: object) -> dict[str, Part] | None:
+    """The parts that items were divided into before, by what `division` made of them; None where it is not of these.
+
+    So parts keep their names though estimates change.
+    """
+    known = {item.key: item for item in work.items()}
+    try:
+        found = [Part(rule, name, [known[key] for key in keys], after) for rule, name, keys, after in held]
+    except (KeyError, TypeError, ValueError):  # of other items, or damaged
+        return None
+    return {part.path: part for part in found} if sum(len(part.items) for part in found) == len(known) else None
+
+
+def division(parts: Collection[Part]) -> list[list]:
+    """Parts, for a file."""
+    return [[part.rule, part.name, [item.key for item in part.items], part.after] for part in parts]
+
+
+def following(parts: Collection[Part], forced: Collection[str], is_all: bool = False) -> set[str]:
+    """The paths of parts that are forced, by their rules or paths, or all; and of all that are made of these."""
+    found: set[str] = set()
+    for part in parts:  # each after those that it needs
+        if is_all or part.rule in forced or part.path in forced or not found.isdisjoint(part.after):
+            found.add(part.path)
+    return found
+
+
+def split(each: list[float], seconds: float, start: float, cores: int | None) -> Iterator[range]:
+    """Ranges of consecutive items, which take `each` so long, that take about the same time, about `seconds`.
+
+    More ranges than that, for cores that would be idle, only where they take much longer than a start does.
+
+    >>> list(split([10.0] * 6, 30.0, 1.0, 1))
+    [range(0, 3), range(3, 6)]
+    >>> list(split([10.0] * 6, 60.0, 5.0, 2)), list(split([1.0] * 6, 60.0, 5.0, 2))
+    ([range(0, 3), range(3, 6)], [range(0, 6)])
+    """
+    total = sum(each)
+    longest = max(seconds, total / (FEW * cores)) if cores else seconds
+    useful = min(cores or 1, int(total / (WORTH * start)))
+    count = min(len(each), max(1, ceil(total / longest), useful))
+    first, done, part = 0, 0.0, 0
+    for number, own in enumerate(each):
+        now = min(count - 1, int((done + own / 2) / total * count))
+        if now > part and number > first:
+            yield range(first, number)
+            first = number
+        part, done = now, done + own
+    yield range(first, len(each))
+
+
+def seconds_of(work: Work, item: Item, costs: Costs) -> float:
+    """About how long an item takes."""
+    passed = 0.0  # bytes that a realization's training goes through: all of its memory, in each round
+    if item.stage == "train":
+        owner = work.planned.owner(item)
+        passed = checks.training_bytes(owner)[0] * (value_of(owner, "training.rounds") or 1)
+    return costs.seconds(item, work.description(item).get("system", ""), passed)
+
+
+def kind(work: Work, item: Item) -> tuple[str, tuple[str, ...]]:
+    """The device and the user-defined functions that an item needs; those of a part have the same."""
+    on = device(work.planned.owner(item)) if item.stage == "train" else devices.CPU
+    return on, tuple(work.description(item).get("functions", ()))
