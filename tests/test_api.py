@@ -239,3 +239,41 @@ def test_a_stage_that_there_is_not_is_named():
     with pytest.raises(ScenarioError, match="stages: there is no stage 'recieve'; did you mean 'receive'"):
         api.stage_tables(model, ["channel", "recieve"])
     assert set(api.stage_tables(model, ["channel", "receive"])) == {"users", "links"}  # of its system, which has no air
+
+
+@pytest.mark.parametrize(
+    ("until", "stages", "report"),
+    [
+        ("channel", {"users", "links"}, set()),
+        (
+            "account",
+            {"users", "links", "schedule", "schedule_status", "noise", "noise_status", "leakage", "outcome"},
+            set(),
+        ),
+        (
+            "audit",
+            {"users", "links", "schedule", "schedule_status", "noise", "noise_status", "leakage", "outcome"},
+            {"audit"},
+        ),
+    ],
+)
+def test_up_to_a_stage_nothing_else_is_computed(monkeypatch, until, stages, report):
+    computed = []
+    right = api.in_memory
+    monkeypatch.setattr(api, "in_memory", lambda *given: computed.append(given[1]["stage"]) or right(*given))
+    whole = pwfl.simulate(AGING)
+    assert "train" in computed
+    computed.clear()
+    found = pwfl.simulate(AGING, until=until)
+    one, all_ = found.scenarios["scenario"], whole.scenarios["scenario"]
+    assert "train" not in computed
+    assert set(one.report) == report
+    assert found.comparison == {}
+    assert stages >= set(one.stages) >= {"users"}
+    assert all(one.stages[table].equals(all_.stages[table]) for table in one.stages)
+    assert all(one.report[table].equals(all_.report[table]) for table in one.report)
+
+
+def test_up_to_no_stage_is_refused():
+    with pytest.raises(ScenarioError, match="until: there is no stage 'acount'; did you mean 'account'"):
+        pwfl.simulate(AGING, until="acount")

@@ -59,6 +59,9 @@ class LazyTables(Mapping):
         return f"tables, each read when it is first used: {', '.join(self)}"
 
 
+UNTIL = (*STAGES, AUDIT)  # where `simulate` may stop
+
+
 @dataclass(frozen=True, repr=False)
 class ScenarioTables:
     """A scenario's tables by name: those of the stages (`users` ... `outcome`), and those of its report.
@@ -102,7 +105,7 @@ class StudyTables:
         return f"study {self.name}; scenarios: {self._names}\ncomparison: {', '.join(self.comparison)}"
 
 
-def simulate(config: str | Path | dict) -> StudyTables:
+def simulate(config: str | Path | dict, until: str | None = None) -> StudyTables:
     """Run a study in this process, without files.
 
     The tables are those of the workflow on this machine, to the bit: one thread computes them. A process that imported
@@ -113,11 +116,13 @@ def simulate(config: str | Path | dict) -> StudyTables:
     ----------
     config
         A config file, its content, or a scenario (a mapping without `scenarios`), which becomes a study of that name.
+    until
+        A stage, or `audit`: only this is computed, and what it is made of. There is then no report, but for the audit.
 
     Raises
     ------
     ScenarioError
-        For a config that cannot be run; the message names key, value and what would be right.
+        For a config that cannot be run, and for no stage; the message names key, value and what would be right.
     InternalError
         For a fault of the program; the message says where its traceback is kept.
     ForkError
@@ -133,13 +138,17 @@ def simulate(config: str | Path | dict) -> StudyTables:
     with located():
         forks.check()
         threads.look_at_polars()
+        if until is not None and until not in UNTIL:
+            raise ScenarioError(f"until: there is no stage {until!r}{did_you_mean(str(until), UNTIL)}")
         study = _study(config)
         for warning in study.warnings:
             warnings.warn(warning, stacklevel=2)
         check_surroundings(study)
         check_device(study)
         known: Known = {}
-        scenarios = {name: _scenario_tables(study, name, known) for name in study.scenarios}
+        scenarios = {name: _scenario_tables(study, name, known, until) for name in study.scenarios}
+        if until:
+            return StudyTables(scenarios, {}, study.name)
         compared = {
             name: {
                 "scenario": study.scenarios[name].part(),
@@ -208,8 +217,9 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
     merged: dict[str, list[pl.DataFrame]] = {}
     for scheme, route in routes.items():
         found: dict = {}
+        made_of = _made_of(route, stages)
         for stage, description in route.items():
-            if stage not in stages and stage not in PREPARATIONS:
+            if stage not in made_of:
                 continue
             key = (description["address"], scenario.realizations, scenario.training_realizations)
             if key not in known:
@@ -244,13 +254,29 @@ def _check_stages(scenario, stages: Collection[str], routes: Mapping[str, plan.R
                 )
 
 
-def _scenario_tables(study: Study, name: str, known: Known) -> ScenarioTables:
+def _scenario_tables(study: Study, name: str, known: Known, until: str | None) -> ScenarioTables:
     scenario = study.scenarios[name]
-    stages = stage_tables(scenario, known=known)
-    report = build.summarize(scenario.of_stage(REPORT), stages)
-    if name not in study.points:
+    stages = stage_tables(scenario, _needed(scenario, until) if until else STAGES, known)
+    report = {} if until else build.summarize(scenario.of_stage(REPORT), stages)
+    if until == AUDIT or not (until or name in study.points):
         report[AUDIT] = execution.audit_schemes(scenario.of_stage(AUDIT), stages)
     return ScenarioTables(stages, with_point(report, study.point(name)), scenario.system)
+
+
+def _needed(scenario, until: str) -> list[str]:
+    """The stages up to one, or to the audit: it, and those that it is made of."""
+    makers = registry.makers(scenario.system)
+    last = [until] if until in STAGES else [makers[table] for table in registry.reads(scenario.system, AUDIT)]
+    found = {stage for route in plan.routes(scenario).values() for stage in _made_of(route, last)}
+    return [stage for stage in STAGES if stage in found]
+
+
+def _made_of(route: plan.Route, stages: Iterable[str]) -> list[str]:
+    """Stages, and those before them that they are made of."""
+    found = list(stages)
+    for stage in found:  # which grows
+        found += [other for other in route.get(stage, {}).get("upstream", ()) if other not in found]
+    return found
 
 
 def _of_stage(scenario, description: dict, found: dict) -> dict:
