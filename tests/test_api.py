@@ -116,6 +116,7 @@ def test_a_folder_without_results_is_named(tmp_path):
         (OF_WORKFLOW, ["altair", "tensorflow", "cvxpy", "polars"]),
         (f"import pwfl; pwfl.simulate({AGING!r})", ["tensorflow", "cvxpy", "cvxopt"]),
     ],
+    ids=["pwfl", "planning", "workflow", "simulate"],
 )
 def test_what_is_not_needed_is_not_loaded(code, absent):
     result = python(
