@@ -217,7 +217,7 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
     merged: dict[str, list[pl.DataFrame]] = {}
     for scheme, route in routes.items():
         found: dict = {}
-        made_of = _made_of(route, stages)
+        made_of = plan.made_of(route, stages)
         for stage, description in route.items():
             if stage not in made_of:
                 continue
@@ -267,16 +267,8 @@ def _needed(scenario, until: str) -> list[str]:
     """The stages up to one, or to the audit: it, and those that it is made of."""
     makers = registry.makers(scenario.system)
     last = [until] if until in STAGES else [makers[table] for table in registry.reads(scenario.system, AUDIT)]
-    found = {stage for route in plan.routes(scenario).values() for stage in _made_of(route, last)}
+    found = {stage for route in plan.routes(scenario).values() for stage in plan.made_of(route, last)}
     return [stage for stage in STAGES if stage in found]
-
-
-def _made_of(route: plan.Route, stages: Iterable[str]) -> list[str]:
-    """Stages, and those before them that they are made of."""
-    found = list(stages)
-    for stage in found:  # which grows
-        found += [other for other in route.get(stage, {}).get("upstream", ()) if other not in found]
-    return found
 
 
 def _of_stage(scenario, description: dict, found: dict) -> dict:

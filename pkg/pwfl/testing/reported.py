@@ -1,5 +1,7 @@
 """Reports: tables, figures and claims build, of few realizations, too, by code that addresses name."""
 
+import json
+import re
 from io import StringIO
 from itertools import product
 from pathlib import Path
@@ -13,13 +15,16 @@ from pwfl.api import stage_tables
 from pwfl.privacy.composition import compose
 from pwfl.report import build, theme
 from pwfl.report.catalog import compared, scenario_figures
-from pwfl.scenario import ScenarioError, resolve
+from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.sweep import Point
+from pwfl.scenario.values import UndeclaredError, Values
 from pwfl.stages import AUDIT, REPORT
 from pwfl.testing import tiny
 from pwfl.testing.executed_code import checked_stages
 from pwfl.testing.tiny import CheckError
+from pwfl.workflow import folder, reports
+from pwfl.workflow.plan import plan
 
 
 def check_report(model: Scenario, given: dict) -> None:
@@ -63,11 +68,37 @@ def _build(model: Scenario) -> None:
             raise CheckError(f"claims: holds is {strange}, must be yes, no or open")
         figures = compared(catalog, swept=True)
         charts += [build.comparison_figure(model.system, figure, study) for figure in figures]
+        if case is model:
+            _check_parameters(case, stages, charts)
         for chart in charts if case is model else ():
             with TemporaryDirectory() as folder:
                 theme.save(chart, {kind: str(Path(folder, f"figure.{kind}")) for kind in ("json", "png", "svg")})
         for chart in charts if case is not model else ():
             chart.save(StringIO(), format="svg")
+
+
+def _check_parameters(model: Scenario, stages: dict[str, pl.DataFrame], charts: list) -> None:
+    """Figures are the same of the parameters that the workflow gives them: those that their tables depend on, too."""
+    planned = plan(load({"scenarios": {"one": model.model_dump()}}, "the tiny scenario"))
+    found = reports.plan(planned, folder() / "report")
+    parts = [part.description for item, part in found.parts.items() if item.stage == reports.FIGURES]
+    needed = scenario_figures(registry.system(model.system).catalog)
+    for given, chart in zip(parts, charts, strict=False):  # which are the first ones
+        name = given["figure"]
+        try:
+            own = build.figure(Values(given["parameters"]), name, {table: stages[table] for table in needed[name]})
+        except UndeclaredError as error:
+            raise CheckError(
+                f"figure {name}: {str(error).partition(':')[0]} is a parameter that none of its tables depends on; "
+                "take it from a table, or list one in `figures` of the catalog that depends on it"
+            ) from None
+        if _text(own) != _text(chart):
+            raise CheckError(f"figure {name}: looks different without the parameters that its tables do not depend on")
+
+
+def _text(chart) -> str:
+    """A chart's specification, but for the numbers by which Altair counts names."""
+    return re.sub(r"(view|param|concat|layer|name)_\d+", r"\1", json.dumps(chart.to_dict()))
 
 
 def _check_losses(model: Scenario, each: pl.DataFrame) -> None:

@@ -14,7 +14,14 @@ from pwfl.workflow.reports import COMPARISON, FIGURES, PAGE
 SAMPLE = 50  # addresses of a stage whose items are looked at, and of each this many items
 SAMPLE_OF_ADDRESS = 3
 # Seconds of an item where none was timed: of each realization, and besides.
-GUESSES = {"train": (0.05, 0.5), PROJECTION: (0, 3), AUDIT: (0, 6), FIGURES: (0, 6), COMPARISON: (0, 10), PAGE: (0, 5)}
+GUESSES = {
+    "train": (0.05, 0.5),
+    PROJECTION: (0, 3),
+    AUDIT: (0, 6),
+    FIGURES: (0, 0.6),
+    COMPARISON: (0, 10),
+    PAGE: (0, 5),
+}
 GUESS = (0.002, 0.05)
 GUESSED_SPEED = 2e9  # bytes of memory that a training goes through in a second, all of its memory in each round
 # Seconds until a process has imported what a stage needs, and MiB that it then takes.

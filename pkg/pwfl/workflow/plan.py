@@ -9,7 +9,7 @@ names the noise that it draws (`pwfl.streams.of_noise`). So the noise of two sch
 on the same records is independent, and neither what only observes nor editing code draws other noise.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pwfl import registry
@@ -126,6 +126,14 @@ def routes(scenario: Scenario) -> dict[str, Route]:
                 known[key] = _describe(scenario, stage, scheme, chosen.get(stage), route)
             route[stage] = known[key]
         found[scheme.name] = route
+    return found
+
+
+def made_of(route: Route, stages: Iterable[str]) -> list[str]:
+    """Stages of a route, and those before them that they are made of."""
+    found = list(stages)
+    for stage in found:  # which grows
+        found += [other for other in route.get(stage, {}).get("upstream", ()) if other not in found]
     return found
 
 

@@ -10,7 +10,7 @@ from pwfl.store import grids
 from pwfl.store.items import DESCRIPTION, Store
 from pwfl.workflow.plan import Item, Plan
 from pwfl.workflow.publish import Published
-from pwfl.workflow.reports import COMPARISON, SCENARIOS, TABLES
+from pwfl.workflow.reports import COMPARISON, FIGURES, SCENARIOS, TABLES
 
 NAMED = 3  # keys that are named
 MADE_OF = ("upstream", AUDIT, COMPARISON, SCENARIOS)  # keys that hold addresses
@@ -27,7 +27,7 @@ class Reasons:
         for name, (source, *_) in (last.files if last else {}).items():
             if source:
                 stage, address = source.split("/")[:2]
-                self.before[stage, name.rpartition("/")[0]] = address
+                self.before[stage, name.rpartition("." if stage == FIGURES else "/")[0]] = address
         self.recorded = cache(self.recorded)
         self.differing = cache(self.differing)
 
@@ -54,7 +54,8 @@ class Reasons:
     def _before(self, item: Item, scenario: str) -> str | None:
         """The address that an item's scenario had of its stage, by the scheme, when the study was last published."""
         if item.stage not in GRAPH:
-            return self.before.get((item.stage, scenario))
+            figure = self.planned[item.address].get("figure")
+            return self.before.get((item.stage, f"{scenario}/{figure}" if figure else scenario))
         was = self.recorded(self.before.get((TABLES, scenario), "")).get("upstream", {})
         for scheme, route in self.plan.routes[scenario].items():
             if item.stage in was.get(scheme, {}) and route.get(item.stage, {}).get("address") == item.address:

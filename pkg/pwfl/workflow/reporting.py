@@ -41,17 +41,16 @@ def _audit(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     _write(columns.with_point({AUDIT: frame}, Point(*given["point"])), folder)
 
 
-def _figures(given: dict, root: Store, inputs: Files, folder: Path) -> None:
-    """A scenario's figures."""
-    values, paths = Values(given["parameters"]), _paths(root, inputs)
-    (audited,) = paths.pop(AUDIT)
-    found = tables.read_schemes(paths, given, values) | {
-        AUDIT: tables.read_report(Path(audited).parent / "audit.parquet")
-    }
+def _figure(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+    """A figure of a scenario."""
+    values, paths, name = Values(given["parameters"]), _paths(root, inputs), given["figure"]
+    audited = paths.pop(AUDIT, None)
+    found = tables.read_schemes(paths, given, values)
+    if audited:
+        found[AUDIT] = tables.read_report(Path(audited[0]).parent / "audit.parquet")
     with theme.of_study(given["system"], given["schemes"]), theme.checked_once():
-        for name in given["figures"]:
-            chart = theme.named(build.figure(values, name, found), given["title"])
-            theme.save(chart, {kind: str(folder / f"{name}.{kind}") for kind in given["formats"]})
+        chart = theme.named(build.figure(values, name, found), given["title"])
+        theme.save(chart, {kind: str(folder / f"{name}.{kind}") for kind in given["formats"]})
 
 
 def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
@@ -93,4 +92,4 @@ def _write(frames: dict, folder: Path) -> None:
         tables.write_report(frame, str(folder / f"{name}.csv"), str(folder / f"{name}.parquet"))
 
 
-JOBS = {RESOLVED: _resolved, TABLES: _tables, AUDIT: _audit, FIGURES: _figures, COMPARISON: _comparison, PAGE: _page}
+JOBS = {RESOLVED: _resolved, TABLES: _tables, AUDIT: _audit, FIGURES: _figure, COMPARISON: _comparison, PAGE: _page}

@@ -14,7 +14,7 @@ from pwfl.scenario.values import plain
 from pwfl.stages import AUDIT, REPORT, STAGES
 from pwfl.store import addressing, code, sealed
 from pwfl.store.files import text as read_text
-from pwfl.workflow.plan import Files, Item, Plan, listing, releases
+from pwfl.workflow.plan import Files, Item, Plan, listing, made_of, releases
 
 RESOLVED, TABLES, FIGURES, COMPARISON, PAGE = "scenario", "tables", "figures", "comparison", "page"
 SCENARIOS = "scenarios"  # the scenarios that a comparison is of
@@ -161,21 +161,27 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
         _both(AUDIT),
         inputs=files_of(registry.reads(system, AUDIT)),
     )
-    own = figures(scenario)
-    drawn = sorted({table for needed in own.values() for table in needed} - {AUDIT})
     alike = (each for each in study.scenarios.values() if each.system == system)
     schemes = dict.fromkeys((each.name, each.scheduler, each.noise) for of in alike for each in of.schemes)
-    coloured = {"schemes": [list(each) for each in schemes]}  # of the study, by which colours go
-    of_tables = files_of(tuple(drawn), FIRST_CHUNK)
-    add(
-        FIGURES,
-        name,
-        of_scenario(planned, name, FIGURES)
-        | {AUDIT: audit.address, "figures": list(own), "title": study.titles[name]}
-        | coloured,
-        [f"{figure}.{kind}" for figure in own for kind in formats(study)],
-        inputs=lambda: of_tables() | {AUDIT: [f"{audit.key}/{sealed.MANIFEST}"]},
-    )
+    looks = {
+        "title": study.titles[name],
+        "schemes": [list(each) for each in schemes],
+    }  # of the study, by which colours go
+    for figure, needed in figures(scenario).items():
+        drawn = tuple(table for table in needed if table != AUDIT)
+        of_audit = audit if AUDIT in needed else None
+        add(
+            FIGURES,
+            name,
+            of_figure(planned, name, figure, drawn, of_audit) | looks,
+            [f"{figure}.{kind}" for kind in formats(study)],
+            inputs=_figure_inputs(files_of(drawn, FIRST_CHUNK), of_audit),
+        )
+
+
+def _figure_inputs(of_tables: Callable[[], Files], audit: Item | None) -> Callable[[], Files]:
+    audited = {AUDIT: [f"{audit.key}/{sealed.MANIFEST}"]} if audit else {}
+    return lambda: of_tables() | audited
 
 
 def _computed(planned: Plan) -> dict:
@@ -230,6 +236,39 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
         **code.described(kind, [_package(scenario.system)], functions, reads),
     }
     return description | ({"formats": formats(study)} if kind == REPORT else {})
+
+
+def of_figure(planned: Plan, name: str, figure: str, drawn: tuple[str, ...], audit: Item | None) -> dict:
+    """What a figure of a scenario, which may be of its audit, depends on.
+
+    Of the parameters that the report reads it gets those that its tables depend on, and those that no stage reads.
+    """
+    scenario, found = planned.study.scenarios[name], of_scenario(planned, name, FIGURES)
+    makers, routes = registry.makers(scenario.system), planned.routes[name]
+    stages = {makers[table] for table in drawn}
+    behind = {scheme: made_of(route, stages) for scheme, route in routes.items()}
+    read: dict[bool, list[dict]] = {True: [], False: []}  # parameters of stages, by whether its tables depend on them
+    for scheme, route in routes.items():
+        for stage, description in route.items():
+            read[stage in behind[scheme]].append(description["parameters"])
+    read[True] += [plain(scenario.of_stage(AUDIT))] if audit else []
+    upstream = {scheme: {stage: route[stage]["address"] for stage in stages} for scheme, route in routes.items()}
+    found |= {"figure": figure, "parameters": _left(found["parameters"], read), "upstream": upstream}
+    return found | ({AUDIT: audit.address} if audit else {})
+
+
+def _left(parameters: dict, read: dict[bool, list[dict]]) -> dict:
+    """Parameters without those that are read elsewhere alone."""
+    kept = {}
+    for key, value in parameters.items():
+        if isinstance(value, dict):
+            inner = {
+                here: [other[key] for other in of if isinstance(other.get(key), dict)] for here, of in read.items()
+            }
+            kept[key] = _left(value, inner)
+        elif any(key in other for other in read[True]) or not any(key in other for other in read[False]):
+            kept[key] = value
+    return kept
 
 
 def comparison(study: Study) -> dict:

@@ -9,7 +9,7 @@ CATALOG = Catalog(
         "leakage": ("leakage",),
         "tradeoff": ("outcome", "history"),
         "energy": ("history", "outcome"),
-        "couplings": ("links",),
+        "couplings": ("links", "noise"),  # noise: depends on radio.normalization
     },
     tables={
         "summary": "For each scheme, means over realizations with 95% intervals of accuracy, of the worst user's "
