@@ -177,7 +177,7 @@ def idle(scenario: Scenario) -> dict[str, str]:
     keys = {
         READS[key]: f"{key}: {value}" for key in READS if (value := value_of(scenario, key)) and READS[key] not in named
     }
-    keys |= {OWN_READS: "built-in schemes and airs"} if OWN_READS not in named else {}
+    keys |= {OWN_READS: "built-in schemes and airs"} if value_of(scenario, OWN_READS) and OWN_READS not in named else {}
     if isinstance(data, DataSource):
         others = (key for key, partition in OF_PARTITION.items() if partition != data.partition)
         keys |= {f"data.{key}": f"data.partition: {data.partition}" for key in others}
