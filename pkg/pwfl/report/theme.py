@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
@@ -424,15 +424,15 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
     `choices` are other charts that a reader may choose instead, by label; they are in the specification's metadata.
     """
     drawn = chart.to_dict()
-    spec = _rounded(drawn)
+    spec, svg = _rounded(drawn), cache(lambda: _svg(drawn))
     if choices:
         spec["usermeta"] = {"choices": {label: _rounded(other.to_dict()) for label, other in choices.items()}}
     write = {
         "json": lambda path: Path(path).write_text(
             json.dumps(spec, ensure_ascii=False, allow_nan=False), encoding="utf-8"
         ),
-        "png": lambda path: Path(path).write_bytes(vl_convert.vegalite_to_png(drawn, VEGA_LITE, scale=2)),
-        "svg": lambda path: Path(path).write_text(_svg(drawn), encoding="utf-8"),
+        "png": lambda path: Path(path).write_bytes(vl_convert.svg_to_png(svg(), scale=2)),
+        "svg": lambda path: Path(path).write_text(svg(), encoding="utf-8"),
         "pdf": lambda path: Path(path).write_bytes(vl_convert.svg_to_pdf(printed(chart))),
     }
     for kind, path in paths.items():

@@ -39,9 +39,13 @@ def read(table: str, paths: str | list[str], description: Mapping) -> pl.DataFra
     """
     address = description["upstream"][registry.makers(description["system"])[table]]
     paths = [paths] if isinstance(paths, str) else paths
-    frames = [_read(table, path, description["system"], address) for path in paths]
+    frames = [_read(table, path, address) for path in paths]
     log.info("read %s: %d rows of %d file(s)", table, sum(map(len, frames)), len(frames))
-    return pl.concat(frames)
+    kind = schema(description["system"], table)
+    try:
+        return checked(pl.concat(frames), kind, table)
+    except (TableError, pl.exceptions.PolarsError):  # of one file, or of their order alone
+        return pl.concat([_checked(frame, kind, table, path) for frame, path in zip(frames, paths, strict=True)])
 
 
 def read_schemes(paths: Mapping[str, list[str]], description: Mapping, scenario) -> dict[str, pl.DataFrame]:
@@ -78,15 +82,23 @@ def read_report(path: str | Path) -> pl.DataFrame:
     return pl.read_parquet(sealed.read_bytes(path))
 
 
-def _read(table: str, path: str, system: str, address: str) -> pl.DataFrame:
+def _read(table: str, path: str, address: str) -> pl.DataFrame:
     try:
-        frame = checked(sealed.read_table(path, _label(table, path, address)), schema(system, table), table)
-        _check_realizations(frame, table, path, table)
+        frame = sealed.read_table(path, _label(table, path, address))
+        if "realization" in frame.columns:
+            _check_realizations(frame, table, path, table)
     except sealed.DamagedError as error:
         raise TableError(str(error)) from None
     except TableError as error:
         raise TableError(str(sealed.damaged(path, str(error)))) from None
     return frame
+
+
+def _checked(frame: pl.DataFrame, kind: type, table: str, path: str) -> pl.DataFrame:
+    try:
+        return checked(frame, kind, table)
+    except TableError as error:
+        raise TableError(str(sealed.damaged(path, str(error)))) from None
 
 
 def _label(table: str, path: str, address: str) -> dict:
