@@ -41,11 +41,11 @@ def read(table: str, paths: str | list[str], description: Mapping) -> pl.DataFra
     paths = [paths] if isinstance(paths, str) else paths
     frames = [_read(table, path, address) for path in paths]
     log.info("read %s: %d rows of %d file(s)", table, sum(map(len, frames)), len(frames))
-    kind = schema(description["system"], table)
     try:
-        return checked(pl.concat(frames), kind, table)
+        return checked(pl.concat(frames), schema(description["system"], table), table)
     except (TableError, pl.exceptions.PolarsError):  # of one file, or of their order alone
-        return pl.concat([_checked(frame, kind, table, path) for frame, path in zip(frames, paths, strict=True)])
+        held = zip(frames, paths, strict=True)
+        return pl.concat([_checked(frame, table, path, description["system"]) for frame, path in held])
 
 
 def read_schemes(paths: Mapping[str, list[str]], description: Mapping, scenario) -> dict[str, pl.DataFrame]:
@@ -94,9 +94,9 @@ def _read(table: str, path: str, address: str) -> pl.DataFrame:
     return frame
 
 
-def _checked(frame: pl.DataFrame, kind: type, table: str, path: str) -> pl.DataFrame:
+def _checked(frame: pl.DataFrame, table: str, path: str, system: str) -> pl.DataFrame:
     try:
-        return checked(frame, kind, table)
+        return checked(frame, schema(system, table), table)
     except TableError as error:
         raise TableError(str(sealed.damaged(path, str(error)))) from None
 
