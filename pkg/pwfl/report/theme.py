@@ -425,8 +425,9 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
     """
     drawn = chart.to_dict()
     spec, svg = _rounded(drawn), cache(lambda: _svg(drawn))
-    if choices:
-        spec["usermeta"] = {"choices": {label: _rounded(other.to_dict()) for label, other in choices.items()}}
+    if choices:  # of the same kind: that Vega-Lite knows what they say is checked by the tests
+        others = {label: _rounded(other.to_dict(validate=False)) for label, other in choices.items()}
+        spec["usermeta"] = {"choices": others}
     write = {
         "json": lambda path: Path(path).write_text(
             json.dumps(spec, ensure_ascii=False, allow_nan=False), encoding="utf-8"
