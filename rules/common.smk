@@ -67,9 +67,11 @@ if workflow.is_main_process:
             cores=workflow.resource_settings.cores if workflow.local_exec else None,
             again=(session.command_of(configs, is_main), values),
         )
-        startup.check_outputs([str(BASE / path) for path in current.outputs])
+        outputs = [str(BASE / path) for path in current.outputs]
+        startup.check_outputs(outputs)
         if not startup.is_running(BASE, study.name):  # else the marks are that run's
             current.write_marks()
+            startup.forget_incomplete(outputs)
     except Exception as error:
         raise WorkflowError(errors.message(error)) from None
     for warning in current.warnings:

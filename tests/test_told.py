@@ -4,6 +4,7 @@ import os
 import random
 import re
 import shutil
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,15 @@ def test_of_a_deleted_store_what_is_told_fails_by_its_name_and_the_rest_stays(ow
     assert result.returncode == 1
     assert "was deleted; `--config wanted=store` computes it" in result.stdout + result.stderr
     assert {path.name for path in (own / "store").iterdir()} >= {"schedule", "noise", "train"}
+
+
+def test_what_a_killed_run_left_incomplete_in_snakemakes_notes_stops_nothing(own):
+    notes = own / ".snakemake/incomplete"
+    marks = [str(path.relative_to(own)) for path in own.glob(".pwfl/small/*/*.done")]
+    assert len(marks) > 5
+    for output in (*marks, "results/small/index.html"):
+        (notes / b64encode(output.encode()).decode()).touch()
+    result = snakemake(own, SMALL)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "Nothing to be done" in result.stdout + result.stderr
+    assert list(notes.iterdir()) == []

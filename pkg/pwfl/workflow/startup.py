@@ -21,7 +21,7 @@ from pwfl.workflow.publish import FOLDER as PUBLISHED
 
 SNAKEMAKE = Path(".snakemake")
 RECORDS = SNAKEMAKE / "metadata"  # what Snakemake noted of each output, in a file of its own
-LOCKS = SNAKEMAKE / "locks"
+LOCKS, INCOMPLETE = SNAKEMAKE / "locks", SNAKEMAKE / "incomplete"
 WRITTEN = (".pwfl", "logs", "results", "store")
 STORED = (PARTIAL, IN_USE, *GRAPH, *reports.JOBS)  # folders of the store
 INNER = (  # folders that Snakemake makes, those of containers even where nothing needs them
@@ -166,6 +166,13 @@ def check_outputs(outputs: Sequence[str]) -> None:
                 f"{path}: is corrupt: {what}; delete what Snakemake noted of earlier runs, which holds no results: "
                 f"rm -rf {SNAKEMAKE / path.parts[1]}"
             )
+
+
+def forget_incomplete(outputs: Sequence[str]) -> None:
+    """Delete Snakemake's notes that a killed run left outputs incomplete: the store says which are."""
+    if INCOMPLETE.is_dir() and any(INCOMPLETE.iterdir()):
+        for path in _records(INCOMPLETE, outputs):
+            path.unlink(missing_ok=True)
 
 
 def _records(folder: Path, outputs: Iterable[str]) -> Iterator[Path]:
