@@ -16,14 +16,15 @@ import polars as pl
 import pytest
 import yaml
 
-from conftest import PWFL, SMALL, TINY, changed, command, environment, python, session_of, write_config
+from conftest import PWFL, ROOT, SMALL, TINY, changed, command, environment, python, session_of, write_config
 from pwfl import registry
+from pwfl import stages as stages_of
 from pwfl.process import devices, supervisor
 from pwfl.scenario import ScenarioError, load
 from pwfl.scenario.resolution import merge
 from pwfl.store import items, sealed
 from pwfl.store.items import Store
-from pwfl.workflow import compute, costs, jobs, outlook, parts, progress, publish, session
+from pwfl.workflow import compute, costs, jobs, outlook, parts, progress, publish, reporting, reports, session
 from pwfl.workflow.plan import Item
 from pwfl.workflow.reasons import Reasons
 
@@ -282,6 +283,21 @@ def test_marks_say_what_the_store_has_whatever_they_said(tmp_path):
     touch(work, list(work.items()), root)
     (found := session_of(tmp_path, TWO, ("store",))).write_marks()
     assert all((tmp_path / found.mark(path)).exists() for path in found.parts)
+
+
+def test_lists_of_stages_and_tables_name_those_that_there_are():
+    made = {table for stage in stages_of.GRAPH.values() for table in stage.makes}
+    assert [*outlook.DOES] == [rule for rule in outlook.DOES if rule in parts.ORDER]
+    assert set(outlook.DOES) == set(parts.ORDER)
+    profile = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text())
+    assert profile["slurm-array-jobs"].split(",") == parts.ORDER
+    text = (ROOT / "rules/stages.smk").read_text()
+    assert set(re.findall(r"^use rule part as (\w+) with", text, re.MULTILINE)) == set(parts.ORDER)
+    assert re.findall(r'^        stage="(\w+)",', text, re.MULTILINE) == re.findall(r"part as (\w+) with", text)
+    assert {*reports.FIRST_CHUNK, *reports.OF_TABLES} <= made
+    known = {*stages_of.GRAPH, *reports.JOBS}
+    assert known >= costs.GUESSES.keys() | costs.START_SECONDS.keys() | costs.MEMORY_MIB.keys()
+    assert {*reports.JOBS} == reporting.JOBS.keys()
 
 
 # Costs.
