@@ -22,7 +22,7 @@ GAMMA = [30.0, 100.0, 300.0, 1000.0, 3000.0]
 LONG = (
     "sweep of 5 points x 100 realizations x 3 schemes",
     "10,000 points of one chunk, dry",
-)  # hours before jobs had batches
+)  # hours before jobs had several items
 
 
 def swept(gammas: list[float], realizations: int) -> dict:

@@ -81,9 +81,14 @@ if workflow.is_main_process:
 @cache
 def outlook():
     """What the parts are to do; what Snakemake was told to run again is known once it builds its graph."""
-    told = workflow.dag_settings
-    forced = {*told.forcerun, *(told.targets if told.forcetargets else ())}
-    found = current.outlook({STAGES.get(name, name) for name in forced}, told.forceall)
+    try:  # not documented; tests try it with the oldest and the newest version
+        told = workflow.dag_settings
+        forced = {*told.forcerun, *(told.targets if told.forcetargets else ())}
+        is_all = told.forceall
+    except AttributeError as error:
+        forced, is_all = (), False
+        logger.warning(f"-R and --force... compute nothing again: {error}")
+    found = current.outlook({STAGES.get(name, name) for name in forced}, is_all)
     if not is_main:  # as a module has no `onstart`
         current.write_manifests(found)
     return found

@@ -96,6 +96,7 @@ use rule part as page with:
 
 
 rule publish:
+    "Copy the study's files from the store to results/STUDY."
     input:
         shown_parts,
     output:
@@ -108,7 +109,6 @@ rule publish:
         mark=current.shown_mark if current else ".pwfl/-",
     log:
         f"logs/{study.name}/publish.log" if current else "logs/-",
-    "Copy the study's files from the store to results/STUDY."
     localrule: True
     conda:
         "../envs/environment.yaml"

@@ -87,6 +87,9 @@ def test_the_oldest_snakemake_that_is_declared_parses_the_workflow(tmp_path):
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(FEW))
     env = environment(ROOT, tmp_path / "old")
     assert run(tmp_path, "--version", env=env).stdout.startswith(oldest)
-    result = run(tmp_path, "--snakefile", str(ROOT / "Snakefile"), "--configfile", "study.yaml", "--dry-run", env=env)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert re.search(r"channel +1\n", result.stdout + result.stderr)
+    call = ("--snakefile", str(ROOT / "Snakefile"), "--configfile", "study.yaml", "--dry-run")
+    for options, said in (((), "(new)"), (("-R", "channel"), "(again, as Snakemake was told)")):
+        result = run(tmp_path, *call, *options, env=env)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert re.search(r"channel +1\n", result.stdout + result.stderr)
+        assert said in result.stdout + result.stderr

@@ -129,7 +129,7 @@ def test_a_run_that_is_told_to_end_leaves_no_process_and_no_partial_file(own, en
     ]
 
 
-def test_items_of_a_batch_that_were_finished_when_it_was_killed_stay(own, finished):
+def test_items_of_a_part_that_were_finished_when_it_was_killed_stay(own, finished):
     few = changed(SMALL, "training.draws", 2000)
     with started(own, few, "--until", "train") as run:
         wait_until(lambda: len(trained(own, finished)) > 0, 180)
