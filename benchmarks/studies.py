@@ -35,7 +35,7 @@ def cells(folder: Path, study: str) -> list[str]:
     found = items(folder, study)
     costs = [json.loads(path.read_bytes()) for place in found for path in place.rglob(COST)]
     minutes = sum(cost["seconds"] for cost in costs) / 60
-    logs = [row for path in folder.glob("logs/*/*.tsv") for row in csv.DictReader(path.open(), delimiter="\t")]
+    logs = [row for path in folder.glob("logs/**/*.tsv") for row in csv.DictReader(path.open(), delimiter="\t")]
     largest = max(float(row["max_rss"]) for row in logs) / 1000
     files = {path for place in (folder / "results" / study, *found) for path in place.rglob("*") if path.is_file()}
     megabytes = sum(path.stat().st_size for path in files) / 1e6

@@ -1,10 +1,12 @@
 """The plan of a study's items: whole, without files, and enough to compute everything by it."""
 
+import json
+
 import polars as pl
 import pytest
 
 import pwfl
-from conftest import SMALL, TINY
+from conftest import ROOT, SMALL, TINY, environment, python
 from pwfl import registry, streams
 from pwfl.execution import execute
 from pwfl.execution.stage import Task
@@ -122,3 +124,18 @@ def test_names_code_and_numbers_of_realizations_draw_no_other_noise(monkeypatch)
     right = code.described
     monkeypatch.setattr(code, "described", lambda *given: right(*given) | {"code": "edited"})
     assert releases(TINY) == before
+
+
+@pytest.mark.slow
+def test_descriptions_are_the_same_bits_whatever_the_hashes_of_a_process():
+    code = (
+        "import json, sys; from pathlib import Path; from pwfl.scenario import load; from pwfl.workflow import session\n"
+        "config = json.loads(sys.argv[1])\n"
+        "found = session.start(load(config, 'a'), Path('none'), Path('report'), (), None, 2, ('x', []))\n"
+        "print(json.dumps(found.work.descriptions))"
+    )
+    texts = [
+        python("-c", code, json.dumps(SMALL), cwd=ROOT, env=environment() | {"PYTHONHASHSEED": seed}, check=True).stdout
+        for seed in ("1", "2", "3")
+    ]
+    assert len(set(texts)) == 1

@@ -169,7 +169,7 @@ def test_two_runs_on_one_store_share_the_work_and_both_end_well(tmp_path, finish
     assert [run.wait(300) for run in runs] == [0, 0, 0], [(tmp_path / f"{k}.log").read_text() for k in range(3)]
     computed = Counter(
         line.split()[3]
-        for path in tmp_path.glob("[abc]/logs/*/*.log")
+        for path in tmp_path.glob("[abc]/logs/**/*.log")
         for line in path.read_text().splitlines()
         if line.endswith("more in this job")
     )

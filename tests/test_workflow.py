@@ -190,7 +190,7 @@ def test_start_values_that_keep_failing_are_named_before_any_job(tmp_path):
     assert result.returncode == 1
     words = r"privacy\.max_noise_error: realization \d: all 1000 draws of start values violate the constraint \(21\)"
     assert re.search(words, result.stdout + result.stderr)
-    assert not list(tmp_path.glob("logs/*/*.log"))
+    assert not list(tmp_path.rglob("logs/**/*.log"))
 
 
 def test_results_read_what_is_asked_for_and_no_more(own):

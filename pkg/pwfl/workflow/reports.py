@@ -245,7 +245,7 @@ def of_figure(planned: Plan, name: str, figure: str, drawn: tuple[str, ...], aud
     """
     scenario, found = planned.study.scenarios[name], of_scenario(planned, name, FIGURES)
     makers, routes = registry.makers(scenario.system), planned.routes[name]
-    stages = {makers[table] for table in drawn}
+    stages = list(dict.fromkeys(makers[table] for table in drawn))  # in an order: a description's bits are equal
     behind = {scheme: made_of(route, stages) for scheme, route in routes.items()}
     read: dict[bool, list[dict]] = {True: [], False: []}  # parameters of stages, by whether its tables depend on them
     for scheme, route in routes.items():
