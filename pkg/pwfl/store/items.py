@@ -44,6 +44,13 @@ class Store(NamedTuple):
         """Those of a manifest's items that are not there; of those with a stamp `old`, where no other one is."""
         return [item for item in items if not self.has(item["key"], item["files"], item.get("old"))]
 
+    def note_old(self, items: Iterable[dict]) -> list[dict]:
+        """Give a manifest's items that are there their stamps as `old`, so that others are lacking; returns these."""
+        found = [item for item in items if self.has(item["key"], item["files"])]
+        for item in found:
+            item["old"] = self.stamp(item["key"])
+        return found
+
     def stamp(self, key: str) -> int:
         """What tells an item from one that replaces it: two folders that both exist have two."""
         return (self.root / key).stat().st_ino

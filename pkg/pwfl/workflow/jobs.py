@@ -32,10 +32,8 @@ def run_part(mark: str, log: str) -> None:
     part = json.loads(target.with_suffix(".json").read_bytes())
     root, noted = Store(target.parents[3] / "store"), target.with_suffix(FAILED)
     noted.unlink(missing_ok=True)
-    kept = [item for item in part["items"] if part["again"] and not root.lacking([item])]
+    kept = root.note_old(part["items"]) if part["again"] else []
     before = {item["key"]: root.bits(item) for item in kept}
-    for item in kept:
-        item["old"] = root.stamp(item["key"])
     if root.lacking(part["items"]):
         with root.workspace() as workspace:
 

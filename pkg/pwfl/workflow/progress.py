@@ -32,8 +32,8 @@ class _Part:
         held, root = json.loads(mark.with_suffix(".json").read_bytes()), mark.parents[3]
         self.rule, self.seconds, self.mark, self.begun = rule_of(mark), held["seconds"], mark, time.monotonic()
         self.name, self.store = f"{self.rule} {mark.stem}", Store(root / "store")
-        for item in held["items"] if held["again"] else ():
-            item["old"] = self.store.stamp(item["key"]) if not self.store.lacking([item]) else None
+        if held["again"]:
+            self.store.note_old(held["items"])
         self.left = self.store.lacking(held["items"])
         self.count = len(self.left)
         self.log = root / "logs" / mark.parents[1].name / self.rule / f"{mark.stem}.log"

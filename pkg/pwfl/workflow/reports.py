@@ -163,17 +163,16 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
     )
     alike = (each for each in study.scenarios.values() if each.system == system)
     schemes = dict.fromkeys((each.name, each.scheduler, each.noise) for of in alike for each in of.schemes)
-    looks = {
-        "title": study.titles[name],
-        "schemes": [list(each) for each in schemes],
-    }  # of the study, by which colours go
+    # Of the study are the titles, and the schemes, by which colours go.
+    looks = {"title": study.titles[name], "schemes": [list(each) for each in schemes]}
+    of_all = of_scenario(planned, name, FIGURES)
     for figure, needed in figures(scenario).items():
         drawn = tuple(table for table in needed if table != AUDIT)
         of_audit = audit if AUDIT in needed else None
         add(
             FIGURES,
             name,
-            of_figure(planned, name, figure, drawn, of_audit) | looks,
+            of_figure(planned, of_all, figure, drawn, of_audit) | looks,
             [f"{figure}.{kind}" for kind in formats(study)],
             inputs=_figure_inputs(files_of(drawn, FIRST_CHUNK), of_audit),
         )
@@ -238,12 +237,14 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
     return description | ({"formats": formats(study)} if kind == REPORT else {})
 
 
-def of_figure(planned: Plan, name: str, figure: str, drawn: tuple[str, ...], audit: Item | None) -> dict:
+def of_figure(planned: Plan, of_all: dict, figure: str, drawn: tuple[str, ...], audit: Item | None) -> dict:
     """What a figure of a scenario, which may be of its audit, depends on.
 
-    Of the parameters that the report reads it gets those that its tables depend on, and those that no stage reads.
+    `of_all` is what all figures of the scenario depend on (`of_scenario`). Of the parameters that the report reads, a
+    figure gets those that its tables depend on, and those that no stage reads.
     """
-    scenario, found = planned.study.scenarios[name], of_scenario(planned, name, FIGURES)
+    name = of_all["scenario"]
+    scenario = planned.study.scenarios[name]
     makers, routes = registry.makers(scenario.system), planned.routes[name]
     stages = list(dict.fromkeys(makers[table] for table in drawn))  # in an order: a description's bits are equal
     behind = {scheme: made_of(route, stages) for scheme, route in routes.items()}
@@ -253,8 +254,8 @@ def of_figure(planned: Plan, name: str, figure: str, drawn: tuple[str, ...], aud
             read[stage in behind[scheme]].append(description["parameters"])
     read[True] += [plain(scenario.of_stage(AUDIT))] if audit else []
     upstream = {scheme: {stage: route[stage]["address"] for stage in stages} for scheme, route in routes.items()}
-    found |= {"figure": figure, "parameters": _left(found["parameters"], read), "upstream": upstream}
-    return found | ({AUDIT: audit.address} if audit else {})
+    own = {"figure": figure, "parameters": _left(of_all["parameters"], read), "upstream": upstream}
+    return of_all | own | ({AUDIT: audit.address} if audit else {})
 
 
 def _left(parameters: dict, read: dict[bool, list[dict]]) -> dict:
