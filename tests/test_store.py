@@ -4,6 +4,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from collections import Counter
 
@@ -240,7 +241,37 @@ def test_a_job_with_other_code_than_planned_refuses_to_run(monkeypatch):
     with pytest.raises(addressing.StoreError, match="the code of channel changed after this job was planned"):
         addressing.check_code(description | {"code": "0123456789abcdef"})
     with pytest.raises(addressing.StoreError, match=r"the packages of channel changed .*start the workflow again"):
-        addressing.check_code(description | {"packages": description["packages"] | {"numpy": "1.0"}})
+        addressing.check_code(description | {"packages": description["packages"] | {"numpy": "1.0"}}, "another stamp")
+
+
+def test_the_stamp_of_pwfl_follows_all_of_its_bytes_and_all_versions(tmp_path, monkeypatch):
+    """So a job that has it need not look at its code, which others do."""
+    package, installed = tmp_path / "pwfl", tmp_path / "installed"
+    (package / "inner").mkdir(parents=True)
+    (package / "inner/one.py").write_text("ONE = 1\n")
+    (installed / "numpy-1.0.dist-info").mkdir(parents=True)
+    monkeypatch.setattr(code, "ROOT", package)
+    monkeypatch.setattr(sys, "path", [str(installed)])
+
+    def stamp() -> str:
+        code._in.cache_clear()
+        return code.stamp.__wrapped__()
+
+    first = stamp()
+    assert stamp() == first
+    (package / "inner/one.py").write_text("ONE = 1  # said otherwise\n")
+    (second, _) = stamp(), (package / "inner/one.py").rename(package / "inner/two.py")
+    (third, _) = stamp(), (installed / "numpy-1.0.dist-info").rename(installed / "numpy-2.0.dist-info")
+    assert len({first, second, third, stamp()}) == 4
+    code._in.cache_clear()
+
+
+def test_code_is_looked_at_unless_the_stamp_tells_that_it_is_as_planned():
+    description = addresses(SMALL)["channel", None, None] | {"code": "0123456789abcdef"}
+    addressing.check_code(description, code.stamp())
+    for other in (description | {"sources": ["lab"]}, description | {"functions": ["schedulers.py:mine"]}):
+        with pytest.raises((addressing.StoreError, ModuleNotFoundError, OSError)):
+            addressing.check_code(other, code.stamp())
 
 
 def test_another_version_of_a_package_has_another_address(monkeypatch):
@@ -294,23 +325,6 @@ def test_what_a_recent_run_needs_is_not_pruned(two, tmp_path, monkeypatch, capsy
     prune.prune(["kept.yaml"], delete=True)
     assert "in 0 folders deleted" in capsys.readouterr().out
     assert planned(folder, OTHER) == {}
-
-
-@pytest.mark.slow
-def test_a_stage_is_computed_again_where_it_is_forgotten(own, monkeypatch, capsys):
-    monkeypatch.chdir(own)
-    (own / "study.yaml").write_text(yaml.safe_dump(SMALL))
-    before = {path.relative_to(own): path.read_bytes() for path in own.glob("store/train/*/*/*.parquet")}
-    prune.forget("study.yaml", ["train"], [])
-    assert "folders deleted" in capsys.readouterr().out
-    assert missing(own, SMALL) == {"train": 4, "tables": 1, "figures": 1, "comparison": 1, "page": 1}
-    workflow(own, SMALL)
-    assert missing(own, SMALL) == {}
-    assert {path.relative_to(own): path.read_bytes() for path in own.glob("store/train/*/*/*.parquet")} == before
-    with pytest.raises(prune.PruneError, match="there is no stage 'training'; known: "):
-        prune.forget("study.yaml", ["training"], [])
-    with pytest.raises(prune.PruneError, match="there is no scenario 'two'; known: one"):
-        prune.forget("study.yaml", ["train"], ["two"])
 
 
 def test_prune_says_what_is_wrong_with_a_config(tmp_path, monkeypatch):

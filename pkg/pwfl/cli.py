@@ -162,21 +162,6 @@ def prune(files: tuple[str, ...], delete: bool) -> None:
 
 
 @pwfl.command()
-@click.argument("file")
-@click.argument("stages", nargs=-1, required=True, metavar="STAGE...")
-@click.option("--scenario", "scenarios", multiple=True, help="Only this scenario; may be repeated. Default: all.")
-def forget(file: str, stages: tuple[str, ...], scenarios: tuple[str, ...]) -> None:
-    """Delete a study's results of some stages, to recompute them.
-
-    FILE is the study's config. Results that depend on the deleted ones are deleted, too. The next run recomputes those
-    that the study shows.
-    """
-    from pwfl.workflow import prune
-
-    prune.forget(file, stages, scenarios)
-
-
-@pwfl.command()
 @click.argument("folder", metavar="results/STUDY")
 @click.argument("name", required=False, metavar="[TABLE")
 @click.argument("columns", nargs=-1, metavar="[COLUMN]...]")

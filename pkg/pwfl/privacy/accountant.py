@@ -5,13 +5,17 @@ mu = sensitivity visibility; mu^2 of rounds add. Where a record is in a round's 
 knows it (`sampled.Rates`), a round is a sampled Gaussian mechanism instead, and rounds compose by their privacy losses.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from pwfl.privacy import sampled
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
+
+if TYPE_CHECKING:
+    from pwfl.privacy import sampled
 
 ALIKE = 1e-9  # relative: mu that are one
 
@@ -80,6 +84,8 @@ def epsilons(
     """
     if law is None:
         return exact_epsilon(found.rho, delta)
+    from pwfl.privacy import sampled  # here, as accounts without sampling would wait for its libraries
+
     realizations, _, users = found.mu.shape
     result, known = np.zeros((realizations, users)), {}
     for place in np.ndindex(realizations, users):

@@ -1,7 +1,7 @@
 """How many users are gone from what hides a record, as they take their noise off for an observer or drop out."""
 
 import numpy as np
-from scipy import stats
+import scipy  # whose modules are imported where they are first used
 
 ROUNDING = 1e-9  # of a share of users
 ULP = np.finfo(float).eps
@@ -30,7 +30,7 @@ def missing(chance: float, others: int, rounds: int, tolerance: float) -> int:
     Each drops out of a round with probability `chance`, by itself. D is the least number with rounds P(Binomial(others,
     chance) > D) <= tolerance, so that by the union bound no round of a training lacks more, but with that probability.
     """
-    more = stats.binom.sf(np.arange(others + 1), others, chance)
+    more = scipy.stats.binom.sf(np.arange(others + 1), others, chance)
     return int(np.argmax(rounds * more <= tolerance))
 
 

@@ -36,39 +36,40 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
     over realizations with its 95% interval, least, most, of how many realizations, how many of these have no user
     scheduled, how many more diverged, and, of the accuracy, the level that needs no learning (`chance.level`).
     """
-    frames, keys = [], ["scheme", "target_epsilon"]
-    extremes = {"least": pl.Expr.min, "most": pl.Expr.max, "realizations": pl.Expr.count}
+    frames = []
     for name, content in study.items():
-        each, system = with_targets(content["realizations"]), content["scenario"].system
-        each = unscheduled.known(each)
-        if "training" not in each.columns:
-            each = each.with_columns(training=pl.lit(None, pl.String))
-        ended = pl.col("training") == unscheduled.DIVERGED
-        columns = [column for column in outcomes_of(system) if column in each.columns]
-        others = each.group_by(keys, maintain_order=True).agg(
-            *(of(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, of in extremes.items()),
-            *(unscheduled.count(c).alias(f"{c}_{unscheduled.COLUMN}") for c in columns),
-            *((ended & pl.col(c).is_null()).sum().cast(pl.Int64).alias(f"{c}_diverged") for c in columns),
-            said(),
-            guaranteed=guaranteed().all(),
-        )
-        wide = means(each, keys, columns, system).join(others, on=keys, nulls_equal=True, maintain_order="left")
-        which = [
-            pl.lit(name).alias("scenario"),
-            pl.lit(system).alias("system"),
-            *point_columns(study, name),
-            *keys,
-            "guaranteed",
-            *TERMS,
-        ]
-        for column in columns:
-            parts = [pl.col(f"{column}_{part}").cast(pl.Float64).alias(part) for part in PARTS]
-            count = pl.col(f"{column}_realizations").cast(pl.Int64).alias("realizations")
-            others = [pl.col(f"{column}_{name}").alias(name) for name in (unscheduled.COLUMN, unscheduled.DIVERGED)]
-            known = chance.level(content["scenario"]) if column == "accuracy" else None
-            others.append(pl.lit(known and known.share, pl.Float64).alias("chance"))
-            frame = wide.select(*which, pl.lit(column).alias("outcome"), *parts, count, *others)
-            frames.append(frame.filter(pl.col("realizations") > 0))
+        which = [pl.lit(name).alias("scenario"), pl.lit(content["scenario"].system).alias("system")]
+        own = content["outcomes"] if "outcomes" in content else scenario_outcomes(content)
+        frames.append(own.select(*which, *point_columns(study, name), pl.all()))
+    return pl.concat(frames, how="diagonal_relaxed")
+
+
+def scenario_outcomes(content: dict) -> pl.DataFrame:
+    """The table `outcomes` of a scenario by its content, without the columns that say which scenario it is."""
+    keys, frames = ["scheme", "target_epsilon"], []
+    extremes = {"least": pl.Expr.min, "most": pl.Expr.max, "realizations": pl.Expr.count}
+    each, system = unscheduled.known(with_targets(content["realizations"])), content["scenario"].system
+    if "training" not in each.columns:
+        each = each.with_columns(training=pl.lit(None, pl.String))
+    ended = pl.col("training") == unscheduled.DIVERGED
+    columns = [column for column in outcomes_of(system) if column in each.columns]
+    others = each.group_by(keys, maintain_order=True).agg(
+        *(of(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, of in extremes.items()),
+        *(unscheduled.count(c).alias(f"{c}_{unscheduled.COLUMN}") for c in columns),
+        *((ended & pl.col(c).is_null()).sum().cast(pl.Int64).alias(f"{c}_diverged") for c in columns),
+        said(),
+        guaranteed=guaranteed().all(),
+    )
+    wide = means(each, keys, columns, system).join(others, on=keys, nulls_equal=True, maintain_order="left")
+    for column in columns:
+        parts = [pl.col(f"{column}_{part}").cast(pl.Float64).alias(part) for part in PARTS]
+        count = pl.col(f"{column}_realizations").cast(pl.Int64).alias("realizations")
+        counts = [pl.col(f"{column}_{name}").alias(name) for name in (unscheduled.COLUMN, unscheduled.DIVERGED)]
+        known = chance.level(content["scenario"]) if column == "accuracy" else None
+        counts.append(pl.lit(known and known.share, pl.Float64).alias("chance"))
+        of_column = (*keys, "guaranteed", *TERMS, pl.lit(column).alias("outcome"))
+        frame = wide.select(*of_column, *parts, count, *counts)
+        frames.append(frame.filter(pl.col("realizations") > 0))
     return pl.concat(frames, how="diagonal_relaxed")
 
 

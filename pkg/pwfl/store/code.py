@@ -11,6 +11,8 @@ shared packages, and all of `pwfl.report`, `pwfl.scenario` and `pwfl.workflow.re
 
 import hashlib
 import json
+import os
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -42,6 +44,7 @@ OF_AUDIT = ("report/columns.py",)
 AUDITS = {f"{LIBRARY}/{name}" for name in ("privacy/audit", "training/audit", "training/audits")}
 CLAIMS = "claims"
 UNREAD = ("__pycache__", "captions")  # folders; descriptions hold the captions
+INSTALLED = (".dist-info", ".egg-info")  # folders of distributions, named by their versions
 MODULES = (".py", *EXTENSION_SUFFIXES)
 
 
@@ -146,8 +149,23 @@ def _in(room: Path, name: str) -> dict[str, Path]:
 
 
 @cache
+def stamp() -> str:
+    """A digest of all bytes of pwfl, and of the names of all distributions: while it is the same, so are all versions.
+
+    It is sooner known than what `described` says, which takes an edit of a comment for no change.
+    """
+    found = hashlib.sha256()
+    for name, path in _in(ROOT, LIBRARY).items():
+        found.update(f"{name}\0".encode() + path.read_bytes())
+    for folder in filter(os.path.isdir, sys.path):
+        found.update("\0".join(sorted(name for name in os.listdir(folder) if name.endswith(INSTALLED))).encode())
+    return found.hexdigest()
+
+
+@cache
 def _of_library(stage: str, sources: tuple[str, ...]) -> dict:
     """As `described`, without anything of the user's; descriptions of many points of a sweep share it."""
+    stamp()  # before anything is read, so that what changes meanwhile is seen
     part = {"sources": list(sources)} if sources else {}
     versions = dict(sorted(_versions(stage, sources).items()))
     return part | {"code": digest(_digests(stage, sources)), "packages": versions}

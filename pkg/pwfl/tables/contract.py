@@ -88,18 +88,24 @@ def _end(column: dy.Column | None, end: str) -> float | None:
     return getattr(column, f"{end}_exclusive", None) if value is None else value
 
 
+def typed(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
+    """The schema's columns of a table. Raises TableError, which names the table's `place`, where it lacks one or its type."""
+    held = frame.schema
+    for name, column in kind.columns().items():
+        if name not in held:
+            raise TableError(f"{place}: column {name!r} is missing")
+        if held[name] != column.dtype:
+            raise TableError(f"{place}: column {name!r} holds {held[name]}, must hold {column.dtype}")
+    return frame.select(kind.column_names())
+
+
 def checked(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
     """The schema's columns of a table, which has its columns, types, bounds, keys and order of rows.
 
     Raises TableError, which names the table's `place`, where it does not.
     """
-    for name, column in kind.columns().items():
-        if name not in frame.columns:
-            raise TableError(f"{place}: column {name!r} is missing")
-        if frame.schema[name] != column.dtype:
-            raise TableError(f"{place}: column {name!r} holds {frame.schema[name]}, must hold {column.dtype}")
     try:
-        frame = kind.validate(frame.select(kind.column_names()))
+        frame = kind.validate(typed(frame, kind, place))
     except dy.exc.ValidationError as error:  # ty: ignore[possibly-missing-submodule]
         raise TableError(f"{place}: {error}") from None
     if not _in_order(frame, order := _order(kind)):

@@ -10,7 +10,7 @@ import polars as pl
 from pwfl import registry
 from pwfl.stages import REALIZATIONS, STAGES
 from pwfl.store import files, sealed
-from pwfl.tables.contract import TableError, checked, finished, schema
+from pwfl.tables.contract import TableError, finished, schema, typed
 
 log = logging.getLogger(__name__)
 
@@ -35,17 +35,15 @@ def read(table: str, paths: str | list[str], description: Mapping) -> pl.DataFra
     """Read a table from one or several Parquet files, for the job of a description: its `upstream` says their address.
 
     Raises TableError for a file that cannot be read, was changed after it was written, is another table, has another
-    origin or other realizations than its name says, or violates the schema; the message names it and the way out.
+    origin, other realizations than its name says, or other columns than the schema; the message names it and the way
+    out. All else that the schema asks for was checked when the file was written.
     """
     address = description["upstream"][registry.makers(description["system"])[table]]
     paths = [paths] if isinstance(paths, str) else paths
-    frames = [_read(table, path, address) for path in paths]
+    kind = schema(description["system"], table)
+    frames = [_read(table, path, address, kind) for path in paths]
     log.info("read %s: %d rows of %d file(s)", table, sum(map(len, frames)), len(frames))
-    try:
-        return checked(pl.concat(frames), schema(description["system"], table), table)
-    except (TableError, pl.exceptions.PolarsError):  # of one file, or of their order alone
-        held = zip(frames, paths, strict=True)
-        return pl.concat([_checked(frame, table, path, description["system"]) for frame, path in held])
+    return pl.concat(frames, rechunk=True)
 
 
 def read_schemes(paths: Mapping[str, list[str]], description: Mapping, scenario) -> dict[str, pl.DataFrame]:
@@ -82,9 +80,9 @@ def read_report(path: str | Path) -> pl.DataFrame:
     return pl.read_parquet(sealed.read_bytes(path))
 
 
-def _read(table: str, path: str, address: str) -> pl.DataFrame:
+def _read(table: str, path: str, address: str, kind) -> pl.DataFrame:
     try:
-        frame = sealed.read_table(path, _label(table, path, address))
+        frame = typed(sealed.read_table(path, _label(table, path, address)), kind, table)
         if "realization" in frame.columns:
             _check_realizations(frame, table, path, table)
     except sealed.DamagedError as error:
@@ -92,13 +90,6 @@ def _read(table: str, path: str, address: str) -> pl.DataFrame:
     except TableError as error:
         raise TableError(str(sealed.damaged(path, str(error)))) from None
     return frame
-
-
-def _checked(frame: pl.DataFrame, table: str, path: str, system: str) -> pl.DataFrame:
-    try:
-        return checked(frame, schema(system, table), table)
-    except TableError as error:
-        raise TableError(str(sealed.damaged(path, str(error)))) from None
 
 
 def _label(table: str, path: str, address: str) -> dict:

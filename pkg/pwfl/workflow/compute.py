@@ -105,7 +105,7 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
     save = partial(
         _saving, root=root, workspace=workspace, description=description, device=part["device"], timer=_Timer()
     )
-    addressing.check_code(description)
+    addressing.check_code(description, part["stamp"])
     if first["stage"] not in GRAPH:
         from pwfl.workflow import reporting  # here, as stages would wait for what draws
 

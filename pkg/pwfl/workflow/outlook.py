@@ -5,6 +5,7 @@ from functools import cache
 from math import ceil
 
 from pwfl.scenario import checks
+from pwfl.store import code
 from pwfl.store.items import Store
 from pwfl.workflow.costs import MEMORY_MIB, START_SECONDS, Costs, counted, duration
 from pwfl.workflow.parts import Part, Work, kind, seconds_of
@@ -107,6 +108,7 @@ class Outlook:
             "message": self.message(part),
             "seconds": self.seconds(part, items or part.items),
             "computes": len(items),
+            "stamp": code.stamp(),
             "items": [self.work.entry(item) for item in part.items],
             "descriptions": {item.address: self.work.description(item) for item in part.items},
         }

@@ -1,4 +1,4 @@
-"""Delete results from the store: those that no given config uses, or those of one stage, to compute them again."""
+"""Delete results from the store that no given config uses."""
 
 import shutil
 import sys
@@ -9,9 +9,8 @@ from pathlib import Path
 
 from pwfl import scenario, workflow
 from pwfl.scenario import Study
-from pwfl.stages import GRAPH
-from pwfl.store.items import Store, key_of
-from pwfl.workflow import publish, reports
+from pwfl.store.items import Store
+from pwfl.workflow import reports
 from pwfl.workflow.parts import Work
 from pwfl.workflow.plan import plan
 
@@ -32,38 +31,6 @@ def prune(configs: Iterable[str], delete: bool = False) -> None:
     _check()
     kept = {item.address for path in configs for item in _work(_study(path)).items()} | STORE.in_use()
     _delete(_unlinked(unused(kept, time.time())), delete)
-
-
-def forget(config: str, stages: Iterable[str], scenarios: Iterable[str]) -> None:
-    """Delete what some stages of a study made, and all that was made of it; of some scenarios, or of all.
-
-    Raises PruneError for a stage or a scenario that there is not.
-    """
-    _check()
-    study = _study(config)
-    known = {"stage": [*GRAPH, *reports.JOBS], "scenario": [*study.scenarios]}
-    for what, names in (("stage", stages := set(stages)), ("scenario", scenarios := set(scenarios))):
-        if unknown := sorted(names - set(known[what])):
-            raise PruneError(f"there is no {what} {unknown[0]!r}; known: {', '.join(known[what])}")
-    work = _work(study)
-    chosen = {
-        route[stage]["address"]
-        for name in scenarios or study.scenarios
-        for route in work.planned.routes[name].values()
-        for stage in stages & route.keys()
-    }
-    of_report = {
-        key_of(source)
-        for path, source in work.report.view.items()
-        if not scenarios or path.rpartition("/")[0] in scenarios
-    }
-    gone: set[str] = set()
-    for item in work.items():  # each after those that it is made of
-        of_stage = item.address in chosen or (item.stage in stages and item.key in of_report)
-        if of_stage or not gone.isdisjoint(work.needs(item)):
-            gone.add(item.key)
-    publish.withdraw(Path("results", study.name), gone)
-    _delete(_unlinked(path for key in sorted(gone) if (path := STORE.path(key)).is_dir()), delete=True)
 
 
 def unused(kept: set[str], now: float) -> list[Path]:

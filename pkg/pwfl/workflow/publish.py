@@ -95,18 +95,6 @@ def publish(record: str | Path, mark: str, view: dict[str, str], command: str, v
     Path(mark).touch()
 
 
-def withdraw(folder: Path, keys: Collection[str]) -> None:
-    """Note in a study's folder that some items are forgotten: what it shows of them is no longer what is published."""
-    for path in (folder / FOLDER).glob("*.json"):
-        with suppress(OSError, ValueError, KeyError, TypeError):  # a damaged record shows nothing
-            held = json.loads(path.read_bytes())
-            for name, (source, *stamp) in held["files"].items():
-                if key_of(source) in keys:
-                    held["files"][name] = ["", *stamp]
-            text = json.dumps(held, indent=1).encode()
-            write(lambda buffer, text=text: buffer.write(text), str(path))
-
-
 def published(folder: Path, name: str, record: Published) -> bytes:
     """A published file. Raises DamagedError where it is not as it was published."""
     try:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pwfl import execution, tables
-from pwfl.report import build, catalog, columns, latex, theme
+from pwfl.report import build, catalog, columns, latex, sweeps, theme
 from pwfl.report import page as pages
 from pwfl.scenario import resolved
 from pwfl.scenario.resolution import merge
@@ -62,6 +62,7 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
         (manifest,) = inputs[name]
         paths = sorted(root.path(manifest).parent.glob("*.parquet"))
         study[name] = of_it | {path.stem: tables.read_report(path) for path in paths}
+        study[name]["outcomes"] = sweeps.scenario_outcomes(study[name])  # once for all tables and figures
     frames = build.compare(study)
     _write(frames, folder)
     if given["references"] is not None:

@@ -1,17 +1,22 @@
 """Poisson sampling of records under scheduling: each record of a sender is in a round's message by chance."""
 
+from __future__ import annotations
+
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from scipy.stats import binom
+import scipy  # whose modules are imported where they are first used
 
 from pwfl import streams
-from pwfl.privacy import accountant, sampled, users
-from pwfl.privacy.sampled import Rates
+from pwfl.privacy import accountant
 from pwfl.systems.multicell.parameters import Multicell
 from pwfl.tables.arrays import joined
 from pwfl.tables.reception import by_round
+
+if TYPE_CHECKING:
+    from pwfl.privacy.sampled import Rates
 
 ALIKE = 0.1  # by which mu of users may be rounded up, relative
 ROUNDING = 1e-9  # of mu that are alike
@@ -32,14 +37,17 @@ def drawn(
     first, last = own["realization"].min(), own["realization"].max()
     draws = streams.uniforms(scenario.seed, "batch", range(first, last + 1), (rounds, count))
     chosen = draws[realization - first, round_, user]
-    records = binom.ppf(chosen, sizes["samples"].to_numpy(), scenario.data.sampling).astype(np.int64)
+    records = scipy.stats.binom.ppf(chosen, sizes["samples"].to_numpy(), scenario.data.sampling).astype(np.int64)
     return sizes.drop("samples").with_columns(records=pl.Series(records, dtype=pl.Int64)), by_round(noise)
 
 
 def law(scenario: Multicell) -> Rates | None:
     """Of a record's chance to be in its user's message, who is known to send; None: it is in each."""
-    rate = scenario.data.sampling
-    return Rates(np.array([rate]), np.ones(1)) if rate else None
+    if not (rate := scenario.data.sampling):
+        return None
+    from pwfl.privacy.sampled import Rates  # here, as all other accounts would wait for its libraries
+
+    return Rates(np.array([rate]), np.ones(1))
 
 
 def epsilons(found: accountant.Losses, delta: float, rates: Rates) -> np.ndarray:
@@ -47,6 +55,8 @@ def epsilons(found: accountant.Losses, delta: float, rates: Rates) -> np.ndarray
 
     The worst-off user's of a realization is its own; others' mu are rounded up, so that few are computed.
     """
+    from pwfl.privacy import sampled  # see `law`
+
     mu = found.mu[:, 0]
     worst = mu.max(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -58,12 +68,14 @@ def epsilons(found: accountant.Losses, delta: float, rates: Rates) -> np.ndarray
 
 def users_epsilons(found: accountant.Losses, samples: np.ndarray, scenario: Multicell) -> np.ndarray:
     """A bound on each user's epsilon if all its records are replaced, (realization, user); of one interval."""
+    from pwfl.privacy import users  # see `law`
+
     rate, delta, rounds = scenario.data.sampling, scenario.privacy.delta, int(found.rounds[0])
 
     @cache
     def bound(held: int, mu: float) -> float:
         sizes = np.arange(held + 1)
-        records = users.Messages(sizes, binom.pmf(sizes, held, rate), 1.0, 1.0)
+        records = users.Messages(sizes, scipy.stats.binom.pmf(sizes, held, rate), 1.0, 1.0)
         return users.epsilon(records, 1 / mu, rounds, delta) if np.isfinite(mu) else np.inf
 
     each = [bound(k, m) if m > 0 else 0.0 for k, m in zip(samples.ravel(), found.mu[:, 0].ravel(), strict=True)]

@@ -7,7 +7,7 @@ record is at least the noise of its own user and of the others but for the C + D
 """
 
 import numpy as np
-from scipy import stats
+import scipy  # whose modules are imported where they are first used
 
 from pwfl.privacy import coalition
 from pwfl.systems.multicell.parameters import Privacy
@@ -38,7 +38,7 @@ def dropping(privacy: Privacy, senders: np.ndarray) -> np.ndarray:
     """
     if not privacy.dropouts:
         return np.zeros(np.shape(senders), int)
-    return stats.binom.ppf(1 - privacy.dropout_tolerance, senders, privacy.dropouts).astype(int)
+    return scipy.stats.binom.ppf(1 - privacy.dropout_tolerance, senders, privacy.dropouts).astype(int)
 
 
 def honest(privacy: Privacy, senders: np.ndarray) -> np.ndarray:
