@@ -1,4 +1,4 @@
-# Private wireless federated learning: channel -> schedule -> noise -> train -> account -> report.
+# Private wireless federated learning: channel -> schedule -> noise -> receive -> train -> account -> report.
 # What to simulate is in the config file (config/README.md). A study is computed in parts, a job each (rules/part.smk),
 # stage after stage (rules/stages.smk).
 import sys
@@ -8,7 +8,7 @@ from snakemake.utils import min_version
 min_version("9.20")
 
 
-# Snakemake's report begins with its graph of rules, except for an image in this text, whose failure opens the page.
+# What `--report` shows first, in place of Snakemake's graph of rules (report/study.rst says how).
 report: "report/study.rst"
 
 
@@ -17,7 +17,7 @@ include: "rules/part.smk"
 include: "rules/stages.smk"
 
 
-# The stages' names, where this workflow is a module of another one, which may name the rules anew.
+# Rule -> stage: a workflow that uses this one as a module may rename its rules (`use rule * from pwfl as wireless_*`).
 STAGES = {getattr(rules, stage).rule.name: stage for stage in parts.ORDER}
 
 
@@ -35,18 +35,17 @@ onstart:
         raise WorkflowError(errors.message(error)) from None
     progress.executor = "local" if workflow.local_exec else workflow.executor_plugin.name
     supervisor.answer_in_a_thread()
-    if is_main:
-        # Snakemake would import it in the thread of its first script, and Ctrl-C then wait until a job ends.
-        import polars  # noqa: F401
+    # Imported here, in the main thread: else Snakemake does it in the first job's thread, and Ctrl-C waits for that job.
+    import polars  # noqa: F401
 
-        interrupts.answer(interrupts.STOPPED)
+    interrupts.answer(interrupts.STOPPED)
 
 
 onsuccess:
-    # Parts that others need leave it to these to fail, which a run of some rules alone does not get to.
+    # A failed part that others need gets its mark all the same, and these fail; with `--until` none of them may run.
     if failed := jobs.failures(BASE / current.mark(path) for path in current.parts):
         raise WorkflowError(jobs.failure_message(failed))
-    if not wanted and current.record.exists():
+    if not wanted and (BASE / current.shown_mark).exists():
         print(progress.result(current.record.parent.parent), file=sys.stderr)
 
 
@@ -57,7 +56,7 @@ onerror:
     print(jobs.failure_message(failed) if failed else jobs.STOPPED, file=sys.stderr)
 
 
-# What has nothing to do comes to no onsuccess.
+# Snakemake skips `onsuccess` where there is nothing to do: the logger says the result then.
 if is_main and current and current.is_shown and not wanted:
     progress.complete = current.record.parent.parent
 

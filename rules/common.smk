@@ -15,11 +15,12 @@ try:
 
     if workflow.is_main_process and workflow.modifier.is_main_snakefile():
         interrupts.answer(interrupts.STOPPED)
-        # A terminal's Ctrl-C is for jobs, too: they would answer with tracebacks of imports, and are told to end instead.
+        # Scripts start in a shell. A terminal's Ctrl-C reaches them, too; pwfl ends them itself, without their tracebacks.
         shell.prefix("set -euo pipefail; trap '' INT; ")
     from pwfl import scenario
     from pwfl import errors
-    from pwfl.process import supervisor, threads
+    from pwfl.process import supervisor
+    from pwfl.process import threads as processor_threads
     from pwfl.report import captions
     from pwfl.workflow import jobs, parts, progress, reports, session, startup
 except ModuleNotFoundError as error:
@@ -31,7 +32,7 @@ except ModuleNotFoundError as error:
         "of its .venv"
     ) from None
 
-threads.before_polars()
+processor_threads.before_polars()
 jobs.give_path(PROJECT / "pkg")
 supervisor.hand_over()
 
@@ -47,11 +48,12 @@ if workflow.is_main_process:
             *map(str, workflow.configfiles or ["config/config.yaml"])
         ]  # also under `--config` alone
         values = session.study_values(workflow.config_settings.config_args or [])
-        # Not as Snakemake reads them, to which `010` is 8 and `on` is true.
+        # Read by pwfl and not by `configfile:`, which takes `010` for 8 and `on` for true, and does not say which line is wrong.
         given = scenario.command_line(values) if is_main else {}
         files = scenario.read(configs, given) if is_main else None
         if is_main and not workflow.configfiles:
             workflow.configfile(*configs)
+        # --config wanted=FILES: only these files are computed and published; part_seconds=N: how long a part is to take.
         wanted, seconds = session.options(config)
         source = ", ".join(configs) if is_main else "the module's config"
         merged = scenario.merge(files, given) if is_main else config
@@ -69,7 +71,7 @@ if workflow.is_main_process:
         )
         outputs = [str(BASE / path) for path in current.outputs]
         startup.check_outputs(outputs)
-        if not startup.is_running(BASE, study.name):  # else the marks are that run's
+        if not startup.is_running(BASE, study.name):  # else another run is using the marks
             current.write_marks()
             startup.forget_incomplete(outputs)
     except Exception as error:
@@ -89,7 +91,7 @@ def outlook():
         forced, is_all = (), False
         logger.warning(f"-R and --force... compute nothing again: {error}")
     found = current.outlook({STAGES.get(name, name) for name in forced}, is_all)
-    if not is_main:  # as a module has no `onstart`
+    if not is_main:  # Snakemake runs no `onstart` of a module
         current.write_manifests(found)
     return found
 
@@ -105,7 +107,9 @@ def part_of(wildcards):
 def asked(name, wildcards):
     """What Snakemake asks of a part: `message`, `mem_mb`, `minutes` or `gpu`."""
     part = part_of(wildcards)
-    return getattr(part, name) if current is None else getattr(outlook(), name)(part)
+    if current is None:  # on another machine the manifest has it
+        return getattr(part, name)
+    return getattr(outlook(), name)(part)
 
 
 def before(wildcards):
@@ -114,7 +118,7 @@ def before(wildcards):
 
 
 def shown_parts(wildcards):
-    """The marks of what is published; where the folder shows it, and nothing runs again, whatever their times."""
+    """The marks of what is published; if results/STUDY is up to date and nothing is forced, their times do not count."""
     marks = current.shown_parts
     return ancient(marks) if current.is_shown and not outlook().again else marks
 

@@ -26,7 +26,7 @@ rule part:
         mem_mb=lambda wildcards, attempt: asked("mem_mb", wildcards) * attempt,
         runtime=lambda wildcards, attempt: asked("minutes", wildcards) * attempt,
     params:
-        # As a function of the output, so that Snakemake does not take another message for a change.
+        # A parameter that depends on the output triggers no rerun when it changes.
         message=lambda wildcards, output: asked("message", wildcards),
     message:
         "{params.message}"
