@@ -24,7 +24,7 @@ def everything_made(config: dict) -> tuple:
     charts += [build.comparison_figure(settings.system, name, study) for name in catalog.comparison_figures]
     for chart in charts:
         assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
-    assert set(content) - {"scenario"} == set(catalog.tables)
+    assert set(content) - {"scenario"} == set(catalog.all_tables)
     compared = build.compare(study)
     assert set(compared) == set(COMPARISON)
     return settings, tables, content, compared

@@ -194,7 +194,7 @@ def test_outcome_follows_the_papers_formulas(realization):
     stated = [row[name] for name in ("epsilon", "epsilon_tight", "epsilon_classic")]
     assert stated == pytest.approx([float(epsilon) for epsilon in epsilons], rel=1e-9)
     assert (row["unit"], row["neighbouring_relation"]) == ("one training record of one user", "replace-one")
-    assert row["guarantee"].startswith("guaranteed")
+    assert (row["guarantee"], row["epsilon_kind"], row["epsilon_assumes"]) == ("proved", "exact", "")
 
 
 def test_leakage_has_a_row_for_each_scheduled_user_with_noise():
@@ -282,7 +282,8 @@ def test_clipping_a_users_mean_carries_the_true_worst_case():
     assert row["rho"] == pytest.approx(4)
     assert row["rho_worst_case"] == pytest.approx(4 * 100**2)
     assert f"{float(gaussian.exact_epsilon(row['rho_worst_case'], DELTA)):,.0f}" == "41,205"
-    assert "leakage (11) not guaranteed" in frames["outcome"]["guarantee"][0]
+    outcome = frames["outcome"].row(0, named=True)
+    assert (outcome["guarantee"], outcome["epsilon_assumes"]) == ("conditional", "clipped mean as in (11)")
     for name, frame in frames.items():
         assert tables.finished(frame, name, "multicell").rows(named=True) == frame.rows(named=True)
 

@@ -305,10 +305,10 @@ def test_an_epsilon_may_be_exactly_0(monkeypatch):
     _, found = accounted("anonymous_fixed", realizations=range(1), **changes)
     row = found["outcome"].row(0, named=True)
     assert [row[f"epsilon{of}"] for of in ("", "_server", "_proved", "_opposite_records", "_identified")] == [0.0] * 5
-    assert row["guarantee"].startswith("holds")
-    lost = found["leakage"].filter(pl.col("quantity").str.starts_with("failed"), pl.col("noise_multiplier") > 0)
+    assert (row["guarantee"], row["attack_rate"]) == ("conditional", pytest.approx(0.01, abs=2e-3))
+    lost = found["curves"].filter(pl.col("quantity").str.starts_with("failed"), pl.col("noise_multiplier") > 0)
     assert set(lost["epsilon"]) == {0.0}
-    assert found["leakage"].filter(noise_multiplier=0.0)["epsilon"].is_infinite().all()
+    assert found["curves"].filter(noise_multiplier=0.0)["epsilon"].is_infinite().all()
 
 
 def likelihoods(x, rates, weights, multiplier, pair):
@@ -353,12 +353,14 @@ def test_epsilons_are_those_of_the_schemes_reading(scheme, scheduler, own, serve
     of_usual = epsilon_on_grid(laws[own], multiplier, usual, 8, delta)
     if "fixed" in scheme:
         assert row["epsilon"] == row["epsilon_server"] == row["epsilon_proved"] < of_usual
-        assert (row["epsilon_is"], row["guaranteed"]) == ("upper bound", scheme == "local_fixed")
+        assert (row["epsilon_kind"], row["guarantee"]) == ("upper bound", "conditional")
+        hidden = ["batch sizes hidden"] + ["participation hidden"] * (scheme == "anonymous_fixed")
+        assert row["epsilon_assumes"].split(", ") == hidden
     else:
         assert row["epsilon"] == pytest.approx(of_usual, **close)
         of_server = epsilon_on_grid(laws[server], multiplier, usual, 8, delta)
         assert row["epsilon_server"] == pytest.approx(of_server, **close)
-        assert (row["epsilon_is"], row["guaranteed"]) == ("not proved", False)
+        assert (row["epsilon_kind"], row["guarantee"]) == ("not proved", "none")
     opposed = epsilon_on_grid(laws[own], multiplier, opposite, 8, delta)
     assert row["epsilon_opposite_records"] == pytest.approx(opposed, **close)
     assert row["epsilon_opposite_records"] <= row["epsilon_proved"]
@@ -422,22 +424,22 @@ def test_all_readings_stand_side_by_side():
     assert row["epsilon_identified"] == tight_epsilon(0.4, 0.3, 1.0, [8], 1e-5)[0]
     assert row["epsilon"] < row["epsilon_renyi_anonymous"]
     assert row["epsilon_theorem_1"] is None  # the multiplier is too small for it
-    assert {"unit", "neighbouring_relation", "sampling", "observer", "guarantee"} <= set(row)
-    assert "guaranteed" not in row["guarantee"]
+    assert {"unit", "neighbouring_relation", "sampling", "observer"} <= set(row)
+    assert row["epsilon_assumes"] == "batch sizes hidden, participation hidden"
     other = accounted("identified", realizations=range(1, 2))[1]["outcome"].row(0, named=True)
     assert other["epsilon"] == other["epsilon_identified_read"] == other["epsilon_server"]
-    assert "epsilon_proved is guaranteed" in other["guarantee"]
+    assert (other["epsilon_kind"], other["epsilon_assumes"], other["guarantee"]) == ("not proved", "", "none")
     fixed = accounted("identified_fixed", realizations=range(1, 2))[1]["outcome"].row(0, named=True)
     assert fixed["epsilon"] == fixed["epsilon_proved"] == fixed["epsilon_server"]
     assert fixed["epsilon"] < fixed["epsilon_identified_read"]
-    assert fixed["guaranteed"]
+    assert (fixed["epsilon_kind"], fixed["guarantee"]) == ("upper bound", "conditional")
     alone = accounted("local", "orthogonal", range(1, 2))[1]["outcome"]
     assert alone["epsilon_anonymous_read"].null_count() == len(alone)
     assert (alone["epsilon_server"] > alone["epsilon_identified"]).all()
 
 
 def test_curves_are_of_the_readings_and_their_bounds():
-    leakage = accounted()[1]["leakage"].filter(pl.col("quantity") == "rounds", pl.col("x") == 8)
+    leakage = accounted()[1]["curves"].filter(pl.col("quantity") == "rounds", pl.col("x") == 8)
     laws = batches.readings(12, 60, 0.4, 0.3, False, False)
     for reading, rates in laws.items():
         rows = leakage.filter(pl.col("reading") == reading, pl.col("sampling_rate") != 0.5)
@@ -462,7 +464,7 @@ def test_theorem_1_is_reported_where_it_applies():
 
 @pytest.mark.slow
 def test_failing_devices_take_their_noise_along_and_estimates_do_not_matter():
-    leakage = accounted(network={"devices": 20}, training={"rounds": 30})[1]["leakage"]
+    leakage = accounted(network={"devices": 20}, training={"rounds": 30})[1]["curves"]
     failed = leakage.filter(pl.col("quantity") == "failed_devices").sort("x")
     assert failed["x"].to_list() == [0, 1, 2, 3, 4]
     np.testing.assert_allclose(failed["noise_multiplier"], np.sqrt(1 - failed["x"] / 8), rtol=1e-12)
@@ -484,7 +486,7 @@ def test_failing_devices_take_their_noise_along_and_estimates_do_not_matter():
 @pytest.mark.slow
 def test_a_single_manipulated_estimate_costs_its_device_privacy():
     tables, found = accounted(network={"devices": 20}, training={"rounds": 30})
-    one = found["leakage"].filter(pl.col("quantity") == "estimate_scale_of_one_device").sort("x")
+    one = found["curves"].filter(pl.col("quantity") == "estimate_scale_of_one_device").sort("x")
     senders = tables["schedule"].filter(realization=0).group_by("round").len()["len"].max()
     assert senders > 1
     expected = math.sqrt((0.2**2 * (senders - 1) + 1) / senders)  # its signal 5 times as loud, of the noise one share
@@ -567,10 +569,10 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge, monkeypatch):
         chart = build.figure(settings, name, {table: tables[table] for table in wanted})
         assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
     frames = build.summarize(settings, tables)
-    assert set(frames) == set(catalog.tables)
+    assert set(frames) == set(catalog.all_tables)
     claims = build.compare({"one": {"scenario": scenario.resolve(config, {}).part(None)} | frames})["claims"]
     # That all estimates, scaled alike, leave epsilon as it is (Sec. IV-C) is an identity, and so no claim.
-    for _, curve in tables["leakage"].filter(quantity="estimate_scale").group_by("scheme"):
+    for _, curve in tables["curves"].filter(quantity="estimate_scale").group_by("scheme"):
         assert curve["epsilon"].to_list() == pytest.approx([curve["epsilon"][0]] * len(curve), rel=1e-6)
     summary = frames["summary"]
     if edge == "nobody takes part":

@@ -14,10 +14,12 @@ import pytest
 
 from conftest import PWFL, ROOT, environment, in_turn, python
 from pwfl import registry, streams, testing
-from pwfl.privacy import composition
+from pwfl.privacy import accountant, composition
+from pwfl.privacy.labels import Kind, gives
 from pwfl.report import catalog as report_catalog
 from pwfl.scenario import resolve
 from pwfl.systems.age_aware import account, noise, report, schedule
+from pwfl.tables import contract
 from pwfl.testing import audited, declared, draws, repeated, reported, stated, tiny
 from pwfl.testing.tiny import CheckError
 
@@ -155,11 +157,24 @@ def test_a_stage_that_imports_another_one_is_found(aging, monkeypatch):
         declared.check_modules(aging, {})
 
 
-def test_a_delta_that_is_not_followed_is_found(monkeypatch):
-    from pwfl.systems.multicell import account
+@pytest.mark.parametrize(("table", "name"), [("history", "clipped_share"), ("users", "samples")])
+def test_a_column_that_does_not_say_what_it_reveals_is_found_and_withheld(monkeypatch, table, name):
+    model, kind = scenario("multicell"), contract.schema("multicell", table)
+    declared.check_columns(model, {})
+    monkeypatch.setattr(kind.columns()[name], "metadata", None)
+    for owner in kind.__mro__:
+        if "REVEALS" in vars(owner):
+            monkeypatch.delattr(owner, "REVEALS")
+    assert name in contract.private("multicell", table)
+    with pytest.raises(
+        testing.CheckError, match=f"the table {table} does not declare what .*{name}.* of users' records"
+    ):
+        declared.check_columns(model, {})
 
-    model, original = scenario("multicell"), account.exact_epsilon
-    monkeypatch.setattr(account, "exact_epsilon", lambda rho, delta: original(rho, 1e-5))
+
+def test_a_delta_that_is_not_followed_is_found(monkeypatch):
+    model, original = scenario("multicell"), accountant.exact_epsilon
+    monkeypatch.setattr(accountant, "exact_epsilon", gives(Kind.EXACT)(lambda rho, delta: original(rho, 1e-5)))
     with pytest.raises(testing.CheckError, match="epsilon must grow as delta falls"):
         stated.check_accounting(model, tiny.given(model))
 
@@ -293,13 +308,14 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
         GUARANTEE, "account.run", outcome(epsilon_server=pl.lit(0.0)),
         "realization 0: epsilon_server is 0.0 where epsilon is .*: epsilon_server must cover everything",
     ),
-    "guaranteed whoever adds noise": (
-        GUARANTEE, "account.run", outcome(guaranteed=pl.lit(True), epsilon_server=pl.col("epsilon")),
-        "where users add no noise; other noise, such as a receiver's, guarantees nothing",
+    "proved whoever adds noise": (
+        GUARANTEE, "account.run", outcome(epsilon_server_kind=pl.lit("exact"), epsilon_server=pl.lit(300.0)),
+        "where users add no noise; other noise, such as a receiver's, proves nothing",
     ),
-    "guaranteed by the receiver, too": (
-        GUARANTEE, "account.run", outcome(epsilon_server=pl.col("epsilon")),
-        "epsilon_server is guaranteed but counts receiver_std, which no user adds; without it, epsilon_server is",
+    "proved by the receiver, too": (
+        GUARANTEE, "account.run",
+        outcome(epsilon_server=pl.when(pl.col("epsilon_server").is_finite()).then("epsilon").otherwise("epsilon_server")),
+        "epsilon_server is proved but counts receiver_std, which no user adds; without it, epsilon_server is",
     ),
     "weights of the noise's stream": (
         DRAWS, "pwfl.training.trainings.streams", streams_but(of_noise=lambda scenario, run, *_: (scenario.seed, "weights", run)), "train uses the stream 'weights' of a realization more than once",

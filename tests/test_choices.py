@@ -31,6 +31,7 @@ def choices(model: type[Section]) -> dict[str, tuple]:
     elsewhere = {
         "data.dataset": ("file", "cifar10", "cifar100"),
         "data.partition": ("given",),
+        "privacy.observer": ("server",),
         "radio.air": ("superposed", "antennas", "broadband", "majority"),
         "schemes.scheduler": ("inversion",),
         "training.learner": ("local_steps",),

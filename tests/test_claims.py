@@ -647,7 +647,7 @@ def test_every_claim_of_anonymous_oac_can_hold_and_fail(expected):
     for k in (0.1, 1.0):
         rows += [("estimate_scale_of_one_device", k, *hidden, 1.0, 2.0 if good else 2 / k)]
     names = ["quantity", "x", "reading", "participation", "sampling_rate", "method", "noise_multiplier", "epsilon"]
-    leakage = pl.DataFrame(rows, schema=names, orient="row").with_columns(scheme=pl.lit("a"))
+    curves = pl.DataFrame(rows, schema=names, orient="row").with_columns(scheme=pl.lit("a"))
     pairs = [("over_the_air", "anonymous"), ("over_the_air", "identified"), ("orthogonal", "local")]
     pairs += [(scheduler, f"{noise}_fixed") for scheduler, noise in pairs]
     schemes = [(name, *pair) for name, pair in zip("abcdef", pairs, strict=True)]
@@ -659,7 +659,7 @@ def test_every_claim_of_anonymous_oac_can_hold_and_fail(expected):
         columns |= {(name, "noise_multiplier"): multiplier, (name, "participants"): 10.0, (name, "epsilon"): 5.0}
     network, data = {"devices": 20, "participation": 0.5}, {"sampling": 0.02, "dataset": "digits", "samples": 60}
     scenario = of_system("anonymous_oac", schemes, network=network, data=data, training={"rounds": 1000})
-    content = {"scenario": scenario, "leakage": leakage, "realizations": realizations(columns)}
+    content = {"scenario": scenario, "curves": curves, "realizations": realizations(columns)}
     table = anonymous_oac_claims.claims({"one": content})
     assert {claim[0] for claim in table["claim"]} == set("12345678")
     assert_all(table, expected)

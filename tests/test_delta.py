@@ -16,7 +16,7 @@ from pipeline import part
 from pwfl import registry
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.resolution import merge
-from pwfl.tables.contract import TableError, finished
+from pwfl.systems.random_orthogonalization import mimo
 
 DELTAS = (1e-6, 1e-4)
 ROUNDS = 4
@@ -185,7 +185,7 @@ def test_random_orthogonalization_by_its_formulas(delta):
 def test_random_orthogonalization_guarantees_what_holds_without_the_receivers_noise(variance):
     changes = {"privacy__noise_variance": variance}
     quiet = accounted("random_orthogonalization", 1e-5, radio__receiver_noise_variance=0.0, **changes)["outcome"]
-    assert quiet["guaranteed"].all()  # however little it is
+    assert set(quiet["epsilon_assumes"]) == {"realized channel known"}  # however little it is
     for column in ("epsilon", "epsilon_server"):
         assert (quiet[column] > 1e3).all()
     heard = accounted("random_orthogonalization", 1e-5, **changes)
@@ -196,10 +196,8 @@ def test_random_orthogonalization_guarantees_what_holds_without_the_receivers_no
         ("epsilon_server", "epsilon_antennas_without_receiver"),
     ):
         assert outcome[without].to_list() == pytest.approx(quiet[column].to_list())
-    assert not outcome["guaranteed"].any()
-    assert outcome["guarantee"].str.contains("own guarantees epsilon_without_receiver").all()
-    with pytest.raises(TableError, match="guaranteed_without_the_receiver"):
-        finished(outcome.with_columns(guaranteed=True), "outcome", "random_orthogonalization")
+    assert set(outcome["epsilon_assumes"]) == {"realized channel known, receivers' noise"}
+    assert set(outcome["epsilon_server_assumes"]) == {"realized channel known, receivers' noise"}
 
 
 def test_random_orthogonalization_guarantees_nothing_after_one_round_without_noise():
@@ -207,11 +205,12 @@ def test_random_orthogonalization_guarantees_nothing_after_one_round_without_noi
     numbers = {"system": "random_orthogonalization", "realizations": 2, "training_realizations": 1}
     model = resolve(numbers | CONFIGS["random_orthogonalization"], {})
     silent = (pl.col("realization") == 1) & (pl.col("round") == 2)
-    noise = found["noise"].with_columns(noise_std=pl.when(silent).then(0.0).otherwise("noise_std"))
+    zero = {name: pl.when(silent).then(0.0).otherwise(name) for name in ("noise_std", *mimo.EFFECTIVE)}
+    noise = found["noise"].with_columns(**zero)
     found |= stage_of.receive(part(model, "receive"), found | {"noise": noise})
     outcome = stage_of.account(part(model, "account"), found | {"noise": noise})["outcome"]
     assert outcome["epsilon_without_receiver"].is_infinite().to_list() == [False, True]
-    assert outcome["guarantee"].str.starts_with("not guaranteed").to_list()[1]
+    assert outcome["guarantee"].to_list() == ["conditional", "none"]  # nothing hides that round
 
 
 SAMPLING = {"multicell": "data.sampling", "anonymous_oac": "network.participation"}

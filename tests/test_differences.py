@@ -148,7 +148,11 @@ def test_pairs_are_those_that_brute_force_finds():
     names, count = ["a", "b", "c"], 40
     tasks = {"a": (1, "digits"), "b": (1, "digits"), "c": (1, "mnist")}
     study = {name: {"scenario": Values({"seed": s, "data": {"dataset": d}})} for name, (s, d) in tasks.items()}
-    some = {"target_epsilon": [None, 1.0, 2.0], "guaranteed": [None, True, False], "guarantee": [None, "clipping"]}
+    some = {
+        "target_epsilon": [None, 1.0, 2.0],
+        "guarantee": [None, "proved", "none"],
+        "epsilon_trusts": [None, "stations"],
+    }
     some |= {"observer": ["user", "network"], "epsilon": [None, np.inf, 0.0, 1.0, 1.0005, 1.01], "scenario": names}
     columns = {name: [values[k] for k in generator.integers(len(values), size=count)] for name, values in some.items()}
     points = pl.DataFrame(columns, strict=False)

@@ -7,74 +7,99 @@ import numpy as np
 import polars as pl
 import pytest
 
+import pwfl
+from pwfl.privacy import accountant
+from pwfl.privacy.accountant import ALL
 from pwfl.privacy.gaussian import exact_epsilon
+from pwfl.privacy.labels import (
+    AGGREGATION,
+    ASSUMPTIONS,
+    BATCH_SIZES,
+    CONDITIONAL,
+    DEVIATIONS,
+    MARKOV,
+    MEANS,
+    NONE,
+    OBSERVED,
+    PARTICIPATION,
+    PROVED,
+    REALIZED,
+    RECEIVER,
+    SERVER,
+    STATIONS,
+    TRUSTS,
+)
 from pwfl.systems.age_aware import age, markov
-from pwfl.tables import contract
 from pwfl.tables.contract import TableError, finished
+from test_api import AGING
 from test_delta import gaussian_epsilon
 from test_equal_privacy import ENFORCED, tables
 from test_sums import TWO_IN_TEN
 from test_sums import scenario as of_sums
 from test_sums import stages as sums_stages
 
-EXACT, BOUND, ASSUMED, UNPROVED = contract.KINDS
+EXACT, BOUND = "exact", "upper bound"
 SUMS = {"observer": "cell", "colluders": 0.2}
 PER_USER = {"training": {"clipping": "per_user"}}
 BLOCKS = {"radio": {"coherence_rounds": 4}}
-MULTICELL = {  # privacy, what else, noise: kinds of a record's and a user's epsilon, guaranteed
-    "each upload": ({}, {}, "random", (EXACT, EXACT, True)),
-    "without noise": ({}, {}, "none", (EXACT, EXACT, False)),
-    "means clipped": ({}, PER_USER, "random", (ASSUMED, EXACT, False)),
-    "sums, colluders": (SUMS, {}, "random", (EXACT, EXACT, True)),
-    "sums, others collude in each block": (SUMS, BLOCKS, "random", (BOUND, BOUND, True)),
-    "sums in blocks": ({"observer": "network"}, BLOCKS, "random", (EXACT, EXACT, True)),
-    "sums, dropouts": (TWO_IN_TEN, {}, "random", (BOUND, BOUND, True)),
-    "uploads, dropouts": ({"dropouts": 0.2}, {}, "random", (BOUND, BOUND, True)),
-    "integers": (
-        {"observer": "network"},
-        {"training": {"hidden_layers": [], "bits": 16}},
-        "random",
-        (BOUND, BOUND, True),
-    ),
+BITS = {"training": {"hidden_layers": [], "bits": 16}}
+MULTICELL = {  # privacy, what else, noise: kinds of a record's and a user's epsilon, what it assumes, whom it trusts
+    "each upload": ({}, {}, "random", (EXACT, EXACT, "", "", PROVED)),
+    "without noise": ({}, {}, "none", (EXACT, EXACT, "", "", NONE)),
+    "means clipped": ({}, PER_USER, "random", (EXACT, EXACT, MEANS, "", CONDITIONAL)),
+    "sums, colluders": (SUMS, {}, "random", (EXACT, EXACT, "", AGGREGATION, PROVED)),
+    "sums, others collude in each block": (SUMS, BLOCKS, "random", (BOUND, BOUND, REALIZED, AGGREGATION, CONDITIONAL)),
+    "sums in blocks": ({"observer": "network"}, BLOCKS, "random", (EXACT, EXACT, REALIZED, AGGREGATION, CONDITIONAL)),
+    "uploads in blocks": ({}, BLOCKS, "random", (EXACT, EXACT, "", "", PROVED)),
+    "sums, dropouts": (TWO_IN_TEN, {}, "random", (BOUND, BOUND, "", AGGREGATION, PROVED)),
+    "uploads, dropouts": ({"dropouts": 0.2}, {}, "random", (BOUND, BOUND, "", "", PROVED)),
+    "integers": ({"observer": "network"}, BITS, "random", (BOUND, BOUND, "", AGGREGATION, PROVED)),
+    "Poisson": ({"target_epsilon": 4.0}, {"data": {"sampling": 0.5}}, "target", (BOUND, BOUND, "", "", PROVED)),
 }
+ORTHOGONAL = "random_orthogonalization", "all"
+BOTH = f"{REALIZED}, {RECEIVER}"
+CLEAN = f"{OBSERVED}, {DEVIATIONS}"
 CASES = {  # system, scheduler, noise, what else
-    "antennas' update": ("random_orthogonalization", "all", "fixed", {}, (EXACT, EXACT, False)),
+    "antennas' update": (*ORTHOGONAL, "fixed", {}, (EXACT, EXACT, BOTH, SERVER, CONDITIONAL)),
     "no receiver's noise": (
-        *("random_orthogonalization", "all", "fixed", {"radio": {"receiver_noise_variance": 0.0}}),
-        (EXACT, EXACT, True),
+        *(*ORTHOGONAL, "fixed", {"radio": {"receiver_noise_variance": 0.0}}),
+        (EXACT, EXACT, REALIZED, SERVER, CONDITIONAL),
     ),
+    "all antennas": (
+        *(*ORTHOGONAL, "fixed", {"privacy": {"observer": "antennas"}}),
+        (EXACT, EXACT, BOTH, "", CONDITIONAL),
+    ),
+    "each update": (*ORTHOGONAL, "fixed", {"privacy": {"observer": "user"}}, (EXACT, EXACT, "", "", PROVED)),
     "users' dropouts": (
-        "random_orthogonalization",
-        "all",
-        "fixed",
-        {"privacy": {"dropouts": 0.1}},
-        (BOUND, BOUND, False),
+        *(*ORTHOGONAL, "fixed", {"privacy": {"dropouts": 0.1}}),
+        (BOUND, BOUND, BOTH, SERVER, CONDITIONAL),
     ),
     "users' colluders": (
-        *("random_orthogonalization", "all", "fixed", {"privacy": {"colluders": 0.3}}),
-        (BOUND, BOUND, False),
+        *(*ORTHOGONAL, "fixed", {"privacy": {"colluders": 0.3}}),
+        (BOUND, BOUND, BOTH, SERVER, CONDITIONAL),
     ),
-    "receiver's noise alone": ("random_orthogonalization", "all", "none", {}, (EXACT, EXACT, False)),
-    "clean uploads": ("utility_fair", "utility", "fair", {}, (ASSUMED, BOUND, False)),
-    "noisy uploads": ("utility_fair", "utility", "fair", {"privacy": {"uploads": "noisy"}}, (ASSUMED, BOUND, False)),
-    "clipped uploads": ("utility_fair", "utility", "fair", ENFORCED, (BOUND, BOUND, True)),
-    "no noise in copies": ("utility_fair", "benchmark", "none", {}, (EXACT, EXACT, False)),
+    "receiver's noise alone": (*ORTHOGONAL, "none", {}, (EXACT, EXACT, BOTH, SERVER, CONDITIONAL)),
+    "clean uploads": ("utility_fair", "utility", "fair", {}, (EXACT, BOUND, CLEAN, "", CONDITIONAL)),
+    "noisy uploads": (
+        *("utility_fair", "utility", "fair", {"privacy": {"uploads": "noisy"}}),
+        (BOUND, BOUND, OBSERVED, "", CONDITIONAL),
+    ),
+    "clipped uploads": ("utility_fair", "utility", "fair", ENFORCED, (BOUND, BOUND, "", "", PROVED)),
+    "no noise in copies": ("utility_fair", "benchmark", "none", {}, (EXACT, BOUND, "", "", NONE)),
 }
+LABEL = ("epsilon_kind", "epsilon_user_kind", "epsilon_assumes", "epsilon_trusts", "guarantee")
 
 
 def said(outcome: pl.DataFrame) -> set[tuple]:
-    sent = outcome.filter(pl.col("epsilon").is_not_null())
-    return set(sent.select("epsilon_is", "epsilon_user_is", "guaranteed").rows())
+    return set(outcome.filter(pl.col("epsilon").is_not_null()).select(LABEL).rows())
 
 
 @pytest.mark.parametrize("case", MULTICELL)
 def test_multicell_says_what_its_epsilons_are(case):
     privacy, changes, noise, expected = MULTICELL[case]
-    found = sums_stages(of_sums(privacy, **changes), noise=noise)
+    schemes = [{"name": noise, "scheduler": "random", "noise": noise}]
+    found = sums_stages(of_sums(privacy, schemes=schemes, **changes), noise=noise)
     assert said(found["outcome"]) == {expected}
-    words = set(found["outcome"]["guarantee"])
-    assert all(word.startswith("guaranteed") == expected[2] for word in words)
-    assert all("a user's guarantee" in word for word in words) == (case == "means clipped")
     assert (found["leakage"]["epsilon_user"] >= found["leakage"]["epsilon"]).all()
 
 
@@ -89,23 +114,97 @@ def test_other_systems_say_what_their_epsilons_are(case):
         assert outcome["unit"].str.contains("a user's guarantee").all()
 
 
-def test_without_noise_nothing_is_guaranteed_not_even_where_nobody_sends():
+def test_where_nobody_sends_nothing_is_said_of_privacy():
     nobody = of_sums({}, radio={"max_power_dbm": -100.0})
-    outcome = sums_stages(nobody, noise="none")["outcome"]
-    columns = ["epsilon", "epsilon_is", "epsilon_user", "epsilon_user_is"]
-    assert outcome.select(pl.col(columns).is_null().all()).row(0) == (True,) * 4
-    assert not outcome["guaranteed"].any()
-    assert set(outcome["guarantee"]) == {contract.NO_PRIVACY}
-    assert sums_stages(nobody)["outcome"]["guaranteed"].all()
-    with pytest.raises(TableError, match="without_noise_nothing_is_guaranteed"):
-        finished(outcome.with_columns(guaranteed=pl.lit(True)), "outcome", "multicell")
+    for noise in ("none", "random"):
+        outcome = sums_stages(nobody, noise=noise)["outcome"]
+        columns = ["epsilon", "epsilon_user", "epsilon_server", *LABEL, "attack_rate", "observer"]
+        assert outcome.select(pl.col(columns).is_null().all()).row(0) == (True,) * len(columns)
+
+
+def crossing(observer: str, radio: dict, noise: str = "target") -> pl.DataFrame:
+    scheme = {"name": "n", "scheduler": "inversion", "noise": noise}
+    model = of_sums({"observer": observer, "target_epsilon": 4.0}, radio=radio, schemes=[scheme])
+    return sums_stages(model, "inversion", noise)["guarantees"].filter(observer=observer, unit="record")
+
+
+def guarantees(system: str, *what, observer: str, **changes) -> pl.DataFrame:
+    return tables(system, *what, *([changes] if changes else []))["guarantees"].filter(observer=observer, unit="record")
+
+
+def anonymous(scheme: str, sampling: float) -> pl.DataFrame:
+    few = {"data": {"sampling": sampling}, "training": {"rounds": 6}}
+    few |= {"privacy": {"curve_rates": [0.5], "estimate_scales": [1.0]}}
+    return tables("anonymous_oac", "over_the_air", scheme, few)["guarantees"].filter(unit="record")
+
+
+def aging(observer: str) -> pl.DataFrame:
+    found = pwfl.simulate(AGING, until="account").scenarios["scenario"].stages["guarantees"]
+    return found.filter(pl.col("epsilon").is_finite(), observer=observer, unit="record")
+
+
+def uploads(privacy: dict, **changes) -> pl.DataFrame:
+    observer = privacy.get("observer", "user")
+    return sums_stages(of_sums(privacy, **changes))["guarantees"].filter(observer=observer, unit="record")
+
+
+ON_AIR = {"air": "superposed"}
+TWINS = {  # what is assumed, or who is trusted: rows of `guarantees` of a study that needs it, and of its twin
+    REALIZED: (
+        lambda: crossing("server", ON_AIR).filter(noise_from="users"),
+        lambda: crossing("user", ON_AIR).filter(noise_from="users"),
+    ),
+    RECEIVER: (
+        lambda: crossing("network", ON_AIR, "none").filter(noise_from=ALL),
+        lambda: crossing("network", ON_AIR, "none").filter(noise_from="users"),
+    ),
+    MARKOV: (
+        lambda: aging("record at T"),
+        lambda: aging("record as collected"),
+    ),
+    MEANS: (lambda: uploads({}, **PER_USER), lambda: uploads({})),
+    BATCH_SIZES: (lambda: anonymous("identified_fixed", 0.3), lambda: anonymous("identified_fixed", 1.0)),
+    PARTICIPATION: (lambda: anonymous("anonymous_fixed", 1.0), lambda: anonymous("identified_fixed", 1.0)),
+    OBSERVED: (
+        lambda: guarantees("utility_fair", "utility", "fair", observer="uploads", privacy={"uploads": "noisy"}),
+        lambda: guarantees("utility_fair", "utility", "fair", observer="uploads", **ENFORCED),
+    ),
+    DEVIATIONS: (
+        lambda: guarantees("utility_fair", "utility", "fair", observer="copies"),
+        lambda: guarantees("utility_fair", "utility", "fair", observer="uploads", **ENFORCED),
+    ),
+    STATIONS: (
+        lambda: crossing("network", ON_AIR).filter(noise_from="users"),
+        lambda: crossing("server", ON_AIR).filter(noise_from="users"),
+    ),
+    AGGREGATION: (lambda: uploads({"observer": "network"}), lambda: uploads({})),
+    SERVER: (
+        lambda: guarantees(*ORTHOGONAL, "fixed", observer="update"),
+        lambda: guarantees(*ORTHOGONAL, "fixed", observer="antennas"),
+    ),
+}
+
+
+@pytest.mark.parametrize("of", TWINS)
+def test_what_stands_behind_an_epsilon_is_said_where_it_is_needed_and_not_of_its_twin(of):
+    assert set(TWINS) == {*ASSUMPTIONS, *TRUSTS}
+    column = "epsilon_assumes" if of in ASSUMPTIONS else "epsilon_trusts"
+    needs, twin = (make() for make in TWINS[of])
+    assert needs.height > 0 < twin.height
+    assert needs.select(pl.col(column).str.contains(of, literal=True).all()).item()
+    assert not twin.select(pl.col(column).str.contains(of, literal=True).any()).item()
+    said = [set(each.select(of=accountant.guarantee())["of"]) for each in (needs, twin)]
+    if of in ASSUMPTIONS:
+        assert said[0] == {CONDITIONAL}
+        assert said[1] != {CONDITIONAL} or of == REALIZED
 
 
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
         ({"epsilon_user": pl.col("epsilon") / 2}, "users_lose_no_less_than_records"),
-        ({"epsilon_is": pl.lit(None)}, "said_what_each_epsilon_is"),
+        ({"epsilon_kind": pl.lit(None)}, "said_what_each_epsilon_is"),
+        ({"guarantee": pl.lit(None)}, "said_what_each_epsilon_is"),
         ({"epsilon_user": pl.lit(None)}, "said_what_each_epsilon_is"),
     ],
 )
@@ -167,7 +266,7 @@ def test_all_records_of_a_device_move_its_gradient_by_a_batch_and_its_update_by_
         assert row["epsilon_user"] == pytest.approx(gaussian_epsilon(mu, 1e-5), rel=1e-6)
     unclipped = tables("utility_fair", "utility", "fair", {"privacy": {"uploads": "noisy"}})["outcome"]
     assert unclipped["epsilon_user"].is_infinite().all()
-    assert unclipped["guarantee"].str.contains("no sensitivity is assumed").all()
+    assert set(unclipped["epsilon_user_kind"]) == {BOUND}  # none is assumed of all of a device's records
 
 
 @pytest.mark.parametrize(("up", "classical", "elapsed"), [(0.3, 0.4, 1), (0.2, 2.0, 3), (0.45, 5.0, 2)])
@@ -200,15 +299,17 @@ def test_what_is_stated_of_a_client_is_its_records_times_a_records():
         most = rows.group_by("realization", "case", maintain_order=True).agg(pl.col(of_user).max())
         assert found["outcome"][of_user].equals(most[of_user])
     outcome = found["outcome"]
-    assert said(outcome) == {(ASSUMED, ASSUMED, True)}
+    assert said(outcome) == {(EXACT, BOUND, MARKOV, "", CONDITIONAL)}
     assert (outcome["epsilon_server"] == outcome["epsilon_classical"]).all()
-    assert outcome["guarantee"].str.contains("assume that each record is a Markov chain").all()
+    assert set(outcome.select("epsilon_server_kind", "epsilon_server_assumes").rows()) == {(EXACT, "")}
 
 
 def test_losses_of_users_scale_mu():
     from pwfl.privacy import accountant
 
     found = accountant.Losses(np.full((2, 3, 2), 0.1), np.array([4, 4, 2]))
-    rho = accountant.of_users(found, np.array([[1, 5], [2, 3]])).rho
+    claim = accountant.Claim("user", accountant.USER, records=np.array([[1, 5], [2, 3]]))
+    rho = accountant.of_records(found, claim).rho
     np.testing.assert_allclose(rho, 10 * 0.01 / 2 * np.array([[1, 25], [4, 9]]), rtol=1e-12)
-    assert accountant.epsilons(found, 1e-5)[0, 0] == float(exact_epsilon(found.rho[0, 0], 1e-5))
+    epsilon, _ = accountant.Gaussian().worth(found, accountant.Claim("user"), 1e-5)
+    assert epsilon[0, 0] == float(exact_epsilon(found.rho[0, 0], 1e-5))

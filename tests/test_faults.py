@@ -19,6 +19,7 @@ import stage_of
 from conftest import in_turn
 from pwfl.learning import modular, partition
 from pwfl.privacy import accountant, audit, gaussian
+from pwfl.privacy.labels import gives
 from pwfl.scenario.values import replaced
 from pwfl.systems.anonymous_oac import account as anonymous_oac_account
 from pwfl.systems.anonymous_oac import fading, participation
@@ -630,12 +631,19 @@ def of_the_most_visible(change):
 # What is accounted for
 
 
-def accounted(module, **changed):
-    """An account goes by another accountant: its functions' results are changed, or, of `epsilons`, its arguments."""
+def accounted(module, losses=None, delta: float = 1.0):
+    """An account by other losses, change(right, *given), or at another delta, than audits go by."""
 
     def fault(monkeypatch):
-        functions = {name: partial(change, getattr(accountant, name)) for name, change in changed.items()}
-        monkeypatch.setattr(module, "accountant", SimpleNamespace(**(vars(accountant) | functions)))
+        right = accountant.losses
+
+        def accounts(tables, claims, mechanism, asked, *rest, **more):
+            with pytest.MonkeyPatch.context() as context:
+                if losses:
+                    context.setattr(accountant, "losses", partial(losses, right))
+                return accountant.accounts(tables, claims, mechanism, delta * asked, *rest, **more)
+
+        monkeypatch.setattr(module, "accountant", SimpleNamespace(**vars(accountant) | {"accounts": accounts}))
 
     return fault
 
@@ -653,19 +661,6 @@ def half_the_rounds(right, *given, **more):
     return found._replace(mu=found.mu * (np.arange(many) < many // 2)[:, None])
 
 
-def another_delta(right, found, delta, *rest, **more):
-    return right(found, 100 * delta, *rest, **more)
-
-
-def observers_losses(change):
-    """Another `observers.losses`, by which `random_orthogonalization` accounts."""
-
-    def fault(monkeypatch):
-        monkeypatch.setattr(observers, "losses", partial(change, observers.losses))
-
-    return fault
-
-
 def account_losses(change):
     """The accountant itself, by which audits go, too."""
 
@@ -680,10 +675,11 @@ def epsilon_of(change, everywhere=False):
 
     def fault(monkeypatch):
         right = gaussian.exact_epsilon
+        other = gives(right.kind)(lambda *given: change(right, *given))
         if everywhere:
-            replace(monkeypatch, right, partial(change, right))
+            replace(monkeypatch, right, other)
         else:
-            monkeypatch.setattr(multicell_account, "exact_epsilon", partial(change, right))
+            monkeypatch.setattr(accountant, "exact_epsilon", other)
 
     return fault
 
@@ -900,9 +896,7 @@ FAULTS = {
     ("anonymous_oac", "half the rounds"): Fault(
         accounted(anonymous_oac_account, losses=half_the_rounds), ALL_ROUNDS, anew=True
     ),
-    ("anonymous_oac", "another delta"): Fault(
-        accounted(anonymous_oac_account, epsilons=another_delta), ALL_ROUNDS, anew=True
-    ),
+    ("anonymous_oac", "another delta"): Fault(accounted(anonymous_oac_account, delta=100), ALL_ROUNDS, anew=True),
     # What random_orthogonalization has of its own.
     ("random_orthogonalization", "half the noise"): Fault(deviation(HALF), DEVIATION),
     ("random_orthogonalization", "noise 2 % low"): Fault(deviation(LOW), DEVIATION),
@@ -943,10 +937,14 @@ FAULTS = {
     ("random_orthogonalization, colluders", "colluders' noise is counted"): Fault(
         lambda monkeypatch: monkeypatch.setattr(observers, "gone", lambda *given: 0), RECORD, anew=True
     ),
-    ("random_orthogonalization", "half the sensitivity"): Fault(observers_losses(half_as_visible), LEAST, anew=True),
-    ("random_orthogonalization", "half the rounds"): Fault(observers_losses(half_the_rounds), LEAST, anew=True),
+    ("random_orthogonalization", "half the sensitivity"): Fault(
+        accounted(random_orthogonalization_account, half_as_visible), LEAST, anew=True
+    ),
+    ("random_orthogonalization", "half the rounds"): Fault(
+        accounted(random_orthogonalization_account, half_the_rounds), LEAST, anew=True
+    ),
     ("random_orthogonalization", "another delta"): Fault(
-        accounted(random_orthogonalization_account, epsilons=another_delta), LEAST, anew=True
+        accounted(random_orthogonalization_account, delta=100), LEAST, anew=True
     ),
 }
 

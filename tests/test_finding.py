@@ -52,7 +52,7 @@ def test_a_scheme_that_is_not_above_chance_is_not_starred_ringed_or_in_the_first
         points = finding.points(tables, BARE, TITLES)
         assert points.filter("best")["scheme"].to_list() == [best]
         first, second, third, *_ = said(tables)
-        assert first.startswith("Highest final test accuracy with a guarantee: 80.8% (95% interval 79.")
+        assert first.startswith("Highest final test accuracy with a proved guarantee: 80.8% (95% interval 79.")
         assert f"by {best}." in first
         assert second.startswith("Best non-private baseline: 90.0%")
         assert third == f"Not above chance (0.131): {worst}."
@@ -77,7 +77,7 @@ def test_where_nothing_is_above_chance_nothing_leads(content):
 def test_a_study_of_one_scheme_says_what_it_comes_to(content):
     tables, _ = compared(content, {"RndSched": [0.8, 0.82, 0.81, 0.8]})
     (sentence,) = said(tables)
-    assert sentence.startswith("Highest final test accuracy with a guarantee: 80.8% (95% interval 79.")
+    assert sentence.startswith("Highest final test accuracy with a proved guarantee: 80.8% (95% interval 79.")
     assert sentence.endswith(", by RndSched.")
 
 
@@ -86,7 +86,7 @@ def test_of_several_systems_each_has_one_sentence(content):
     points = finding.points(tables, BARE, TITLES)
     other = points.with_columns(system=pl.lit("anonymous_oac"))
     first, second = finding.sentences(pl.concat([points, other]), tables["differences"])
-    assert first.startswith("multicell: Highest final test accuracy with a guarantee: 80.8%")
+    assert first.startswith("multicell: Highest final test accuracy with a proved guarantee: 80.8%")
     assert second.startswith("anonymous_oac: Highest")
 
 
@@ -95,7 +95,7 @@ def test_the_first_sentence_has_the_best_result_of_its_guarantee_whoever_observe
     points = finding.points(tables, BARE, TITLES).with_columns(best=~pl.col("bare"))
     elsewhere = points.filter(scheme="OptSched").with_columns(observer=pl.lit("another one"), mean=pl.lit(0.95))
     first, *_ = finding.sentences(pl.concat([points, elsewhere]), tables["differences"])
-    assert first.startswith("Highest final test accuracy with a guarantee: 95.0%")
+    assert first.startswith("Highest final test accuracy with a proved guarantee: 95.0%")
 
 
 def test_an_interval_that_reaches_down_to_chance_is_not_above_it(content):

@@ -162,7 +162,8 @@ def test_the_network_s_coalition_may_all_be_in_the_record_s_cell():
     step = np.full(sends.shape, 2.0)
     group, gone = sums.left_to("network", rules, cell, sends)
     assert (group == cell).all()
-    found = integers.epsilons(training, rules, noise_std, step, sends, cell, gone, 650)
+    spent = integers.divergences(training, noise_std, step, sends, cell, gone, 650)
+    found = discrete.epsilon(discrete.WHOLE_ORDERS, spent, rules.delta)
     worse = 0
     for r, _, user in zip(*np.nonzero(sends), strict=True):
         senders = np.nonzero(sends[r, 0])[0]

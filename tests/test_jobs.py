@@ -577,17 +577,6 @@ def test_a_file_of_the_store_that_was_edited_is_not_published(shown):
     assert shown.is_shown(y="b", one_z="c")
 
 
-def test_what_is_withdrawn_is_no_longer_shown_until_it_is_published_again(shown):
-    shown.put(x="a", y="b")
-    shown.put("wanted_1", one_noise="c")
-    publish.withdraw(shown.folder, {"tables/a"})
-    assert not shown.is_shown(x="a", y="b")
-    assert shown.is_shown("wanted_1", one_noise="c")
-    assert publish.published(shown.folder, "x.csv", publish.latest(shown.folder)) == b"a"  # it can be read
-    shown.put(y="b")
-    assert shown.files() == {"y.csv": "b"}
-
-
 def test_the_kind_of_a_record_is_what_was_wanted(tmp_path):
     part = ("one/noise.*",)
     records = {session_of(tmp_path, changed(TWO, "schedule.horizon", horizon), part).record for horizon in (4, 5)}
@@ -916,6 +905,7 @@ def test_a_job_whose_code_changed_since_it_was_planned_fails(tmp_path, monkeypat
     manifest = one_part(work, stages(work, "channel")[:1], root)
     (description,) = manifest["descriptions"].values()
     description["code"] = "0" * len(description["code"])
+    manifest["stamp"] = "another one"
     told = Told()
     with root.workspace() as workspace:
         assert compute.compute(manifest, root, workspace, set(), told)

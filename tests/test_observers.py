@@ -10,7 +10,7 @@ from scipy import stats
 import stage_of
 from pipeline import digits, finished, part
 from pwfl import registry, simulate
-from pwfl.privacy import audit, coalition, visibility
+from pwfl.privacy import accountant, audit, coalition, visibility
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.scenario.resolution import merge
 from pwfl.systems.random_orthogonalization import mimo, observers, receive
@@ -201,9 +201,8 @@ def test_epsilons_are_of_the_observer_and_of_the_delta_that_dropouts_leave(obser
     np.testing.assert_allclose(found["outcome"]["epsilon"], expected, rtol=1e-6)
     outcome = found["outcome"].row(0, named=True)
     assert outcome["delta"] == 1e-5
-    assert ("part of delta" in outcome["guarantee"]) == ("dropouts" in changes)
     assert ("30% of the users" in outcome["observer"]) == ("colluders" in changes)
-    assert outcome["guaranteed"] == (observer == "user")  # of whom the receiver's noise hides nothing
+    assert (outcome["guarantee"] == "proved") == (observer == "user")  # of whom the receiver's noise hides nothing
     assert outcome["epsilon_server"] >= outcome["epsilon"] * (1 - 1e-12)
     if observer == "user":
         np.testing.assert_allclose(mu, 2 * np.sqrt(3 / 0.1), rtol=1e-12)
@@ -260,17 +259,29 @@ def test_dropouts_that_are_not_accounted_for_are_seen(monkeypatch):
 def test_too_little_noise_of_a_user_is_seen_by_who_sees_its_updates(monkeypatch):
     model = scenario({"observer": "user"})
     assert not violated(audited(model))
-    right = observers.losses
-    monkeypatch.setattr(observers, "losses", lambda *given: right(*given)._replace(mu=0.98 * right(*given).mu))
+    right = accountant.accounts
+
+    def accounts(given, *rest):
+        visible = given["visibility"].with_columns(pl.col("visibility", "visibility_users_only") * 0.98)
+        return right(given | {"visibility": visible}, *rest)
+
+    monkeypatch.setattr(accountant, "accounts", accounts)
     assert audit.LEAST in violated(audited(model))
 
 
 def test_the_audit_says_what_it_does_not_test():
-    (said,) = audited(scenario({"observer": "antennas"} | AUDITED))["observer"].unique()
+    model = scenario({"observer": "antennas"} | AUDITED)
+    found = stages(model)
+    frame = stage_of.audit(part(model, "audit"), found)
+    (said,) = frame["observer"].unique()
     assert said == (
         "server's update of every round, channels known; the loudest colluders' noise taken off; not tested: all else "
         "that its antennas show"
     )
+    against = found["guarantees"].filter(unit="record", noise_from=accountant.ALL)
+    most = {of: against.filter(observer=of)["epsilon"].max() for of in ("update", "antennas")}
+    assert frame["epsilon"].unique().to_list() == [most["update"]]  # of who sees what is tested
+    assert most["update"] < most["antennas"] == found["outcome"]["epsilon"].max()
 
 
 # What is refused

@@ -151,3 +151,46 @@ def test_a_study_refuses_what_is_no_air(fault, folder):
     base = study["base"] | {"realizations": 1, "training_realizations": 1}
     with pytest.raises(user_code.UserCodeError, match=said):
         pwfl.simulate({"study": "a", "base": base, "scenarios": {"own": {"radio": {"air": "air.py:receive"}}}})
+
+
+SERVER = {"base": {"realizations": 1, "training_realizations": 1, "privacy": {"observer": "server"}}}
+
+
+def declared(air: str) -> str:
+    """The example, with an observer `server` that receives each message."""
+    text = air.replace("import Received,", "import LINEAR, Received,").replace(
+        '"cell": tuple(shown)', '"cell": tuple(shown), "server": tuple(shown)'
+    )
+    return text.replace("        symbols=symbols,", "        symbols=symbols,\n        observed_by=LINEAR,").replace(
+        'Signals(radiated, update, {"user": each,', 'Signals(radiated, update, {"server": each, "user": each,'
+    )
+
+
+def test_noise_is_for_the_server_where_an_air_declares_it(folder):
+    study = yaml.safe_load((ROOT / "examples/own_air/study.yaml").read_text())
+    base = pwfl.scenario.resolution.merge(study["base"], SERVER["base"])
+    config = {"study": "a", "base": base, "scenarios": {"own": {"radio": {"air": "air.py:receive"}}}}
+    (folder / "air.py").write_text(AIR)
+    with pytest.raises(user_code.UserCodeError, match=r"`seen` lacks 'server', which is privacy.observer; declare it"):
+        pwfl.simulate(config)
+    (folder / "air.py").write_text(declared(AIR))
+    signals.check("air.py")
+    outcome = pwfl.simulate(config, until="account").scenarios["own"].stages["outcome"]
+    assert outcome["epsilon"].to_list() == outcome["epsilon_server"].to_list() == pytest.approx([8.0], rel=1e-6)
+    assert set(outcome["epsilon_trusts"]) == {""}
+
+
+@pytest.mark.parametrize(
+    ("old", "by", "said"),
+    [
+        (', "server": tuple(shown)', "", "`seen` lacks server; must have cell, network, server, user"),
+        ("observed_by=LINEAR", 'observed_by={"user": LINEAR["user"]}', "`observed_by` lacks cell, network, server"),
+        ('{"server": each, ', "{", r"seen\['server'\]: the signals have no such observer"),
+    ],
+)
+def test_observers_that_an_air_declares_are_all_there(old, by, said, folder):
+    text = declared(AIR)
+    assert text.count(old) == 1
+    (folder / "air.py").write_text(text.replace(old, by))
+    with pytest.raises(CheckError, match=said):
+        signals.check("air.py")

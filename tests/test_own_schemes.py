@@ -289,7 +289,7 @@ def test_a_record_loses_by_the_rounds_that_its_device_took_part_in(scheduler, fo
         proved = sampled.proved_epsilon(law, multiplier, [row["len"]], model.privacy.delta, absent=0.5)[0]
         assert row["epsilon"] == row["epsilon_server"] == pytest.approx(proved, rel=1e-9)
         assert row["noise_multiplier"] == pytest.approx(multiplier)
-        assert row["guaranteed"]
+        assert (row["guarantee"], row["epsilon_assumes"]) == ("conditional", "batch sizes hidden")
     together = found["schedule"].group_by("realization", "round").len()
     each = found["noise"].join(together, on=("realization", "round"))
     in_turn = scheduler == "orthogonal"
@@ -317,8 +317,7 @@ def test_a_realization_in_which_nobody_takes_part_has_no_epsilon(folder):
     body = "return np.zeros(uplink.gain.shape, bool)"
     model = with_function(folder, "anonymous_oac", "scheduler", body)
     outcome = tables_of(model)["outcome"]
-    assert set(outcome.select(pl.selectors.matches("^epsilon")).null_count().row(0)) == {3}
-    assert not outcome["guaranteed"].any()
+    assert set(outcome.select(pl.selectors.matches("^epsilon|^guarantee")).null_count().row(0)) == {3}
     scheme = {"name": "a", "scheduler": "mine.py:function", "noise": "identified_fixed"}
     report = simulated(of_system("anonymous_oac") | {"schemes": [scheme]})
     assert set(report["audit"]["status"]) == {"nobody_sends"}

@@ -43,10 +43,15 @@ def test_text_is_escaped_and_greek():
 def test_titles_and_terms_that_are_hard_for_latex_are_written_so_that_it_reads_them():
     assert latex.text("50 % more, target ε = 1, γ = 30") == "50 \\% more, target $\\varepsilon$ = 1, $\\gamma$ = 30"
     assert latex.text("[a] title") == "{[}a] title"
-    terms = dict.fromkeys(latex.TERMS, "said") | {"delta": 1e-5, "epsilon_is": None, "epsilon_user_is": None}
+    terms = dict.fromkeys(latex.TERMS, "said") | {
+        "delta": 1e-5,
+        "epsilon_kind": None,
+        "epsilon_user_kind": None,
+        "epsilon_trusts": "",
+    }
     assert "None" not in latex._meaning(terms)
-    assert "a record's: exact; a user's: bound" in latex._meaning(
-        terms | {"epsilon_is": "exact", "epsilon_user_is": "bound"}
+    assert "a record's: exact; assumes: said; a user's: bound" in latex._meaning(
+        terms | {"epsilon_kind": "exact", "epsilon_user_kind": "bound"}
     )
 
 

@@ -91,12 +91,13 @@ def moved(system: str) -> dict[tuple[str, str], bool]:
     """The columns that differ with the record, by table and name, and whether they are declared to."""
     found = {}
     for table, frame in stages(system, replaced=False).items():
-        other, declared = stages(system, replaced=True)[table], contract.schema(system, table).columns()
+        other = stages(system, replaced=True)[table]
         if table == "holdings":  # who has records of a label is a row
             names = [] if frame.equals(other) else ["label", "samples"]
         else:
             names = [name for name in frame.columns if not frame[name].equals(other[name])]
-        found |= {(table, name): declared[name].metadata in (contract.PRIVATE, contract.MODEL) for name in names}
+        kind = contract.schema(system, table)
+        found |= {(table, name): contract.reveals(kind, name) in (contract.PRIVATE, contract.NOISY) for name in names}
     return found
 
 
@@ -106,7 +107,7 @@ def test_with_a_record_nothing_moves_but_what_is_declared(system):
     assert [column for column, declared in found.items() if not declared] == []
     assert any(declared_as(system, column) == contract.PRIVATE for column in found)
     if system in SYSTEMS:
-        assert any(declared_as(system, column) == contract.MODEL for column in found)
+        assert any(declared_as(system, column) == contract.NOISY for column in found)
 
 
 @pytest.mark.parametrize("system", [*SYSTEMS, "age_aware"])
@@ -150,7 +151,7 @@ def published(system: str, replaced: bool, release: str) -> Path:
     found = {}
     for table, frame in stages(system, replaced=replaced).items():
         declared, same = contract.schema(system, table).columns(), stages(system, replaced=False)[table]
-        noisy = [name for name, column in declared.items() if column.metadata == contract.MODEL]
+        noisy = [name for name, column in declared.items() if column.metadata == contract.NOISY]
         found[table] = frame.with_columns(same[name] for name in noisy)
     given, place, audited = scenario(system, release=release), Path(mkdtemp()), audit(system)
     with within(folder(system, replaced=replaced)), pytest.MonkeyPatch.context() as patch:

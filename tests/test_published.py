@@ -17,7 +17,8 @@ from pwfl.scenario.resolution import merge
 from pwfl.systems.anonymous_oac import batches
 
 DELTA = 1e-5
-TERMS = {"unit": "a record of a user", "neighbouring_relation": "replace-one", "guaranteed": True, "delta": DELTA}
+TERMS = {"unit": "a record of a user", "neighbouring_relation": "replace-one", "delta": DELTA}
+LABEL = {"epsilon_server_kind": "exact", "epsilon_server_assumes": ""}
 SCHEMES = [{"name": name, "scheduler": by, "noise": "constant"} for name, by in (("A", "random"), ("B", "fresh"))]
 FEW = {"realizations": 3, "training_realizations": 2}
 
@@ -25,7 +26,9 @@ FEW = {"realizations": 3, "training_realizations": 2}
 def content(config: dict, rows: dict[str, list[dict]], **more) -> dict:
     """A scenario as reports compare it: of each scheme, by name, a row for each realization."""
     each = [
-        TERMS | {"scheme": scheme, "realization": k} | row for scheme, of in rows.items() for k, row in enumerate(of)
+        TERMS | LABEL | {"scheme": scheme, "realization": k} | row
+        for scheme, of in rows.items()
+        for k, row in enumerate(of)
     ]
     return {"scenario": resolve(config, {}).part(None), "realizations": pl.DataFrame(each)} | more
 
@@ -60,6 +63,7 @@ def test_all_trained_realizations_of_all_schemes_and_scenarios_compose():
     )
     (row,) = found.iter_rows(named=True)
     assert row == TERMS | {
+        "guarantee": "proved",
         "records": "digits",
         "releases": 5,
         "epsilon": pytest.approx(epsilon_of(0.1, 0.2, 0.4, 0.8, 1.6), rel=1e-9),
@@ -115,10 +119,10 @@ def test_a_system_that_states_no_losses_is_named(monkeypatch):
 def test_of_releases_one_that_is_not_guaranteed_and_several_units_are_said():
     one, two = cells({"A": [0.1, 0.2]}), cells({"A": [0.1, 0.2]})
     two["realizations"] = two["realizations"].with_columns(
-        guaranteed=pl.lit(False), unit=pl.lit("all of a user; so many")
+        epsilon_server_kind=pl.lit("not proved"), unit=pl.lit("all of a user; so many")
     )
     found = published.table({"one": one, "two": two})
-    assert found.select("guaranteed", "unit").row(0) == (False, "a record of a user. all of a user; so many")
+    assert found.select("guarantee", "unit").row(0) == ("none", "a record of a user. all of a user; so many")
     assert "cost a record of a user or all of a user ε" in published.sentences(found)[0]
     assert "not guaranteed" in published.sentences(found)[0]
 

@@ -267,6 +267,7 @@ def superposed(model, tables, realization, interval) -> Air:
         {
             "user": lambda y: (y[:users] * own).real,
             "cell": lambda y: np.concatenate([y[users:].real, y[users:].imag]),
+            "server": lambda y: y[users:][listening].real,
             "network": lambda y: y[users:][listening].real.sum(axis=0)[None],
         },
     )
@@ -299,6 +300,7 @@ def broadband(model, tables, realization, interval, band) -> Air:
     views = {
         "user": lambda y: y[:users].real,
         "cell": lambda y: np.concatenate([y[users:].real, y[users:].imag]),
+        "server": lambda y: y[users:][listening].real,
         "network": lambda y: update(y)[None],
     }
     return Air(heard, 2 * stations, lambda m, n: send * (m + sent.noise[:, None] * n), hear, update, views)
@@ -329,6 +331,7 @@ def stations_antennas(model, tables, realization, interval) -> Air:
         return (known.conj() @ y[users:]).real / antennas / sent.unit / sent.records
 
     views = dict.fromkeys(("user", "cell"), lambda y: y[:users].real) | {"network": lambda y: serve(y)[None]}
+    views["server"] = lambda y: (known.conj()[:, None] * y[users:]).reshape(stations, antennas, -1).sum(axis=1).real
     send = sent.amplitude[:, None]
     return Air(sent.sends, 2 * len(known), lambda m, n: send * (m + sent.noise[:, None] * n), hear, serve, views)
 

@@ -74,19 +74,23 @@ def test_the_summary_of_multicell_holds_the_worst_realization_and_counts_excepti
     assert {name: row[name] for name in expected} == expected
 
 
-def test_an_epsilon_that_rests_on_an_assumption_is_not_guaranteed():
-    rows = pl.DataFrame(
-        {
-            "guaranteed": [True, True, True, True, False, True],
-            "epsilon_is": ["exact", "upper bound", "assumed", "not proved", "exact", None],
-        }
-    )
-    assert rows.select(columns.guaranteed()).to_series().to_list() == [True, True, False, False, False, True]
+@pytest.mark.parametrize(
+    ("of_realizations", "expected"),
+    [
+        (["proved", "proved"], "proved"),
+        (["conditional", "proved", None], "conditional"),
+        (["proved", "none", "conditional"], "none"),
+        ([None, None], None),
+    ],
+)
+def test_of_several_realizations_the_weakest_guarantee_is_said(of_realizations, expected):
+    rows = pl.DataFrame({"guarantee": pl.Series(of_realizations, dtype=pl.String)})
+    assert rows.select(columns.weakest()).item() == expected
 
 
 def test_terms_are_those_of_realizations_in_which_somebody_sends():
-    rows = pl.DataFrame({"scheme": ["a", "a", "b"], "epsilon_is": [None, "exact", None]})
-    assert columns.terms(rows, ["epsilon_is"])["epsilon_is"].to_list() == ["exact", None]
+    rows = pl.DataFrame({"scheme": ["a", "a", "b"], "epsilon_kind": [None, "exact", None]})
+    assert columns.terms(rows, ["epsilon_kind"])["epsilon_kind"].to_list() == ["exact", None]
 
 
 @pytest.mark.parametrize(

@@ -219,10 +219,10 @@ def test_observers_are_told_apart_in_words():
     rows = [stages(scenario(given))["outcome"].row(0, named=True) for given in ({}, {"observer": "cell"}, TWO_IN_TEN)]
     assert len({row["observer"] for row in rows}) == 3
     assert "20% of a sum's senders collude" in rows[2]["observer"]
-    assert "secure aggregation is taken for granted" in rows[1]["guarantee"]
-    assert all(row["guaranteed"] for row in rows)
+    assert [row["epsilon_trusts"] for row in rows] == ["", *["secure aggregation"] * 2]
+    assert all(row["guarantee"] == "proved" for row in rows)
     nothing = stages(scenario(TWO_IN_TEN), noise="none")["outcome"]
-    assert not nothing["guaranteed"].any()
+    assert set(nothing["guarantee"]) == {"none"}
     assert nothing["epsilon_observer_network"].is_infinite().all()
 
 

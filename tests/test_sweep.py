@@ -208,7 +208,7 @@ def test_the_front_holds_no_point_that_another_one_dominates_and_every_other(agi
     outcomes, front = aging.comparison["outcomes"], aging.comparison["front"]
     assert len(front)
     keys = ["scenario", "scheme", "target_epsilon"]
-    terms = ("guaranteed", "unit", "neighbouring_relation", "sampling", "observer")
+    terms = ("guarantee", "unit", "neighbouring_relation", "sampling", "observer")
     assert not any(frame[term].null_count() for frame in (outcomes, front) for term in terms)
     wide = outcomes.pivot("outcome", index=keys, values="mean")
     for (x, y), part in front.group_by("x", "y"):
@@ -227,7 +227,7 @@ def of_kinds(**changes):
         pl.lit("one").alias("scenario"),
         pl.lit("multicell").alias("system"),
         pl.lit("one").alias("sweep_of"),
-        pl.lit(True).alias("guaranteed"),
+        pl.lit("proved").alias("guarantee"),
         pl.lit(1e-5).alias("delta"),
         *(pl.lit("said").alias(term) for term in columns.TERMS[1:]),
     )
@@ -243,9 +243,10 @@ def of_kinds(**changes):
     ("changes", "expected"),
     [
         ({}, {"good"}),
-        ({"guaranteed": [False, True, True]}, {"good", "fair"}),  # what guarantees nothing dominates nothing
-        ({"guaranteed": [True, False, False]}, {"good", "fair"}),
-        ({"guarantee": ["assumed", "said", "proved"]}, {"good", "fair", "bad"}),
+        ({"guarantee": ["none", "proved", "proved"]}, {"good", "fair"}),  # what guarantees nothing dominates nothing
+        ({"guarantee": ["proved", "none", "none"]}, {"good", "fair"}),
+        ({"guarantee": ["conditional", "none", "proved"]}, {"good", "fair", "bad"}),
+        ({"epsilon_trusts": ["stations that add up", "", ""]}, {"good", "fair"}),
         ({"observer": ["sees little", "sees all", "sees all"]}, {"good", "fair"}),
         ({"unit": ["a", "b", "c"]}, {"good"}),
     ],
@@ -253,25 +254,26 @@ def of_kinds(**changes):
 def test_fronts_are_of_one_kind_of_guarantee_and_observer(changes, expected):
     front = sweeps.front(of_kinds(**changes))
     assert set(front["scheme"]) == expected
-    if "guaranteed" in changes:
-        assert dict(front.select("scheme", "guaranteed").iter_rows())["good"] == changes["guaranteed"][0]
+    if "guarantee" in changes:
+        assert dict(front.select("scheme", "guarantee").iter_rows())["good"] == changes["guarantee"][0]
 
 
 def test_rings_are_of_one_kind_and_dashed_where_nothing_is_guaranteed(monkeypatch):
     schemes = [SimpleNamespace(name=name, scheduler=name, noise="") for name in ("good", "fair", "bad")]
     study = {"one": {"scenario": SimpleNamespace(system="multicell", schemes=schemes)}}
     drawn = {}
-    for guaranteed in (True, False):
-        rows = of_kinds(guaranteed=[guaranteed, True, True])
+    for guarantee in ("proved", "conditional"):
+        rows = of_kinds(guarantee=[guarantee, "proved", "proved"])
         rows = rows.with_columns(low=pl.col("mean"), high=pl.col("mean"), realizations=3)
         monkeypatch.setattr(sweep_figures, "outcomes", lambda _, rows=rows: rows)
-        drawn[guaranteed] = spec = sweep_figures.plane(study).to_dict()
+        drawn[guarantee] = spec = sweep_figures.plane(study).to_dict()
         [points] = (frame for frame in spec["datasets"].values() if "best" in frame[0])
-        ringed = {row["scheme"]: row["guaranteed"] for row in points if row["best"]}
-        assert ringed == ({"good": True} if guaranteed else {"good": False, "fair": True})
-    assert [sweep_figures.OF_KINDS in drawn[kind]["title"]["subtitle"] for kind in (True, False)] == [False, True]
-    dashes = drawn[False]["layer"][-1]["encoding"]["strokeDash"]
-    assert (dashes["condition"]["test"], dashes["value"]) == ("datum.guaranteed", sweep_figures.UNGUARANTEED)
+        ringed = {row["scheme"]: row["guarantee"] for row in points if row["best"]}
+        assert ringed == {"good": guarantee} | ({"fair": "proved"} if guarantee == "conditional" else {})
+    assert [sweep_figures.OF_KINDS in spec["title"]["subtitle"] for spec in drawn.values()] == [False, True]
+    dashes = drawn["conditional"]["layer"][-1]["encoding"]["strokeDash"]
+    assert dashes["condition"]["test"] == "datum.guarantee === 'proved'"
+    assert dashes["value"] == sweep_figures.UNGUARANTEED
 
 
 @pytest.mark.slow

@@ -323,7 +323,7 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
 
     own = registry.stages(scenario.system)
     made_by_stages = [table for stage in own for table in registry.makes(scenario.system, stage)]
-    wanted = [*registry.system(scenario.system).catalog.tables, *COMMON_TABLES]
+    wanted = [*registry.system(scenario.system).catalog.all_tables, *COMMON_TABLES]
     at_hand = [table for table in wanted if f"{name}/{table}.parquet" in record.files]
     stages = LazyTables({table: partial(read_stage, table) for table in made_by_stages})
     return ScenarioTables(stages, _published(folder, f"{name}/", at_hand, record), scenario.system)

@@ -21,8 +21,14 @@ from pwfl.stages import GRAPH, READS, STAGES, Stage
 GROUP = "pwfl.systems"
 OWN = "own"  # the variant that functions of users' own are
 # The version of what systems and pwfl expect of each other; what changed with each is in docs/own_system.md.
-INTERFACE = 3
+INTERFACE = 4
 CHANGED = {
+    4: "epsilons are stated by `accountant.accounts`, `guarantees` and `stated` of `pwfl.privacy`: `receive`, or else "
+    "`account`, makes a table `observers`, and `account` a table `guarantees`; the outcome's `epsilon_is`, "
+    "`epsilon_user_is`, `guaranteed` and `guarantee` in words are `epsilon_kind`, `epsilon_user_kind`, `guarantee` "
+    "(proved, conditional, none), `epsilon_assumes` and `epsilon_trusts`; `tables.contract.Received` is gone; each "
+    "column of a table declares what it reveals, PUBLIC, NOISY (which was MODEL) or PRIVATE of `tables.contract`, "
+    "whose PUBLIC in words is ALWAYS_PUBLIC",
     3: "a stage `receive` says what the air delivers, and `train`, `account` and `audit` read its tables; "
     "`learning.descent` is `training.plain`, `privacy.received` is `training.audit`; the outcome's `epsilon_exact` is "
     "`epsilon`, with `epsilon_is`, `epsilon_user`, `epsilon_user_is` and `taken_as_public` beside it",
@@ -107,13 +113,15 @@ def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
 @cache
 def makes(name: str, stage: str) -> tuple[str, ...]:
     """The tables, or arrays, that a stage of a system makes: those of all systems, and those that its catalog adds."""
+    if stage in STAGES and stage not in stages(name):
+        return ()
     return (*GRAPH[stage].makes, *system(name).catalog.makes.get(stage, ()))
 
 
 @cache
 def makers(name: str) -> dict[str, str]:
-    """By each table, or array, of a system: the stage that makes it."""
-    return {table: stage for stage in GRAPH for table in makes(name, stage)}
+    """By each table, or array, of a system: the stage that makes it, or would if the system had that stage."""
+    return {table: stage for stage in GRAPH for table in (*GRAPH[stage].makes, *makes(name, stage))}
 
 
 @cache

@@ -35,7 +35,7 @@ STAGES = {
     ),
     "noise": Stage(("noise", "noise_status"), ("users", "schedule"), grid="optimization", each=SCHEME, variant="noise"),
     "receive": Stage(
-        ("reception", "reception_noise", "visibility"),
+        ("reception", "reception_noise", "visibility", "observers"),
         ("users", "links", "schedule", "noise"),
         grid="optimization",
         each=SCHEME,
@@ -50,8 +50,8 @@ STAGES = {
         work="pwfl.execution.train",
     ),
     "account": Stage(
-        ("leakage", "outcome"),
-        ("users", "schedule", "noise", "reception_noise", "visibility"),
+        ("leakage", "outcome", "guarantees"),
+        ("users", "schedule", "noise", "reception_noise", "visibility", "observers"),
         grid="optimization",
         each=SCHEME,
     ),
@@ -61,7 +61,7 @@ READERS = {DATASET, IMPORTED, *STAGES, AUDIT, REPORT}  # what a parameter may be
 GRAPH = PREPARATIONS | STAGES
 # The tables that each stage, and the audit, reads, where a system's catalog lists no others.
 READS = {name: stage.reads for name, stage in GRAPH.items()}
-READS[AUDIT] = ("users", "reception", "reception_noise", "visibility", "leakage", "outcome")
+READS[AUDIT] = ("users", "reception", "reception_noise", "visibility", "guarantees", "outcome")
 
 
 def variants(scheduler: str, noise: str) -> dict[str, str]:

@@ -3,16 +3,19 @@
 import polars as pl
 
 from local_dp_mac.tables import SERVER
+from pwfl.airs import air
+from pwfl.airs.air import Observer
 from pwfl.learning import features
 from pwfl.tables.arrays import joined
 from pwfl.tables.reception import EMPTY
 from pwfl.training.models import network, parameter_count
 
 KEYS = ("realization", "interval", "user")
+OBSERVER = Observer("the server: all symbols of all rounds, through its receiver", SERVER)  # trusts nobody
 
 
 def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables `reception`, `reception_noise` and `visibility`; each round is an interval.
+    """The tables `reception`, `reception_noise`, `visibility` and `observers`; each round is an interval.
 
     A device's message is the sum of its records' clipped gradients, and its noise that of their mean. What the server
     gets in a slot, over its amplitude, is the sum of the means that are sent in it, with noise of variance K sigma^2 +
@@ -52,4 +55,5 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
             visibility=1 / (pl.col("samples") * received),
             visibility_users_only=1 / (pl.col("samples") * pl.col("slot_std")),
         ),
+        "observers": air.table({SERVER: OBSERVER}, each["realization"].unique().sort()),
     }

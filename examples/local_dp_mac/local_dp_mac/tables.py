@@ -3,7 +3,7 @@
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import MODEL, amount, epsilon_column, key, meaning
+from pwfl.tables.contract import NOISY, PUBLIC, amount, epsilon_column, key, meaning
 
 SERVER = "server"  # the observer of all that is received
 
@@ -18,18 +18,21 @@ class PerDeviceRound(contract.PerRealization):
 class Users(contract.PerUser):
     """The devices (`channel`)."""
 
+    REVEALS = PUBLIC
     samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "the device's"))
 
 
 class Links(PerDeviceRound):
     """Each device's channel in each round (`channel`)."""
 
+    REVEALS = PUBLIC
     fading_gain = dy.Float64(nullable=False, min=0, description=meaning("fading_gain", "|h|^2"))
 
 
 class Schedule(PerDeviceRound):
     """When each device sends, and how strongly it arrives (`schedule`)."""
 
+    REVEALS = PUBLIC
     slot = dy.Int64(nullable=False, min=0, description=meaning("slot", "gradients sent in one slot add up on air"))
     received_amplitude = dy.Float64(
         nullable=False, min=0, description="factor of the device's gradient where it is received"
@@ -39,12 +42,14 @@ class Schedule(PerDeviceRound):
 class ScheduleStatus(contract.PerRealization):
     """How it went (`schedule`)."""
 
+    REVEALS = PUBLIC
     status = dy.Enum(["everybody_sends"], nullable=False, description=meaning("status", "the schedule"))
 
 
 class Noise(PerDeviceRound):
     """Noise in what is received of each device, for each coordinate of its mean gradient (`noise`)."""
 
+    REVEALS = PUBLIC
     noise_std = dy.Float64(nullable=False, min=0, description=meaning("noise_std", "of its mean gradient"))
     receiver_std = dy.Float64(
         nullable=False, min=0, description="that of the receiver's noise, over the received amplitude"
@@ -54,6 +59,7 @@ class Noise(PerDeviceRound):
 class NoiseStatus(contract.PerRealization):
     """Who adds noise (`noise`)."""
 
+    REVEALS = PUBLIC
     status = dy.Enum(
         ["devices_and_receiver", "receiver_only", "nobody"], nullable=False, description=meaning("status", "the noise")
     )
@@ -63,17 +69,18 @@ class History(contract.UserHistory):
     """The server's model over the rounds (`train`)."""
 
     round = key(meaning("round", "0 is the start"))
-    accuracy = amount(meaning("accuracy", "null: diverged"), max=1, metadata=MODEL)
-    loss = amount(meaning("loss"), allow_inf=True, allow_nan=True, metadata=MODEL)
+    accuracy = amount(meaning("accuracy", "null: diverged"), max=1, metadata=NOISY)
+    loss = amount(meaning("loss"), allow_inf=True, allow_nan=True, metadata=NOISY)
     clipped_share = contract.clipped_share()
     status = dy.Enum(
-        ["trained", "diverged"], nullable=False, description=meaning("status", "the training"), metadata=MODEL
+        ["trained", "diverged"], nullable=False, description=meaning("status", "the training"), metadata=NOISY
     )
 
 
 class Leakage(contract.PerUser):
     """What the server learns of a record of each device, after all rounds (`account`)."""
 
+    REVEALS = PUBLIC
     rho = epsilon_column(meaning("rho"))
     epsilon = epsilon_column(meaning("epsilon", "exact"))
     epsilon_user = contract.epsilon_column(meaning("epsilon_user"))
@@ -82,5 +89,6 @@ class Leakage(contract.PerUser):
 class Outcome(contract.Outcome):
     """Guarantee and cost of each realization (`account`)."""
 
+    REVEALS = PUBLIC
     rho = epsilon_column(meaning("rho", "the worst record's"))
     rho_server = epsilon_column(meaning("rho_server", "the worst record's"))

@@ -5,56 +5,49 @@ import polars as pl
 from privacy_for_free import power
 from privacy_for_free.tables import SERVER
 from pwfl.privacy import accountant
+from pwfl.privacy.accountant import ALL, RECORD, USER, USERS, Claim, Gaussian
 from pwfl.tables.arrays import joined, to_array, to_table
-from pwfl.tables.contract import EXACT, NO_PRIVACY, PUBLIC
+from pwfl.tables.contract import ALWAYS_PUBLIC
 
 TERMS = {
     "link_budget": "none: powers are multiples of the receiver's noise, without a unit",
     "accuracy_of": "none: the server's model is a regression",
     "unit": "one training record of one device",
     "neighbouring_relation": "one record replaced",
-    "sampling": "none: every record in every round",
-    "taken_as_public": PUBLIC,
-    "epsilon_is": EXACT,
-    "epsilon_user_is": EXACT,
-    "observer": "the server, honest but curious: all outputs of its receiver in all rounds, with the receiver's noise",
+    "taken_as_public": ALWAYS_PUBLIC,
 }
-GUARANTEE = (
-    "not guaranteed: devices add no noise. The epsilons hold if the receiver's noise is white, Gaussian and unknown to "
-    "the server; a receiver without noise, or with less of it, sees gradients as they are"
-)
+ROUNDS = Gaussian("none: every record in every round")
 
 
 def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """`leakage` of each device, one Gaussian mechanism per round, and `outcome` of each realization.
+    """`leakage` of each device, one Gaussian mechanism per round, `outcome` of each realization, and `guarantees`.
 
-    If all of a device's records are replaced, its message moves by at most 2 D G.
+    Devices add no noise: the epsilons rest on the receiver's. If all of a device's records are replaced, its message
+    moves by at most 2 D G.
     """
     training, delta = scenario.training, scenario.privacy.delta
-    seen, without = (accountant.losses(tables, SERVER, 2 * training.clip_norm, only) for only in (False, True))
-    keys = {"realization": tables["users"]["realization"].unique().sort(), "user": range(seen.mu.shape[-1])}
     samples = to_array(tables["users"], "samples", "realization", "user")
-    all_records = accountant.of_users(seen, samples * min(1.0, training.mean_norm / training.clip_norm))
+    all_records = samples * min(1.0, training.mean_norm / training.clip_norm)
+    record = Claim(SERVER, RECORD, 2 * training.clip_norm, noise=ALL)
+    asked = (record, record._replace(noise=USERS), record._replace(unit=USER, records=all_records))
+    found = accountant.accounts(tables, asked, ROUNDS, delta)
+    guarantees = accountant.guarantees(tables["observers"], found, ROUNDS)
+    of_record = found[record.key]
+    keys = {"realization": tables["users"]["realization"].unique().sort(), "user": range(samples.shape[1])}
     columns = {
-        "rho": seen.rho,
-        "epsilon": accountant.epsilons(seen, delta),
-        "epsilon_paper": power.converted(seen.rho, delta),
-        "epsilon_user": accountant.epsilons(all_records, delta),
-        "epsilon_without_receiver": accountant.epsilons(without, delta),
+        "rho": of_record.rho,
+        "epsilon": of_record.epsilon,
+        "epsilon_paper": power.converted(of_record.rho, delta),
+        "epsilon_user": found[SERVER, USER, ALL].epsilon,
+        "epsilon_without_receiver": found[SERVER, RECORD, USERS].epsilon,
     }
     leakage = to_table(keys, **columns)
-    worst = leakage.group_by("realization").agg(pl.col(*columns).max())
+    worst = leakage.group_by("realization").agg(pl.col("rho", "epsilon_paper", "epsilon_without_receiver").max())
     outcome = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
     rounds = tables["reception_noise"].group_by("realization").agg(pl.col("rounds").sum())
-    for other in (rounds, accountant.spent(tables), worst):
+    stated = accountant.stated(guarantees, tables["observers"], SERVER, ALL)
+    for other in (rounds, accountant.spent(tables), worst, stated):
         outcome = joined(outcome, other, "realization")
-    outcome = outcome.with_columns(
-        epsilon_server=pl.col("epsilon"),
-        rho_server=pl.col("rho"),
-        guaranteed=pl.lit(value=False),
-        delta=delta,
-        local_steps=1.0,
-        guarantee=pl.when(pl.col("epsilon").is_infinite()).then(pl.lit(NO_PRIVACY)).otherwise(pl.lit(GUARANTEE)),
-        **{name: pl.lit(text) for name, text in TERMS.items()},
-    )
-    return {"leakage": leakage.drop("epsilon_without_receiver"), "outcome": outcome}
+    terms = {name: pl.lit(text) for name, text in TERMS.items()}
+    outcome = outcome.with_columns(delta=delta, local_steps=1.0, **terms)
+    return {"leakage": leakage.drop("epsilon_without_receiver"), "outcome": outcome, "guarantees": guarantees}

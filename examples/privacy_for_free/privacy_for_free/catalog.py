@@ -20,7 +20,7 @@ CATALOG = Catalog(
     reads={
         "noise": ("schedule",),
         "receive": ("users", "schedule", "noise"),
-        "account": ("users", "reception_noise", "visibility"),
+        "account": ("users", "reception_noise", "visibility", "observers"),
         "audit": ("users", "schedule", "noise", "reception", "reception_noise", "visibility", "outcome"),
     },
     colours={

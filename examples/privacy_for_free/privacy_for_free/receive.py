@@ -3,14 +3,17 @@
 import polars as pl
 
 from privacy_for_free.tables import SERVER
+from pwfl.airs import air
+from pwfl.airs.air import Observer
 from pwfl.tables.arrays import joined
 from pwfl.tables.reception import EMPTY
 
 KEYS = ("realization", "interval", "user")
+OBSERVER = Observer("the server, honest but curious: all outputs of its receiver in all rounds", SERVER)
 
 
 def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables `reception`, `reception_noise` and `visibility`; each round is an interval.
+    """The tables `reception`, `reception_noise`, `visibility` and `observers`; each round is an interval.
 
     The output of a slot, over its amplitude, is the sum of the messages sent in it plus noise. The update is the sum
     over slots, divided by the number of records.
@@ -46,4 +49,5 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
             visibility=1 / pl.col("receiver_noise_std"),
             visibility_users_only=pl.lit(float("inf")),
         ),
+        "observers": air.table({SERVER: OBSERVER}, each["realization"].unique().sort()),
     }

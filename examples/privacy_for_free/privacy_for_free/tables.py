@@ -3,7 +3,7 @@
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import MODEL, PRIVATE, amount, epsilon_column, key, meaning
+from pwfl.tables.contract import NOISY, PRIVATE, PUBLIC, amount, epsilon_column, key, meaning
 
 SERVER = "server"  # the observer of all that the server's receiver outputs
 FREE, SCALED = "full_power", "scaled_down"  # whether the privacy budget leaves powers as they are without one
@@ -12,12 +12,14 @@ FREE, SCALED = "full_power", "scaled_down"  # whether the privacy budget leaves 
 class Users(contract.PerUser):
     """The devices (`channel`)."""
 
+    REVEALS = PUBLIC
     samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "the device's"))
 
 
 class Links(contract.PerRealization):
     """Each device's channel in each block (`channel`)."""
 
+    REVEALS = PUBLIC
     block = key("communication block, from 0")
     user = key(meaning("user"))
     fading_gain = dy.Float64(nullable=False, min=0, description=meaning("fading_gain", "|h|^2"))
@@ -33,6 +35,7 @@ class PerDeviceRound(contract.PerRealization):
 class Schedule(PerDeviceRound):
     """When and how strongly each device sends (`schedule`)."""
 
+    REVEALS = PUBLIC
     slot = dy.Int64(nullable=False, min=0, description=meaning("slot", "gradients sent in one slot add up on air"))
     message_amplitude = dy.Float64(
         nullable=False,
@@ -50,12 +53,14 @@ class Schedule(PerDeviceRound):
 class ScheduleStatus(contract.PerRealization):
     """Whether the privacy budget limits powers (`schedule`)."""
 
+    REVEALS = PUBLIC
     status = dy.Enum((FREE, SCALED), nullable=False, description=meaning("status", "the schedule"))
 
 
 class Noise(PerDeviceRound):
     """The receiver's noise (`noise`)."""
 
+    REVEALS = PUBLIC
     receiver_noise_std = dy.Float64(
         nullable=False,
         min=0,
@@ -66,6 +71,7 @@ class Noise(PerDeviceRound):
 class NoiseStatus(contract.PerRealization):
     """Who adds noise (`noise`)."""
 
+    REVEALS = PUBLIC
     status = dy.Enum(("receiver_only",), nullable=False, description=meaning("status", "the noise"))
 
 
@@ -73,8 +79,8 @@ class History(contract.History):
     """The server's model over the rounds (`train`)."""
 
     round = key(meaning("round", "0 is the start"))
-    accuracy = amount(meaning("accuracy", "null: a regression has none"), max=1, metadata=MODEL)
-    loss = amount(meaning("loss", "null: a regression has none; see `ridge_objective`"), metadata=MODEL)
+    accuracy = amount(meaning("accuracy", "null: a regression has none"), max=1, metadata=NOISY)
+    loss = amount(meaning("loss", "null: a regression has none; see `ridge_objective`"), metadata=NOISY)
     ridge_objective = amount(
         "half the mean squared error on the training records, plus lambda ||w||^2",
         allow_inf=True,
@@ -99,22 +105,25 @@ class History(contract.History):
         metadata=PRIVATE,
     )
     status = dy.Enum(
-        ("trained", "diverged"), nullable=False, description=meaning("status", "the training"), metadata=MODEL
+        ("trained", "diverged"), nullable=False, description=meaning("status", "the training"), metadata=NOISY
     )
 
 
 class Leakage(contract.PerUser):
     """Privacy loss of a record of each device to the server, after all rounds (`account`)."""
 
+    REVEALS = PUBLIC
     rho = epsilon_column(meaning("rho"))
     epsilon = epsilon_column(meaning("epsilon", "exact"))
     epsilon_paper = epsilon_column("epsilon by the paper's conversion of rho: after all rounds")
     epsilon_user = epsilon_column(meaning("epsilon_user"))
 
 
-class Outcome(contract.Received):
+class Outcome(contract.Outcome):
     """Privacy and cost of each realization (`account`)."""
 
+    REVEALS = PUBLIC
+    epsilon_without_receiver = epsilon_column(meaning("epsilon_without_receiver", "the most exposed record's"))
     rho = epsilon_column(meaning("rho", "the most exposed record's"))
     rho_server = epsilon_column(meaning("rho_server", "the most exposed record's"))
     epsilon_paper = epsilon_column("epsilon by the paper's conversion of rho: the most exposed record's")

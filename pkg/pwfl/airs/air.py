@@ -4,14 +4,51 @@ An air is a function of `Sent` that returns `Received`. It is linear: with messa
 coordinate, the server's update is the sum of weight_k (m_k + n_k), plus noise of the receivers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 
-from pwfl.privacy import visibility
+from pwfl.privacy import labels, visibility
+from pwfl.privacy.labels import REALIZED, STATIONS, Kind
 
 OBSERVERS = ("user", "cell", "network")
+
+
+class Observer(NamedTuple):
+    """Who observes.
+
+    Attributes
+    ----------
+    receives
+        What, in words.
+    weaker
+        The observer that the server is where those whom this one `trusts` fail.
+    trusts
+        Who must be trusted that it receives no more, of `labels.TRUSTS`.
+    kind
+        What its visibility is of what it receives: an upper bound where it is taken to receive more.
+    assumes
+        What its visibility takes for granted, of `labels.ASSUMPTIONS`: a channel that nobody knows when noise is set.
+    """
+
+    receives: str
+    weaker: str
+    trusts: tuple[str, ...] = ()
+    kind: Kind = Kind.EXACT
+    assumes: tuple[str, ...] = ()
+
+
+MESSAGES = Observer("each active user's noisy message of every round", "user")
+# Of any linear air; channels are known to who observes them. An air whose observers receive otherwise declares its own.
+LINEAR = {
+    "user": MESSAGES,
+    "cell": Observer("the signals of all stations in every round", "cell", assumes=(REALIZED,)),
+    "server": Observer("a real signal of each station that serves anybody, every round", "server", assumes=(REALIZED,)),
+    "network": Observer("the server's update of every round", "server", (STATIONS,), assumes=(REALIZED,)),
+}
+UNDECLARED = {name: LINEAR[name]._replace(weaker="user") for name in OBSERVERS}
 
 
 class Sent(NamedTuple):
@@ -79,13 +116,16 @@ class Received(NamedTuple):
     receiver_std
         Of the receivers' noise in each coordinate of the update.
     seen
-        For each of OBSERVERS, how a unit of each user's message shows to it (`privacy.visibility`), against all noise
+        For each of OBSERVERS, and those that `observed_by` has besides, how a unit of each user's message shows to it
+        (`privacy.visibility`), against all noise
         and against users' noise alone, two arrays of shape (realization, interval, user); 0 of who does not send.
     symbols, seconds, joules
         Of a round on air, of messages of the largest norm.
     bands
         What `weight` is multiplied by in each band of coordinates, (realization, interval, user, band): coordinate c is
         in band c modulo their number. None: there are none. `seen` is of the band in which a message shows most.
+    observed_by
+        Who each of those in `seen` is. None: the server is taken to see what "user" does.
     """
 
     weight: np.ndarray
@@ -95,6 +135,7 @@ class Received(NamedTuple):
     seconds: np.ndarray
     joules: np.ndarray
     bands: np.ndarray | None = None
+    observed_by: Mapping[str, Observer] | None = None
 
 
 class Signals(NamedTuple):
@@ -115,18 +156,37 @@ class Signals(NamedTuple):
     seen: dict[str, np.ndarray]
 
 
+def table(observed_by: Mapping[str, Observer], realizations: pl.Series) -> pl.DataFrame:
+    """The table `observers` of some realizations."""
+    rows = [
+        {
+            "observer": name,
+            "receives": each.receives,
+            "trusts": labels.together(each.trusts),
+            "weaker": each.weaker,
+            "kind": str(labels.words(np.array(each.kind))),
+            "assumes": labels.together(each.assumes),
+        }
+        for name, each in observed_by.items()
+    ]
+    return pl.DataFrame({"realization": realizations}).join(pl.DataFrame(rows), how="cross")
+
+
 def problem(sent: Sent, found) -> str | None:
     """What is wrong with what an air of the user's own returns; None: nothing."""
     if not isinstance(found, Received):
         return f"returns {type(found).__name__}; must return pwfl.airs.air.Received"
     if found.bands is not None:
         return "has bands, which signals do not test; leave them out"
-    if missing := set(OBSERVERS) - set(found.seen):
-        return f"`seen` lacks {', '.join(sorted(missing))}; must have {OBSERVERS}"
+    named = {*OBSERVERS, *(observed_by := found.observed_by or {})}
+    if missing := named - set(found.seen):
+        return f"`seen` lacks {', '.join(sorted(missing))}; must have {', '.join(sorted(named))}"
+    if observed_by and (missing := {*found.seen, *(each.weaker for each in observed_by.values())} - set(observed_by)):
+        return f"`observed_by` lacks {', '.join(sorted(missing))}; must say who each in `seen` is"
     users, intervals = sent.sends.shape, sent.sends.shape[:2]
     parts = {"weight": (found.weight, users)}
     parts |= {key: (getattr(found, key), intervals) for key in ("receiver_std", "symbols", "seconds", "joules")}
-    parts |= {f"seen[{key!r}]": (each, users) for key in OBSERVERS for each in found.seen[key]}
+    parts |= {f"seen[{key!r}]": (each, users) for key in found.seen for each in found.seen[key]}
     for part, (returned, shape) in parts.items():
         values = np.asarray(returned)
         numbers = values.dtype.kind in "biuf"
@@ -178,6 +238,17 @@ def at_stations(sent: Sent, arrived: np.ndarray, std: np.ndarray) -> tuple[np.nd
     """
     heard = sent.weight[:, :, None] * np.concatenate([arrived.real, arrived.imag], axis=2)
     receivers = np.broadcast_to(std[..., None], heard.shape[:3])
+    of_all, of_users = (visibility.linear(heard, sent.noise_std, each) for each in (receivers, 0 * receivers))
+    return of_all, of_users
+
+
+def at_server(sent: Sent, arrived: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How messages show to a server that gets a real number of each station with active users, to add them up.
+
+    `arrived` is real, of a unit of the update, and `std` that of the noise in it, (realization, interval, station).
+    """
+    heard = sent.weight[:, :, None] * np.where(sent.listening[..., None], arrived, 0.0)
+    receivers = np.where(sent.listening, std, 0.0)
     of_all, of_users = (visibility.linear(heard, sent.noise_std, each) for each in (receivers, 0 * receivers))
     return of_all, of_users
 

@@ -4,7 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pwfl.airs.air import Received, Sent, alone, amplitude, in_update, spent
+from pwfl.airs.air import LINEAR, MESSAGES, Received, Sent, alone, amplitude, at_server, in_update, spent
+from pwfl.privacy.labels import Kind
+
+# Whoever sees all antennas is taken to see each message.
+OBSERVED_BY = LINEAR | {"cell": MESSAGES._replace(weaker="cell", kind=Kind.UPPER)}
 
 
 def over(antennas: int) -> Callable[[Sent], Received]:
@@ -21,9 +25,11 @@ def over(antennas: int) -> Callable[[Sent], Received]:
         received = amplitude(sent)
         weight = sent.weight * arrived.sum(axis=2)
         receiver_std = np.sqrt(energy.sum(axis=2) * sent.noise_w / 2) / antennas / received
+        of_station = np.sqrt(energy * sent.noise_w / 2) / antennas / received[..., None]
         each = alone(sent)
-        seen = {"user": each, "cell": each, "network": in_update(sent, weight, receiver_std)}
-        return Received(weight, receiver_std, seen, *spent(sent, received))
+        seen = {"user": each, "cell": each, "server": at_server(sent, arrived, of_station)}
+        seen["network"] = in_update(sent, weight, receiver_std)
+        return Received(weight, receiver_std, seen, *spent(sent, received), observed_by=OBSERVED_BY)
 
     return receive
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import exp1
 
-from pwfl.airs.air import Received, Sent, alone, amplitude, at_stations, in_update, inverted_power
+from pwfl.airs.air import LINEAR, Received, Sent, alone, amplitude, at_server, at_stations, in_update, inverted_power
 
 
 def over(subchannels: int, truncation: float) -> Callable[[Sent], Received]:
@@ -31,6 +31,7 @@ def over(subchannels: int, truncation: float) -> Callable[[Sent], Received]:
         seen = {
             "user": tuple(np.where(sends.any(axis=3), each, 0.0) for each in alone(sent)),
             "cell": most(at_stations(sent, arrived[..., b], each_std) for b in range(subchannels)),
+            "server": most(at_server(sent, arrived[..., b].real, each_std[..., None]) for b in range(subchannels)),
             "network": most(in_update(sent, weight * factor[..., b], receiver_std) for b in range(subchannels)),
         }
         each = np.array([len(range(b, sent.dimension, subchannels)) for b in range(subchannels)])  # coordinates
@@ -39,7 +40,7 @@ def over(subchannels: int, truncation: float) -> Callable[[Sent], Received]:
             inverted = np.where(sends, 1 / fading, 0.0) @ each
         joules = received**2 * (inverted_power(sent) * inverted).sum(axis=2) * symbol_s
         symbols, seconds = sent.dimension * on_air, each.max() * symbol_s * on_air
-        return Received(weight, receiver_std, seen, symbols, seconds, joules, factor)
+        return Received(weight, receiver_std, seen, symbols, seconds, joules, factor, LINEAR)
 
     return receive
 

@@ -2,8 +2,12 @@
 
 import numpy as np
 
-from pwfl.airs.air import OBSERVERS, Received, Sent, alone
+from pwfl.airs.air import LINEAR, MESSAGES, Received, Sent, alone
 from pwfl.airs.superposed import couplings
+from pwfl.privacy.labels import Kind
+
+# Whoever sees signs, or votes, is taken to see messages.
+OBSERVED_BY = {name: MESSAGES._replace(weaker=name, kind=Kind.UPPER) for name in LINEAR}
 
 
 def receive(sent: Sent) -> Received:
@@ -25,5 +29,5 @@ def receive(sent: Sent) -> Received:
     symbols = sent.dimension * sent.sends.any(axis=2)
     seconds = symbols / sent.bandwidth_hz
     joules = amplitude**2 * needed.sum(axis=2) * seconds
-    seen = dict.fromkeys(OBSERVERS, alone(sent))
-    return Received(weight, receiver_std, seen, symbols, seconds, joules)
+    seen = dict.fromkeys(OBSERVED_BY, alone(sent))
+    return Received(weight, receiver_std, seen, symbols, seconds, joules, observed_by=OBSERVED_BY)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pwfl.airs.air import Received, Sent, alone, amplitude, at_stations, in_update, spent
+from pwfl.airs.air import LINEAR, Received, Sent, alone, amplitude, at_server, at_stations, in_update, spent
 
 
 def receive(sent: Sent) -> Received:
@@ -19,9 +19,10 @@ def receive(sent: Sent) -> Received:
     seen = {
         "user": alone(sent),
         "cell": at_stations(sent, arrived, each_std),
+        "server": at_server(sent, arrived.real, each_std[..., None]),
         "network": in_update(sent, weight, receiver_std),
     }
-    return Received(weight, receiver_std, seen, *spent(sent, received))
+    return Received(weight, receiver_std, seen, *spent(sent, received), observed_by=LINEAR)
 
 
 def couplings(sent: Sent) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from scipy import fft, optimize, stats
 
+from pwfl.privacy import accountant
 from pwfl.privacy.gaussian import exact_multiplier
 from pwfl.tables import contract
 
@@ -339,6 +340,17 @@ def worst(outcome: pl.DataFrame, epsilon: str = "epsilon") -> dict:
     """The row of the realization whose worst record is worst off by a column; the first of several, null comes last."""
     order = outcome.sort(pl.col(epsilon).fill_null(-1.0), descending=True, maintain_order=True)
     return order.row(0, named=True)
+
+
+def against(
+    tables: dict[str, pl.DataFrame],
+    observer: str,
+    unit: str = accountant.RECORD,
+    noise: str = accountant.USERS,
+) -> pl.DataFrame:
+    """`outcome` with the epsilon that `guarantees` states against another observer than the scenario's own."""
+    own = tables["guarantees"].filter(observer=observer, unit=unit, noise_from=noise).select("realization", "epsilon")
+    return tables["outcome"].drop("epsilon").join(own, on="realization", how="left", maintain_order="left")
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

@@ -14,6 +14,8 @@ from math import prod
 
 import numpy as np
 
+from pwfl.privacy.labels import Kind, gives
+
 LEAST_STEPS = 1.5  # of a user's noise deviation: below, sums of discrete Gaussians soon are no discrete Gaussian
 ORDERS = 1 + np.geomspace(0.1, 1000, 256)  # of Renyi divergences: the best of them costs 2e-4 of epsilon at most
 MOST = 2**29  # variance of samples: a table of 600,000 numbers
@@ -141,6 +143,7 @@ def private_dither_cost(
     return np.where(z <= MOST_Z, (orders * moved / (2 * variance) + of_sum) * UPWARD, np.inf)
 
 
+@gives(Kind.UPPER)
 def epsilon(orders: np.ndarray, divergences: np.ndarray, delta: float) -> np.ndarray:
     """epsilon at `delta` from Renyi divergences, shape (..., order), those of rounds added up; by the best order.
 
@@ -148,6 +151,20 @@ def epsilon(orders: np.ndarray, divergences: np.ndarray, delta: float) -> np.nda
     alone.
     """
     return np.maximum(np.min(_converted(orders, divergences, delta), axis=-1), 0.0)
+
+
+def attack_rate(orders: np.ndarray, divergences: np.ndarray, false_positives: float) -> np.ndarray:
+    """An upper bound on the true-positive rate of any attack, shape (...), from Renyi divergences (..., order).
+
+    min over epsilon >= 0 of exp(epsilon) false_positives + delta(epsilon), of each order's delta (Canonne et al., 2020,
+    Proposition 12) in closed form: c u + K u^-(order - 1) is least at u^order = (order - 1) K / c.
+    """
+    above = orders - 1
+    log_k = above * (divergences * UPWARD + np.log1p(-1 / orders)) - np.log(orders)
+    log_u = np.maximum((np.log(above) + log_k - np.log(false_positives)) / orders, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rate = np.exp(log_u) * false_positives + np.exp(log_k - above * log_u)
+    return np.minimum(np.nan_to_num(rate, nan=1.0, posinf=1.0).min(axis=-1), 1.0)
 
 
 def concentrated(orders: np.ndarray, divergences: np.ndarray, delta: float) -> tuple[np.ndarray, np.ndarray]:

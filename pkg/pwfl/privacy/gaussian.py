@@ -8,7 +8,9 @@ of a rho 1e-9 larger: more than the errors of floating point.
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import erfcx, erfinv, ndtri
+from scipy.special import erfcx, erfinv, ndtr, ndtri
+
+from pwfl.privacy.labels import Kind, gives
 
 UP = 1e-9  # by which results are rounded up, relative
 STEPS = 70  # of a bisection: to the last digit
@@ -28,6 +30,7 @@ def zcdp(sensitivity: np.ndarray | float, noise_std: np.ndarray | float, rounds:
     return np.maximum(rho, np.where(sensitivity > 0, np.finfo(float).tiny, 0.0))
 
 
+@gives(Kind.EXACT)
 def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     """The least epsilon at `delta` of a Gaussian mechanism (Balle and Wang, 2018, Theorem 8), rounded up.
 
@@ -51,6 +54,18 @@ def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     return epsilon
 
 
+def attack_rate(rho: np.ndarray, false_positives: float) -> np.ndarray:
+    """The largest true-positive rate of any attack on a Gaussian mechanism, at a rate of false positives.
+
+    Phi(mu + Phi^-1(false_positives)), by the trade-off curve (Dong, Roth and Su, 2022, Definition 2.6).
+
+    >>> f"{float(attack_rate(4.0, 0.01)):.3f}"
+    '0.692'
+    """
+    return ndtr(np.sqrt(2 * np.asarray(rho, float)) + ndtri(false_positives))
+
+
+@gives(Kind.UPPER)
 def tight_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     """epsilon at `delta` from zCDP by Renyi DP, best order (Canonne et al., 2020, Proposition 12).
 
@@ -72,12 +87,14 @@ def tight_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     return epsilon
 
 
+@gives(Kind.UPPER)
 def classic_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     """epsilon at `delta` from zCDP, rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke, 2016, Prop. 1.3)."""
     with np.errstate(over="ignore"):
         return rho + 2 * np.sqrt(rho) * np.sqrt(-np.log(delta))
 
 
+@gives(Kind.UNPROVED)
 def textbook_epsilon(mu: np.ndarray, delta: float) -> np.ndarray:
     """The formula mu sqrt(2 ln(1.25/delta)) (Dwork and Roth, 2014, Theorem A.1): no guarantee where it is 1 or more."""
     return np.asarray(mu) * np.sqrt(2 * np.log(1.25 / delta))

@@ -20,11 +20,13 @@ import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 
-from pwfl.privacy import rounding
+from pwfl.privacy import gaussian, rounding
+from pwfl.privacy.accountant import FALSE_POSITIVES, Account, Claim, Losses, of_each_user
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
+from pwfl.privacy.labels import Kind, gives, labeled
 
 ORDERS = np.arange(2, 65)  # integer: for fractional ones libraries sum an alternating series
 INTERVAL, COARSE = 1e-4, 5e-4  # between points of a privacy loss: of results, of curves and searches
@@ -34,6 +36,7 @@ NEGLIGIBLE = 1e-6  # epsilon
 LARGEST_LOSS = 2000.0  # of a round: what is worse counts as no guarantee
 FARTHEST = 600.0  # loss that is told from larger ones; exp() of more overflows
 CUT, CUT_SHARE = 1e-15, 1e-3  # tails that a composition leaves out: their mass at most, and as a share of delta
+NEAR = 1e-3  # to which the epsilon of the best attack is found
 REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
 
 
@@ -55,6 +58,33 @@ class Mechanism(NamedTuple):
     multiplier: float
     rounds: int
     absent: float = 1.0
+
+
+class Batches(NamedTuple):
+    """Rounds on batches that chance draws, a mechanism of `accountant`; `method` as in `composed_epsilon`."""
+
+    rates: Rates
+    method: str = "proved"
+    absent: float = 1.0
+    interval: float = INTERVAL
+    sampling: str = "by chance"
+
+    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray]:
+        """By the privacy losses of a user's rounds, of one record."""
+        return of_each_user(found, lambda parts: self._worth(parts, delta))[:2]
+
+    def epsilons(self, found: Losses, delta: float) -> np.ndarray:
+        """Each user's epsilon of one record, (realization, user)."""
+        return of_each_user(found, lambda parts: self._worth(parts, delta))[0]
+
+    def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
+        """By the privacy profile of all rounds."""
+        one = account.found.of(np.arange(len(worst)), worst)  # ty: ignore  # not None, of sampled rounds
+        return of_each_user(one, lambda parts: self._worth(parts, account.delta, FALSE_POSITIVES))[2][:, 0]
+
+    def _worth(self, parts: Sequence[tuple[float, int]], delta: float, false_positives: float | None = None) -> tuple:
+        how = self.method, self.absent, self.interval, false_positives
+        return composed_worth(self.rates, parts, delta, *how)
 
 
 def renyi(rate: float, multiplier: float) -> np.ndarray:
@@ -99,6 +129,7 @@ def renyi_closed_form(rate: float, multiplier: float) -> np.ndarray:
     return np.where((third >= ORDERS) & (fourth >= ORDERS), 2 * rate**2 * ORDERS / multiplier**2, np.inf)
 
 
+@gives(Kind.UNPROVED)
 def tight_epsilon(
     rates: Rates, multiplier: float, rounds: list[int], delta: float, interval: float = INTERVAL
 ) -> np.ndarray:
@@ -110,17 +141,10 @@ def tight_epsilon(
     >>> tight_epsilon(Rates(np.array([0.01]), np.ones(1)), 1.0, [1, 1000], delta=1e-5).round(3).tolist()
     [0.199, 1.828]
     """
-    if (rates.values == 1).all():
-        return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
-    if beyond(multiplier):
-        return np.full(len(rounds), np.inf)
-    masses = [
-        _mass(partial(hockey_stick, multiplier=multiplier, adjacency=adjacency), rates, limits, interval)
-        for adjacency, limits in zip((REMOVE, ADD), _limits(rates, multiplier), strict=True)
-    ]
-    return composed(PrivacyLossDistribution(*masses), rounds, delta)
+    return _after(rates, multiplier, rounds, delta, "tight", 1.0, interval)
 
 
+@gives(Kind.UPPER)
 def proved_epsilon(
     rates: Rates, multiplier: float, rounds: list[int], delta: float, absent: float = 1.0, interval: float = INTERVAL
 ) -> np.ndarray:
@@ -129,40 +153,107 @@ def proved_epsilon(
     Composes `replace_one`, whose curve each round's lies below whatever came before, so that the curve of all rounds
     lies below the composed one (Zhu, Dong and Wang, 2022, Theorem 10).
     """
+    return _after(rates, multiplier, rounds, delta, "proved", absent, interval)
+
+
+def _after(
+    rates: Rates, multiplier: float, rounds: list[int], delta: float, method: str, absent: float, interval: float
+) -> np.ndarray:
     if (rates.values == 1).all():
         return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
     if beyond(multiplier):
         return np.full(len(rounds), np.inf)
-    limit = np.abs(_limits(rates, multiplier)).max()
-    mass = _mass(partial(replace_one, multiplier=multiplier, absent=absent), rates, (-limit, limit), interval)
-    return composed(PrivacyLossDistribution(mass), rounds, delta)
+    return composed(LOSSES[method](rates, multiplier, absent, interval), rounds, delta, lower=method == "opposite")
 
 
 def composed_epsilon(
     rates: Rates, parts: Sequence[tuple[float, int]], delta: float, method: str = "tight", absent=1.0, interval=INTERVAL
 ) -> float:
     """epsilon after rounds of several multipliers, pairs of one and its number of rounds; `method` as the functions."""
-    if len(parts) > 1 and (rates.values == 1).all():
-        return float(exact_epsilon(np.sum([zcdp(1.0, *part) for part in parts]), delta))
+    return composed_worth(rates, parts, delta, method, absent, interval)[0]
+
+
+def composed_worth(
+    rates: Rates,
+    parts: Sequence[tuple[float, int]],
+    delta: float,
+    method: str,
+    absent: float = 1.0,
+    interval: float = INTERVAL,
+    false_positives: float | None = None,
+) -> tuple[float, Kind, float]:
+    """As `composed_epsilon`; its kind; the largest true-positive rate of any attack, NaN where that is not asked."""
+    if (rates.values == 1).all():
+        rho = np.sum([zcdp(1.0, *part) for part in parts])
+        value, kind = labeled(exact_epsilon, rho, delta)
+        return float(value), kind, float(gaussian.attack_rate(rho, false_positives or np.nan))
+    loss_of, is_lower = LOSSES[method], LOSSES[method].kind == Kind.LOWER
     if any(beyond(multiplier) for multiplier, _ in parts):
-        return np.inf
-    if len(parts) == 1:
-        more = {"absent": absent} if method == "proved" else {}
-        of = {"tight": tight_epsilon, "proved": proved_epsilon, "opposite": opposite_epsilon}[method]
-        return float(of(rates, parts[0][0], [parts[0][1]], delta, interval=interval, **more)[0])
-    if method != "tight":
-        return proved_together([Mechanism(rates, *part, absent) for part in parts], delta, interval)
+        return np.inf, loss_of.kind, 1.0
     # One interval for all, as losses of different ones do not add.
-    limits = [_limits(rates, multiplier) for multiplier, _ in parts]
-    interval = max(_interval(pair, interval) for each in limits for pair in each)
-    each = []
-    for (multiplier, rounds), own in zip(parts, limits, strict=True):
-        masses = [
-            _mass(partial(hockey_stick, multiplier=multiplier, adjacency=adjacency), rates, pair, interval)
-            for adjacency, pair in zip((REMOVE, ADD), own, strict=True)
-        ]
-        each.append((PrivacyLossDistribution(*masses), int(rounds)))
-    return _together(each, delta)
+    interval = max(_interval(pair, interval) for each, _ in parts for pair in LIMITS[method](rates, each))
+    each = [(loss_of(rates, multiplier, absent, interval), int(rounds)) for multiplier, rounds in parts]
+    goal, loss = _together(each, delta, is_lower)
+    rate = attack_rate(loss, false_positives) if false_positives else np.nan
+    return float(loss.get_epsilon_for_delta(goal)), loss_of.kind, rate
+
+
+@gives(Kind.UNPROVED)  # the usual pair is not proved to be the worst one over several rounds
+def _usual_loss(rates: Rates, multiplier: float, _absent: float, interval: float) -> PrivacyLossDistribution:
+    return PrivacyLossDistribution(
+        *(
+            _mass(partial(hockey_stick, multiplier=multiplier, adjacency=adjacency), rates, limits, interval)
+            for adjacency, limits in zip((REMOVE, ADD), _limits(rates, multiplier), strict=True)
+        )
+    )
+
+
+@gives(Kind.UPPER)
+def _proved_loss(rates: Rates, multiplier: float, absent: float, interval: float) -> PrivacyLossDistribution:
+    (limits,) = _either_way(rates, multiplier)
+    return PrivacyLossDistribution(
+        _mass(partial(replace_one, multiplier=multiplier, absent=absent), rates, limits, interval)
+    )
+
+
+@gives(Kind.LOWER)
+def _opposite_loss(rates: Rates, multiplier: float, _absent: float, interval: float) -> PrivacyLossDistribution:
+    return PrivacyLossDistribution(_opposite_mass(rates, multiplier, interval)[0])
+
+
+def _either_way(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
+    limit = np.abs(_limits(rates, multiplier)).max()
+    return [(-limit, limit)]
+
+
+def _of_opposite(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
+    limit = float(np.diff(_opposite_likelihoods(rates.values.max(), multiplier, TAIL * multiplier + 0.5))[0])
+    return [(-limit, limit)]
+
+
+LOSSES = {"tight": _usual_loss, "proved": _proved_loss, "opposite": _opposite_loss}  # of a round, by method
+
+
+def attack_rate(loss: PrivacyLossDistribution, false_positives: float) -> float:
+    """The largest true-positive rate of any attack at a rate of false positives, from above, by the privacy profile.
+
+    The least of exp(epsilon) false_positives + delta(epsilon), and of 1 - exp(-epsilon) (1 - delta - false_positives),
+    over epsilon >= 0 (Dong, Roth and Su, 2022, Proposition 2.5). Each epsilon gives a bound, so the search may stop
+    anywhere.
+    """
+
+    def above(epsilon: float) -> float:
+        return np.exp(epsilon) * false_positives + loss.get_delta_for_epsilon(float(epsilon))
+
+    def below(epsilon: float) -> float:
+        return 1 - np.exp(-epsilon) * (1 - loss.get_delta_for_epsilon(float(epsilon)) - false_positives)
+
+    bounds = 0.0, -np.log(false_positives)  # beyond, `above` is more than 1
+    first = minimize_scalar(above, bounds=bounds, method="bounded", options={"xatol": NEAR})
+    rates = [1.0, above(0.0), first.fun]
+    if first.x < 2 * NEAR:  # the best slope is less than 1
+        rates.append(minimize_scalar(below, bounds=bounds, method="bounded", options={"xatol": NEAR}).fun)
+    return float(min(rates))
 
 
 def proved_together(mechanisms: Sequence[Mechanism], delta: float, interval: float = INTERVAL) -> float:
@@ -172,14 +263,11 @@ def proved_together(mechanisms: Sequence[Mechanism], delta: float, interval: flo
     """
     if any(beyond(each.multiplier) for each in mechanisms):
         return np.inf
-    limits = [np.abs(_limits(each.rates, each.multiplier)).max() for each in mechanisms]
-    interval = max(_interval((-limit, limit), interval) for limit in limits)  # one for all, or losses do not add
-    each = []
-    for (rates, multiplier, rounds, absent), limit in zip(mechanisms, limits, strict=True):
-        curve = partial(replace_one, multiplier=multiplier, absent=absent)
-        mass = _mass(curve, rates, (-limit, limit), interval)
-        each.append((PrivacyLossDistribution(mass), int(rounds)))
-    return _together(each, delta)
+    limits = [_either_way(each.rates, each.multiplier)[0] for each in mechanisms]
+    interval = max(_interval(each, interval) for each in limits)  # one for all, or losses do not add
+    each = [(_proved_loss(one.rates, one.multiplier, one.absent, interval), int(one.rounds)) for one in mechanisms]
+    goal, loss = _together(each, delta)
+    return float(loss.get_epsilon_for_delta(goal))
 
 
 def hockey_stick(rate: float, epsilon: np.ndarray, multiplier: float, adjacency: AdjacencyType) -> np.ndarray:
@@ -232,6 +320,7 @@ def replace_one(rate: float, epsilon: np.ndarray, multiplier: float, absent: flo
     return np.clip(np.where(epsilon < 0, -np.expm1(below) + np.exp(below) * delta, delta), 0.0, 1.0)
 
 
+@gives(Kind.LOWER)
 def opposite_epsilon(
     rates: Rates, multiplier: float, rounds: list[int], delta: float, interval: float = INTERVAL
 ) -> np.ndarray:
@@ -239,12 +328,7 @@ def opposite_epsilon(
 
     What a record can at least lose: no accountant for replace-one may say less. Closed form where nothing is sampled.
     """
-    if (rates.values == 1).all():
-        return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
-    if beyond(multiplier):
-        return np.full(len(rounds), np.inf)
-    mass, _ = _opposite_mass(rates, multiplier, interval)
-    return composed(PrivacyLossDistribution(mass), rounds, delta, lower=True)
+    return _after(rates, multiplier, rounds, delta, "opposite", 1.0, interval)
 
 
 def opposite_loss(rates: Rates, multiplier: float, rounds: int, losses: np.ndarray) -> np.ndarray:
@@ -332,9 +416,8 @@ def _opposite_likelihoods(rate: float, multiplier: float, x: float) -> list[floa
 
 def _opposite_mass(rates: Rates, multiplier: float, interval: float) -> tuple[pld_pmf.PLDPmf, float]:
     """The privacy loss of a round of `opposite_records`, and the interval of its points."""
-    limit = float(np.diff(_opposite_likelihoods(rates.values.max(), multiplier, TAIL * multiplier + 0.5))[0])
-    mass = _mass(partial(opposite_records, multiplier=multiplier), rates, (-limit, limit), interval)
-    return mass, _interval((-limit, limit), interval)
+    (limits,) = _of_opposite(rates, multiplier)
+    return _mass(partial(opposite_records, multiplier=multiplier), rates, limits, interval), _interval(limits, interval)
 
 
 def _interval(limits: tuple[float, float], interval: float) -> float:
@@ -362,16 +445,25 @@ def _mass(
     return pld_pmf.create_pmf_pessimistic_connect_dots(interval, steps.astype(int), np.minimum(mixed, 1.0))
 
 
+LIMITS = {"tight": _limits, "proved": _either_way, "opposite": _of_opposite}  # of the losses looked at, by method
+
+
 def composed(distribution: PrivacyLossDistribution, rounds: list[int], delta: float, lower: bool = False) -> np.ndarray:
     """epsilon after some numbers of rounds of a privacy loss; rounding errors make it larger or, `lower`, smaller.
 
     Raises ValueError for a delta below `rounding.least_delta`.
     """
-    return np.array([_together([(distribution, int(count))], delta, lower) for count in rounds])
+    found = (_together([(distribution, int(count))], delta, lower) for count in rounds)
+    return np.array([float(loss.get_epsilon_for_delta(goal)) for goal, loss in found])
 
 
-def _together(parts: Sequence[tuple[PrivacyLossDistribution, int]], delta: float, lower: bool = False) -> float:
-    """epsilon after the rounds of several privacy losses, pairs of one and its number of rounds; see `composed`."""
+def _together(
+    parts: Sequence[tuple[PrivacyLossDistribution, int]], delta: float, lower: bool = False
+) -> tuple[float, PrivacyLossDistribution]:
+    """The loss of the rounds of several, pairs of one and its number of rounds, and the delta to look it up at.
+
+    See `composed`.
+    """
     goal, cut = rounding.left(delta, sum(count for _, count in parts), lower), min(CUT, CUT_SHARE * delta)
     each = [distribution.self_compose(count, cut) for distribution, count in parts]
-    return float(reduce(lambda one, other: one.compose(other, cut), each).get_epsilon_for_delta(goal))
+    return goal, reduce(lambda one, other: one.compose(other, cut), each)

@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
+from pwfl.privacy.labels import Kind, gives, labeled
 from pwfl.privacy.sampled import TAIL, beyond, composed, replace_one
 
 POINTS = 20_000  # points of a round's privacy loss, which is of a curve for each size
@@ -36,6 +37,7 @@ class Messages(NamedTuple):
     lost: float = 0.0
 
 
+@gives(Kind.UPPER)
 def epsilon(law: Messages, multiplier: float, rounds: int, delta: float, absent: float = 1.0) -> float:
     """An upper bound on epsilon after some rounds if all of a user's records are replaced; `absent` as `replace_one`.
 
@@ -69,6 +71,13 @@ def epsilon(law: Messages, multiplier: float, rounds: int, delta: float, absent:
         mixed += weight * ((1 - law.shown) * hidden + law.shown * shown)
     mass = pld_pmf.create_pmf_pessimistic_connect_dots(losses[1] - losses[0], steps, np.minimum(mixed, 1.0))
     return min(known, float(composed(PrivacyLossDistribution(mass), [rounds], delta)[0]))
+
+
+def worth(law: Messages, multiplier: float, rounds: int, delta: float, absent: float = 1.0) -> tuple[float, Kind]:
+    """As `epsilon`, and its kind: exact where nothing is left to chance, and where nothing is hidden."""
+    if multiplier == 0 or (law.participation == 1 and len(law.sizes) == 1):
+        return epsilon(law, multiplier, rounds, delta, absent), Kind.EXACT
+    return labeled(epsilon, law, multiplier, rounds, delta, absent)
 
 
 def _known_participation(law: Messages, multiplier: float, rounds: int, delta: float) -> float:

@@ -52,17 +52,17 @@ def linear(heard: np.ndarray, noise_std: np.ndarray, receiver_std: np.ndarray) -
     noise_std, receiver_std
         Of the users' noise n, shape (..., user), and the receivers' z, shape (..., observed), independent.
     """
-    spread = heard * noise_std[..., None, :]
-    covariance = spread @ np.swapaxes(spread, -1, -2)
-    places = np.arange(heard.shape[-2])
-    covariance[..., places, places] += np.square(receiver_std)
-    values, vectors = np.linalg.eigh(covariance)
-    # Rounding leaves eigenvalues below this in doubt; less noise means more visibility.
-    least = np.maximum(values[..., -1:], 0) * values.shape[-1] * np.finfo(float).eps
-    along = np.square(np.swapaxes(vectors, -1, -2) @ heard)  # (..., eigenvalue, user)
-    share = along.sum(axis=-2, keepdims=True) * heard.shape[-2] * np.finfo(float).eps
+    # C = M M', by the singular values of M: C's eigenvalues are their squares, in which half of the digits are lost, so
+    # that users who differ by a leak of amplitude 1e-8 would be taken to be alike.
+    own = receiver_std[..., None] * np.eye(heard.shape[-2])
+    directions, singular, _ = np.linalg.svd(
+        np.concatenate([heard * noise_std[..., None, :], own], axis=-1), full_matrices=False
+    )
+    rounding = sum(heard.shape[-2:]) * np.finfo(float).eps
+    doubtful = singular <= singular[..., :1] * rounding  # of which rounding leaves nothing
+    along = np.abs(np.swapaxes(directions, -1, -2) @ heard)  # (..., direction, user)
     with np.errstate(divide="ignore", invalid="ignore"):
-        seen = np.where(values > least, 1 / np.where(values > 0, values, 1.0), np.inf)[..., None] * along
-    outside = (values <= least)[..., None] & (along > share)
-    seen = np.where((values <= least)[..., None], np.where(outside, np.inf, 0.0), seen)
-    return np.sqrt(seen.sum(axis=-2))
+        seen = np.where(doubtful[..., None], 0.0, along / singular[..., None])
+        outside = doubtful[..., None] & (along > np.linalg.norm(heard, axis=-2, keepdims=True) * rounding)
+        # What shows in such a direction shows no more than to who sees the message alone.
+        return np.where(outside.any(axis=-2), 1 / noise_std, np.sqrt(np.square(seen).sum(axis=-2)))

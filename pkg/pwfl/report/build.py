@@ -26,7 +26,9 @@ def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The report's tables of a scenario, but for its audit, from the tables of all its schemes."""
-    own = registry.system(scenario.system).part("report").summarize(scenario, _released(scenario, tables))
+    tables = _released(scenario, tables)
+    own = registry.system(scenario.system).part("report").summarize(scenario, tables)
+    own |= {"guarantees": tables["guarantees"]}
     return {name: with_terms(frame, own["realizations"]) for name, frame in own.items()}
 
 

@@ -66,12 +66,22 @@ class Catalog:
     # are in CITATION.cff.
     paper: dict | None = None
 
+    @property
+    def all_tables(self) -> dict[str, str]:
+        """The tables of a scenario's report that it has by itself, and those of all systems."""
+        return self.tables | GUARANTEES
+
 
 # Of systems that train a network, with the stages' tables that they are drawn from.
 ACCURACY_FIGURES = dict.fromkeys(("accuracy", "accuracy_seconds", "accuracy_joules"), ("history",))
 # Of all systems; captions stand in the workflow's folder report/.
 COMMON_FIGURES = {"holdings": ("holdings",), "audit": ("audit",)}  # holdings: where samples are dealt out
 PRIVATE_FIGURES = ("holdings",)  # of these
+GUARANTEES = {
+    "guarantees": "What the worst-off user of each realization has, of each scheme, against each observer, by unit of "
+    "privacy and whose noise counts: epsilon, what kind of a number that is, what it assumes of nature and data, whom "
+    "it trusts, and the best attack's rate of true positives at 1% false positives.",
+}
 COMMON_TABLES = {
     "audit": "Tests of the code that trains, of each scheme, in the realization whose worst record is worst off: what "
     "was measured, what is stated, between which values it may be, and the smallest error that is detected, in words.",
@@ -103,8 +113,8 @@ TITLES = {
 COMPARISON = {
     "systems": "Every scheme of every scenario under common terms: final accuracy, of which model, over how many "
     "trainings, and how many of these had no user scheduled; record-level epsilon at delta, against all that the "
-    "system's own server receives (whether that is guaranteed) and against the observer whom the scheme reckons with, "
-    "and user-level epsilon against the latter; what they are (exact, upper bounds, assumed or not proved); local "
+    "system's own server receives if nobody is trusted, and against the observer whom the scheme reckons with, and "
+    "user-level epsilon against the latter; what stands behind them, what they assume and whom they trust; local "
     "steps; symbols and seconds on air, which follow from the scenario's bandwidth; transmit energy, which compares "
     "only where the link budget is the same.",
     "claims": "The papers' claims and this project's, one row a statement and scenario: whose it is, where the paper "
@@ -118,13 +128,13 @@ COMPARISON = {
     "their privacy losses, not added up. A release is a training with noise, of one realization, and all that its "
     "server receives; equal ones count once, realizations that are not trained do not. Each counts by its worst "
     "record, so epsilon is an upper bound for every one; a record that changes in time counts with all its values. "
-    "Where each realization draws records of its own, epsilon is the largest of a realization. `guaranteed`: each of "
-    "the releases is. `left_out`: schemes without any epsilon, and why; columns of tables that are computed of records "
-    "without noise are not counted, either.",
+    "Where each realization draws records of its own, epsilon is the largest of a realization. `guarantee`: the "
+    "weakest of the releases'. `left_out`: schemes without any epsilon, and why; columns of tables that are computed "
+    "of records without noise are not counted, either.",
     "outcomes": "What every scheme of every scenario came to: mean over realizations with its 95% interval, least and "
     "most, in how many of them no user is scheduled, how many more diverged, the accuracy that needs no learning "
     "(`chance`), with the values of swept parameters, and the terms of its "
-    "epsilons, of a record and of a user; `guaranteed`: epsilon is, whatever the data.",
+    "epsilons, of a record and of a user; `guarantee`: what stands behind epsilon, the weakest of all realizations.",
     "differences": "Paired differences of every two schemes of a scenario, and of every two points of different "
     "scenarios that have one seed, data, guarantee, observer and mean epsilon: by how much `scheme` of `scenario` is "
     "above `than_scheme` of `than_scenario` in final accuracy, epsilon, airtime and radiated energy, realization by "
@@ -133,7 +143,7 @@ COMPARISON = {
     "each pair, and how many realizations are needed to detect one as large as measured. `without_result`: how many "
     "realizations are left out, as one of the two diverged or was not trained.",
     "front": "For every two outcomes of a system, the points of the study that nothing dominates: no other one "
-    "with the same guarantee and observer is as good in both, by its mean, and better in one; none whose accuracy "
+    "of the same guarantee, trust and observer is as good in both, by its mean, and better in one; none whose accuracy "
     "is not above chance; `x_no_user_scheduled` and `y_no_user_scheduled`: over how many realizations with no user "
     "scheduled each mean is; `x_diverged` and `y_diverged`: how many more diverged.",
 }

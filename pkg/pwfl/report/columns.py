@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from pwfl.tables.contract import BOUND, EXACT
+from pwfl.privacy.labels import CONDITIONAL, GUARANTEES, NONE, PROVED
 
 TERMS = (
-    *("delta", "unit", "neighbouring_relation", "sampling", "observer", "epsilon_is", "epsilon_user_is"),
-    "guarantee",
+    *("delta", "unit", "neighbouring_relation", "sampling", "observer"),
+    *("epsilon_kind", "epsilon_assumes", "epsilon_trusts", "epsilon_user_kind"),
 )
+SAID = {PROVED: "proved", CONDITIONAL: "conditional", NONE: "not guaranteed"}
 
 
 def terms(outcome: pl.DataFrame, wanted: Sequence[str] = TERMS) -> pl.DataFrame:
@@ -22,10 +23,25 @@ def said(wanted: Sequence[str] = TERMS) -> pl.Expr:
     return pl.col(wanted).drop_nulls().first()
 
 
-def guaranteed() -> pl.Expr:
-    """Whether a row's epsilon is guaranteed: as the row is, and resting on no assumption."""
-    proved = pl.col("epsilon_is").cast(pl.String).is_in([EXACT, BOUND]).fill_null(value=True)  # null: nobody sends
-    return pl.col("guaranteed") & proved
+def weakest(guarantee: str = "guarantee") -> pl.Expr:
+    """The least that stands behind any of some epsilons, of `labels.GUARANTEES`; null: nobody sends in any."""
+    return pl.col(guarantee).cast(pl.Enum(GUARANTEES)).max().cast(pl.String)
+
+
+def in_words(row: dict) -> str:
+    """What stands behind the epsilon of a row with `guarantee` and TERMS.
+
+    >>> label = {"epsilon_kind": "exact", "epsilon_assumes": "", "epsilon_trusts": "secure aggregation"}
+    >>> in_words(label | {"guarantee": "proved"})
+    'proved (exact), trusting secure aggregation'
+    >>> in_words(label | {"guarantee": "conditional", "epsilon_assumes": "Markov data", "epsilon_trusts": ""})
+    'conditional (exact), assuming Markov data'
+    """
+    if row["guarantee"] is None:
+        return "nobody sends"
+    assumes = f", assuming {row['epsilon_assumes']}" if row["epsilon_assumes"] else ""
+    trusts = f", trusting {row['epsilon_trusts']}" if row["epsilon_trusts"] else ""
+    return f"{SAID[row['guarantee']]} ({row['epsilon_kind']}){assumes}{trusts}"
 
 
 def with_terms(frame: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:

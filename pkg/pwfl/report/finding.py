@@ -9,26 +9,36 @@ from string import ascii_uppercase
 import numpy as np
 import polars as pl
 
+from pwfl.privacy.labels import CONDITIONAL, PROVED
+from pwfl.privacy.labels import NONE as UNGUARANTEED
 from pwfl.report import unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
-from pwfl.report.columns import guaranteed, lower
+from pwfl.report.columns import in_words, lower
 from pwfl.report.differences import LEVEL, seen_from
-from pwfl.report.sweeps import main_outcomes, not_above_chance, outcomes_of, with_bare
+from pwfl.report.sweeps import KIND, main_outcomes, not_above_chance, outcomes_of, with_bare
 
 KEYS = ["scenario", "scheme", "target_epsilon"]
+PROVES = (pl.col("guarantee") == PROVED).fill_null(value=False)  # whether a point's epsilon rests on nothing
 # Of the table `systems`.
 SHOWN = [
     "diverged",
-    "guaranteed",
-    "epsilon_is",
-    "observer",
     "guarantee",
+    "epsilon_kind",
+    "epsilon_assumes",
+    "epsilon_trusts",
+    "observer",
     "delta",
     "air_seconds_mean",
     "transmit_energy_j_mean",
 ]
 SAME = ["system", "scheme", "target_epsilon", "mean", "epsilon", "air_seconds_mean", "transmit_energy_j_mean"]
 ACCURACY = COMMON_OUTCOMES["accuracy"].title
+STANDS = {  # what is said of a point's epsilon, by its guarantee, with what it assumes
+    PROVED: "with a proved guarantee",
+    CONDITIONAL: "with a guarantee that assumes {}",
+    UNGUARANTEED: "(ε not guaranteed)",
+    None: "(ε not known)",
+}
 NONE = "-"
 NOBODY = unscheduled.COLUMN
 NEVER = pl.col(NOBODY) == pl.col("realizations")  # of points that schedule nobody
@@ -36,7 +46,6 @@ SMALL_P = 1e-4  # below which p is not told apart from 0
 NAMED = 4  # schemes that a sentence names
 NEGLIGIBLE = 1e-12  # numbers that rounding leaves
 THOUSANDS, MILLIONS = 1e3, 1e6  # between which numbers are written out
-OTHERS = "; for "  # in what an observer sees, before the observers of other columns
 
 
 def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]], titles: dict[str, str]) -> pl.DataFrame:
@@ -45,7 +54,7 @@ def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]], titles: 
     `bare` names the schemes without noise by scenario: they are never best. `titles` are the scenarios'. Columns:
     system, scenario, its title `place`, sweep_of, scheme, target_epsilon; the outcome, its mean, low and high, of how
     many realizations, and of how many with no user scheduled; epsilon of a record and of a user (`user_epsilon`), which
-    may be null; those SHOWN, `guaranteed` of a record's epsilon. Scenarios with equal results are there once.
+    may be null; those SHOWN. Scenarios with equal results are there once.
     """
     frames = []
     for (system,), each in tables["outcomes"].group_by("system", maintain_order=True):
@@ -60,10 +69,9 @@ def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]], titles: 
         for other in (of_x, of_user, front, tables["systems"].select(*KEYS, *SHOWN)):
             rows = rows.join(other, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
         frames.append(rows)
-    rows = pl.concat(frames).with_columns(guaranteed=guaranteed())
-    rows = with_bare(rows, bare).with_columns(pl.col("best").fill_null(value=False))
+    rows = with_bare(pl.concat(frames), bare).with_columns(pl.col("best").fill_null(value=False))
     rows = rows.with_columns(place=pl.col("scenario").replace(titles))
-    rows = rows.with_columns(pl.col("best") & ~pl.col("bare"), pl.col("observer").str.split(OTHERS).list.first())
+    rows = rows.with_columns(pl.col("best") & ~pl.col("bare"))
     swept = pl.col("sweep_of") != pl.col("scenario")
     rows = rows.sort(swept, descending=True, maintain_order=True).unique(SAME, keep="first", maintain_order=True)
     return rows.sort("system", ~pl.col("best"), "bare", "epsilon", maintain_order=True, nulls_last=True)
@@ -98,19 +106,22 @@ def _front(each: pl.DataFrame) -> pl.DataFrame:
     """
     more = outcomes_of(each["system"][0])[each["outcome"][0]].better == "more"
     good = pl.col("mean") if more else -pl.col("mean")
-    kinds = each.filter("best").group_by("guaranteed", "guarantee", "observer", maintain_order=True)
+    kinds = each.filter("best").group_by(KIND, maintain_order=True)
     fronts = [front for _, front in kinds]
     if fronts:
-        return max(fronts, key=lambda front: (front["guaranteed"][0], front.select(good.max()).item())).sort("epsilon")
+        return max(fronts, key=lambda front: (front.select(PROVES).item(0, 0), front.select(good.max()).item())).sort(
+            "epsilon"
+        )
     private = each.filter(~pl.col("bare"), ~pl.col("useless"), ~NEVER, pl.col("epsilon").is_finite())
-    return private.sort("guaranteed", good, descending=True).head(1)
+    return private.sort(PROVES, good, descending=True).head(1)
 
 
 def _ends(front: pl.DataFrame, outcome: Outcome, named: bool) -> list[str]:
     """On the best result of a front, and on its least epsilon."""
     best = front.row(-1, named=True)
     extreme = "Highest" if outcome.better == "more" else "Lowest"
-    kind = "with a guarantee" if best["guaranteed"] else "(ε not guaranteed)"
+    kind = STANDS[best["guarantee"]].format(best["epsilon_assumes"])
+    kind += f", trusting {best['epsilon_trusts']}" if best["epsilon_trusts"] else ""
     found = [
         f"{extreme} {lower(outcome.title)} {kind}: {_result(best, outcome)} at record-level "
         f"ε = {number(best['epsilon'])} (δ = {number(best['delta'])}), by {_whose(best, named)}"
@@ -244,9 +255,7 @@ def table(rows: pl.DataFrame) -> tuple[list[dict], dict[str, str]]:
     for row in rows.iter_rows(named=True):
         outcome = outcomes_of(row["system"])[row["outcome"]]
         ends = [number(row[end], outcome) for end in ("low", "high")]
-        kind = f"{'' if row['guaranteed'] else 'not '}guaranteed, {row['epsilon_is']}"
-        terms = "without noise" if row["bare"] else kind
-        terms = terms if row["epsilon"] is not None else "nobody sends"
+        terms = "without noise" if row["bare"] and row["epsilon"] is not None else in_words(row)
         hidden = row["epsilon"] is not None and np.isfinite(row["epsilon"])
         delta = number(row["delta"]) if hidden else ""
         shown.append(

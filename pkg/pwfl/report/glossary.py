@@ -8,7 +8,7 @@ TERMS = {
     "resource block": "a share of spectrum, for one user per cell",
     "observer": "whom ε is stated against: who sees each message, or only sums",
     "ε, δ": "privacy of a record, or a user, over the whole training",
-    "guaranteed": "proved for any data; otherwise the assumption is named",
+    "guarantee": "proved: exact or an upper bound for any data; conditional: on what is named; or none",
     "privacy audit": "tests of the training code against its stated ε",
     "non-private baseline": "a scheme without noise",
 }

@@ -75,10 +75,11 @@ def _outcomes_of(system: str, table: pl.DataFrame) -> str:
 
 def _meaning(said: dict) -> str:
     """What an epsilon means: for which delta, unit and neighbours, against whom, and what guarantees it."""
-    kinds = ("a record's", said["epsilon_is"]), ("a user's", said["epsilon_user_is"])  # None: nobody sends
+    kinds = {"a record's": "epsilon_kind", "assumes": "epsilon_assumes", "trusts": "epsilon_trusts"}
+    kinds |= {"a user's": "epsilon_user_kind"}
     words = [f"protected: {said['unit']}", f"neighbours: {said['neighbouring_relation']}"]
     words += [f"sampling: {said['sampling']}", f"observer: {said['observer']}"]
-    words += [f"{whose}: {kind}" for whose, kind in kinds if kind] + [said["guarantee"]]
+    words += [f"{what}: {said[column]}" for what, column in kinds.items() if said[column]]  # else nothing, or nobody
     return f"{text('ε at δ')} = {number(said['delta'])}; {text('; '.join(words))}."
 
 

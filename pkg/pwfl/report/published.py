@@ -14,7 +14,10 @@ import polars as pl
 
 from pwfl import registry
 from pwfl.learning.datasets import FILE
+from pwfl.privacy.accountant import guarantee
 from pwfl.privacy.composition import Composed, Loss, compose
+from pwfl.privacy.labels import GUARANTEES, PROVED
+from pwfl.report.columns import SAID
 from pwfl.report.finding import number
 from pwfl.report.sweeps import point_of
 from pwfl.scenario.values import value_of
@@ -28,7 +31,7 @@ SCHEMA = {
     "epsilon": pl.Float64,
     "delta": pl.Float64,
     "bound": pl.String,
-    "guaranteed": pl.Boolean,
+    "guarantee": pl.String,
     "unit": pl.String,
     "neighbouring_relation": pl.String,
     "left_out": pl.String,
@@ -75,7 +78,7 @@ def sentences(found: pl.DataFrame) -> list[str]:
                 f"If all of this study were published, no epsilon would be known for {row['records']}.{left_out}"
             )
             continue
-        bound = row["bound"] + ("" if row["guaranteed"] else "; not guaranteed")
+        bound = row["bound"] + ("" if row["guarantee"] == PROVED else f"; {SAID[row['guarantee']]}")
         said.append(
             f"If all of this study were published: its {row['releases']} training runs with noise on {row['records']} "
             f"would together cost {_short(row['unit'])} ε = {number(row['epsilon'])} at δ = {row['delta']:g} ({bound})."
@@ -99,6 +102,7 @@ def _trainings(study: dict[str, dict], name: str, several: bool) -> Iterator[Tra
     scenario, each, of = content["scenario"], content["realizations"], point_of(study, name).of
     stated = getattr(registry.system(scenario.system).part("report"), "published", None)
     trained = each.filter(pl.col("realization") < scenario.training_realizations)
+    trained = trained.with_columns(guarantee_server=guarantee("epsilon_server"))
     for scheme in scenario.schemes:
         title = f"{scenario.system}, {scheme.name}" if several else scheme.name
         release = content.get("releases", {}).get(scheme.name, (name, scheme.name))
@@ -139,8 +143,8 @@ def _row(records: str, trainings: list[Training]) -> dict:
     terms = {
         name: BETWEEN.join(dict.fromkeys(each.row[name] for each in kept)) for name in ("unit", "neighbouring_relation")
     }
-    guaranteed = all(each.row["guaranteed"] for each in kept)
-    return found | terms | _composed(kept, delta)._asdict() | {"delta": delta, "guaranteed": guaranteed}
+    guarantee = max((each.row["guarantee_server"] for each in kept), key=GUARANTEES.index)
+    return found | terms | _composed(kept, delta)._asdict() | {"delta": delta, "guarantee": guarantee}
 
 
 def _composed(kept: list[Training], delta: float) -> Composed:

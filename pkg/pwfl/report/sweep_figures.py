@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse.csgraph import connected_components
 
+from pwfl.privacy.labels import PROVED
 from pwfl.report import chance, parameters, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
 from pwfl.report.catalog import Outcome, without_noise
@@ -58,7 +59,7 @@ ROW = 18  # pixels of a row
 TOLD_APART = 8  # scenarios that have shapes of their own; of more, names stand at the best points alone
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
 RINGS = "ringed: Pareto-optimal, by the means"
-OF_KINDS = "rings are among points of the same guarantee and observer; dashed: without a guarantee"
+OF_KINDS = "rings are among points of the same guarantee, trust and observer; dashed: not proved"
 LABELED = 0.08  # share of an axis that is free at each end, for labels of points
 UNGUARANTEED = [3, 2]  # dashes of rings
 
@@ -170,7 +171,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     most = point.agg(pl.col("realizations", unscheduled.COLUMN).sort_by(unscheduled.COLUMN).last())
     subtitle += unscheduled.lines(most, width=LINE_LENGTH)
     subtitle += unscheduled.diverged(shown.filter(outcome=y), width=LINE_LENGTH)
-    if not drawn["guaranteed"].all() or len(drawn.unique(KIND)) > 1:
+    if set(drawn["guarantee"]) != {PROVED} or len(drawn.unique(KIND)) > 1:
         subtitle.append(OF_KINDS)
     if len(left_out):
         subtitle.append(f"not drawn, since infinite or undefined: {', '.join(left_out)}")
@@ -212,7 +213,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     rules = base.mark_rule(strokeWidth=1)
     ringed = base.transform_filter("datum.best")
     intervals = [rules.encode(x="x_low:Q", x2="x_high:Q"), rules.encode(y="y_low:Q", y2="y_high:Q")]
-    dashes = alt.condition("datum.guaranteed", alt.value(theme.SOLID), alt.value(UNGUARANTEED))
+    dashes = alt.condition(f"datum.guarantee === '{PROVED}'", alt.value(theme.SOLID), alt.value(UNGUARANTEED))
     rings = ringed.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222"), strokeDash=dashes)
     layers = [*([curves] if joined else []), *intervals, dots, rings]
     if len(bare):

@@ -12,12 +12,12 @@ import polars as pl
 from pwfl import registry
 from pwfl.report import chance, unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
-from pwfl.report.columns import TERMS, guaranteed, literals, said
+from pwfl.report.columns import TERMS, literals, said, weakest
 from pwfl.report.theme import means
 from pwfl.scenario.sweep import Point
 
 KEYS = ["scenario", "system", "sweep_of"]
-KIND = ["guaranteed", "guarantee", "observer"]  # points of other kinds are not compared
+KIND = ["guarantee", "epsilon_trusts", "observer"]  # points of other kinds are not compared
 DIGITS = 4  # to which two means are one
 PARTS = ("mean", "low", "high", "least", "most")
 
@@ -32,7 +32,7 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
     """What every scheme of every scenario came to: a row for each outcome.
 
     Columns: scenario, system, the scenario whose sweep it is a point of, swept parameters by their dotted keys, scheme
-    (and its privacy target where it has several), whether its epsilon is guaranteed, its terms, outcome, mean
+    (and its privacy target where it has several), what stands behind its epsilon, its terms, outcome, mean
     over realizations with its 95% interval, least, most, of how many realizations, how many of these have no user
     scheduled, how many more diverged, and, of the accuracy, the level that needs no learning (`chance.level`).
     """
@@ -58,7 +58,7 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
         *(unscheduled.count(c).alias(f"{c}_{unscheduled.COLUMN}") for c in columns),
         *((ended & pl.col(c).is_null()).sum().cast(pl.Int64).alias(f"{c}_diverged") for c in columns),
         said(),
-        guaranteed=guaranteed().all(),
+        guarantee=weakest(),
     )
     wide = means(each, keys, columns, system).join(others, on=keys, nulls_equal=True, maintain_order="left")
     for column in columns:
@@ -67,7 +67,7 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
         counts = [pl.col(f"{column}_{name}").alias(name) for name in (unscheduled.COLUMN, unscheduled.DIVERGED)]
         known = chance.level(content["scenario"]) if column == "accuracy" else None
         counts.append(pl.lit(known and known.share, pl.Float64).alias("chance"))
-        of_column = (*keys, "guaranteed", *TERMS, pl.lit(column).alias("outcome"))
+        of_column = (*keys, "guarantee", *TERMS, pl.lit(column).alias("outcome"))
         frame = wide.select(*of_column, *parts, count, *counts)
         frames.append(frame.filter(pl.col("realizations") > 0))
     return pl.concat(frames, how="diagonal_relaxed")
@@ -201,7 +201,7 @@ def not_swept(study: dict[str, dict]) -> list[str]:
 
 def index_of(table: pl.DataFrame) -> list[str]:
     """The columns of a table of `outcomes` that say which point a row is of, and what its epsilon is worth."""
-    return [*KEYS, *swept_keys(table), "scheme", "target_epsilon", "guaranteed", *TERMS]
+    return [*KEYS, *swept_keys(table), "scheme", "target_epsilon", "guarantee", *TERMS]
 
 
 def swept_keys(table: pl.DataFrame) -> list[str]:

@@ -10,10 +10,11 @@ import polars as pl
 from scipy.optimize import isotonic_regression
 
 from pwfl import registry
+from pwfl.privacy.accountant import guarantee
+from pwfl.privacy.labels import PROVED
 from pwfl.report import chance, columns, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
 from pwfl.report.catalog import without_noise
-from pwfl.report.finding import OTHERS
 from pwfl.report.sweeps import not_swept, outcomes, point_of, points, with_bare
 from pwfl.scenario.sweep import in_words
 
@@ -44,7 +45,7 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
     missing = {"accuracy": pl.Float64, "target_epsilon": pl.Float64, "training": pl.String}
     for name, content in scenarios.items():
         system, each = content["scenario"].system, content["realizations"]
-        each = unscheduled.known(each)
+        each = unscheduled.known(each).with_columns(guarantee_server=guarantee("epsilon_server"))
         each = each.with_columns(pl.lit(None, kind).alias(c) for c, kind in missing.items() if c not in each.columns)
         schemes = each.group_by(keys, maintain_order=True)
         counts = schemes.agg(
@@ -56,7 +57,8 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
             epsilon=pl.col("epsilon").max(),
             epsilon_least=pl.col("epsilon").min(),
             epsilon_user=pl.col("epsilon_user").max(),
-            guaranteed=pl.col("guaranteed").all(),
+            guarantee=columns.weakest(),
+            guarantee_server=columns.weakest("guarantee_server"),
         )
         differs = pl.lit(registry.system(system).part("report").DIFFERS).alias("differs")
         means, terms = theme.means(each, keys, MEANS, system), schemes.agg(columns.said(TERMS)).with_columns(differs)
@@ -83,7 +85,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     drawn = frame.filter(pl.col("why").is_null()).drop(unscheduled.COLUMN)  # which the title has
     drawn = drawn.with_columns(
         pl.col("channel_uses_mean").clip(lower_bound=1),  # of a logarithm
-        fill=pl.when("guaranteed").then(pl.col("system").replace(colours)).otherwise(pl.lit("white")),
+        fill=pl.when(guarantee_server=PROVED).then(pl.col("system").replace(colours)).otherwise(pl.lit("white")),
     )
     y = alt.Y("accuracy_mean:Q", title="Final test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(nice=False))
     values = [*theme.ends(drawn, "accuracy"), lines["accuracy_mean"]]
@@ -195,8 +197,8 @@ def _subtitle(frame: pl.DataFrame, scenarios: dict[str, dict]) -> list[str]:
         f"{theme.ranged(frame['trainings'], 'trainings')} of each scheme",
         "mark: largest epsilon of a realization, mean accuracy; bars: to the least epsilon, 95% interval of the mean",
         "dashed: to the epsilon against the observer that the scheme itself reckons with",
-        "hollow: no guarantee, as a bound is not enforced, no noise is added, a receiver's noise is counted, the "
-        "server is taken not to know all, or the epsilon is that of a usual pair of records, not proved for every pair",
+        "hollow: not proved against the server: it assumes something, such as a channel or a receiver's noise, or is "
+        "that of a usual pair of records",
     ]
     counts = frame.with_columns(scheme=pl.format("{}, {}", "system", "scheme"), realizations="trainings")
     lines += unscheduled.lines(counts, width=LINE_LENGTH)
@@ -245,7 +247,7 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     by_observer = OBSERVER in each.columns
     panel = pl.col(OBSERVER).fill_null("scheme's own") if by_observer else pl.lit("")
     each = each.with_columns(panel=panel)
-    index = ["system", "sweep_of", "scenario", "scheme", "target_epsilon", "panel", "guaranteed", "observer"]
+    index = ["system", "sweep_of", "scenario", "scheme", "target_epsilon", "panel", "guarantee", "observer"]
     wide = each.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
     if {"mean_epsilon", "mean_accuracy"} <= set(wide.columns):
         known = pl.col("mean_epsilon", "mean_accuracy").is_finite()
@@ -258,8 +260,8 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     drawn = drawn.with_columns(line=pl.format("{}, {}", "system", "scheme"))
     lines = drawn.select("system", "line").unique(maintain_order=True)
     looks = _family_looks(each["system"].unique(maintain_order=True).to_list(), lines.rows())
-    rows = drawn.group_by("line").agg(pl.col("guaranteed").all())
-    label = {line: line + ("" if guaranteed else " (no guarantee)") for line, guaranteed in rows.iter_rows()}
+    rows = drawn.group_by("line").agg(columns.weakest())
+    label = {line: line + ("" if of == PROVED else f" ({columns.SAID[of]})") for line, of in rows.iter_rows()}
     domain = [label[line] for line in looks]
     legend = theme.legend(symbolSize=500, orient="bottom", columns=2)
     shared = {"title": None, "sort": domain, "legend": legend}  # so that the two are one legend
@@ -295,8 +297,7 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     lines = [f"mean and 95% interval over {theme.ranged(accuracies['realizations'])}"]
     counts = accuracies.with_columns(scheme=pl.format("{}, {}", "system", "scheme"))
     lines += unscheduled.lines(counts, width=LINE_LENGTH)
-    seen = drawn.with_columns(pl.col("observer").str.split(OTHERS).list.first())
-    seen = seen.group_by("system", "observer", maintain_order=True).agg(
+    seen = drawn.group_by("system", "observer", maintain_order=True).agg(
         pl.col("scheme", "panel").unique(maintain_order=True)
     )
     several = seen["system"].is_duplicated().to_list()

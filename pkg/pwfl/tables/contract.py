@@ -8,19 +8,18 @@ import dataframely as dy
 import polars as pl
 
 from pwfl import registry
+from pwfl.privacy import labels
 
 ROUNDING = 1e-9  # relative, of an epsilon
-NO_PRIVACY = "no privacy: no noise is added"  # the guarantee of a scheme without noise
-EXACT, BOUND, ASSUMED, UNPROVED = KINDS = ("exact", "upper bound", "assumed", "not proved")  # of epsilons
 A_USERS = "a user's guarantee: a user's message is clipped as a whole, so one record moves it as far as all of them"
-PUBLIC = (
+ALWAYS_PUBLIC = (
     "numbers of records and of classes, the bounds of a data.file, and all constants of the config, such as clipping "
     "norm, steps and features"
 )
-# What a column reveals of users' records, as its `metadata`. Without any it is public: replacing a record does not
-# change it, as it does not change how many records a user has.
+# What a column reveals of users' records, as its `metadata`, or for all columns of a class as its REVEALS.
+PUBLIC = {"reveals": "public"}  # replacing a record does not change it, as it changes no number of records
+NOISY = {"reveals": "noisy"}  # follows from what is released with the outcome's guarantee, as the model does
 PRIVATE = {"reveals": "private"}  # a function of records without noise
-MODEL = {"reveals": "the model after the row's round"}  # follows from what is released with the outcome's guarantee
 # How a test of an audit ends; the last four say why nothing is tested: no noise, nobody who sends, gradients that are
 # not finite, no weights known at which a blank record has no gradient.
 AUDIT_STATUS = ("consistent", "violated", "no_noise", "nobody_sends", "not_finite", "never_silent")
@@ -40,6 +39,7 @@ MEANINGS = {
     "gain": "power gain of the link, path loss included",
     "loss": "mean cross-entropy of the model on the test set, nats",
     "mu": "mu of Gaussian DP, after all rounds",
+    "neighbouring_relation": "which data sets are neighbours",
     "noise": "noise scheme",
     "noise_multiplier": "standard deviation of the noise over the sensitivity of what it protects",
     "noise_std": "standard deviation of the noise that a user adds to its upload, per coordinate",
@@ -51,8 +51,10 @@ MEANINGS = {
     "round": "round",
     "rounds": "number of rounds",
     "samples": "number of training records",
+    "sampling": "what sampling of records or users the epsilons count",
     "slot": "slot of the round",
     "status": "how it was found or how it ended, in a word",
+    "unit": "unit of privacy",
     "update_noise_std": "standard deviation of noise in the update, per coordinate",
     "user": "user, device or client",
     "users": "number of users",
@@ -64,10 +66,9 @@ class TableError(ValueError):
 
 
 def schema(system: str, table: str) -> type[dy.Schema]:
-    """The schema of a system's table; those of `audit` and `holdings` are the same for all."""
-    if table in COMMON:
-        return COMMON[table]
-    return getattr(registry.system(system).part("tables"), "".join(part.capitalize() for part in table.split("_")))
+    """The schema of a system's table: its own, or that of all systems."""
+    own, name = registry.system(system).part("tables"), "".join(part.capitalize() for part in table.split("_"))
+    return getattr(own, name, None) or COMMON[table]
 
 
 def limits(system: str, column: str) -> tuple[float | None, float | None]:
@@ -89,7 +90,7 @@ def _end(column: dy.Column | None, end: str) -> float | None:
 
 
 def typed(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
-    """The schema's columns of a table. Raises TableError, which names the table's `place`, where it lacks one or its type."""
+    """The schema's columns of a table. Raises TableError, which names its `place`, where one lacks, or its type."""
     held = frame.schema
     for name, column in kind.columns().items():
         if name not in held:
@@ -125,9 +126,16 @@ def ordered(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFr
     return frame.with_columns(pl.col(order) + 0).rechunk()
 
 
+def reveals(kind: type[dy.Schema], name: str) -> dict | None:
+    """What a column of a schema declares to reveal, or the class that has it; None where neither does."""
+    (owner, *_) = (each for each in kind.__mro__ if name in vars(each))
+    return kind.columns()[name].metadata or vars(owner).get("REVEALS")
+
+
 def private(system: str, table: str) -> list[str]:
-    """The columns of a system's table that are PRIVATE."""
-    return [name for name, column in schema(system, table).columns().items() if column.metadata == PRIVATE]
+    """The columns of a system's table that are PRIVATE, or declare nothing."""
+    kind = schema(system, table)
+    return [name for name in kind.columns() if reveals(kind, name) not in (PUBLIC, NOISY)]
 
 
 def without_private(frame: pl.DataFrame, system: str, table: str) -> pl.DataFrame:
@@ -170,9 +178,9 @@ def meaning(column: str, detail: str = "") -> str:
     return f"{MEANINGS[column]}: {detail}" if detail else MEANINGS[column]
 
 
-def key(description: str, **options) -> dy.Int64:
-    """A column that rows are keyed by."""
-    return dy.Int64(primary_key=True, min=0, description=description, **options)
+def key(description: str, metadata: dict = PUBLIC, **options) -> dy.Int64:
+    """A column of numbers that rows are keyed by."""
+    return dy.Int64(primary_key=True, min=0, description=description, metadata=metadata, **options)
 
 
 def epsilon_column(description: str, nullable: bool = False) -> dy.Float64:
@@ -210,33 +218,80 @@ class PerUserRound(PerRound):
 
 
 def _kind(column: str) -> dy.Enum:
-    """The column that says what an epsilon is, by KINDS."""
     return dy.Enum(
-        KINDS,
+        tuple(labels.KINDS),
         nullable=True,
-        description=f"what {column} is under the terms of the row: exact, which the worst data have; an upper bound, "
-        "proved for all data; assumed: of data as `guarantee` assumes them; not proved: of usual data, others may lose "
-        "more; null: nobody sends",
+        description=f"what {column} is, given what it assumes: exact: the worst data have it; an upper bound, proved "
+        "for all data; estimated, with a probability of 99.9 %; not proved: of usual data, others may lose more; null: "
+        "nobody sends",
     )
+
+
+def _assumes(column: str) -> dy.String:
+    return dy.String(
+        nullable=True,
+        description=f"what {column} takes for granted of nature and data; empty: nothing; null: nobody sends",
+    )
+
+
+TRUSTED = "whom {} takes to see, and pass on, no more than the observer does; empty: nobody; null: nobody sends"
+ATTACK = (
+    "largest true-positive rate of an attack at 1 % false positives: on the worst-off {}; as good as epsilon's kind; "
+    "null: nobody sends, or no more is known than epsilon at delta"
+)
+
+
+def attack_rate(unit: str) -> dy.Float64:
+    """A column that says what an epsilon means for an attacker."""
+    return dy.Float64(nullable=True, min=0, max=1, description=ATTACK.format(unit))
+
+
+class Guarantees(PerRealization):
+    """What the worst-off user has against each observer, by unit of privacy and whose noise counts (`account`)."""
+
+    REVEALS = PUBLIC
+    observer = dy.String(primary_key=True, description=meaning("observer", "a name of the system's"))
+    unit = dy.String(primary_key=True, description=meaning("unit", "what is replaced, a record or all of a user's"))
+    noise_from = dy.String(primary_key=True, description="whose noise counts")
+    epsilon = epsilon_column(meaning("epsilon", "the worst-off user's"))
+    epsilon_kind = _kind("epsilon")
+    epsilon_assumes = _assumes("epsilon")
+    epsilon_trusts = dy.String(nullable=False, description=TRUSTED.format("epsilon"))
+    attack_rate = attack_rate("user")
+    rho = dy.Float64(nullable=True, min=0, allow_inf=True, description=meaning("rho", "the largest of all users"))
+    delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
+    neighbouring_relation = dy.String(description=meaning("neighbouring_relation"))
+    sampling = dy.String(description=meaning("sampling"))
 
 
 class Outcome(PerRealization):
     """What each system's outcome says of a realization: its guarantee and its cost, under which terms."""
 
+    REVEALS = PUBLIC
     samples = dy.Int64(min=1, description=meaning("samples", "of all users"))
     rounds = dy.Int64(min=1, description=meaning("rounds", "of the training"))
     epsilon = epsilon_column(
-        meaning("epsilon", "the worst record's; `epsilon_is` says what it is; null: nobody sends"), nullable=True
+        meaning("epsilon", "the worst record's, against the row's observer; null: nobody sends"), nullable=True
     )
-    epsilon_is = _kind("epsilon")
+    epsilon_kind = _kind("epsilon")
+    epsilon_assumes = _assumes("epsilon")
+    epsilon_trusts = dy.String(nullable=True, description=TRUSTED.format("epsilon"))
+    guarantee = dy.Enum(
+        labels.GUARANTEES,
+        nullable=True,
+        description="what stands behind epsilon, if those whom it trusts can be: proved: exact or an upper bound, "
+        "whatever nature and data do; conditional: as far as what it assumes is so; none: not proved, or infinite; "
+        "null: nobody sends",
+    )
+    attack_rate = attack_rate("record")
     epsilon_user = epsilon_column(meaning("epsilon_user", "the worst user's; null: nobody sends"), nullable=True)
-    epsilon_user_is = _kind("epsilon_user")
-    epsilon_server = epsilon_column(meaning("epsilon_server"), nullable=True)
-    guaranteed = dy.Bool(
-        description="epsilon_server is proved, against the observer that the row names: all bounds are enforced, it "
-        "holds with every noise that no user adds taken away, and nothing that this observer could infer is taken to "
-        "stay hidden; nothing is assumed of the data, and without noise nothing is guaranteed"
+    epsilon_user_kind = _kind("epsilon_user")
+    epsilon_user_assumes = _assumes("epsilon_user")
+    epsilon_server = epsilon_column(
+        meaning("epsilon_server", "nobody being trusted; null: nobody sends"), nullable=True
     )
+    epsilon_server_kind = _kind("epsilon_server")
+    epsilon_server_assumes = _assumes("epsilon_server")
     delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
     channel_uses = amount("symbols on air, all rounds; null: training decides")
     air_seconds = amount(
@@ -248,11 +303,10 @@ class Outcome(PerRealization):
         "gradients of a user in a round that it takes part in, mean; null: training decides, or nobody takes part"
     )
     accuracy_of = dy.String(description="the model that accuracies are of")
-    unit = dy.String(description="unit of privacy: what of the data an epsilon is about")
-    neighbouring_relation = dy.String(description="which data sets are neighbours")
-    sampling = dy.String(description="what sampling of records or users the epsilons count")
-    observer = dy.String(description=meaning("observer", "what it sees, in words"))
-    guarantee = dy.String(description="whether the epsilons are guaranteed, and on what they rest")
+    unit = dy.String(description=meaning("unit", "what of the data an epsilon is about"))
+    neighbouring_relation = dy.String(description=meaning("neighbouring_relation"))
+    sampling = dy.String(nullable=True, description=meaning("sampling", "null: nobody sends"))
+    observer = dy.String(nullable=True, description=meaning("observer", "what it receives, in words"))
     taken_as_public = dy.String(
         description="what follows from users' data without noise, or may be chosen on them: no epsilon covers it"
     )
@@ -260,34 +314,13 @@ class Outcome(PerRealization):
     @dy.rule()
     def said_what_each_epsilon_is(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
         """Who sends nothing has no epsilon, and everybody else has, of a user as of a record."""
-        of = ("epsilon_user", "epsilon_is", "epsilon_user_is")
+        of = ("epsilon_user", "epsilon_server", "guarantee", "epsilon_kind", "epsilon_user_kind", "epsilon_server_kind")
         return pl.all_horizontal(pl.col("epsilon").is_null() == pl.col(name).is_null() for name in of)
 
     @dy.rule()
     def users_lose_no_less_than_records(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
         """A record is one of its user's."""
         return pl.col("epsilon_user") >= pl.col("epsilon") * (1 - ROUNDING)
-
-    @dy.rule()
-    def without_noise_nothing_is_guaranteed(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
-        """Whether or not anybody sends."""
-        return ~pl.col("guaranteed") | (pl.col("guarantee") != NO_PRIVACY)
-
-
-def by_users_alone(epsilon: str = "epsilon", without: str = "epsilon_without_receiver") -> pl.Expr:
-    """Whether the users' noise guarantees an epsilon: without any receiver's noise, it is finite and no larger."""
-    return pl.col(without).is_finite() & (pl.col(without) <= pl.col(epsilon) * (1 + ROUNDING))
-
-
-class Received(Outcome):
-    """An outcome whose epsilons count the noise of a receiver, too."""
-
-    epsilon_without_receiver = epsilon_column(meaning("epsilon_without_receiver", "the worst record's"))
-
-    @dy.rule()
-    def guaranteed_without_the_receiver(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
-        """What is guaranteed holds without the receiver's noise."""
-        return ~pl.col("guaranteed") | by_users_alone()
 
 
 def of_users(description: str) -> dy.Float64:
@@ -302,9 +335,11 @@ def of_users(description: str) -> dy.Float64:
 class History(PerRealization):
     """What each system's history says: what a training has spent by the end of a row's round, and on what it ran."""
 
-    processor = dy.String(description="what trained: cpu, or the name of a GPU; the stage adds it")
-    air_seconds_so_far = amount("the part of the outcome's air_seconds; null: no radio model")
-    transmit_energy_j_so_far = amount("the part of the outcome's transmit_energy_j; null: no unit", allow_inf=True)
+    processor = dy.String(description="what trained: cpu, or the name of a GPU; the stage adds it", metadata=PUBLIC)
+    air_seconds_so_far = amount("the part of the outcome's air_seconds; null: no radio model", metadata=PUBLIC)
+    transmit_energy_j_so_far = amount(
+        "the part of the outcome's transmit_energy_j; null: no unit", allow_inf=True, metadata=PUBLIC
+    )
 
 
 class UserHistory(History):
@@ -326,6 +361,7 @@ class Audit(dy.Schema):
     Their records are made for the test: no user's is read.
     """
 
+    REVEALS = PUBLIC
     realization = key(meaning("realization", "the one whose worst record is worst off"))
     observer = dy.String(primary_key=True, description=meaning("observer", "the messages that it sees, in words"))
     test = dy.String(primary_key=True, description="of what")
@@ -366,6 +402,7 @@ class PerInterval(PerRealization):
 class Reception(PerInterval):
     """What the server's update takes of each user whom it hears (`receive`)."""
 
+    REVEALS = PUBLIC
     user = key(meaning("user"))
     weight = dy.Float64(nullable=False, description="what a unit of its message is in the update")
     user_noise_std = dy.Float64(nullable=False, min=0, description="of its noise, per coordinate of the update")
@@ -384,6 +421,7 @@ class Reception(PerInterval):
 class ReceptionNoise(PerInterval):
     """The noise in the server's update, and what a round takes (`receive`)."""
 
+    REVEALS = PUBLIC
     rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "of the interval"))
     update_noise_std = dy.Float64(
         nullable=True, min=0, description=meaning("update_noise_std", "of all of it; null: none is feasible")
@@ -403,6 +441,7 @@ class Visibility(PerInterval):
     Of what is planned, whoever drops out: its intervals need not be those of `reception`.
     """
 
+    REVEALS = PUBLIC
     rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "of the interval"))
     observer = dy.String(primary_key=True, description=meaning("observer", "a name of the system's"))
     user = key(meaning("user"))
@@ -414,7 +453,21 @@ class Visibility(PerInterval):
     )
 
 
+class Observers(PerRealization):
+    """Who observes, what each receives, and who must be trusted that it receives no more (`receive`)."""
+
+    REVEALS = PUBLIC
+    observer = dy.String(primary_key=True, description=meaning("observer", "a name of the system's"))
+    receives = dy.String(nullable=False, description="what it receives, in words")
+    trusts = dy.String(nullable=False, description="who must be trusted that it receives no more; empty: nobody")
+    weaker = dy.String(nullable=False, description="the observer that the server is where that trust fails")
+    kind = dy.String(nullable=False, description="what visibility is of what it receives: exact, or an upper bound")
+    assumes = dy.String(nullable=False, description="what visibility rests on that was unknown when noise was set")
+
+
 COMMON = {
+    "guarantees": Guarantees,
+    "observers": Observers,
     "audit": Audit,
     "holdings": Holdings,
     "reception": Reception,

@@ -12,7 +12,7 @@ from pwfl.scenario import ScenarioError, resolve
 from pwfl.testing import audited, declared, draws, repeated, reported, stated, tiny
 from pwfl.testing.tiny import CheckError
 
-CHEAP = ("modules", "catalog", "parameters")  # steps for which nothing is run
+CHEAP = ("modules", "tables", "catalog", "parameters")  # steps for which nothing is run
 STEPS: dict[str, tuple[Callable, str]] = {  # each a function of scenario and data that raises CheckError
     "modules": (
         declared.check_modules,
@@ -21,6 +21,7 @@ STEPS: dict[str, tuple[Callable, str]] = {  # each a function of scenario and da
             "bounds"
         ),
     ),
+    "tables": (declared.check_columns, "each column says whether it is public, noisy or private"),
     "catalog": (
         declared.check_catalog,
         "figures have captions and questions, and a study without scenarios has no claims",

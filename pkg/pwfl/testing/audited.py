@@ -5,7 +5,7 @@ import polars as pl
 
 from pwfl import execution, registry
 from pwfl.execution.stage import Tables
-from pwfl.privacy import audit
+from pwfl.privacy import audit, labels
 from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT
 from pwfl.testing import tiny
@@ -73,7 +73,7 @@ def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.D
     }
     if "receive" in registry.stages(model.system):
         wanted |= {"trainer": [audit.TRAINED]}
-    if worst["guaranteed"]:
+    if worst["guarantee"] != labels.NONE and labels.UNENFORCED.isdisjoint(worst["epsilon_assumes"].split(", ")):
         wanted |= {"sensitivity": ["sensitivity"]}
     for what, names in wanted.items():
         if not any(test.startswith(name) for test in tests for name in names):

@@ -21,6 +21,7 @@ from pwfl.scenario import ScenarioError, checks, parameters, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT, GRAPH, REPORT, STAGES
 from pwfl.store import imports
+from pwfl.tables import contract
 from pwfl.testing.tiny import CheckError
 from pwfl.workflow import plan, reports
 
@@ -54,6 +55,19 @@ def check_modules(model: Scenario, given: dict) -> None:
         signs = {type(bound) for bound in field.metadata}
         if kinds and not (signs & {Ge, Gt} and signs & {Le, Lt}):
             raise CheckError(f"{'.'.join(path)}: needs a lower and an upper bound (`ge` or `gt`, `le` or `lt`)")
+
+
+def check_columns(model: Scenario, given: dict) -> None:
+    """Each column of a stage's tables declares what it reveals of users' records."""
+    for stage in registry.stages(model.system):
+        for table in registry.makes(model.system, stage):
+            kind = contract.schema(model.system, table)
+            if unsaid := [name for name in kind.columns() if contract.reveals(kind, name) is None]:
+                raise CheckError(
+                    f"the table {table} does not declare what {', '.join(unsaid)} reveal"
+                    f"{'s' if len(unsaid) == 1 else ''} of users' records: give the column `metadata=PUBLIC`, NOISY or "
+                    "PRIVATE of `pwfl.tables.contract`, or its class `REVEALS = PUBLIC`"
+                )
 
 
 def _modules_run(module: str) -> set[str]:

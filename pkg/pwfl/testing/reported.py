@@ -47,7 +47,7 @@ def _build(model: Scenario) -> None:
         scenario = case.of_stage(REPORT)
         stages[AUDIT] = execution.audit_schemes(case.of_stage(AUDIT), stages)
         found = build.summarize(scenario, stages)
-        wanted = {*catalog.tables}
+        wanted = {*catalog.all_tables}
         if set(found) != wanted:
             raise CheckError(
                 f"summarize and the catalog differ: summarize lacks {sorted(wanted - set(found)) or 'nothing'}, the "

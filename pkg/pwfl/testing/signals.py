@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from pwfl import streams
-from pwfl.airs.air import OBSERVERS, Received, Sent, Signals, problem
+from pwfl.airs.air import Received, Sent, Signals, problem
 from pwfl.errors import describe
 from pwfl.testing.tiny import CheckError
 
@@ -25,7 +25,7 @@ DIMENSION, RECEIVERS = 50, 256  # coordinates of a message; normal numbers that 
 DRAWS = 20_000  # messages of noise
 FALSE_ALARM = 1e-6  # of a test
 CLOSE = 1e-6  # relative, of what no noise is in
-ARRAYS = tuple(name for name in Received._fields if name not in ("seen", "bands"))
+ARRAYS = tuple(name for name in Received._fields if name not in ("seen", "bands", "observed_by"))
 
 
 def report(path: str) -> bool:
@@ -129,7 +129,10 @@ def _of_interval(sent: Sent, found: Received, play: Callable, generator) -> Iter
         yield "noise of the update", f"its standard deviation is {silence.std():.4g}, but {stated:.4g} is stated"
     if off := _off(np.linalg.norm(of_receivers.update), found.receiver_std):
         yield "receiver_std", f"the receivers' noise in the update is {off}"
-    for observer in OBSERVERS:
+    for observer in found.seen:
+        if observer not in response.seen:
+            yield f"seen[{observer!r}]", "the signals have no such observer"
+            continue
         of_users, more = response.seen[observer] * sends, of_receivers.seen[observer]
         for of_which, stated, noise in zip(
             ("all noise", "users' noise"), found.seen[observer], (more, 0 * more), strict=True
@@ -188,14 +191,14 @@ def _deviates_as(numbers: np.ndarray, std: float) -> bool:
 def _at(found: Received, realization: int, interval: int) -> Received:
     """What is received in one interval."""
     at = realization, interval
-    seen = {observer: tuple(each[at] for each in found.seen[observer]) for observer in OBSERVERS}
+    seen = {observer: tuple(each[at] for each in found.seen[observer]) for observer in found.seen}
     return Received(**{name: getattr(found, name)[at] for name in ARRAYS}, seen=seen)
 
 
 def _alike(one: Received, other: Received) -> bool:
     """Whether two are equal to the bit."""
     flat = [
-        [getattr(each, name) for name in ARRAYS] + [part for observer in OBSERVERS for part in each.seen[observer]]
+        [getattr(each, name) for name in ARRAYS] + [part for of in each.seen.values() for part in of]
         for each in (one, other)
     ]
     return all(np.array_equal(a, b) for a, b in zip(*flat, strict=True))

@@ -4,6 +4,8 @@ import polars as pl
 
 from pwfl import registry
 from pwfl.execution.stage import Tables
+from pwfl.privacy import labels
+from pwfl.privacy.accountant import guarantee
 from pwfl.scenario.common import Scenario
 from pwfl.tables import contract
 from pwfl.testing import tiny
@@ -11,6 +13,7 @@ from pwfl.testing.draws import loosened
 from pwfl.testing.tiny import CheckError
 
 OF_USERS = ("noise", "receive", "account")  # stages whose tables follow users that get other numbers
+PROVED = (guarantee("epsilon_server") == labels.PROVED).fill_null(value=False)
 SAME = 1e-6  # by which what they make may then differ, in proportion
 
 
@@ -60,7 +63,7 @@ def check_guarantee(model: Scenario, given: dict) -> None:
                 "epsilon_server must cover everything that the server receives; if the server sees less than the "
                 "scheme's assumed observer, it is epsilon, too"
             )
-        if not made["outcome"]["guaranteed"].any():
+        if not made["outcome"].select(PROVED.any()).item():
             continue
         if not catalog.user_noise:
             raise CheckError(
@@ -68,19 +71,18 @@ def check_guarantee(model: Scenario, given: dict) -> None:
                 "the table noise in `user_noise`; if there is none, nothing is guaranteed"
             )
         alone = tiny.outcome(model, tiny.quiet(model, made, catalog.user_noise))
-        if alone.filter(pl.col("guaranteed") & server.is_finite()).height:
+        if alone.filter(PROVED & server.is_finite()).height:
             raise CheckError(
                 f"{scheme.name}: is guaranteed with epsilon_server {alone['epsilon_server'].to_list()} where users "
-                "add no noise; other noise, such as a receiver's, guarantees nothing; `guaranteed` must depend on "
-                "the users' noise"
+                "add no noise; other noise, such as a receiver's, proves nothing: claim what the users' noise gives"
             )
         perfect = tiny.outcome(model, tiny.quiet(model, made, catalog.receiver_noise))
         more = perfect["epsilon_server"] > made["outcome"]["epsilon_server"] * (1 + tiny.RELATIVE)
-        if (more & made["outcome"]["guaranteed"]).any():
+        if (more & made["outcome"].select(PROVED).to_series()).any():
             raise CheckError(
-                f"{scheme.name}: epsilon_server is guaranteed but counts {', '.join(catalog.receiver_noise)}, which "
-                f"no user adds; without it, epsilon_server is {perfect['epsilon_server'].to_list()}: state that, or "
-                "guarantee nothing"
+                f"{scheme.name}: epsilon_server is proved but counts {', '.join(catalog.receiver_noise)}, which no "
+                f"user adds; without it, epsilon_server is {perfect['epsilon_server'].to_list()}: state that, or claim "
+                "by the noise of users alone, too (`pwfl.privacy.accountant`)"
             )
 
 

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from pwfl.store.files import content, regular, write
-from pwfl.store.items import Store, key_of
+from pwfl.store.items import Store
 from pwfl.store.sealed import DamagedError, read_bytes
 
 FOLDER = ".published"  # of records, KIND.json, in a study's folder

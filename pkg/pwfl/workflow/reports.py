@@ -27,7 +27,7 @@ READS = {  # stages, by job
     AUDIT: tuple(stage for stage, declared in STAGES.items() if not declared.takes_data),
     FIGURES: tuple(STAGES),
 }
-OF_TABLES = ("schedule_status", "noise_status", "history", "leakage", "outcome")
+OF_TABLES = ("schedule_status", "noise_status", "history")  # and all that account makes
 
 
 class Part(NamedTuple):
@@ -142,14 +142,14 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
         words={"parameters": scenario.model_dump()},
         given=lambda: {"resolved": scenario.model_dump(), "withholds": scenario.withholds},
     )
-    of_report = _both(*_catalog(study, name).tables)
+    of_report = _both(*_catalog(study, name).all_tables)
     add(
         TABLES,
         name,
         of_scenario(planned, name, TABLES),
         of_report if scenario.withholds else [*of_report, ADDRESSES],
         kept=[ADDRESSES] if scenario.withholds else [],
-        inputs=files_of(OF_TABLES),
+        inputs=files_of((*OF_TABLES, *registry.makes(system, "account"))),
         given=lambda: {"addresses": listing(planned.routes[name])},
     )
     if not audited:
@@ -298,7 +298,7 @@ def for_paper(study: Study) -> list[str]:
 
 def tables(study: Study, name: str) -> dict[str, str]:
     """The tables of a scenario's report, with their captions; points of a sweep are audited where it is asked for."""
-    own = _catalog(study, name).tables
+    own = _catalog(study, name).all_tables
     return own if name in study.points else own | catalog.COMMON_TABLES
 
 

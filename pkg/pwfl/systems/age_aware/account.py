@@ -1,24 +1,23 @@
 """Accounting of the system `age_aware`: (1), Theorem 1 and (2a) of Lin et al."""
 
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 
+from pwfl.airs import air
+from pwfl.airs.air import Observer
+from pwfl.privacy import accountant
+from pwfl.privacy.accountant import FALSE_POSITIVES, RECORD, USER, Account, Claim
+from pwfl.privacy.labels import MARKOV, Kind
 from pwfl.systems.age_aware import age, loss_difference
 from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.tables import FORMULAS
 from pwfl.tables.arrays import joined, to_array
-from pwfl.tables.contract import ASSUMED, EXACT, NO_PRIVACY
 
 TERMS = {
     "unit": "one training record of one client",
     "neighbouring_relation": "replace-one",
-    "sampling": "none: every client uploads once, from all its records",
-    "observer": "sees every client's noisy model, knows all chains and all other records as collected, asks about a "
-    "record at T",
-    "guarantee": "guaranteed whatever the data, of a record as collected: epsilon_classical, which is epsilon_server, "
-    "and epsilon_user_classical of all of a client's. epsilon and epsilon_user, of data as they are at T, assume "
-    "that each record is a Markov chain of its own, of the known start law and transition matrix",
-    "guaranteed": True,
     "link_budget": "none: no radio model",
     "rounds": 1,
     "delta": 0.0,
@@ -29,6 +28,28 @@ TERMS = {
 TOLERANCE = 1e-9  # by which a target may be missed, relative
 EPSILONS = {"amplified": "total_variation", "bound": "total_variation_bound", "unsafe": "spectral_decay"}
 KEYS = ("realization", "case")
+# Whoever sees all uploads, and asks about a record as it is at T, or as it was when it was collected.
+NOW, COLLECTED = "record at T", "record as collected"
+OBSERVED_BY = {
+    NOW: Observer(
+        "every client's noisy model; knows all chains and all other records as collected; asks about a record at T",
+        COLLECTED,
+        assumes=(MARKOV,),
+    ),
+    COLLECTED: Observer("every client's noisy model; asks about a record as it was collected", COLLECTED),
+}
+
+
+class Laplace(NamedTuple):
+    """Laplace noise once, so delta is 0: of what is known by epsilon alone."""
+
+    sampling: str = "none: every client uploads once, from all its records"
+
+    def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
+        """The least of exp(epsilon) a and 1 - exp(-epsilon) (1 - a), with a the rate of false positives."""
+        epsilon, rate = account.epsilon[np.arange(len(worst)), worst], FALSE_POSITIVES
+        with np.errstate(over="ignore"):
+            return np.minimum(np.exp(epsilon) * rate, 1 - np.exp(-epsilon) * (1 - rate))
 
 
 def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -61,26 +82,44 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
     )
     outcome = leakage.group_by(KEYS, maintain_order=True).agg(
         pl.col("target_epsilon").first(),
-        pl.col("epsilon", "epsilon_user", "epsilon_user_classical", *FORMULAS).max(),
-        epsilon_server=pl.col("epsilon_classical").max(),
+        pl.col("epsilon_user_classical", *FORMULAS).max(),
         # Without noise both are infinite.
         epsilon_understated=(pl.col("epsilon_amplified") / pl.col("epsilon_unsafe")).fill_nan(1.0).max(),
         channel_uses=pl.len().cast(pl.Float64),
     )
-    none = not tables["noise"]["noise_scale_wh"].to_numpy().any()
-    terms = TERMS | ({"guaranteed": False, "guarantee": NO_PRIVACY} if none else {})
-    kind = EXACT if none else ASSUMED
     samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
-    outcome = outcome.pipe(joined, samples, "realization").pipe(joined, losses(frame), *KEYS)
+    observers = air.table(OBSERVED_BY, outcome["realization"].unique(maintain_order=True))
+    guarantees = guaranteed(leakage, observers)
+    stated = accountant.stated(guarantees, observers, NOW, keys=KEYS).drop("rho_server")
+    outcome = (
+        outcome.pipe(joined, samples, "realization").pipe(joined, losses(frame), *KEYS).pipe(joined, stated, *KEYS)
+    )
     outcome = outcome.with_columns(
         target_met=pl.col("epsilon_amplified") <= pl.col("target_epsilon") * (1 + TOLERANCE),
         air_seconds=pl.lit(None, pl.Float64),
         transmit_energy_j=pl.lit(None, pl.Float64),
-        epsilon_is=pl.lit(kind),
-        epsilon_user_is=pl.lit(kind),
-        **{name: pl.lit(term) for name, term in terms.items()},
+        **{name: pl.lit(term) for name, term in TERMS.items()},
     )
-    return {"leakage": leakage, "outcome": outcome}
+    return {"leakage": leakage, "outcome": outcome, "guarantees": guarantees, "observers": observers}
+
+
+def guaranteed(leakage: pl.DataFrame, observers: pl.DataFrame) -> pl.DataFrame:
+    """The table `guarantees` of each realization and case.
+
+    What is lost of a record at T is exact, of all of a client's at T an upper bound, as the records are independent.
+    """
+    cases = leakage.select(KEYS).unique().sort(KEYS)
+    found, bound = {}, {(NOW, USER): Kind.UPPER}
+    for observer, unit, column in (
+        *((NOW, RECORD, "epsilon"), (NOW, USER, "epsilon_user")),
+        *((COLLECTED, RECORD, "epsilon_classical"), (COLLECTED, USER, "epsilon_user_classical")),
+    ):
+        epsilon = to_array(leakage, column, *KEYS, "user").reshape(len(cases), -1)
+        kind = np.where(np.isinf(epsilon), Kind.EXACT, bound.get((observer, unit), Kind.EXACT))
+        claim, unknown = Claim(observer, unit), np.full(epsilon.shape, np.nan)
+        found[claim.key] = Account(claim, 0.0, np.full(epsilon.shape, True), unknown, epsilon, kind)
+    table = accountant.guarantees(cases.join(observers, on="realization"), found, Laplace())
+    return table.with_columns(case=pl.concat([cases["case"]] * len(found)))
 
 
 def losses(frame: pl.DataFrame) -> pl.DataFrame:

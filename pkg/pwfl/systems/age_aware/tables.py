@@ -6,7 +6,7 @@ A `case` is what a realization is scheduled for: a privacy target, or in a sweep
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import PRIVATE, epsilon_column, key, meaning
+from pwfl.tables.contract import PRIVATE, PUBLIC, epsilon_column, key, meaning
 
 SCHEDULE_STATUSES = ("random", "fixed", "fresh", "sweep", "optimal", "own")
 FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # of (1), by what it is of
@@ -19,7 +19,7 @@ NOISE_STATUSES = ("constant", "adaptive", "none", "own")
 
 
 def _target() -> dy.Float64:
-    return dy.Float64(min_exclusive=0, description="privacy target at T")
+    return dy.Float64(min_exclusive=0, description="privacy target at T", metadata=PUBLIC)
 
 
 class _PerCase(contract.PerRealization):
@@ -33,6 +33,7 @@ class _PerClient(_PerCase):
 class Users(contract.PerUser):
     """The clients: what their data follow, how many samples they take (`channel`)."""
 
+    REVEALS = PUBLIC
     chain = dy.String()
     samples = dy.Int64(min=1, description=meaning("samples", "the client's, n_k"))
     sensitivity_wh = dy.Float64(min_exclusive=0, description="l1 sensitivity of the samples' mean")
@@ -44,6 +45,7 @@ class Users(contract.PerUser):
 class Links(contract.PerUser):
     """What data collected at each time tell at T, for each client (`channel`); see `age.profiles`."""
 
+    REVEALS = PUBLIC
     collection_time = key(f"{COLLECTED}: t")
     age = dy.Int64(min=0, description=f"{AGE}: T - t")
     total_variation = dy.Float64(min=0, max=1, description="Delta(T - t)")
@@ -58,6 +60,7 @@ class Links(contract.PerUser):
 class Schedule(_PerClient):
     """When each client collects, and what that asks of its mechanism (`schedule`)."""
 
+    REVEALS = PUBLIC
     target_epsilon = _target()
     collection_time = dy.Int64(min=0, description=f"{COLLECTED}: t_k")
     required_epsilon = epsilon_column("what the classical mechanism must supply (4)")
@@ -66,6 +69,7 @@ class Schedule(_PerClient):
 class ScheduleStatus(_PerCase):
     """How each schedule was found (`schedule`)."""
 
+    REVEALS = PUBLIC
     target_epsilon = _target()
     swept_user = dy.Int64(nullable=True, min=0, description="client whose time is swept; null: no sweep")
     swept_time = dy.Int64(nullable=True, min=0)
@@ -78,6 +82,7 @@ class ScheduleStatus(_PerCase):
 class Noise(_PerClient):
     """Each client's mechanism (`noise`)."""
 
+    REVEALS = PUBLIC
     classical_epsilon = epsilon_column("epsilon_C, about the data at t_k")
     noise_scale_wh = dy.Float64(min=0, description="b_k of the Laplace noise")
 
@@ -85,6 +90,7 @@ class Noise(_PerClient):
 class NoiseStatus(_PerCase):
     """Each realization's noise rule and its extremes (`noise`)."""
 
+    REVEALS = PUBLIC
     status = dy.Enum(NOISE_STATUSES, description=meaning("status", "the noise"))
     least_classical_epsilon = epsilon_column("least epsilon_C over clients")
     largest_scale_wh = dy.Float64(min=0)
@@ -106,6 +112,7 @@ class History(contract.History):
 class Leakage(_PerClient):
     """The privacy that each client's records are left with (`account`)."""
 
+    REVEALS = PUBLIC
     target_epsilon = _target()
     collection_time = dy.Int64(min=0, description=f"{COLLECTED}: t_k")
     age = dy.Int64(min=0, description=f"{AGE}: T - t_k")
@@ -118,9 +125,16 @@ class Leakage(_PerClient):
     epsilon_user_classical = epsilon_column(USERS_CLASSICAL)
 
 
+class Guarantees(contract.Guarantees):
+    """What the worst-off client of each case has (`account`)."""
+
+    case = key("case")
+
+
 class Outcome(contract.Outcome):
     """Guarantee, noise, expected loss difference and bounds of each realization and case (`account`)."""
 
+    REVEALS = PUBLIC
     case = key("case")
     target_epsilon = _target()
     epsilon_amplified = epsilon_column(f"{AMPLIFIED}: the worst client's")

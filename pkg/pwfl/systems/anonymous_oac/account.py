@@ -5,52 +5,19 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from pwfl.privacy import accountant, sampled, users
+from pwfl.privacy import accountant, sampled
+from pwfl.privacy.accountant import RECORD, USER, Claim
 from pwfl.systems.anonymous_oac import batches, scheduled
-from pwfl.systems.anonymous_oac.costs import PATH_LOSS_DB, uploaded
-from pwfl.systems.anonymous_oac.mechanism import accounting, population, readings
+from pwfl.systems.anonymous_oac.costs import PATH_LOSS_DB, in_turn, uploaded
+from pwfl.systems.anonymous_oac.mechanism import Readings, accounting, population, readings
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.participation import counts
-from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS, SCHEDULED
-from pwfl.systems.anonymous_oac.tables import Leakage
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS, SCHEDULED, SUM, UPLOAD
+from pwfl.systems.anonymous_oac.tables import Curves
 from pwfl.tables.arrays import joined
-from pwfl.tables.contract import BOUND, EXACT, NO_PRIVACY, PUBLIC, ROUNDING, UNPROVED
+from pwfl.tables.contract import ALWAYS_PUBLIC
 
 ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # points of a curve
-HIDDEN = "a record is in a batch with probability p q; nobody can infer which devices take part"
-SEEN = "a device takes part with probability p, seen by the observer; then a record is in its batch with probability q"
-SAMPLING = {
-    "anonymous": f"{HIDDEN}, nor from the noise how many records",
-    "anonymous_fixed": f"{HIDDEN}, unless none does",
-    "identified": f"{SEEN}; the noise tells the size of all batches together",
-    "identified_fixed": SEEN,
-    "local": f"{SEEN}, whose size its noise tells",
-    "local_fixed": SEEN,
-    "none": HIDDEN,
-}
-SCHEDULED_SAMPLING = (
-    "a device takes part in the rounds that it did, known to the observer; then a record is in its batch with "
-    "probability q"
-)
-OBSERVERS = {
-    "over_the_air": "sees the sum of all participants' updates of every round; the channel's noise is not counted",
-    "orthogonal": "sees each participant's noisy update of every round",
-}
-USUAL = "for every replaced record epsilon_proved is guaranteed, epsilon is that of the pair usual in accounting"
-PROVED = "guaranteed: proved for every replaced record, with participation known"
-OCCURRED = f"{PROVED}, for the participation that occurred"
-GUARANTEES = (
-    {
-        "anonymous": "holds while participation stays hidden and nobody reads the batch's size off the noise; "
-        "epsilon_server is for a server that does, epsilon_identified_read for one that can infer participation, too",
-        "anonymous_fixed": "holds, for every replaced record, while participation stays hidden; epsilon_identified, of "
-        "the usual pair, is where it can be inferred",
-    }
-    | dict.fromkeys(("identified", "local"), USUAL)
-    | dict.fromkeys(("identified_fixed", "local_fixed"), PROVED)
-    | {"none": NO_PRIVACY}
-)
-GUARANTEED = [scheme for scheme, words in GUARANTEES.items() if words == PROVED]
 TERMS = {
     "unit": "one training record of one device",
     "neighbouring_relation": "replace-one",
@@ -58,104 +25,82 @@ TERMS = {
     "link_budget": f"radiated over {PATH_LOSS_DB:g} dB and thermal noise: over the air what the received SNR takes, "
     "orthogonally Shannon's least for 2 bit/s/Hz",
     "local_steps": 1.0,
-    "taken_as_public": f"{PUBLIC}; numbers of records are the same for all devices",
+    "taken_as_public": f"{ALWAYS_PUBLIC}; numbers of records are the same for all devices",
 }
 
 
 def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """epsilon over rounds, failed devices and channel estimates, and each realization's guarantee and cost."""
-    if tables["noise"]["noise"][0] in SCHEDULED:
-        return of_participation(scenario, tables)
+    """Each device's leakage, each realization's guarantee and cost, and curves of epsilon, the same for all of them."""
+    scheme, observers, delta = tables["noise"]["noise"][0], tables["observers"], scenario.privacy.delta
+    occurred = scheme in SCHEDULED
+    rounds = scheduled.Occurred.of(scenario, tables) if occurred else Readings.of(scenario, scheme, tables)
+    (declared, *others), rows = observers["observer"].unique(maintain_order=True), UPLOAD if in_turn(tables) else SUM
+    record = Claim(declared, RECORD, 2 * scenario.training.clip_norm, rows=rows)
+    asked = [record, record._replace(unit=USER), *(record._replace(observer=name) for name in others)]
+    found = accountant.accounts(tables, asked, rounds, delta)
+    guarantees = accountant.guarantees(observers, found, rounds)
+    outcome = cost(scenario, tables)
+    for part in (
+        accountant.stated(guarantees, observers, declared).drop("rho_server"),
+        (scheduled.epsilons if occurred else further)(scenario, tables),
+    ):
+        outcome = outcome.join(part, on="realization", how="left", maintain_order="left")
+    proved = pl.coalesce("epsilon_proved", "epsilon") if MECHANISMS[scheme].fixed else pl.col("epsilon_proved")
+    outcome = outcome.with_columns(
+        epsilon_proved=proved, delta=pl.lit(delta), **{name: pl.lit(value) for name, value in TERMS.items()}
+    )
+    curves = Curves.create_empty()
+    if outcome["realization"][0] == 0:
+        curves = pl.concat(drawn(scenario, tables, found[record.key].found.multiplier)).with_columns(realization=0)
+    leakage = tables["users"].select("realization", "user").filter(pl.Series(found[record.key].there.ravel()))
+    own = {name: getattr(found[record.key], name)[found[record.key].there] for name in ("rho", "epsilon")}
+    return {"leakage": leakage.with_columns(**own), "outcome": outcome, "guarantees": guarantees, "curves": curves}
+
+
+def further(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """epsilon under all readings, and by other accountants, columns of `outcome`; the same for all realizations."""
     rounds, delta = scenario.training.rounds, scenario.privacy.delta
     participation, rate = scenario.network.participation, scenario.data.sampling
     scheme, reading = tables["noise"].select("noise", "reading").row(0)
-    laws = readings(scenario, scheme, tables)
-    accounted = accounting(scheme)
-    absent = accounted["absent"]
-    seen = accountant.losses(tables, tables["visibility"]["observer"][0], 2 * scenario.training.clip_norm)
+    laws, absent = readings(scenario, scheme, tables), accounting(scheme)["absent"]
+    seen = accountant.losses(tables, UPLOAD if in_turn(tables) else SUM, 2 * scenario.training.clip_norm)
     multiplier = seen.multiplier
 
     def epsilon(law: sampled.Rates, method: str = "tight", **more) -> float:
-        return float(accountant.epsilons(seen, delta, law, method, **more).max())
+        return float(sampled.Batches(law, method, **more).epsilons(seen, delta).max())
 
-    tight = {name: epsilon(law) for name, law in laws.items()}
-    stated = epsilon(laws[reading], **accounted)
-    proved = stated if MECHANISMS[scheme].fixed else epsilon(laws[reading], "proved", absent=absent)
-    server = tight["identified_read" if READINGS[reading].participation else "anonymous_read"]
-    message = batches.messages(
-        *population(tables), participation, rate, READINGS[reading].participation, MECHANISMS[scheme].fixed
-    )
     theorem = sampled.renyi_epsilon(sampled.renyi_closed_form(participation * rate, multiplier), rounds, delta)
-    guarantees = {
+    columns = {
         "noise_multiplier": multiplier,
         "reading": reading,
-        "epsilon": stated,
-        "epsilon_is": kind(laws[reading], multiplier, stated, proved),
-        # What a user loses is bounded, and no less than what one of its records does.
-        "epsilon_user": max(stated, users.epsilon(message, multiplier, rounds, delta, absent)),
-        "epsilon_user_is": EXACT if multiplier == 0 or rate == participation == 1 else BOUND,
-        "epsilon_server": stated if MECHANISMS[scheme].fixed else server,
-        "guaranteed": scheme in GUARANTEED and np.isfinite(stated),
         "epsilon_anonymous_read": None,
-        **{f"epsilon_{name}": epsilon for name, epsilon in tight.items()},
+        **{f"epsilon_{name}": epsilon(law) for name, law in laws.items()},
         "epsilon_renyi_anonymous": renyi_epsilon(1.0, participation * rate, multiplier, [rounds], delta)[0],
         "epsilon_renyi_identified": renyi_epsilon(participation, rate, multiplier, [rounds], delta)[0],
-        "epsilon_proved": proved,
+        # That of fixed noise is stated.
+        "epsilon_proved": None if MECHANISMS[scheme].fixed else epsilon(laws[reading], "proved", absent=absent),
         "epsilon_opposite_records": epsilon(laws[reading], "opposite"),
         "epsilon_theorem_1": float(theorem) if np.isfinite(theorem) else None,
-        "delta": delta,
-        "sampling": SAMPLING[scheme],
-        "observer": OBSERVERS["orthogonal" if MECHANISMS[scheme].local else "over_the_air"],
-        "guarantee": GUARANTEES[scheme] if multiplier else NO_PRIVACY,
     }
-    outcome = cost(scenario, tables).with_columns(
-        pl.lit(value, pl.Float64 if value is None else None).alias(name) for name, value in (guarantees | TERMS).items()
+    realizations = tables["users"].select("realization").unique(maintain_order=True)
+    return realizations.with_columns(
+        pl.lit(value, pl.Float64 if value is None else None).alias(name) for name, value in columns.items()
     )
-    curves = Leakage.create_empty()
-    if outcome["realization"][0] == 0:  # curves are the same for all realizations
-        frames = over_rounds(scenario, multiplier, laws, absent) + robustness(scenario, tables, multiplier, laws)
-        curves = pl.concat(frames).with_columns(realization=pl.lit(0))
-    return {"leakage": curves, "outcome": outcome}
+
+
+def drawn(scenario: AnonymousOac, tables: dict[str, pl.DataFrame], multiplier: float) -> list[pl.DataFrame]:
+    """Rows of the table `curves`; where participation occurred, only Fig. 1's."""
+    scheme = tables["noise"]["noise"][0]
+    if scheme in SCHEDULED:
+        return over_rounds(scenario, 0.0, {}, 1.0)
+    laws, absent = readings(scenario, scheme, tables), accounting(scheme)["absent"]
+    return over_rounds(scenario, multiplier, laws, absent) + robustness(scenario, tables, multiplier, laws)
 
 
 def cost(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """What each realization's uploads are, and what they take."""
     sent = counts(tables["users"], uploaded(tables), scenario.training.rounds)
     return joined(sent, accountant.spent(tables), "realization")
-
-
-def of_participation(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """As `run`, where the participation that occurred is known (`scheduled`); only Fig. 1's curves are drawn."""
-    local, delta = MECHANISMS[tables["noise"]["noise"][0]].local, scenario.privacy.delta
-    found = scheduled.epsilons(scenario, tables)
-    outcome = joined(cost(scenario, tables), found, "realization")
-    hidden = ("anonymous", "anonymous_read", "renyi_anonymous", "renyi_identified", "theorem_1")
-    outcome = outcome.with_columns(
-        reading=pl.lit("scheduled"),
-        epsilon_is=pl.when(pl.col("epsilon").is_not_null()).then(pl.lit(BOUND)),
-        epsilon_user_is=pl.when(pl.col("epsilon").is_not_null()).then(pl.lit(BOUND)),
-        epsilon_server=pl.col("epsilon"),
-        epsilon_proved=pl.col("epsilon"),
-        epsilon_identified_read=pl.col("epsilon_identified"),
-        guaranteed=pl.col("epsilon").is_finite().fill_null(value=False),
-        guarantee=pl.when(pl.col("noise_multiplier") > 0).then(pl.lit(OCCURRED)).otherwise(pl.lit(NO_PRIVACY)),
-        sampling=pl.lit(SCHEDULED_SAMPLING),
-        observer=pl.lit(OBSERVERS["orthogonal" if local else "over_the_air"]),
-        delta=pl.lit(delta),
-        **{f"epsilon_{name}": pl.lit(None, pl.Float64) for name in hidden},
-        **{name: pl.lit(value) for name, value in TERMS.items()},
-    )
-    curves = Leakage.create_empty()
-    if outcome["realization"][0] == 0:
-        curves = pl.concat(over_rounds(scenario, 0.0, {}, 1.0)).with_columns(realization=pl.lit(0))
-    return {"leakage": curves, "outcome": outcome}
-
-
-def kind(law: sampled.Rates, multiplier: float, stated: float, proved: float) -> str:
-    """What epsilon is, by what is `stated` and `proved`: exact where nothing is sampled, or nothing is hidden."""
-    if multiplier == 0 or (law.values == 1).all():
-        return EXACT
-    return BOUND if stated >= proved * (1 - ROUNDING) else UNPROVED
 
 
 def renyi_epsilon(participation: float, rate: float, multiplier: float, rounds: list[int], delta: float) -> np.ndarray:
@@ -235,7 +180,7 @@ def robustness(
 
 
 def _points(quantity, reading, pair, method, x, multiplier, epsilon) -> pl.DataFrame:
-    """Rows of the table `leakage`, of arrays of shape (point,); `multiplier` may be one for all."""
+    """Rows of the table `curves`, of arrays of shape (point,); `multiplier` may be one for all."""
     keys = {"quantity": quantity, "reading": reading, "method": method}
     keys |= {"participation": pair[0], "sampling_rate": pair[1], "noise_multiplier": multiplier}
     frame = pl.DataFrame({"x": x, "epsilon": epsilon}).cast(pl.Float64)

@@ -53,7 +53,7 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
     else:
         law = readings(scenario, scheme, tables)[outcome["reading"]]
         accounted, opposite = (
-            float(accountant.epsilons(found, outcome["delta"], law, interval=sampled.COARSE, **how)[row, target])
+            float(sampled.Batches(law, interval=sampled.COARSE, **how).epsilons(found, outcome["delta"])[row, target])
             for how in (accounting(scheme), {"method": "opposite"})
         )
     # Records that lose as much need not exist, so no signal tells this epsilon.

@@ -4,13 +4,13 @@ from pwfl.report.catalog import ACCURACY_FIGURES, BARE, Catalog
 
 CATALOG = Catalog(
     figures={
-        "composition": ("leakage",),
-        "readings": ("leakage",),
+        "composition": ("curves",),
+        "readings": ("curves",),
         **ACCURACY_FIGURES,
         "loss": ("history",),
         "cost": ("outcome", "history"),
-        "failures": ("leakage",),
-        "channel_estimate": ("leakage",),
+        "failures": ("curves",),
+        "channel_estimate": ("curves",),
     },
     tables={
         "summary": "For each scheme, final accuracy with its 95% interval, the guarantee under all readings of the "
@@ -19,9 +19,10 @@ CATALOG = Catalog(
         "(`accuracy_if_scheduled`).",
         "realizations": "Guarantee, cost and final accuracy of each realization and scheme.",
         "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
-        "leakage": "epsilon over rounds, failed devices and scaled channel estimates.",
+        "curves": "epsilon over rounds, failed devices and scaled channel estimates.",
         "statuses": "How devices transmit, and how the noise multipliers were found.",
     },
+    makes={"account": ("curves",)},
     colours={
         ("over_the_air", "anonymous"): "#009E73",
         ("over_the_air", "identified"): "#0072B2",

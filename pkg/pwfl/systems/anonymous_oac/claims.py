@@ -175,7 +175,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
         scenario = content["scenario"]
         rows += measure(CLAIMS, {name: scenario}, _epsilons(content) | _by_scheme(content))
         participants = max(1, round(scenario.network.devices * scenario.network.participation))
-        failed = _leakage(content, "failed_devices").sort("x")
+        failed = _curve(content, "failed_devices").sort("x")
         for k, claim in {1: FAILURES[0], len(failed) - 1: FAILURES[1]}.items() if len(failed) > 1 else ():
             series = {"some failed": failed["epsilon"][k], "none failed": failed["epsilon"][0]}
             count = f"{failed['x'][k]:g}"
@@ -195,7 +195,7 @@ def _epsilons(content: dict) -> dict:
     """Sec. V: epsilon after all rounds, by accountant and reading."""
     p, q = content["scenario"].network.participation, content["scenario"].data.sampling
     rounds = content["scenario"].training.rounds
-    last = _leakage(content, "rounds").filter(pl.col("x") == rounds)
+    last = _curve(content, "rounds").filter(pl.col("x") == rounds)
     columns = last.select("method", "reading", "participation", "sampling_rate", "epsilon")
     epsilon = {tuple(key): value for *key, value in reversed(columns.rows())}
     for reading in READINGS:
@@ -203,11 +203,11 @@ def _epsilons(content: dict) -> dict:
         epsilon[reading] = epsilon.get(("tight", reading, *rates))
         epsilon[reading, "small rate"] = epsilon[reading] if p * q <= SMALL_RATE * (1 + CLOSE) else None
     manipulated = "estimate_scale_of_one_device"  # Sec. IV-C
-    epsilon[manipulated] = _leakage(content, manipulated)["epsilon"]
+    epsilon[manipulated] = _curve(content, manipulated)["epsilon"]
     return epsilon | {"rounds": rounds, "sampled": epsilon["anonymous"] if p < 1 else None}
 
 
-def _leakage(content: dict, quantity: str) -> pl.DataFrame:
+def _curve(content: dict, quantity: str) -> pl.DataFrame:
     """The rows of a quantity and of one scheme: curves that schemes share are in each one's table."""
-    leakage = content["leakage"]
-    return leakage.filter(pl.col("scheme") == pl.col("scheme").first(), pl.col("quantity").cast(pl.String) == quantity)
+    curves = content["curves"]
+    return curves.filter(pl.col("scheme") == pl.col("scheme").first(), pl.col("quantity").cast(pl.String) == quantity)

@@ -1,12 +1,28 @@
 """The noise that each scheme's rounds carry, and what an observer may know of their sampling."""
 
+from typing import NamedTuple, Self
+
 import numpy as np
 import polars as pl
 
-from pwfl.privacy import sampled
+from pwfl.privacy import sampled, users
+from pwfl.privacy.accountant import RECORD, Account, Claim, Losses
+from pwfl.privacy.labels import Kind
 from pwfl.systems.anonymous_oac import batches
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import MECHANISMS
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READ, READINGS, SUM, UPLOAD
+
+HIDDEN = "a record is in a batch with probability p q; nobody can infer which devices take part"
+SEEN = "a device takes part with probability p, seen by the observer; then a record is in its batch with probability q"
+SAMPLING = {
+    "anonymous": f"{HIDDEN}, nor from the noise how many records",
+    "anonymous_fixed": f"{HIDDEN}, unless none does",
+    "identified": f"{SEEN}; the noise tells the size of all batches together",
+    "identified_fixed": SEEN,
+    "local": f"{SEEN}, whose size its noise tells",
+    "local_fixed": SEEN,
+    "none": HIDDEN,
+}
 
 
 def strengths(scenario: AnonymousOac, scheme: str, multiplier: float, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -43,13 +59,48 @@ def population(tables: dict[str, pl.DataFrame]) -> tuple[int, int]:
 
 
 def accounting(scheme: str) -> dict:
-    """How a noise scheme is accounted for, as `accountant.epsilons` takes it.
+    """How a noise scheme is accounted for, as `sampled.Batches` takes it.
 
     Of fixed noise by what is proved: sums are divided by a constant, so a record's gradient counts against none. Of
     other noise that bound is far above the usual pair.
     """
     fixed = MECHANISMS[scheme].fixed
     return {"method": "proved" if fixed else "tight", "absent": 0.5 if fixed else 1.0}
+
+
+class Readings(NamedTuple):
+    """Rounds on batches of devices that take part by chance, a mechanism of `accountant`: a law for each observer.
+
+    `message` is the law of how many of a device's records are in its message.
+    """
+
+    laws: dict[str, sampled.Batches]
+    message: users.Messages
+    sampling: str
+
+    @classmethod
+    def of(cls, scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> Self:
+        """Those of a noise scheme, by its own accounting; the server's is that of the usual pair."""
+        reading, _, fixed = MECHANISMS[scheme]
+        laws, known = readings(scenario, scheme, tables), READINGS[reading].participation
+        chances = scenario.network.participation, scenario.data.sampling
+        message = batches.messages(*population(tables), *chances, known, fixed)
+        own = sampled.Batches(laws[reading], **accounting(scheme))
+        read = {READ: sampled.Batches(law, "tight")} if (law := laws.get("anonymous_read")) else {}  # else it is seen
+        return cls({SUM: own, UPLOAD: own} | read, message, SAMPLING[scheme])
+
+    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray | Kind]:
+        """By the observer's law. What a user loses is bounded, and no less than what one of its records does."""
+        own = self.laws[claim.observer]
+        epsilon, kind = own.worth(found, claim, delta)
+        if claim.unit == RECORD:
+            return epsilon, kind
+        of_user, kind = users.worth(self.message, found.multiplier, int(found.rounds[0]), delta, own.absent)
+        return np.maximum(epsilon, of_user), kind
+
+    def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray | float:
+        """Of a user's records no more is known than epsilon at delta."""
+        return self.laws[account.claim.observer].attack_rate(account, worst) if account.claim.unit == RECORD else np.nan
 
 
 def readings(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, sampled.Rates]:

@@ -86,7 +86,7 @@ def _to_target(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFra
         found["visibility"] = receive.visible(scenario, found)
         observer = found["visibility"]["observer"][0]
         losses = accountant.losses(found, observer, 2 * scenario.training.clip_norm)
-        return np.array([accountant.epsilons(losses, delta, law, **accounted).max()])
+        return np.array([sampled.Batches(law, **accounted).epsilons(losses, delta).max()])
 
     (scale,) = target.scales(epsilon, goal, 1, below=TOLERANCE)
     return float(start * scale)

@@ -48,7 +48,7 @@ class Data(common.DataSource):
     sampling: Rate = parameter(
         0.1,
         "probability q that a participant takes a record into its batch",
-        stages="schedule noise account audit report",
+        stages="schedule noise receive account audit report",
     )
 
 

@@ -3,15 +3,18 @@
 import numpy as np
 import polars as pl
 
+from pwfl.airs import air
+from pwfl.airs.air import Observer
+from pwfl.privacy.labels import BATCH_SIZES, PARTICIPATION
 from pwfl.systems.anonymous_oac.costs import KEYS, in_turn, spent
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import MECHANISMS, SCHEDULED, SUM, UPLOAD
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READ, READINGS, SCHEDULED, SUM, UPLOAD
 from pwfl.tables.arrays import joined
 from pwfl.tables.reception import EMPTY
 
 
 def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables `reception`, `reception_noise` and `visibility`. Rounds are intervals.
+    """The tables `reception`, `reception_noise`, `visibility` and `observers`. Rounds are intervals.
 
     A device's message is the sum of its batch's clipped gradients. In turn, uploads are digital: no error. In a round
     without records the server, which cannot know, adds the noise it hears.
@@ -53,7 +56,25 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
             planned_senders=pl.col("senders").fill_null(0),
         ),
         "visibility": visible(scenario, tables),
+        "observers": air.table(observed_by(scenario, tables), tables["users"]["realization"].unique().sort()),
     }
+
+
+def observed_by(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, Observer]:
+    """Whom a noise scheme reckons with, and the server, which reads off the noise how many records are in a sum.
+
+    Noise whose strength does not follow the batches' sizes hides them, unless somebody publishes them.
+    """
+    scheme = tables["noise"]["noise"][0]
+    reading, local, fixed = MECHANISMS[scheme]
+    hidden = () if READINGS[reading].participation else (PARTICIPATION,)
+    sizes = (BATCH_SIZES,) if scenario.data.sampling < 1 and (fixed or not READINGS[reading].noise) else ()
+    name, seen = (UPLOAD, "each participant's noisy update") if local else (SUM, "the sum of all participants' updates")
+    receives = f"{seen} of every round"
+    if READINGS[reading].noise:
+        return {name: Observer(receives, name, assumes=(*hidden, *sizes))}
+    server = Observer(f"{seen} of every round, and reads off its noise how many records it is of", READ, assumes=hidden)
+    return {name: Observer(receives, READ, assumes=(*hidden, *sizes)), READ: server}
 
 
 def visible(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:

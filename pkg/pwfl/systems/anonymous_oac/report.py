@@ -164,7 +164,7 @@ FIGURES = {
 
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables summary, realizations, history, leakage and statuses of a scenario."""
+    """The tables summary, realizations, history, curves and statuses of a scenario."""
     each = realizations(tables)
     summary = results.summary(
         scenario,
@@ -180,7 +180,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
         "summary": summary,
         "realizations": each,
         "history": tables["history"],
-        "leakage": tables["leakage"],
+        "curves": tables["curves"],
         "statuses": results.statuses(tables),
     }
 
@@ -214,7 +214,7 @@ def published(scenario, each: pl.DataFrame) -> list[Loss | str]:
 
 def _of_first_scheme(tables: dict[str, pl.DataFrame], *quantities: str) -> pl.DataFrame:
     """Some quantities' rows of one scheme: curves that schemes share are in each one's table."""
-    return tables["leakage"].filter(
+    return tables["curves"].filter(
         pl.col("scheme") == pl.col("scheme").first(), pl.col("quantity").cast(pl.String).is_in(quantities)
     )
 

@@ -6,11 +6,14 @@ does not follow batches, and sums are divided by what is expected of those who t
 """
 
 from functools import cache
+from typing import NamedTuple, Self
 
 import numpy as np
 import polars as pl
 
 from pwfl.privacy import accountant, sampled, users
+from pwfl.privacy.accountant import RECORD, Account, Claim, Losses
+from pwfl.privacy.labels import Kind
 from pwfl.systems.anonymous_oac import batches
 from pwfl.systems.anonymous_oac.costs import in_turn
 from pwfl.systems.anonymous_oac.mechanism import population
@@ -19,6 +22,10 @@ from pwfl.systems.anonymous_oac.schemes import SUM, UPLOAD
 from pwfl.tables.arrays import to_table
 
 KEYS = ("realization", "round")
+SAMPLING = (
+    "a device takes part in the rounds that it did, known to the observer; then a record is in its batch with "
+    "probability q"
+)
 LEVELS = 16  # of mu, of which each takes half a second to account for
 ACCOUNTED = {"method": "proved", "absent": 0.5}  # as of `_fixed` noise
 
@@ -50,13 +57,13 @@ def strengths(
     )
 
 
-def losses(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> accountant.Losses:
+def losses(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Losses:
     """What the rounds that each device takes part in cost a record that is in their batches."""
     observer = UPLOAD if in_turn(tables) else SUM  # of whom the table has no row if nobody takes part
     return accountant.losses(tables, observer, 2 * scenario.training.clip_norm)
 
 
-def worst(found: accountant.Losses, rate: float, delta: float, **more) -> np.ndarray:
+def worst(found: Losses, rate: float, delta: float, **more) -> np.ndarray:
     """An epsilon that no record's exceeds, shape (realization,); 0: nobody takes part.
 
     It is that of a device whose largest mu, second largest mu and so on are each the largest of all devices': of one
@@ -64,8 +71,8 @@ def worst(found: accountant.Losses, rate: float, delta: float, **more) -> np.nda
     """
     ordered = np.sort(found.mu, axis=1).max(axis=2)
     mu = np.array([rounded_up(each) for each in ordered])
-    whole = accountant.Losses(mu[:, :, None], found.rounds)
-    return accountant.epsilons(whole, delta, batches.poisson(rate), **(ACCOUNTED | more))[:, 0]
+    whole = Losses(mu[:, :, None], found.rounds)
+    return sampled.Batches(batches.poisson(rate), **(ACCOUNTED | more)).epsilons(whole, delta)[:, 0]
 
 
 def rounded_up(mu: np.ndarray) -> np.ndarray:
@@ -94,22 +101,55 @@ def longest(mu: np.ndarray) -> int:
     return int((mu > 0).sum(axis=0).argmax())
 
 
-def epsilons(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Epsilons of each realization by reading, columns of `outcome`, and the least multiplier; null: nobody sends."""
-    found, delta, q = losses(scenario, tables), scenario.privacy.delta, scenario.data.sampling
-    message = batches.messages(*population(tables), 1.0, q, known=True, fixed=True)
-    of_user = cache(lambda multiplier, rounds: users.epsilon(message, multiplier, rounds, delta, ACCOUNTED["absent"]))
-    largest, most = found.mu.max(axis=(1, 2)), (found.mu > 0).sum(axis=1).max(axis=1)
+class Occurred(NamedTuple):
+    """The rounds that each device took part in, known to the observer; a mechanism of `accountant`.
+
+    All devices of a realization get the epsilon of `worst`. `message` is the law of a device's message in such a round.
+    """
+
+    rate: float
+    message: users.Messages
+    sampling: str = SAMPLING
+
+    @classmethod
+    def of(cls, scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Self:
+        """Those of a scenario."""
+        rate = scenario.data.sampling
+        return cls(rate, batches.messages(*population(tables), 1.0, rate, known=True, fixed=True))
+
+    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, Kind]:
+        """Of `worst`; of all of a device's records, in as many rounds as any takes part in, and no less."""
+        epsilon, kind = worst(found, self.rate, delta), sampled.LOSSES[ACCOUNTED["method"]].kind
+        if claim.unit != RECORD:
+            bound = cache(lambda multiplier, rounds: self._of_user(multiplier, rounds, delta))
+            least, most = least_multiplier(found), (found.mu > 0).sum(axis=1).max(axis=1)
+            of_users = [
+                bound(float(each), int(rounds)) if rounds else 0.0 for each, rounds in zip(least, most, strict=True)
+            ]
+            epsilon, kind = np.maximum(epsilon, of_users), users.epsilon.kind
+        return np.broadcast_to(epsilon[:, None], (len(epsilon), found.mu.shape[2])), kind
+
+    def attack_rate(self, account: Account, worst: np.ndarray) -> float:
+        """No more is worked out than epsilon at delta."""
+        return np.nan
+
+    def _of_user(self, multiplier: float, rounds: int, delta: float) -> float:
+        return users.epsilon(self.message, multiplier, rounds, delta, ACCOUNTED["absent"])
+
+
+def least_multiplier(found: Losses) -> np.ndarray:
+    """The least noise multiplier of any round and device, shape (realization,); 0: nobody takes part."""
+    largest = found.mu.max(axis=(1, 2))
     with np.errstate(divide="ignore"):
-        least = np.where(most > 0, 1 / largest, 0.0)
-    stated, sends = worst(found, q, delta), most > 0
+        return np.where(largest > 0, 1 / largest, 0.0)
+
+
+def epsilons(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Further epsilons of each realization, columns of `outcome`, and the least multiplier; null: nobody sends."""
+    found, delta, q = losses(scenario, tables), scenario.privacy.delta, scenario.data.sampling
+    sends = found.mu.max(axis=(1, 2)) > 0
     columns = {
-        "noise_multiplier": least,
-        "epsilon": np.where(sends, stated, np.nan),
-        "epsilon_user": [
-            max(one, of_user(float(multiplier), int(rounds))) if rounds else np.nan
-            for one, multiplier, rounds in zip(stated, least, most, strict=True)
-        ],
+        "noise_multiplier": least_multiplier(found),
         "epsilon_identified": np.where(sends, worst(found, q, delta, method="tight"), np.nan),
         "epsilon_opposite_records": [
             at_least(mu[:, longest(mu)], q, delta) if some else np.nan for mu, some in zip(found.mu, sends, strict=True)

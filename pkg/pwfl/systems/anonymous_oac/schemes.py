@@ -10,7 +10,11 @@ class Reading(NamedTuple):
     noise: bool
 
 
-SUM, UPLOAD = "sum", "upload"  # observers: of the sum of all uploads, of each upload
+SUM, UPLOAD, READ = (
+    "sum",
+    "upload",
+    "noise read",
+)  # observers: of the sum of all uploads, of each upload; see `observed`
 READINGS = {
     "anonymous": Reading(participation=False, noise=False),
     "identified": Reading(participation=True, noise=False),

@@ -1,5 +1,6 @@
 """Accounting of the system `multicell`: (11), (19), (20), (21) and Theorem 1 of Tavangaran et al."""
 
+from collections.abc import Iterator
 from math import isclose, log
 from typing import NamedTuple
 
@@ -7,50 +8,36 @@ import numpy as np
 import polars as pl
 
 from pwfl.learning import datasets, features
-from pwfl.privacy import accountant, coalition
-from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon
+from pwfl.privacy import accountant
+from pwfl.privacy.accountant import ALL, RECORD, USER, USERS, Account, Claim, Mechanism
+from pwfl.privacy.gaussian import classic_epsilon, tight_epsilon
 from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.beyond import batches, integers, sums
+from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
-from pwfl.systems.multicell.parameters import RECIPES, Multicell, Privacy, Training
-from pwfl.systems.multicell.sending import sums_records
+from pwfl.systems.multicell.mechanism import mechanism
+from pwfl.systems.multicell.parameters import RECIPES, Multicell, Training
+from pwfl.systems.multicell.sending import ENFORCED, moves, sums_records
 from pwfl.tables.arrays import joined, to_array
-from pwfl.tables.contract import A_USERS, ASSUMED, BOUND, EXACT, NO_PRIVACY, PUBLIC
+from pwfl.tables.contract import ALWAYS_PUBLIC
 from pwfl.training.models import is_softmax, network, parameter_count
 
 TERMS = {
     "unit": "one training record of one user",
     "neighbouring_relation": "replace-one",
     "accuracy_of": "the server's global model",
-    "taken_as_public": f"{PUBLIC}; schedule, noise and the server's weights follow numbers of records",
+    "taken_as_public": f"{ALWAYS_PUBLIC}; schedule, noise and the server's weights follow numbers of records",
 }
-SEEN = {
-    "user": "sees each scheduled user's noisy gradient of every round, as the server does",
-    "cell": "sees the sum of each cell's noisy gradients of every round, as the server does",
-    "network": "sees the sum of all noisy gradients of every round, as the server does",
+LINK_BUDGETS = {
+    "digital": "radiated at the scheduler's powers, in cells that interfere, over the paper's path loss",
+    "on air": "radiated on air, in cells that interfere, by messages of the largest norm and their noise",
 }
-ON_AIR = {
-    "user": "is taken to see each sender's noisy message of every round",
-    "cell": "sees what all stations receive in every round, and knows all channels; their noise is not counted",
-    "network": "sees the server's update of every round, and knows all channels; the receivers' noise is not counted",
-}
-SEES = {
-    "majority": "sees signs of noisy messages, or votes of these, and is taken to see each sender's noisy message of "
-    "every round"
-}
-EPSILONS = ("epsilon", "epsilon_user", "epsilon_tight", "epsilon_classic", "epsilon_dithers_known")
-READ_AS = [f"epsilon_observer_{observer}" for observer in sums.OBSERVERS]
+TOTALS = {"total": "sum", "max": "max", "median": "median"}
 ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
-GUARANTEES = {
-    "per_sample": "guaranteed: every sample's gradient is clipped",
-    "per_user": "leakage (11) not guaranteed: only a user's mean gradient is clipped, and (11) assumes that no record "
-    f"moves it by more than 2 L / K_i; epsilon_user, which is epsilon_worst_case, is {A_USERS}",
-}
 
 
 class Constants(NamedTuple):
@@ -68,171 +55,102 @@ CONSTANTS = Constants(20.0, 1.0, np.nan, 1.0)  # Table I's step size is 1 / 20; 
 def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables `leakage` of users and `outcome` of realizations.
 
-    `tables` are `users`, `links`, `schedule`, `start_values`, `noise`, `noise_status`, `reception_noise` and
-    `visibility`.
+    `tables` are `users`, `links`, `schedule`, `start_values`, `noise`, `reception_noise`, `visibility` and `observers`.
     """
-    frame, training = assigned(tables), scenario.training
-    seen = tables["visibility"].filter(observer=scenario.privacy.observer).select(*KEYS, "visibility")
+    frame, training, privacy = assigned(tables), scenario.training, scenario.privacy
+    seen = tables["visibility"].filter(observer=privacy.observer).select(*KEYS, "visibility")
     unit = pl.col("samples") if sums_records(training) else pl.lit(1)
     expected = 1 / (unit * pl.col("visibility") * (scenario.data.sampling or 1))
     frame = frame.join(seen, on=KEYS, how="left", maintain_order="left").with_columns(
         hiding_std=pl.when("scheduled").then(expected).otherwise(0.0)
     )
-    leakage, outcome = leakages(scenario, frame, tables), participation(frame)
+    observers, rounds = tables["observers"], mechanism(scenario, frame)
+    asked = claims(scenario, observers, to_array(tables["users"], "samples", "realization", "user"))
+    found = accountant.accounts(tables, asked, rounds, privacy.delta)
+    guarantees = accountant.guarantees(observers, found, rounds)
+    leakage, outcome = leakages(scenario, found, rounds, frame), participation(frame)
     own = (selection(frame, tables), objectives(scenario, tables, frame), convergence(scenario, frame))
     for part in (*own, accountant.spent(tables)):
         outcome = joined(outcome, part, "realization")
-    outcome = outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
-    unprotected = tables["noise_status"].filter(noise="none")["realization"]
-    none = pl.col("epsilon").is_infinite().fill_null(False) | pl.col("realization").is_in(unprotected.implode())
-    sends, (of_record, of_user) = pl.col("epsilon").is_not_null(), kinds(scenario, frame["interval"].n_unique())
-    said = {
-        **{
-            column: pl.when(sends).then(pl.when(none).then(pl.lit(EXACT)).otherwise(pl.lit(kind)))
-            for column, kind in (("epsilon_is", of_record), ("epsilon_user_is", of_user))
-        },
-        "guaranteed": ~none & (training.clipping == "per_sample"),
-        "guarantee": pl.when(none).then(pl.lit(NO_PRIVACY)).otherwise(pl.lit(guarantee(scenario))),
-    }
-    terms = TERMS | conditions(scenario) | {"delta": scenario.privacy.delta, "rounds": training.rounds}
-    outcome = outcome.with_columns(**said, **{name: pl.lit(term) for name, term in terms.items()})
-    return {
-        "leakage": leakage.drop("rho_server", "order_server"),
-        "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon")),
-    }
-
-
-def kinds(scenario: Multicell, intervals: int) -> tuple[str, str]:
-    """What epsilon and epsilon_user are, where there is noise.
-
-    Exact of Gaussian noise, colluders being the worst ones; not where these would be others in each interval, nor where
-    users may drop out, which can only hide more, nor of sampled records.
-    """
-    privacy, training = scenario.privacy, scenario.training
-    others = privacy.observer != "user" and privacy.colluders and intervals > 1
-    # Who stands for those who see less than single messages.
-    unseen = scenario.radio.air == "majority" or (scenario.radio.air, privacy.observer) == ("antennas", "cell")
-    bounded = training.bits or privacy.dropouts or others or unseen or scenario.data.sampling
-    kind = BOUND if bounded else EXACT
-    return (ASSUMED if training.clipping == "per_user" else kind), kind
-
-
-def conditions(scenario: Multicell) -> dict:
-    """What sampling, link budget, local steps and observer are, columns of `outcome`."""
-    rate, training, air = scenario.data.sampling, scenario.training, scenario.radio.air
-    sampling = "none: every round uses all records of every scheduled user"
-    if rate:
-        sampling = f"Poisson: a record of a sender is in a round with probability {rate:g}, whoever sends is known"
-    budget = "radiated at the scheduler's powers, in cells that interfere, over the paper's path loss"
-    if air != "digital":
-        budget = "radiated on air, in cells that interfere, by messages of the largest norm and their noise"
-    return {
-        "sampling": sampling,
-        "link_budget": budget,
+    for part in (totals(leakage), accountant.stated(guarantees, observers, privacy.observer)):
+        new = ["realization", *(name for name in part.columns if name not in outcome.columns)]
+        outcome = outcome.join(part.select(new), on="realization", how="left", maintain_order="left")
+    terms = TERMS | {
+        "link_budget": LINK_BUDGETS["digital" if scenario.radio.air == "digital" else "on air"],
         "local_steps": float(training.local_steps) if training.learner == "local_steps" else 1.0,
-        "observer": observer(scenario.privacy)
-        if air == "digital"
-        else SEES.get(air, ON_AIR[scenario.privacy.observer]),
+        "delta": privacy.delta,
+        "rounds": training.rounds,
+    }
+    outcome = outcome.with_columns(**{name: pl.lit(term) for name, term in terms.items()})
+    return {
+        "leakage": leakage.drop("epsilon_worst_case", "rho_server", "order_server"),
+        "outcome": outcome,
+        "guarantees": guarantees,
     }
 
 
-def observer(privacy: Privacy) -> str:
-    """What who observes digital uploads sees, in words."""
-    if privacy.observer == "user":
-        return SEEN["user"]
-    share = f"up to {coalition.percent(privacy.colluders)}" if privacy.colluders else "none"
-    return f"{SEEN[privacy.observer]}; {share} of a sum's senders collude with it"
+def claims(scenario: Multicell, observers: pl.DataFrame, samples: np.ndarray) -> Iterator[Claim]:
+    """What is asked: a record against each observer; against the scenario's own all of a user's, too.
+
+    On air, too, what the receivers' noise would add to the users'.
+    """
+    moved = moves(scenario, samples)
+    own = scenario.privacy.observer
+    for observer in observers["observer"].unique(maintain_order=True):
+        for unit in (RECORD, ENFORCED):
+            if unit in moved:
+                yield moved[unit]._replace(observer=observer)
+        if observer == own:
+            yield moved[USER]._replace(observer=observer)
+            if scenario.radio.air != "digital":
+                yield moved[RECORD]._replace(observer=observer, noise=ALL)
 
 
-def guarantee(scenario: Multicell) -> str:
-    """What the leakage rests on, in words."""
-    words = GUARANTEES[scenario.training.clipping]
-    if scenario.training.learner == "local_steps":
-        words = f"guaranteed: every user's update is clipped, which is {A_USERS}"
-    if scenario.data.sampling:
-        words += "; proved for every replaced record, with senders known"
-    if scenario.privacy.observer != "user" and scenario.radio.air == "digital":
-        words += "; secure aggregation is taken for granted"
-    if bits := scenario.training.bits:
-        words += f"; sums of integers modulo 2^{bits}, whose epsilons are upper bounds by Renyi divergences"
-    return words
-
-
-def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def leakages(scenario: Multicell, found: dict[tuple, Account], rounds: Mechanism, frame: pl.DataFrame) -> pl.DataFrame:
     """Leakage (11) of each user who ever sends, and the guarantees that follow from it; `frame` is that of `assigned`.
 
-    A user leaks in the rounds in which it sends, and zCDP adds up over them. The noise that hides it is what the
-    observer sees of its own and others' (the table `visibility`); of its own alone, `rho_alone` is left.
-    `rho_worst_case`, with `per_user` clipping only, is the leakage where one record can turn the clipped mean around:
-    sensitivity 2 L, not 2 L / K_i: as far as all of a user's records move it. These move a sum by 2 L K_i. The epsilons
-    of other observers are what they would read off the same messages.
-    Where these are integers, rho and mu are those of the noise, and no epsilon is less than that of `integers.bounds`.
+    A user leaks in the rounds in which it sends, and zCDP adds up over them. `found` are what claims cost; of the noise
+    of its own alone, `rho_alone` is left. `rho_worst_case`, with `per_user` clipping only, is the leakage where one
+    record can turn the clipped mean around. `rho_server` is what releases are composed by, of integers up to an order
+    alone. The epsilons of other observers are what they would read off the same messages.
     """
-    delta, clip = scenario.privacy.delta, scenario.training.clip_norm
-    samples, scheduled, hiding_std = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "hiding_std"))
-    ever = (scheduled & ~np.isnan(hiding_std)).any(axis=1)
-    law = batches.law(scenario)
-    per_user = scenario.training.clipping == "per_user"  # (11) takes a record to move a clipped mean by 2 L / K_i
-
-    losses = {each: accountant.losses(tables, each, 2 * clip, users_only=True) for each in sums.OBSERVERS}
-    share = samples[:, 0] ** 2 if per_user else 1
-    read = {observer: (found.rho / share)[ever] for observer, found in losses.items()}
-    rho, own = read[scenario.privacy.observer], losses[scenario.privacy.observer]
-    worst_case = own.rho[ever]  # a record can turn a mean around
-    whole = per_user or scenario.training.learner == "local_steps"  # a record is worth its user
-    of_user = worst_case if whole else accountant.of_users(own, samples[:, 0]).rho[ever]
-    rho_server, order = worst_case, np.full(len(rho), np.nan)
-    if law:
-        exact = {observer: batches.epsilons(found, delta, law)[ever] for observer, found in losses.items()}
-        users_epsilon = batches.users_epsilons(own, samples[:, 0], scenario)[ever]
-    else:
-        exact = {observer: exact_epsilon(each, delta) for observer, each in read.items()}
-        users_epsilon = exact_epsilon(of_user, delta)
-    epsilons = {
-        "epsilon": exact[scenario.privacy.observer],
-        "epsilon_user": users_epsilon,
-        "epsilon_tight": tight_epsilon(rho, delta),
-        "epsilon_classic": classic_epsilon(rho, delta),
-        "epsilon_dithers_known": np.full(len(rho), np.nan),
-        **{f"epsilon_observer_{observer}": each for observer, each in exact.items()},
+    own, delta = scenario.privacy.observer, scenario.privacy.delta
+    here = found[own, RECORD, USERS]
+    rho, epsilon, none = here.rho, here.epsilon, np.full(here.rho.shape, np.nan)
+    enforced = found.get((own, ENFORCED, USERS))
+    tight, classic = tight_epsilon(rho, delta), classic_epsilon(rho, delta)
+    columns = {
+        "rho": rho,
+        "mu": np.sqrt(2 * rho),
+        "rho_worst_case": enforced.rho if enforced else none,
+        "epsilon_worst_case": enforced.epsilon if enforced else none,
+        "rho_alone": found["user", RECORD, USERS].rho,
+        "rho_server": (enforced or here).rho,
+        "order_server": none,
+        "epsilon": epsilon,
+        "epsilon_user": found[own, USER, USERS].epsilon,
+        "epsilon_tight": tight,
+        "epsilon_classic": classic,
+        "epsilon_dithers_known": none,
+        **{f"epsilon_observer_{name}": found[name, RECORD, USERS].epsilon for name in sums.OBSERVERS},
     }
-    if scenario.training.bits:
-        bounds = integers.bounds(scenario, frame)
-        of_users = integers.bounds(scenario, frame, (scenario.privacy.observer,), of_users=True)
-        bounds["epsilon_user"] = of_users["epsilon"]
-        for name, each in epsilons.items():
-            epsilons[name] = np.fmax(each, bounds.get(name, bounds["epsilon"])[ever])
-        of_integers, order = (each[ever] for each in integers.concentrated(scenario, frame))
-        rho_server = np.fmax(rho_server, of_integers)
-    if not per_user:
-        worst_case = np.full(len(rho), np.nan)
-    keys = frame.select("realization", "user").unique(maintain_order=True)
-    return keys.filter(pl.Series(ever.ravel())).with_columns(
-        rho=pl.Series(rho),
-        mu=pl.Series(np.sqrt(2 * rho)),
-        rho_worst_case=pl.Series(worst_case, nan_to_null=True),
-        rho_alone=pl.Series(read["user"]),
-        rho_server=pl.Series(rho_server),
-        order_server=pl.Series(order, nan_to_null=True),
-        **{name: pl.Series(each, nan_to_null=True) for name, each in epsilons.items()},
+    if isinstance(rounds, integers.Integers):
+        known, _ = rounds.epsilon(here.claim, delta, dithers_known=True)
+        of_integers, order = integers.concentrated(scenario, frame)
+        columns |= {name: np.fmax(columns[name], epsilon) for name in ("epsilon_tight", "epsilon_classic")}
+        columns |= {"epsilon_dithers_known": known, "rho_server": np.fmax(columns["rho_server"], of_integers)}
+        columns |= {"order_server": order}
+    keys = frame.select("realization", "user").unique(maintain_order=True).filter(pl.Series(here.there.ravel()))
+    return keys.with_columns(**{name: pl.Series(each[here.there], nan_to_null=True) for name, each in columns.items()})
+
+
+def totals(leakage: pl.DataFrame) -> pl.DataFrame:
+    """Sum, largest and median of each realization's leakages, and the largest of all else that `leakage` has."""
+    of_rho = {f"rho_{name}": getattr(pl.col("rho"), how)() for name, how in TOTALS.items()}
+    rest = [name for name in leakage.columns if name not in ("realization", "user", "rho", "mu", "order_server")]
+    return leakage.group_by("realization", maintain_order=True).agg(
+        **of_rho, **{name: pl.col(name).max() for name in rest}, order_server=pl.col("order_server").min()
     )
-
-
-def guarantees(scenario: Multicell, leakage: pl.DataFrame) -> pl.DataFrame:
-    """Each realization's guarantee: that of the user who leaks most. Realizations in which nobody sends have no row.
-
-    A record's guarantee is its user's, so `rho_max` and the epsilons are maxima over users.
-    """
-    worst = leakage.group_by("realization", maintain_order=True).agg(
-        rho_total=pl.col("rho").sum(),
-        rho_max=pl.col("rho").max(),
-        rho_median=pl.col("rho").median(),
-        **{name: pl.col(name).max() for name in ("rho_worst_case", "rho_alone", "rho_server", *EPSILONS, *READ_AS)},
-        order_server=pl.col("order_server").min(),
-    )
-    delta, rho_worst_case = scenario.privacy.delta, pl.col("rho_worst_case")
-    epsilon = rho_worst_case.map_batches(lambda rho: pl.Series(exact_epsilon(rho, delta)), pl.Float64)
-    return worst.with_columns(epsilon_worst_case=pl.when(rho_worst_case.is_not_null()).then(epsilon))
 
 
 def convergence(scenario: Multicell, frame: pl.DataFrame) -> pl.DataFrame:

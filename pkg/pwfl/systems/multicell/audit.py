@@ -7,9 +7,11 @@ import polars as pl
 
 from pwfl import streams
 from pwfl.learning import features
-from pwfl.privacy import accountant, audit
+from pwfl.privacy import accountant, audit, sampled
+from pwfl.privacy.accountant import RECORD
 from pwfl.systems.multicell.beyond import batches, sums
 from pwfl.systems.multicell.parameters import Multicell, Privacy
+from pwfl.systems.multicell.sending import ENFORCED
 from pwfl.systems.multicell.train import parts, trainer
 from pwfl.tables.reception import Reception
 from pwfl.training.audit import Audited, claim_of, of_records, participation, trained, upload
@@ -22,9 +24,17 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     With `per_user` clipping the record that is claimed about can turn its user's whole gradient around, and is held to
     that worst case.
     """
-    privacy, per_user = scenario.privacy, scenario.training.clipping == "per_user"
-    stated = "epsilon_worst_case" if per_user else "epsilon"
-    outcome = audit.worst(tables["outcome"], stated)
+    privacy, air = scenario.privacy, scenario.radio.air
+    on_air, audited_observer = air != "digital", privacy.observer
+    if air == "majority":  # who sees votes, or signs, is taken to see messages
+        audited_observer = "user"
+    elif on_air and privacy.observer in ("cell", "server"):  # signals tell of them
+        audited_observer = "network"
+    outcome, stated = tables["outcome"], "epsilon_worst_case" if scenario.training.clipping == "per_user" else "epsilon"
+    if audited_observer != privacy.observer:
+        unit = RECORD if stated == "epsilon" else ENFORCED
+        outcome, stated = audit.against(tables, audited_observer, unit), "epsilon"
+    outcome = audit.worst(outcome, stated)
     realization, delta, epsilon = outcome["realization"], outcome["delta"], outcome[stated]
     if epsilon is None:
         yield audit.untested(audit.Subject(realization, "nobody sends", delta, None))
@@ -37,10 +47,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
         return
     cell = tables["users"].filter(realization=realization).sort("user")["cell"].to_numpy()
     group = sums.groups(privacy.observer, cell)
-    planned, on_air = senders(tables, realization), scenario.radio.air != "digital"
-    audited_observer = "network" if on_air and privacy.observer == "cell" else privacy.observer  # signals tell of cells
-    if scenario.radio.air == "majority":  # who sees votes, or signs, is taken to see messages
-        audited_observer = "user"
+    planned = senders(tables, realization)
 
     def view(target: int, reception: Reception) -> Reception:
         if on_air and audited_observer == "network":
@@ -51,22 +58,23 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
 
     claim = claim_of(tables, realization, audited_observer, 2 * scenario.training.clip_norm, True, view)
     target, claim = claim.target, claim._replace(exact=not privacy.dropouts)
-    if law := batches.law(scenario):
+    if rate := scenario.data.sampling:
         # Records that lose as much as is proved need not exist, so no signal tells this epsilon.
         losses = accountant.Losses(claim.mu.max(keepdims=True)[None, None], np.array([len(claim.mu)]))
-        claim = claim._replace(epsilon=float(accountant.epsilons(losses, delta, law, "opposite").max()))
+        opposite = batches.PoissonBatches(rate).of_record._replace(method="opposite", interval=sampled.INTERVAL)
+        claim = claim._replace(epsilon=float(opposite.epsilons(losses, delta).max()))
     audited = Audited(parts, scenario, tables, features.size(scenario), receiver=on_air, few=True)
     generator = streams.generator(scenario.seed, "audit", realization)
     whose = {
-        "user": f"user {target}'s upload of every round",
+        "user": f"user {target}'s {'noisy message' if on_air else 'upload'} of every round",
         "cell": f"sum of cell {cell[target]} of every round, user {target}'s records; the coalition's noise taken off",
         "network": f"sum of the network of every round, user {target}'s records; the coalition's noise taken off",
     }
-    if on_air and audited_observer == "network":
-        whose |= dict.fromkeys(("cell", "network"), f"update of every round, user {target}'s records")
-    elif on_air:
-        whose = dict.fromkeys(whose, f"user {target}'s noisy message of every round")
-    subject = audit.Subject(realization, whose[privacy.observer], delta, epsilon)
+    if on_air:
+        whose["network"] = f"update of every round, user {target}'s records"
+    if audited_observer == "network" != privacy.observer:
+        whose["network"] += "; not tested: all else that stations receive"
+    subject = audit.Subject(realization, whose[audited_observer], delta, epsilon)
     yield from of_message(audited, subject, claim, generator)
     yield from trained(audited, trainer, subject, generator)
     if rate := scenario.data.sampling:

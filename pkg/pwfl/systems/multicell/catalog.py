@@ -53,7 +53,7 @@ CATALOG = Catalog(
         **dict.fromkeys(("noise/target", "noise/own"), ("users", "links", "schedule", "start_values")),
         "account": (
             *("users", "links", "schedule", "start_values"),
-            *("noise", "noise_status", "reception_noise", "visibility"),
+            *("noise", "noise_status", "reception_noise", "visibility", "observers"),
         ),
     },
     slots={"radio.air": "digital", "training.learner": "gradients", "data.sampling": None},

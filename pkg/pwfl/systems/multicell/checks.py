@@ -170,6 +170,11 @@ def _check_slots(scenario: Multicell) -> None:
                 "per_sample` and `model: dense`"
             )
     on_air = air != "digital"
+    if privacy.observer == "server" and not on_air:
+        raise ValueError(
+            "privacy.observer: server: receives, of digital uploads, each of them or sums of secure aggregation; use "
+            "`user`, `cell` or `network`, or set another radio.air"
+        )
     if on_air and (privacy.colluders or RECIPES[training.recipe].inverse_variance):
         key = (
             f"privacy.colluders: {privacy.colluders:g}" if privacy.colluders else f"training.recipe: {training.recipe}"

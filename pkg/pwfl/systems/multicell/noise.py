@@ -10,10 +10,11 @@ from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.process import user_code
 from pwfl.systems.multicell import receive
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.beyond import batches, integers, sums
+from pwfl.systems.multicell.beyond import sums
 from pwfl.systems.multicell.beyond.allocation import allocate
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.bounds import noise_scale
+from pwfl.systems.multicell.mechanism import mechanism
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.systems.multicell.parameters import Multicell
 from pwfl.systems.multicell.sending import sums_records
@@ -93,6 +94,7 @@ def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.Da
     """
     privacy, training = scenario.privacy, scenario.training
     cell = to_array(tables["users"], "cell", "realization", "user")
+    claim = accountant.Claim(privacy.observer)
     # On air messages of all cells arrive together: what hides one is everybody's noise.
     group = sums.groups(privacy.observer if scenario.radio.air == "digital" else "network", cell)
     member = group[:, None] == np.arange(group.max() + 1)[:, None]  # (realization, group, user)
@@ -114,15 +116,10 @@ def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.Da
 
     def worst(scale: np.ndarray) -> np.ndarray:
         frame, found = seen(scale)
-        if law := batches.law(scenario):
-            return batches.epsilons(found, privacy.delta, law).max(axis=1)
         if privacy.observer == "user":  # who sends in fewer intervals than its budget is planned for spends less
             rounds = found.rounds[:1] * planned(privacy, frame["interval"].n_unique())
             found = accountant.Losses(found.mu.max(axis=1, keepdims=True), rounds)
-        each = accountant.epsilons(found, privacy.delta)
-        if training.bits:
-            each = np.fmax(each, integers.bounds(scenario, frame, (privacy.observer,))["epsilon"])
-        return each.max(axis=1)
+        return mechanism(scenario, frame).worth(found, claim, privacy.delta)[0].max(axis=1)
 
     balance = target.balanced(largest_mu, member.shape[:2])
     scale = target.scales(lambda each: worst(balance * each[:, None]), privacy.target_epsilon, len(cell))

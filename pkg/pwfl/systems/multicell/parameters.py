@@ -250,11 +250,12 @@ class Privacy(Section):
         le=1,
     )
 
-    observer: Literal["user", "cell", "network"] = parameter(
+    observer: Literal["user", "cell", "server", "network"] = parameter(
         "user",
-        "who observes, and sees in each round: every sender's noisy gradient; the sum of each cell's; or the sum of "
-        "all. Sums are those of secure aggregation, which is taken for granted; users share the noise that hides a "
-        "record in them, at the worst-off record's leakage for everyone (docs/sums.md)",
+        "who observes, and sees in each round: each sender's noisy gradient (`user`); the sum of each cell's (`cell`); "
+        "the sum of all (`network`); or, on air, what stations pass on to the server (`server`). Sums are those of "
+        "secure aggregation, which is taken for granted; users share the noise that hides a record in them, at the "
+        "worst-off record's leakage for everyone (docs/sums.md)",
         stages="schedule/joint_snr noise receive account audit",
     )
     colluders: float = parameter(

@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 
 from pwfl import streams
+from pwfl.airs import air
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import batches, integers, on_air, sums
 from pwfl.systems.multicell.beyond.costs import interval_costs
@@ -26,11 +27,13 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     if scenario.radio.air == "digital":
         weight, share, receiver_std, bands = sent.share / sent.unit, sent.share, 0.0, None
         shown, costs = _opened(scenario.privacy, sent, sums.OBSERVERS), interval_costs(scenario, tables)
+        observed_by = sums.observed_by(scenario.privacy, len(sent.keys["interval"]))
     else:
         received = on_air.received(scenario, tables, sent)
         weight, receiver_std, bands = received.weight, received.receiver_std, received.bands
         share = np.abs(weight) * sent.unit
         shown, costs = received.seen, on_air.costs(sent, received)
+        observed_by = received.observed_by or air.UNDECLARED
     user_std = share * sent.noise_std
     squares = user_std**2 if bands is None else user_std**2 * np.square(bands).mean(axis=-1)
     std = np.hypot(np.sqrt(np.where(sent.scheduled, squares, 0.0).sum(axis=-1)), receiver_std)
@@ -51,8 +54,12 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
         reception, noise = occurred(scenario, reception, noise, sent.scheduled, group)
     if scenario.data.sampling:
         reception, noise = batches.drawn(scenario, reception, noise, tables["users"])
-    visibility = _visibility(sent, shown, sums.OBSERVERS, rounds)
-    return {"reception": reception.drop("rounds"), "reception_noise": noise, "visibility": visibility}
+    return {
+        "reception": reception.drop("rounds"),
+        "reception_noise": noise,
+        "visibility": _visibility(sent, shown, tuple(observed_by), rounds),
+        "observers": air.table(observed_by, sent.keys["realization"]),
+    }
 
 
 def visible(

@@ -6,11 +6,15 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from pwfl.privacy.accountant import RECORD, USER, Claim
+from pwfl.privacy.labels import MEANS
 from pwfl.systems.multicell.assigned import KEYS
 from pwfl.systems.multicell.beyond import sums
 from pwfl.systems.multicell.beyond.server import counts
 from pwfl.systems.multicell.parameters import Multicell, Training
 from pwfl.tables.arrays import to_array
+
+ENFORCED = "record, whatever the data"  # a unit of privacy, where that of a record rests on an assumption
 
 
 class Sent(NamedTuple):
@@ -62,3 +66,15 @@ def sent_of(scenario: Multicell, frame: pl.DataFrame) -> Sent:
 def sums_records(training: Training) -> bool:
     """Whether a message is a sum of its records' clipped gradients, and no mean, or update, clipped as a whole."""
     return training.learner == "gradients" and training.clipping == "per_sample"
+
+
+def moves(scenario: Multicell, samples: np.ndarray) -> dict[str, Claim]:
+    """How far a record, and all of a user's, move its message, of K_i `samples`, (realization, user): parts of claims.
+
+    Of a mean clipped as a whole, (11) assumes that no record moves it by more than 2 L / K_i; any can turn it around.
+    """
+    training, clip = scenario.training, 2 * scenario.training.clip_norm
+    moved = {RECORD: Claim("", RECORD, clip), USER: Claim("", USER, clip, samples if sums_records(training) else 1)}
+    if training.clipping == "per_user":
+        moved |= {RECORD: Claim("", RECORD, clip / samples, assumes=(MEANS,)), ENFORCED: Claim("", ENFORCED, clip)}
+    return moved

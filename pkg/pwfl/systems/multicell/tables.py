@@ -6,7 +6,7 @@ import dataframely as dy
 
 from pwfl.systems.multicell.beyond.allocation import ALLOCATIONS
 from pwfl.tables import contract
-from pwfl.tables.contract import MODEL, key, meaning
+from pwfl.tables.contract import NOISY, PUBLIC, key, meaning
 
 PROGRAM_STATUSES = (
     "random",
@@ -33,6 +33,7 @@ unlimited = partial(amount, allow_inf=True)
 class Users(contract.PerUser):
     """Where each user is, and its samples (`channel`)."""
 
+    REVEALS = PUBLIC
     x_m = dy.Float64(nullable=True, description="position; null: from outside, unknown")
     y_m = dy.Float64(nullable=True, description="position; null: from outside, unknown")
     cell = dy.Int64(
@@ -47,6 +48,7 @@ class Links(contract.PerInterval):
     Intervals are those in which the channel stays: one, where it is drawn once.
     """
 
+    REVEALS = PUBLIC
     station = key("station")
     user = key(meaning("user"))
     distance_m = amount(description=meaning("distance_m", "null: from outside, unknown"))
@@ -59,6 +61,7 @@ class Links(contract.PerInterval):
 class ImportedLinks(contract.PerInterval):
     """Gains from outside (`imported`)."""
 
+    REVEALS = PUBLIC
     station = key("station")
     user = key(meaning("user"))
     gain = dy.Float64(nullable=False, min_exclusive=0, description=meaning("gain", "h_i,s"))
@@ -69,6 +72,7 @@ class ImportedLinks(contract.PerInterval):
 class ImportedUsers(contract.PerUser):
     """Users from outside (`imported`); nulls: not given."""
 
+    REVEALS = PUBLIC
     x_m = dy.Float64(nullable=True, description="position")
     y_m = dy.Float64(nullable=True, description="position")
     cell = dy.Int64(nullable=False, min=0, description="cell")
@@ -78,6 +82,7 @@ class ImportedUsers(contract.PerUser):
 class StartValues(contract.PerUser):
     """What the schedulers start from, the same for all of a scenario's schemes (`schedule`)."""
 
+    REVEALS = PUBLIC
     resource_block = dy.Int64(nullable=True, min=0, description="number of the resource block; null: none")
     power_w = dy.Float64(nullable=False, min=0, description=meaning("power_w"))
     noise_std = dy.Float64(
@@ -93,6 +98,7 @@ class Schedule(contract.PerInterval):
     Assigned blocks have powers (35), with which some rates stay below Rmin; those users lose their block.
     """
 
+    REVEALS = PUBLIC
     user = key(meaning("user"))
     resource_block = dy.Int64(
         nullable=True, min=0, description="number of the resource block; null: none; on air 0 of all"
@@ -109,6 +115,7 @@ class ScheduleStatus(contract.PerInterval):
     Of the schedulers of all cells, whether the schedule is proven optimal.
     """
 
+    REVEALS = PUBLIC
     cell = key("cell")
     status = dy.Enum(PROGRAM_STATUSES, nullable=False, description=meaning("status", "the program"))
     users = dy.Int64(nullable=False, min=0, description=meaning("users", "of the cell"))
@@ -119,6 +126,7 @@ class ScheduleStatus(contract.PerInterval):
 class Noise(contract.PerInterval):
     """Each user's noise (`noise`): 0 where not scheduled, null where no noise is feasible."""
 
+    REVEALS = PUBLIC
     user = key(meaning("user"))
     noise_std = unlimited(
         description=meaning("noise_std", "sigma_i, of a mean gradient; infinite: has no leakage to spend")
@@ -128,6 +136,7 @@ class Noise(contract.PerInterval):
 class NoiseStatus(contract.PerInterval):
     """How each interval's noise was found (`noise`)."""
 
+    REVEALS = PUBLIC
     status = dy.Enum(NOISE_STATUSES, nullable=False, description=meaning("status", "the noise"))
     noise = dy.String(nullable=False, description=meaning("noise"))
     multiplier = dy.Float64(nullable=True, min_exclusive=0, description="kappa of (38), null where there is none")
@@ -137,15 +146,16 @@ class History(contract.UserHistory):
     """Test accuracy and loss over the rounds (`train`)."""
 
     round = key(meaning("round", "0 is the start"))
-    accuracy = amount(max=1, description=meaning("accuracy"), metadata=MODEL)
-    loss = unlimited(allow_nan=True, description=meaning("loss"), metadata=MODEL)
+    accuracy = amount(max=1, description=meaning("accuracy"), metadata=NOISY)
+    loss = unlimited(allow_nan=True, description=meaning("loss"), metadata=NOISY)
     clipped_share = contract.clipped_share()
-    status = dy.Enum(TRAINING_STATUSES, nullable=False, description=meaning("status", "the training"), metadata=MODEL)
+    status = dy.Enum(TRAINING_STATUSES, nullable=False, description=meaning("status", "the training"), metadata=NOISY)
 
 
 class Leakage(contract.PerUser):
     """The privacy that each scheduled user's records are left with (`account`)."""
 
+    REVEALS = PUBLIC
     rho = dy.Float64(
         nullable=False, min=0, allow_inf=True, description=meaning("rho", "(11); 0 of a user whom nobody hears")
     )
@@ -165,6 +175,7 @@ class Leakage(contract.PerUser):
 class Outcome(contract.Outcome):
     """Objective, guarantee and bound of each realization (`account`)."""
 
+    REVEALS = PUBLIC
     scheduled = dy.Int64(nullable=False, min=0, description="users who send in any round")
     scheduled_samples = dy.Int64(nullable=False, min=0, description="theirs; Ka, where the channel stays")
     senders = dy.Float64(nullable=False, min=0, description="users who send in a round, mean")

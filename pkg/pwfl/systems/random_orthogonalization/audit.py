@@ -1,6 +1,7 @@
 """Audit of the system `random_orthogonalization`: the server's update of every round, channels known, or one's uploads.
 
-What all antennas see is not simulated. An epsilon of theirs is held to the update, which is a function of it.
+What all antennas see is not simulated: where it is what the scenario's observer sees, the update is tested, which is a
+function of it, against the update's epsilon.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import polars as pl
 from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import audit
-from pwfl.systems.random_orthogonalization import observers
+from pwfl.privacy.accountant import ALL
 from pwfl.systems.random_orthogonalization.parameters import Privacy, RandomOrthogonalization
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER
 from pwfl.systems.random_orthogonalization.train import parts, trainer
@@ -25,11 +26,12 @@ SEEN = "server's update of every round, channels known"
 
 def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """On what the scenario's observer sees, of all antennas the update, held to the worst user's exact epsilon."""
-    privacy, outcome = scenario.privacy, audit.worst(tables["outcome"])
+    privacy, shown_more = scenario.privacy, scenario.privacy.observer == ANTENNAS
+    outcome = audit.worst(audit.against(tables, UPDATE, noise=ALL) if shown_more else tables["outcome"])
     realization, epsilon = outcome["realization"], outcome["epsilon"]
     claim = claim_by(privacy, tables, realization, 2 * scenario.training.clip_norm)
     seen = SEEN + "; the loudest colluders' noise taken off" * (privacy.colluders > 0)
-    if privacy.observer == ANTENNAS:
+    if shown_more:
         seen += "; not tested: all else that its antennas show"
     if privacy.observer == USER:
         seen = f"user {claim.target}'s noisy update of every round"
@@ -49,8 +51,7 @@ def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame])
 def claim_by(privacy: Privacy, tables: dict[str, pl.DataFrame], realization: int, sensitivity: float) -> Claim:
     """What is claimed of the user who loses most in a realization: exactly, unless noise is planned for dropouts."""
     if privacy.observer == USER:
-        rows, users_only = observers.rows_of(USER)
-        return claim_of(tables, realization, rows, sensitivity, users_only, upload)
+        return claim_of(tables, realization, ANTENNAS, sensitivity, True, upload)
     view = partial(observed, privacy.colluders) if privacy.colluders else None
     claim = claim_of(tables, realization, UPDATE, sensitivity, view=view)
     return claim._replace(exact=not privacy.dropouts)

@@ -27,8 +27,8 @@ CATALOG = Catalog(
     colours={("all", "fixed"): "#0072B2", ("all", "none"): BARE},
     reads={
         "train": ("users", "schedule", "noise", "reception", "reception_noise"),
-        "audit": ("users", "schedule", "noise", "reception", "reception_noise", "visibility", "outcome"),
-        "account": ("users", "links", "schedule", "noise", "reception_noise", "visibility"),
+        "audit": ("users", "schedule", "noise", "reception", "reception_noise", "visibility", "guarantees", "outcome"),
+        "account": ("users", "links", "schedule", "noise", "reception_noise", "visibility", "observers"),
     },
     tiny={
         "network": {"users": 3, "antennas": 4},

@@ -63,7 +63,7 @@ def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]
         found = tables | {"links": links, "noise": of_std(scenario, tables, noise_std[:, None])}
         found["visibility"] = receive.visible(scenario, found, span, (seen,))
         losses = accountant.losses(found, seen, 2 * scenario.training.clip_norm)
-        return accountant.epsilons(losses, delta).max(axis=1)
+        return accountant.Gaussian().worth(losses, accountant.Claim(seen), delta)[0].max(axis=1)
 
     goal = scenario.privacy.target_epsilon
     needed = worst(np.zeros(len(realizations))) > goal

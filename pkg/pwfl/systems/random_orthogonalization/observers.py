@@ -4,40 +4,62 @@ Whoever drops out of a round, the server receives the sum of the others: no prot
 planned for a number of users who are missing from a round, and that more are has a probability, which is part of delta.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 import polars as pl
 
-from pwfl.privacy import accountant, coalition
+from pwfl.airs import air
+from pwfl.airs.air import Observer
+from pwfl.privacy import coalition
+from pwfl.privacy.accountant import ALL, RECORD, USERS, Claim
+from pwfl.privacy.accountant import USER as ALL_RECORDS
+from pwfl.privacy.labels import REALIZED, SERVER, Kind
 from pwfl.systems.random_orthogonalization.parameters import Privacy
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER, observer
 
 OF_DELTA = 0.1  # the tolerance of dropouts where a config has none, as a share of delta
-SEEN = {
-    UPDATE: "sees the server's update of every round and knows all channels",
-    ANTENNAS: "sees the signals of all antennas in every round and knows all channels",
-    USER: "sees every user's noisy update of every round",
+OBSERVED_BY = {
+    UPDATE: Observer("the server's update of every round, channels known", ANTENNAS, (SERVER,), assumes=(REALIZED,)),
+    ANTENNAS: Observer("the signals of all antennas in every round, channels known", ANTENNAS, assumes=(REALIZED,)),
+    USER: Observer("every user's noisy update of every round", USER),
 }
-OTHERS = {  # what epsilons of other observers are of
-    UPDATE: "for epsilon_antennas and all that begin so, sees the signals of all antennas",
-    ANTENNAS: "for epsilon_gaussian, sees the server's update of a round",
-}
-OTHERS[USER] = f"{OTHERS[UPDATE]}, for epsilon_gaussian the server's update of a round"
 
 
-def rows_of(seen: str) -> tuple[str, bool]:
-    """Which rows of the table `visibility` are an observer's, and whether they are those of the users' noise alone.
+def table(privacy: Privacy, sizes: Iterable[int], users: int, realizations: range) -> pl.DataFrame:
+    """The table `observers`, of networks of other sizes, too, whose observers have names of their own.
 
-    Without the receiver's noise, all antennas show every user's noisy update.
+    Those who are gone are the loudest others of each round and, for all antennas, all others: upper bounds.
     """
-    return (ANTENNAS, True) if seen == USER else (seen, False)
+    kind = Kind.UPPER if privacy.colluders or privacy.dropouts else Kind.EXACT
+    share = f"; {coalition.percent(privacy.colluders)} of the users (rounded up) collude with it" * bool(
+        privacy.colluders
+    )
+    found = {}
+    for size in sizes:
+        for name, each in OBSERVED_BY.items():
+            whose, weaker = (observer(of, size, users) for of in (name, each.weaker))
+            found[whose] = each._replace(weaker=weaker, kind=kind, receives=each.receives + share)
+    return air.table(found, pl.Series(realizations))
 
 
-def losses(
-    tables: dict[str, pl.DataFrame], seen: str, users: int, own: int, sensitivity: float, users_only: bool
-) -> accountant.Losses:
-    """What an observer's view costs in a network of some users (`own`: the scenario's), by all noise or users'."""
-    rows, alone = rows_of(seen)
-    return accountant.losses(tables, observer(rows, users, own), sensitivity, users_only or alone, users)
+def claims(sensitivity: float, size: int, own: int) -> list[Claim]:
+    """What is asked in a network of some users (`own`: the scenario's): a record; all of a user's move no more.
+
+    By all noise and by users' alone. Without the receiver's noise, all antennas show every user's noisy update.
+    """
+    found = []
+    for name in OBSERVED_BY:
+        whose, rows = observer(name, size, own), observer(ANTENNAS if name == USER else name, size, own)
+        for noise in (USERS,) if name == USER else (ALL, USERS):
+            for unit in (RECORD, ALL_RECORDS) if size == own else (RECORD,):
+                found.append(Claim(whose, unit, sensitivity, noise=noise, rows=rows))
+    return found
+
+
+def counted(seen: str) -> str:
+    """Whose noise counts in what is stated of an observer."""
+    return USERS if seen == USER else ALL
 
 
 def tolerance(privacy: Privacy) -> float:
@@ -69,20 +91,3 @@ def left(of_users: np.ndarray, many: int) -> np.ndarray:
     own = of_users.ravel()
     others = coalition.others_left(own, np.arange(len(own)) // users, np.full(len(own), many))
     return (own + others).reshape(of_users.shape)
-
-
-def words(privacy: Privacy) -> tuple[str, str]:
-    """What is said of who observes, and of what the guarantee rests on besides."""
-    seen, besides = SEEN[privacy.observer], ""
-    if privacy.colluders:
-        seen += f", {coalition.percent(privacy.colluders)} of the users (rounded up) collude with it"
-    if privacy.colluders or privacy.dropouts:
-        besides = (
-            "; upper bounds: those who are gone are the loudest others of each round and, for all antennas, all others"
-        )
-    if privacy.dropouts:
-        besides += (
-            f"; each user drops out of a round with probability {privacy.dropouts:g}, whatever the data; that in some "
-            f"round more do than are taken for gone has a probability of {tolerance(privacy):g} at most, part of delta"
-        )
-    return f"{seen}; {OTHERS[privacy.observer]}", besides

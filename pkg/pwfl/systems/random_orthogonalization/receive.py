@@ -51,6 +51,7 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
             seconds=dimension / scenario.radio.bandwidth_hz,
         ).with_columns(joules=pl.lit(None, pl.Float64)),  # signals have no unit
         "visibility": visible(scenario, tables, realizations),
+        "observers": observers.table(scenario.privacy, tables["links"]["users"].unique(), users, realizations),
     }
 
 

@@ -3,7 +3,7 @@
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import MODEL, PRIVATE, amount, epsilon_column, key, meaning
+from pwfl.tables.contract import NOISY, PRIVATE, PUBLIC, amount, epsilon_column, key, meaning
 
 WITHOUT_RECEIVER = ["epsilon_without_receiver", "epsilon_antennas_without_receiver"]
 WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon", "epsilon_antennas", "epsilon_antennas_rounds"]
@@ -28,12 +28,14 @@ def magnitude(description: str) -> dy.Float64:
 class Users(contract.PerUser):
     """What each user holds (`channel`)."""
 
+    REVEALS = PUBLIC
     samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "the user's"))
 
 
 class Link(contract.PerUserRound):
     """What the server's update takes of each user's channel in each round; see `mimo`."""
 
+    REVEALS = PUBLIC
     energy = dy.Float64(nullable=False, min=0, description="||h_k||^2")
     coupling_real = dy.Float64(nullable=False, description="Re(h_s^H h_k)")
     coupling_modulus = dy.Float64(nullable=False, min=0, description="|h_s^H h_k|")
@@ -43,12 +45,14 @@ class Link(contract.PerUserRound):
 class Links(Link):
     """The same, in networks of several sizes (`channel`)."""
 
+    REVEALS = PUBLIC
     users = dy.Int64(primary_key=True, min=1, description=meaning("users", "K, of the network"))
 
 
 class Schedule(Link):
     """Each user's amplitude in each round, and its link among those who send, zeros of others (`schedule`)."""
 
+    REVEALS = PUBLIC
     amplitude = dy.Float64(
         nullable=False, min=0, description="alpha, the same for all who send in a round; 0: does not send"
     )
@@ -57,6 +61,7 @@ class Schedule(Link):
 class ScheduleStatus(contract.PerRealization):
     """Who transmits (`schedule`)."""
 
+    REVEALS = PUBLIC
     status = dy.Enum(("all", "own"), nullable=False, description=meaning("status", "the schedule"))
     transmitting = dy.Int64(nullable=False, min=1, description="users in every round, or in that of the fewest")
 
@@ -64,6 +69,7 @@ class ScheduleStatus(contract.PerRealization):
 class Noise(contract.PerRound):
     """The users' noise and the server's in each round, standard deviations per coordinate (`noise`)."""
 
+    REVEALS = PUBLIC
     noise_std = dy.Float64(nullable=False, min=0, description=meaning("noise_std", "sigma, of every user"))
     effective_noise_std = dy.Float64(nullable=False, min=0, description="of the noise in the server's update")
     effective_noise_std_modulus = dy.Float64(nullable=False, min=0, description="by (5) with |h_s^H h_j|")
@@ -73,6 +79,7 @@ class Noise(contract.PerRound):
 class NoiseStatus(contract.PerRealization):
     """How each realization's noise was set (`noise`)."""
 
+    REVEALS = PUBLIC
     status = dy.Enum(
         ("fixed", "target", "receiver_noise_suffices", "none", "own"),
         nullable=False,
@@ -84,25 +91,27 @@ class History(contract.UserHistory):
     """Test accuracy and loss over the rounds, and what the users send (`train`); round 0: the start."""
 
     round = key(meaning("round", "0 is the start"))
-    accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"), metadata=MODEL)
-    loss = dy.Float64(min=0, allow_inf=True, allow_nan=True, description=meaning("loss"), metadata=MODEL)
+    accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"), metadata=NOISY)
+    loss = dy.Float64(min=0, allow_inf=True, allow_nan=True, description=meaning("loss"), metadata=NOISY)
     update_norm = magnitude("mean over users, before clipping")
     clipped_share = contract.clipped_share()
     transmit_energy = magnitude("E ||x_k||^2 over the users' noise, mean over users, times the share who send")
     status = dy.Enum(
-        ("trained", "diverged"), nullable=False, description=meaning("status", "the training"), metadata=MODEL
+        ("trained", "diverged"), nullable=False, description=meaning("status", "the training"), metadata=NOISY
     )
 
 
 class Realizations(contract.PerRealization):
     """What the report derives of a realization, beside columns of `history` and `outcome`."""
 
+    REVEALS = PUBLIC
     user_count = dy.Int64(nullable=False, min=0, description="users with negative weights in so many rounds")
 
 
 class Leakage(contract.PerRealization):
     """Each user's leakage in networks of several sizes (`account`); those of one round are means over the rounds."""
 
+    REVEALS = PUBLIC
     users = dy.Int64(primary_key=True, min=1, description=meaning("users", "K, of the network"))
     user = key(meaning("user"))
     epsilon_closed_form = epsilon_column("(6) with ||h_k||^2 = 1 and the closed form of (5)'s mean")
@@ -121,9 +130,11 @@ class Leakage(contract.PerRealization):
     negative_rounds = dy.Int64(nullable=False, min=0, description="rounds in which the update's weight is negative")
 
 
-class Outcome(contract.Received):
+class Outcome(contract.Outcome):
     """Guarantee and cost of each realization (`account`); epsilons are maxima over users."""
 
+    REVEALS = PUBLIC
+    epsilon_without_receiver = epsilon_column(meaning("epsilon_without_receiver", "the worst record's"))
     users = dy.Int64(nullable=False, min=1, description=meaning("users", "K, of the network"))
     epsilon_printed = epsilon_column(meaning("epsilon_printed", "of one round, (6) with (5)"))
     epsilon_gaussian = epsilon_column("one round: exact")

@@ -3,34 +3,45 @@
 import numpy as np
 import polars as pl
 
+from pwfl.airs import air
+from pwfl.airs.air import Observer
+from pwfl.privacy import accountant
+from pwfl.privacy.accountant import RECORD, USER, USERS, Account, Claim, Gaussian, Losses
 from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
+from pwfl.privacy.labels import DEVIATIONS, OBSERVED, Kind
 from pwfl.systems.utility_fair import copies, link, uploads
 from pwfl.systems.utility_fair.parameters import Radio, UtilityFair
 from pwfl.tables.arrays import joined
-from pwfl.tables.contract import ASSUMED, BOUND, EXACT, NO_PRIVACY, PUBLIC
+from pwfl.tables.contract import ALWAYS_PUBLIC
 
 TERMS = {
     "unit": "one training record of one device",
     "neighbouring_relation": "replace-one",
-    "sampling": "a fresh batch a round; no amplification by sampling is claimed",
     "accuracy_of": "the access point's model, which no device gets: copies carry noise",
-    "taken_as_public": f"{PUBLIC}; privacy.sensitivity, where training.clip_norm is null",
+    "taken_as_public": f"{ALWAYS_PUBLIC}; privacy.sensitivity, where training.clip_norm is null",
     "link_budget": "radiated on channels without interference, path loss of network.max_distance_m at most, noise "
     "power as radio.noise reads it",
 }
-OBSERVERS = {
-    "clean": "all devices together, each sees its noisy copies of the model of all rounds but the clean first",
-    "noisy": "access point and all devices together: all that devices send, and what is computed of it",
-}
-GUARANTEES = {
-    "clean": "not guaranteed: the sensitivity is observed, not enforced, and deviation factors and the average "
-    "gradient reach the devices without noise; epsilons hold if neither did harm, at deviation 0, the least noise; of "
-    "all of a device's records no sensitivity is assumed, so epsilon_user is infinite",
-    "noisy": "not guaranteed: the sensitivity is observed, not enforced; epsilons hold if it bounds a gradient and an "
-    "update; of all of a device's records no sensitivity is assumed, so epsilon_user is infinite",
-    "clipped": "guaranteed: all that a device sends is clipped and noisy, all else is computed of it; epsilon_user is "
-    "that of a gradient which all records of a batch move, and of an update which they move no further than one",
-}
+ROUNDS = Gaussian("a fresh batch a round; no amplification by sampling is claimed")
+COPIES, UPLOADS = "copies", "uploads"  # observers
+
+
+def observed_by(clipped: bool) -> dict[str, Observer]:
+    """All devices, and the access point with them; where nothing is `clipped`, a sensitivity is assumed."""
+    assumed = () if clipped else (OBSERVED,)
+    return {
+        COPIES: Observer(
+            "all devices' noisy copies of the model of all rounds but the clean first, to all of them together",
+            UPLOADS,
+            assumes=(*assumed, DEVIATIONS),
+        ),
+        UPLOADS: Observer(
+            "all that devices send, and what is computed of it, to access point and all devices together",
+            UPLOADS,
+            kind=Kind.UPPER,  # a record may move an update less than it may at most
+            assumes=assumed,
+        ),
+    }
 
 
 def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -46,7 +57,6 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     multiplier, theta = noise["noise_multiplier"].to_numpy(), noise["theta"].to_numpy()
     sent = "clean" if noise["upload_multiplier"].null_count() else "noisy"
     clipped = scenario.training.clip_norm is not None  # never of clean uploads
-    none = not multiplier.any()
     with np.errstate(divide="ignore"):
         rho = 1 / (2 * multiplier**2)  # of one copy
         rho_vector = 1 / (2 * noise["upload_multiplier"].fill_null(0.0).to_numpy() ** 2)  # of one that is sent
@@ -64,14 +74,11 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         epsilon_upload=exact_epsilon(rho_upload, delta),
         epsilon_uploads=exact_epsilon(rounds * rho_upload, delta),
         epsilon_user=exact_epsilon(rounds * sum(far**2 for far in moved) * rho_vector, delta),
-        rho_uploads=rounds * rho_upload,
     )
 
     outcome = leakage.group_by("realization", maintain_order=True).agg(
-        pl.col("epsilon_printed", "epsilon_copy", "epsilon_device", "epsilon_upload", "epsilon_user").max(),
+        pl.col("epsilon_printed", "epsilon_copy", "epsilon_device", "epsilon_upload").max(),
         devices=pl.len(),
-        epsilon_server=pl.col("epsilon_uploads").max(),
-        rho_server=pl.col("rho_uploads").max(),
     )
     # Devices that share a noise vector get the same copy: together they know no more than one of them.
     vectors = noise.with_columns(rho=rho).group_by("realization", "noise_vector", maintain_order=True)
@@ -79,22 +86,32 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
     for other in (samples, released, cost(tables["schedule"], scenario.radio)):
         outcome = joined(outcome, other, "realization")
-    rho = outcome["rho"].to_numpy()
-    of_copies, server = exact_epsilon(noisy_rounds * rho, delta), pl.col("epsilon_server")
-    outcome = outcome.with_columns(
-        epsilon_round=exact_epsilon(rho, delta),
-        epsilon=of_copies if sent == "clean" else server,
-        epsilon_worst_case=server if clipped else pl.lit(np.inf),
-        epsilon_is=pl.lit(EXACT if none else BOUND if clipped else ASSUMED),
-        epsilon_user_is=pl.lit(EXACT if none else BOUND),
-        guaranteed=pl.lit(clipped and not none),
+    of_round = outcome["rho"].to_numpy()
+    observers = air.table(observed_by(clipped), outcome["realization"])
+    copies_mu = np.sqrt(2 * of_round)[:, None, None]
+    uploads_mu = np.sqrt(2 * rho_vector).reshape(len(outcome), 1, -1)
+    found: dict[tuple, Account] = {}
+    of_user = np.sqrt(sum(far**2 for far in moved))
+    for name, mu, count, record, user in (
+        (COPIES, copies_mu, noisy_rounds, 1.0, np.inf),
+        (UPLOADS, uploads_mu, rounds, np.sqrt(uploads.SENT), of_user),
+    ):
+        for unit, factor in ((RECORD, record), (USER, user)):
+            with np.errstate(invalid="ignore"):
+                moved_by = Losses(np.where(mu > 0, mu * factor, 0.0), np.array([count]))
+            claim = Claim(name, unit, factor)
+            found[claim.key] = accountant.account(claim, moved_by, ROUNDS, delta, observers)
+    guarantees = accountant.guarantees(observers, found, ROUNDS)
+    stated = accountant.stated(guarantees, observers, COPIES if sent == "clean" else UPLOADS)
+    server = found[UPLOADS, RECORD, USERS].epsilon.max(axis=1)
+    outcome = joined(outcome, stated, "realization").with_columns(
+        epsilon_round=exact_epsilon(of_round, delta),
+        epsilon_worst_case=pl.Series(server) if clipped else pl.lit(np.inf),
         rounds=pl.lit(rounds),
         delta=pl.lit(delta),
-        observer=pl.lit(OBSERVERS[sent]),
-        guarantee=pl.lit(NO_PRIVACY if none else GUARANTEES["clipped" if clipped else sent]),
         **{name: pl.lit(term) for name, term in TERMS.items()},
     )
-    return {"leakage": leakage, "outcome": outcome}
+    return {"leakage": leakage, "outcome": outcome, "guarantees": guarantees, "observers": observers}
 
 
 def cost(schedule: pl.DataFrame, radio: Radio) -> pl.DataFrame:

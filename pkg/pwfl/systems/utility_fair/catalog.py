@@ -45,6 +45,7 @@ CATALOG = Catalog(
         "account": ("users", "schedule", "noise"),
         "audit": ("users", "schedule", "noise", "leakage", "outcome"),
     },
+    makes={"account": ("observers",)},
     colours={
         ("utility", "fair"): "#0072B2",
         ("benchmark", "independent"): "#D55E00",

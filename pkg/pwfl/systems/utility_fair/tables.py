@@ -5,7 +5,7 @@ from functools import partial
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import MODEL, PRIVATE, amount, epsilon_column, key, meaning
+from pwfl.tables.contract import NOISY, PRIVATE, PUBLIC, amount, epsilon_column, key, meaning
 
 SCHEDULE_STATUSES = ("chosen_in_training", "full_power", "least_effort", "always_out", "own")
 NOISE_STATUSES = ("fair", "independent", "shared", "none", "own")
@@ -30,6 +30,7 @@ class _PerDeviceRound(contract.PerRound):
 class Users(_PerDevice):
     """Where each device is, and its samples (`channel`)."""
 
+    REVEALS = PUBLIC
     distance_m = dy.Float64(min_exclusive=0, description=meaning("distance_m", "r"))
     path_loss_db = dy.Float64(description=f"{PATH_LOSS}: r^alpha / kappa")
     samples = dy.Int64(min=1, description=meaning("samples", "the device's"))
@@ -38,6 +39,7 @@ class Users(_PerDevice):
 class Links(_PerDeviceRound):
     """The link of each device in each round (`channel`)."""
 
+    REVEALS = PUBLIC
     gain = dy.Float64(min_exclusive=0, description=meaning("gain", "kappa |h|^2 r^-alpha"))
 
 
@@ -47,6 +49,7 @@ class Schedule(_PerDeviceRound):
     Iterations fill what the power leaves of the deadline.
     """
 
+    REVEALS = PUBLIC
     unit_power_w = dy.Float64(min_exclusive=0, description="sigma^2 Gamma / gain")
     min_power_w = dy.Float64(min=0, allow_inf=True, description="P_min (20)")
     max_iterations = dy.Int64(min=0, description="j_max (21) rounded down")
@@ -60,6 +63,7 @@ class Schedule(_PerDeviceRound):
 class ScheduleStatus(_PerDevice):
     """Who decides over each device's rounds, and how many it sits out (`schedule`)."""
 
+    REVEALS = PUBLIC
     status = dy.Enum(SCHEDULE_STATUSES, description=meaning("status", "the schedule"))
     path_loss_db = dy.Float64(description=PATH_LOSS)
     rounds_out = dy.Int64(min=0, description=f"{ROUNDS_OUT}: by the device")
@@ -68,6 +72,7 @@ class ScheduleStatus(_PerDevice):
 class Noise(_PerDevice):
     """The noise of each device's copies of the model, and of each vector that it sends (`noise`)."""
 
+    REVEALS = PUBLIC
     noise_multiplier = dy.Float64(min=0, description=meaning("noise_multiplier", "(14) at deviation 0"))
     copy_std = dy.Float64(min=0, description="standard deviation of a copy's noise at deviation 0, per coordinate")
     theta = dy.Float64(min=0, max_exclusive=1, description="0: deviation does not count")
@@ -81,6 +86,7 @@ class Noise(_PerDevice):
 class NoiseStatus(contract.PerRealization):
     """Which noise each realization's copies get (`noise`)."""
 
+    REVEALS = PUBLIC
     status = dy.Enum(NOISE_STATUSES, description=meaning("status", "the noise"))
     noise_multiplier = dy.Float64(min=0, description=meaning("noise_multiplier", "(14) at deviation 0"))
     largest_multiplier = dy.Float64(min=0, description=LARGEST_MULTIPLIER)
@@ -111,14 +117,15 @@ class History(contract.UserHistory):
     utility = _private(description="(18), with that beta_1; 0: sits the round out")
     air_seconds_so_far = _private(min=0, description="the part of the outcome's air_seconds: as training decides")
     transmit_energy_j_so_far = _private(min=0, description="the part of the outcome's transmit_energy_j: likewise")
-    accuracy = amount(meaning("accuracy"), max=1, metadata=MODEL)
-    loss = amount(meaning("loss"), allow_inf=True, allow_nan=True, metadata=MODEL)
-    status = dy.Enum(TRAINING_STATUSES, description=meaning("status", "the round"), metadata=MODEL)
+    accuracy = amount(meaning("accuracy"), max=1, metadata=NOISY)
+    loss = amount(meaning("loss"), allow_inf=True, allow_nan=True, metadata=NOISY)
+    status = dy.Enum(TRAINING_STATUSES, description=meaning("status", "the round"), metadata=NOISY)
 
 
 class Realizations(contract.PerRealization):
     """What the report derives of a realization's training, beside columns of `history` and `outcome`."""
 
+    REVEALS = PUBLIC
     batch_loss_std = dy.Float64(nullable=True, min=0, description="over devices, mean over rounds from the second on")
     energy_std_j = dy.Float64(nullable=True, min=0, description="over devices, of their mean energies of a round")
     learning_gain_std = dy.Float64(nullable=True, min=0, description="over devices, of their mean learning gains")
@@ -128,6 +135,7 @@ class Realizations(contract.PerRealization):
 class Leakage(_PerDevice):
     """What a device's copies and uploads reveal of a record, if sensitivities hold (`account`)."""
 
+    REVEALS = PUBLIC
     copies = dy.Int64(min=1, description="noisy copies in the training")
     noise_multiplier = dy.Float64(min=0, description=meaning("noise_multiplier", "the least, at deviation 0"))
     largest_multiplier = dy.Float64(min=0, description=LARGEST_MULTIPLIER)
@@ -146,6 +154,7 @@ class Leakage(_PerDevice):
 class Outcome(contract.Outcome):
     """Guarantee and cost of each realization (`account`)."""
 
+    REVEALS = PUBLIC
     devices = dy.Int64(min=1)
     rounds_out = dy.Int64(min=0, description=f"{ROUNDS_OUT}: by all devices together")
     epsilon_printed = epsilon_column(meaning("epsilon_printed", "of one copy, epsilon_g"))

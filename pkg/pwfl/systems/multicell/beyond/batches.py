@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
 import scipy  # whose modules are imported where they are first used
 
 from pwfl import streams
-from pwfl.privacy import accountant
+from pwfl.privacy import labels
+from pwfl.privacy.accountant import USER, Account, Claim, Losses
+from pwfl.privacy.labels import Kind
 from pwfl.systems.multicell.parameters import Multicell
 from pwfl.tables.arrays import joined
 from pwfl.tables.reception import by_round
 
 if TYPE_CHECKING:
-    from pwfl.privacy.sampled import Rates
+    from pwfl.privacy import sampled
 
 ALIKE = 0.1  # by which mu of users may be rounded up, relative
 ROUNDING = 1e-9  # of mu that are alike
@@ -41,42 +43,62 @@ def drawn(
     return sizes.drop("samples").with_columns(records=pl.Series(records, dtype=pl.Int64)), by_round(noise)
 
 
-def law(scenario: Multicell) -> Rates | None:
-    """Of a record's chance to be in its user's message, who is known to send; None: it is in each."""
-    if not (rate := scenario.data.sampling):
-        return None
-    from pwfl.privacy.sampled import Rates  # here, as all other accounts would wait for its libraries
+class PoissonBatches(NamedTuple):
+    """A record of a sender is in a round by chance, who sends is known; a mechanism of `accountant`, for all pairs.
 
-    return Rates(np.array([rate]), np.ones(1))
-
-
-def epsilons(found: accountant.Losses, delta: float, rates: Rates) -> np.ndarray:
-    """Each user's epsilon, (realization, user), proved for every replaced record; of one interval.
-
-    The worst-off user's of a realization is its own; others' mu are rounded up, so that few are computed.
+    The worst-off user's epsilon of a realization is its own; others' mu are rounded up, so that few are computed.
     """
-    from pwfl.privacy import sampled  # see `law`
 
+    rate: float
+
+    @property
+    def sampling(self) -> str:
+        """In words."""
+        return f"Poisson: a record of a sender is in a round with probability {self.rate:g}, whoever sends is known"
+
+    @property
+    def of_record(self) -> sampled.Batches:
+        """The mechanism of one record, of one interval."""
+        from pwfl.privacy import sampled  # here, as all other accounts would wait for its libraries
+
+        return sampled.Batches(sampled.Rates(np.array([self.rate]), np.ones(1)), "proved", ABSENT, sampled.COARSE)
+
+    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray | Kind]:
+        """By privacy losses; of all of a user's records by the law of their number."""
+        if claim.unit == USER:
+            return users_epsilons(found, np.asarray(claim.records), self.rate, delta)
+        return self.of_record.worth(rounded(found), claim, delta)
+
+    def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray | float:
+        """Of a user's records no more is known than epsilon at delta."""
+        return np.nan if account.claim.unit == USER else self.of_record.attack_rate(account, worst)
+
+
+def rounded(found: Losses) -> Losses:
+    """Losses of one interval with mu of all but a realization's worst-off user rounded up, to few different ones."""
     mu = found.mu[:, 0]
     worst = mu.max(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = np.floor(np.log(worst / mu) / ALIKE + ROUNDING)
-        rounded = np.where(np.isfinite(worst) & (mu > 0), worst * np.exp(-ALIKE * steps), mu)
-    how = {"method": "proved", "absent": ABSENT, "interval": sampled.COARSE}
-    return accountant.epsilons(found._replace(mu=rounded[:, None]), delta, rates, **how)
+        higher = np.where(np.isfinite(worst) & (mu > 0), worst * np.exp(-ALIKE * steps), mu)
+    return found._replace(mu=higher[:, None])
 
 
-def users_epsilons(found: accountant.Losses, samples: np.ndarray, scenario: Multicell) -> np.ndarray:
-    """A bound on each user's epsilon if all its records are replaced, (realization, user); of one interval."""
-    from pwfl.privacy import users  # see `law`
+def users_epsilons(found: Losses, samples: np.ndarray, rate: float, delta: float) -> tuple[np.ndarray, np.ndarray]:
+    """A bound on each user's epsilon if all its records are replaced, (realization, user), and its kind."""
+    from pwfl.privacy import users  # here, as all other accounts would wait for its libraries
 
-    rate, delta, rounds = scenario.data.sampling, scenario.privacy.delta, int(found.rounds[0])
+    rounds = int(found.rounds[0])
 
     @cache
-    def bound(held: int, mu: float) -> float:
+    def bound(held: int, mu: float) -> tuple[float, Kind]:
         sizes = np.arange(held + 1)
         records = users.Messages(sizes, scipy.stats.binom.pmf(sizes, held, rate), 1.0, 1.0)
-        return users.epsilon(records, 1 / mu, rounds, delta) if np.isfinite(mu) else np.inf
+        return labels.labeled(users.epsilon, records, 1 / mu, rounds, delta)
 
-    each = [bound(k, m) if m > 0 else 0.0 for k, m in zip(samples.ravel(), found.mu[:, 0].ravel(), strict=True)]
-    return np.reshape(each, samples.shape)
+    def price(held: int, mu: float) -> tuple[float, Kind]:
+        return bound(held, mu) if 0 < mu < np.inf else (float(mu), Kind.EXACT)
+
+    each = [price(*of) for of in zip(samples.ravel(), found.mu[:, 0].ravel(), strict=True)]
+    epsilon, kind = (np.reshape(values, samples.shape) for values in zip(*each, strict=True))
+    return epsilon, kind

@@ -4,20 +4,69 @@ Each group of senders has a public grid, of a step that follows from public numb
 clipped gradients, rounds it to the grid and adds discrete Gaussian noise of its s_i = K_i sigma_i (docs/sums.md).
 """
 
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple, Self
+
 import numpy as np
 import polars as pl
 
 from pwfl.learning import features, modular
 from pwfl.privacy import discrete
+from pwfl.privacy.accountant import FALSE_POSITIVES, USER, Account, Claim, Gaussian, Losses
+from pwfl.privacy.labels import Kind, labeled
 from pwfl.systems.multicell.assigned import KEYS
 from pwfl.systems.multicell.beyond import sums
-from pwfl.systems.multicell.parameters import Multicell, Privacy, Training
+from pwfl.systems.multicell.parameters import Multicell, Training
 from pwfl.tables.arrays import to_array
 from pwfl.training.models import network, parameter_count
+
+ORDERS = {True: discrete.ORDERS, False: discrete.WHOLE_ORDERS}  # of divergences, by whether dithers are known
 
 
 class RoundingError(ValueError):
     """Noise that rounding would change; the message says where, and what would be right."""
+
+
+class Integers(NamedTuple):
+    """Sums of integers, a mechanism of `accountant`: no epsilon is less than that of the noise before rounding.
+
+    `spent` says the Renyi `divergences` of each user, (realization, user, order), by observer, unit, and whether it
+    knows dithers.
+    """
+
+    spent: Callable[[str, str, bool], np.ndarray]
+    sampling: str = "none"
+
+    @classmethod
+    def of(cls, scenario: Multicell, frame: pl.DataFrame) -> Self:
+        """That of a scenario; `frame` is that of `assigned`."""
+
+        @cache
+        def spent(observer: str, unit: str, dithers_known: bool) -> np.ndarray:
+            records = to_array(frame, "samples", *KEYS) if unit == USER else 1
+            return divergences(scenario.training, *_given(scenario, frame, observer), dithers_known, records)
+
+        return cls(spent)
+
+    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, Kind]:
+        """By Renyi divergences, whichever of two proofs says less: who knows dithers sees more."""
+        noise, kind = Gaussian().worth(found, claim, delta)
+        (known, of_known), (private, of_private) = (self.epsilon(claim, delta, knows) for knows in (True, False))
+        return np.fmax(np.minimum(private, known), noise), kind | of_known | of_private
+
+    def epsilon(self, claim: Claim, delta: float, dithers_known: bool) -> tuple[np.ndarray, Kind]:
+        """Each user's bound by one of the proofs, (realization, user), and its kind; 0 of users who never send."""
+        spent = self.spent(claim.observer, claim.unit, dithers_known)
+        value, kind = labeled(discrete.epsilon, ORDERS[dithers_known], spent, delta)
+        return np.where((spent > 0).any(axis=-1), value, 0.0), kind
+
+    def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
+        """By Renyi divergences, too."""
+        spent = (self.spent(account.claim.observer, account.claim.unit, knows) for knows in ORDERS)
+        of_worst = (each[np.arange(len(worst)), worst] for each in spent)
+        best = [discrete.attack_rate(*each, FALSE_POSITIVES) for each in zip(ORDERS.values(), of_worst, strict=True)]
+        return np.fmax(np.min(best, axis=0), Gaussian().attack_rate(account, worst))
 
 
 def grids(scenario: Multicell, frame: pl.DataFrame) -> np.ndarray:
@@ -61,27 +110,6 @@ def grid_steps(
     return step
 
 
-def epsilons(
-    training: Training,
-    privacy: Privacy,
-    noise_std: np.ndarray,
-    step: np.ndarray,
-    sends: np.ndarray,
-    group: np.ndarray,
-    gone: np.ndarray,
-    dimensions: int,
-    dithers_known: bool = False,
-    records: np.ndarray | int = 1,
-) -> np.ndarray:
-    """Each user's epsilon at `privacy.delta` against who sees sums of integers, shape (realization, user).
-
-    Of `divergences`, with the same parameters; 0 of users who never send.
-    """
-    orders = discrete.ORDERS if dithers_known else discrete.WHOLE_ORDERS
-    spent = divergences(training, noise_std, step, sends, group, gone, dimensions, dithers_known, records)
-    return np.where(sends.any(axis=1), discrete.epsilon(orders, spent, privacy.delta), 0.0)
-
-
 def divergences(
     training: Training,
     noise_std: np.ndarray,
@@ -109,7 +137,7 @@ def divergences(
         How many of a user's records are replaced, likewise, or a number.
     """
     cost_of = discrete.round_cost if dithers_known else discrete.private_dither_cost
-    orders = discrete.ORDERS if dithers_known else discrete.WHOLE_ORDERS
+    orders = ORDERS[dithers_known]
     honest = np.maximum(1, sums.total(sends * 1.0, group) - gone)
     rounds = training.rounds // sends.shape[1]
     spent = np.zeros((sends.shape[0], sends.shape[2], len(orders)))
@@ -123,30 +151,6 @@ def divergences(
             cost[noisy] = cost_of(orders, *alike[:, noisy], dimensions)
         spent[now] += rounds * cost[place]
     return spent
-
-
-def bounds(
-    scenario: Multicell, frame: pl.DataFrame, seen: tuple[str, ...] = sums.OBSERVERS, of_users: bool = False
-) -> dict[str, np.ndarray]:
-    """Bounds on the epsilons of sums of integers, by column, shape (realization, user); `frame` is that of `assigned`.
-
-    `seen` are observers, the scenario's own among them. They are of a record or, `of_users`, of all of a user's.
-
-    Who sees sums of the run's own, as `epsilon_observer_network` of cells' sums, reads no more off them than off these;
-    but its colluders, a share of more senders, may all be in the record's own (docs/sums.md).
-    """
-    training, privacy = scenario.training, scenario.privacy
-
-    def of_observer(observer: str) -> list[np.ndarray]:
-        given, records = _given(scenario, frame, observer), to_array(frame, "samples", *KEYS) if of_users else 1
-        known, private = (
-            epsilons(training, privacy, *given, dithers_known=knows, records=records) for knows in (True, False)
-        )
-        return [known, np.minimum(private, known)]  # who knows dithers sees more
-
-    each = {observer: of_observer(observer) for observer in seen}
-    found = dict(zip(("epsilon_dithers_known", "epsilon"), each[privacy.observer], strict=True))
-    return found | {f"epsilon_observer_{observer}": private for observer, (_, private) in each.items()}
 
 
 def concentrated(scenario: Multicell, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:

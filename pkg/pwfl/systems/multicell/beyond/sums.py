@@ -9,7 +9,9 @@ record is at least the noise of its own user and of the others but for the C + D
 import numpy as np
 import scipy  # whose modules are imported where they are first used
 
+from pwfl.airs.air import MESSAGES, Observer
 from pwfl.privacy import coalition
+from pwfl.privacy.labels import AGGREGATION, REALIZED, Kind
 from pwfl.systems.multicell.parameters import Privacy
 
 OBSERVERS = ("user", "cell", "network")
@@ -19,11 +21,35 @@ ROUNDING = 1e-9  # of noise that is the least
 def groups(observer: str, cell: np.ndarray) -> np.ndarray:
     """Number of the group in which each user's upload is summed, of the shape of `cell`, whose last axis is of users.
 
-    `observer` sees the sums: `user`, each upload alone; `cell`, a sum for each cell; `network`, one sum.
+    `observer` sees the sums: `user`, each upload alone; `cell`, a sum for each cell; `network`, one sum; on air, where
+    there are no groups, it does not matter.
     """
     if observer == "user":
         return np.broadcast_to(np.arange(cell.shape[-1]), cell.shape)
     return cell if observer == "cell" else np.zeros_like(cell)
+
+
+OBSERVED_BY = {
+    "user": MESSAGES,
+    "cell": Observer("the sum of each cell's noisy messages of every round", "cell", (AGGREGATION,)),
+    "network": Observer("the sum of all noisy messages of every round", "network", (AGGREGATION,)),
+}
+
+
+def observed_by(privacy: Privacy, intervals: int) -> dict[str, Observer]:
+    """Who observes digital uploads.
+
+    The worst coalition may be another one in each interval, and who drops out hides more: upper bounds. What hides a
+    record in a sum follows from who sends in intervals to come, by their channels.
+    """
+    gone = Kind.UPPER if privacy.dropouts else Kind.EXACT
+    others = Kind.UPPER if privacy.colluders and intervals > 1 else gone
+    share = f"; up to {coalition.percent(privacy.colluders)} of a sum's senders collude" * (privacy.colluders > 0)
+    of_sums = {"kind": others, "assumes": (REALIZED,) * (intervals > 1)}
+    return {
+        name: each._replace(receives=each.receives + share, **of_sums) if name != "user" else each._replace(kind=gone)
+        for name, each in OBSERVED_BY.items()
+    }
 
 
 def colluding(privacy: Privacy, senders: np.ndarray) -> np.ndarray:
