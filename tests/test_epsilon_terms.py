@@ -309,7 +309,7 @@ def test_losses_of_users_scale_mu():
 
     found = accountant.Losses(np.full((2, 3, 2), 0.1), np.array([4, 4, 2]))
     claim = accountant.Claim("user", accountant.USER, records=np.array([[1, 5], [2, 3]]))
-    rho = accountant.of_records(found, claim).rho
+    rho = found.moved(claim.records).rho
     np.testing.assert_allclose(rho, 10 * 0.01 / 2 * np.array([[1, 25], [4, 9]]), rtol=1e-12)
     epsilon, _ = accountant.Gaussian().worth(found, accountant.Claim("user"), 1e-5)
     assert epsilon[0, 0] == float(exact_epsilon(found.rho[0, 0], 1e-5))

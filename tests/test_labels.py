@@ -71,7 +71,7 @@ def test_utility_fair_s_labels_follow_the_accountant_too(monkeypatch):
 @pytest.mark.parametrize(
     ("fault", "kind", "user"),
     [
-        (lambda m: m.setitem(sampled.LOSSES, "proved", sampled.LOSSES["tight"]), "not proved", "upper bound"),
+        (lambda m: m.setitem(sampled.PAIRS, "proved", sampled.PAIRS["tight"]), "not proved", "upper bound"),
         (
             lambda m: m.setattr(users, "epsilon", gives(Kind.UNPROVED)(partial(users.epsilon))),
             "upper bound",
@@ -107,8 +107,7 @@ def test_anonymous_oac_s_labels_follow_the_accountant_too(monkeypatch, scheme, e
         return tables("anonymous_oac", "over_the_air", scheme, few)["outcome"]
 
     assert set(outcome()["epsilon_kind"]) == {expected}
-    monkeypatch.setitem(sampled.LOSSES, "proved", sampled.LOSSES["tight"])
-    monkeypatch.setitem(sampled.LIMITS, "proved", sampled.LIMITS["tight"])
+    monkeypatch.setitem(sampled.PAIRS, "proved", sampled.PAIRS["tight"])
     assert set(outcome()["epsilon_kind"]) == {"not proved"}
 
 
@@ -166,8 +165,8 @@ def stated_of(epsilon, kind, unknown=()) -> tuple:
     """What is said of two users of one realization, whose observer assumes and trusts nothing."""
     observers = pl.DataFrame({"realization": [0], "observer": "a", "trusts": "", "weaker": "a", "assumes": ""})
     array = np.array([epsilon], float)
-    account = Account(Claim("a"), 1e-5, np.ones((1, 2), bool), array / 2, array, np.array([kind], int))
-    rows = accountant.guarantees(observers, {Claim("a").key: account}, Gaussian())
+    account = Account(Claim("a"), 1e-5, observers, np.ones((1, 2), bool), array / 2, array, np.array([kind], int))
+    rows = accountant.guarantees({Claim("a").key: account}, Gaussian())
     rows = rows.with_columns(guarantee=accountant.guarantee())
     return rows.select("epsilon", "epsilon_kind", "guarantee").row(0)
 
@@ -256,7 +255,7 @@ def test_attack_rates_of_gaussian_mechanisms_are_those_of_the_likelihood_ratio_t
 @pytest.mark.parametrize(("multiplier", "rounds"), [(3.0, 10), (1.0, 1), (0.5, 1), (0.3, 2)])
 def test_attack_rates_by_a_privacy_profile_are_those_in_closed_form(multiplier, rounds):
     always = sampled.Rates(np.ones(1), np.ones(1))
-    loss = sampled.LOSSES["proved"](always, multiplier, 1.0, 1e-4)
+    loss = sampled.PAIRS["proved"].loss(always, multiplier, 1.0, 1e-4)
     _, composed = sampled._together([(loss, rounds)], 1e-5)
     expected = float(gaussian.attack_rate(rounds / (2 * multiplier**2), 0.01))
     assert expected <= sampled.attack_rate(composed, 0.01) == pytest.approx(expected, rel=1e-4)
@@ -298,7 +297,7 @@ def test_an_attack_rate_is_of_the_user_whose_epsilon_is_stated():
 def test_opposed_records_of_several_multipliers_lose_less_than_is_proved():
     law = sampled.Rates(np.array([0.3]), np.ones(1))
     parts = [(1.0, 10), (2.0, 20)]
-    found = {how: sampled.composed_epsilon(law, parts, 1e-5, how, 0.5) for how in sampled.LOSSES}
+    found = {how: sampled.composed_epsilon(law, parts, 1e-5, how, 0.5) for how in sampled.PAIRS}
     assert found["opposite"] < found["tight"]
     assert found["opposite"] < found["proved"]
     split = sampled.composed_epsilon(law, [(1.0, 4), (1.0, 6)], 1e-5, "opposite")
@@ -377,3 +376,13 @@ def test_noise_for_what_the_server_receives_needs_no_trusted_stations(air):
 def test_digital_uploads_have_no_server_that_receives_anything_else():
     with pytest.raises(ScenarioError, match=r"privacy.observer: server: .* use `user`, `cell` or `network`"):
         scenario({"observer": "server"})
+
+
+@pytest.mark.parametrize(("rate", "multiplier", "rounds"), [(0.25, 1.0, 30), (0.02, 1.0, 1000)])
+def test_attack_rates_are_hardly_larger_on_the_coarser_grid_that_accounts_take(rate, multiplier, rounds):
+    law = sampled.Rates(np.array([rate]), np.ones(1))
+    fine, coarse = (
+        sampled.composed_worth(law, [(multiplier, rounds)], 1e-5, "proved", 0.5, interval, 0.01)[2]
+        for interval in (1e-4, sampled.COARSER * sampled.COARSE)
+    )
+    assert fine <= coarse <= fine * (1 + 1e-3)

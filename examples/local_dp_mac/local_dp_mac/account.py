@@ -31,7 +31,7 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
         for noise in (ALL, USERS)
     ]
     found = accountant.accounts(tables, asked, ROUNDS, delta)
-    guarantees = accountant.guarantees(tables["observers"], found, ROUNDS)
+    guarantees = accountant.guarantees(found, ROUNDS)
     stated = accountant.stated(guarantees, tables["observers"], SERVER, ALL, of_server=USERS)
     of_record, of_user = (found[SERVER, unit, ALL] for unit in (RECORD, USER))
     keys = {"realization": tables["users"]["realization"].unique().sort(), "user": range(samples.shape[1])}

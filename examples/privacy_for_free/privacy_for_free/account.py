@@ -31,7 +31,7 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     record = Claim(SERVER, RECORD, 2 * training.clip_norm, noise=ALL)
     asked = (record, record._replace(noise=USERS), record._replace(unit=USER, records=all_records))
     found = accountant.accounts(tables, asked, ROUNDS, delta)
-    guarantees = accountant.guarantees(tables["observers"], found, ROUNDS)
+    guarantees = accountant.guarantees(found, ROUNDS)
     of_record = found[record.key]
     keys = {"realization": tables["users"]["realization"].unique().sort(), "user": range(samples.shape[1])}
     columns = {

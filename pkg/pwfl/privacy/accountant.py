@@ -47,6 +47,11 @@ class Losses(NamedTuple):
         largest = self.mu.max(initial=0.0)
         return 1 / largest if largest > 0 else np.inf
 
+    def moved(self, by: np.ndarray | float) -> Losses:
+        """Those of messages that move so many times as far: a number, or of each user, (realization, user)."""
+        each = np.asarray(by)
+        return self._replace(mu=np.where(self.mu > 0, self.mu * (each[:, None] if each.ndim else each), self.mu))
+
     def of(self, rows: np.ndarray, users: np.ndarray) -> Losses:
         """Those of one user of each of some realizations, as of networks of one user."""
         return self._replace(mu=self.mu[rows, :, users][..., None])
@@ -90,12 +95,13 @@ class Claim(NamedTuple):
 class Account(NamedTuple):
     """What a claim's losses cost each user, at `delta`.
 
-    Arrays have shape (realization, user): whether there are any, rho, epsilon and what kind of a number that is.
-    `found` are those of one record.
+    Arrays have shape (realization, user): whether there are any, rho, epsilon and what kind of a number that is. `view`
+    has the observer's rows of `observers`; `found` are the losses of one record.
     """
 
     claim: Claim
     delta: float
+    view: pl.DataFrame
     there: np.ndarray
     rho: np.ndarray
     epsilon: np.ndarray
@@ -127,7 +133,7 @@ class Gaussian(NamedTuple):
 
     def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, Kind]:
         """By rho of all rounds."""
-        return labels.labeled(exact_epsilon, of_records(found, claim).rho, delta)
+        return labels.labeled(exact_epsilon, found.moved(claim.records).rho, delta)
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
         """By rho of all rounds."""
@@ -135,34 +141,35 @@ class Gaussian(NamedTuple):
 
 
 def losses(
-    tables: dict[str, pl.DataFrame],
-    observer: str,
-    sensitivity: np.ndarray | float,
-    users_only: bool = False,
-    users: int | None = None,
+    tables: dict[str, pl.DataFrame], observer: str, sensitivity: np.ndarray | float, users_only: bool = False
 ) -> Losses:
-    """What an observer's view costs `users` users (None: those of the table), against all noise or users' alone.
+    """What an observer's view costs users, against all noise or users' alone.
 
     `sensitivity` is a number, or of each user, (realization, user).
     """
+    return shown(tables, observer, users_only)[0].moved(sensitivity)
+
+
+def shown(
+    tables: dict[str, pl.DataFrame], observer: str, users_only: bool, users: int | None = None
+) -> tuple[Losses, np.ndarray]:
+    """Losses of a sensitivity of 1, and of which users any row tells, boolean, (realization, user).
+
+    Of `users` users; None: those of the table.
+    """
     rows, own = tables["visibility"].filter(observer=observer), tables["users"]
     realizations = own["realization"].unique().sort()
-    rounds = rows.group_by("interval").agg(pl.col("rounds").first())
-    count = int(rows["interval"].max() or 0) + 1  # ty: ignore  # of an interval in which nobody sends, no row tells
+    interval = rows["interval"].to_numpy()
+    count = int(interval.max(initial=0)) + 1  # of an interval in which nobody sends, no row tells
     length = np.ones(count, int)
-    length[rounds["interval"].to_numpy()] = rounds["rounds"].to_numpy()
+    length[interval] = rows["rounds"].to_numpy()
     mu = np.zeros((len(realizations), count, users or own["user"].n_unique()))
     realization, user = realizations.search_sorted(rows["realization"]).to_numpy(), rows["user"].to_numpy()
-    column = "visibility_users_only" if users_only else "visibility"
-    each = np.broadcast_to(sensitivity, (len(mu), mu.shape[2]))[realization, user]
-    mu[realization, rows["interval"].to_numpy(), user] = each * rows[column].cast(pl.Float64).to_numpy()
-    return Losses(mu, length)
-
-
-def of_records(found: Losses, claim: Claim) -> Losses:
-    """Losses if so many records are replaced: a message that sums over them moves by so many times as much."""
-    records = np.asarray(claim.records)
-    return found._replace(mu=found.mu * (records[:, None] if records.ndim else records))
+    column = rows["visibility_users_only" if users_only else "visibility"].cast(pl.Float64)
+    mu[realization, interval, user] = column.to_numpy()
+    there = np.zeros((len(mu), mu.shape[2]), bool)
+    np.logical_or.at(there, (realization, user), rows["visibility"].is_not_null().to_numpy())
+    return Losses(mu, length), there
 
 
 def of_each_user(found: Losses, price: Callable) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -200,13 +207,22 @@ def accounts(
 
     `lost` is the part of delta in which none of this holds.
     """
-    found = {}
+    found, seen, views = {}, {}, {}
     for claim in claims:
-        rows = claim.rows or claim.observer
-        seen = losses(tables, rows, claim.sensitivity, claim.noise == USERS, users)
-        there = _there(tables, rows, (len(seen.mu), seen.mu.shape[2]))
-        found[claim.key] = account(claim, seen, mechanism, delta, tables["observers"], there, lost)
+        rows = claim.rows or claim.observer, claim.noise == USERS
+        if rows not in seen:
+            seen[rows] = shown(tables, *rows, users)
+        if claim.observer not in views:
+            views[claim.observer] = view_of(tables["observers"], claim.observer)
+        one, there = seen[rows]
+        moved = one.moved(claim.sensitivity)
+        found[claim.key] = account(claim, moved, mechanism, delta, views[claim.observer], there, lost)
     return found
+
+
+def view_of(observers: pl.DataFrame, observer: str) -> pl.DataFrame:
+    """An observer's rows of the table `observers`, by realization."""
+    return observers.filter(observer=observer).sort("realization", maintain_order=True)
 
 
 def account(
@@ -214,49 +230,41 @@ def account(
     found: Losses,
     mechanism: Mechanism,
     delta: float,
-    observers: pl.DataFrame,
+    view: pl.DataFrame,
     there: np.ndarray | bool = True,
     lost: float = 0.0,
 ) -> Account:
-    """What losses of one record cost each user, as a claim has it.
+    """What losses of one record cost each user, as a claim has it; `view` is that of `view_of`.
 
     A value's kind is that of the mechanism's formula, weakened by that of the observer's view; where nothing is hidden
     it is exact.
     """
     epsilon, kind = mechanism.worth(found, claim, delta - lost)
-    view = observers.filter(observer=claim.observer).sort("realization", maintain_order=True)["kind"]
-    kind = np.broadcast_to(kind | labels.numbers(view.to_numpy())[:, None], epsilon.shape)
-    if np.isinf(claim.sensitivity).any():  # of which nothing is known
-        kind = kind | Kind.UPPER
-    bare = np.isinf(found.mu).any(axis=1) & np.isfinite(claim.sensitivity).all()
-    rho = of_records(found, claim).rho
-    return Account(claim, delta, np.broadcast_to(there, rho.shape), rho, epsilon, np.where(bare, 0, kind), found)
+    kind = np.broadcast_to(kind | labels.numbers(view["kind"].to_numpy())[:, None], epsilon.shape)
+    known = np.isfinite(claim.sensitivity).all()
+    bare = np.isinf(found.mu).any(axis=1) & known
+    kind = np.where(bare, Kind.EXACT, kind | (Kind.EXACT if known else Kind.UPPER))
+    rho = found.moved(claim.records).rho
+    return Account(claim, delta, view, np.broadcast_to(there, rho.shape), rho, epsilon, kind, found)
 
 
-def _there(tables: dict[str, pl.DataFrame], rows: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Which users an observer's rows of `visibility` tell of, in any interval, boolean, of `shape`."""
-    told = tables["visibility"].filter(pl.col("visibility").is_not_null(), observer=rows)
-    found = np.zeros(shape, bool)
-    realizations = tables["users"]["realization"].unique().sort()
-    found[realizations.search_sorted(told["realization"]).to_numpy(), told["user"].to_numpy()] = True
-    return found
-
-
-def guarantees(observers: pl.DataFrame, found: dict[tuple, Account], mechanism: Mechanism) -> pl.DataFrame:
+def guarantees(found: dict[tuple, Account], mechanism: Mechanism) -> pl.DataFrame:
     """The table `guarantees`: of each claim and realization, what the user who loses most has, with its label.
 
     The largest of several values may be too large where it is itself, and too small where any of them may be. It
     assumes what the observer's view and the sensitivity do, and the receivers' noise where less than what users add
     would not do; and trusts whom the view trusts.
     """
-    return pl.concat([_guarantee(observers, found, account, mechanism) for account in found.values()])
+    table = pl.concat([_guarantee(found, account, mechanism) for account in found.values()])
+    return table.with_columns(
+        pl.col("attack_rate", "rho").fill_nan(None),
+        neighbouring_relation=pl.lit(REPLACE_ONE),
+        sampling=pl.lit(mechanism.sampling),
+    ).filter(np.concatenate([account.there.any(axis=1) for account in found.values()]))
 
 
-def _guarantee(
-    observers: pl.DataFrame, found: dict[tuple, Account], account: Account, mechanism: Mechanism
-) -> pl.DataFrame:
-    claim, there = account.claim, account.there
-    view = observers.filter(observer=claim.observer).sort("realization", maintain_order=True)
+def _guarantee(found: dict[tuple, Account], account: Account, mechanism: Mechanism) -> pl.DataFrame:
+    claim, view, there = account.claim, account.view, account.there
     rows, worst = np.arange(len(there)), np.where(there, account.epsilon, -1.0).argmax(axis=1)
     epsilon = account.epsilon[rows, worst]
     others = np.bitwise_or.reduce(np.where(there, account.kind & (Kind.LOWER | Kind.CHANCE), 0), axis=1)
@@ -266,20 +274,19 @@ def _guarantee(
         labels.together((*claim.assumes, *more.split(", "), labels.RECEIVER if counts else "")) if hidden else ""
         for more, counts, hidden in zip(view["assumes"], counted, np.isfinite(epsilon), strict=True)
     ]
-    table = view.select(
-        "realization",
-        **{name: pl.lit(of) for name, of in zip(("observer", "unit", "noise_from"), claim.key, strict=True)},
-        epsilon=epsilon,
-        epsilon_kind=pl.Series(labels.words(account.kind[rows, worst] & Kind.UPPER | others).tolist()),
-        epsilon_assumes=pl.Series(assumes, dtype=pl.String),
-        epsilon_trusts="trusts",
-        attack_rate=np.broadcast_to(mechanism.attack_rate(account, worst), rows.shape),
-        rho=np.where(there, account.rho, 0.0).max(axis=1),
-        delta=pl.lit(account.delta),
-        neighbouring_relation=pl.lit(REPLACE_ONE),
-        sampling=pl.lit(mechanism.sampling),
+    named = dict(zip(("observer", "unit", "noise_from"), claim.key, strict=True)) | {"delta": account.delta}
+    return pl.DataFrame(
+        {
+            "realization": view["realization"],
+            "epsilon": epsilon,
+            "epsilon_kind": labels.words(account.kind[rows, worst] & Kind.UPPER | others).tolist(),
+            "epsilon_assumes": pl.Series(assumes, dtype=pl.String),
+            "epsilon_trusts": view["trusts"],
+            "attack_rate": np.broadcast_to(mechanism.attack_rate(account, worst), rows.shape),
+            "rho": np.where(there, account.rho, 0.0).max(axis=1),
+            **{name: [value] * len(rows) for name, value in named.items()},
+        }
     )
-    return table.with_columns(pl.col("attack_rate", "rho").fill_nan(None)).filter(np.any(there, axis=1))
 
 
 def guarantee(of: str = "epsilon") -> pl.Expr:

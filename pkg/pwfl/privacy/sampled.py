@@ -34,9 +34,9 @@ POINTS = 400_000  # of a privacy loss, at most: beyond, the interval widens, and
 TAIL = 10.0  # standard deviations of the noise that are looked at
 NEGLIGIBLE = 1e-6  # epsilon
 LARGEST_LOSS = 2000.0  # of a round: what is worse counts as no guarantee
-FARTHEST = 600.0  # loss that is told from larger ones; exp() of more overflows
 CUT, CUT_SHARE = 1e-15, 1e-3  # tails that a composition leaves out: their mass at most, and as a share of delta
 NEAR = 1e-3  # to which the epsilon of the best attack is found
+COARSER = 4  # interval of its losses: rates grow by less than 1e-3 of themselves
 REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
 
 
@@ -78,12 +78,12 @@ class Batches(NamedTuple):
         return of_each_user(found, lambda parts: self._worth(parts, delta))[0]
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
-        """By the privacy profile of all rounds."""
+        """By the privacy profile of all rounds, on a coarser grid, which makes it larger."""
         one = account.found.of(np.arange(len(worst)), worst)  # ty: ignore  # not None, of sampled rounds
         return of_each_user(one, lambda parts: self._worth(parts, account.delta, FALSE_POSITIVES))[2][:, 0]
 
     def _worth(self, parts: Sequence[tuple[float, int]], delta: float, false_positives: float | None = None) -> tuple:
-        how = self.method, self.absent, self.interval, false_positives
+        how = self.method, self.absent, self.interval * (COARSER if false_positives else 1), false_positives
         return composed_worth(self.rates, parts, delta, *how)
 
 
@@ -163,7 +163,7 @@ def _after(
         return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
     if beyond(multiplier):
         return np.full(len(rounds), np.inf)
-    return composed(LOSSES[method](rates, multiplier, absent, interval), rounds, delta, lower=method == "opposite")
+    return composed(PAIRS[method].loss(rates, multiplier, absent, interval), rounds, delta, lower=method == "opposite")
 
 
 def composed_epsilon(
@@ -182,56 +182,25 @@ def composed_worth(
     interval: float = INTERVAL,
     false_positives: float | None = None,
 ) -> tuple[float, Kind, float]:
-    """As `composed_epsilon`; its kind; the largest true-positive rate of any attack, NaN where that is not asked."""
+    """As `composed_epsilon`, and its kind; or, at a rate of `false_positives`, the largest rate of true ones instead.
+
+    What is not asked is NaN.
+    """
+    pair = PAIRS[method]
     if (rates.values == 1).all():
         rho = np.sum([zcdp(1.0, *part) for part in parts])
-        value, kind = labeled(exact_epsilon, rho, delta)
-        return float(value), kind, float(gaussian.attack_rate(rho, false_positives or np.nan))
-    loss_of, is_lower = LOSSES[method], LOSSES[method].kind == Kind.LOWER
+        if false_positives:
+            return np.nan, Kind.EXACT, float(gaussian.attack_rate(rho, false_positives))
+        return *labeled(exact_epsilon, rho, delta), np.nan
     if any(beyond(multiplier) for multiplier, _ in parts):
-        return np.inf, loss_of.kind, 1.0
+        return np.inf, pair.kind, 1.0
     # One interval for all, as losses of different ones do not add.
-    interval = max(_interval(pair, interval) for each, _ in parts for pair in LIMITS[method](rates, each))
-    each = [(loss_of(rates, multiplier, absent, interval), int(rounds)) for multiplier, rounds in parts]
-    goal, loss = _together(each, delta, is_lower)
-    rate = attack_rate(loss, false_positives) if false_positives else np.nan
-    return float(loss.get_epsilon_for_delta(goal)), loss_of.kind, rate
-
-
-@gives(Kind.UNPROVED)  # the usual pair is not proved to be the worst one over several rounds
-def _usual_loss(rates: Rates, multiplier: float, _absent: float, interval: float) -> PrivacyLossDistribution:
-    return PrivacyLossDistribution(
-        *(
-            _mass(partial(hockey_stick, multiplier=multiplier, adjacency=adjacency), rates, limits, interval)
-            for adjacency, limits in zip((REMOVE, ADD), _limits(rates, multiplier), strict=True)
-        )
-    )
-
-
-@gives(Kind.UPPER)
-def _proved_loss(rates: Rates, multiplier: float, absent: float, interval: float) -> PrivacyLossDistribution:
-    (limits,) = _either_way(rates, multiplier)
-    return PrivacyLossDistribution(
-        _mass(partial(replace_one, multiplier=multiplier, absent=absent), rates, limits, interval)
-    )
-
-
-@gives(Kind.LOWER)
-def _opposite_loss(rates: Rates, multiplier: float, _absent: float, interval: float) -> PrivacyLossDistribution:
-    return PrivacyLossDistribution(_opposite_mass(rates, multiplier, interval)[0])
-
-
-def _either_way(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
-    limit = np.abs(_limits(rates, multiplier)).max()
-    return [(-limit, limit)]
-
-
-def _of_opposite(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
-    limit = float(np.diff(_opposite_likelihoods(rates.values.max(), multiplier, TAIL * multiplier + 0.5))[0])
-    return [(-limit, limit)]
-
-
-LOSSES = {"tight": _usual_loss, "proved": _proved_loss, "opposite": _opposite_loss}  # of a round, by method
+    interval = max(_interval(limits, interval) for each, _ in parts for limits in pair.limits(rates, each))
+    each = [(pair.loss(rates, multiplier, absent, interval), int(rounds)) for multiplier, rounds in parts]
+    goal, loss = _together(each, delta, pair.kind == Kind.LOWER)
+    if false_positives:
+        return np.nan, pair.kind, attack_rate(loss, false_positives)
+    return float(loss.get_epsilon_for_delta(goal)), pair.kind, np.nan
 
 
 def attack_rate(loss: PrivacyLossDistribution, false_positives: float) -> float:
@@ -265,7 +234,9 @@ def proved_together(mechanisms: Sequence[Mechanism], delta: float, interval: flo
         return np.inf
     limits = [_either_way(each.rates, each.multiplier)[0] for each in mechanisms]
     interval = max(_interval(each, interval) for each in limits)  # one for all, or losses do not add
-    each = [(_proved_loss(one.rates, one.multiplier, one.absent, interval), int(one.rounds)) for one in mechanisms]
+    each = [
+        (PAIRS["proved"].loss(one.rates, one.multiplier, one.absent, interval), int(one.rounds)) for one in mechanisms
+    ]
     goal, loss = _together(each, delta)
     return float(loss.get_epsilon_for_delta(goal))
 
@@ -329,22 +300,6 @@ def opposite_epsilon(
     What a record can at least lose: no accountant for replace-one may say less. Closed form where nothing is sampled.
     """
     return _after(rates, multiplier, rounds, delta, "opposite", 1.0, interval)
-
-
-def opposite_loss(rates: Rates, multiplier: float, rounds: int, losses: np.ndarray) -> np.ndarray:
-    """The probability that the privacy loss of that pair of data is at most each of some values, after some rounds.
-
-    The pair is symmetric: its loss is below -e under one as it is above e under the other. With H(e) the hockey-stick
-    divergence at exp(e), which is linear in exp(e) between two points of a loss, a loss is above e with probability
-    -dH / dexp(e) under the other, and H(e) + exp(e) times as much under the one.
-    """
-    mass, interval = _opposite_mass(rates, multiplier, COARSE)
-    size = np.floor(np.minimum(np.abs(losses), FARTHEST) / interval) * interval
-    points, place = np.unique(size, return_inverse=True)
-    composed = PrivacyLossDistribution(mass).self_compose(rounds)
-    here, next_ = (np.array(composed.get_delta_for_epsilon(list(points + step))) for step in (0.0, interval))
-    scaled = (here - next_) / np.expm1(interval)
-    return np.where(losses < 0, (np.exp(-points) * scaled)[place], 1 - (here + scaled)[place])
 
 
 def opposite_records(rate: float, epsilon: np.ndarray, multiplier: float) -> np.ndarray:
@@ -414,12 +369,6 @@ def _opposite_likelihoods(rate: float, multiplier: float, x: float) -> list[floa
     return [np.logaddexp(absence, np.log(rate) + (sign * x / 2 - 1 / 8) / multiplier**2) for sign in (-1, 1)]
 
 
-def _opposite_mass(rates: Rates, multiplier: float, interval: float) -> tuple[pld_pmf.PLDPmf, float]:
-    """The privacy loss of a round of `opposite_records`, and the interval of its points."""
-    (limits,) = _of_opposite(rates, multiplier)
-    return _mass(partial(opposite_records, multiplier=multiplier), rates, limits, interval), _interval(limits, interval)
-
-
 def _interval(limits: tuple[float, float], interval: float) -> float:
     """Between points of a round's privacy loss between some limits: `interval`, or more for at most POINTS."""
     return max(interval, (limits[1] - limits[0]) / POINTS)
@@ -445,7 +394,48 @@ def _mass(
     return pld_pmf.create_pmf_pessimistic_connect_dots(interval, steps.astype(int), np.minimum(mixed, 1.0))
 
 
-LIMITS = {"tight": _limits, "proved": _either_way, "opposite": _of_opposite}  # of the losses looked at, by method
+def _either_way(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
+    limit = np.abs(_limits(rates, multiplier)).max()
+    return [(-limit, limit)]
+
+
+def _of_opposite(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
+    limit = float(np.diff(_opposite_likelihoods(rates.values.max(), multiplier, TAIL * multiplier + 0.5))[0])
+    return [(-limit, limit)]
+
+
+class Pair(NamedTuple):
+    """Outputs of a round that differ in a record, of which an epsilon is computed.
+
+    What `kind` it is; by noise multiplier and `absent`, hockey-stick `curves`, functions of a rate and losses; and
+    between which losses each is looked at.
+    """
+
+    kind: Kind
+    curves: Callable[[float, float], list[Callable[[float, np.ndarray], np.ndarray]]]
+    limits: Callable[[Rates, float], list[tuple[float, float]]]
+
+    def loss(self, rates: Rates, multiplier: float, absent: float, interval: float) -> PrivacyLossDistribution:
+        """The privacy loss of a round."""
+        each = zip(self.curves(multiplier, absent), self.limits(rates, multiplier), strict=True)
+        return PrivacyLossDistribution(*(_mass(curve, rates, limits, interval) for curve, limits in each))
+
+
+def _usual(multiplier: float, _absent: float) -> list:
+    return [partial(hockey_stick, multiplier=multiplier, adjacency=adjacency) for adjacency in (REMOVE, ADD)]
+
+
+PAIRS = {  # by method; the usual one is not proved to be the worst one over several rounds
+    "tight": Pair(Kind.UNPROVED, _usual, _limits),
+    "proved": Pair(
+        Kind.UPPER,
+        lambda multiplier, absent: [partial(replace_one, multiplier=multiplier, absent=absent)],
+        _either_way,
+    ),
+    "opposite": Pair(
+        Kind.LOWER, lambda multiplier, _absent: [partial(opposite_records, multiplier=multiplier)], _of_opposite
+    ),
+}
 
 
 def composed(distribution: PrivacyLossDistribution, rounds: list[int], delta: float, lower: bool = False) -> np.ndarray:

@@ -117,8 +117,9 @@ def guaranteed(leakage: pl.DataFrame, observers: pl.DataFrame) -> pl.DataFrame:
         epsilon = to_array(leakage, column, *KEYS, "user").reshape(len(cases), -1)
         kind = np.where(np.isinf(epsilon), Kind.EXACT, bound.get((observer, unit), Kind.EXACT))
         claim, unknown = Claim(observer, unit), np.full(epsilon.shape, np.nan)
-        found[claim.key] = Account(claim, 0.0, np.full(epsilon.shape, True), unknown, epsilon, kind)
-    table = accountant.guarantees(cases.join(observers, on="realization"), found, Laplace())
+        view = cases.join(accountant.view_of(observers, observer), on="realization", maintain_order="left")
+        found[claim.key] = Account(claim, 0.0, view, np.full(epsilon.shape, True), unknown, epsilon, kind)
+    table = accountant.guarantees(found, Laplace())
     return table.with_columns(case=pl.concat([cases["case"]] * len(found)))
 
 

@@ -38,7 +38,7 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     record = Claim(declared, RECORD, 2 * scenario.training.clip_norm, rows=rows)
     asked = [record, record._replace(unit=USER), *(record._replace(observer=name) for name in others)]
     found = accountant.accounts(tables, asked, rounds, delta)
-    guarantees = accountant.guarantees(observers, found, rounds)
+    guarantees = accountant.guarantees(found, rounds)
     outcome = cost(scenario, tables)
     for part in (
         accountant.stated(guarantees, observers, declared).drop("rho_server"),

@@ -119,7 +119,7 @@ class Occurred(NamedTuple):
 
     def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, Kind]:
         """Of `worst`; of all of a device's records, in as many rounds as any takes part in, and no less."""
-        epsilon, kind = worst(found, self.rate, delta), sampled.LOSSES[ACCOUNTED["method"]].kind
+        epsilon, kind = worst(found, self.rate, delta), sampled.PAIRS[ACCOUNTED["method"]].kind
         if claim.unit != RECORD:
             bound = cache(lambda multiplier, rounds: self._of_user(multiplier, rounds, delta))
             least, most = least_multiplier(found), (found.mu > 0).sum(axis=1).max(axis=1)

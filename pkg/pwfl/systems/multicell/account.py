@@ -67,7 +67,7 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     observers, rounds = tables["observers"], mechanism(scenario, frame)
     asked = claims(scenario, observers, to_array(tables["users"], "samples", "realization", "user"))
     found = accountant.accounts(tables, asked, rounds, privacy.delta)
-    guarantees = accountant.guarantees(observers, found, rounds)
+    guarantees = accountant.guarantees(found, rounds)
     leakage, outcome = leakages(scenario, found, rounds, frame), participation(frame)
     own = (selection(frame, tables), objectives(scenario, tables, frame), convergence(scenario, frame))
     for part in (*own, accountant.spent(tables)):

@@ -10,7 +10,7 @@ import polars as pl
 
 from pwfl.learning import features
 from pwfl.privacy import accountant
-from pwfl.privacy.accountant import ALL, RECORD, USERS, Gaussian
+from pwfl.privacy.accountant import ALL, RECORD, USER, USERS, Gaussian
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo, observers
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
@@ -51,9 +51,11 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
         by_theorem = theorem_1(coupling, uplink, clip_norm, antennas, mimo.sends_of(tables, size))
         each = of_a_round(by_theorem, seen[UPDATE].found.mu, seen[ANTENNAS].found.mu, delta, delta - lost)
         declared = observer(privacy.observer, size, users)
+        stated = costs[declared, RECORD, own]
         each |= {
-            "epsilon": costs[declared, RECORD, own].epsilon,
-            "mu": np.sqrt(2 * costs[declared, RECORD, own].rho),
+            "rho": stated.rho,
+            "epsilon": stated.epsilon,
+            "mu": np.sqrt(2 * stated.rho),
             "epsilon_without_receiver": costs[declared, RECORD, USERS].epsilon,
             "epsilon_antennas_rounds": seen[ANTENNAS].epsilon,
             "epsilon_antennas_without_receiver": costs[seen[ANTENNAS].claim.observer, RECORD, USERS].epsilon,
@@ -61,8 +63,11 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
         }
         leakages.append(to_table({"realization": realizations, "user": range(size)}, users=size, **each))
         found |= costs
+        if size == users:  # all of a user's records move its update no further than one does
+            whole = (each._replace(claim=each.claim._replace(unit=USER)) for each in costs.values())
+            found |= {each.claim.key: each for each in whole}
     leakage = pl.concat(leakages).sort("realization", "users", "user")
-    guarantees = accountant.guarantees(tables["observers"], found, ROUNDS)
+    guarantees = accountant.guarantees(found, ROUNDS)
     own_network = leakage.filter(users=users)
     return {"leakage": leakage, "outcome": outcome(scenario, own_network, guarantees, tables), "guarantees": guarantees}
 

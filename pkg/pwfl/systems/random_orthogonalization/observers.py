@@ -13,7 +13,6 @@ from pwfl.airs import air
 from pwfl.airs.air import Observer
 from pwfl.privacy import coalition
 from pwfl.privacy.accountant import ALL, RECORD, USERS, Claim
-from pwfl.privacy.accountant import USER as ALL_RECORDS
 from pwfl.privacy.labels import REALIZED, SERVER, Kind
 from pwfl.systems.random_orthogonalization.parameters import Privacy
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER, observer
@@ -44,16 +43,15 @@ def table(privacy: Privacy, sizes: Iterable[int], users: int, realizations: rang
 
 
 def claims(sensitivity: float, size: int, own: int) -> list[Claim]:
-    """What is asked in a network of some users (`own`: the scenario's): a record; all of a user's move no more.
+    """What is asked of a record in a network of some users (`own`: the scenario's), by all noise and by users' alone.
 
-    By all noise and by users' alone. Without the receiver's noise, all antennas show every user's noisy update.
+    Without the receiver's noise, all antennas show every user's noisy update.
     """
     found = []
     for name in OBSERVED_BY:
         whose, rows = observer(name, size, own), observer(ANTENNAS if name == USER else name, size, own)
         for noise in (USERS,) if name == USER else (ALL, USERS):
-            for unit in (RECORD, ALL_RECORDS) if size == own else (RECORD,):
-                found.append(Claim(whose, unit, sensitivity, noise=noise, rows=rows))
+            found.append(Claim(whose, RECORD, sensitivity, noise=noise, rows=rows))
     return found
 
 

@@ -119,6 +119,7 @@ class Leakage(contract.PerRealization):
     epsilon_modulus = epsilon_column("one round: (6) with |h_s^H h_j| in (5)")
     epsilon_sensitivity = epsilon_column("one round: formula of (6), sensitivity and noise of the server's update")
     epsilon_gaussian = epsilon_column("one round: exact")
+    rho = epsilon_column(meaning("rho", "the user's"))
     epsilon = epsilon_column(meaning("epsilon", "the user's records'"))
     epsilon_antennas = epsilon_column("one round: exact, all antennas and channels seen")
     epsilon_antennas_classic = epsilon_column("one round: formula of (6), all antennas and channels seen")

@@ -96,12 +96,13 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         (COPIES, copies_mu, noisy_rounds, 1.0, np.inf),
         (UPLOADS, uploads_mu, rounds, np.sqrt(uploads.SENT), of_user),
     ):
+        view = accountant.view_of(observers, name)
         for unit, factor in ((RECORD, record), (USER, user)):
             with np.errstate(invalid="ignore"):
                 moved_by = Losses(np.where(mu > 0, mu * factor, 0.0), np.array([count]))
             claim = Claim(name, unit, factor)
-            found[claim.key] = accountant.account(claim, moved_by, ROUNDS, delta, observers)
-    guarantees = accountant.guarantees(observers, found, ROUNDS)
+            found[claim.key] = accountant.account(claim, moved_by, ROUNDS, delta, view)
+    guarantees = accountant.guarantees(found, ROUNDS)
     stated = accountant.stated(guarantees, observers, COPIES if sent == "clean" else UPLOADS)
     server = found[UPLOADS, RECORD, USERS].epsilon.max(axis=1)
     outcome = joined(outcome, stated, "realization").with_columns(
