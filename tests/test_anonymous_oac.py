@@ -369,7 +369,7 @@ def test_epsilons_are_those_of_the_schemes_reading(scheme, scheduler, own, serve
     assert (row["epsilon_proved"] > row["epsilon"]) == ("fixed" not in scheme)
     # A device's records: of 60 each is in the batch with probability 0.3, so all lose more than one.
     assert row["epsilon_user"] > row["epsilon_proved"]
-    assert row["epsilon_user_is"] == "upper bound"
+    assert row["epsilon_user_kind"] == "upper bound"
 
 
 @pytest.mark.parametrize("participation", [1.0, 0.4])
@@ -534,7 +534,7 @@ def test_a_shard_in_which_nobody_takes_part_is_one_of_its_scheme():
     _, found = accounted("local", "orthogonal", range(1, 2), network={"participation": 1e-9})
     row = found["outcome"].row(0, named=True)
     assert (row["participants"], row["channel_uses"]) == (0, 0)
-    assert row["observer"] == account.OBSERVERS["orthogonal"]
+    assert row["observer"] == "each participant's noisy update of every round"
 
 
 # All stages together.

@@ -246,8 +246,11 @@ def reversed_users(table, columns, *keys):
 
 def losses_of_half(right):
     """The module `accountant`, by which half a sensitivity is lost."""
-    half = {"losses": lambda tables, observer, moved, *more: right.losses(tables, observer, moved / 2, *more)}
-    return SimpleNamespace(**(vars(right) | half))
+
+    def accounts(tables, claims, *more):
+        return right.accounts(tables, [each._replace(sensitivity=each.sensitivity / 2) for each in claims], *more)
+
+    return SimpleNamespace(**(vars(right) | {"accounts": accounts}))
 
 
 def by_other_streams(right):

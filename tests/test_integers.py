@@ -13,13 +13,14 @@ import stage_of
 from conftest import in_turn, workflow
 from pipeline import digits, part, received
 from pwfl import registry, streams
+from pwfl.airs import air
 from pwfl.api import stage_tables
 from pwfl.learning import modular
-from pwfl.privacy import audit, discrete
+from pwfl.privacy import accountant, audit, discrete
 from pwfl.privacy.gaussian import tight_epsilon
 from pwfl.scenario import ScenarioError
 from pwfl.scenario.resolution import merge
-from pwfl.systems.multicell import account, claims, receive
+from pwfl.systems.multicell import account, claims, mechanism, receive
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.tables.arrays import to_array
@@ -196,10 +197,14 @@ def test_who_sees_the_sum_of_all_may_read_more_off_it_than_off_cells_sums(collud
     given = {"observer": "cell", "colluders": colluders}
     frame = frame.with_columns(interval=pl.lit(0), hiding_std=1.0)
     of_users = frame.select("realization", "user", "samples")
-    real, found = (
-        account.leakages(model, frame, {"users": of_users, "visibility": receive.visible(model, {}, frame)})
-        for model in (model_of(given, bits, recipe="inverse_variance") for bits in (None, 14))
-    )
+
+    def leakage(model) -> pl.DataFrame:
+        views = air.table(sums.observed_by(model.privacy, 1), pl.Series(range(count)))
+        given = {"users": of_users, "visibility": receive.visible(model, {}, frame), "observers": views}
+        rounds, asked = mechanism.mechanism(model, frame), account.claims(model, views, samples.reshape(count, users))
+        return account.leakages(model, accountant.accounts(given, asked, rounds, model.privacy.delta), rounds, frame)
+
+    real, found = (leakage(model_of(given, bits, recipe="inverse_variance")) for bits in (None, 14))
     more = (real["epsilon_observer_network"] > real["epsilon_observer_cell"] * (1 + 1e-9)).to_numpy()
     assert 50 < more.sum() < len(more)
     rho = real["epsilon_observer_network"].to_numpy()

@@ -14,7 +14,7 @@ from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.participation import counts
 from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS, SCHEDULED, SUM, UPLOAD
 from pwfl.systems.anonymous_oac.tables import Curves
-from pwfl.tables.arrays import joined
+from pwfl.tables.arrays import joined, to_table
 from pwfl.tables.contract import ALWAYS_PUBLIC
 
 ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # points of a curve
@@ -34,8 +34,9 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     scheme, observers, delta = tables["noise"]["noise"][0], tables["observers"], scenario.privacy.delta
     occurred = scheme in SCHEDULED
     rounds = scheduled.Occurred.of(scenario, tables) if occurred else Readings.of(scenario, scheme, tables)
-    (declared, *others), rows = observers["observer"].unique(maintain_order=True), UPLOAD if in_turn(tables) else SUM
-    record = Claim(declared, RECORD, 2 * scenario.training.clip_norm, rows=rows)
+    declared = UPLOAD if in_turn(tables) else SUM
+    record = Claim(declared, RECORD, 2 * scenario.training.clip_norm, rows=declared)
+    others = sorted({*observers["observer"]} - {declared})
     asked = [record, record._replace(unit=USER), *(record._replace(observer=name) for name in others)]
     found = accountant.accounts(tables, asked, rounds, delta)
     guarantees = accountant.guarantees(found, rounds)
@@ -52,9 +53,10 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     curves = Curves.create_empty()
     if outcome["realization"][0] == 0:
         curves = pl.concat(drawn(scenario, tables, found[record.key].found.multiplier)).with_columns(realization=0)
-    leakage = tables["users"].select("realization", "user").filter(pl.Series(found[record.key].there.ravel()))
-    own = {name: getattr(found[record.key], name)[found[record.key].there] for name in ("rho", "epsilon")}
-    return {"leakage": leakage.with_columns(**own), "outcome": outcome, "guarantees": guarantees, "curves": curves}
+    of_record = found[record.key]
+    keys = {"realization": outcome["realization"].sort(), "user": range(of_record.rho.shape[1])}
+    leakage = to_table(keys, there=of_record.there, rho=of_record.rho, epsilon=of_record.epsilon).filter("there")
+    return {"leakage": leakage.drop("there"), "outcome": outcome, "guarantees": guarantees, "curves": curves}
 
 
 def further(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:

@@ -96,7 +96,7 @@ def claims(scenario: Multicell, observers: pl.DataFrame, samples: np.ndarray) ->
     """
     moved = moves(scenario, samples)
     own = scenario.privacy.observer
-    for observer in observers["observer"].unique(maintain_order=True):
+    for observer in observers["observer"].unique().sort():
         for unit in (RECORD, ENFORCED):
             if unit in moved:
                 yield moved[unit]._replace(observer=observer)
