@@ -5,7 +5,7 @@ A fault changes functions of the package, never copies of them. Most would make 
 
 import dataclasses
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -635,12 +635,10 @@ def accounted(module, losses=None, delta: float = 1.0):
     """An account by other losses, change(right, *given), or at another delta, than audits go by."""
 
     def fault(monkeypatch):
-        right = accountant.losses
-
         def accounts(tables, claims, mechanism, asked, *rest, **more):
             with pytest.MonkeyPatch.context() as context:
                 if losses:
-                    context.setattr(accountant, "losses", partial(losses, right))
+                    account_losses(losses)(context)
                 return accountant.accounts(tables, claims, mechanism, delta * asked, *rest, **more)
 
         monkeypatch.setattr(module, "accountant", SimpleNamespace(**vars(accountant) | {"accounts": accounts}))
@@ -665,7 +663,12 @@ def account_losses(change):
     """The accountant itself, by which audits go, too."""
 
     def fault(monkeypatch):
-        monkeypatch.setattr(accountant, "losses", partial(change, accountant.losses))
+        right = accountant.shown
+
+        def shown(*given):
+            return change(lambda: right(*given)[0]), right(*given)[1]
+
+        monkeypatch.setattr(accountant, "shown", shown)
 
     return fault
 

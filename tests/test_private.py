@@ -167,8 +167,8 @@ def published(system: str, replaced: bool, release: str) -> Path:
             reporting.JOBS[item.stage](given, root, report.inputs(item), target)
             sealed.seal_folder(target)
             assert {path.name for path in target.iterdir()} == {*of_report.outputs}
-    record = publish.record_path(place / "results" / "own", publish.ALL, "20260101-000000-0")
-    publish.publish(record, report.view, "20260101-000000-0", "pwfl run own.yaml", [])
+    record = publish.record_path(place / "results" / "own", publish.ALL)
+    publish.publish(record, str(place / "mark"), report.view, "pwfl run own.yaml", [])
     return place
 
 

@@ -109,8 +109,8 @@ class Outlook:
             "seconds": self.seconds(part, items or part.items),
             "computes": len(items),
             "stamp": code.stamp(),
-            "items": [self.work.entry(item) for item in part.items],
-            "descriptions": {item.address: self.work.description(item) for item in part.items},
+            "items": [self.work.entry(item) for item in items],
+            "descriptions": {item.address: self.work.description(item) for item in items},
         }
 
     def remaining(self, parts: Iterable[Part]) -> str | None:
