@@ -163,7 +163,8 @@ def _after(
         return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
     if beyond(multiplier):
         return np.full(len(rounds), np.inf)
-    return composed(PAIRS[method].loss(rates, multiplier, absent, interval), rounds, delta, lower=method == "opposite")
+    pair = PAIRS[method]
+    return composed(pair.loss(rates, multiplier, absent, interval), rounds, delta, lower=pair.kind == Kind.LOWER)
 
 
 def composed_epsilon(
@@ -194,10 +195,7 @@ def composed_worth(
         return *labeled(exact_epsilon, rho, delta), np.nan
     if any(beyond(multiplier) for multiplier, _ in parts):
         return np.inf, pair.kind, 1.0
-    # One interval for all, as losses of different ones do not add.
-    interval = max(_interval(limits, interval) for each, _ in parts for limits in pair.limits(rates, each))
-    each = [(pair.loss(rates, multiplier, absent, interval), int(rounds)) for multiplier, rounds in parts]
-    goal, loss = _together(each, delta, pair.kind == Kind.LOWER)
+    goal, loss = _in_turn(pair, [Mechanism(rates, *part, absent) for part in parts], delta, interval)
     if false_positives:
         return np.nan, pair.kind, attack_rate(loss, false_positives)
     return float(loss.get_epsilon_for_delta(goal)), pair.kind, np.nan
@@ -232,12 +230,7 @@ def proved_together(mechanisms: Sequence[Mechanism], delta: float, interval: flo
     """
     if any(beyond(each.multiplier) for each in mechanisms):
         return np.inf
-    limits = [_either_way(each.rates, each.multiplier)[0] for each in mechanisms]
-    interval = max(_interval(each, interval) for each in limits)  # one for all, or losses do not add
-    each = [
-        (PAIRS["proved"].loss(one.rates, one.multiplier, one.absent, interval), int(one.rounds)) for one in mechanisms
-    ]
-    goal, loss = _together(each, delta)
+    goal, loss = _in_turn(PAIRS["proved"], mechanisms, delta, interval)
     return float(loss.get_epsilon_for_delta(goal))
 
 
@@ -445,6 +438,16 @@ def composed(distribution: PrivacyLossDistribution, rounds: list[int], delta: fl
     """
     found = (_together([(distribution, int(count))], delta, lower) for count in rounds)
     return np.array([float(loss.get_epsilon_for_delta(goal)) for goal, loss in found])
+
+
+def _in_turn(
+    pair: Pair, mechanisms: Sequence[Mechanism], delta: float, interval: float
+) -> tuple[float, PrivacyLossDistribution]:
+    """As `_together`, of a pair's losses in mechanisms, on points of one interval: those of others do not add."""
+    limits = (each for one in mechanisms for each in pair.limits(one.rates, one.multiplier))
+    interval = max(_interval(each, interval) for each in limits)
+    each = [(pair.loss(one.rates, one.multiplier, one.absent, interval), int(one.rounds)) for one in mechanisms]
+    return _together(each, delta, pair.kind == Kind.LOWER)
 
 
 def _together(

@@ -9,12 +9,11 @@ record is at least the noise of its own user and of the others but for the C + D
 import numpy as np
 import scipy  # whose modules are imported where they are first used
 
-from pwfl.airs.air import MESSAGES, Observer
+from pwfl.airs.air import MESSAGES, OBSERVERS, Observer
 from pwfl.privacy import coalition
 from pwfl.privacy.labels import AGGREGATION, REALIZED, Kind
 from pwfl.systems.multicell.parameters import Privacy
 
-OBSERVERS = ("user", "cell", "network")
 ROUNDING = 1e-9  # of noise that is the least
 
 
