@@ -618,9 +618,10 @@ def test_what_devices_get_and_send_is_accounted_for(scheme, colluding, count, de
     assert leakage["copies"] == count - 1
     assert leakage["epsilon_copy"] < leakage["epsilon_printed"] == 0.95
     assert leakage["noise_multiplier"] > leakage["exact_multiplier"]
-    assert clean["epsilon_server"] == clean["epsilon_upload"] == leakage["epsilon_uploads"] == math.inf
+    assert clean["epsilon_server"] == clean["epsilon_upload"] == math.inf
+    assert leakage["epsilon"] == clean["epsilon"]
     assert noisy["epsilon"] == noisy["epsilon_server"]
-    assert noisy["epsilon"] == pytest.approx(leakages["noisy"]["epsilon_uploads"], rel=1e-12)
+    assert noisy["epsilon"] == pytest.approx(leakages["noisy"]["epsilon"], rel=1e-12)
     for name in ("epsilon_copy", "epsilon_round", "epsilon_device"):
         assert clean[name] == noisy[name]
     for outcome in (clean, noisy):
@@ -646,8 +647,8 @@ def test_the_server_learns_most_of_the_device_that_adds_least():
     quieter = pl.when(pl.col("device") == 3).then(pl.col("upload_multiplier") / 2).otherwise("upload_multiplier")
     found["noise"] = found["noise"].with_columns(upload_multiplier=quieter)
     result = stage_of.account(part(model, "account"), found)
-    worst = result["leakage"].filter(device=3)["epsilon_uploads"]
-    assert (worst > result["leakage"].filter(device=0)["epsilon_uploads"]).all()
+    worst = result["leakage"].filter(device=3)["epsilon"]
+    assert (worst > result["leakage"].filter(device=0)["epsilon"]).all()
     np.testing.assert_allclose(result["outcome"]["epsilon_server"], worst, rtol=1e-12)
 
 

@@ -70,9 +70,7 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         epsilon_printed=pl.lit(epsilon),
         epsilon_copy=exact_epsilon(rho, delta),
         epsilon_device=exact_epsilon(noisy_rounds * rho, delta),
-        rho=noisy_rounds * rho,
         epsilon_upload=exact_epsilon(rho_upload, delta),
-        epsilon_uploads=exact_epsilon(rounds * rho_upload, delta),
         epsilon_user=exact_epsilon(rounds * sum(far**2 for far in moved) * rho_vector, delta),
     )
 
@@ -103,8 +101,11 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
             claim = Claim(name, unit, factor)
             found[claim.key] = accountant.account(claim, moved_by, ROUNDS, delta, view)
     guarantees = accountant.guarantees(found, ROUNDS)
-    stated = accountant.stated(guarantees, observers, COPIES if sent == "clean" else UPLOADS)
-    server = found[UPLOADS, RECORD, USERS].epsilon.max(axis=1)
+    declared = COPIES if sent == "clean" else UPLOADS
+    stated = accountant.stated(guarantees, observers, declared)
+    server, own = found[UPLOADS, RECORD, USERS].epsilon.max(axis=1), found[declared, RECORD, USERS]
+    shape = len(outcome), len(leakage) // len(outcome)  # all copies together are the same of all devices
+    of_each = {name: np.broadcast_to(getattr(own, name), shape).ravel() for name in ("rho", "epsilon")}
     outcome = joined(outcome, stated, "realization").with_columns(
         epsilon_round=exact_epsilon(of_round, delta),
         epsilon_worst_case=pl.Series(server) if clipped else pl.lit(np.inf),
@@ -112,7 +113,7 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         delta=pl.lit(delta),
         **{name: pl.lit(term) for name, term in TERMS.items()},
     )
-    return {"leakage": leakage, "outcome": outcome, "guarantees": guarantees, "observers": observers}
+    return {"leakage": leakage.with_columns(**of_each), "outcome": outcome, "guarantees": guarantees, "observers": observers}
 
 
 def cost(schedule: pl.DataFrame, radio: Radio) -> pl.DataFrame:

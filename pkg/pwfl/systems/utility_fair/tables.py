@@ -144,10 +144,10 @@ class Leakage(_PerDevice):
     epsilon_printed = epsilon_column(meaning("epsilon_printed", "of one copy, epsilon_g"))
     epsilon_copy = epsilon_column("of one copy, exact")
     epsilon_device = epsilon_column(OF_COPIES)
-    rho = dy.Float64(min=0, allow_inf=True, description=meaning("rho", "of all its copies"))
+    rho = epsilon_column(meaning("rho", "of what the outcome's observer sees"))
+    epsilon = epsilon_column(meaning("epsilon", "of what the outcome's observer sees"))
     upload_multiplier = dy.Float64(nullable=True, min=0, description=f"{UPLOAD_MULTIPLIER}; null: clean")
     epsilon_upload = epsilon_column(f"{OF_UPLOAD}: a gradient and an update; infinite: clean")
-    epsilon_uploads = epsilon_column("of those of all rounds, exact; infinite: clean")
     epsilon_user = epsilon_column(meaning("epsilon_user", "infinite: nothing is clipped"))
 
 
