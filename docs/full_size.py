@@ -1,27 +1,25 @@
-"""What the papers' statements came to at full size: kept in `full_size.csv`, shown in the tables of the pages.
+"""What the papers' claims came to at full size: kept in `full_size.csv`, shown in the tables of the pages.
 
-    python docs/full_size.py results/STUDY [NOTE]   # keep the statements of a study that has run, and show them
+    python docs/full_size.py results/STUDY [NOTE]   # keep the claims of a study that has run, and show them
     python docs/full_size.py                        # show what is kept
 
 Keep a study at the commit that it ran with. NOTE says how its command differs from `snakemake --configfile
 config/STUDY.yaml`, such as by fewer realizations.
 """
 
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import polars as pl
 
-from pwfl.report.claims import SCHEMA, Claim
-from pwfl.report.statements import PAPER
+from pwfl.report.claims import PAPER, SCHEMA, Claim
+from pwfl.report.statements import OUTCOMES, judge
 
 DOCS = Path(__file__).parent
 KEPT = DOCS / "full_size.csv"
-STUDIES = {  # the full-size studies of each paper; a later one is of statements that those before it do not measure
+STUDIES = {  # the full-size studies of each paper; a later one is of claims that those before it do not measure
     "multicell": ("paper", "resource_blocks"),
     "anonymous_oac": ("anonymous_oac",),
     "random_orthogonalization": ("random_orthogonalization",),
@@ -30,24 +28,13 @@ STUDIES = {  # the full-size studies of each paper; a later one is of statements
 }
 ADDED = {"study": pl.String, "commit": pl.String, "note": pl.String}
 BEGIN, END = "<!-- full size, by docs/full_size.py: begin -->\n", "<!-- full size: end -->\n"
-HEAD = ["statement", "scenario", "printed", "measured, 95 % interval", "holds", "realizations"]
-NOT_RUN = "not yet run"
-FIELD = re.compile(r"\{\w+\}")  # of a statement that is declared once, and measured for each value
+HEAD = ["claim", "statement", "scenario", "reported", "measured, 95 % interval", "required", "verdict", "realizations"]
+NOT_RUN, NOT_DEFINED = "not run yet", "undefined"
 
 
-def declared(system: str) -> list[str]:
-    """The statements of a system's paper, in the order of their numbers; see FIELD."""
-
-    def found(value) -> Iterator[Claim]:
-        if isinstance(value, Claim):
-            yield value
-        elif isinstance(value, dict | tuple):
-            for part in value.values() if isinstance(value, dict) else value:
-                yield from found(part)
-
-    every = found(vars(import_module(f"pwfl.systems.{system}.claims")))
-    texts = dict.fromkeys(claim.text for claim in every if claim.setting is not None)
-    return sorted(texts, key=lambda text: int(text.partition(".")[0]))
+def declared(system: str) -> tuple[Claim, ...]:
+    """The claims of a system's paper, in the paper's order."""
+    return import_module(f"pwfl.systems.{system}.claims").PAPER_CLAIMS
 
 
 def kept() -> pl.DataFrame:
@@ -56,7 +43,7 @@ def kept() -> pl.DataFrame:
 
 
 def keep(folder: Path, note: str) -> None:
-    """Put the paper's statements of a study's results in place of those that are kept of it.
+    """Put the paper's claims of a study's results in place of those that are kept of it.
 
     Raises SystemExit for a study that is no paper's, and where the checkout is not what was committed.
     """
@@ -65,7 +52,9 @@ def keep(folder: Path, note: str) -> None:
         sys.exit(f"{folder}: no full-size study of a paper; these are {', '.join(studies)}")
     if _git("status", "--porcelain", "--untracked-files=no"):
         sys.exit("the checkout has changes that are not committed: commit them, and run the study again")
-    rows = pl.read_parquet(folder / "claims.parquet").filter(whose=PAPER).select(*SCHEMA)
+    rows = (
+        pl.read_parquet(folder / "claims.parquet").filter(pl.col("verdict").is_not_null(), origin=PAPER).select(*SCHEMA)
+    )
     (several,) = (each for each in STUDIES.values() if folder.name in each)
     before = kept().filter(pl.col("study").is_in(several[: several.index(folder.name)]))
     rows = rows.join(before.unique("claim"), on="claim", how="anti", maintain_order="left")
@@ -75,26 +64,25 @@ def keep(folder: Path, note: str) -> None:
 
 
 def rows(system: str, of: pl.DataFrame) -> list[list[str]]:
-    """A system's rows: statement, scenario, printed, measured, verdict, realizations; a row for what has not run."""
+    """A system's rows, columns HEAD; a row for what has not run."""
     found = []
-    for text in declared(system):
-        measured = (of.filter(pl.col("claim").str.contains(matched(text)), study=study) for study in STUDIES[system])
+    for claim in declared(system):
+        measured = (of.filter(claim=claim.id, study=study) for study in STUDIES[system])
         own = next((own for own in measured if len(own)), of.clear())
-        cells = [[row["claim"], *_cells(row)] for row in own.iter_rows(named=True)]
-        found += cells or [[FIELD.sub("…", text), "", "", NOT_RUN, "", ""]]
+        cells = [[claim.id, claim.statement, *_cells(row)] for row in own.iter_rows(named=True)]
+        found += cells or [[claim.id, claim.statement, "", "", NOT_RUN, "", "", ""]]
     return found
 
 
-def matched(text: str) -> str:
-    """The regular expression of what a declared statement may read."""
-    return f"^{'.+'.join(map(re.escape, FIELD.split(text)))}$"
-
-
 def _cells(row: dict) -> list[str]:
-    ends = ["unbounded" if row[end] is None else f"{row[end]:.3g}" for end in ("low", "high")]
-    interval = "" if row["low"] is None and row["high"] is None else f" [{', '.join(ends)}]"
-    measured = "undefined" if row["measured"] is None else f"{row['measured']:.3g}{interval}"
-    return [row["scenario"], row["printed"] or "", measured, row["holds"], str(row["realizations"] or "")]
+    where = f"{row['scenario']} against {row['against']}" if row["against"] else row["scenario"]
+    where += f" ({row['interpretation']})" if row["interpretation"] else ""
+    ends = [row["measured_ci_low"], row["measured_ci_high"]]
+    shown = ", ".join("unbounded" if end is None else f"{end:.3g}" for end in ends)
+    interval = "" if ends == [None, None] else f" [{shown}]"
+    measured = NOT_DEFINED if row["measured"] is None else f"{row['measured']:.3g}{interval}"
+    decided = [row["required_range"], row["verdict"], str(row["realizations"] or "")]
+    return [where, row["reported"] or "", measured, *decided]
 
 
 def table(head: list[str], body: list[list[str]]) -> str:
@@ -128,9 +116,18 @@ def pages() -> dict[Path, str]:
     """The pages, with their tables anew."""
     of = kept()
     found = {DOCS / f"{system}.md": page(system, of) for system in STUDIES}
-    every = [[f"`{system}`", *row] for system in STUDIES for row in rows(system, of)]
-    found[DOCS / "studies.md"] = table(["system", *HEAD], every)
+    counts = [[f"[`{system}`]({system}.md#at-full-size)", *_counts(system, of)] for system in STUDIES]
+    found[DOCS / "studies.md"] = table(["paper's system", "claims", *OUTCOMES, NOT_RUN], counts)
     return {path: shown(path, text) for path, text in found.items()}
+
+
+def _counts(system: str, of: pl.DataFrame) -> list[str]:
+    """How many claims a system's paper makes, how many came out in each way, and how many were not run."""
+    claims = [claim.id for claim in declared(system)]
+    own = of.filter(pl.col("study").is_in(STUDIES[system]))
+    each = [own.filter(claim=claim) for claim in claims]
+    verdicts = [judge(rows["verdict"].to_list(), rows["interpretation"].to_list()) for rows in each]
+    return [str(len(claims)), *(str(verdicts.count(outcome)) for outcome in (*OUTCOMES, None))]
 
 
 def _git(*words: str) -> str:
