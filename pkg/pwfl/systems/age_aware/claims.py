@@ -108,7 +108,7 @@ INTERPRETATIONS = (
     Interpretation(
         "I1",
         "The bound of Theorem 1, which schedules minimize: the text lost its formulas.",
-        "What the appendix's steps give term by term (`separate`); this project's is tighter (`paired`), and not judged.",
+        "What the appendix's steps give term by term (`separate`). This project's is tighter (`paired`): not judged.",
     ),
     Interpretation(
         "I2",
