@@ -33,6 +33,7 @@ TEXT = {
     BARE: SOFT,
 }
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
+PLACED = r' (?:d|transform|x|y|x1|x2|y1|y2|width|height|viewBox)="[^"]*"'  # of which two decimals are enough
 MARK, OPAQUE = 62, 0.75  # area of a dot; opacity of intervals
 DOTS = alt.MarkDef(type="point", filled=True, opacity=1, size=MARK, stroke=HALO, strokeWidth=1)
 
@@ -152,7 +153,7 @@ def look(size: float = SIZE) -> dict:
         "font": FONT,
         "background": "transparent",
         "view": {"stroke": None},
-        "axis": axis | {"tickSize": 4, "labelPadding": 5, "labelLimit": 0, "titleLimit": 0},
+        "axis": axis | {"aria": False, "tickSize": 4, "labelPadding": 5, "labelLimit": 0, "titleLimit": 0},
         "text": {"fontSize": size},
         "mark": {"aria": False},
         "point": {"aria": True},  # which have tooltips; others are no news to a screen reader
@@ -168,4 +169,4 @@ def svg(chart: alt.TopLevelMixin, label: str, size: float = SIZE) -> Markup:
     text = re.sub(r"<svg ", f'<svg role="img" aria-label="{escape(label)}" ', text, count=1)
     text = re.sub(r' (xmlns:xlink|version|aria-roledescription)="[^"]*"', "", text)
     text = re.sub(r'<rect width="[\d.]+" height="[\d.]+" fill="transparent"[^>]*/>', "", text, count=1)
-    return Markup(re.sub(r"(\d+\.\d{2})\d+", r"\1", text))
+    return Markup(re.sub(PLACED, lambda found: re.sub(r"(\.\d{2})\d+", r"\1", found[0]), text))

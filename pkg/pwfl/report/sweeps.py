@@ -35,6 +35,7 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
     (and its privacy target where it has several), what stands behind its epsilon, its terms, outcome, mean
     over realizations with its 95% interval, least, most, of how many realizations, how many of these have no user
     scheduled, how many more diverged, and, of the accuracy, the level that needs no learning (`chance.level`).
+    `attack_rate` is that of the record-level epsilon, the mean; null where it is not known of every realization.
     """
     frames = []
     for name, content in study.items():
@@ -59,6 +60,9 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
         *((ended & pl.col(c).is_null()).sum().cast(pl.Int64).alias(f"{c}_diverged") for c in columns),
         said(),
         guarantee=weakest(),
+        attack_rate=pl.when(pl.col("attack_rate").null_count() == pl.col("epsilon").null_count()).then(
+            pl.col("attack_rate").mean()
+        ),
     )
     wide = means(each, keys, columns, system).join(others, on=keys, nulls_equal=True, maintain_order="left")
     for column in columns:
@@ -67,7 +71,7 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
         counts = [pl.col(f"{column}_{name}").alias(name) for name in (unscheduled.COLUMN, unscheduled.DIVERGED)]
         known = chance.level(content["scenario"]) if column == "accuracy" else None
         counts.append(pl.lit(known and known.share, pl.Float64).alias("chance"))
-        of_column = (*keys, "guarantee", *TERMS, pl.lit(column).alias("outcome"))
+        of_column = (*keys, "guarantee", "attack_rate", *TERMS, pl.lit(column).alias("outcome"))
         frame = wide.select(*of_column, *parts, count, *counts)
         frames.append(frame.filter(pl.col("realizations") > 0))
     return pl.concat(frames, how="diagonal_relaxed")

@@ -16,7 +16,6 @@ from pwfl.errors import describe
 from pwfl.learning import datasets
 from pwfl.process import tensorflow_import
 from pwfl.report import captions, page, references
-from pwfl.report.catalog import HOW, QUESTIONS, question
 from pwfl.scenario import ScenarioError, checks, parameters, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT, GRAPH, REPORT, STAGES
@@ -76,18 +75,12 @@ def _modules_run(module: str) -> set[str]:
 
 
 def check_catalog(model: Scenario, given: dict) -> None:
-    """Each figure of the catalog has a caption and a question and is drawn; without scenarios no claim is made."""
+    """Each figure of the catalog has a caption and is drawn; without scenarios no claim is made."""
     system = registry.system(model.system)
     catalog, folder, report = system.catalog, system.folder, system.part("report")
     for figures, title in ((catalog.figures, "Title"), (catalog.comparison_figures, "")):
         for figure in figures:
             _check_caption(reports.caption_file(model.system, figure, folder, compares=not title), title)
-            if question(catalog, figure) is None:
-                known = ", ".join(map(repr, QUESTIONS))
-                raise CheckError(
-                    f"figure {figure}: answers no question of a study's page; declare one in the catalog, "
-                    f"`questions={{{figure!r}: {HOW!r}}}`; known questions: {known}"
-                )
     for name, figures in (("FIGURES", catalog.figures), ("COMPARISON_FIGURES", catalog.comparison_figures)):
         if differing := set(getattr(report, name, {})) ^ set(figures):
             raise CheckError(f"{name} of report and the catalog's figures differ: {', '.join(sorted(differing))}")
