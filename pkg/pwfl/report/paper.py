@@ -82,6 +82,8 @@ class Panel:
         Whether axes are logarithmic.
     percent
         Whether the vertical axis shows shares.
+    trained
+        Whether curves are of training runs, of which there may be fewer than realizations.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Panel:
     log_x: bool = False
     log_y: bool = False
     percent: bool = False
+    trained: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +105,6 @@ class Paper:
 
     Attributes
     ----------
-    studies
-        Names of the studies that reimplement it, the full-size one first.
     idea
         In two sentences.
     size
@@ -118,7 +119,6 @@ class Paper:
         What the paper has, the function that implements it, and the figure where it shows.
     """
 
-    studies: tuple[str, ...]
     idea: str
     size: str
     claims: tuple[Claim, ...]
@@ -140,7 +140,7 @@ class Line(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A statement on the page: its claim, verdict, the lines of each setting (or one cell of all), and realizations."""
+    """A statement on the page: its claim, verdict, the lines of each column (or one cell of all), and realizations."""
 
     claim: Claim
     verdict: str
@@ -174,13 +174,12 @@ def rows(paper: Paper, claims: pl.DataFrame, settings: Mapping[str, str]) -> lis
 
 
 def _row(paper: Paper, claim: Claim, own: pl.DataFrame, settings: Mapping[str, str]) -> Row:
-    keys = [key for key in paper.settings if key]
     lines = [(settings.get(row["scenario"], ""), row, _line(claim, row)) for row in own.iter_rows(named=True)]
-    apart = not keys or any(row["against"] or key not in keys for key, row, _ in lines)
-    if apart:
+    if not paper.settings or any(row["against"] for _, row, _ in lines):
         cells = [[line for *_, line in lines]]
     else:
-        cells = [[_shortened(line, row) for key, row, line in lines if key == each] for each in keys]
+        cells = [[_shortened(line, row) for key, row, line in lines if key == each] for each in paper.settings]
+        cells.append([line for key, _, line in lines if not key])
     readings = sorted({found[0] for text in own["interpretation"].drop_nulls() if (found := READING.match(text))})
     verdict = judge(own["verdict"].to_list(), own["interpretation"].to_list()) or NOT_MEASURED
     counts = own["realizations"].drop_nulls().unique(maintain_order=True)

@@ -36,6 +36,7 @@ def _accuracy(name: str, setting: str, said: dict[str, str], marks: tuple[Mark, 
         setting=setting,
         curves=curves,
         percent=True,
+        trained=True,
         said=said,
         marks=marks,
     )
@@ -43,7 +44,9 @@ def _accuracy(name: str, setting: str, said: dict[str, str], marks: tuple[Mark, 
 
 def _loss(name: str, setting: str, said: dict[str, str]) -> Panel:
     curves = over_rounds("loss")
-    return Panel(name=name, title="Test loss", x="round", setting=setting, curves=curves, log_y=True, said=said)
+    return Panel(
+        name=name, title="Test loss", x="round", setting=setting, curves=curves, log_y=True, trained=True, said=said
+    )
 
 
 def _leakage(name: str, setting: str, said: dict[str, str]) -> Panel:
@@ -61,7 +64,6 @@ def _leakage(name: str, setting: str, said: dict[str, str]) -> Panel:
 
 
 PAPER = Paper(
-    studies=("paper", "resource_blocks", "samples"),
     idea="Seven interfering cells have fewer resource blocks than users, so a scheduler decides who learns. The paper "
     "schedules users of many samples and good channels, then optimizes the privacy noise of those who are scheduled.",
     size="Table I, MNIST, 1000 realizations, 100 training runs of each scheme, as in the paper",
@@ -102,7 +104,7 @@ PAPER = Paper(
     ),
     not_drawn={
         "Fig. 1, 2": "Drawings of the system, without data.",
-        "Fig. 3": "One random draw of users and channels; the figure `topology` of each scenario is another draw.",
+        "Fig. 3": "One random draw of users and channels; the figure topology.svg of each scenario shows another.",
         "The paper's curves": "Their data are not published. Only values that the text reports are marked.",
     },
     errata=(
