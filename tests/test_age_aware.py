@@ -338,7 +338,9 @@ def verdicts(content, *ids):
 
 def test_claims_hold_and_are_said_not_to_where_they_do_not(tiny):
     table = claims({"tiny": tiny})
-    assert set(table["claim"]) == {claim.id for claim in PAPER_CLAIMS + OWN_CLAIMS if claim.compare is not None} - {"X-3"}  # needs more realizations
+    assert set(table["claim"]) == {claim.id for claim in PAPER_CLAIMS + OWN_CLAIMS if claim.compare is not None} - {
+        "X-3"
+    }  # needs more realizations
     assert verdicts(tiny, "T1-1", "X-2") == {"supported"}
     assert (table["measured_ci_low"] <= table["measured"] + 1e-12).all()
     assert (table["measured"] <= table["measured_ci_high"] + 1e-12).all()

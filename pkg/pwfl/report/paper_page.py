@@ -15,7 +15,7 @@ from pwfl.report.curves import empty
 from pwfl.report.paper import Panel, Paper
 from pwfl.report.statements import DEPENDS
 
-TINTS = {SUPPORTED: "good", REFUTED: "bad", DEPENDS: "open_", INCONCLUSIVE: "none", NOT_MEASURED: "none"}
+TINTS = {SUPPORTED: "good", REFUTED: "bad", DEPENDS: "open", INCONCLUSIVE: "none", NOT_MEASURED: "none"}
 WORDS = {SUPPORTED: "yes", REFUTED: "no", DEPENDS: "maybe", INCONCLUSIVE: "soft2", NOT_MEASURED: "soft2"}
 CAPTION = 14  # pixels of a caption's text
 UNBROKEN = re.compile(r"\b([RKMTγpqδ]) ([=≤<]) (?=[\d<])")  # what a line does not break
