@@ -7,6 +7,7 @@ Keep a study at the commit that it ran with. NOTE says how its command differs f
 config/STUDY.yaml`, such as by fewer realizations.
 """
 
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -14,11 +15,14 @@ from pathlib import Path
 
 import polars as pl
 
+from pwfl import registry
+from pwfl.report import latex, paper, paper_page, references
 from pwfl.report.claims import PAPER, SCHEMA, Claim
-from pwfl.report.statements import OUTCOMES, judge
+from pwfl.report.statements import OUTCOMES
+from pwfl.scenario import load, read
 
 DOCS = Path(__file__).parent
-KEPT = DOCS / "full_size.csv"
+KEPT, CURVES = DOCS / "full_size.csv", DOCS / "papers"
 STUDIES = {  # the full-size studies of each paper; a later one is of claims that those before it do not measure
     "multicell": ("paper", "resource_blocks"),
     "anonymous_oac": ("anonymous_oac",),
@@ -28,8 +32,7 @@ STUDIES = {  # the full-size studies of each paper; a later one is of claims tha
 }
 ADDED = {"study": pl.String, "commit": pl.String, "note": pl.String}
 BEGIN, END = "<!-- full size, by docs/full_size.py: begin -->\n", "<!-- full size: end -->\n"
-HEAD = ["claim", "statement", "scenario", "reported", "measured, 95 % interval", "required", "verdict", "realizations"]
-NOT_RUN, NOT_DEFINED = "not run yet", "undefined"
+HEAD = ["claim", "statement", "verdict"]
 
 
 def declared(system: str) -> tuple[Claim, ...]:
@@ -61,28 +64,18 @@ def keep(folder: Path, note: str) -> None:
     added = {"study": folder.name, "commit": _git("rev-parse", "--short=10", "HEAD"), "note": note}
     rows = rows.select(*(pl.lit(value).alias(name) for name, value in added.items()), pl.all())
     pl.concat([kept().filter(pl.col("study") != folder.name), rows]).sort("study", maintain_order=True).write_csv(KEPT)
+    CURVES.mkdir(exist_ok=True)
+    for path in folder.glob("*_curves.csv") if folder.name == several[0] else ():
+        shutil.copyfile(path, CURVES / f"{path.name.removesuffix('_curves.csv')}.csv")
 
 
-def rows(system: str, of: pl.DataFrame) -> list[list[str]]:
-    """A system's rows, columns HEAD; a row for what has not run."""
-    found = []
-    for claim in declared(system):
-        measured = (of.filter(claim=claim.id, study=study) for study in STUDIES[system])
-        own = next((own for own in measured if len(own)), of.clear())
-        cells = [[claim.id, claim.statement, *_cells(row)] for row in own.iter_rows(named=True)]
-        found += cells or [[claim.id, claim.statement, "", "", NOT_RUN, "", "", ""]]
-    return found
+def rows(system: str, of: pl.DataFrame) -> list[paper.Row]:
+    """A system's statements, in its paper's order."""
+    return paper.rows(_paper(system), of.filter(pl.col("study").is_in(STUDIES[system])), {})
 
 
-def _cells(row: dict) -> list[str]:
-    where = f"{row['scenario']} against {row['against']}" if row["against"] else row["scenario"]
-    where += f" ({row['interpretation']})" if row["interpretation"] else ""
-    ends = [row["measured_ci_low"], row["measured_ci_high"]]
-    shown = ", ".join("unbounded" if end is None else f"{end:.3g}" for end in ends)
-    interval = "" if ends == [None, None] else f" [{shown}]"
-    measured = NOT_DEFINED if row["measured"] is None else f"{row['measured']:.3g}{interval}"
-    decided = [row["required_range"], row["verdict"], str(row["realizations"] or "")]
-    return [where, row["reported"] or "", measured, *decided]
+def _paper(system: str) -> paper.Paper:
+    return import_module(f"pwfl.systems.{system}.paper").PAPER
 
 
 def table(head: list[str], body: list[list[str]]) -> str:
@@ -92,7 +85,7 @@ def table(head: list[str], body: list[list[str]]) -> str:
 
 
 def page(system: str, of: pl.DataFrame) -> str:
-    """What a system's page begins with."""
+    """What a system's page says of its paper's claims: their verdicts, and where all of them are."""
     commands = []
     for study in STUDIES[system]:
         said = f"`snakemake --configfile config/{study}.yaml`"
@@ -100,8 +93,35 @@ def page(system: str, of: pl.DataFrame) -> str:
             note = own["note"][0]
             said += f"{f' ({note})' if note else ''} at commit {own['commit'][0]}"
         commands.append(said)
-    said = f"What the paper says, and what came out at full size, by {' and '.join(commands)}"
-    return f"{said}:\n\n{table(HEAD, rows(system, of))}"
+    found = rows(system, of)
+    lines = [[row.claim.id, row.claim.statement, row.verdict] for row in paper.unsupported(found)]
+    said = f"{paper.lead(found)} Not supported are:\n\n{table(HEAD, lines)}" if lines else f"{paper.lead(found)}\n"
+    link = (
+        f'Every statement, beside the paper\'s figures, is on <a href="papers/{system}.html">the page of the paper</a>'
+    )
+    return f"{said}\n{link}; numbers are those of {' and '.join(commands)}.\n"
+
+
+def paper_html(system: str) -> str:
+    """The page of a system's paper, of the claims and curves that are kept."""
+    catalog = registry.system(system).catalog
+    (cited,) = references.cited(DOCS.parent / "CITATION.cff", [system])
+    of = _paper(system)
+    claims = kept().filter(pl.col("study").is_in(STUDIES[system]))
+    studies = [load(read([DOCS.parent / f"config/{study}.yaml"]), study) for study in STUDIES[system]]
+    known = {study.titles[name]: each.part() for study in studies for name, each in study.scenarios.items()}
+    titles = {name: title for study in studies for name, title in study.titles.items()}
+    settings, colours = paper.settings_of(of, known), paper_page.scheme_colours(system, known.values())
+    path = CURVES / f"{system}.csv"
+    curves = pl.read_csv(path).partition_by("panel", as_dict=True, include_key=False) if path.exists() else {}
+    each = {panel: own for (panel,), own in curves.items()}
+    runs = claims.filter(pl.col("quantity").str.contains("accuracy|loss"))["realizations"].drop_nulls()
+    over = f"{runs.max()} training runs" if len(runs) else ""
+    commits = ", ".join(claims["commit"].unique(maintain_order=True))
+    said = {"This page": f"results of commits {commits}"} if commits else {}
+    return paper_page.render(
+        of, cited._asdict(), latex.titled(claims, titles), settings, each, colours, said, catalog.studies, over
+    )
 
 
 def shown(path: Path, text: str) -> str:
@@ -117,17 +137,14 @@ def pages() -> dict[Path, str]:
     of = kept()
     found = {DOCS / f"{system}.md": page(system, of) for system in STUDIES}
     counts = [[f"[`{system}`]({system}.md#at-full-size)", *_counts(system, of)] for system in STUDIES]
-    found[DOCS / "studies.md"] = table(["paper's system", "claims", *OUTCOMES, NOT_RUN], counts)
+    found[DOCS / "studies.md"] = table(["paper's system", "statements", *OUTCOMES], counts)
     return {path: shown(path, text) for path, text in found.items()}
 
 
 def _counts(system: str, of: pl.DataFrame) -> list[str]:
-    """How many claims a system's paper makes, how many came out in each way, and how many were not run."""
-    claims = [claim.id for claim in declared(system)]
-    own = of.filter(pl.col("study").is_in(STUDIES[system]))
-    each = [own.filter(claim=claim) for claim in claims]
-    verdicts = [judge(rows["verdict"].to_list(), rows["interpretation"].to_list()) for rows in each]
-    return [str(len(claims)), *(str(verdicts.count(outcome)) for outcome in (*OUTCOMES, None))]
+    """How many statements a system's paper makes, and how many came out in each way."""
+    verdicts = [row.verdict for row in rows(system, of)]
+    return [str(len(verdicts)), *(str(verdicts.count(outcome)) for outcome in OUTCOMES)]
 
 
 def _git(*words: str) -> str:

@@ -48,6 +48,10 @@ class Catalog:
     # The paper whose system this is, an entry of `references` in the Citation File Format; those of built-in systems
     # are in CITATION.cff.
     paper: dict | None = None
+    # Names of the studies that reimplement the paper, the full-size one first, of which its page is made (`paper.py`);
+    # and the stages' tables that its curves are drawn from, beside the report's.
+    studies: tuple[str, ...] = ()
+    paper_reads: tuple[str, ...] = ()
 
     @property
     def all_tables(self) -> dict[str, str]:

@@ -268,6 +268,9 @@ class Quantity(NamedTuple):
     bounds: tuple[float, float] = UNBOUNDED
 
 
+NOTHING, ANYTHING = Quantity(None, ""), Band()  # of statements that are not measured
+
+
 class Interpretation(NamedTuple):
     """What a paper leaves open: `id` (I1, I2, ...), what is open, what this project chose.
 
@@ -298,6 +301,7 @@ class Claim:
         What is compared, of each realization.
     compare
         The number that decides; several, each of which has to; or a function of a scenario that returns such by name.
+        None: the statement is not measured, and `why` says why.
     otherwise
         The number under other interpretations, by their ids and, after a colon, what they are.
     required
@@ -316,20 +320,21 @@ class Claim:
     id: str
     statement: str
     source: str
-    quantity: Quantity
-    compare: Term | tuple[Term, ...] | Callable[[object], Mapping[str, Term]]
-    required: Band | Callable[[dict], Band]
+    quantity: Quantity = NOTHING
+    compare: Term | tuple[Term, ...] | Callable[[object], Mapping[str, Term]] | None = None
+    required: Band | Callable[[dict], Band] = ANYTHING
     otherwise: Mapping[str, Term] = field(default_factory=dict)
     range_source: str = PAPER
     reported: str | None = None
     setting: Mapping[str, Collection] | None = None
     among: Comparison = EACH
     rounds_to: tuple[float, float] | None = None
+    why: str = ""
 
     def terms(self, scenario: object) -> Iterator[tuple[str | None, str, Term]]:
         """What is measured in a scenario: an interpretation or None, what it is of, and the number."""
         yield from ((None, "", term) for term in self.declared)
-        if not isinstance(self.compare, Term | tuple):
+        if not isinstance(self.compare, Term | tuple | None):
             yield from ((None, of, term) for of, term in self.compare(scenario).items())
         yield from ((interpretation, "", term) for interpretation, term in self.otherwise.items())
 

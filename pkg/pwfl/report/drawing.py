@@ -33,7 +33,7 @@ TEXT = {
     BARE: SOFT,
 }
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
-PLACED = r' (?:d|transform|x|y|x1|x2|y1|y2|width|height|viewBox)="[^"]*"'  # of which two decimals are enough
+PLACES = re.compile(r' (?:d|transform|[xy][12]?|width|height)="[^"]*"')  # whose digits beyond pixels are left out
 MARK, OPAQUE = 62, 0.75  # area of a dot; opacity of intervals
 DOTS = alt.MarkDef(type="point", filled=True, opacity=1, size=MARK, stroke=HALO, strokeWidth=1)
 
@@ -169,4 +169,4 @@ def svg(chart: alt.TopLevelMixin, label: str, size: float = SIZE) -> Markup:
     text = re.sub(r"<svg ", f'<svg role="img" aria-label="{escape(label)}" ', text, count=1)
     text = re.sub(r' (xmlns:xlink|version|aria-roledescription)="[^"]*"', "", text)
     text = re.sub(r'<rect width="[\d.]+" height="[\d.]+" fill="transparent"[^>]*/>', "", text, count=1)
-    return Markup(re.sub(PLACED, lambda found: re.sub(r"(\.\d{2})\d+", r"\1", found[0]), text))
+    return Markup(PLACES.sub(lambda place: re.sub(r"(\d+\.\d{2})\d+", r"\1", place[0]), text))

@@ -108,6 +108,7 @@ def of_files(
         "versions": {"Python": platform.python_version()} | computed["packages"],
         "processors": _processors([read_report(view[f"{path}.parquet"]) for path in _named(parts, "summary")]),
         "papers": papers,
+        "paper_pages": [paper["system"] for paper in papers if f"{paper['system']}_paper.html" in view],
     }
     return render(heading | context)
 

@@ -3,7 +3,7 @@
 import altair as alt
 import polars as pl
 
-from pwfl.report import curves, labels, unscheduled
+from pwfl.report import labels, study_panels, unscheduled
 from pwfl.report.drawing import svg
 from pwfl.report.headline import Lead
 from pwfl.report.overview import caption, heading, label, observed, overview
@@ -28,9 +28,12 @@ def chart(
         )
     options = {"wide": WIDTH, "size": size} if printed else {}
     if name == "rounds":
-        panels, title = curves.over_rounds(study, rows, lead.point, **options), "Test accuracy over rounds"
+        panels, title = study_panels.over_rounds(study, rows, lead.point, **options), "Test accuracy over rounds"
     else:
-        panels, title = curves.over_parameter(rows, outcomes, **options), f"What {swept(rows) or 'nothing'} changes"
+        panels, title = (
+            study_panels.over_parameter(rows, outcomes, **options),
+            f"What {swept(rows) or 'nothing'} changes",
+        )
     if not panels:
         why = "nothing was trained" if name == "rounds" else "no outcome depends on what is swept"
         return (
@@ -41,7 +44,7 @@ def chart(
         )
     counts = [f"mean and 95% interval over {ranged(rows['realizations'])}"]
     counts += unscheduled.lines(rows) + unscheduled.diverged(rows)
-    return curves.together(panels, title, counts, 1 if printed else ACROSS)
+    return study_panels.together(panels, title, counts, 1 if printed else ACROSS)
 
 
 def swept(rows: pl.DataFrame) -> str:
@@ -57,21 +60,21 @@ def swept(rows: pl.DataFrame) -> str:
 def of_page(rows: pl.DataFrame, lead: Lead, study: dict[str, dict], outcomes: pl.DataFrame) -> dict:
     """A system's figures as its page has them, each panel an element."""
     name = label(rows)
-    attacked = curves.attack(rows)
+    attacked = study_panels.attack(rows)
     return {
         "heading": heading(rows),
         "caption": caption(rows, lead),
         "wide": svg(overview(rows, lead), name),
         "narrow": svg(overview(rows, lead, narrow=True), name, labels.NARROW_SIZE),
-        "parameters": _panels(curves.over_parameter(rows, outcomes)),
-        "rounds": _panels(curves.over_rounds(study, rows, lead.point)),
+        "parameters": _panels(study_panels.over_parameter(rows, outcomes)),
+        "rounds": _panels(study_panels.over_rounds(study, rows, lead.point)),
         "attack": "" if attacked is None else svg(attacked, "Share of members that an attacker finds, over epsilon"),
         "swept": swept(rows),
         "observed": " ".join(observed([own for own, _ in lines(finite(rows))])),
     }
 
 
-def _panels(found: list[curves.Panel]) -> list[dict[str, str]]:
+def _panels(found: list[study_panels.Panel]) -> list[dict[str, str]]:
     return [
         {"title": panel.title, "value": panel.value, "svg": svg(panel.chart, ", ".join(filter(None, panel[:2])))}
         for panel in found

@@ -189,6 +189,29 @@ PAPER_CLAIMS = (
         setting=LEARNED,
     ),
     Claim(
+        id="A-3",
+        statement="The privacy level is a function of the channel gains.",
+        source="Abstract",
+        setting=SETTING,
+        why="Follows from (6), whatever the numbers. T1-1 compares (6) with the exact ε.",
+    ),
+    Claim(
+        id="A-4",
+        statement="At that accuracy, the privacy level of the users' models is acceptable.",
+        source="Abstract",
+        reported="maintaining an acceptable privacy level",
+        setting=SETTING,
+        why="The paper states neither which ε it is, nor which is acceptable.",
+    ),
+    Claim(
+        id="B-1",
+        statement="The server needs only the sum of the channels, which takes far fewer pilots to estimate.",
+        source="Background and Objective; System Model",
+        reported="a significant reduction in the channel estimation overhead",
+        setting=SETTING,
+        why="The sum is all that (4) uses. Pilots are not simulated, neither their airtime nor errors of the estimate.",
+    ),
+    Claim(
         id="E2-1",
         statement="Users who scale what they send by α keep to the power constraint P = α².",
         source="(2), the power constraint P",
@@ -196,6 +219,15 @@ PAPER_CLAIMS = (
         compare=value("energy over limit", PRIVATE.words),
         required=Band(most=1),
         setting=LEARNED,
+    ),
+    Claim(
+        id="E2-2",
+        statement="With the same α for all users, the server's estimate of the mean update is unbiased.",
+        source="(2), coherent superposition",
+        reported="unbiased estimates of the model updates",
+        setting=SETTING,
+        why="Follows from (4), on average over channels. One channel for the whole training has weights of its own, "
+        "which the figure couplings shows.",
     ),
     Claim(
         id="T1-1",
