@@ -45,6 +45,7 @@ def schemes(points: pl.DataFrame, audited: set[tuple[str, str]], failed: bool) -
                 "eps": number(row["epsilon"]),
                 "user": number(row["epsilon_user"]),
                 "withdrawn": failed and not row["bare"],
+                "best": row["best"] and not failed,
             }
             | {
                 "rate": "all" if row["bare"] else rate(row["attack_rate"]),

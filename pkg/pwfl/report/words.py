@@ -102,8 +102,12 @@ def lower(title: str) -> str:
 
 
 def upper(text: str) -> str:
-    """A text at the start of a sentence or cell."""
-    return text[:1].upper() + text[1:]
+    """A text at the start of a sentence or cell; symbols stay as they are.
+
+    >>> upper("better learning"), upper("γ 3")
+    ('Better learning', 'γ 3')
+    """
+    return text[:1].upper() + text[1:] if text[:1].isascii() else text
 
 
 def plural(count: int, what: str) -> str:
