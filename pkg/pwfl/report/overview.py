@@ -90,7 +90,7 @@ class _Plane:
         self.lead, self.size, self.narrow = lead, labels.NARROW_SIZE if narrow and size == labels.SIZE else size, narrow
         self.outcome = outcome_of(rows.row(0, named=True))
         self.noisy = finite(rows)
-        self.bare = rows.filter(pl.col("bare"), pl.col("mean").is_finite())
+        self.bare = rows.filter("open", pl.col("mean").is_finite())
         self.wide, self.high = (PHONE_WIDE, PHONE_HIGH) if narrow else (WIDE, HIGH)
         self.x, self.infinite = self._across()
         self.y, self.chance = self._up(rows)
@@ -104,7 +104,7 @@ class _Plane:
             py=pl.Series([self.y.at(value) for value in every["mean"]], dtype=pl.Float64),
             **self._ends(every),
         )
-        self.curves = lines(self.rows.filter(~pl.col("bare")))
+        self.curves = lines(self.rows.filter(~pl.col("open")))
         joined = {
             tuple(row) for own, _ in self.curves for row in own.select("scenario", "scheme", "target_epsilon").rows()
         }
@@ -143,9 +143,9 @@ class _Plane:
         """The ends of intervals, within the axes."""
         found: dict[str, list[float]] = {name: [] for name in ("x1", "x2", "y1", "y2")}
         for row in rows.iter_rows(named=True):
-            at = self.infinite if row["bare"] else row["epsilon"]
+            at = self.infinite if row["open"] else row["epsilon"]
             for name, end in (("x1", row["epsilon_low"]), ("x2", row["epsilon_high"])):
-                found[name].append(at if row["bare"] else self.x.cut(end, at))
+                found[name].append(at if row["open"] else self.x.cut(end, at))
             for name, end in (("y1", row["low"]), ("y2", row["high"])):
                 found[name].append(self.y.cut(end, row["mean"]))
         return {name: pl.Series(values, dtype=pl.Float64) for name, values in found.items()}
@@ -164,7 +164,7 @@ class _Plane:
         where = f"{row['scheme']}, {row['place']}" if row["place"] else row["scheme"]
         interval = between(row["low"], row["high"], self.outcome)
         value = f"{number(row['mean'], self.outcome)}{f' (95% interval {interval})' if interval else ''}"
-        if row["bare"]:
+        if row["open"]:
             return f"{where}: {value}; {NO_NOISE}"
         attacked = (
             "" if row["attack_rate"] is None else f": an attacker finds at most {rate(row['attack_rate'])} of members"

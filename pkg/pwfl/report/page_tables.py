@@ -44,12 +44,12 @@ def schemes(points: pl.DataFrame, audited: set[tuple[str, str]], failed: bool) -
             | {
                 "eps": number(row["epsilon"]),
                 "user": number(row["epsilon_user"]),
-                "withdrawn": failed and not row["bare"],
+                "withdrawn": failed and not row["open"],
                 "best": row["best"] and not failed,
             }
             | {
-                "rate": "all" if row["bare"] else rate(row["attack_rate"]),
-                "terms": NONE if row["bare"] else in_words(row),
+                "rate": "all" if row["open"] else rate(row["attack_rate"]),
+                "terms": NONE if row["open"] else in_words(row),
             }
             | {"seconds": number(row["air_seconds_mean"]), "joules": number(row["transmit_energy_j_mean"])}
             | {"audited": "audited" if (row["scenario"], row["scheme"]) in audited else NONE}
@@ -65,7 +65,7 @@ def left_out(row: dict) -> list[str]:
 
 def prices(points: pl.DataFrame) -> dict:
     """Rows: epsilons; columns: the best curves, or points; cells: outcomes, and how far they are from the baseline."""
-    private = finite(points)
+    private = finite(points).filter(~pl.col("bare"))
     if private.is_empty():
         return {"rows": [], "heads": [], "bare": None}
     outcome = outcome_of(private.row(0, named=True))
@@ -92,7 +92,12 @@ def prices(points: pl.DataFrame) -> dict:
         head["place"] = (
             head["place"].removesuffix(head["value"]).removesuffix(", ") if len(lines(private)) else head["place"]
         )
-    return {"rows": rows, "heads": heads, "bare": None if base is None else number(base, outcome)}
+    return {
+        "rows": rows,
+        "heads": heads,
+        "bare": None if base is None else number(base, outcome),
+        "open": known["open"].all(),
+    }
 
 
 def _price(row: dict, base: float | None, outcome) -> dict:

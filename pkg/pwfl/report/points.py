@@ -32,8 +32,8 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
     `place` (what tells the point from others of its scheme), `value` (of swept parameters, alone), scheme, its
     scheduler and noise, target_epsilon, colour; the outcome, mean, low, high, COUNTS, `useless` (not above chance);
     epsilon, its ends, its attack_rate, epsilon_user, its largest, guarantee, TERMS, `seen` (the observer, in short),
-    `rank` (of observers, who sees least last), `bare` (without noise), `best` (nothing dominates it), and OF_SYSTEMS.
-    Points of equal results are there once.
+    `rank` (of observers, who sees least last), `bare` (adds no noise), `open` (and has no finite epsilon), `best` (nothing
+    dominates it), and OF_SYSTEMS. Points of equal results are there once.
     """
     frames = []
     for (system,), each in tables["outcomes"].group_by("system", maintain_order=True):
@@ -50,6 +50,8 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
         frames.append(told.with_columns(_named(told, study, titles)))
     rows = pl.concat(frames, how="diagonal_relaxed")
     rows = rows.with_columns(pl.col("best").fill_null(value=False) & ~pl.col("bare"))
+    known = pl.col("epsilon").is_finite().fill_null(value=False)  # as noise of a receiver's may give
+    rows = rows.with_columns(open=pl.col("bare") & ~known)
     rows = rows.select(*PLACES, *swept_keys(tables["outcomes"]), pl.exclude(*PLACES, *swept_keys(tables["outcomes"])))
     swept = pl.col("sweep_of") != pl.col("scenario")
     once = rows.with_row_index().sort(swept, descending=True, maintain_order=True)
@@ -146,9 +148,9 @@ def outcome_of(row: dict) -> Outcome:
 
 
 def finite(rows: pl.DataFrame) -> pl.DataFrame:
-    """The points with noise and an epsilon to draw, above 0 and finite."""
+    """The points with an epsilon to draw, above 0 and finite."""
     known = pl.col("epsilon").is_finite().fill_null(value=False) & (pl.col("epsilon") > 0).fill_null(value=False)
-    return rows.filter(known, ~pl.col("bare"), pl.col("mean").is_finite())
+    return rows.filter(known, pl.col("mean").is_finite())
 
 
 def lines(rows: pl.DataFrame) -> list[tuple[pl.DataFrame, str]]:
