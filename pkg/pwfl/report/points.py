@@ -32,8 +32,8 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
     `place` (what tells the point from others of its scheme), `value` (of swept parameters, alone), scheme, its
     scheduler and noise, target_epsilon, colour; the outcome, mean, low, high, COUNTS, `useless` (not above chance);
     epsilon, its ends, its attack_rate, epsilon_user, its largest, guarantee, TERMS, `seen` (the observer, in short),
-    `rank` (of observers, who sees least last), `bare` (adds no noise), `open` (and has no finite epsilon), `best` (nothing
-    dominates it), and OF_SYSTEMS. Points of equal results are there once.
+    `rank` (of observers, who sees least last), `bare` (adds no noise), `open` (and has no finite epsilon), `best`
+    (nothing dominates it), and OF_SYSTEMS. Points of equal results are there once.
     """
     frames = []
     for (system,), each in tables["outcomes"].group_by("system", maintain_order=True):
