@@ -1,6 +1,7 @@
 """What a study found, in sentences and in a table: every scheme's result, epsilon and cost, and what nothing dominates.
 
-Made of the tables `outcomes`, `systems`, `front` and `differences` alone.
+Made of the tables `outcomes`, `systems`, `front` and `differences` alone. The leader is the best result at which
+attacks rarely succeed, or else the best one.
 """
 
 from itertools import product
@@ -22,6 +23,7 @@ PROVES = (pl.col("guarantee") == PROVED).fill_null(value=False)  # whether a poi
 # Of the table `systems`.
 SHOWN = [
     "diverged",
+    "attack_rate",
     "guarantee",
     "epsilon_kind",
     "epsilon_assumes",
@@ -41,9 +43,12 @@ STANDS = {  # what is said of a point's epsilon, by its guarantee, with what it 
 }
 NONE = "-"
 NOBODY = unscheduled.COLUMN
+RARE = 0.05  # attack rate, at 1% false positives, up to which attacks rarely succeed
 NEVER = pl.col(NOBODY) == pl.col("realizations")  # of points that schedule nobody
+RARELY = (pl.col("attack_rate") <= RARE).fill_null(value=False)  # whether attacks on a point rarely succeed
 SMALL_P = 1e-4  # below which p is not told apart from 0
 NAMED = 4  # schemes that a sentence names
+NO_USERS = 100.0  # epsilon of a user above which users are not protected
 NEGLIGIBLE = 1e-12  # numbers that rounding leaves
 THOUSANDS, MILLIONS = 1e3, 1e6  # between which numbers are written out
 
@@ -53,15 +58,16 @@ def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]], titles: 
 
     `bare` names the schemes without noise by scenario: they are never best. `titles` are the scenarios'. Columns:
     system, scenario, its title `place`, sweep_of, scheme, target_epsilon; the outcome, its mean, low and high, of how
-    many realizations, and of how many with no user scheduled; epsilon of a record and of a user (`user_epsilon`), which
-    may be null; those SHOWN. Scenarios with equal results are there once.
+    many realizations, and of how many with no user scheduled; epsilon of a record and of a user (`user_epsilon`, and
+    `user_epsilon_most`, the largest), which may be null; those SHOWN. Scenarios with equal results are there once.
     """
     frames = []
     for (system,), each in tables["outcomes"].group_by("system", maintain_order=True):
         x, y = main_outcomes(each, system)
         of_x, of_y = each.filter(outcome=x).select(*KEYS, epsilon="mean"), each.filter(outcome=y)
         either = pl.concat([tables["front"].filter(x=x, y=y), tables["front"].filter(x=y, y=x)])
-        of_user = each.filter(outcome="epsilon_user").select(*KEYS, user_epsilon="mean")
+        of_user = each.filter(outcome="epsilon_user")
+        of_user = of_user.select(*KEYS, user_epsilon="mean", user_epsilon_most="most")
         front = either.select(*KEYS, best=True)
         of_y = of_y.with_columns(useless=not_above_chance())
         told = ("outcome", "mean", "low", "high", "realizations", NOBODY, "chance", "useless")
@@ -80,9 +86,9 @@ def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]], titles: 
 def sentences(rows: pl.DataFrame, differences: pl.DataFrame) -> list[str]:
     """What each system of `points` comes to: the best result, the least epsilon, and how clear the first is.
 
-    The ends of a front, the one with a guarantee and the best result; the best non-private baseline; and the paired
-    difference (`differences`, the report's table) between the best scheme and the one that comes next. Of several
-    systems, each has its first sentence.
+    The leader and the ends of a front, the one with a guarantee and the best result; the best non-private baseline; the
+    paired difference (`differences`, the report's table) between the leader and the scheme that comes next; and what
+    the leader's epsilon means for a user. Of several systems, each has its first sentence.
     """
     said = []
     several = rows["system"].n_unique() > 1
@@ -94,13 +100,14 @@ def sentences(rows: pl.DataFrame, differences: pl.DataFrame) -> list[str]:
         parts = [f"{part}." for part in (best, "; ".join(more)) if part]
         parts = [part[0].upper() + part[1:] for part in parts] + _unscheduled(each) + _useless(each, named)
         if len(of_front):
-            parts += _rival(of_front.row(-1, named=True), each, differences, outcome)
+            leader = _leader(of_front)
+            parts += _rival(leader, each, differences, outcome) + _of_users(leader)
         said += [f"{system}: {part}" for part in parts[:1]] if several else parts
     return said
 
 
 def _front(each: pl.DataFrame) -> pl.DataFrame:
-    """A system's points that nothing dominates, by epsilon: of the kind, with a guarantee if any, of the best result.
+    """A system's points that nothing dominates, by epsilon: of the kind, with a guarantee if any, of the best leader.
 
     Where no two points trade anything, the best one with an epsilon.
     """
@@ -109,30 +116,64 @@ def _front(each: pl.DataFrame) -> pl.DataFrame:
     kinds = each.filter("best").group_by(KIND, maintain_order=True)
     fronts = [front for _, front in kinds]
     if fronts:
-        return max(fronts, key=lambda front: (front.select(PROVES).item(0, 0), front.select(good.max()).item())).sort(
-            "epsilon"
-        )
+        fronts = [front.sort("epsilon") for front in fronts]
+        leaders = pl.concat([pl.DataFrame([_leader(front)], schema=front.schema) for front in fronts])
+        rank = leaders.select(PROVES.alias("proves"), RARELY.alias("rarely"), good=good).rows()
+        return fronts[max(range(len(fronts)), key=rank.__getitem__)]
     private = each.filter(~pl.col("bare"), ~pl.col("useless"), ~NEVER, pl.col("epsilon").is_finite())
     return private.sort(PROVES, good, descending=True).head(1)
 
 
+def _leader(front: pl.DataFrame) -> dict:
+    """The point of a front, sorted by epsilon, with the best result among those at which attacks rarely succeed.
+
+    Among all, if there is none of these.
+    """
+    rare = front.filter(RARELY)
+    return (front if rare.is_empty() else rare).row(-1, named=True)
+
+
+def _key(row: dict) -> list:
+    return [row[key] for key in KEYS]
+
+
 def _ends(front: pl.DataFrame, outcome: Outcome, named: bool) -> list[str]:
-    """On the best result of a front, and on its least epsilon."""
-    best = front.row(-1, named=True)
+    """On the leader of a front, on its best result and on its least epsilon."""
+    leader, least, best = _leader(front), front.row(0, named=True), front.row(-1, named=True)
     extreme = "Highest" if outcome.better == "more" else "Lowest"
-    kind = STANDS[best["guarantee"]].format(best["epsilon_assumes"])
-    kind += f", trusting {best['epsilon_trusts']}" if best["epsilon_trusts"] else ""
+    kind = STANDS[leader["guarantee"]].format(leader["epsilon_assumes"])
+    kind += f" and an attack rate of at most {RARE:.0%}" if _key(leader) != _key(best) else ""
+    kind += f", trusting {leader['epsilon_trusts']}" if leader["epsilon_trusts"] else ""
+    terms = f"δ = {number(leader['delta'])}"
+    if leader["attack_rate"] is not None:
+        terms += f"; an attack with 1% false positives succeeds in at most {leader['attack_rate']:.1%} of cases"
     found = [
-        f"{extreme} {lower(outcome.title)} {kind}: {_result(best, outcome)} at record-level "
-        f"ε = {number(best['epsilon'])} (δ = {number(best['delta'])}), by {_whose(best, named)}"
+        f"{extreme} {lower(outcome.title)} {kind}: {_result(leader, outcome)} at record-level "
+        f"ε = {number(leader['epsilon'])} ({terms}), by {_whose(leader, named)}"
     ]
-    if len(front) > 1:
-        least = front.row(0, named=True)
+    if _key(leader) != _key(best):
+        found.append(
+            f"{extreme.lower()} on the Pareto front: {_result(best, outcome)}, at ε = {number(best['epsilon'])}, by "
+            f"{_whose(best, named)}"
+        )
+    if _key(leader) != _key(least):
         found.append(
             f"smallest ε on the Pareto front: {number(least['epsilon'])}, at {_result(least, outcome)}, by "
             f"{_whose(least, named)}"
         )
     return found
+
+
+def _of_users(leader: dict) -> list[str]:
+    """A sentence on the epsilon of a user, where that protects no user though a record is protected."""
+    most = leader["user_epsilon_most"]
+    if most is None or not max(NO_USERS, leader["epsilon"]) < most < np.inf:
+        return []
+    return [
+        f"This ε protects one record. For all records of a user together it is up to {number(most)}, because they move "
+        "a message further than one record does; a small user-level ε requires many users, each with few records or "
+        "with messages that are clipped as a whole (docs/privacy.md)."
+    ]
 
 
 def _baseline(each: pl.DataFrame, outcome: Outcome, named: bool) -> list[str]:
@@ -257,13 +298,14 @@ def table(rows: pl.DataFrame) -> tuple[list[dict], dict[str, str]]:
         ends = [number(row[end], outcome) for end in ("low", "high")]
         terms = "without noise" if row["bare"] and row["epsilon"] is not None else in_words(row)
         hidden = row["epsilon"] is not None and np.isfinite(row["epsilon"])
-        delta = number(row["delta"]) if hidden else ""
+        terms_of = f"δ = {number(row['delta'])}" if hidden else ""
+        rate = f"attack rate {row['attack_rate']:.1%}" if hidden and row["attack_rate"] is not None else ""
         shown.append(
             row
             | {"result": number(row["mean"], outcome), "title": outcome.title, "terms": terms}
             | {"interval": " to ".join(ends) if row["low"] is not None else "", "unscheduled": _left(row)}
             | {"epsilon": number(row["epsilon"]), "user_epsilon": number(row["user_epsilon"])}
-            | {"delta": delta, "letter": letters.get(row["observer"], "")}
+            | {"delta": terms_of, "attack": rate, "letter": letters.get(row["observer"], "")}
             | {"seconds": number(row["air_seconds_mean"]), "joules": number(row["transmit_energy_j_mean"])}
         )
     return shown, {letter: text for text, letter in letters.items()}

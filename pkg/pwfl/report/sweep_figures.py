@@ -58,6 +58,7 @@ MANY, ROWS = 1, 90  # points at one value of the other outcome: of so many each 
 ROW = 18  # pixels of a row
 TOLD_APART = 8  # scenarios that have shapes of their own; of more, names stand at the best points alone
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
+TARGET = "privacy.target_epsilon"  # swept, its values are those of an axis of epsilon
 RINGS = "ringed: Pareto-optimal, by the means"
 OF_KINDS = "rings are among points of the same guarantee, trust and observer; dashed: not proved"
 LABELED = 0.08  # share of an axis that is free at each end, for labels of points
@@ -107,7 +108,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     else:
         dots = dots.encode(shape=theme.ON_LINES)
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q")
-    lines = base.mark_line().encode(strokeDash=theme.dashes_of(looks))
+    lines = base.mark_line().encode(strokeDash=_dashes(looks, table))
     layers = alt.layer(lines, whiskers, dots, *levels, data=frame).add_params(chosen)
     subtitle = [f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side"]
     subtitle += unscheduled.lines(counts, width=LINE_LENGTH)
@@ -163,7 +164,8 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     shaped = "sweep_of" if 1 < len(scenarios) <= TOLD_APART else swept[1] if len(scenarios) == 1 < len(swept) else None
     several = len(scenarios) > TOLD_APART
     frame, names = _plottable(drawn, swept)
-    frame = frame.with_columns(_labels(frame, names[swept[0]] if swept else None, swept[0] if swept else "", several))
+    labelled = swept[0] if swept and (swept[0], x) != (TARGET, "epsilon") else ""
+    frame = frame.with_columns(_labels(frame, names.get(labelled), labelled, several))
     shown = table.filter(pl.col("outcome").is_in([x, y]))
     counts = theme.ranged(shown["realizations"])
     subtitle = [f"means and 95% intervals over {counts}; {RINGS}"]
@@ -198,7 +200,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     curves = base.mark_line(strokeWidth=1.5).encode(
         detail=["sweep_of:N", *(f"{names[key]}:N" for key in swept[1:])],
         order="place:Q",
-        strokeDash=theme.dashes_of(looks),
+        strokeDash=_dashes(looks, drawn),
     )
     dots = base.mark_point(filled=True, size=MARK)
     if _hide(frame):  # so later schemes are drawn smaller, upon the others
@@ -482,6 +484,16 @@ def looks_of(study: dict[str, dict], drawn: pl.DataFrame) -> dict[str, theme.Loo
     schemes = ((s.name, s.scheduler, s.noise) for content in study.values() for s in content["scenario"].schemes)
     present = set(drawn["scheme"])
     return {name: look for name, look in theme.looks(_system(study), schemes).items() if name in present}
+
+
+def _dashes(looks: dict[str, theme.Look], drawn: pl.DataFrame) -> alt.StrokeDash:
+    """Dashes of curves: by observer, with a legend, where points that are drawn have several; else by scheme."""
+    seen = drawn["observer"].drop_nulls().unique(maintain_order=True).to_list()
+    if len(seen) < 2:
+        return theme.dashes_of(looks)
+    scale = alt.Scale(domain=seen, range=theme.DASHES)
+    legend = theme.legend(symbolSize=500, columns=1)
+    return alt.StrokeDash("observer:N", title="Observer sees", scale=scale, legend=legend)
 
 
 def _tips(names: dict[str, str], known: dict[str, Outcome], others: dict | None = None) -> list[alt.Tooltip]:

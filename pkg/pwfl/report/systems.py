@@ -37,12 +37,12 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
 
     `scenarios` is that of `report.compare`. Mean final accuracy with its 95% interval over realizations, how many
     trainings it is of, how many of these have no user scheduled, and how many diverged; the largest and the least
-    epsilon of a realization, for the system's own server and for the scheme's observer; means of symbols and seconds on
-    air, transmit energy and local steps; their terms. What does not apply to a system, or has no unit in it, is null;
-    the column `differs` says why.
+    epsilon of a realization, for the system's own server and for the scheme's observer; the largest attack rate; means
+    of symbols and seconds on air, transmit energy and local steps; their terms. What does not apply to a system, or has
+    no unit in it, is null; the column `differs` says why.
     """
     frames, keys = [], ["scheme", "target_epsilon"]
-    missing = {"accuracy": pl.Float64, "target_epsilon": pl.Float64, "training": pl.String}
+    missing = dict.fromkeys(("accuracy", "target_epsilon", "attack_rate"), pl.Float64) | {"training": pl.String}
     for name, content in scenarios.items():
         system, each = content["scenario"].system, content["realizations"]
         each = unscheduled.known(each).with_columns(guarantee_server=guarantee("epsilon_server"))
@@ -57,6 +57,7 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
             epsilon=pl.col("epsilon").max(),
             epsilon_least=pl.col("epsilon").min(),
             epsilon_user=pl.col("epsilon_user").max(),
+            attack_rate=pl.col("attack_rate").max(),
             guarantee=columns.weakest(),
             guarantee_server=columns.weakest("guarantee_server"),
         )
