@@ -81,7 +81,7 @@ def dry_run(folder: Path, points: int) -> Run:
     """A dry run of a sweep of the default study's first scenario."""
     config = yaml.safe_load(DEFAULT.read_text())
     gammas = [float(number) for number in range(1, points + 1)]
-    config["scenarios"] = {"swept": config["scenarios"]["two_blocks"] | {"sweep": {"schedule.gamma": gammas}}}
+    config["scenarios"] = {"swept": config["scenarios"]["papers_learning"] | {"sweep": {"schedule.gamma": gammas}}}
     (folder / "sweep.yaml").write_text(yaml.safe_dump(config))
     return run(folder, 2, "--configfile", str(folder / "sweep.yaml"), "--dry-run")
 

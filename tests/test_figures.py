@@ -357,6 +357,28 @@ def test_each_observer_has_a_panel_where_observers_are_swept():
     assert "observer user of multicell (Target): sees each scheduled user's noisy gradient" in said
 
 
+def test_curves_against_several_observers_have_dashes_by_observer():
+    few = {"realizations": 2, "training_realizations": 2}
+    own = {
+        "sweep": {"privacy.target_epsilon": [2.0, 4.0]},
+        "schemes": [{"name": "Target", "scheduler": "random", "noise": "target"}],
+    }
+    summed = {"privacy": {"observer": "network"}}
+    contents = compared({"base": TINY["base"] | few, "scenarios": {"single": own, "sum": own | summed}})
+    sees = ["each active user's noisy message of every round", "the sum of all noisy messages of every round"]
+    alone = {name: content for name, content in contents.items() if name.startswith("sum")}
+    for figure in ("plane", "outcomes"):
+        drawn = views(build.comparison_figure("multicell", figure, contents).to_dict())
+        (dash,) = (view["encoding"]["strokeDash"] for view in drawn if view["mark"]["type"] == "line")
+        assert (dash["field"], dash["scale"]["domain"]) == ("observer", sees), figure
+        assert dash["scale"]["range"][0] != dash["scale"]["range"][1]
+        drawn = views(build.comparison_figure("multicell", figure, alone).to_dict())
+        (dash,) = (view["encoding"]["strokeDash"] for view in drawn if view["mark"]["type"] == "line")
+        assert dash["field"] == "scheme", figure
+    # Targets are on the axis of epsilon, and in no label.
+    assert not any(row["label"] for row in plane(contents)[0])
+
+
 def plane(contents: dict[str, dict]) -> tuple[list[dict], list[dict], dict[str, dict]]:
     """The points of the first plane, the names of its levels, and its encodings by channel."""
     spec = build.comparison_figure("multicell", "plane", contents).to_dict()

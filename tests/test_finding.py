@@ -76,14 +76,15 @@ def test_where_nothing_is_above_chance_nothing_leads(content):
 
 def test_a_study_of_one_scheme_says_what_it_comes_to(content):
     tables, _ = compared(content, {"RndSched": [0.8, 0.82, 0.81, 0.8]})
-    (sentence,) = said(tables)
+    sentence, of_users = said(tables)
     assert sentence.startswith("Highest final test accuracy with a proved guarantee: 80.8% (95% interval 79.")
     assert sentence.endswith(", by RndSched.")
+    assert of_users.startswith("This ε protects one record.")
 
 
 def test_of_several_systems_each_has_one_sentence(content):
     tables, _ = compared(content, {"RndSched": [0.8, 0.82, 0.81, 0.8], "OptSched": [0.6, 0.62, 0.61, 0.6]})
-    points = finding.points(tables, BARE, TITLES)
+    points = finding.points(tables, BARE, TITLES).with_columns(attack_rate=pl.lit(0.5))
     other = points.with_columns(system=pl.lit("anonymous_oac"))
     first, second = finding.sentences(pl.concat([points, other]), tables["differences"])
     assert first.startswith("multicell: Highest final test accuracy with a proved guarantee: 80.8%")
@@ -96,6 +97,53 @@ def test_the_first_sentence_has_the_best_result_of_its_guarantee_whoever_observe
     elsewhere = points.filter(scheme="OptSched").with_columns(observer=pl.lit("another one"), mean=pl.lit(0.95))
     first, *_ = finding.sentences(pl.concat([points, elsewhere]), tables["differences"])
     assert first.startswith("Highest final test accuracy with a proved guarantee: 95.0%")
+
+
+def several_points(tables: dict, rows: list[dict]) -> pl.DataFrame:
+    """Points of a front, made of one of a study, with other values in some columns."""
+    point = finding.points(tables, BARE, TITLES).filter(scheme="RndSched").row(0, named=True)
+    schema = finding.points(tables, BARE, TITLES).schema
+    return pl.DataFrame([point | {"best": True} | row for row in rows], schema=schema)
+
+
+def test_the_leader_is_the_best_point_at_which_attacks_rarely_succeed(content):
+    tables, _ = compared(content, {"RndSched": [0.8, 0.82, 0.81, 0.8]})
+    front = [("a", 1.0, 0.7, 0.02), ("b", 2.0, 0.8, 0.034), ("c", 4.0, 0.9, 0.081)]
+    rows = [dict(zip(("scheme", "epsilon", "mean", "attack_rate"), point, strict=True)) for point in front]
+    first, second, *_ = finding.sentences(several_points(tables, rows), tables["differences"])
+    assert first.startswith(
+        "Highest final test accuracy with a proved guarantee and an attack rate of at most 5%: 80.0%"
+    )
+    assert "an attack with 1% false positives succeeds in at most 3.4% of cases" in first
+    assert first.endswith(", by b.")
+    assert second.startswith("Highest on the Pareto front: 90.0%")
+    assert "at ε = 4, by c; smallest ε on the Pareto front: 1, at 70.0%" in second
+    # Another observer's front, of a better result at which attacks succeed, does not lead.
+    other = [row | {"observer": "another one", "mean": 0.95, "attack_rate": 0.5, "scheme": "d"} for row in rows[:1]]
+    first, *_ = finding.sentences(several_points(tables, rows + other), tables["differences"])
+    assert first.endswith(", by b.")
+    # Where attacks succeed everywhere, the best result leads.
+    often = [row | {"attack_rate": 0.3} for row in rows]
+    first, *_ = finding.sentences(several_points(tables, often), tables["differences"])
+    assert first.startswith("Highest final test accuracy with a proved guarantee: 90.0%")
+
+
+@pytest.mark.parametrize(
+    ("most", "said"),
+    [
+        (2.0, "This ε protects all records of a user together."),
+        (11348.0, "This ε protects one record. For all records of a user together it is up to 11,300, because"),
+        (10.0, None),
+        (None, None),
+        (float("inf"), None),
+    ],
+)
+def test_what_an_epsilon_means_for_a_user_is_said(content, most, said):
+    tables, _ = compared(content, {"RndSched": [0.8, 0.82, 0.81, 0.8]})
+    rows = several_points(tables, [{"epsilon": 2.0, "user_epsilon_most": most}])
+    sentences = finding.sentences(rows, tables["differences"])
+    found = [sentence for sentence in sentences if sentence.startswith("This ε")]
+    assert found[0].startswith(said) if said else not found, sentences
 
 
 def test_an_interval_that_reaches_down_to_chance_is_not_above_it(content):
@@ -113,7 +161,7 @@ def test_realizations_that_diverged_are_counted_beside_every_mean(content):
     accuracy = tables["outcomes"].filter(outcome="accuracy")
     assert dict(accuracy.select("scheme", "diverged").rows()) == {"RndSched": 2, "OptSched": 0, "No noise": 0}
     assert accuracy["realizations"].to_list() == [2, 4, 4]
-    assert "2 more diverged" in said(tables)[0]
+    assert "2 more diverged" in said(tables)[1]  # on the best result, where attacks succeed
     rows, _ = finding.table(finding.points(tables, BARE, TITLES))
     assert {row["scheme"]: row["unscheduled"] for row in rows}["RndSched"] == "2 more diverged"
     assert "diverged" in latex.outcomes(tables["outcomes"])

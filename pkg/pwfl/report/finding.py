@@ -165,14 +165,18 @@ def _ends(front: pl.DataFrame, outcome: Outcome, named: bool) -> list[str]:
 
 
 def _of_users(leader: dict) -> list[str]:
-    """A sentence on the epsilon of a user, where that protects no user though a record is protected."""
-    most = leader["user_epsilon_most"]
-    if most is None or not max(NO_USERS, leader["epsilon"]) < most < np.inf:
+    """A sentence on a user's epsilon, where that is the record's, or protects no user."""
+    most, epsilon = leader["user_epsilon_most"], leader["epsilon"]
+    if most is None or not np.isfinite(most):
+        return []
+    if most <= epsilon:
+        return ["This ε protects all records of a user together."]
+    if most < NO_USERS:
         return []
     return [
         f"This ε protects one record. For all records of a user together it is up to {number(most)}, because they move "
-        "a message further than one record does; a small user-level ε requires many users, each with few records or "
-        "with messages that are clipped as a whole (docs/privacy.md)."
+        "a message further than one record does; a small user-level ε requires messages that are clipped as a whole, "
+        "and many users (docs/privacy.md)."
     ]
 
 
