@@ -303,7 +303,7 @@ def table(rows: pl.DataFrame) -> tuple[list[dict], dict[str, str]]:
         terms = "without noise" if row["bare"] and row["epsilon"] is not None else in_words(row)
         hidden = row["epsilon"] is not None and np.isfinite(row["epsilon"])
         terms_of = f"δ = {number(row['delta'])}" if hidden else ""
-        rate = f"attack rate {row['attack_rate']:.1%}" if hidden and row["attack_rate"] is not None else ""
+        rate = f"attack rate ≤ {row['attack_rate']:.1%}" if hidden and row["attack_rate"] is not None else ""
         shown.append(
             row
             | {"result": number(row["mean"], outcome), "title": outcome.title, "terms": terms}
