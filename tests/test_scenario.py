@@ -22,7 +22,7 @@ from pwfl.stages import STAGES
 from pwfl.store.imports import closure
 from pwfl.systems.multicell import bounds
 from pwfl.systems.multicell.beyond import allocation
-from pwfl.systems.multicell.parameters import BOUNDED_NOISE, Multicell
+from pwfl.systems.multicell.parameters import BOUNDED_NOISE, RECIPES, Multicell
 
 
 def error_of(config) -> str:
@@ -53,6 +53,7 @@ def test_what_parameters_repeat_of_modules_that_compute_is_the_same():
     optimized = {f"noise/{scheme}" for scheme in ("optimal", *allocation.ALLOCATIONS)}
     assert stages_of(declared["privacy.min_noise"]) >= optimized
     assert set(Multicell.conditions["bounded"].noise) == set(BOUNDED_NOISE)
+    assert get_args(declared["training.recipe"].annotation) == tuple(RECIPES)
 
 
 def test_a_section_can_be_declared_for_more_stages_than_others_of_its_kind():

@@ -63,12 +63,20 @@ class Scheme(common.Scheme):
     noise: Literal["gaussian", "none"] = parameter(..., "noise of each device: Gaussian, or only the receiver's")
 
 
-LocalDpMac = MODEL = common.scenario(
-    "local_dp_mac",
-    sections=[Network, Radio, Data, Privacy, Training],
-    schemes=[
+class LocalDpMac(common.Scenario):
+    """A scenario of the system `local_dp_mac`."""
+
+    system: Literal["local_dp_mac"] = common.system("local_dp_mac")
+    network: Network = Network()
+    radio: Radio = Radio()
+    data: Data = Data()
+    privacy: Privacy = Privacy()
+    training: Training = Training()
+    schemes: list[Scheme] = common.schemes(
         Scheme(name="Over the air", scheduler="over_the_air", noise="gaussian"),
         Scheme(name="Orthogonal", scheduler="orthogonal", noise="gaussian"),
         Scheme(name="Over the air, receiver noise only", scheduler="over_the_air", noise="none"),
-    ],
-)
+    )
+
+
+MODEL = LocalDpMac

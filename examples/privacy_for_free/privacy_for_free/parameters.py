@@ -121,8 +121,20 @@ NAMES = {
     for access in ("superposed", "orthogonal")
     for rule, words in (("adaptive", "adaptive"), ("static", "static"), ("full", "no budget"))
 }
-PrivacyForFree = MODEL = common.scenario(
-    "privacy_for_free",
-    sections=[Network, Radio, Task, Privacy, Training],
-    schemes=[Scheme(name=name, scheduler=scheduler, noise="receiver") for scheduler, name in NAMES.items()],
-)
+
+
+class PrivacyForFree(common.Scenario):
+    """A scenario of the system `privacy_for_free`."""
+
+    system: Literal["privacy_for_free"] = common.system("privacy_for_free")
+    network: Network = Network()
+    radio: Radio = Radio()
+    task: Task = Task()
+    privacy: Privacy = Privacy()
+    training: Training = Training()
+    schemes: list[Scheme] = common.schemes(
+        *(Scheme(name=name, scheduler=scheduler, noise="receiver") for scheduler, name in NAMES.items()),
+    )
+
+
+MODEL = PrivacyForFree

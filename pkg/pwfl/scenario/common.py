@@ -13,9 +13,9 @@ from pwfl.process import user_code
 from pwfl.scenario import fields
 from pwfl.scenario.fields import (
     OWN,
+    OrFunction,
     Section,
     conditions_of,
-    or_function,
     parameter,
     parameters,
     selected,
@@ -78,9 +78,10 @@ def _shared(default, meaning: str, **options):
     return lambda stages, **more: parameter(default, meaning, stages=stages, **options, **more)
 
 
-_seed = _shared(1, "seed of every random draw", ge=0, lt=2**63)
+seed = _shared(1, "seed of every random draw", ge=0, lt=2**63)
 NOISED = "realizations that are scheduled, noised and accounted for"
-_realizations = partial(parameter, description=NOISED, stages="audit report", ge=1, le=10**9)
+realizations = partial(parameter, description=NOISED, stages="audit report", ge=1, le=10**9)
+system = partial(parameter, description="the system simulated")
 dataset = _shared(
     "mnist",
     "data set: MNIST, Fashion-MNIST, CIFAR-10 or CIFAR-100, which Keras downloads; scikit-learn's digits (need "
@@ -112,7 +113,7 @@ BANDWIDTH = f"bandwidth B of the channel, a symbol per second and hertz; {LTE}"
 resource_block_hz = _shared(180e3, BANDWIDTH, unit="Hz", usual=USUAL_BANDWIDTH, ge=1, le=1e12)
 
 
-Model = or_function(Literal["dense", "cnn"])
+Model = OrFunction[Literal["dense", "cnn"]]
 model = _shared(
     "dense",
     "what is trained: a fully connected network of hidden_layers, softmax regression where there are none; a small one "
@@ -293,13 +294,13 @@ class Scheme(Section):
 
 
 class Scenario(Section):
-    """A scenario of any system; each has `schemes` and sections of its own besides, as `scenario` makes it."""
+    """A scenario of any system; each has `schemes` and sections of its own besides."""
 
     lacks: ClassVar[Mapping[str, str]] = {}  # keys that other systems have, and why this one has not
 
-    system: str = parameter(..., "the system simulated")
-    seed: int = _seed(stages="channel train audit")
-    realizations: int = _realizations(100)
+    system: str = system(...)
+    seed: int = seed(stages="channel train audit")
+    realizations: int = realizations(100)
     training_realizations: int = parameter(
         10, "how many of them, from the first on, are trained", stages="report", ge=1, le=10**9
     )
@@ -366,6 +367,12 @@ class Scenario(Section):
         return self.part({stage, f"{stage}/{variant}"})
 
 
+def schemes(*compared: Scheme):
+    """The parameter `schemes` of a system: those that are compared where a config has none."""
+    meaning = "the schemes compared; a list replaces the default one"
+    return parameter(list(compared), meaning, stages="audit report", min_length=1)
+
+
 def scenario(
     name: str,
     *,
@@ -375,23 +382,22 @@ def scenario(
     realizations: int = 100,
     lacks: Mapping[str, str] | None = None,
 ) -> type[Scenario]:
-    """The model of a system's scenarios.
+    """The model of a system's scenarios, where no class is written for it: no type checker knows its sections.
 
     A section is found under its class's name in lower case: `Network` under `network`. `schemes` and `realizations` are
     those where a config has none, the schemes of the system's own subclass of Scheme; `draws` are the stages that draw
     random numbers, as `parameter` has them. `lacks` says why the system has not some parameters that others have.
     """
-    meaning = "the schemes compared; a list replaces the default one"
-    declared = parameter(list(schemes), meaning, stages="audit report", min_length=1)
+    own = globals()  # the parameters that classes declare by the same names
     model = create_model(
         name.title().replace("_", ""),
         __base__=Scenario,
         __doc__=f"A scenario of the system `{name}`.",
-        system=(Literal[name], parameter(name, "the system simulated")),
-        seed=(int, _seed(stages=draws)),
-        realizations=(int, _realizations(realizations)),
+        system=(Literal[name], system(name)),
+        seed=(int, seed(stages=draws)),
+        realizations=(int, own["realizations"](realizations)),
         **{section.__name__.lower(): (section, section()) for section in sections},
-        schemes=(list[type(schemes[0])], declared),
+        schemes=(list[type(schemes[0])], own["schemes"](*schemes)),
     )
     model.lacks = dict(lacks or {})
     return model

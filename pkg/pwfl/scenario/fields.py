@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cache
-from typing import Annotated, ClassVar, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -105,13 +105,24 @@ def _choice_or_user_function(value, choice):
 OWN = WrapValidator(_choice_or_user_function)  # marks what may name a function of the user's own
 
 
-def or_function(choices):
-    """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.process.user_code`).
+C = TypeVar("C")
+if TYPE_CHECKING:
+    OrFunction = C | str
+else:
 
-    `own.reads` lists the files that such functions read; `training.model_reads` those of `training.model`.
-    """
-    schema = {"anyOf": [{"enum": list(get_args(choices))}, {"type": "string", "pattern": f"^{user_code.PATTERN}$"}]}
-    return Annotated[choices, OWN, PlainSerializer(str), WithJsonSchema(schema)]
+    class OrFunction:
+        """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.process.user_code`).
+
+        `own.reads` lists the files that such functions read; `training.model_reads` those of `training.model`.
+        """
+
+        def __class_getitem__(cls, choices):
+            known, reference = (
+                {"enum": list(get_args(choices))},
+                {"type": "string", "pattern": f"^{user_code.PATTERN}$"},
+            )
+            schema = WithJsonSchema({"anyOf": [known, reference]})
+            return Annotated[choices, OWN, PlainSerializer(str), schema]
 
 
 OWN_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"

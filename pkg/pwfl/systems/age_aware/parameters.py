@@ -5,12 +5,12 @@ The chains and start laws of its three clients are lost; those here are chosen s
 cases, a client that had better collect fresh data and clients that had better not.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, or_function, parameter
+from pwfl.scenario.fields import OrFunction, Section, parameter
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 State = Annotated[float, Field(ge=-1e9, le=1e9)]  # Wh
@@ -105,7 +105,7 @@ class Training(Section):
 class Scheme(common.Scheme):
     """A pair of scheduler and noise rule, and the name it has in figures and tables."""
 
-    scheduler: or_function(
+    scheduler: OrFunction[
         Literal[
             "random",
             "fixed",
@@ -117,23 +117,35 @@ class Scheme(common.Scheme):
             "simulated_constant",
             "simulated_adaptive",
         ]
-    ) = parameter(
+    ] = parameter(
         ...,
         "random or fixed times, all at T (fresh), Fig. 2's sweep, the minimum of the bound or of the expected loss "
         "difference under a noise rule, the minimum of the bound with the noise fixed first (the paper's scheme 3 to "
         "the letter), or times by a function of your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
-    noise: or_function(Literal["constant", "adaptive", "none"]) = parameter(
+    noise: OrFunction[Literal["constant", "adaptive", "none"]] = parameter(
         ...,
         "one epsilon_C for all clients; for each the one that its age asks for (4); none, to compare with; or Laplace "
         "scales by a function of your own",
     )
 
 
-AgeAware = MODEL = common.scenario(
-    "age_aware",
-    sections=[Clients, Schedule, Privacy, Training, common.Own],
-    schemes=[
+class AgeAware(common.Scenario):
+    """A scenario of the system `age_aware`."""
+
+    lacks: ClassVar = dict.fromkeys(
+        ("privacy.observer", "privacy.colluders", "privacy.dropouts", "training.bits"),
+        "its clients send means one by one; there are neither rounds nor sums",
+    )
+
+    system: Literal["age_aware"] = common.system("age_aware")
+    seed: int = common.seed(stages="schedule/random schedule/own noise/own train audit")
+    clients: Clients = Clients()
+    schedule: Schedule = Schedule()
+    privacy: Privacy = Privacy()
+    training: Training = Training()
+    own: common.Own = common.Own()
+    schemes: list[Scheme] = common.schemes(
         Scheme(name="random, constant noise", scheduler="random", noise="constant"),
         Scheme(name="random, adaptive noise", scheduler="random", noise="adaptive"),
         Scheme(name="proposed, constant noise", scheduler="bound_constant", noise="constant"),
@@ -143,10 +155,7 @@ AgeAware = MODEL = common.scenario(
         Scheme(name="simulated optimum, constant noise", scheduler="simulated_constant", noise="constant"),
         Scheme(name="simulated optimum, adaptive noise", scheduler="simulated_adaptive", noise="adaptive"),
         Scheme(name="sweep", scheduler="sweep", noise="adaptive"),
-    ],
-    draws="schedule/random schedule/own noise/own train audit",
-    lacks=dict.fromkeys(
-        ("privacy.observer", "privacy.colluders", "privacy.dropouts", "training.bits"),
-        "its clients send means one by one; there are neither rounds nor sums",
-    ),
-)
+    )
+
+
+MODEL = AgeAware

@@ -5,10 +5,10 @@ with M = 256, and for training, of which the paper says little, settings that re
 no units.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, or_function, parameter
+from pwfl.scenario.fields import OrFunction, Section, parameter
 
 UNAIMED = ("privacy.target_epsilon", None)  # with it, noise is given
 
@@ -135,27 +135,37 @@ class Training(Section):
 class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
-    scheduler: or_function(Literal["all"]) = parameter(
+    scheduler: OrFunction[Literal["all"]] = parameter(
         ...,
         "all users transmit in every round; or those, with the amplitude, that a function of your own says, "
         "FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
-    noise: or_function(Literal["fixed", "none"]) = parameter(
+    noise: OrFunction[Literal["fixed", "none"]] = parameter(
         ...,
         "every user adds noise of privacy.noise_variance, or for privacy.target_epsilon; none; or by a function of "
         "your own",
     )
 
 
-RandomOrthogonalization = MODEL = common.scenario(
-    "random_orthogonalization",
-    sections=[Network, Radio, Data, Privacy, Training, common.Own],
-    schemes=[
+class RandomOrthogonalization(common.Scenario):
+    """A scenario of the system `random_orthogonalization`."""
+
+    lacks: ClassVar = {
+        "training.bits": "its receiver adds noise that is a real number, so no sum of integers modulo 2^b is received",
+    }
+
+    system: Literal["random_orthogonalization"] = common.system("random_orthogonalization")
+    seed: int = common.seed(stages="channel schedule/own noise/fixed noise/own receive train audit")
+    network: Network = Network()
+    radio: Radio = Radio()
+    data: Data = Data()
+    privacy: Privacy = Privacy()
+    training: Training = Training()
+    own: common.Own = common.Own()
+    schemes: list[Scheme] = common.schemes(
         Scheme(name="Private", scheduler="all", noise="fixed"),
         Scheme(name="No privacy noise", scheduler="all", noise="none"),
-    ],
-    draws="channel schedule/own noise/fixed noise/own receive train audit",
-    lacks={
-        "training.bits": "its receiver adds noise that is a real number, so no sum of integers modulo 2^b is received",
-    },
-)
+    )
+
+
+MODEL = RandomOrthogonalization
