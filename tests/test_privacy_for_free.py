@@ -17,6 +17,7 @@ from pwfl import registry, testing
 from pwfl.learning.datasets import Dataset
 from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.scenario import ScenarioError, resolve
+from pwfl.scenario.values import replaced
 from pwfl.tables.arrays import to_array
 from pwfl.tables.reception import receptions
 from pwfl.training import batching, rounds
@@ -453,9 +454,7 @@ def test_the_audit_finds_faults(monkeypatch):
 
 def slower(scenario):
     """A scenario of smaller steps."""
-    values, plain = module("train").Values, module("train").plain
-    found = plain(scenario)
-    return values(found | {"training": found["training"] | {"smoothness": 1.3}})
+    return replaced(scenario, "training.smoothness", 1.3)
 
 
 # The package as a whole.

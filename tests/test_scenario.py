@@ -1,7 +1,9 @@
 """Scenarios: merging, resolution, clear errors, what each stage reads, generated documents."""
 
 import ast
+import copy
 import json
+import pickle
 import re
 import sys
 from itertools import product
@@ -10,6 +12,7 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from conftest import ROOT
 from pipeline import part
@@ -17,7 +20,7 @@ from pwfl import registry, scenario
 from pwfl.learning import datasets
 from pwfl.scenario import common, docs, resolved
 from pwfl.scenario.fields import OWN, Section, parameter, stages_of, widened
-from pwfl.scenario.values import UndeclaredError, Values, plain, replaced
+from pwfl.scenario.values import UndeclaredError, Values, build, plain, replaced
 from pwfl.stages import STAGES
 from pwfl.store.imports import closure
 from pwfl.systems.multicell import bounds
@@ -253,17 +256,34 @@ def test_stages_get_only_what_they_are_declared_to_read():
             read()
     with pytest.raises(UndeclaredError, match=r"^schedule\.gama: "):
         _ = optimal.schedule.gama
-    with pytest.raises(AttributeError, match=r"^schedule\.gamma: "):
+    with pytest.raises(UndeclaredError, match=r"^schedule\.gama: "):
+        _ = pickle.loads(pickle.dumps(optimal)).schedule.gama
+    with pytest.raises(ValidationError, match="frozen"):
         optimal.schedule.gamma = 3.0
 
 
-def test_a_stage_gets_plain_values_without_methods():
-    held = [scenario.resolve({"system": "age_aware"}, {}).part(None)]
+@pytest.mark.parametrize("system", registry.systems())
+def test_a_stage_gets_objects_of_its_annotations_and_plain_values_that_are_no_lists(system):
+    held = [scenario.resolve({"system": system}, {}).part(None)]
     for value in held:  # and what is in it
-        if isinstance(value, Values):
-            assert not [name for name in dir(value) if not name.startswith("_") and name not in vars(value)]
-        held += vars(value).values() if isinstance(value, Values) else value if isinstance(value, tuple) else ()
-    assert {type(value) for value in held} == {Values, tuple, str, int, float, type(None)}
+        if isinstance(value, Section):
+            assert type(value).__module__ in (f"{registry.system(system).package}.parameters", common.__name__)
+            assert vars(value).keys() <= type(value).model_fields.keys()
+        held += vars(value).values() if isinstance(value, Section) else value if isinstance(value, tuple) else ()
+    kinds = {type(value) for value in held if not isinstance(value, Section)}
+    assert kinds <= {tuple, str, int, float, bool, type(None), Values}
+    assert type(held[0]) is registry.system(system).model
+    assert [value for value in held if isinstance(value, Values)] in ([], [Values({})] * 2)  # own.schedule, own.noise
+
+
+def test_parts_of_equal_parameters_are_equal_and_keys_of_a_cache():
+    model, other = (scenario.resolve({"network": {"users": users}}, {}) for users in (17, 18))
+    one, again, unlike = (each.of_stage("channel") for each in (model, model, other))
+    assert one == again != unlike
+    assert hash(one) == hash(again)
+    assert {one: 1, unlike: 2}[again] == 1
+    assert one != model.of_stage("train")
+    assert copy.deepcopy(one) == pickle.loads(pickle.dumps(one)) == one
 
 
 def test_replaced_values_are_others():
@@ -275,6 +295,12 @@ def test_replaced_values_are_others():
     assert other != values
     with pytest.raises(UndeclaredError, match=r"^network\.user: "):
         replaced(values, "network.user", 2)
+    part_of = scenario.resolve({}, {}).of_stage("channel")
+    fewer, own = replaced(part_of, "network.users", 2), replaced(part_of.network, "users", 2)
+    assert type(fewer) is Multicell
+    assert (fewer.network, fewer.radio) == (own, part_of.radio)
+    with pytest.raises(UndeclaredError, match=r"^network\.user: "):
+        replaced(own, "user", 2)
 
 
 def test_a_stage_reads_no_parameter_that_another_one_makes_idle_for_it():
@@ -339,7 +365,7 @@ def test_a_part_of_a_scenario_is_the_same_after_a_way_through_text(system):
     model = scenario.resolve({"system": system}, {})
     for stage, variant in product((*STAGES, "report"), ("optimal", "random", None)):
         own = part(model, stage, variant)
-        again = Values(yaml.safe_load(yaml.safe_dump(plain(own), sort_keys=False)))
+        again = build(yaml.safe_load(yaml.safe_dump(plain(own), sort_keys=False)))
         assert (again, plain(again), own.system) == (own, plain(own), system)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, parameter
+from pwfl.scenario.fields import ListOf, Section, parameter
 
 ADAPTIVE = "schedule/superposed_adaptive schedule/orthogonal_adaptive"
 LIMITED = f"{ADAPTIVE} schedule/superposed_static schedule/orthogonal_static"
@@ -132,7 +132,7 @@ class PrivacyForFree(common.Scenario):
     task: Task = Task()
     privacy: Privacy = Privacy()
     training: Training = Training()
-    schemes: list[Scheme] = common.schemes(
+    schemes: ListOf[Scheme] = common.schemes(
         *(Scheme(name=name, scheduler=scheduler, noise="receiver") for scheduler, name in NAMES.items()),
     )
 

@@ -3,6 +3,7 @@
 import altair as alt
 import polars as pl
 
+from privacy_for_free.parameters import PrivacyForFree
 from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme
 from pwfl.report.claims import comparable
@@ -24,7 +25,7 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     return results.realizations(tables).join(last, on=keys, how="left", maintain_order="left")
 
 
-def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def summarize(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables of a scenario's report."""
     each = realizations(tables)
     return {
@@ -36,7 +37,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
     }
 
 
-def published(scenario, each: pl.DataFrame) -> list[Loss]:
+def published(scenario: PrivacyForFree, each: pl.DataFrame) -> list[Loss]:
     """Privacy loss of each training run's most exposed record; each realization simulates its own."""
     return [Loss(rho=rho, own_records=True) for rho in each["rho_server"]]
 
@@ -45,7 +46,7 @@ def _axis(title: str) -> alt.Y:
     return alt.Y(title=title, scale=LOGARITHMIC, axis=alt.Axis(format=".6~g"))
 
 
-def gap(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def gap(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean optimality gap over the rounds."""
     history = tables["history"]
     title = alt.TitleParams(GAP, subtitle=theme.band_over(history["realization"].n_unique()))
@@ -54,7 +55,7 @@ def gap(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     return theme.band(frame, "optimality_gap", scenario, title, _axis(GAP))
 
 
-def power(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def power(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Share of the power limit over the rounds, mean over devices and realizations."""
     by = ["scheme", "realization", "round"]
     each = tables["schedule"].group_by(by, maintain_order=True).agg(pl.col("power_share").mean())
@@ -65,7 +66,7 @@ def power(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     return theme.band(frame, "power_share", scenario, title, _axis("Share of the power limit, mean over devices"))
 
 
-def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def leakage(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Distribution of the epsilons of all devices' records."""
     axis = "Record-level epsilon after all rounds"
     return theme.cdf(tables["leakage"], "epsilon", scenario, "Privacy loss to the server", axis, "devices")

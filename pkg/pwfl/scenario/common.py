@@ -1,8 +1,8 @@
 """What the scenarios of all systems have in common."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from pydantic import Field, create_model, model_validator
@@ -13,6 +13,7 @@ from pwfl.process import user_code
 from pwfl.scenario import fields
 from pwfl.scenario.fields import (
     OWN,
+    ListOf,
     OrFunction,
     Section,
     conditions_of,
@@ -22,7 +23,7 @@ from pwfl.scenario.fields import (
     stages_of,
     unless_of,
 )
-from pwfl.scenario.values import Values
+from pwfl.scenario.values import Values, select_part
 from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
 RELEASE = (
@@ -162,9 +163,9 @@ class Content(Section):
 
     train: Records
     test: Records
-    shape: list[Records]
+    shape: ListOf[Records]
     classes: Records
-    users: list[Records]
+    users: ListOf[Records]
 
 
 class DataSource(Section):
@@ -179,7 +180,7 @@ class DataSource(Section):
         "a data set of one's own, an .npz or .parquet file that every job can read (docs/own_data.md)",
         stages=DATASET,
     )
-    bounds: list[Bound] | None = parameter(
+    bounds: ListOf[Bound] | None = parameter(
         None,
         "least and greatest value that a feature in data.file can have, known without a look at users' data; features "
         "are scaled from there to 0 to 1, one beyond is an error; null: 0 and 255, of bytes (uint8)",
@@ -282,7 +283,7 @@ class Own(Section):
 
     schedule: fields.Own = fields.own("a scheduler", stages="schedule/own")
     noise: fields.Own = fields.own("a noise scheme", stages="noise/own")
-    reads: list[str] = own_reads("schedule/own noise/own")
+    reads: ListOf[str] = own_reads("schedule/own noise/own")
 
 
 class Scheme(Section):
@@ -306,7 +307,9 @@ class Scenario(Section):
     )
     audit: Audit = Audit()
     if TYPE_CHECKING:
-        schemes: Sequence
+        schemes: Sequence[Any]  # of the system's Scheme
+        release: str  # of what a stage that draws noise gets: see `pwfl.streams.of_noise`
+        contents: Values
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs):
@@ -338,33 +341,39 @@ class Scenario(Section):
                         f"{stage} must be declared to read both"
                     )
 
-    @property
+    @cached_property  # what the report gets has it, without all that it follows from
     def withholds(self) -> bool:
         """Whether private columns stay out of the report: of data of one's own, unless all is to be released."""
         data = getattr(self, "data", None)
         return isinstance(data, DataSource) and data.dataset == FILE and data.release != "everything"
 
-    def part(self, wanted: set[str] | None = None) -> Values:
-        """The values of those parameters that are read by one of the wanted stages (None: by any).
+    def part(self, wanted: set[str] | None = None) -> Self:
+        """The scenario with those parameters alone that are read by one of the wanted stages (None: by any)."""
+        return select_part(type(self), self.dump_read(wanted))
+
+    def of_stage(self, stage: str, variant: str | None = None) -> Self:
+        """What a stage, or a variant of one, gets: the parameters that it is declared to read."""
+        return select_part(type(self), self.dump_for(stage, variant))
+
+    def dump_read(self, wanted: set[str] | None = None) -> dict[str, Any]:
+        """In plain types, those parameters that are read by one of the wanted stages (None: by any).
 
         With them, whether the conditions are met by which the wanted stages read some, and the report's `withholds`.
         """
         met = {name: self.meets(name) for name in sorted(conditions_of(type(self), frozenset(wanted or ())))}
         met |= {"withholds": self.withholds} if REPORT in (wanted or ()) else {}
-        return Values(
-            selected(self, None if wanted is None else frozenset(wanted), self) | met | {"system": self.system}
-        )
+        return selected(self, None if wanted is None else frozenset(wanted), self) | met | {"system": self.system}
 
     def meets(self, condition: str) -> bool:
         """Whether the schemes meet a condition of the model."""
         return self.conditions[condition].met(self.schemes)
 
-    def of_stage(self, stage: str, variant: str | None = None) -> Values:
-        """What a stage, or a variant of one, gets: the parameters that it is declared to read."""
+    def dump_for(self, stage: str, variant: str | None = None) -> dict[str, Any]:
+        """In plain types, the parameters that a stage, or a variant of one, is declared to read."""
         if variant and user_code.is_reference(variant):  # may read what any variant does
             every = {reader for _, field in parameters(type(self)) for reader in stages_of(field)}
-            return self.part({reader for reader in every if reader.partition("/")[0] == stage})
-        return self.part({stage, f"{stage}/{variant}"})
+            return self.dump_read({reader for reader in every if reader.partition("/")[0] == stage})
+        return self.dump_read({stage, f"{stage}/{variant}"})
 
 
 def schemes(*compared: Scheme):

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from pwfl.process import user_code
-from pwfl.scenario.values import value_of
+from pwfl.scenario.values import Partial, value_of
 
 
 class Uses(NamedTuple):
@@ -40,7 +40,7 @@ class Uses(NamedTuple):
         )
 
 
-class Section(BaseModel):
+class Section(Partial, BaseModel):
     """A group of parameters. Unknown keys and wrong types are errors, numbers are finite."""
 
     conditions: ClassVar[Mapping[str, Uses]] = {}  # by name, of a system's Scheme, and of its scenarios' model
@@ -107,8 +107,10 @@ OWN = WrapValidator(_choice_or_user_function)  # marks what may name a function 
 
 C = TypeVar("C")
 if TYPE_CHECKING:
+    ListOf = Sequence
     OrFunction = C | str
 else:
+    ListOf = list  # in a config; a stage gets a tuple
 
     class OrFunction:
         """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.process.user_code`).

@@ -165,7 +165,7 @@ def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
             found.setdefault(name, set()).add(description["address"])
     read = {registry.makers(model.system)[table] for table in registry.reads(model.system, AUDIT)}
     audited = [sorted(addresses) for name, addresses in found.items() if name.partition("/")[0] in read]
-    return found | {AUDIT: {f"{model.of_stage(AUDIT)} {audited}"}, REPORT: {str(model.of_stage(REPORT))}}
+    return found | {AUDIT: {f"{model.dump_for(AUDIT)} {audited}"}, REPORT: {str(model.dump_for(REPORT))}}
 
 
 def _changed(model: Scenario, path: tuple[str, ...], annotation) -> tuple[object, Scenario]:

@@ -18,7 +18,8 @@ from pwfl.report.catalog import compared, scenario_figures
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.sweep import Point
-from pwfl.scenario.values import UndeclaredError, Values
+from pwfl.scenario.values import UndeclaredError
+from pwfl.scenario.values import build as build_values
 from pwfl.stages import AUDIT, REPORT
 from pwfl.testing import tiny
 from pwfl.testing.executed_code import checked_stages
@@ -86,7 +87,9 @@ def _check_parameters(model: Scenario, stages: dict[str, pl.DataFrame], charts: 
     for given, chart in zip(parts, charts, strict=False):  # which are the first ones
         name = given["figure"]
         try:
-            own = build.figure(Values(given["parameters"]), name, {table: stages[table] for table in needed[name]})
+            own = build.figure(
+                build_values(given["parameters"]), name, {table: stages[table] for table in needed[name]}
+            )
         except UndeclaredError as error:
             raise CheckError(
                 f"figure {name}: {str(error).partition(':')[0]} is a parameter that none of its tables depends on; "

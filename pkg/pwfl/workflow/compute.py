@@ -14,7 +14,7 @@ from pwfl.execution import execute
 from pwfl.execution.stage import Task
 from pwfl.learning import stored
 from pwfl.process import devices, supervisor
-from pwfl.scenario.values import Values
+from pwfl.scenario.values import build
 from pwfl.stages import GRAPH
 from pwfl.store import addressing, grids, sealed
 from pwfl.store.items import COST, Store
@@ -116,7 +116,7 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
     addressing.check_contents(description, first["outside"])
     found = _read(items, root, description) | first["outside"]
     span = _span(first)
-    values, variant = Values(description["parameters"]), description["variant"]
+    values, variant = build(description["parameters"]), description["variant"]
     task = Task(description["stage"], values, variant, span, device=part["device"])
 
     def write(item: dict, frames: dict) -> None:

@@ -21,7 +21,7 @@ from pwfl.scenario import Study, checks
 from pwfl.scenario.chunks import chunks_of, covering
 from pwfl.scenario.common import Scenario, Scheme
 from pwfl.scenario.release import depended_on
-from pwfl.scenario.values import plain, value_of
+from pwfl.scenario.values import value_of
 from pwfl.stages import DATASET, FEATURES, GRAPH, IMPORTED, PREPARATIONS, PROJECTION, STAGES, variants
 from pwfl.store import addressing, code, grids
 from pwfl.store.files import content
@@ -232,7 +232,7 @@ def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | Non
     if declared.draws_noise:  # which depends on what comes from the user's files
         upstream |= {IMPORTED} | ({DATASET} if value_of(scenario, "data.dataset") == FILE else set())
     made_of = [before[name] for name in GRAPH if name in upstream and name in before]
-    parameters = plain(scenario.of_stage(stage, variant))
+    parameters = scenario.dump_for(stage, variant)
     if declared.draws_noise:
         parameters["release"] = _release(scenario, scheme, parameters, made_of, before)
     functions, reads = checks.user_functions(scenario, stage, variant)

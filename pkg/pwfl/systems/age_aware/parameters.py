@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import OrFunction, Section, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, parameter
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 State = Annotated[float, Field(ge=-1e9, le=1e9)]  # Wh
@@ -23,8 +23,8 @@ class Chain(Section):
     name: str = parameter(..., "name of the chain in tables and figures", observes=True, **common.NAME)
     up: Probability | None = parameter(None, "probability p of going to the next higher state")
     down: Probability | None = parameter(None, "probability q of going to the next lower state")
-    matrix: list[list[Probability]] | None = parameter(None, "rows of a transition matrix, instead of up and down")
-    start: list[Probability] | None = parameter(None, "law of the first state; null: the stationary law")
+    matrix: ListOf[ListOf[Probability]] | None = parameter(None, "rows of a transition matrix, instead of up and down")
+    start: ListOf[Probability] | None = parameter(None, "law of the first state; null: the stationary law")
     samples: int = parameter(100, "samples n_k that a client takes", ge=1, le=10**9)
 
 
@@ -39,7 +39,7 @@ class Clients(Section):
     """The clients and their data (Sec. IV-A)."""
 
     number: int = parameter(3, "clients N; client k has chain k modulo their number", stages="channel", ge=1, le=10**9)
-    states_wh: list[State] = parameter(
+    states_wh: ListOf[State] = parameter(
         [20.0, 50.0, 100.0, 200.0],
         "values that the data take",
         unit="Wh",
@@ -47,7 +47,7 @@ class Clients(Section):
         min_length=2,
         max_length=100,
     )
-    chains: list[Chain] = parameter(
+    chains: ListOf[Chain] = parameter(
         PAPER_CHAINS,
         "clients' Markov chains, each with name, up and down (or matrix, a list of rows), start (null: stationary), "
         "samples n_k; a list replaces the default one",
@@ -69,7 +69,7 @@ class Schedule(Section):
         "looser one of the paper's appendix, term by term",
         stages="schedule/bound_constant schedule/bound_adaptive schedule/noise_first report",
     )
-    times: list[Time] = parameter(
+    times: ListOf[Time] = parameter(
         [], "collection time of each client, for the scheduler `fixed`", stages="schedule/fixed"
     )
 
@@ -145,7 +145,7 @@ class AgeAware(common.Scenario):
     privacy: Privacy = Privacy()
     training: Training = Training()
     own: common.Own = common.Own()
-    schemes: list[Scheme] = common.schemes(
+    schemes: ListOf[Scheme] = common.schemes(
         Scheme(name="random, constant noise", scheduler="random", noise="constant"),
         Scheme(name="random, adaptive noise", scheduler="random", noise="adaptive"),
         Scheme(name="proposed, constant noise", scheduler="bound_constant", noise="constant"),

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import OrFunction, Section, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, parameter
 
 Rate = Annotated[float, Field(ge=1e-9, le=1)]
 Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed", "none"]
@@ -68,14 +68,14 @@ class Privacy(Section):
         stages="noise account report",
         observes={"noise/anonymous": ("privacy.target_epsilon", None), "noise/none": None},
     )
-    curve_rates: list[Rate] = parameter(
+    curve_rates: ListOf[Rate] = parameter(
         [1.0, 0.5, 0.1, 0.01],
         "sampling rates p q whose epsilon over the rounds is drawn (Fig. 1)",
         stages="account report",
         min_length=1,
         max_length=100,
     )
-    estimate_scales: list[Rate] = parameter(
+    estimate_scales: ListOf[Rate] = parameter(
         [0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0],
         "factors k by which the server scales the devices' channel estimates, drawn against epsilon",
         stages="account",
@@ -89,9 +89,9 @@ class Training(Section):
 
     device: common.Device = common.device(stages="audit")
     features: common.Features = common.features(stages="receive train audit")
-    hidden_layers: list[common.Width] = common.hidden_layers([64], stages="receive train audit")
+    hidden_layers: ListOf[common.Width] = common.hidden_layers([64], stages="receive train audit")
     model: common.Model = common.model(stages="receive train audit")
-    model_reads: list[str] = common.model_reads(stages="receive train audit")
+    model_reads: ListOf[str] = common.model_reads(stages="receive train audit")
     rounds: common.Count = parameter(
         1000, "rounds T", stages="channel schedule noise receive train account audit report"
     )
@@ -138,7 +138,7 @@ class AnonymousOac(common.Scenario):
     privacy: Privacy = Privacy()
     training: Training = Training()
     own: common.Own = common.Own()
-    schemes: list[Scheme] = common.schemes(
+    schemes: ListOf[Scheme] = common.schemes(
         Scheme(name="Anonymous OAC", scheduler="over_the_air", noise="anonymous"),
         Scheme(name="OAC, participation known", scheduler="over_the_air", noise="identified"),
         Scheme(name="Orthogonal", scheduler="orthogonal", noise="local"),

@@ -5,10 +5,10 @@ Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6. In ea
 the paper stands last; the section `Channel` is all beyond it.
 """
 
-from typing import ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import OrFunction, Section, Uses, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, Uses, parameter
 from pwfl.stages import IMPORTED
 
 BOUNDED = ("privacy.bounds", "noise")  # with it, noise depends on neither rounds nor clip_norm
@@ -321,7 +321,7 @@ class Training(Section):
     """Federated learning (Algorithm 1)."""
 
     device: common.Device = common.device(stages="audit")
-    hidden_layers: list[common.Width] = common.hidden_layers(
+    hidden_layers: ListOf[common.Width] = common.hidden_layers(
         [256, 256], stages="noise/target receive train account audit"
     )
     rounds: common.Count = parameter(
@@ -364,7 +364,7 @@ class Training(Section):
         unless=dict.fromkeys(("train", "audit"), WHOLE_GRADIENTS),
     )
     model: common.Model = common.model(stages="noise/target receive train account audit")
-    model_reads: list[str] = common.model_reads(stages="noise/target receive train account audit")
+    model_reads: ListOf[str] = common.model_reads(stages="noise/target receive train account audit")
     features: common.Features = common.features(stages="noise/target receive train account audit")
     recipe: Literal["paper", "zero_start", "falling_steps", "inverse_variance", "inverse_variance_falling"] = parameter(
         "paper",
@@ -431,7 +431,7 @@ class Channel(Section):
 class Own(common.Own):
     """What functions of your own take beside what pwfl gives them."""
 
-    reads: list[str] = common.own_reads("schedule/own noise/own noise/target receive", unless=ON_AIR)
+    reads: ListOf[str] = common.own_reads("schedule/own noise/own noise/target receive", unless=ON_AIR)
 
 
 class Scheme(common.Scheme):
@@ -476,11 +476,14 @@ class Multicell(common.Scenario):
     schedule: Schedule = Schedule()
     training: Training = Training()
     own: Own = Own()
-    schemes: list[Scheme] = common.schemes(
+    schemes: ListOf[Scheme] = common.schemes(
         Scheme(name="RndSched", scheduler="random", noise="random"),
         Scheme(name="OptSched", scheduler="optimal", noise="random"),
         Scheme(name="OptSched+DP", scheduler="optimal", noise="optimal"),
     )
+    if TYPE_CHECKING:  # the conditions of Scheme, in what a stage gets
+        bounded: bool
+        start_noise: bool
 
 
 MODEL = Multicell

@@ -8,7 +8,7 @@ no units.
 from typing import ClassVar, Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import OrFunction, Section, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, parameter
 
 UNAIMED = ("privacy.target_epsilon", None)  # with it, noise is given
 
@@ -72,7 +72,7 @@ class Privacy(Section):
         stages="noise/fixed receive account report",
         unless={"noise/fixed": UNAIMED, "receive": ("privacy.dropouts", 0.0)},
     )
-    user_numbers: list[common.Count] = parameter(
+    user_numbers: ListOf[common.Count] = parameter(
         [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
         "numbers of users for which leakages are found besides network.users (Fig. 2)",
         unit="users",
@@ -121,7 +121,7 @@ class Training(Section):
 
     device: common.Device = common.device(stages="audit")
     model: common.Model = common.model(stages="receive train account audit")
-    model_reads: list[str] = common.model_reads(stages="receive train account audit")
+    model_reads: ListOf[str] = common.model_reads(stages="receive train account audit")
     features: common.Features = common.features(stages="receive train account audit")
     rounds: common.Count = parameter(14, "rounds T", stages="channel receive train account audit report")
     local_steps: common.Count = parameter(100, "mini-batch steps of a user in a round", stages="train account audit")
@@ -162,7 +162,7 @@ class RandomOrthogonalization(common.Scenario):
     privacy: Privacy = Privacy()
     training: Training = Training()
     own: common.Own = common.Own()
-    schemes: list[Scheme] = common.schemes(
+    schemes: ListOf[Scheme] = common.schemes(
         Scheme(name="Private", scheduler="all", noise="fixed"),
         Scheme(name="No privacy noise", scheduler="all", noise="none"),
     )

@@ -7,7 +7,7 @@ its claims can come out: a deadline of 0.75 s, 0 dBW, -174 dBm of noise in all.
 from typing import ClassVar, Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import OrFunction, Section, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, parameter
 
 FULL_POWER = {"schedule/benchmark": None}  # with it, devices do as much as fits, whatever energy and utility that has
 
@@ -202,8 +202,8 @@ class Training(Section):
     device: common.Device = common.device()
     features: common.Features = common.features(stages="train audit")
     model: common.Model = common.model(stages="train audit")
-    model_reads: list[str] = common.model_reads(stages="train audit")
-    hidden_layers: list[common.Width] = common.hidden_layers([128, 64], stages="train audit")
+    model_reads: ListOf[str] = common.model_reads(stages="train audit")
+    hidden_layers: ListOf[common.Width] = common.hidden_layers([128, 64], stages="train audit")
     rounds: int = parameter(50, "rounds", stages="channel noise account audit", ge=2, le=10**6)
     learning_rate: common.StepSize = parameter(0.01, "step size eta of a local iteration", stages="train audit")
     clip_norm: float | None = parameter(
@@ -251,7 +251,7 @@ class UtilityFair(common.Scenario):
     privacy: Privacy = Privacy()
     training: Training = Training()
     own: common.Own = common.Own()
-    schemes: list[Scheme] = common.schemes(
+    schemes: ListOf[Scheme] = common.schemes(
         Scheme(name="Proposed", scheduler="utility", noise="fair"),
         Scheme(name="Benchmark", scheduler="benchmark", noise="independent"),
         Scheme(name="Benchmark, shared noise", scheduler="benchmark", noise="shared"),
