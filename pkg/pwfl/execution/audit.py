@@ -6,7 +6,8 @@ from pwfl import errors, registry, tables
 from pwfl.execution.stage import StageTables, Tables, Task, module, tables_read
 from pwfl.privacy import audit
 from pwfl.report.columns import with_terms
-from pwfl.scenario.values import Values, of_release
+from pwfl.scenario.common import Scenario
+from pwfl.scenario.values import of_release
 from pwfl.stages import AUDIT
 
 
@@ -14,7 +15,7 @@ class AuditError(RuntimeError):
     """A scheme's audit could not run, so nothing is known of what trains it; the message says which, and why."""
 
 
-def run(values: Values, found: Tables) -> pl.DataFrame:
+def run(values: Scenario, found: Tables) -> pl.DataFrame:
     """The table `audit` of a scenario, with its schemes' names in the first column, and terms of their guarantees.
 
     `found` are the stages' tables: those that differ from scheme to scheme have its name in the column `scheme`. Raises

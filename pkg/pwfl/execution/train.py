@@ -26,12 +26,12 @@ def run(task: Task, found: Mapping) -> Tables:
     left = dict(task.chunks)
     data = features.training_data(task.values, found)
     device = devices.take(task.device)
-    values = with_contents(task.values, contents(task.values, found, task.realizations))
+    values = with_contents(task.values, contents(task.values, found, task.span))
     with module(task) as own, devices.used(device):
         train, most = _trainer(own, device, (values, data, tables_read(task, found)))
-        for batch in batches(train, list(task.realizations), most):
+        for batch in batches(train, list(task.span), most):
             histories |= {number: frame.with_columns(processor=pl.lit(device.kind)) for number, frame in batch.items()}
-            log.info("trained %d of %d realizations", len(histories), len(task.realizations))
+            log.info("trained %d of %d realizations", len(histories), len(task.span))
             for span in [span for span in left if histories.keys() >= set(span)]:
                 left.pop(span)(_tables(task._replace(realizations=span), data, found, histories))
     return {} if task.chunks else _tables(task, data, found, histories)
@@ -39,7 +39,7 @@ def run(task: Task, found: Mapping) -> Tables:
 
 def _tables(task: Task, data: Dataset | None, found: Mapping, histories: Histories) -> Tables:
     """The tables of a task's realizations."""
-    history = pl.concat([histories[realization] for realization in task.realizations])
+    history = pl.concat([histories[realization] for realization in task.span])
     return {"holdings": holdings(task, data, found), "history": history}
 
 
@@ -80,10 +80,10 @@ def batches(train: Callable[[list[int]], Histories], missing: list[int], most: i
 def holdings(task: Task, data: Dataset | None, found: Mapping) -> pl.DataFrame:
     """Who holds what, where the catalog says that `partition` deals it out."""
     values = task.values
-    if not registry.system(values.system).catalog.uses_dataset:
+    if data is None or not registry.system(values.system).catalog.uses_dataset:
         return contract.schema(values.system, "holdings").create_empty()
     users = ordered(task, "users", found)
     numbers = {number: part["samples"].to_numpy() for (number,), part in users.group_by("realization")}
     return pl.concat(
-        partition.holdings(values, data.y_train, numbers[number], number, data.users) for number in task.realizations
+        partition.holdings(values, data.y_train, numbers[number], number, data.users) for number in task.span
     )

@@ -44,7 +44,7 @@ def consistent(scenario: Scenario) -> None:
         if twice := [value for value, count in values.items() if count > 1]:
             raise ValueError(f"schemes: {' and '.join(keys)} {' + '.join(twice[0])} appears twice; it must be unique")
     if isinstance(data := getattr(scenario, "data", None), DataSource):
-        _check_images(scenario, datasets.size(data).shape)
+        _check_images(scenario, data)
         if (kept := datasets.held_out(data)) >= (held := datasets.size(data).train):
             raise ValueError(
                 f"data.reserved: {kept} leaves users no training samples: {_source(data)} has {held}; lower it"
@@ -52,14 +52,14 @@ def consistent(scenario: Scenario) -> None:
     _own("consistent", scenario, None)
 
 
-def _check_images(scenario: Scenario, shape: tuple[int, ...]) -> None:
-    """Raise ValueError for features that records of a shape have not."""
-    kind = requested(scenario)
+def _check_images(scenario: Scenario, data: DataSource) -> None:
+    """Raise ValueError for features that records of the data's shape have not."""
+    kind, shape = requested(scenario), datasets.size(data).shape
     if kind != PIXELS and not (len(shape) == 2 and shape[0] == shape[1] and shape[0] in GRIDS):
         sides = " or ".join(f"{side} by {side}" for side in GRIDS)
         raise ValueError(
             f"training.features: {kind} require grey images of {sides} pixels, but records of "
-            f"{_source(scenario.data)} have shape {shape}; use `pixels`, which accept any features"
+            f"{_source(data)} have shape {shape}; use `pixels`, which accept any features"
         )
 
 
@@ -240,7 +240,8 @@ def check_holdings(data: DataSource, key: str, samples: int, users_key: str, use
             f"{key}: {users} users would hold {users * samples} samples, but {offer(data)}; lower {key} to "
             f"{most // users} or less, or {users_key}"
         )
-    if data.partition == "given" and (able := sum(held >= samples for held in data.content.users)) < users:
+    given = data.content.users if data.content and data.partition == "given" else None
+    if given is not None and (able := sum(held >= samples for held in given)) < users:
         raise ValueError(
             f"{key}: only {able} users of {data.file} hold at least {samples} training samples, but {users} are "
             f"needed; lower {key} or {users_key}"

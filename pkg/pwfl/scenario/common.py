@@ -31,7 +31,7 @@ RELEASE = (
     "without noise, and no figure of such; or `everything` (docs/own_data.md). Other data sets are public, and shown"
 )
 # Bounds of a name in tables and figures, which browsers and spreadsheets open.
-NAME = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
+NAME: dict[str, Any] = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
 SHA256 = r"^[0-9a-f]{64}$"
 NAME_RULE = "use letters, digits, blanks and _ . , + - ( ) : /, beginning with a letter or digit, at most 60 of them"
 PARTITION = (
@@ -244,6 +244,7 @@ class DataSource(Section):
 
         The digest decides before anything is read.
         """
+        assert self.file is not None  # of a file's section alone this is asked
         try:
             sha256 = data_file.digest(self.file)
             if self.sha256 not in (None, sha256):
@@ -398,15 +399,11 @@ def scenario(
     random numbers, as `parameter` has them. `lacks` says why the system has not some parameters that others have.
     """
     own = globals()  # the parameters that classes declare by the same names
-    model = create_model(
-        name.title().replace("_", ""),
-        __base__=Scenario,
-        __doc__=f"A scenario of the system `{name}`.",
-        system=(Literal[name], system(name)),
-        seed=(int, seed(stages=draws)),
-        realizations=(int, own["realizations"](realizations)),
-        **{section.__name__.lower(): (section, section()) for section in sections},
-        schemes=(list[type(schemes[0])], own["schemes"](*schemes)),
-    )
+    fields: dict[str, Any] = {section.__name__.lower(): (section, section()) for section in sections}
+    fields = {"system": (Literal[name], system(name)), "seed": (int, seed(stages=draws)), **fields}  # ty: ignore[invalid-type-form]
+    fields["realizations"] = (int, own["realizations"](realizations))
+    fields["schemes"] = (list[type(schemes[0])], own["schemes"](*schemes))  # ty: ignore[invalid-type-form]
+    said = f"A scenario of the system `{name}`."
+    model = create_model(name.title().replace("_", ""), __base__=Scenario, __doc__=said, **fields)
     model.lacks = dict(lacks or {})
     return model

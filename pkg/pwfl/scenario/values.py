@@ -133,10 +133,11 @@ def with_contents(values: V, contents: Mapping[str, str]) -> V:
 
 def with_others(values: V, **others) -> V:
     """The values with others, in plain types, in the place of these sections or parameters outside of sections."""
-    changed = plain(values) | others
-    if not isinstance(values, Partial):
-        return Values(changed)
-    return select_part(type(values), changed, (values.__pydantic_private__ or {}).get("section", "").removesuffix("."))
+    held: Any = values
+    changed = plain(held) | others
+    if isinstance(held, Values):
+        return held.__class__(changed)
+    return select_part(type(held), changed, (held.__pydantic_private__ or {}).get("section", "").removesuffix("."))
 
 
 def replaced(values: V, key: str, value) -> V:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args, get_origin
@@ -19,6 +20,7 @@ from pwfl.report import captions, page, references
 from pwfl.report.catalog import HOW, QUESTIONS, question
 from pwfl.scenario import ScenarioError, checks, parameters, resolve
 from pwfl.scenario.common import Scenario
+from pwfl.scenario.values import value_of
 from pwfl.stages import AUDIT, GRAPH, REPORT, STAGES
 from pwfl.store import imports
 from pwfl.tables import contract
@@ -133,7 +135,8 @@ def reruns(model: Scenario, fields: list | None = None) -> pl.DataFrame:
                 continue
             beside = with_needed(model, key)
             beside = _with_own_file(model, folder) if key in (OWN_FILE, "data.bounds") else beside
-            value, other = (beside.data.file, beside) if key == OWN_FILE else _changed(beside, path, field.annotation)
+            changed = partial(_changed, beside, path, field.annotation)
+            value, other = (value_of(beside, OWN_FILE), beside) if key == OWN_FILE else changed()
             before, after = (_stages_by_address(each) for each in (model if key == OWN_FILE else beside, other))
             moved = [stage for stage in after if before.get(stage, set()) != after[stage]]
             rows.append((key, str(value), " ".join(moved)))
@@ -148,10 +151,11 @@ def with_needed(model: Scenario, key: str) -> Scenario:
 
 def _with_own_file(model: Scenario, folder: str) -> Scenario:
     """The scenario with data of its size from a file."""
-    size, path = datasets.size(model.data), f"{folder}/own.npz"
+    size, path = datasets.size(value_of(model, "data")), f"{folder}/own.npz"
     parts = (("train", size.train), ("test", size.test))
     x = {f"x_{part}": np.zeros((count, *size.shape), np.uint8) for part, count in parts}
-    np.savez(path, **x, **{f"y_{part}": np.arange(count) % size.classes for part, count in parts})
+    y = {f"y_{part}": np.arange(count) % size.classes for part, count in parts}
+    np.savez(path, allow_pickle=False, **x, **y)
     content = model.model_dump()
     return resolve(content | {"data": content["data"] | {"dataset": datasets.FILE, "file": path, "folder": None}}, {})
 

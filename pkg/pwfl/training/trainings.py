@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -55,9 +55,9 @@ class Start(NamedTuple):
     weights: Sequence[np.ndarray]
     own: Any
     at: Any
-    noise_std: np.ndarray
+    noise_std: Any  # None, as steps, where nobody trains
     key: np.int64
-    steps: np.ndarray
+    steps: Any
     owned: list[np.ndarray]  # places in the training data of each user's records
     reception: Reception
 
@@ -111,7 +111,8 @@ class Training(NamedTuple):
         # By tensors, so that one graph serves for any number of rounds, whether or not the model stays.
         how = tf.constant(played), tf.constant(not stays), kept
         found = tap(*given(begun, several, self.loop.compiled), self.data, *how)
-        return tuple([part.numpy() for part in each] for each in found)
+        heard, weights = ([part.numpy() for part in each] for each in found)
+        return heard, weights
 
     def over(self, data: datasets.Dataset) -> "Training":
         """The same of other data, of which users hold as many records at the same places."""
@@ -180,7 +181,7 @@ def training(
     """
     server, noise, bands = parts.server, tables["reception_noise"], bands_of(tables["reception"])
     if bands:
-        parts = parts._replace(learner=ByBand(parts.learner))
+        parts = parts._replace(learner=cast(Learner, ByBand(parts.learner)))
     learner, length, intervals = parts.learner, noise["rounds"][0], noise["interval"].n_unique()
     loop = Loop(learner, length, intervals, server.summed, compiled, bands, server.decided)
     reception_of = receptions(tables)
