@@ -41,7 +41,7 @@ def verdicts(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> Itera
         yield audit.untested(subject)
         return
     generator = streams.generator(scenario.seed, "audit", realization)
-    size = Size(own["users"]["samples"].sum(), 1, (scenario.task.dimension + 1,), CLASSES)
+    size = Size(int(own["users"]["samples"].sum()), 1, (scenario.task.dimension + 1,), CLASSES)
     audited = Audited(parts, dealt(scenario), tables, size, receiver=True)
     yield from of_message(audited, subject, claim, generator)
     yield from trained(audited, _with_objective, subject, generator)

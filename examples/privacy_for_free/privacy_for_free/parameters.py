@@ -116,13 +116,6 @@ class Scheme(common.Scheme):
     noise: Literal["receiver"] = parameter(..., "only the receiver's; devices add none")
 
 
-NAMES = {
-    f"{access}_{rule}": f"{access.title()}, {words}"
-    for access in ("superposed", "orthogonal")
-    for rule, words in (("adaptive", "adaptive"), ("static", "static"), ("full", "no budget"))
-}
-
-
 class PrivacyForFree(common.Scenario):
     """A scenario of the system `privacy_for_free`."""
 
@@ -133,7 +126,12 @@ class PrivacyForFree(common.Scenario):
     privacy: Privacy = Privacy()
     training: Training = Training()
     schemes: ListOf[Scheme] = common.schemes(
-        *(Scheme(name=name, scheduler=scheduler, noise="receiver") for scheduler, name in NAMES.items()),
+        Scheme(name="Superposed, adaptive", scheduler="superposed_adaptive", noise="receiver"),
+        Scheme(name="Superposed, static", scheduler="superposed_static", noise="receiver"),
+        Scheme(name="Superposed, no budget", scheduler="superposed_full", noise="receiver"),
+        Scheme(name="Orthogonal, adaptive", scheduler="orthogonal_adaptive", noise="receiver"),
+        Scheme(name="Orthogonal, static", scheduler="orthogonal_static", noise="receiver"),
+        Scheme(name="Orthogonal, no budget", scheduler="orthogonal_full", noise="receiver"),
     )
 
 

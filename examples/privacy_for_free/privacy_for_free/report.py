@@ -7,6 +7,7 @@ from privacy_for_free.parameters import PrivacyForFree
 from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme
 from pwfl.report.claims import comparable
+from pwfl.tables.arrays import ends_of
 
 DIFFERS = (
     "a regression, without accuracy; the receiver's noise is the only protection, so nothing is guaranteed; powers "
@@ -51,7 +52,7 @@ def gap(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     history = tables["history"]
     title = alt.TitleParams(GAP, subtitle=theme.band_over(history["realization"].n_unique()))
     frame = theme.means(history, ["scheme", "round"], ["optimality_gap"], scenario.system)
-    frame = theme.within(frame, "optimality_gap", frame["optimality_gap_mean"].min())  # the axis is logarithmic
+    frame = theme.within(frame, "optimality_gap", ends_of(frame["optimality_gap_mean"])[0])  # the axis is logarithmic
     return theme.band(frame, "optimality_gap", scenario, title, _axis(GAP))
 
 
@@ -62,7 +63,7 @@ def power(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.Laye
     each = each.with_columns(round=pl.col("round") + 1)
     title = alt.TitleParams("Power over the power limit", subtitle=theme.band_over(each["realization"].n_unique()))
     frame = theme.means(each, ["scheme", "round"], ["power_share"], scenario.system)
-    frame = theme.within(frame, "power_share", frame["power_share_mean"].min())
+    frame = theme.within(frame, "power_share", ends_of(frame["power_share_mean"])[0])
     return theme.band(frame, "power_share", scenario, title, _axis("Share of the power limit, mean over devices"))
 
 
@@ -82,7 +83,7 @@ def gap_over_epsilon(study: dict[str, dict]) -> alt.LayerChart:
     budgets = [pl.lit(study[name]["scenario"].privacy.epsilon).alias("budget") for name in names]
     each = pl.concat(study[name]["realizations"].with_columns(of) for name, of in zip(names, budgets, strict=True))
     frame = theme.means(each, ["scheme", "budget"], ["optimality_gap"], scenario.system).sort("budget")
-    frame = theme.within(frame, "optimality_gap", frame["optimality_gap_mean"].min())
+    frame = theme.within(frame, "optimality_gap", ends_of(frame["optimality_gap_mean"])[0])
     x = alt.X("budget:Q", title="Privacy budget: record-level epsilon, paper's conversion", scale=LOGARITHMIC)
     subtitle = [
         theme.band_over(each["realization"].n_unique()),

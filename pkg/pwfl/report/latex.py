@@ -105,15 +105,16 @@ def _differences_of(system: str, table: pl.DataFrame) -> str:
         found = {row["outcome"]: row for row in pair.iter_rows(named=True)}
         for name in names:
             row = found.get(name)
-            cells += [_mean(row, "difference", known[name].format), _p(row and row["p_corrected"])]
+            cells += [_mean(row, "difference", known[name].format), _p(row["p_corrected"] if row else None)]
         rows.append([*cells, str(first["realizations"]), number(first["realizations_needed"])])
     heads = ["Schemes", "Scenario"]
     for name in names:
         heads += [known[name].title + " (points)" * ("%" in known[name].format), "p"]
+    size = table.select(pl.max("pairs")).item()
     return _table(
         "ll" + "rr" * (len(names) + 1),
         f"Paired differences of the system {text(system)}, first scheme less second: mean [95\\% interval], and p of "
-        f"a paired t-test, corrected by Holm for {counted(table['pairs'].max(), 'pair')}. Last: common realizations n, "
+        f"a paired t-test, corrected by Holm for {counted(size, 'pair')}. Last: common realizations n, "
         "and how many detect the first difference with probability 0.8.",
         [*heads, "n", "n needed"],
         rows,

@@ -271,7 +271,8 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     ticks = [2.0**k for k in range(floor(exponents.min()), ceil(exponents.max()) + 1)]
     axis = alt.Axis(format="~g", values=ticks)
     tips = {"system:N": "system", "scheme:N": "scheme", "scenario:N": "scenario"}
-    tips |= {
+    tips = {
+        **tips,
         "observer:N": "observer",
         "mean_epsilon:Q": ("Record-level epsilon", ".4g"),
         "mean_accuracy:Q": ("accuracy", ".2%"),

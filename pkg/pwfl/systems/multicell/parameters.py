@@ -178,7 +178,7 @@ class Data(common.DataSource):
 
     dataset: common.Dataset = common.dataset(stages=OF_DATA)
     content: common.Content | None = common.content(stages=OF_DATA)
-    partition: Literal["quantity", "iid", "dirichlet", "shards", "given"] = parameter(
+    partition: Literal["quantity", "iid", "dirichlet", "shards", "given"] = parameter(  # ty: ignore[incompatible-attribute-override]
         "quantity",
         f"{common.PARTITION}. `quantity` is `iid` where users hold different numbers of samples",
         stages="train",

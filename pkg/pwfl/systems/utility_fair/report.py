@@ -5,6 +5,7 @@ from functools import partial
 
 import altair as alt
 import polars as pl
+from polars.dataframe.group_by import GroupBy
 
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.privacy.composition import Loss
@@ -204,7 +205,7 @@ def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     return place.join(means, on=[*KEYS, "device"], how="inner", maintain_order="left")
 
 
-def _grouped(frame: pl.DataFrame, *by: str) -> pl.dataframe.group_by.GroupBy:
+def _grouped(frame: pl.DataFrame, *by: str) -> GroupBy:
     """The rows of each scheme and realization, and of each value of other columns."""
     return frame.group_by(*KEYS, *by, maintain_order=True)
 
@@ -267,8 +268,8 @@ def _over_path_loss(
     x = fitted(alt.X("path_loss_db:Q", title="Path loss (dB)"), frame["path_loss_db"])
     encoded = fitted(alt.Y(f"{column}:Q", title=y), frame[column])
     tips = {"scheme:N": "Scheme", "realization:N": "Realization", "device:N": "Device"}
-    tips |= {"path_loss_db:Q": ("Path loss (dB)", ".4g"), f"{column}:Q": (y, ".4g")}
-    tips |= {"iterations:Q": ("Mean local iterations", ".4g")}
+    tips = {**tips, "path_loss_db:Q": ("Path loss (dB)", ".4g"), f"{column}:Q": (y, ".4g")}
+    tips = {**tips, "iterations:Q": ("Mean local iterations", ".4g")}
     base = alt.Chart(frame)
     chart = base.mark_point(filled=False, strokeWidth=1.2).encode(
         x=x,
