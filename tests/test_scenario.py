@@ -5,6 +5,7 @@ import copy
 import json
 import pickle
 import re
+import subprocess
 import sys
 from itertools import product
 from pathlib import Path
@@ -284,6 +285,34 @@ def test_parts_of_equal_parameters_are_equal_and_keys_of_a_cache():
     assert {one: 1, unlike: 2}[again] == 1
     assert one != model.of_stage("train")
     assert copy.deepcopy(one) == pickle.loads(pickle.dumps(one)) == one
+
+
+STAGE = """
+from pwfl.systems.multicell.parameters import Multicell
+
+def run(scenario: Multicell) -> float:
+"""
+
+
+@pytest.mark.skipif(not (TY := Path(sys.executable).with_name("ty")).exists(), reason="ty is not installed")
+@pytest.mark.parametrize(
+    ("mistake", "expected"),
+    [
+        ("return scenario.radio.resource_block", "`Radio` has no attribute `resource_block`"),
+        ("return scenario.radios.bandwidth_hz", "`Multicell` has no attribute `radios`"),
+        ("return scenario.radio.air", "expected `float`, found `str`"),
+        ("return scenario.privacy.target_epsilon + 1", "Has type `float | None`"),
+        ("return scenario.training.hidden_layers.append(3)", "`Sequence[int]` has no attribute `append`"),
+        ("return scenario.radio.bandwidth_hz", ""),
+    ],
+)
+def test_a_type_checker_finds_a_stages_mistakes_about_its_parameters(tmp_path, mistake, expected):
+    (tmp_path / "schedule.py").write_text(f"{STAGE}    {mistake}\n", encoding="utf-8")
+    found = subprocess.run(
+        [TY, "check", "--project", ROOT, tmp_path / "schedule.py"], capture_output=True, text=True, check=False
+    )
+    assert expected in found.stdout
+    assert (found.returncode == 0) == (not expected), found.stdout
 
 
 def test_replaced_values_are_others():
