@@ -11,7 +11,7 @@ from pwfl import registry, streams
 from pwfl.execution import execute
 from pwfl.execution.stage import Task
 from pwfl.scenario import load
-from pwfl.scenario.values import build
+from pwfl.scenario.values import build_values
 from pwfl.store import code, grids
 from pwfl.tables import finished
 from pwfl.workflow.plan import plan
@@ -54,7 +54,7 @@ def test_what_items_hold_one_by_one_is_what_simulate_returns():
         description = chosen.descriptions[item.address]
         realizations = range(*grids.bounds(item.chunk))
         found = execute(
-            Task(item.stage, build(description["parameters"]), description["variant"], realizations), inputs
+            Task(item.stage, build_values(description["parameters"]), description["variant"], realizations), inputs
         )
         paths = zip(registry.makes("age_aware", item.stage), files(chosen, item), strict=True)
         made |= {path: finished(found[name], name, "age_aware") for name, path in paths}
@@ -111,7 +111,7 @@ def test_points_of_a_sweep_draw_noise_of_their_own():
     found = trainings(TINY | {"scenarios": sweep})
     assert len({each["parameters"]["release"] for each in found.values()}) == len(found)
     assert len(found) == 4 * len({scheme for _, scheme in found})
-    keys = {streams.key(*streams.of_noise(build(each["parameters"]), 0)) for each in found.values()}
+    keys = {streams.key(*streams.of_noise(build_values(each["parameters"]), 0)) for each in found.values()}
     assert len(keys) == len(found)
 
 

@@ -21,7 +21,7 @@ from pwfl import registry, scenario
 from pwfl.learning import datasets
 from pwfl.scenario import common, docs, resolved
 from pwfl.scenario.fields import OWN, Section, parameter, stages_of, widened
-from pwfl.scenario.values import UndeclaredError, Values, build, plain, replaced
+from pwfl.scenario.values import UndeclaredError, Values, build_values, plain, replaced
 from pwfl.stages import STAGES
 from pwfl.store.imports import closure
 from pwfl.systems.multicell import bounds
@@ -394,7 +394,7 @@ def test_a_part_of_a_scenario_is_the_same_after_a_way_through_text(system):
     model = scenario.resolve({"system": system}, {})
     for stage, variant in product((*STAGES, "report"), ("optimal", "random", None)):
         own = part(model, stage, variant)
-        again = build(yaml.safe_load(yaml.safe_dump(plain(own), sort_keys=False)))
+        again = build_values(yaml.safe_load(yaml.safe_dump(plain(own), sort_keys=False)))
         assert (again, plain(again), own.system) == (own, plain(own), system)
 
 

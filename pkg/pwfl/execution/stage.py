@@ -19,7 +19,9 @@ class Task(NamedTuple):
     """What a stage is to make: of which parameters, of which variant, of which realizations."""
 
     stage: str
-    values: Any  # an object of the system's model (`pwfl.scenario.values.build`), or Values where there is no system
+    values: (
+        Any  # an object of the system's model (`pwfl.scenario.values.build_values`), or Values where there is no system
+    )
     variant: str | None = None
     realizations: range | None = None  # None: those of the tables that it reads
     chunks: Mapping[range, Callable[["Tables"], None]] = MappingProxyType({})  # what saves a chunk's tables, once made

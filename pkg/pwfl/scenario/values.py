@@ -71,7 +71,7 @@ class Values(Group):
         return f"Values({plain(self)})"
 
 
-def build(parameters: Mapping) -> Any:
+def build_values(parameters: Mapping) -> Any:
     """What a stage gets of the parameters that it reads, as nested dicts: an object of its system's model, or Values.
 
     What is no parameter of the model, such as whether a condition is met, is an attribute, too.

@@ -18,8 +18,7 @@ from pwfl.report.catalog import compared, scenario_figures
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.sweep import Point
-from pwfl.scenario.values import UndeclaredError
-from pwfl.scenario.values import build as build_values
+from pwfl.scenario.values import UndeclaredError, build_values
 from pwfl.stages import AUDIT, REPORT
 from pwfl.testing import tiny
 from pwfl.testing.executed_code import checked_stages

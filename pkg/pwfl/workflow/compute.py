@@ -14,7 +14,7 @@ from pwfl.execution import execute
 from pwfl.execution.stage import Task
 from pwfl.learning import stored
 from pwfl.process import devices, supervisor
-from pwfl.scenario.values import build
+from pwfl.scenario.values import build_values
 from pwfl.stages import GRAPH
 from pwfl.store import addressing, grids, sealed
 from pwfl.store.items import COST, Store
@@ -120,7 +120,7 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
         return
     addressing.check_contents(description, first["outside"])
     found = _read(items, root, description) | first["outside"]
-    values, variant = build(description["parameters"]), description["variant"]
+    values, variant = build_values(description["parameters"]), description["variant"]
     task = Task(description["stage"], values, variant, _span(first), device=part["device"])
 
     def write(item: dict, frames: dict) -> None:

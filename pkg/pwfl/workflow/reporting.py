@@ -8,7 +8,7 @@ from pwfl.report import page as pages
 from pwfl.scenario import resolved
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.sweep import Point
-from pwfl.scenario.values import build as build_values
+from pwfl.scenario.values import build_values
 from pwfl.stages import AUDIT
 from pwfl.store import addressing
 from pwfl.store.items import Store

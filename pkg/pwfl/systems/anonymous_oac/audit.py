@@ -53,10 +53,10 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
         opposite = scheduled.at_least(found.mu[row, :, target], *terms)
     else:
         law = readings(scenario, scheme, tables)[outcome["reading"]]
-        dicts: list[dict[str, Any]] = [accounting(scheme), {"method": "opposite"}]
+        ways: list[dict[str, Any]] = [accounting(scheme), {"method": "opposite"}]
         accounted, opposite = (
             float(sampled.Batches(law, interval=sampled.COARSE, **how).epsilons(found, outcome["delta"])[row, target])
-            for how in dicts
+            for how in ways
         )
     # Records that lose as much need not exist, so no signal tells this epsilon.
     low, high, fault = 0.99 * epsilon, 1.01 * epsilon, "epsilon {percent} too low"

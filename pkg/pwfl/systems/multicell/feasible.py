@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pwfl.learning.datasets import DataError
 from pwfl.scenario.chunks import extent_of
 from pwfl.scenario.messages import first
-from pwfl.scenario.values import build, value_of
+from pwfl.scenario.values import build_values, value_of
 from pwfl.systems.multicell import hexagons, start_values
 from pwfl.systems.multicell.bounds import alternatives
 from pwfl.systems.multicell.parameters import BOUNDED_NOISE
@@ -42,7 +42,7 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
         line, most = _of_drawn_users(json.dumps(values), realizations, stations)
     else:
         line, most = _of_users(
-            build(values), realizations, users.filter(users["realization"] < realizations.stop), stations
+            build_values(values), realizations, users.filter(users["realization"] < realizations.stop), stations
         )
     if line or values["bounded"]:
         return [line + (required_by(scenario, "bounded") if "(21)" in line else "")] if line else []
@@ -78,7 +78,7 @@ def _of_drawn_users(values: str, realizations: range, stations: int) -> tuple[st
     """`_of_users` of the users that a channel draws by `_parameters`, as JSON."""
     from pwfl.systems.multicell import channel  # with SciPy, which only reading a scenario does without
 
-    parameters = build(json.loads(values))
+    parameters = build_values(json.loads(values))
     users, _ = channel.located(parameters, realizations)
     return _of_users(parameters, realizations, users, stations)
 

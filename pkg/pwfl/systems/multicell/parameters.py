@@ -178,6 +178,7 @@ class Data(common.DataSource):
 
     dataset: common.Dataset = common.dataset(stages=OF_DATA)
     content: common.Content | None = common.content(stages=OF_DATA)
+    # One choice more than elsewhere, so a type checker must not take this for the inherited parameter.
     partition: Literal["quantity", "iid", "dirichlet", "shards", "given"] = parameter(  # ty: ignore[incompatible-attribute-override]
         "quantity",
         f"{common.PARTITION}. `quantity` is `iid` where users hold different numbers of samples",
