@@ -129,7 +129,10 @@ else:
 
 
 OWN_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
-Own = dict[Annotated[str, StringConstraints(pattern=OWN_NAME)], bool | int | float | str | None]  # see `own`
+if TYPE_CHECKING:
+    Own = Any  # a stage gets values, whose names the user's function alone knows
+else:
+    Own = dict[Annotated[str, StringConstraints(pattern=OWN_NAME)], bool | int | float | str | None]  # see `own`
 
 
 def own(of: str, stages: str):
