@@ -21,7 +21,7 @@ from pwfl import registry, scenario
 from pwfl.learning import datasets
 from pwfl.scenario import common, docs, resolved
 from pwfl.scenario.fields import OWN, Section, parameter, stages_of, widened
-from pwfl.scenario.values import UndeclaredError, Values, build_values, plain, replaced
+from pwfl.scenario.values import UndeclaredError, Values, build_values, plain, replaced, with_others
 from pwfl.stages import STAGES
 from pwfl.store.imports import closure
 from pwfl.systems.multicell import bounds
@@ -284,6 +284,8 @@ def test_parts_of_equal_parameters_are_equal_and_keys_of_a_cache():
     assert hash(one) == hash(again)
     assert {one: 1, unlike: 2}[again] == 1
     assert one != model.of_stage("train")
+    assert repr(one) == repr(again) != repr(unlike)
+    assert repr(with_others(one, point=1)) != repr(with_others(one, point=2)) != repr(one)
     assert copy.deepcopy(one) == pickle.loads(pickle.dumps(one)) == one
 
 

@@ -37,6 +37,10 @@ class Partial(Group):
                 return super().__getattr__(name)
             raise UndeclaredError(f"{part['section']}{name}: {UNDECLARED}")
 
+        def __repr__(self) -> str:  # what is no parameter of the model included, as reports tell scenarios apart by it
+            whole = self.__pydantic_private__ is None
+            return super().__repr__() if whole else f"{type(self).__name__}({plain(self)})"
+
 
 class Values(Group):
     """Parameters where no model says which, `values.section.name`: what a user-defined function gets, or no system's.
