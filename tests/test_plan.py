@@ -10,7 +10,7 @@ from conftest import ROOT, SMALL, TINY, environment, python
 from pwfl import registry, streams
 from pwfl.execution import execute
 from pwfl.execution.stage import Task
-from pwfl.scenario import load
+from pwfl.scenario import common, load
 from pwfl.scenario.values import build_values
 from pwfl.store import code, grids
 from pwfl.tables import finished
@@ -93,6 +93,14 @@ def trainings(config):
 
 def releases(config):
     return {key: description["parameters"]["release"] for key, description in trainings(config).items()}
+
+
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_planning_makes_no_stages_parameters_but_writes_them(system, monkeypatch):
+    before = [item.address for item in planned(**CASES[system], scenarios={"one": {}}).items()]
+    monkeypatch.setattr(common, "select_part", None)
+    again = [item.address for item in planned(**CASES[system], scenarios={"one": {}}).items()]
+    assert before == again
 
 
 @pytest.mark.parametrize("system", registry.BUILT_IN)

@@ -18,13 +18,7 @@ class UndeclaredError(AttributeError):
     """A stage reads a parameter that is not declared to be read by it."""
 
 
-class Group:
-    """Parameters by name: of a model's object, or where no model says which."""
-
-    __slots__ = ()
-
-
-class Partial(Group):
+class Partial:
     """A base of models whose objects may hold a part of their parameters (`select_part`)."""
 
     __slots__ = ()
@@ -42,7 +36,7 @@ class Partial(Group):
             return super().__repr__() if whole else f"{type(self).__name__}({plain(self)})"
 
 
-class Values(Group):
+class Values:
     """Parameters where no model says which, `values.section.name`: what a user-defined function gets, or no system's.
 
     Sections are values again, lists are tuples, and nothing can be set. Reading a parameter that is not among them
@@ -112,7 +106,7 @@ def _sections(model: Any) -> dict[str, type[Partial] | None]:
 
 def plain(values):
     """The nested dicts and lists that values are of."""
-    if isinstance(values, Group):
+    if isinstance(values, Partial | Values):
         return {key: plain(value) for key, value in vars(values).items()}
     return [plain(value) for value in values] if isinstance(values, list | tuple) else values
 
