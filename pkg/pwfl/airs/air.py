@@ -130,7 +130,7 @@ class Received(NamedTuple):
 
     weight: np.ndarray
     receiver_std: np.ndarray
-    seen: dict[str, tuple[np.ndarray, np.ndarray]]
+    seen: Mapping[str, tuple[np.ndarray, ...]]
     symbols: np.ndarray
     seconds: np.ndarray
     joules: np.ndarray
