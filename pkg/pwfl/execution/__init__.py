@@ -38,5 +38,5 @@ def _loaded(work: str, stage: str, values: Scenario) -> ModuleType:
     """The module `work`, once it and a system's module of a stage, if any, are imported without TensorFlow's noise."""
     with tensorflow_import():
         if "system" in vars(values):
-            registry.system(values.system).part(stage)
+            registry.function(values.system, stage)
         return import_module(work)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -52,14 +52,14 @@ class StageTables(dict):
 def run(task: Task, found: Tables) -> Tables:
     """The tables of a stage, or of a variant of one, from those of earlier stages."""
     variant = [task.variant] if task.variant else []
-    with module(task) as own:
-        return checked(task, own.run(task.values, *variant, tables_read(task, found)))
+    with loaded(task) as run_stage:
+        return checked(task, run_stage(task.values, *variant, tables_read(task, found)))
 
 
 @contextmanager
-def module(task: Task) -> Generator[ModuleType]:
-    """The module of a task's stage and system, for work with one thread of BLAS in all libraries that it loads."""
-    own = registry.system(task.values.system).part(task.stage)
+def loaded(task: Task) -> Generator[Any]:
+    """What a task runs of its system, for work with one thread of BLAS in all libraries that it loads."""
+    own = registry.function(task.values.system, task.stage)
     with threads.one_of_blas():
         yield own
 

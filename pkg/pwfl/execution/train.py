@@ -3,16 +3,18 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from math import ceil
+from typing import Any
 
 import polars as pl
 
 from pwfl import registry
 from pwfl.execution.contents import contents
-from pwfl.execution.stage import Tables, Task, module, ordered, tables_read
+from pwfl.execution.stage import Tables, Task, loaded, ordered, tables_read
 from pwfl.learning import features, partition
 from pwfl.learning.datasets import Dataset
 from pwfl.process import devices
 from pwfl.scenario.values import with_contents
+from pwfl.system import Trainers
 from pwfl.tables import contract
 
 log = logging.getLogger(__name__)
@@ -27,7 +29,7 @@ def run(task: Task, found: Mapping) -> Tables:
     data = features.training_data(task.values, found)
     device = devices.take(task.device)
     values = with_contents(task.values, contents(task.values, found, task.span))
-    with module(task) as own, devices.used(device):
+    with loaded(task) as own, devices.used(device):
         train, most = _trainer(own, device, (values, data, tables_read(task, found)))
         for batch in batches(train, list(task.span), most):
             histories |= {number: frame.with_columns(processor=pl.lit(device.kind)) for number, frame in batch.items()}
@@ -43,13 +45,13 @@ def _tables(task: Task, data: Dataset | None, found: Mapping, histories: Histori
     return {"holdings": holdings(task, data, found), "history": history}
 
 
-def _trainer(own, device: devices.Device, given: tuple) -> tuple[Callable[[list[int]], Histories], int]:
+def _trainer(own: Trainers[Any], device: devices.Device, given: tuple) -> tuple[Callable[[list[int]], Histories], int]:
     """A function that trains some realizations, and how many at most at a time."""
     why = "this system trains one realization at a time"
     if device.memory is not None:
-        if hasattr(own, "batch_trainer"):
+        if own.several is not None:
             try:
-                train, size = own.batch_trainer(*given)
+                train, size = own.several(*given)
             except NotImplementedError as error:
                 why = str(error)
             else:
@@ -57,7 +59,7 @@ def _trainer(own, device: devices.Device, given: tuple) -> tuple[Callable[[list[
                 log.info("batches of at most %d realizations, about %.0f MiB each", most, size / 2**20)
                 return train, most
         log.info("one realization at a time: %s", why)
-    train_one = own.trainer(*given)
+    train_one = own.one(*given)
     return lambda realizations: {realization: train_one(realization) for realization in realizations}, 1
 
 

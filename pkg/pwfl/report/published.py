@@ -106,7 +106,7 @@ def _trainings(study: dict[str, dict], name: str, several: bool) -> Iterator[Tra
     """The trainings of a scenario in which anybody sends, of a study of one system or of several."""
     content = study[name]
     scenario, each, of = content["scenario"], content["realizations"], point_of(study, name).of
-    stated = getattr(registry.system(scenario.system).part("report"), "published", None)
+    stated = registry.system(scenario.system).load_report().published
     trained = each.filter(pl.col("realization") < scenario.training_realizations)
     trained = trained.with_columns(guarantee_server=guarantee("epsilon_server"))
     for scheme in scenario.schemes:

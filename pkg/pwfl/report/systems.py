@@ -60,7 +60,7 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
             guarantee=columns.weakest(),
             guarantee_server=columns.weakest("guarantee_server"),
         )
-        differs = pl.lit(registry.system(system).part("report").DIFFERS).alias("differs")
+        differs = pl.lit(registry.system(system).load_report().differs).alias("differs")
         means, terms = theme.means(each, keys, MEANS, system), schemes.agg(columns.said(TERMS)).with_columns(differs)
         first, others = means.columns[: len(keys) + 3], means.columns[len(keys) + 3 :]  # the accuracy stands first
         for part in (counts, terms):

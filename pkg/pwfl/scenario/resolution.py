@@ -51,7 +51,7 @@ def model_of(content: dict) -> type[Scenario]:
             raise ScenarioError(
                 f"system: {name!r}: its MODEL must be a pwfl.scenario.common.Scenario, is {shown(model)}"
             )
-        system.part("checks")
+        _ = system.checks
     except registry.RegistryError as error:
         raise ScenarioError(f"system: {error}") from error
     return model

@@ -32,11 +32,13 @@ COMPUTES = (
     "privacy",
     "process/user_code.py",
     "radio",
+    "by_name.py",
     "registry.py",  # says which tables a stage reads
     "tables",
     "scenario/values.py",
     "stages.py",  # says which function runs
     "streams.py",
+    "system.py",  # says which function runs
     "training",
 )
 DRAWS = ("report", "scenario", "workflow/reporting.py")

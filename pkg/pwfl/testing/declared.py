@@ -80,7 +80,7 @@ def _modules_run(module: str) -> set[str]:
 def check_catalog(model: Scenario, given: dict) -> None:
     """Each figure of the catalog has a caption and a question and is drawn; without scenarios no claim is made."""
     system = registry.system(model.system)
-    catalog, folder, report = system.catalog, system.folder, system.part("report")
+    catalog, folder, report = system.catalog, system.folder, system.load_report()
     for figures, title in ((catalog.figures, "Title"), (catalog.comparison_figures, "")):
         for figure in figures:
             _check_caption(reports.caption_file(model.system, figure, folder, compares=not title), title)
@@ -90,8 +90,10 @@ def check_catalog(model: Scenario, given: dict) -> None:
                     f"figure {figure}: answers no question of a study's page; declare one in the catalog, "
                     f"`questions={{{figure!r}: {HOW!r}}}`; known questions: {known}"
                 )
-    for name, figures in (("FIGURES", catalog.figures), ("COMPARISON_FIGURES", catalog.comparison_figures)):
-        if differing := set(getattr(report, name, {})) ^ set(figures):
+    of_study = report.comparison_figures
+    kinds = ("FIGURES", report.figures, catalog.figures), ("COMPARISON_FIGURES", of_study, catalog.comparison_figures)
+    for name, drawn, figures in kinds:
+        if differing := set(drawn) ^ set(figures):
             raise CheckError(f"{name} of report and the catalog's figures differ: {', '.join(sorted(differing))}")
     if catalog.paper is not None:
         _check_paper(catalog.paper)

@@ -105,7 +105,7 @@ def _text(chart) -> str:
 
 def _check_losses(model: Scenario, each: pl.DataFrame) -> None:
     """What a system states of one release is, alone, worth no less than its epsilon against the system's server."""
-    stated = getattr(registry.system(model.system).part("report"), "published", None)
+    stated = registry.system(model.system).load_report().published
     if stated is None:
         return
     rows = each.filter(pl.col("epsilon_server").is_finite()).unique("scheme", keep="first", maintain_order=True)

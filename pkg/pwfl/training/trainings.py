@@ -62,6 +62,9 @@ class Start(NamedTuple):
     reception: Reception
 
 
+# What `pwfl.system.Trainers` holds.
+OneByOne = Callable[[Any, Any, dict[str, pl.DataFrame]], Callable[[int], pl.DataFrame]]
+SideBySide = Callable[[Any, Any, dict[str, pl.DataFrame]], tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]]
 NO_NOISE = np.int64(0)  # the key of noise that is none
 TENSORS = ("weights", "own", "at", "noise_std", "key", "steps")
 
@@ -204,7 +207,7 @@ def training(
     return Training(parts, loop, begin, learner.tensors(data), data.x_test.shape)
 
 
-def both_trainers(of_some: Callable[..., tuple[Callable, float]]) -> tuple[Callable, Callable]:
+def both_trainers(of_some: Callable[..., tuple[Callable, float]]) -> tuple[OneByOne, SideBySide]:
     """A system's `trainer` and `batch_trainer`, by `of_some(scenario, data, tables, compiled)`.
 
     This gives a function that trains some realizations and returns the rows of `history` of each, and about how many
@@ -222,7 +225,7 @@ def both_trainers(of_some: Callable[..., tuple[Callable, float]]) -> tuple[Calla
     return trainer, batch_trainer
 
 
-def trainers(parts_of: Callable[..., Parts]) -> tuple[Callable, Callable]:
+def trainers(parts_of: Callable[..., Parts]) -> tuple[OneByOne, SideBySide]:
     """A system's `trainer` and `batch_trainer` (`both_trainers`), by `parts_of(scenario, data, tables, compiled)`.
 
     Noise is each scheme's own. A realization to which nobody sends keeps its start weights; one without feasible noise
