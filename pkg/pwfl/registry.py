@@ -29,7 +29,9 @@ CHANGED = {
     "`epsilon_user_is`, `guaranteed` and `guarantee` in words are `epsilon_kind`, `epsilon_user_kind`, `guarantee` "
     "(proved, conditional, none), `epsilon_assumes` and `epsilon_trusts`; `tables.contract.Received` is gone; each "
     "column of a table declares what it reveals, PUBLIC, NOISY (which was MODEL) or PRIVATE of `tables.contract`, "
-    "whose PUBLIC in words is ALWAYS_PUBLIC",
+    "whose PUBLIC in words is ALWAYS_PUBLIC; `claims.py` declares `report.claims.Claim` by keywords, with an id, a "
+    "statement, a quantity and arithmetic on schemes, and `measure` returns the table; statistics are in "
+    "`report.measures`",
     3: "a stage `receive` says what the air delivers, and `train`, `account` and `audit` read its tables; "
     "`learning.descent` is `training.plain`, `privacy.received` is `training.audit`; the outcome's `epsilon_exact` is "
     "`epsilon`, with `epsilon_is`, `epsilon_user`, `epsilon_user_is` and `taken_as_public` beside it",

@@ -52,7 +52,13 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
         first.setdefault(repr(content["scenario"]), name)
     different = {name: study[name] for name in first.values()}
     present = sorted({content["scenario"].system for content in study.values()})
-    claims = [registry.system(name).part("claims").claims(_of_system(different, name)) for name in present]
+    claims = [
+        registry.system(name)
+        .part("claims")
+        .claims(_of_system(different, name))
+        .select(pl.lit(name).alias("system"), "*")
+        for name in present
+    ]
     summaries = [content["summary"].select(pl.lit(name).alias("scenario"), pl.all()) for name, content in study.items()]
     places = {name: sweeps.point_of(study, name).values for name in study}
     frames = {"systems": systems.table(study), "claims": pl.concat(claims)}

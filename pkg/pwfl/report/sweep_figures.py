@@ -16,8 +16,8 @@ from pwfl.privacy.labels import PROVED
 from pwfl.report import chance, parameters, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
 from pwfl.report.catalog import Outcome, without_noise
-from pwfl.report.claims import FAILED
 from pwfl.report.columns import at_delta, lower
+from pwfl.report.measures import FAILED
 from pwfl.report.sweeps import (
     KIND,
     above_chance,

@@ -44,7 +44,7 @@ COMPUTES = (
 DRAWS = ("report", "scenario", "workflow/reporting.py")
 OF_AUDIT = ("report/columns.py",)
 AUDITS = {f"{LIBRARY}/{name}" for name in ("privacy/audit", "training/audit", "training/audits")}
-CLAIMS = "claims"
+CLAIMS, PAPER = "claims", "paper"
 UNREAD = ("__pycache__", "captions")  # folders; descriptions hold the captions
 INSTALLED = (".dist-info", ".egg-info")  # folders of distributions, named by their versions
 MODULES = (".py", *EXTENSION_SUFFIXES)
@@ -118,8 +118,8 @@ def files(stage: str, packages: tuple[str, ...] = ()) -> Mapping[str, Path]:
 def _left_out(stage: str) -> set[str]:
     """The names of modules of a system and of `pwfl.execution` that are no code of a stage, or of a report's job."""
     if stage in GRAPH:
-        return {*GRAPH, AUDIT, CLAIMS, REPORT} - {stage, "receive" if stage == "noise" else stage}
-    return {CLAIMS, REPORT} if stage == AUDIT else {*GRAPH, AUDIT}
+        return {*GRAPH, AUDIT, CLAIMS, PAPER, REPORT} - {stage, "receive" if stage == "noise" else stage}
+    return {CLAIMS, PAPER, REPORT} if stage == AUDIT else {*GRAPH, AUDIT}
 
 
 def _heads(name: str) -> set[str]:

@@ -15,6 +15,7 @@ from pwfl.api import stage_tables
 from pwfl.privacy.composition import compose
 from pwfl.report import build, theme
 from pwfl.report.catalog import compared, scenario_figures
+from pwfl.report.claims import VERDICTS
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.sweep import Point
@@ -64,8 +65,8 @@ def _build(model: Scenario) -> None:
             for seed, name in enumerate(("one", "two"))
         }
         claims = build.compare(study)["claims"]
-        if strange := set(claims["holds"]) - {"yes", "no", "open"}:
-            raise CheckError(f"claims: holds is {strange}, must be yes, no or open")
+        if strange := set(claims["verdict"]) - {*VERDICTS, None}:
+            raise CheckError(f"claims: verdict is {strange}, must be one of {', '.join(VERDICTS)}, or null")
         figures = compared(catalog, swept=True)
         charts += [build.comparison_figure(model.system, figure, study) for figure in figures]
         if case is model:

@@ -14,7 +14,7 @@ from pwfl.learning import datasets, partition
 from pwfl.tables.reception import Reception, bands_of, receptions
 from pwfl.training.bands import ByBand
 from pwfl.training.batching import side_by_side
-from pwfl.training.rounds import Course, Learner, Loop, tap_function, train_function
+from pwfl.training.rounds import Course, Inputs, Learner, Loop, Tap, tap_function, train_function
 from pwfl.training.sent import apart
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Start(NamedTuple):
 OneByOne = Callable[[Any, Any, dict[str, pl.DataFrame]], Callable[[int], pl.DataFrame]]
 SideBySide = Callable[[Any, Any, dict[str, pl.DataFrame]], tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]]
 NO_NOISE = np.int64(0)  # the key of noise that is none
-TENSORS = ("weights", "own", "at", "noise_std", "key", "steps")
+TENSORS = ("weights", *Inputs._fields)
 
 
 class Training(NamedTuple):
@@ -82,7 +82,7 @@ class Training(NamedTuple):
         """Train some realizations side by side; of one alone, on a CPU, arrays have no axis of realizations."""
         several = self._several(begun)
         history = train_function(self.loop, several, tuple(self.parts.stops), self.tested)
-        count, *found = (part.numpy() for part in history(*given(begun, several, self.loop.compiled), self.data))
+        count, *found = (part.numpy() for part in history(*self._tensors(begun, several), self.data))
         found = [part[:count] for part in found]
         if not several:
             return [Course(*found)]
@@ -112,14 +112,19 @@ class Training(NamedTuple):
         kept = None if places is None else [tf.constant(part) for part in places]
         tap = tap_function(self.loop, several, played if self.loop.compiled else None)
         # By tensors, so that one graph serves for any number of rounds, whether or not the model stays.
-        how = tf.constant(played), tf.constant(not stays), kept
-        found = tap(*given(begun, several, self.loop.compiled), self.data, *how)
+        how = tf.constant(played), Tap(tf.constant(not stays), kept)
+        found = tap(*self._tensors(begun, several), self.data, *how)
         heard, weights = ([part.numpy() for part in each] for each in found)
         return heard, weights
 
     def over(self, data: datasets.Dataset) -> "Training":
         """The same of other data, of which users hold as many records at the same places."""
         return self._replace(data=self.parts.learner.tensors(data), tested=data.x_test.shape)
+
+    def _tensors(self, begun: Sequence[Start], several: bool) -> tuple[list[tf.Tensor], Inputs]:
+        """The weights and inputs of some realizations."""
+        weights, *rest = given(begun, several, self.loop.compiled)
+        return weights, Inputs(*rest)
 
     def _several(self, begun: Sequence[Start]) -> bool:
         """Whether arrays have an axis of realizations."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pwfl import execution, tables
-from pwfl.report import build, catalog, columns, latex, sweeps, theme
+from pwfl.report import build, catalog, columns, latex, paper_page, sweeps, theme
 from pwfl.report import page as pages
 from pwfl.scenario import resolved
 from pwfl.scenario.resolution import merge
@@ -13,7 +13,7 @@ from pwfl.stages import AUDIT
 from pwfl.store import addressing
 from pwfl.store.items import Store
 from pwfl.workflow.plan import Files
-from pwfl.workflow.reports import ADDRESSES, COMPARISON, FIGURES, PAGE, RESOLVED, TABLES, WHOLE
+from pwfl.workflow.reports import ADDRESSES, COMPARISON, FIGURES, PAGE, PAPER, RESOLVED, TABLES, WHOLE
 
 
 def _resolved(given: dict, _store: Store, _inputs: Files, folder: Path) -> None:
@@ -77,6 +77,22 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
             theme.save(chart, {kind: str(folder / f"{system}_{name}.{kind}") for kind in given["formats"]}, other)
 
 
+def _paper(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+    """The page of a paper, and its curves."""
+    system = given["system"]
+    claims = tables.read_report(root.path(inputs[COMPARISON][0]).parent / "claims.parquet").filter(system=system)
+    contents = {}
+    for name, parameters in given["parameters"].items():
+        values = build_values(parameters)
+        found = {path.stem: tables.read_report(path) for path in root.path(inputs[name][0]).parent.glob("*.parquet")}
+        paths = {key.partition("/")[2]: each for key, each in inputs.items() if key.startswith(f"{name}/")}
+        described = {"system": system, "upstream": given["stages"][name]}
+        contents[name] = {"scenario": values} | found | tables.read_schemes(_paths(root, paths), described, values)
+    curves, text = paper_page.of_study(system, given["cited"], claims, contents)
+    curves.write_csv(folder / f"{system}_curves.csv")
+    (folder / f"{system}_paper.html").write_text(text, encoding="utf-8")
+
+
 def _page(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The page of a study."""
     view = {path: str(root.path(file)) for path, (file,) in inputs.items()}
@@ -93,4 +109,12 @@ def _write(frames: dict, folder: Path) -> None:
         tables.write_report(frame, str(folder / f"{name}.csv"), str(folder / f"{name}.parquet"))
 
 
-JOBS = {RESOLVED: _resolved, TABLES: _tables, AUDIT: _audit, FIGURES: _figure, COMPARISON: _comparison, PAGE: _page}
+JOBS = {
+    RESOLVED: _resolved,
+    TABLES: _tables,
+    AUDIT: _audit,
+    FIGURES: _figure,
+    COMPARISON: _comparison,
+    PAPER: _paper,
+    PAGE: _page,
+}

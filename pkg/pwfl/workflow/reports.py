@@ -15,9 +15,10 @@ from pwfl.store import addressing, code, sealed
 from pwfl.store.files import text as read_text
 from pwfl.workflow.plan import Files, Item, Plan, listing, made_of, releases
 
-RESOLVED, TABLES, FIGURES, COMPARISON, PAGE = "scenario", "tables", "figures", "comparison", "page"
+RESOLVED, TABLES, FIGURES = "scenario", "tables", "figures"
+COMPARISON, PAPER, PAGE = "comparison", "paper", "page"
 SCENARIOS = "scenarios"  # the scenarios that a comparison is of
-JOBS = (AUDIT, RESOLVED, TABLES, FIGURES, COMPARISON, PAGE)
+JOBS = (AUDIT, RESOLVED, TABLES, FIGURES, COMPARISON, PAPER, PAGE)
 # Where a scenario withholds what is private, the store keeps these, as they have digests of the data.
 WHOLE, ADDRESSES = "resolved.yaml", "addresses.csv"
 FIRST_CHUNK = ("users", "links", "holdings")  # tables of which figures show the first chunk
@@ -100,8 +101,13 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         inputs=lambda: {name: [f"{item.key}/{sealed.MANIFEST}"] for name, item in tables_.items()},
         given=lambda: _comparison_inputs(planned),
     )
+    papers = {paper.system: paper._asdict() for paper in references.cited(citation, systems)}
+    for system in systems:
+        if study.name in registry.system(system).catalog.studies and system in papers:
+            own = {name: item for name, item in tables_.items() if study.scenarios[name].system == system}
+            _add_paper(planned, papers[system], own, latest[COMPARISON, None], add)
     of_page = {"parts": page_parts(study, captions), "computed": _computed(planned)}
-    of_page["papers"] = [paper._asdict() for paper in references.cited(citation, systems)]
+    of_page["papers"] = list(papers.values())
     of_page |= {"heading": {"title": study.title or study.name, "question": study.question}}
     shown = dict(view)
     add(
@@ -175,6 +181,36 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
             [f"{figure}.{kind}" for kind in formats(study)],
             inputs=_figure_inputs(files_of(drawn, FIRST_CHUNK), of_audit),
         )
+
+
+def _add_paper(planned: Plan, cited: dict, own: dict[str, Item], compared: Item, add: Callable[..., Item]) -> None:
+    """Add the page of the paper behind a system, of its scenarios' tables, and of claims."""
+    study, system = planned.study, cited["system"]
+    catalog_ = registry.system(system).catalog
+    read = {f"{name}/{table}": (name, table) for name in own for table in catalog_.paper_reads}
+    given = {
+        "system": system,
+        "cited": cited,
+        "parameters": {name: study.scenarios[name].dump_read() for name in own},
+        "stages": {
+            name: {
+                scheme: {stage: route[stage]["address"] for stage in route}
+                for scheme, route in planned.routes[name].items()
+            }
+            for name in own
+        },
+    }
+    manifests = {name: [f"{item.key}/{sealed.MANIFEST}"] for name, item in {**own, COMPARISON: compared}.items()}
+    add(
+        PAPER,
+        None,
+        {"stage": PAPER, "study": study.name, "upstream": {name: item.address for name, item in own.items()}}
+        | {COMPARISON: compared.address, "given": addressing.digest(given)}
+        | code.described(PAPER, [_package(system)]),
+        [f"{system}_paper.html", f"{system}_curves.csv"],
+        inputs=lambda: manifests | {key: planned.files(*of) for key, of in read.items()},
+        given=lambda: given,
+    )
 
 
 def _figure_inputs(of_tables: Callable[[], Files], audit: Item | None) -> Callable[[], Files]:

@@ -35,4 +35,5 @@ CATALOG = Catalog(
     uses_dataset=True,
     zero_noise_values={"noise_std": 0.0, "effective_noise_std": 0.0},
     user_noise=("noise_std",),
+    studies=("random_orthogonalization", "random_orthogonalization_small"),
 )

@@ -15,7 +15,7 @@ from pwfl.learning import rotation
 from pwfl.privacy import audit
 from pwfl.training import trainings
 from pwfl.training.integers import round_signs
-from pwfl.training.rounds import of_interval
+from pwfl.training.rounds import slice_interval
 
 ROUNDS = 48
 SPREAD = 4.0  # steps of the grid: deviation of messages, whose fractions then are uniform to 1e-100
@@ -48,7 +48,7 @@ def errors(
     used: trainings.Training, begun: trainings.Start, bits: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, int]:
     """Errors of rounding, in steps of the grid, shape (round, coordinate), and how many users' they are the sum of."""
-    at = of_interval(begun.at, int((begun.at.samples > 0).sum(axis=1).argmax()), several=False)
+    at = slice_interval(begun.at, int((begun.at.samples > 0).sum(axis=1).argmax()), several=False)
     groups, numbers = np.unique(at.group[at.samples > 0], return_counts=True)
     loud = np.flatnonzero((at.group == groups[numbers.argmax()]) & (at.samples > 0))[:USERS]
     samples = np.zeros_like(at.samples)
