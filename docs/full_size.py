@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 
 from pwfl import registry
-from pwfl.report import paper, paper_page, references
+from pwfl.report import latex, paper, paper_page, references
 from pwfl.report.claims import PAPER, SCHEMA, Claim
 from pwfl.report.statements import OUTCOMES
 from pwfl.scenario import load, read
@@ -96,8 +96,10 @@ def page(system: str, of: pl.DataFrame) -> str:
     found = rows(system, of)
     lines = [[row.claim.id, row.claim.statement, row.verdict] for row in paper.unsupported(found)]
     said = f"{paper.lead(found)} Not supported are:\n\n{table(HEAD, lines)}" if lines else f"{paper.lead(found)}\n"
-    link = f'<a href="papers/{system}.html">the page of the paper</a>'
-    return f"{said}\nEvery statement, beside the paper's figures, is on {link}; numbers are those of {' and '.join(commands)}.\n"
+    link = (
+        f'Every statement, beside the paper\'s figures, is on <a href="papers/{system}.html">the page of the paper</a>'
+    )
+    return f"{said}\n{link}; numbers are those of {' and '.join(commands)}.\n"
 
 
 def paper_html(system: str) -> str:
@@ -107,7 +109,8 @@ def paper_html(system: str) -> str:
     of = _paper(system)
     claims = kept().filter(pl.col("study").is_in(STUDIES[system]))
     studies = [load(read([DOCS.parent / f"config/{study}.yaml"]), study) for study in STUDIES[system]]
-    known = {name: each.part() for study in studies for name, each in study.scenarios.items()}
+    known = {study.titles[name]: each.part() for study in studies for name, each in study.scenarios.items()}
+    titles = {name: title for study in studies for name, title in study.titles.items()}
     settings, colours = paper.settings_of(of, known), paper_page.scheme_colours(system, known.values())
     path = CURVES / f"{system}.csv"
     curves = pl.read_csv(path).partition_by("panel", as_dict=True, include_key=False) if path.exists() else {}
@@ -116,7 +119,9 @@ def paper_html(system: str) -> str:
     over = f"{runs.max()} training runs" if len(runs) else ""
     commits = ", ".join(claims["commit"].unique(maintain_order=True))
     said = {"This page": f"results of commits {commits}"} if commits else {}
-    return paper_page.render(of, cited._asdict(), claims, settings, each, colours, said, catalog.studies, over)
+    return paper_page.render(
+        of, cited._asdict(), latex.titled(claims, titles), settings, each, colours, said, catalog.studies, over
+    )
 
 
 def shown(path: Path, text: str) -> str:

@@ -33,6 +33,7 @@ TEXT = {
     BARE: SOFT,
 }
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
+PLACES = re.compile(r' (?:d|transform|[xy][12]?|width|height)="[^"]*"')  # whose digits beyond pixels are left out
 MARK, OPAQUE = 62, 0.75  # area of a dot; opacity of intervals
 DOTS = alt.MarkDef(type="point", filled=True, opacity=1, size=MARK, stroke=HALO, strokeWidth=1)
 
@@ -168,4 +169,4 @@ def svg(chart: alt.TopLevelMixin, label: str, size: float = SIZE) -> Markup:
     text = re.sub(r"<svg ", f'<svg role="img" aria-label="{escape(label)}" ', text, count=1)
     text = re.sub(r' (xmlns:xlink|version|aria-roledescription)="[^"]*"', "", text)
     text = re.sub(r'<rect width="[\d.]+" height="[\d.]+" fill="transparent"[^>]*/>', "", text, count=1)
-    return Markup(re.sub(r"(\d+\.\d{2})\d+", r"\1", text))
+    return Markup(PLACES.sub(lambda place: re.sub(r"(\d+\.\d{2})\d+", r"\1", place[0]), text))

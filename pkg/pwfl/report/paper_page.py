@@ -15,9 +15,10 @@ from pwfl.report.curves import empty
 from pwfl.report.paper import Panel, Paper
 from pwfl.report.statements import DEPENDS
 
-TINTS = {SUPPORTED: "good", REFUTED: "bad", DEPENDS: "open_", INCONCLUSIVE: "none", NOT_MEASURED: "none"}
+TINTS = {SUPPORTED: "good", REFUTED: "bad", DEPENDS: "open", INCONCLUSIVE: "none", NOT_MEASURED: "none"}
 WORDS = {SUPPORTED: "yes", REFUTED: "no", DEPENDS: "maybe", INCONCLUSIVE: "soft2", NOT_MEASURED: "soft2"}
 CAPTION = 14  # pixels of a caption's text
+DIGITS = 5  # of curves in their file
 UNBROKEN = re.compile(r"\b([RKMTγpqδ]) ([=≤<]) (?=[\d<])")  # what a line does not break
 
 
@@ -38,7 +39,7 @@ def of_study(system: str, cited: Mapping, claims: pl.DataFrame, contents: dict[s
         of, cited, claims, settings, curves, colours, {"This run": _size(contents)}, catalog.studies, _runs(contents)
     )
     table = pl.concat([own.select(pl.lit(name).alias("panel"), "*") for name, own in curves.items()] or [empty()])
-    return table, text
+    return table.with_columns(pl.selectors.float().round_sig_figs(DIGITS)), text
 
 
 def scheme_colours(system: str, scenarios: Iterable) -> dict[str, str]:

@@ -79,7 +79,7 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
 
 def _paper(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The page of a paper, and its curves."""
-    system = given["system"]
+    system, titles = given["system"], given["titles"]
     claims = tables.read_report(root.path(inputs[COMPARISON][0]).parent / "claims.parquet").filter(system=system)
     contents = {}
     for name, parameters in given["parameters"].items():
@@ -87,8 +87,10 @@ def _paper(given: dict, root: Store, inputs: Files, folder: Path) -> None:
         found = {path.stem: tables.read_report(path) for path in root.path(inputs[name][0]).parent.glob("*.parquet")}
         paths = {key.partition("/")[2]: each for key, each in inputs.items() if key.startswith(f"{name}/")}
         described = {"system": system, "upstream": given["stages"][name]}
-        contents[name] = {"scenario": values} | found | tables.read_schemes(_paths(root, paths), described, values)
-    curves, text = paper_page.of_study(system, given["cited"], claims, contents)
+        contents[titles[name]] = (
+            {"scenario": values} | found | tables.read_schemes(_paths(root, paths), described, values)
+        )
+    curves, text = paper_page.of_study(system, given["cited"], latex.titled(claims, titles), contents)
     curves.write_csv(folder / f"{system}_curves.csv")
     (folder / f"{system}_paper.html").write_text(text, encoding="utf-8")
 

@@ -191,6 +191,7 @@ def _add_paper(planned: Plan, cited: dict, own: dict[str, Item], compared: Item,
     given = {
         "system": system,
         "cited": cited,
+        "titles": {name: study.titles[name] for name in own},
         "parameters": {name: study.scenarios[name].dump_read() for name in own},
         "stages": {
             name: {

@@ -30,7 +30,7 @@ SHOWN = (CLASSIC, RANDOM_CONSTANT, RANDOM_ADAPTIVE, OPTIMUM_CONSTANT, OPTIMUM_AD
 CHOSEN = {key: values for each in INTERPRETATIONS for key, values in each.chosen_values.items()} | {
     "clients.number": (3,)
 }
-LOSS, TIME, TARGET = "loss difference", "collection time of the client, T = 20", "privacy target ε at T"
+TIME, TARGET = "collection time of the client, T = 20", "privacy target ε at T"
 
 
 def _chosen(contents: dict[str, dict], of: dict[str, tuple], table: str) -> dict | None:
@@ -54,12 +54,12 @@ def _swept(client: int) -> Callable[[dict[str, dict]], pl.DataFrame]:
         swept = content["sweep"].filter(pl.col("scheme") == pl.col("scheme").first(), swept_user=client)
         own, mean = swept.sort("swept_time"), f"{SIMULATION}_mean"
         simulated = own.drop_nulls(mean).select(
-            pl.lit(LOSS).alias("series"),
+            pl.lit("simulated").alias("series"),
             pl.col("swept_time").cast(pl.Float64).alias("x"),
             pl.col(mean).alias("y"),
             *(pl.coalesce(f"{SIMULATION}_{end}", mean).alias(f"y_ci_{end}") for end in ("low", "high")),
         )
-        closed = exact(f"{LOSS}, exact", own["swept_time"].to_numpy(), own[f"{EXPECTED}_mean"].to_numpy())
+        closed = exact("closed form", own["swept_time"].to_numpy(), own[f"{EXPECTED}_mean"].to_numpy())
         return pl.concat([simulated, closed])
 
     return curves
@@ -123,7 +123,7 @@ PAPER = Paper(
                 "Noise power in the aggregated model, Wh²",
                 {
                     "F3-3": "constant above adaptive noise for random and optimal times",
-                    "F3-4": "for proposed times",
+                    "F3-4": "constant above adaptive noise for proposed times",
                 },
             ),
         ),
