@@ -404,7 +404,7 @@ FULL = {
 @pytest.mark.parametrize("access", ACCESS)
 def test_the_audit_finds_what_is_stated(access, config):
     found = audited(f"{access}_adaptive", config)
-    assert set(found.values()) == {"consistent"}
+    assert set(found.values()) == {"passed"}
     assert len(found) > 12
 
 
@@ -423,7 +423,7 @@ def fainter(right):
 def test_the_audit_finds_faults(monkeypatch):
     def violated() -> set[str]:
         rounds.forget()  # graphs keep to the code that they were traced of
-        return {test for test, status in audited("superposed_static").items() if status == "violated"}
+        return {test for test, status in audited("superposed_static").items() if status == "failed"}
 
     receive, own, train = (module(name) for name in ("receive", "learner", "train"))
     for fault in (quieter, fainter):

@@ -147,10 +147,10 @@ def test_every_row_says_how_much_a_user_computes_whose_accuracy_it_is_and_which_
         each = of_scheme.group_by("realization").agg(pl.col("iterations").mean())["iterations"].mean()
         [steps] = table.filter(scenario="fair_copies", scheme=scheme[0])["local_steps_mean"]
         assert steps == pytest.approx(each)
-    assert all("no device gets" in text for text in table.filter(system="utility_fair")["accuracy_of"])
-    has_none = pl.col("link_budget").str.starts_with("none")
-    budgets = table.drop_nulls("transmit_energy_j_mean").select("system", "link_budget").unique()
-    assert len(budgets) == budgets["system"].n_unique() == budgets["link_budget"].n_unique() > 1  # one a system
+    assert all("no device gets" in text for text in table.filter(system="utility_fair")["evaluated_model"])
+    has_none = pl.col("energy_scope").str.starts_with("none")
+    budgets = table.drop_nulls("transmit_energy_j_mean").select("system", "energy_scope").unique()
+    assert len(budgets) == budgets["system"].n_unique() == budgets["energy_scope"].n_unique() > 1  # one a system
     assert set(table.filter(has_none)["transmit_energy_j_mean"]) == {None}
 
 

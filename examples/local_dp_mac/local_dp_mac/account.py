@@ -9,8 +9,8 @@ from pwfl.tables.arrays import joined, to_array, to_table
 from pwfl.tables.contract import ALWAYS_PUBLIC
 
 TERMS = {
-    "link_budget": "none: powers are factors of gradients, without a unit",
-    "accuracy_of": "the server's model",
+    "energy_scope": "none: powers are factors of gradients, without a unit",
+    "evaluated_model": "the server's model",
     "unit": "one training record of one device",
     "neighbouring_relation": "one record replaced",
     "taken_as_public": ALWAYS_PUBLIC,

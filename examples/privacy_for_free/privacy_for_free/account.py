@@ -10,8 +10,8 @@ from pwfl.tables.arrays import joined, to_array, to_table
 from pwfl.tables.contract import ALWAYS_PUBLIC
 
 TERMS = {
-    "link_budget": "none: powers are multiples of the receiver's noise, without a unit",
-    "accuracy_of": "none: the server's model is a regression",
+    "energy_scope": "none: powers are multiples of the receiver's noise, without a unit",
+    "evaluated_model": "none: the server's model is a regression",
     "unit": "one training record of one device",
     "neighbouring_relation": "one record replaced",
     "taken_as_public": ALWAYS_PUBLIC,

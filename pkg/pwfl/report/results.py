@@ -120,7 +120,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
             "no test is defined" if frame.is_empty() else "nothing is sent, nothing is hidden, or nothing can be tested"
         )
         return theme.empty(why, heading)
-    failed = pl.col("status") == "violated"
+    failed = pl.col("status") == "failed"
     said = pl.coalesce(pl.col("found").filter(failed).first(), pl.col("detects").sort_by("detectable").last())
     lines = drawn.group_by("test", maintain_order=True).agg(said=said, failed=failed.any())
     lines = lines.with_columns(said=pl.col("said").map_elements(_wrapped, pl.String))
@@ -138,7 +138,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     labels = alt.Axis(labelExpr="split(datum.label, '\\n')", ticks=False, domain=False)
     labels.labelBaseline = several  # of several lines, in the middle of the row, too
     y = alt.Y("line:N", title=None, sort=lines["line"].to_list(), axis=labels)
-    statuses = ["consistent", "violated"]
+    statuses = ["passed", "failed"]
     colours, shapes = (alt.Scale(domain=statuses, range=kind) for kind in (["#0072B2", "#D55E00"], ["circle", "cross"]))
     tips = {"scheme:N": "Scheme", "observer:N": "Observer", "test:N": "Test", "draws:Q": ("Numbers", "~s")}
     named = {"stated": "Stated", "measured": "Measured", "low": "At least", "high": "At most"}
@@ -224,9 +224,9 @@ def _over_spent(scenario, tables: dict[str, pl.DataFrame], column: str, what: st
     return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, form=".2%", levels=levels)
 
 
-accuracy_seconds = partial(_over_spent, column="air_seconds_so_far", what="time on air", unit="s")
+accuracy_seconds = partial(_over_spent, column="air_seconds_cumulative", what="time on air", unit="s")
 JOULES = "transmit energy of all users"
-accuracy_joules = partial(_over_spent, column="transmit_energy_j_so_far", what=JOULES, unit="J")
+accuracy_joules = partial(_over_spent, column="transmit_energy_j_cumulative", what=JOULES, unit="J")
 
 
 def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:

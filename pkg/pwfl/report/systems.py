@@ -19,7 +19,7 @@ from pwfl.report.sweeps import not_swept, outcomes, point_of, points, with_bare
 from pwfl.scenario.sweep import in_words
 
 MEANS = ["accuracy", "local_steps", "channel_uses", "air_seconds", "transmit_energy_j"]
-TERMS = [*("accuracy_of", "delta", "samples", "rounds", "link_budget"), *columns.TERMS[1:]]
+TERMS = [*("evaluated_model", "delta", "samples", "rounds", "energy_scope"), *columns.TERMS[1:]]
 BELOW = {"orient": "bottom", "direction": "horizontal"}  # of legends
 LABEL_STEP = 17  # pixels from one label to the next
 NEGLIGIBLE = 1e-3  # relative difference of two epsilons that are drawn as one
@@ -153,7 +153,7 @@ def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
         "local_steps_mean:Q": ("Local steps", ".3g"),
         "transmit_energy_j_mean:Q": ("Radiated energy (J)", ".3s"),
     }
-    columns |= {"link_budget:N": "Link budget", "accuracy_of:N": "Accuracy of", "guarantee:N": "Guarantee"}
+    columns |= {"energy_scope:N": "Link budget", "evaluated_model:N": "Accuracy of", "guarantee:N": "Guarantee"}
     columns |= {"observer:N": "Observer", "differs:N": "Differs in"}
     legend = theme.legend("circle", **BELOW, format="~s", symbolFillColor="#888", symbolStrokeColor="#888")
     sizes = alt.Scale(type="log", range=[40, 400])

@@ -309,11 +309,11 @@ def spent_function(tables: dict) -> Callable[[int, Sequence[int]], dict]:
         interval, into = np.divmod(done, length)
         for name, column in (("air_seconds", "seconds"), ("transmit_energy_j", "joules")):
             if frame[column].null_count():
-                found[f"{name}_so_far"] = pl.Series([None] * len(done), dtype=pl.Float64)
+                found[f"{name}_cumulative"] = pl.Series([None] * len(done), dtype=pl.Float64)
                 continue
             each = frame[column].to_numpy() * length
             before = np.append(0.0, each.cumsum())[interval]
-            found[f"{name}_so_far"] = before + into / length * np.append(each, 0.0)[interval]
+            found[f"{name}_cumulative"] = before + into / length * np.append(each, 0.0)[interval]
         return found
 
     return spent

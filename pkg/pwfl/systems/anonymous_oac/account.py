@@ -21,8 +21,8 @@ ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # points of a curve
 TERMS = {
     "unit": "one training record of one device",
     "neighbouring_relation": "replace-one",
-    "accuracy_of": "the server's global model",
-    "link_budget": f"radiated over {PATH_LOSS_DB:g} dB and thermal noise: over the air what the received SNR takes, "
+    "evaluated_model": "the server's global model",
+    "energy_scope": f"radiated over {PATH_LOSS_DB:g} dB and thermal noise: over the air what the received SNR takes, "
     "orthogonally Shannon's least for 2 bit/s/Hz",
     "local_steps": 1.0,
     "taken_as_public": f"{ALWAYS_PUBLIC}; numbers of records are the same for all devices",

@@ -22,8 +22,8 @@ from pwfl.training.models import network, parameter_count
 TERMS = {
     "unit": f"one training record of one user; {A_USERS}",
     "neighbouring_relation": "replace-one",
-    "link_budget": "none: signals have no unit of energy",
-    "accuracy_of": "the server's global model",
+    "energy_scope": "none: signals have no unit of energy",
+    "evaluated_model": "the server's global model",
     "taken_as_public": ALWAYS_PUBLIC,
 }
 ROUNDS = Gaussian("none claimed: a record may be in every mini-batch")

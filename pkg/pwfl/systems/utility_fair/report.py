@@ -176,7 +176,7 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
         training=failed.otherwise(pl.lit("trained")),
         transmit_s=total(pl.col("transmit_s")),
         radiated_j=total(pl.col("transmit_s") * pl.col("power_w")),
-        air_s=pl.col("air_seconds_so_far").max(),
+        air_s=pl.col("air_seconds_cumulative").max(),
         deviation=pl.col("deviation").mean(),
         iterations=pl.col("iterations").filter(pl.col("iterations") > 0).mean(),
     )

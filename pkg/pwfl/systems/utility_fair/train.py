@@ -234,7 +234,7 @@ def history(start: Began, place: int, found: list[Played], data: datasets.Datase
         took_part = (each.choice.iterations[place] > 0).any()
         ended = not each.lasting[place]
         status = "diverged" if ended else "trained" if took_part else "nobody_took_part"
-        spent = dict(zip(("air_seconds_so_far", "transmit_energy_j_so_far"), each.spent[:, place], strict=True))
+        spent = dict(zip(("air_seconds_cumulative", "transmit_energy_j_cumulative"), each.spent[:, place], strict=True))
         rounds.append({"round": t} | spent | tested | {"status": status})
     floats = {name: pl.Float64 for name in rounds[0] if name not in ("round", "status")}
     of_rounds = pl.DataFrame(rounds, schema={"round": pl.Int64} | floats | {"status": pl.String})
