@@ -1,4 +1,4 @@
-"""`python docs/renamed.py` finds names of before in the project: those of the table in upgrading.md, which `make lint` runs.
+"""`python docs/renamed.py` finds old names, those of the table in upgrading.md, in the project; `make lint` runs it.
 
 Only exact names are looked for, words with an underscore; the table has others, which are words of the language, too.
 """

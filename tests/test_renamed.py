@@ -5,7 +5,7 @@ import sys
 from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "docs"))
-import renamed  # noqa: E402
+import renamed
 
 
 def test_an_old_name_is_found_as_a_whole_word(monkeypatch, tmp_path):
