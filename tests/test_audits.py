@@ -163,7 +163,7 @@ def test_the_code_as_it_is_passes_with_every_seed(made, way):
 
 def replace(monkeypatch, right, wrong):
     """Put a function in the place of another one, in all modules of the package that call it by its name."""
-    for system in map(registry.system, registry.systems()):
+    for system in registry.systems().values():
         for stage in ("train", "audit"):  # imported later, they would keep the wrong one
             system.part(stage)
     for name, module in list(sys.modules.items()):
@@ -451,9 +451,7 @@ def test_what_is_wrong_with_few_coordinates_or_at_some_distance_is_seen():
     assert audit.each_coordinate(SUBJECT, "", draws).status == "passed"
     assert audit.lags(SUBJECT, "", draws).status == "passed"
     for size in (0.7, 1.4):
-        assert (
-            audit.each_coordinate(SUBJECT, "", draws * np.where(np.arange(300) == 17, size, 1.0)).status == "failed"
-        )
+        assert audit.each_coordinate(SUBJECT, "", draws * np.where(np.arange(300) == 17, size, 1.0)).status == "failed"
     # By the sum of products at each lag, as the definition has it.
     terms = 400 * np.arange(299, 0, -1)
     products = [(draws[:, lag:] * draws[:, : 300 - lag]).sum() for lag in range(1, 300)]
