@@ -211,6 +211,7 @@ def installed(tmp_path, monkeypatch):
     registry.claims.cache_clear()
     yield folder
     registry.claims.cache_clear()
+    registry._load.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0].startswith("broken")]:
         del sys.modules[name]
 
@@ -218,9 +219,9 @@ def installed(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("entry", "content", "expected"),
     [
-        ("mine = nowhere_at_all", "", "has no module nowhere_at_all.parameters"),
+        ("mine = nowhere_at_all", "", "has no module nowhere_at_all: "),
         ("mine = broken_one", None, "has no module broken_one.parameters"),
-        ("mine = broken_one:attribute", "", "has no module broken_one:attribute.parameters"),
+        ("mine = broken_one:attribute", "", "broken_one:attribute must be a pwfl.system.System, is None"),
         ("mine =", "", "cannot be imported"),
         ("mine = broken_one", "raise RuntimeError('on\\npurpose')", "cannot be imported: RuntimeError: on purpose ("),
         ("mine = broken_one", "import sys; sys.exit('over')", "cannot be imported: SystemExit: over ("),
