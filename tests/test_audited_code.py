@@ -24,7 +24,7 @@ HANDFUL = (
     "Reception.status",
     "Gradients.inputs",
     "Draws.normals",
-    "received",
+    "receive",
     "step_sizes",
     "both_trainers.<locals>.trainer.<locals>.<lambda>",
 )

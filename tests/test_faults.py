@@ -73,11 +73,11 @@ class Fault(NamedTuple):
 
 
 def in_server(change):
-    """Another `rounds.received`: change(right, messages, weight, noise_std, key, draws)."""
+    """Another `rounds.receive`: change(right, messages, weight, noise_std, key, draws)."""
 
     def fault(monkeypatch):
-        right = rounds.received
-        monkeypatch.setattr(rounds, "received", lambda *a: change(right, *a))
+        right = rounds.receive
+        monkeypatch.setattr(rounds, "receive", lambda *a: change(right, *a))
 
     return fault
 
