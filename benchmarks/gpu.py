@@ -23,7 +23,7 @@ from pwfl.learning.mlp import glorot_uniform
 from pwfl.process import devices
 from pwfl.training import batching
 from pwfl.training.gradients import Data, Gradients, Own, Rows
-from pwfl.training.rounds import Loop, advance_function
+from pwfl.training.rounds import Inputs, Loop, advance_function
 from pwfl.training.trainable import Dense
 
 RESULTS = Path(__file__).parent / "results"
@@ -73,7 +73,8 @@ def play_function(case: Case, compiled: bool) -> Callable:
     @tf.function(jit_compile=compiled or None, autograph=False)
     def play(weights, at, keys, steps, data, rounds):
         noise_std = tf.fill(tf.shape(at.sizes), NOISE)
-        state, *_ = advance((weights, []), Own(), at, noise_std, keys, steps, data, compiled, tf.constant(0), rounds)
+        inputs = Inputs(Own(), at, noise_std, keys, steps)
+        state, *_ = advance((weights, []), inputs, data, tf.constant(0), rounds)
         return state[0]
 
     return play

@@ -21,7 +21,7 @@ from pwfl.learning.datasets import Size
 from pwfl.learning.mlp import glorot_uniform, start_weights
 from pwfl.training import autodiff, dense, integers
 from pwfl.training.gradients import Data, Gradients, Own, Rows
-from pwfl.training.rounds import Learner, Loop, advance_function
+from pwfl.training.rounds import Inputs, Learner, Loop, advance_function
 from pwfl.training.trainable import Dense, Differentiated
 
 IMAGE = (28, 28)
@@ -56,12 +56,12 @@ def average_noise(samples, noise) -> float:
 
 def play_function(learner: Learner, count: int | tf.Tensor, summed: Callable | None = None) -> Callable:
     """Some rounds of the core as a graph, without evaluation; a function of weights, what is received, and records."""
-    advance = advance_function(Loop(learner, ROUNDS, 1, summed=summed))
+    advance = advance_function(Loop(learner, ROUNDS, 1, summed=summed), single=isinstance(count, int))
 
     @tf.function(reduce_retracing=True, autograph=False)
     def play(weights, at, noise_std, data):
-        given = Own(), at, noise_std[None], tf.constant(5, tf.int64), tf.fill([ROUNDS], STEP), data
-        (weights, _), clipped, _ = advance((weights, []), *given, False, tf.constant(0), count)
+        inputs = Inputs(Own(), at, noise_std[None], tf.constant(5, tf.int64), tf.fill([ROUNDS], STEP))
+        (weights, _), clipped, _ = advance((weights, []), inputs, data, tf.constant(0), count)
         return weights, clipped
 
     return play

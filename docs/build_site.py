@@ -7,6 +7,8 @@ import shutil
 import sys
 from pathlib import Path
 
+import full_size
+
 ROOT = Path(__file__).parent.parent
 FILES = ("README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "CHANGELOG.md", "LICENSE", "CITATION.cff")
 FOLDERS = ("config", "docs", "examples")
@@ -28,6 +30,10 @@ def build(folder: Path) -> int:
     status = build_main([*strict, "--doctree-dir", str(folder / "doctrees"), str(source), str(html)])
     if not status:
         shutil.copy(html / "README.html", html / "index.html")
+        papers = html / "docs" / "papers"
+        papers.mkdir(exist_ok=True)
+        for system in full_size.STUDIES:
+            (papers / f"{system}.html").write_text(full_size.paper_html(system), encoding="utf-8")
     return status
 
 

@@ -1,27 +1,29 @@
-"""What the papers' statements came to at full size: kept in `full_size.csv`, shown in the tables of the pages.
+"""What the papers' claims came to at full size: kept in `full_size.csv`, shown in the tables of the pages.
 
-    python docs/full_size.py results/STUDY [NOTE]   # keep the statements of a study that has run, and show them
+    python docs/full_size.py results/STUDY [NOTE]   # keep the claims of a study that has run, and show them
     python docs/full_size.py                        # show what is kept
 
 Keep a study at the commit that it ran with. NOTE says how its command differs from `snakemake --configfile
 config/STUDY.yaml`, such as by fewer realizations.
 """
 
-import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import polars as pl
 
-from pwfl.report.claims import SCHEMA, Claim
-from pwfl.report.statements import PAPER
+from pwfl import registry
+from pwfl.report import latex, paper, paper_page, references
+from pwfl.report.claims import PAPER, SCHEMA, Claim
+from pwfl.report.statements import OUTCOMES
+from pwfl.scenario import load, read
 
 DOCS = Path(__file__).parent
-KEPT = DOCS / "full_size.csv"
-STUDIES = {  # the full-size studies of each paper; a later one is of statements that those before it do not measure
+KEPT, CURVES = DOCS / "full_size.csv", DOCS / "papers"
+STUDIES = {  # the full-size studies of each paper; a later one is of claims that those before it do not measure
     "multicell": ("paper", "resource_blocks"),
     "anonymous_oac": ("anonymous_oac",),
     "random_orthogonalization": ("random_orthogonalization",),
@@ -30,24 +32,12 @@ STUDIES = {  # the full-size studies of each paper; a later one is of statements
 }
 ADDED = {"study": pl.String, "commit": pl.String, "note": pl.String}
 BEGIN, END = "<!-- full size, by docs/full_size.py: begin -->\n", "<!-- full size: end -->\n"
-HEAD = ["statement", "scenario", "printed", "measured, 95 % interval", "holds", "realizations"]
-NOT_RUN = "not yet run"
-FIELD = re.compile(r"\{\w+\}")  # of a statement that is declared once, and measured for each value
+HEAD = ["claim", "statement", "verdict"]
 
 
-def declared(system: str) -> list[str]:
-    """The statements of a system's paper, in the order of their numbers; see FIELD."""
-
-    def found(value) -> Iterator[Claim]:
-        if isinstance(value, Claim):
-            yield value
-        elif isinstance(value, dict | tuple):
-            for part in value.values() if isinstance(value, dict) else value:
-                yield from found(part)
-
-    every = found(vars(import_module(f"pwfl.systems.{system}.claims")))
-    texts = dict.fromkeys(claim.text for claim in every if claim.setting is not None)
-    return sorted(texts, key=lambda text: int(text.partition(".")[0]))
+def declared(system: str) -> tuple[Claim, ...]:
+    """The claims of a system's paper, in the paper's order."""
+    return import_module(f"pwfl.systems.{system}.claims").PAPER_CLAIMS
 
 
 def kept() -> pl.DataFrame:
@@ -56,7 +46,7 @@ def kept() -> pl.DataFrame:
 
 
 def keep(folder: Path, note: str) -> None:
-    """Put the paper's statements of a study's results in place of those that are kept of it.
+    """Put the paper's claims of a study's results in place of those that are kept of it.
 
     Raises SystemExit for a study that is no paper's, and where the checkout is not what was committed.
     """
@@ -65,36 +55,27 @@ def keep(folder: Path, note: str) -> None:
         sys.exit(f"{folder}: no full-size study of a paper; these are {', '.join(studies)}")
     if _git("status", "--porcelain", "--untracked-files=no"):
         sys.exit("the checkout has changes that are not committed: commit them, and run the study again")
-    rows = pl.read_parquet(folder / "claims.parquet").filter(whose=PAPER).select(*SCHEMA)
+    rows = (
+        pl.read_parquet(folder / "claims.parquet").filter(pl.col("verdict").is_not_null(), origin=PAPER).select(*SCHEMA)
+    )
     (several,) = (each for each in STUDIES.values() if folder.name in each)
     before = kept().filter(pl.col("study").is_in(several[: several.index(folder.name)]))
     rows = rows.join(before.unique("claim"), on="claim", how="anti", maintain_order="left")
     added = {"study": folder.name, "commit": _git("rev-parse", "--short=10", "HEAD"), "note": note}
     rows = rows.select(*(pl.lit(value).alias(name) for name, value in added.items()), pl.all())
     pl.concat([kept().filter(pl.col("study") != folder.name), rows]).sort("study", maintain_order=True).write_csv(KEPT)
+    CURVES.mkdir(exist_ok=True)
+    for path in folder.glob("*_curves.csv") if folder.name == several[0] else ():
+        shutil.copyfile(path, CURVES / f"{path.name.removesuffix('_curves.csv')}.csv")
 
 
-def rows(system: str, of: pl.DataFrame) -> list[list[str]]:
-    """A system's rows: statement, scenario, printed, measured, verdict, realizations; a row for what has not run."""
-    found = []
-    for text in declared(system):
-        measured = (of.filter(pl.col("claim").str.contains(matched(text)), study=study) for study in STUDIES[system])
-        own = next((own for own in measured if len(own)), of.clear())
-        cells = [[row["claim"], *_cells(row)] for row in own.iter_rows(named=True)]
-        found += cells or [[FIELD.sub("…", text), "", "", NOT_RUN, "", ""]]
-    return found
+def rows(system: str, of: pl.DataFrame) -> list[paper.Row]:
+    """A system's statements, in its paper's order."""
+    return paper.rows(_paper(system), of.filter(pl.col("study").is_in(STUDIES[system])), {})
 
 
-def matched(text: str) -> str:
-    """The regular expression of what a declared statement may read."""
-    return f"^{'.+'.join(map(re.escape, FIELD.split(text)))}$"
-
-
-def _cells(row: dict) -> list[str]:
-    ends = ["unbounded" if row[end] is None else f"{row[end]:.3g}" for end in ("low", "high")]
-    interval = "" if row["low"] is None and row["high"] is None else f" [{', '.join(ends)}]"
-    measured = "undefined" if row["measured"] is None else f"{row['measured']:.3g}{interval}"
-    return [row["scenario"], row["printed"] or "", measured, row["holds"], str(row["realizations"] or "")]
+def _paper(system: str) -> paper.Paper:
+    return import_module(f"pwfl.systems.{system}.paper").PAPER
 
 
 def table(head: list[str], body: list[list[str]]) -> str:
@@ -104,7 +85,7 @@ def table(head: list[str], body: list[list[str]]) -> str:
 
 
 def page(system: str, of: pl.DataFrame) -> str:
-    """What a system's page begins with."""
+    """What a system's page says of its paper's claims: their verdicts, and where all of them are."""
     commands = []
     for study in STUDIES[system]:
         said = f"`snakemake --configfile config/{study}.yaml`"
@@ -112,8 +93,35 @@ def page(system: str, of: pl.DataFrame) -> str:
             note = own["note"][0]
             said += f"{f' ({note})' if note else ''} at commit {own['commit'][0]}"
         commands.append(said)
-    said = f"What the paper says, and what came out at full size, by {' and '.join(commands)}"
-    return f"{said}:\n\n{table(HEAD, rows(system, of))}"
+    found = rows(system, of)
+    lines = [[row.claim.id, row.claim.statement, row.verdict] for row in paper.unsupported(found)]
+    said = f"{paper.lead(found)} Not supported are:\n\n{table(HEAD, lines)}" if lines else f"{paper.lead(found)}\n"
+    link = (
+        f'Every statement, beside the paper\'s figures, is on <a href="papers/{system}.html">the page of the paper</a>'
+    )
+    return f"{said}\n{link}; numbers are those of {' and '.join(commands)}.\n"
+
+
+def paper_html(system: str) -> str:
+    """The page of a system's paper, of the claims and curves that are kept."""
+    catalog = registry.system(system).catalog
+    (cited,) = references.cited(DOCS.parent / "CITATION.cff", [system])
+    of = _paper(system)
+    claims = kept().filter(pl.col("study").is_in(STUDIES[system]))
+    studies = [load(read([DOCS.parent / f"config/{study}.yaml"]), study) for study in STUDIES[system]]
+    known = {study.titles[name]: each.part() for study in studies for name, each in study.scenarios.items()}
+    titles = {name: title for study in studies for name, title in study.titles.items()}
+    settings, colours = paper.settings_of(of, known), paper_page.scheme_colours(system, known.values())
+    path = CURVES / f"{system}.csv"
+    curves = pl.read_csv(path).partition_by("panel", as_dict=True, include_key=False) if path.exists() else {}
+    each = {panel: own for (panel,), own in curves.items()}
+    runs = claims.filter(pl.col("quantity").str.contains("accuracy|loss"))["realizations"].drop_nulls()
+    over = f"{runs.max()} training runs" if len(runs) else ""
+    commits = ", ".join(claims["commit"].unique(maintain_order=True))
+    said = {"This page": f"results of commits {commits}"} if commits else {}
+    return paper_page.render(
+        of, cited._asdict(), latex.titled(claims, titles), settings, each, colours, said, catalog.studies, over
+    )
 
 
 def shown(path: Path, text: str) -> str:
@@ -128,9 +136,15 @@ def pages() -> dict[Path, str]:
     """The pages, with their tables anew."""
     of = kept()
     found = {DOCS / f"{system}.md": page(system, of) for system in STUDIES}
-    every = [[f"`{system}`", *row] for system in STUDIES for row in rows(system, of)]
-    found[DOCS / "studies.md"] = table(["system", *HEAD], every)
+    counts = [[f"[`{system}`]({system}.md#at-full-size)", *_counts(system, of)] for system in STUDIES]
+    found[DOCS / "studies.md"] = table(["paper's system", "statements", *OUTCOMES], counts)
     return {path: shown(path, text) for path, text in found.items()}
+
+
+def _counts(system: str, of: pl.DataFrame) -> list[str]:
+    """How many statements a system's paper makes, and how many came out in each way."""
+    verdicts = [row.verdict for row in rows(system, of)]
+    return [str(len(verdicts)), *(str(verdicts.count(outcome)) for outcome in OUTCOMES)]
 
 
 def _git(*words: str) -> str:

@@ -89,6 +89,12 @@ use rule part as comparison with:
         stage="comparison",
 
 
+use rule part as paper with:
+    "Write the page of the paper that a study reimplements: its figures, statements and verdicts."
+    wildcard_constraints:
+        stage="paper",
+
+
 use rule part as page with:
     "Write the study report: one HTML file with claims, figures and tables, and links to the files behind them."
     wildcard_constraints:

@@ -28,8 +28,8 @@ def trained(monkeypatch):
         seen = []
 
         def train_function(loop, several, stops, tested):
-            def history(weights, own, at, noise_std, key, steps, data):
-                seen.append((at, noise_std.numpy()))
+            def history(weights, inputs, data):
+                seen.append((inputs.at, inputs.noise_std.numpy()))
                 count = len(stops)
                 sums = np.zeros((count, loop.learner.measured), np.float32) if measured is None else measured
                 return map(tensor, (count, np.ones((count, 11)), np.zeros(count), sums))

@@ -14,13 +14,13 @@ import stage_of
 from conftest import ROOT, in_turn
 from pipeline import part
 from pwfl import scenario
-from pwfl.report.statements import ELSEWHERE, PAPER, PROJECT
+from pwfl.report import claims as engine
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.values import replaced
 from pwfl.systems.age_aware import age, report
 from pwfl.systems.age_aware import train as training
 from pwfl.systems.age_aware.checks import PAIRS
-from pwfl.systems.age_aware.claims import claims
+from pwfl.systems.age_aware.claims import OWN_CLAIMS, PAPER_CLAIMS, claims
 from reported import everything_made, reported
 
 TINY = {
@@ -329,49 +329,53 @@ def test_the_realizations_table_and_the_summary(tiny):
     assert len(tiny["sweep"]) == 3 * 9
 
 
-def verdicts(content, *numbers):
-    """What is said of the claims of these numbers."""
-    return set(claims({"one": content}).filter(pl.col("claim").str.head(1).is_in(numbers))["holds"])
+def verdicts(content, *ids):
+    """What is said of claims, whether or not the scenario is in the paper's setting."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "in_setting", lambda *_: True)
+        return set(claims({"one": content}).filter(pl.col("claim").is_in(ids))["verdict"])
 
 
 def test_claims_hold_and_are_said_not_to_where_they_do_not(tiny):
     table = claims({"tiny": tiny})
-    assert {claim[0] for claim in table["claim"]} == set("12345789")  # 6 needs more realizations
-    assert verdicts(tiny, "5") == {"yes"}
-    assert (table["low"] <= table["measured"] + 1e-12).all()
-    assert (table["measured"] <= table["high"] + 1e-12).all()
+    assert set(table["claim"]) == {claim.id for claim in PAPER_CLAIMS + OWN_CLAIMS if claim.compare is not None} - {
+        "X-3"
+    }  # needs more realizations
+    assert verdicts(tiny, "T1-1", "X-2") == {"supported"}
+    assert (table["measured_ci_low"] <= table["measured"] + 1e-12).all()
+    assert (table["measured"] <= table["measured_ci_high"] + 1e-12).all()
     names = {"random, constant noise": "proposed, adaptive noise", "proposed, adaptive noise": "random, constant noise"}
     swapped = [replaced(own, "name", names.get(own.name, own.name)) for own in tiny["scenario"].schemes]
-    assert "yes" not in verdicts(tiny | {"scenario": replaced(tiny["scenario"], "schemes", swapped)}, "1")
+    assert "supported" not in verdicts(tiny | {"scenario": replaced(tiny["scenario"], "schemes", swapped)}, "F3-1")
     each = tiny["realizations"].with_columns(pl.col("^.*_bound_wh2$") * 0, pl.col("epsilon_understated") * 0.1)
-    assert verdicts(tiny | {"realizations": each}, "4", "5") == {"no"}
+    assert verdicts(tiny | {"realizations": each}, "X-1", "T1-1", "X-2") == {"refuted"}
     alike = tiny["realizations"].with_columns(noise_power_wh2=1.0)  # constant noise is not larger
-    assert verdicts(tiny | {"realizations": alike}, "3") == {"no"}
+    assert verdicts(tiny | {"realizations": alike}, "F3-3", "F3-4") == {"refuted"}
     pair = [own for own in tiny["scenario"].schemes if own.scheduler in ("bound_constant", "bound_adaptive")]
     third = claims({"one": tiny | {"scenario": replaced(tiny["scenario"], "schemes", pair)}})
-    third = third.filter(pl.col("claim").str.starts_with("3."))["claim"]
+    third = third.filter(pl.col("claim").is_in(["F3-3", "F3-4"]))
     assert len(third) == 1  # of the pair; nothing is compared across schedules
-    assert "across" not in third[0]
+    assert not third["interpretation"].fill_null("").str.contains("across").any()
     best = pl.when(pl.col("swept_time") == 0).then(-1.0).otherwise(1.0)  # the stalest data
     sweep = tiny["sweep"].with_columns(best.alias("expected_loss_difference_wh2_mean"))
-    assert verdicts(tiny | {"sweep": sweep}, "7") == {"no"}
+    assert verdicts(tiny | {"sweep": sweep}, "F2-1", "F2-2") == {"refuted"}
 
 
 def test_claims_that_rest_on_a_bound_say_on_which():
     """A bound that is far looser schedules worse than twice the optimum."""
     config = {"system": "age_aware", "realizations": 3, "training_realizations": 1}
     table = claims({"one": reported(config | {"schedule": {"bound": "separate"}})[2]})
-    second = table.filter(pl.col("claim").str.starts_with("2."), pl.col("claim").str.contains("adaptive"))
-    assert "the paper's bound" in second["source"].item()
-    assert second["whose"].item() == PAPER
-    assert second["holds"].item() == "no"
+    second = table.filter(pl.col("quantity").str.contains("adaptive"), claim="F3-2")
+    assert second.select("origin", "interpretation", "verdict").row(0) == ("paper", None, "refuted")
+    ours = claims({"one": reported(config)[2]}).filter(claim="F3-2")
+    assert ours["verdict"].is_null().all()
 
 
 def over_classic(table):
-    """Rows of claim 10, by target: measured, whether it holds; of the closed form, and simulated."""
-    rows = table.filter(pl.col("claim").str.starts_with("10."))
-    target = pl.col("claim").str.extract(r"epsilon ([\d.]+):").cast(pl.Float64)
-    closed = pl.col("claim").str.contains("closed form", literal=True)
+    """Rows of the claim about classic DP, by target; of the closed form, and simulated."""
+    rows = table.filter(claim="A-1")
+    target = pl.col("quantity").str.extract(r"target ε ([\d.]+)").cast(pl.Float64)
+    closed = pl.col("quantity").str.contains("closed form", literal=True)
     parts = (rows.with_columns(target=target).filter(which) for which in (closed, ~closed))
     return [{row["target"]: row for row in part.iter_rows(named=True)} for part in parts]
 
@@ -382,12 +386,12 @@ def test_the_headline_is_judged_at_every_target():
     Scheme by scheme from the chains: classic DP has no bias, and noise of variance 2 (1.8 / epsilon)^2 / 3 in the mean.
     """
     config = {"system": "age_aware", "realizations": 6, "training_realizations": 5}
-    for bound, gains, whose in (("paired", [True] * 7, ELSEWHERE), ("separate", [True] + [False] * 6, PAPER)):
+    for bound, gains, judged in (("paired", [True] * 7, False), ("separate", [True] + [False] * 6, True)):
         found = reported(config | {"schedule": {"bound": bound}})[2]
         table, each = claims({"one": found}), found["realizations"]
         closed, simulated = over_classic(table)
         assert list(closed) == list(simulated) == [0.1, 0.2, 0.3, 0.5, 0.7, 1.5, 1.0]
-        assert {row["whose"] for row in (*closed.values(), *simulated.values())} == {whose}
+        assert {row["verdict"] is not None for row in (*closed.values(), *simulated.values())} == {judged}
         classic = each.filter(scheme="classic DP, fresh data")
         assert classic["epsilon_classical"].to_list() == pytest.approx(classic["target_epsilon"].to_list(), rel=1e-12)
         power = 2 * (1.8 / classic["target_epsilon"].to_numpy()) ** 2 / 3
@@ -397,12 +401,14 @@ def test_the_headline_is_judged_at_every_target():
             one = proposed["expected_loss_difference_wh2"][0] - 2 * (1.8 / target) ** 2 / 3
             assert row["measured"] == pytest.approx(one, abs=1e-9)
             assert (row["measured"] < -1e-3) == gain
-            assert row["holds"] == ("yes" if gain else "no")
+            assert row["verdict"] == (None if not judged else "supported" if gain else "refuted")
             pair = proposed.join(classic.filter(target_epsilon=target), on="realization")
             differences = (pair["loss_difference_wh2"] - pair["loss_difference_wh2_right"]).drop_nulls()
             half = student.isf(0.025, 4) * differences.std() / np.sqrt(5)
             expected = differences.mean() + np.array([0, -half, half])
-            assert [simulated[target][name] for name in ("measured", "low", "high")] == pytest.approx(expected)
+            assert [
+                simulated[target][name] for name in ("measured", "measured_ci_low", "measured_ci_high")
+            ] == pytest.approx(expected)
             assert simulated[target]["realizations"] == 5
 
 
@@ -436,12 +442,12 @@ def test_the_claims_about_classic_dp_fail_where_it_is_better(tiny):
     names = {"classic DP, fresh data": "proposed, adaptive noise", "proposed, adaptive noise": "classic DP, fresh data"}
     swapped = [replaced(own, "name", names.get(own.name, own.name)) for own in tiny["scenario"].schemes]
     turned = claims({"one": tiny | {"scenario": replaced(tiny["scenario"], "schemes", swapped)}})
-    assert {row["holds"] for row in over_classic(turned)[0].values()} == {"no"}
+    assert all(row["measured"] >= 0 for row in over_classic(turned)[0].values())
     better = tiny["realizations"].with_columns(
         expected_loss_difference_wh2=pl.col("expected_loss_difference_wh2")
         - (pl.col("scheme") == "proposed, noise fixed first")
     )
-    assert verdicts(tiny | {"realizations": better}, "9") == {"yes"}
+    assert verdicts(tiny | {"realizations": better}, "X-5") == {"supported"}
 
 
 @pytest.mark.parametrize("bound", ["paired", "separate"])
@@ -494,24 +500,25 @@ def test_figures_say_whose_bound_proposed_schedules_minimize(bound, whose, targe
         assert "minimizes" not in json.dumps(report.FIGURES[figure](alone, random).to_dict())
 
 
-def test_the_defaults_show_both_cases_of_figure_two_and_the_order_of_figure_three():
+def test_the_defaults_show_both_cases_of_figure_two_and_the_order_of_figure_three(monkeypatch):
     config = {"system": "age_aware", "realizations": 40, "training_realizations": 40}
     table = claims({"three": reported(config)[2]})
-    assert {claim[0] for claim in table["claim"]} == set("123456789")
-    minimizing = table.filter(pl.col("source").str.contains("; proposed by this project's bound", literal=True))
-    minimizing = minimizing.filter(~pl.col("source").str.contains("not in the paper"))
-    assert set(minimizing["whose"]) == {ELSEWHERE}
+    assert set(table["claim"]) == {claim.id for claim in PAPER_CLAIMS + OWN_CLAIMS if claim.compare is not None}
+    # Schedules by this project's bound are not the paper's.
+    assert table.filter(pl.col("claim").is_in(["A-1", "F3-1", "F3-2", "F3-4"]))["verdict"].is_null().all()
+    monkeypatch.setattr(engine, "in_setting", lambda *_: True)
+    table = claims({"three": reported(config)[2]})
     # Across schedules it depends on how old a random one's data are (docs/age_aware.md).
-    literal = pl.col("claim").str.contains("every constant over every adaptive")
+    literal = pl.col("interpretation").fill_null("").str.contains("across schedules")
     # With the noise fixed first, nothing is gained over fresh data.
-    first = pl.col("claim").str.starts_with("9.")
-    assert table.filter(first).select("measured", "holds", "whose").row(0) == (0.0, "no", PROJECT)
+    first = pl.col("claim") == "X-5"
+    assert table.filter(first).select("measured", "verdict", "origin").row(0) == (0.0, "refuted", "project")
     # At lax targets 40 realizations are too few to see the gain in simulation.
-    simulated = pl.col("claim").str.contains("simulated, paired", literal=True)
-    assert set(table.filter(simulated)["holds"]) == {"yes", "open"}
+    simulated = pl.col("quantity").str.contains("simulated, paired", literal=True)
+    assert set(table.filter(simulated)["verdict"]) == {"supported", "inconclusive"}
     # By the paper's own bound the best time is missed by more than the claim allows.
-    separate = pl.col("claim").str.starts_with("8. Fig. 2: best time by the bound, separate")
-    assert table.filter(separate)["holds"].to_list() == ["no"]
+    separate = pl.col("claim") == "S4B-1"
+    assert table.filter(separate)["verdict"].to_list() == ["refuted"]
     others = table.filter(~literal & ~separate & ~first & ~simulated)
-    assert set(others["holds"]) == {"yes"}, others.filter(pl.col("holds") != "yes")
+    assert set(others["verdict"]) == {"supported"}, others.filter(pl.col("verdict") != "supported")
     assert 0.5 < table.filter(literal)["measured"].item() < 1

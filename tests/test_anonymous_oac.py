@@ -213,9 +213,8 @@ def trained(weights, batches, noise_std, mean_weight=None, clip=1.0, played=None
     first, count = played or (0, len(batches))
     state, at = [tf.constant(w, tf.float32) for w in weights], tf.nest.map_structure(tf.constant, at)
     given = tf.constant(np.float32(noise_std)), tf.constant(3, tf.int64), tf.constant(step)
-    moved, _, _ = advance(
-        state, gradients.Own(), at, *given, learner.tensors(digits()), False, tf.constant(first), tf.constant(count)
-    )
+    inputs = rounds.Inputs(gradients.Own(), at, *given)
+    moved, _, _ = advance(state, inputs, learner.tensors(digits()), tf.constant(first), tf.constant(count))
     return [w.numpy() for w in moved]
 
 

@@ -451,9 +451,7 @@ def test_what_is_wrong_with_few_coordinates_or_at_some_distance_is_seen():
     assert audit.each_coordinate(SUBJECT, "", draws).status == "passed"
     assert audit.lags(SUBJECT, "", draws).status == "passed"
     for size in (0.7, 1.4):
-        assert (
-            audit.each_coordinate(SUBJECT, "", draws * np.where(np.arange(300) == 17, size, 1.0)).status == "failed"
-        )
+        assert audit.each_coordinate(SUBJECT, "", draws * np.where(np.arange(300) == 17, size, 1.0)).status == "failed"
     # By the sum of products at each lag, as the definition has it.
     terms = 400 * np.arange(299, 0, -1)
     products = [(draws[:, lag:] * draws[:, : 300 - lag]).sum() for lag in range(1, 300)]

@@ -219,7 +219,7 @@ def of_all_bands(monkeypatch):
 
 def votes_before_noise(monkeypatch):
     """Votes are of messages as they are, though sums have noise in them."""
-    right = rounds.of_senders
+    right = rounds.receive_messages
 
     def of_senders(loop, weights, vectors, *rest):
         if loop.decided is None:
@@ -227,7 +227,7 @@ def votes_before_noise(monkeypatch):
         clean = loop._replace(decided=lambda heard, *more: loop.decided(vectors, *more))
         return right(clean, weights, vectors, *rest)
 
-    monkeypatch.setattr(rounds, "of_senders", of_senders)
+    monkeypatch.setattr(rounds, "receive_messages", of_senders)
 
 
 def one_noise_for_all(monkeypatch):

@@ -73,11 +73,11 @@ class Fault(NamedTuple):
 
 
 def in_server(change):
-    """Another `rounds.received`: change(right, messages, weight, noise_std, key, draws)."""
+    """Another `rounds.receive`: change(right, messages, weight, noise_std, key, draws)."""
 
     def fault(monkeypatch):
-        right = rounds.received
-        monkeypatch.setattr(rounds, "received", lambda *a: change(right, *a))
+        right = rounds.receive
+        monkeypatch.setattr(rounds, "receive", lambda *a: change(right, *a))
 
     return fault
 
@@ -173,13 +173,16 @@ def in_advance(change):
     def fault(monkeypatch):
         right = rounds.advance_function
 
-        def advance_function(loop, kept=0):
-            advance = right(loop, kept)
-            if kept:
-                return advance
-            return lambda state, own, at, std, key, steps, *rest: advance(
-                state, own, at, *change(std, key, steps), *rest
-            )
+        def advance_function(*given, **more):
+            advance = right(*given, **more)
+
+            def changed(state, inputs, data, first, count, tap=None, **used):
+                if tap is None:
+                    noise_std, key, steps = change(inputs.noise_std, inputs.key, inputs.steps)
+                    inputs = inputs._replace(noise_std=noise_std, key=key, steps=steps)
+                return advance(state, inputs, data, first, count, tap, **used)
+
+            return changed
 
         monkeypatch.setattr(rounds, "advance_function", advance_function)
 
@@ -189,9 +192,11 @@ def in_advance(change):
 def longer_steps(monkeypatch):
     right = rounds.advance_function
 
-    def advance_function(*given):
-        advance = right(*given)
-        return lambda state, own, at, std, key, steps, *rest: advance(state, own, at, std, key, 1.02 * steps, *rest)
+    def advance_function(*given, **more):
+        advance = right(*given, **more)
+        return lambda state, inputs, *rest, **used: advance(
+            state, inputs._replace(steps=1.02 * inputs.steps), *rest, **used
+        )
 
     monkeypatch.setattr(rounds, "advance_function", advance_function)
 

@@ -1,6 +1,8 @@
 """Intervals of means end where their quantities do: in tables, figures, LaTeX and claims."""
 
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -13,9 +15,9 @@ from pwfl import registry
 from pwfl.report import build, claims, theme
 from pwfl.report.catalog import compared, scenario_figures
 from pwfl.scenario import resolve
-from pwfl.systems.multicell.claims import BEYOND
-from pwfl.systems.random_orthogonalization.claims import CLAIMS as ANTENNAS
-from pwfl.systems.utility_fair.claims import CLAIMS as DEVICES
+from pwfl.systems.multicell import claims as multicell
+from pwfl.systems.random_orthogonalization import claims as random_orthogonalization
+from pwfl.systems.utility_fair import claims as utility_fair
 from pwfl.tables import contract
 
 # Columns by their names, and between which values they are by what they mean, not by what tables declare.
@@ -112,19 +114,26 @@ def test_no_interval_of_a_figure_leaves_what_its_quantity_can_be(made):
 
 
 UNLIKE = {("utility", "fair"): [0.0, 0.1, 9.0], ("benchmark", "independent"): [5.0, 5.1, 4.9]}
-NEVER_BELOW = {  # what begins a claim -> series whose interval would begin below the least that there can be, and that
-    "6. mean gap to the bound": (BEYOND, {(0, ("joint", "random"), "objective_gap"): [0.0, 0.0, 0.003]}, 0.0),
-    "2. leakage (6), mean": (ANTENNAS, {"printed over closed form": [[1.001, 0.999, 1.02], [1.0, 0.98, 1.01]]}, 0.0),
-    "1. mean training loss": (DEVICES, {(pair, "batch_loss"): losses for pair, losses in UNLIKE.items()}, -1.0),
+NEVER_BELOW = {  # claims -> series whose interval would begin below the least that there can be, and that
+    "X-3": (multicell.OWN_CLAIMS, {(("joint", "random"), "objective_gap"): [0.0, 0.0, 0.003]}, 0.0),
+    "X-1": (
+        random_orthogonalization.OWN_CLAIMS,
+        {"printed over closed form": [[1.001, 0.999, 1.02], [1.0, 0.98, 1.01]]},
+        0.0,
+    ),
+    "F1-1": (utility_fair.CLAIMS, {(pair, "batch_loss"): losses for pair, losses in UNLIKE.items()}, -1.0),
 }
 
 
-@pytest.mark.parametrize("text", NEVER_BELOW)
-def test_an_interval_of_a_claim_begins_where_its_quantity_does(text):
-    declared, series, least = NEVER_BELOW[text]
-    claim = next(claim for claim in declared if claim.text.startswith(text))
-    measured = claim.measured({name: np.array(values) for name, values in series.items()})
+@pytest.mark.parametrize("name", NEVER_BELOW)
+def test_an_interval_of_a_claim_begins_where_its_quantity_does(name):
+    declared, series, least = NEVER_BELOW[name]
+    claim = replace(next(claim for claim in declared if claim.id == name), setting=None, among=claims.EACH)
+    term = claim.declared[0]
+    values = {key: np.array(each) for key, each in series.items()}
+    measured = term.measure([values[each.key(claim.quantity.column)] for each in term.series])
     assert measured.low < least
-    row = dict(zip(claims.SCHEMA, claims.row(claim._replace(setting=None), {"one": None}, measured), strict=True))
-    assert (row["low"], row["high"]) == (least, measured.high)
-    assert row["holds"] == claims.verdict(measured, claim.band)
+    found = claims.measure([claim], {"one": {"scenario": SimpleNamespace()}}, lambda _: values)
+    row = found.row(0, named=True)
+    assert (row["measured_ci_low"], row["measured_ci_high"]) == (least, measured.high)
+    assert row["verdict"] == claims.verdict(measured, claim.required)

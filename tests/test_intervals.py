@@ -282,9 +282,11 @@ def test_the_audit_refutes_noise_of_another_interval_than_the_rounds(audited, mo
     model, found = audited
     right = rounds.advance_function
 
-    def advance_function(*given):
-        advance = right(*given)
-        return lambda state, own, at, std, *rest: advance(state, own, at, tf.roll(std, 1, axis=-1), *rest)
+    def advance_function(*given, **more):
+        advance = right(*given, **more)
+        return lambda state, inputs, *rest, **used: advance(
+            state, inputs._replace(noise_std=tf.roll(inputs.noise_std, 1, axis=-1)), *rest, **used
+        )
 
     monkeypatch.setattr(rounds, "advance_function", advance_function)
     assert "deviation of the noise" in violated(stage_of.audit(part(model, "audit"), found))

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import ROOT, SMALL, TINY, need
 from pwfl import registry, tables
-from pwfl.report import build, catalog, claims, glossary, page, references, statements, sweeps, theme
+from pwfl.report import build, catalog, claims, glossary, page, references, sweeps, theme
 from pwfl.report.catalog import COMPARISON, SWEEP_FIGURES, question
 from pwfl.report.page import CLAIMS_FIRST
 from pwfl.scenario import load
@@ -106,7 +106,7 @@ def folder(tmp_path_factory):
 
 def test_the_page_says_what_holds_and_needs_no_network(folder):
     text = (folder / "index.html").read_text(encoding="utf-8")
-    claims = pl.read_csv(folder / "claims.csv").filter(whose=statements.PAPER)
+    claims = pl.read_csv(folder / "claims.csv").filter(pl.col("verdict").is_not_null(), origin="paper")
     count = claims["claim"].n_unique()
     assert count < len(claims)
     words = f"{count} claims of the papers tested: "
@@ -164,14 +164,15 @@ def test_counts_of_realizations_are_shown_where_there_are_any():
     assert constant == {}
 
 
-def claimed(count: int, scenario: str = "one", source: str = "Fig. 4") -> pl.DataFrame:
+def claimed(count: int, scenario: str = "one", source: str = "Fig. 4", against: str | None = None) -> pl.DataFrame:
     """A table of so many claims, each second one a paper's."""
-    whose = [statements.PAPER, statements.PROJECT]
-    named = [
-        (f"claim {k}", scenario, whose[k % 2], source, None, k / 7, k - 1.0, k + 1.0, "", "> 0", "yes", 3, 0)
+    origins = [claims.PAPER, claims.PROJECT]
+    values = {"scenario": scenario, "against": against, "source": source, "required_range": "> 0", "realizations": 3}
+    rows = [
+        values | {"claim": f"claim {k}", "statement": f"Statement {k}.", "origin": origins[k % 2], "measured": k / 7}
         for k in range(count)
     ]
-    return pl.DataFrame(named, schema=claims.SCHEMA, orient="row")
+    return pl.DataFrame(rows, schema=claims.SCHEMA).with_columns(verdict=pl.lit(claims.SUPPORTED))
 
 
 def cells(html: str) -> list[list[str]]:
@@ -283,7 +284,7 @@ def test_a_system_of_a_users_may_have_a_paper(monkeypatch, paper):
 def test_a_papers_claim_links_to_its_paper_or_to_where_the_page_names_it():
     known = {paper["system"]: paper for paper in papers_of({"one": "age_aware"})}
     known |= {"none": references.reference("none", {k: v for k, v in PAPER.items() if k != "doi"})._asdict()}
-    frame = pl.concat([claimed(2, "one against two", "Fig. <4> & (20)"), claimed(2, "three"), claimed(2, "four")])
+    frame = pl.concat([claimed(2, "two", "Fig. <4> & (20)", against="one"), claimed(2, "three"), claimed(2, "four")])
     of_scenarios = {"one": known["age_aware"], "three": known["none"], "four": None}
     found = page.table("The study", "claims", "", frame, [], of_scenarios)
     sources = [next(cell for cell in row if "Fig." in str(cell)) for row in cells(found["html"])]

@@ -17,6 +17,7 @@ from pwfl import registry, testing
 from pwfl.learning.datasets import Dataset
 from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.scenario import ScenarioError, resolve
+from pwfl.scenario.values import replaced
 from pwfl.tables.arrays import to_array
 from pwfl.tables.reception import receptions
 from pwfl.training import batching, rounds
@@ -453,9 +454,7 @@ def test_the_audit_finds_faults(monkeypatch):
 
 def slower(scenario):
     """A scenario of smaller steps."""
-    values, plain = module("train").Values, module("train").plain
-    found = plain(scenario)
-    return values(found | {"training": found["training"] | {"smoothness": 1.3}})
+    return replaced(scenario, "training.smoothness", 1.3)
 
 
 # The package as a whole.
@@ -466,7 +465,7 @@ def test_every_claim_can_be_supported_and_refuted():
     model = resolve({"system": SYSTEM, "privacy": {"epsilon": 100.0}}, {})
     generator = np.random.default_rng(5)
 
-    def verdicts(gaps: dict[str, float]) -> dict[str, str]:
+    def verdicts(gaps: dict[str, float]) -> list[str]:
         rows = [
             pl.DataFrame(
                 {
@@ -481,15 +480,15 @@ def test_every_claim_can_be_supported_and_refuted():
             for scheme in model.schemes
         ]
         found = claims.claims({"a": {"scenario": model, "realizations": pl.concat(rows)}})
-        assert found["whose"].unique().to_list() == ["the paper's"]
-        return dict(found.select("claim", "holds").iter_rows())
+        assert found["origin"].unique().to_list() == ["paper"]
+        assert len(found) == 8
+        return found["verdict"].to_list()
 
     order = ("superposed_full", "superposed_adaptive", "superposed_static", "orthogonal_full", "orthogonal_adaptive")
     gaps = dict(zip((*order, "orthogonal_static"), (1.0, 1.0, 2.0, 4.0, 4.0, 5.0), strict=True))
-    assert set(verdicts(gaps).values()) == {"yes"}
+    assert set(verdicts(gaps)) == {"supported"}
     wrong = dict(zip((*order, "orthogonal_static"), (2.0, 6.0, 3.0, 1.0, 2.0, 1.5), strict=True))
-    assert set(verdicts(wrong).values()) == {"no"}
-    assert len(verdicts(gaps)) == len(claims.CLAIMS) == 8
+    assert set(verdicts(wrong)) == {"refuted"}
 
 
 @pytest.mark.parametrize(

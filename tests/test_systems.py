@@ -1,5 +1,9 @@
 """The systems beside multicell through the whole workflow, and all five under common terms."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -13,6 +17,7 @@ from pipeline import run
 from pwfl import registry
 from pwfl.report import build, catalog, systems, theme
 from pwfl.scenario import load, resolve
+from pwfl.system import Checks
 
 SYSTEMS = list(registry.systems())
 
@@ -266,6 +271,40 @@ def test_labels_are_spread_as_little_as_possible():
         best = optimize.minimize(moved, start, bounds=[(0, 300)] * count, constraints=apart)
         assert ((found - wanted) ** 2).sum() <= best.fun + 1e-3
     assert len(systems.spread(np.empty(0), 17.0, 300.0)) == 0
+
+
+@pytest.mark.skipif(not (TY := Path(sys.executable).with_name("ty")).exists(), reason="ty is not installed")
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        ("", "", None),
+        ("lambda: channel.run", "lambda: channel.runs", "no member `runs`"),
+        ("Part(lambda: schedule.run)", "Part(lambda: channel.run)", "invalid-argument-type"),
+        ("Part(lambda: noise.run)", "Part(lambda: receive.run)", "invalid-argument-type"),
+        ("Trainers(train.trainer, train.batch_trainer)", "Trainers(train.batch_trainer)", "invalid-argument-type"),
+        ("lambda: audit.verdicts", "audit.verdicts", "invalid-argument-type"),
+        ("model=RandomOrthogonalization", "model=Checks", "invalid-argument-type"),
+        ("problems=checks.problems", "problem=checks.problems", "unknown-argument"),
+        ("figures=report.FIGURES", "figures=report.DIFFERS", "invalid-argument-type"),
+        ("    receive=Part(lambda: receive.run),\n    train=", "    receives=", "missing-argument"),
+    ],
+)
+def test_a_type_checker_finds_mistakes_in_a_systems_object(tmp_path, right, wrong, expected):
+    text = (ROOT / "pkg/pwfl/systems/random_orthogonalization/system.py").read_text(encoding="utf-8")
+    assert right in text
+    (tmp_path / "system.py").write_text(text.replace(right, wrong, 1), encoding="utf-8")
+    call = [TY, "check", "--project", ROOT, "--output-format", "concise", tmp_path / "system.py"]
+    found = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert (expected or "All checks passed") in found.stdout
+
+
+@pytest.mark.parametrize("system", registry.OBJECTS)
+def test_a_systems_object_has_all_checks_that_its_module_has(system):
+    own = registry.system(system)
+    named = {name for name in Checks.__dataclass_fields__ if hasattr(own.part("checks"), name)}
+    assert {
+        name for name in Checks.__dataclass_fields__ if getattr(own.checks, name) != getattr(Checks(), name)
+    } == named
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 from html.parser import HTMLParser
-from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import docutils.core
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 import pwfl
 from conftest import ROOT, SMALL, snakemake, workflow
 from pwfl import registry, tables
-from pwfl.report import build, captions, claims, latex, page, theme
+from pwfl.report import build, captions, latex, page, theme
 from pwfl.scenario import ScenarioError, load, read
 from pwfl.store import sealed
 from pwfl.workflow import reports
@@ -250,19 +249,6 @@ def test_a_titles_swept_texts_are_on_one_line():
         config["base"] = {"system": "multicell"}
         study = load(config, "study.yaml")
     assert list(study.titles.values())[-1].splitlines() == [list(study.titles.values())[-1]]
-
-
-def test_braces_of_a_source_that_are_no_field_are_text():
-    claim = claims.Claim(
-        "c {x}",
-        claims.Band(above=0),
-        r"Fig. 3 {level}, {x}, {0}, {} \1 {{y}} {count:.1f}",
-        measured=lambda series: claims.fixed(1.0),
-    )
-    (row,) = claims.measure([claim], {"one": SimpleNamespace()}, {}, level=r"\g<0> 0.9", count=3)
-    found = dict(zip(claims.SCHEMA, row, strict=True))
-    assert found["claim"] == "c {x}"
-    assert found["source"] == r"Fig. 3 \g<0> 0.9, {x}, {0}, {} \1 {{y}} 3.0"
 
 
 # The whole workflow.

@@ -12,7 +12,7 @@ from pwfl.report import build, claims, finding, latex, statements, unscheduled
 from pwfl.report.catalog import ACCURACY_FIGURES, scenario_figures
 from pwfl.scenario import load, resolve
 from pwfl.scenario.resolution import merge
-from pwfl.scenario.values import Values
+from pwfl.scenario.values import with_others
 
 SAID = "no user scheduled"
 FEW = {"realizations": 6, "training_realizations": 6, "network": {"users": 6}, "schedule": {"gamma": 3000.0}}
@@ -91,7 +91,7 @@ def test_the_sentence_the_page_and_latex_say_how_many(study):
 def test_figures_of_means_say_how_many(study):
     found, content, _, counts = study
     stages = found.scenarios["one"].stages
-    scenario = Values(vars(content["one"]["scenario"]) | {"withholds": False})  # as the report's jobs get it
+    scenario = with_others(content["one"]["scenario"], withholds=False)  # as the report's jobs get it
     names = [*ACCURACY_FIGURES, "loss", "tradeoff"]
     needed = scenario_figures(registry.system("multicell").catalog)
     charts = {name: build.figure(scenario, name, {table: stages[table] for table in needed[name]}) for name in names}
@@ -112,9 +112,7 @@ def test_figures_of_means_say_how_many(study):
 
 def test_statements_say_in_how_many_of_their_realizations(study):
     found, _, nobody, _ = study
-    table = found.comparison["claims"].filter(
-        pl.col("claim").str.starts_with("1. mean objective per sample: OptSched below RndSched")
-    )
+    table = found.comparison["claims"].filter(claim="F4-1")
     of_both = {realization for scheme, realization in nobody if scheme in ("RndSched", "OptSched")}
     valued = found.scenarios["one"].report["realizations"].pivot("scheme", index="realization", values="objective")
     known = set(valued.drop_nulls(["RndSched", "OptSched"])["realization"])
@@ -132,8 +130,8 @@ def test_a_claim_counts_realizations_that_it_is_measured_in():
     series = {(one, "accuracy"): np.array([0.1, 0.5, np.nan, 0.7]), (other, "accuracy"): np.array([0.1, 0.6, 0.1, 0.1])}
     flags = {one: [True, False, True, False], other: [False, False, True, True]}
     series |= {(scheme, unscheduled.COLUMN): np.array(values) for scheme, values in flags.items()}
-    measured = claims.by_means(claims.difference, (one, "accuracy"), (other, "accuracy"))(series)
-    assert (measured.realizations, measured.no_user_scheduled) == (3, 2)  # the first and the last
+    term = claims.scheme(*one, "one") - claims.scheme(*other, "other")
+    assert claims.without_users(term, "accuracy", [series]) == 2  # of three: the first and the last
 
 
 def test_several_points_of_a_scheme_have_their_most_in_a_subtitle():

@@ -17,6 +17,7 @@ from pwfl.learning.mlp import glorot_uniform, parameter_count
 from pwfl.report import build
 from pwfl.scenario.resolution import merge
 from pwfl.systems.utility_fair import copies, link, local_steps, rounds, train, utility
+from pwfl.systems.utility_fair.claims import CLAIMS
 from pwfl.systems.utility_fair.model_steps import ModelSteps
 from pwfl.training import dense, trainable
 from pwfl.training.batching import Draws
@@ -730,7 +731,7 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge):
             assert summary["batch_loss_mean"].null_count() == len(summary)
             assert len(frames["devices"]) == 0
         case "as it is":
-            assert set(compared["claims"]["claim"].str.head(1)) == set("1234")
+            assert set(compared["claims"]["claim"]) == {claim.id for claim in CLAIMS}
             first = history.filter(pl.col("round") == 1)
             assert first["noise_multiplier"].null_count() == len(first)
             assert first.filter(scheme="Proposed")["batch_loss"].equals(first.filter(scheme="Benchmark")["batch_loss"])
@@ -756,12 +757,10 @@ def test_the_report_agrees_with_plain_sums():
     np.testing.assert_allclose(rows["transmit_energy_j"], (seconds * power).sum(axis=(1, 2)))
     np.testing.assert_allclose(rows["local_steps"], iterations.mean(axis=(1, 2)))
     claims = build.compare({"one": frames})["claims"]
-    for scheme in ("Proposed", "Benchmark"):
+    for scheme, claim in (("Proposed", "F2-2"), ("Benchmark", "F2-1")):
         each = frames["devices"].filter(pl.col("scheme") == scheme)
         slope = np.polyfit(each["path_loss_db"], 1000 * each["energy_j"], 1)[0]
-        (measured,) = claims.filter(claim=f"2. mean energy of a round over path loss, {scheme} (slope, mJ/dB)")[
-            "measured"
-        ]
+        (measured,) = claims.filter(claim=claim)["measured"]
         assert measured == pytest.approx(slope, abs=1e-9)
 
 

@@ -35,9 +35,9 @@ def drifted(weights, steps, noise_std, first, count, at=None, slope=0.0):
     noise_std, intervals = np.asarray(noise_std, np.float32), len(noise_std)
     loop = rounds.Loop(Drift(slope), len(steps) // intervals, intervals)
     at, steps = (np.ones(intervals) if at is None else at), np.asarray(steps, np.float32)
-    advance = tf.function(rounds.advance_function(loop))
+    advance = tf.function(rounds.advance_function(loop, single=isinstance(count, int)))
     given = (), tf.constant(at, tf.float32), tf.constant(noise_std), tf.constant(5, tf.int64), tf.constant(steps)
-    return advance(weights, *given, (), False, tf.constant(first), count)[0]
+    return advance(weights, rounds.Inputs(*given), (), tf.constant(first), count)[0]
 
 
 def tables_of(

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from local_dp_mac.parameters import LocalDpMac
 from local_dp_mac.tables import SERVER
 from pwfl.privacy import accountant
 from pwfl.privacy.accountant import ALL, RECORD, USER, USERS, Claim, Gaussian
@@ -18,7 +19,7 @@ TERMS = {
 ROUNDS = Gaussian("none: every record in every round")
 
 
-def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """`leakage` of each device, a Gaussian mechanism a round, `outcome` of each realization, and `guarantees`.
 
     epsilon counts the receiver's noise, epsilon_server the devices' alone.

@@ -40,6 +40,7 @@ def deal_out(
     `users`, which `given` needs, says whose they are (`datasets.Dataset`).
     """
     if data.partition == "given":
+        assert users is not None
         return deal_by_user(users, samples, seed, realization)
     taken = deal(len(labels), samples, seed, realization)
     if data.partition in ("iid", "quantity"):

@@ -14,7 +14,7 @@ from pwfl.tables import contract
 
 def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
     """The Altair chart `name` of a scenario, from the tables that the system's catalog names for it."""
-    own = registry.system(scenario.system).part("report").FIGURES
+    own = registry.system(scenario.system).load_report().figures
     draw = getattr(results, name) if name in COMMON_FIGURES else own[name]
     try:
         return draw(scenario, _released(scenario, tables))
@@ -27,7 +27,7 @@ def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The report's tables of a scenario, but for its audit, from the tables of all its schemes."""
     tables = _released(scenario, tables)
-    own = registry.system(scenario.system).part("report").summarize(scenario, tables)
+    own = registry.system(scenario.system).load_report().summarize(scenario, tables)
     own |= {"guarantees": tables["guarantees"]}
     return {name: with_terms(frame, own["realizations"]) for name, frame in own.items()}
 
@@ -52,7 +52,13 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
         first.setdefault(repr(content["scenario"]), name)
     different = {name: study[name] for name in first.values()}
     present = sorted({content["scenario"].system for content in study.values()})
-    claims = [registry.system(name).part("claims").claims(_of_system(different, name)) for name in present]
+    claims = [
+        registry.system(name)
+        .part("claims")
+        .claims(_of_system(different, name))
+        .select(pl.lit(name).alias("system"), "*")
+        for name in present
+    ]
     summaries = [content["summary"].select(pl.lit(name).alias("scenario"), pl.all()) for name, content in study.items()]
     places = {name: sweeps.point_of(study, name).values for name in study}
     frames = {"systems": systems.table(study), "claims": pl.concat(claims)}
@@ -77,8 +83,8 @@ def comparison_figure(system: str, name: str, study: dict[str, dict]):
     """The Altair chart `name` that compares a system's scenarios, or all of them for `systems`; see `compare`."""
     if system == "systems":
         return systems.COMPARISON_FIGURES[name](study)
-    own = getattr(registry.system(system).part("report"), "COMPARISON_FIGURES", {})
-    return (sweep_figures.FIGURES | differences_figure.FIGURES | own)[name](_of_system(study, system))
+    own = registry.system(system).load_report().comparison_figures
+    return (sweep_figures.FIGURES | differences_figure.FIGURES | dict(own))[name](_of_system(study, system))
 
 
 def choices(system: str, name: str, study: dict[str, dict]) -> dict:

@@ -65,6 +65,10 @@ class Catalog:
     # The paper whose system this is, an entry of `references` in the Citation File Format; those of built-in systems
     # are in CITATION.cff.
     paper: dict | None = None
+    # Names of the studies that reimplement the paper, the full-size one first, of which its page is made (`paper.py`);
+    # and the stages' tables that its curves are drawn from, beside the report's.
+    studies: tuple[str, ...] = ()
+    paper_reads: tuple[str, ...] = ()
 
     @property
     def all_tables(self) -> dict[str, str]:
@@ -116,13 +120,13 @@ COMPARISON = {
     "system's own server receives if nobody is trusted, and against the observer whom the scheme reckons with, and "
     "user-level epsilon against the latter; what stands behind them, what they assume and whom they trust; local "
     "steps; symbols and seconds on air, which follow from the scenario's bandwidth; transmit energy, which compares "
-    "only where the link budget is the same.",
-    "claims": "The papers' claims and this project's, one row a statement and scenario: whose it is, where the paper "
-    "makes it, what it prints, what was measured with its 95% interval over realizations, the band in which it must "
-    "lie, and whether it does: yes, no, or open where the interval decides neither. A paper's statement is judged in "
-    "the paper's setting alone: rows `in another setting` say what becomes of it there. `no_user_scheduled`: in how "
-    "many of the realizations a scheme that is compared has no user scheduled. What words were read as, and what is "
-    "this project's choice, is on the system's page in docs/.",
+    "only where the energy scope is the same.",
+    "claims": "The papers' claims and this project's, one row per claim, scenario and interpretation: where the paper "
+    "says it, what it reports, what was measured with its 95% interval over realizations, the range in which it must "
+    "lie, whether that range follows from the paper or is this project's, and the verdict: supported, refuted, "
+    "inconclusive where the interval decides neither, or not measured. A paper's claim is judged in the paper's "
+    "setting alone: rows in another setting have no verdict. `no_user_scheduled`: in how many of the realizations a "
+    "scheme that is compared has no user scheduled. Interpretations (I1, I2, ...) are on the system's page in docs/.",
     "summary": "The summaries of all scenarios of the study.",
     "published": "Were all of the study published: for each data set, epsilon of all releases together, composed by "
     "their privacy losses, not added up. A release is a training with noise, of one realization, and all that its "

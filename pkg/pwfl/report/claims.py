@@ -1,54 +1,49 @@
-"""One engine for the claims of all systems: declared, measured from named series, decided by a band.
+"""One engine for the claims of all systems: declared like the paper's own list, measured, and decided by a range.
 
-A claim is a sentence, the same in all scenarios, and the band in which a number must lie for it to hold. The number is
-counted (not random, or a fact about the realizations at hand), or an estimate, which decides only by its whole 95%
-interval over realizations, cut to the quantity's bounds. A paper's claim is judged in the paper's setting alone.
+A claim is a sentence and arithmetic on schemes whose value decides it: `OPT - RND`, `RND / OPT_DP`, or `(RND -
+OPT).at(MORE_BLOCKS) - (RND - OPT)`, where `at` moves schemes to a scenario that differs in what a `Comparison` names.
+The value is a fact, or an estimate, which decides by its whole 95% interval, cut to the quantity's bounds. A paper's
+claim is judged in the paper's setting alone.
 """
 
 import json
-import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from scipy.special import stdtrit
 
 from pwfl.learning import datasets
 from pwfl.report import unscheduled
-from pwfl.report.statements import AGAINST, ELSEWHERE, PAPER, PROJECT
+from pwfl.report.measures import LOSSES, Measure, accuracies, estimate, losses, paired
 from pwfl.scenario.values import plain, value_of
 
-CONFIDENCE = 0.95
+PAPER, PROJECT = "paper", "project"  # whose a claim is, and whose a required range
+VERDICTS = SUPPORTED, REFUTED, INCONCLUSIVE, NOT_MEASURED = "supported", "refuted", "inconclusive", "not measured"
 SCHEMA = {
-    "claim": pl.String,
+    "claim": pl.String,  # its id
+    "statement": pl.String,
     "scenario": pl.String,
-    "whose": pl.String,  # the paper's, judged here or in another setting than its own; or this project's
-    "source": pl.String,  # where the paper says it, or that it does not
-    "printed": pl.String,  # the paper's number or words, null where it prints none, and whether the interval misses it
+    "against": pl.String,  # with which the scenario is compared; null: with none
+    "interpretation": pl.String,  # under which it is measured; null: the one that this project chose
+    "origin": pl.String,  # PAPER or PROJECT
+    "source": pl.String,  # where the paper says it, or where this project does
+    "reported": pl.String,  # the paper's number or words, and whether the interval misses it; null: none
+    "quantity": pl.String,
     "measured": pl.Float64,
-    "low": pl.Float64,  # ends of the interval; null: none, or unbounded
-    "high": pl.Float64,
+    "measured_ci_low": pl.Float64,  # ends of the interval; null: none, or unbounded
+    "measured_ci_high": pl.Float64,
     "interval": pl.String,  # what kind of interval, or why there is none
-    "required": pl.String,  # the band
-    "holds": pl.String,  # yes, no, or open where the interval does not decide
+    "required_range": pl.String,
+    "range_source": pl.String,  # PAPER or PROJECT
+    "verdict": pl.String,  # of VERDICTS; null outside of the paper's setting
     "realizations": pl.Int64,
     unscheduled.COLUMN: pl.Int64,  # how many of these have no user scheduled in one of the schemes
 }
-FIELD = re.compile(r"\{(\w+)(?::([^{}]*))?\}")  # of a source; braces around anything else are text
-STUDENT = "95%, Student's t over realizations"
-ONE = "none: one realization"
-NOT_RANDOM = "none: not random"
-COUNTED = "none: a fact about these realizations"
-INFINITE = "none: a value is not finite"
 MISSED = "outside the measured interval"
-LOSSES = ("loss", "batch_loss", "batch_loss_std")  # columns that are infinite where training failed
-FAILED = ("diverged", "noise_infeasible")  # trainings that count against their scheme
-# Bounds of quantities: shares and accuracies, differences of two, what is not negative, its relative changes, and what
-# is no more than all.
-UNBOUNDED, SHARE, OF_SHARES = (-np.inf, np.inf), (0.0, 1.0), (-1.0, 1.0)
-POSITIVE, CHANGE, AT_MOST_ALL = (0.0, np.inf), (-1.0, np.inf), (-np.inf, 1.0)
+UNBOUNDED, SHARE, POSITIVE, AT_MOST_ALL = (-np.inf, np.inf), (0.0, 1.0), (0.0, np.inf), (-np.inf, 1.0)
 # The setting of what the papers' users learn: MNIST as it is, dealt out at random.
 MNIST = {"data.dataset": ("mnist",), "data.partition": ("iid", "quantity"), "training.features": ("pixels",)}
 
@@ -80,221 +75,420 @@ class Band(NamedTuple):
         return ", ".join(f"{signs[end]} {value:g}" for end, value in self._asdict().items() if value is not None)
 
 
-class Measure(NamedTuple):
-    """A number and the interval that decides with it."""
-
-    value: float  # NaN: undefined
-    low: float | None  # the interval's ends; None: no bound on that side is known
-    high: float | None
-    interval: str  # what kind of interval it is, or why there is none
-    realizations: int | None  # how many it was measured in; None: no draw enters
-    shown: bool = True  # whether tables show the ends; not those of a number that decides by itself
-    no_user_scheduled: int = 0  # in how many of the realizations, in one of the schemes
+LESS, MORE = Band(below=0), Band(above=0)
 
 
-class Claim(NamedTuple):
-    """A sentence, and how it is measured and decided; the source may have fields in braces, see `measure`."""
+@dataclass(frozen=True)
+class Comparison:
+    """Which scenarios of a study are measured, or compared.
 
-    text: str
-    band: Band  # where the number must lie
-    source: str  # where the paper says it, or that it does not
-    printed: str | None = None  # the paper's number or words
-    measured: Callable[[dict], Measure | None] | None = None  # by named series; None if they do not let it be measured
-    # The paper's setting: the values of parameters with which a scenario is in it. None: the claim is this project's.
-    setting: Mapping[str, Collection] | None = None
-    bounds: tuple[float, float] = UNBOUNDED  # between which the quantity lies, whatever is measured
-    # The numbers that round to the printed one, in the unit of the measure: the row says so if the interval has none.
-    rounds_to: tuple[float, float] | None = None
-
-
-def measure(claims: Iterable[Claim], scenarios: dict[str, object], series: dict, **fields: object) -> list[tuple]:
-    """The rows of claims about a scenario, or about several, as far as their series let them be measured.
-
-    `scenarios` has their parameters by name, `series` values by name, `fields` those of the fields in sources.
+    Attributes
+    ----------
+    find
+        Returns groups of names, the first of each the scenario that the others are compared with, of a study's contents
+        by scenario, each with `scenario` and the report's tables.
+    words
+        What tells the others from the first, `at larger γ`.
+    together
+        Whether others are compared with the first all at once: a series `at` them is a list.
     """
+
+    find: Callable[[dict[str, dict]], Iterable[tuple[str, ...]]]
+    words: str = ""
+    together: bool = False
+
+
+def pairs(words: str, *keys: str, matches: Callable[[object, object], object], together: bool = False) -> Comparison:
+    """Compares scenarios that are equal in all but the keys `section.key`, where `matches(first, other)`."""
+
+    def find(contents: dict[str, dict]) -> Iterator[tuple[str, ...]]:
+        for names in comparable(contents, *keys):
+            for first in names:
+                of = contents[first]["scenario"]
+                others = [name for name in names if name != first and matches(of, contents[name]["scenario"])]
+                yield from [(first, *others)] if together and others else product([first], others)
+
+    return Comparison(find, words, together)
+
+
+def larger(key: str, words: str) -> Comparison:
+    """Compares a scenario with one that is equal but for a larger value of a key; nothing trained is compared."""
+    keys = key, "training_realizations"
+    return pairs(words, *keys, matches=lambda first, other: value_of(other, key) > value_of(first, key))
+
+
+def only(where: Callable[[object], object]) -> Comparison:
+    """Measures single scenarios of a kind."""
+    return Comparison(lambda contents: [(name,) for name, each in contents.items() if where(each["scenario"])])
+
+
+EACH = only(lambda _: True)
+
+
+@dataclass(frozen=True)
+class Series:
+    """What a term is computed from: a scheme's column by realization, or another value that a system names.
+
+    Attributes
+    ----------
+    name
+        A scheme's scheduler and noise, or the value's name.
+    column
+        Of a scheme; None: the claim's quantity.
+    of_scheme
+        Whether it is a scheme's.
+    at
+        In which of the compared scenarios; None: the first.
+    """
+
+    name: Hashable
+    column: str | None = None
+    of_scheme: bool = True
+    at: Comparison | None = None
+
+    def key(self, column: str | None) -> Hashable:
+        """The name of the values in what a system's `series` returns."""
+        return (self.name, self.column or column) if self.of_scheme else self.name
+
+
+def _of_means(function: Callable, *values: np.ndarray) -> Measure | None:
+    together = paired(*values)
+    return estimate(function, together) if together.shape[1] else None
+
+
+@dataclass(frozen=True)
+class Term:
+    """A number made of series: arithmetic on their means over realizations, or a statistic of their values.
+
+    Attributes
+    ----------
+    words
+        What it is, `OptSched - RndSched`.
+    series
+        What it is computed from.
+    function
+        Of the series' means, an array by series.
+    range
+        Between which numbers it lies, given between which a series does.
+    measured
+        The statistic of the series' values, or None for `function`'s estimate.
+    """
+
+    words: str
+    series: tuple[Series, ...]
+    function: Callable[[np.ndarray], np.ndarray] = lambda means: means[0]
+    range: Callable[[tuple[float, float]], tuple[float, float]] = lambda bounds: bounds
+    measured: Callable[..., Measure | None] | None = None
+
+    def __sub__(self, other: "Term | float") -> "Term":
+        return _combined(self, _term(other), "-")
+
+    def __rsub__(self, other: float) -> "Term":
+        return _combined(_term(other), self, "-")
+
+    def __truediv__(self, other: "Term") -> "Term":
+        return _combined(self, other, "/")
+
+    def __getitem__(self, column: str) -> "Term":
+        """Another column of the same schemes than the claim's quantity."""
+        series = tuple(replace(each, column=column) for each in self.series)
+        return replace(self, words=f"{column.replace('_', ' ')} of {self.words}", series=series)
+
+    def at(self, comparison: Comparison) -> "Term":
+        """The same in the other one of two scenarios that are compared."""
+        series = tuple(replace(each, at=comparison) for each in self.series)
+        return replace(self, words=f"{_bracketed(self.words)} {comparison.words}", series=series)
+
+    def measure(self, values: list) -> Measure | None:
+        """What it is, of the series' values."""
+        return self.measured(*values) if self.measured else _of_means(self.function, *values)
+
+
+def scheme(scheduler: str, noise: str, name: str) -> Term:
+    """A scheme of a study, told by its scheduler and noise."""
+    return Term(name, (Series((scheduler, noise)),))
+
+
+def value(name: Hashable, words: str = "") -> Term:
+    """A value that a system's `series` has under a name."""
+    return Term(words or str(name), (Series(name, of_scheme=False),))
+
+
+def statistic(
+    words: str,
+    measured: Callable[..., Measure | None],
+    *terms: Term,
+    bounds: tuple[float, float] = UNBOUNDED,
+) -> Term:
+    """A statistic of the values of other terms' series, which lies between some bounds."""
+    return Term(words, _series(*terms), range=lambda _: bounds, measured=measured)
+
+
+def of_means(words: str, function: Callable, *terms: Term, bounds: tuple[float, float] = UNBOUNDED) -> Term:
+    """A smooth function of the means of other terms' series."""
+    return Term(words, _series(*terms), function, lambda _: bounds)
+
+
+def _series(*terms: Term) -> tuple[Series, ...]:
+    return tuple(each for term in terms for each in term.series)
+
+
+def _term(number: "Term | float") -> Term:
+    if isinstance(number, Term):
+        return number
+    return Term(f"{number:g}", (), lambda _: np.asarray(number), lambda _: (number, number))
+
+
+def _bracketed(words: str) -> str:
+    return f"({words})" if " " in words else words
+
+
+def _combined(one: Term, other: Term, sign: str) -> Term:
+    count = len(one.series)
+
+    def function(means: np.ndarray) -> np.ndarray:
+        left, right = one.function(means[:count]), other.function(means[count:])
+        return left - right if sign == "-" else left / right
+
+    def range_of(bounds: tuple[float, float]) -> tuple[float, float]:
+        (low, high), (other_low, other_high) = one.range(bounds), other.range(bounds)
+        if sign == "-":
+            return low - other_high, high - other_low
+        return POSITIVE if min(low, other_low) >= 0 else UNBOUNDED
+
+    left = one.words if sign == "-" else _bracketed(one.words)
+    return Term(f"{left} {sign} {_bracketed(other.words)}", one.series + other.series, function, range_of)
+
+
+class Quantity(NamedTuple):
+    """A number of each realization: its column, what it is in words, and between which bounds it lies."""
+
+    column: str | None
+    words: str
+    bounds: tuple[float, float] = UNBOUNDED
+
+
+NOTHING, ANYTHING = Quantity(None, ""), Band()  # of statements that are not measured
+
+
+class Interpretation(NamedTuple):
+    """What a paper leaves open: `id` (I1, I2, ...), what is open, what this project chose.
+
+    `chosen_values` has the values of parameters with which a scenario follows the choice, if any do.
+    """
+
+    id: str
+    left_open: str
+    chosen: str
+    chosen_values: Mapping[str, Collection] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A statement, and how it is measured and decided.
+
+    Attributes
+    ----------
+    id
+        By figure, section, theorem, ... and a number in the paper's order: `F4-1`; `X-1` of this project's. Kept.
+    statement
+        What is said, a sentence.
+    source
+        Where the paper says it, or where this project does.
+    reported
+        The paper's number or words.
+    quantity
+        What is compared, of each realization.
+    compare
+        The number that decides; several, each of which has to; or a function of a scenario that returns such by name.
+        None: the statement is not measured, and `why` says why.
+    otherwise
+        The number under other interpretations, by their ids and, after a colon, what they are.
+    required
+        The band in which it must lie, or a function of the first scenario's series that returns it.
+    range_source
+        PAPER where the band follows from the source alone: a direction, or a number that it reports. PROJECT where this
+        project says how much is slight, similar, or acceptable.
+    setting
+        The paper's setting: the values of parameters with which a scenario is in it. None: the claim is this project's.
+    among
+        Which scenarios it is measured in or, where `compare` moves schemes `at` others, compared.
+    rounds_to
+        The numbers that round to the reported one; a row says so if its interval has none.
+    """
+
+    id: str
+    statement: str
+    source: str
+    quantity: Quantity = NOTHING
+    compare: Term | tuple[Term, ...] | Callable[[object], Mapping[str, Term]] | None = None
+    required: Band | Callable[[dict], Band] = ANYTHING
+    otherwise: Mapping[str, Term] = field(default_factory=dict)
+    range_source: str = PAPER
+    reported: str | None = None
+    setting: Mapping[str, Collection] | None = None
+    among: Comparison = EACH
+    rounds_to: tuple[float, float] | None = None
+    why: str = ""
+
+    def terms(self, scenario: object) -> Iterator[tuple[str | None, str, Term]]:
+        """What is measured in a scenario: an interpretation or None, what it is of, and the number."""
+        yield from ((None, "", term) for term in self.declared)
+        if not isinstance(self.compare, Term | tuple | None):
+            yield from ((None, of, term) for of, term in self.compare(scenario).items())
+        yield from ((interpretation, "", term) for interpretation, term in self.otherwise.items())
+
+    @property
+    def declared(self) -> tuple[Term, ...]:
+        """The numbers that do not depend on the scenario."""
+        if isinstance(self.compare, tuple):
+            return self.compare
+        return (self.compare,) if isinstance(self.compare, Term) else ()
+
+
+def measure(
+    claims: Iterable[Claim],
+    contents: dict[str, dict],
+    series: Callable[[dict], dict] | None = None,
+    interpretations: Iterable[Interpretation] = (),
+) -> pl.DataFrame:
+    """The table of claims, in their order, as far as a study's scenarios and schemes let them be measured.
+
+    `contents` has by scenario `scenario` and the report's tables, `series` returns a scenario's values by name. None:
+    what claims name are columns of `realizations` and, of a `value`, the scenario's parameters `section.key`.
+    """
+    claims = tuple(claims)
+    values = {name: series(content) if series else _named(claims, content) for name, content in contents.items()}
     rows = []
     for claim in claims:
-        if (measured := claim.measured(series)) is not None:  # ty: ignore[not-callable]
-            rows.append(row(claim._replace(source=_filled(claim.source, fields)), scenarios, measured))
-    return rows
+        for names in _among(claim).find(contents):
+            compared = {name: contents[name]["scenario"] for name in names}
+            for interpretation, of, term in claim.terms(compared[names[0]]):
+                found = _measured(term, claim.quantity.column, [values[name] for name in names])
+                if found is not None:
+                    labels = [label for label in (interpretation, *_otherwise(interpretations, compared)) if label]
+                    found = found._replace(detail="; ".join(text for text in (of, found.detail) if text))
+                    required = claim.required if isinstance(claim.required, Band) else claim.required(values[names[0]])
+                    absent = without_users(term, claim.quantity.column, [values[name] for name in names])
+                    rows.append(row(claim, term, compared, found, required, "; ".join(labels), absent))
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def _filled(source: str, fields: Mapping[str, object]) -> str:
-    """A source with the values of its fields, as `str.format` writes them; other braces are text."""
+def _named(claims: Iterable[Claim], content: dict) -> dict:
+    """The columns of schemes and the parameters that claims name."""
+    scenario, columns, parameters = content["scenario"], set(), {}
+    for claim in claims:
+        for each in (each for *_, term in claim.terms(scenario) for each in term.series):
+            if each.of_scheme:
+                columns.add(each.column or claim.quantity.column)
+            else:
+                parameters[each.name] = value_of(scenario, str(each.name))
+    return by_scheme(scenario, content["realizations"], columns) | parameters
 
-    def value(field: re.Match) -> str:
-        return format(fields[field[1]], field[2] or "") if field[1] in fields else field[0]
 
-    return FIELD.sub(value, source)
+def _among(claim: Claim) -> Comparison:
+    """The comparison that a claim's schemes are moved by, or where it is measured. Raises ValueError for several."""
+    terms = (*claim.declared, *claim.otherwise.values())
+    moved = {each.at for term in terms for each in term.series if each.at}
+    if len(moved) > 1:
+        raise ValueError(f"claim {claim.id}: schemes are moved by several comparisons; declare a claim for each")
+    return moved.pop() if moved else claim.among
 
 
-def by(statistic: Callable[..., Measure | None], *names: Hashable) -> Callable[[dict], Measure | None]:
-    """How a claim is measured: by a statistic of the series of these names, where there are all of them."""
-
-    def measured(series: dict) -> Measure | None:
-        values = [series.get(name) for name in names]
-        if any(value is None for value in values) or (found := statistic(*values)) is None:
+def _values(term: Term, column: str | None, values: list[dict]) -> list | None:
+    """The values of a term's series in compared scenarios; None if there is one without."""
+    found = []
+    for each in term.series:
+        places = values[1:] if each.at else values[:1]
+        own = [place.get(each.key(column)) for place in places]
+        if any(one is None for one in own):
             return None
-        return found._replace(no_user_scheduled=without_users(series, names))
+        found.append(own if each.at and each.at.together else own[0])
+    return found
 
-    return measured
+
+def _measured(term: Term, column: str | None, values: list[dict]) -> Measure | None:
+    known = _values(term, column, values)
+    return None if known is None else term.measure(known)
 
 
-def without_users(series: dict, names: Iterable[Hashable]) -> int:
-    """In how many realizations that all series of these names have a value of, one has no user scheduled.
-
-    Names are those of `by_scheme`, maybe after the place of a setting; others say nothing of it.
-    """
-    flags = {name: series.get((*name[:-1], unscheduled.COLUMN)) for name in names if isinstance(name, tuple)}
-    flags = {name: flag for name, flag in flags.items() if flag is not None}
+def without_users(term: Term, column: str | None, values: list[dict]) -> int:
+    """In how many realizations that all schemes of a term have a value of, one has no user scheduled."""
+    valued, flags = [], []
+    for each in term.series:
+        for place in (values[1:] if each.at else values[:1]) if each.of_scheme else ():
+            flag = place.get((each.name, unscheduled.COLUMN))
+            if flag is not None:
+                flags.append(flag)
+                valued.append(place[each.key(column)])
     if not flags:
         return 0
-    count = min(len(flag) for flag in flags.values())
-    valued = ~np.isnan(np.stack([series[name][:count] for name in flags])).any(axis=0)
-    return int((np.stack([flag[:count] for flag in flags.values()]).any(axis=0) & valued).sum())
+    count = min(map(len, flags))
+    known = ~np.isnan(np.stack([own[:count] for own in valued])).any(axis=0)
+    return int((np.stack([flag[:count] for flag in flags]).any(axis=0) & known).sum())
 
 
-def by_means(function: Callable, *names: Hashable) -> Callable[[dict], Measure | None]:
-    """How a claim is measured: by the `estimate` of series by realization, of those realizations that all have."""
-
-    def statistic(*series: np.ndarray) -> Measure | None:
-        values = paired(*series)
-        return estimate(function, values) if values.shape[1] else None
-
-    return by(statistic, *names)
-
-
-def known(measured: Measure) -> Callable[[dict], Measure]:
-    """How a claim is measured that was declared when its measure was known."""
-    return lambda series: measured
+def _otherwise(interpretations: Iterable[Interpretation], scenarios: Mapping[str, object]) -> Iterator[str]:
+    """By which interpretations that are not the chosen ones scenarios are, and how."""
+    for each in interpretations:
+        for key, chosen in each.chosen_values.items():
+            others = {str(value_of(own, key)): None for own in scenarios.values() if value_of(own, key) not in chosen}
+            if others:
+                yield f"{each.id}: {key} {' and '.join(others)}"
 
 
-def row(claim: Claim, scenarios: dict[str, object], measured: Measure) -> tuple:
-    """A row of the table of claims, columns SCHEMA, about scenarios, whose parameters are given by name."""
-    low, high = (None if end is None else float(np.clip(end, *claim.bounds)) for end in (measured.low, measured.high))
+def row(
+    claim: Claim,
+    term: Term,
+    scenarios: Mapping[str, object],
+    measured: Measure,
+    required: Band,
+    interpretation: str = "",
+    no_user_scheduled: int = 0,
+) -> tuple:
+    """A row of the table of claims, columns SCHEMA, about scenarios by name, the first of which is compared with."""
+    bounds = term.range(claim.quantity.bounds)
+    low, high = (None if end is None else float(np.clip(end, *bounds)) for end in (measured.low, measured.high))
     value, measured = None if np.isnan(measured.value) else measured.value, measured._replace(low=low, high=high)
     shown = (low, high) if measured.shown else (None, None)
-    printed = f"{claim.printed}; {MISSED}" if misses(claim, *shown) else claim.printed
-    said = (claim.text, AGAINST.join(scenarios), origin(claim, scenarios.values()), claim.source, printed)
-    decided = (measured.interval, str(claim.band), verdict(measured, claim.band))
-    return (*said, value, *shown, *decided, measured.realizations, measured.no_user_scheduled)
+    reported = f"{claim.reported}; {MISSED}" if misses(claim, *shown) else claim.reported
+    first, *others = scenarios
+    quantity = "; ".join(text for text in (f"{claim.quantity.words}: {term.words}", measured.detail) if text)
+    return (
+        *(claim.id, claim.statement, " and ".join(others) or first, first if others else None, interpretation or None),
+        *(PROJECT if claim.setting is None else PAPER, claim.source, reported, quantity, value, *shown),
+        *(measured.interval, str(required), claim.range_source),
+        verdict(measured, required) if in_setting(claim, scenarios.values()) else None,
+        *(measured.realizations, no_user_scheduled),
+    )
 
 
 def misses(claim: Claim, low: float | None, high: float | None) -> bool:
-    """Whether no number of an interval that ends on both sides rounds to the one that the paper prints."""
+    """Whether no number of an interval that ends on both sides rounds to the one that the paper reports."""
     if claim.rounds_to is None or low is None or high is None:
         return False
     return high < claim.rounds_to[0] or low > claim.rounds_to[1]
 
 
-def origin(claim: Claim, scenarios: Iterable) -> str:
-    """Whose a claim is, and whether scenarios, given by their parameters, are in the setting of its paper."""
-    if claim.setting is None:
-        return PROJECT
-    within = (value_of(each, key) in values for each in scenarios for key, values in claim.setting.items())
-    return PAPER if all(within) else ELSEWHERE
+def in_setting(claim: Claim, scenarios: Iterable) -> bool:
+    """Whether scenarios are in the setting of a claim's paper; of this project's claims all are."""
+    setting = claim.setting or {}
+    return all(value_of(each, key) in values for each in scenarios for key, values in setting.items())
 
 
-def verdict(measure: Measure, band: Band) -> str:
-    """`yes` if the whole interval lies in the band, `no` if it lies outside, else `open`."""
+def verdict(measure: Measure, required: Band) -> str:
+    """SUPPORTED if the whole interval lies in the band, REFUTED if outside; NOT_MEASURED of an undefined value."""
+    if np.isnan(measure.value):
+        return NOT_MEASURED
     low = -np.inf if measure.low is None else measure.low
     high = np.inf if measure.high is None else measure.high
-    return "yes" if band.contains(low, high) else "no" if band.excludes(low, high) else "open"
+    return SUPPORTED if required.contains(low, high) else REFUTED if required.excludes(low, high) else INCONCLUSIVE
 
 
-def table(rows: list[tuple]) -> pl.DataFrame:
-    """The table of claims, sorted by claim."""
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("claim", maintain_order=True)
-
-
-def fixed(value: float) -> Measure:
-    """A number that no draw enters."""
-    return Measure(value, value, value, NOT_RANDOM, None, shown=False)
-
-
-def counted(value: float, realizations: int) -> Measure:
-    """A fact about the realizations at hand: whether all of them satisfy an inequality, say."""
-    return Measure(value, value, value, COUNTED, realizations, shown=False)
-
-
-def estimate(function: Callable, values: np.ndarray) -> Measure:
-    """A smooth function of the means of series, shape (series, realization), with its interval over realizations.
-
-    The function takes means of shape (series, ...) and leaves out the first axis. The interval is the jackknife's with
-    Student's t: of a mean or a difference of means that is Student's own, of ratios and slopes it is asymptotically
-    right, and tested from five realizations on.
-
-    Examples
-    --------
-    >>> mean = estimate(difference, [[3.0, 5.0, 4.0], [1.0, 2.0, 3.0]])
-    >>> mean.value, round(mean.low, 3), round(mean.high, 3)
-    (2.0, -0.484, 4.484)
-    """
-    return worst(lambda means: function(means)[None], values)
-
-
-def worst(function: Callable, values: np.ndarray, *, largest: bool = True) -> Measure:
-    """The largest (or least) of several functions of means, the worst case of a claim about all of them.
-
-    As `estimate`, but `function` returns shape (case, ...). The end towards the claim's limit needs no correction for
-    the number of cases: it exceeds that of the case that is truly worst. The other end takes Bonferroni's. An infinite
-    mean (of losses, of a scheme that diverged) is infinite for certain, as the law's is then; of a quantity that is
-    claimed to be small it says no.
-    """
-    sign = 1 if largest else -1
-    values = np.asarray(values, float)
-    means, count = values.mean(-1), values.shape[-1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        centre = sign * function(means)
-        value = float(sign * centre.max())
-        if not np.isfinite(values).all() or not np.isfinite(centre).all():
-            return Measure(value, np.inf if value == np.inf else None, None, INFINITE, count, shown=False)
-        if count < 2:
-            return Measure(value, None, None, ONE, count)
-        means = means[..., None]
-        without = sign * function(means + (means - values) / (count - 1))  # one realization left out
-    if not np.isfinite(without).all():  # such as a ratio to an accuracy that only that realization reaches
-        return Measure(value, None, None, INFINITE, count, shown=False)
-    error = np.sqrt((count - 1) * without.var(-1))
-    tail = (1 - CONFIDENCE) / 2
-    high = (centre + stdtrit(count - 1, 1 - tail) * error).max()
-    low = (centre - stdtrit(count - 1, 1 - tail / len(centre)) * error).max()
-    low, high = sorted([float(sign * low), float(sign * high)])
-    return Measure(value, low, high, STUDENT, count)
-
-
-def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Measure:
-    """The largest value in these realizations.
-
-    Of as many as the paper looked at (`enough`) that is the paper's statement, a fact; of fewer only a lower end, whose
-    upper end is `bound`, which no realization exceeds. Another one exceeds a maximum of N with probability 1 / (N + 1).
-    """
-    value, count = float(values.max()), len(values)
-    if count >= enough:
-        kind = f"{COUNTED}; a further one exceeds it at 1 in {count + 1}"
-        return Measure(value, value, value, kind, count, shown=False)
-    return Measure(value, value, bound, f"one-sided: the maximum of fewer realizations than {enough}", count)
-
-
-def first(means: np.ndarray) -> np.ndarray:
-    """The first mean itself."""
-    return means[0]
-
-
-def difference(means: np.ndarray) -> np.ndarray:
-    """The first mean less the second."""
-    return means[0] - means[1]
-
-
-def ratio(means: np.ndarray) -> np.ndarray:
-    """The first mean over the second."""
-    return means[0] / means[1]
-
-
-def comparable(scenarios: dict[str, dict], *keys: str) -> list[list[str]]:
+def comparable(contents: dict[str, dict], *keys: str) -> list[list[str]]:
     """Groups of scenarios that are equal in all parameters but the keys `section.key`, or `key` of the scenario."""
     groups: dict[str, list[str]] = {}
-    for name, content in scenarios.items():
+    for name, content in contents.items():
         rest = plain(content["scenario"])
         for *section, key in (path.split(".") for path in keys):
             (rest.get(section[0], {}) if section else rest).pop(key, None)
@@ -318,20 +512,3 @@ def by_scheme(scenario, frame: pl.DataFrame, columns: Iterable[str]) -> dict[tup
             values = losses(own, column) if column in LOSSES else own[column].cast(pl.Float64).to_numpy()
         series[(scheme.scheduler, scheme.noise), column] = values
     return series
-
-
-def accuracies(frame: pl.DataFrame, classes: int) -> np.ndarray:
-    """Final accuracies of a scheme's trained realizations, in their order; one that failed has guessing's."""
-    return losses(frame, "accuracy", 1 / classes)
-
-
-def losses(frame: pl.DataFrame, column: str = "loss", failed: float = np.inf) -> np.ndarray:
-    """Final losses of a scheme's realizations, in their order: `failed` of one that failed, NaN of one not trained."""
-    value = pl.when(pl.col("training").is_in(FAILED)).then(pl.lit(failed)).otherwise(pl.col(column))
-    return frame.sort("realization").select(value.cast(pl.Float64)).to_series().to_numpy()
-
-
-def paired(*series: np.ndarray) -> np.ndarray:
-    """Series of the same realizations, shape (series, realization), as far as all have a value (not NaN)."""
-    values = np.stack([s[: min(map(len, series))] for s in series])
-    return values[:, ~np.isnan(values).any(axis=0)]

@@ -219,7 +219,7 @@ def _rival(best: dict, each: pl.DataFrame, differences: pl.DataFrame, outcome: O
         for row in nearest.iter_rows(named=True):
             rival = f"{row['than_scheme']} ({row['rival']})" if several else row["than_scheme"]
             name = best["scheme"] if row["than_scenario"] == best["scenario"] else _whose(best, several)
-            found.append(difference(row, name, rival, outcome, epsilons["difference"].first()))
+            found.append(difference(row, name, rival, outcome, next(iter(epsilons["difference"]), None)))
     return found
 
 

@@ -31,7 +31,7 @@ TEX = (
 # Letters that pdfLaTeX does not know.
 OTHERS = re.compile(r"[^\u0000-\u017F\u2013\u2014\u2018-\u201E\u2020-\u2022\u2026\u20AC\u2122]")
 NAMES = re.compile(rf"\b({'|'.join(GREEK)})\b", re.IGNORECASE)
-PLACES = ("scenario", "sweep_of", "than_scenario")
+PLACES = ("scenario", "against", "sweep_of", "than_scenario")
 HEAD = 17  # letters of a line of a column's head
 DIGITS = 4
 
@@ -105,15 +105,16 @@ def _differences_of(system: str, table: pl.DataFrame) -> str:
         found = {row["outcome"]: row for row in pair.iter_rows(named=True)}
         for name in names:
             row = found.get(name)
-            cells += [_mean(row, "difference", known[name].format), _p(row and row["p_corrected"])]
+            cells += [_mean(row, "difference", known[name].format), _p(row["p_corrected"] if row else None)]
         rows.append([*cells, str(first["realizations"]), number(first["realizations_needed"])])
     heads = ["Schemes", "Scenario"]
     for name in names:
         heads += [known[name].title + " (points)" * ("%" in known[name].format), "p"]
+    size = table.select(pl.max("pairs")).item()
     return _table(
         "ll" + "rr" * (len(names) + 1),
         f"Paired differences of the system {text(system)}, first scheme less second: mean [95\\% interval], and p of "
-        f"a paired t-test, corrected by Holm for {counted(table['pairs'].max(), 'pair')}. Last: common realizations n, "
+        f"a paired t-test, corrected by Holm for {counted(size, 'pair')}. Last: common realizations n, "
         "and how many detect the first difference with probability 0.8.",
         [*heads, "n", "n needed"],
         rows,
@@ -130,12 +131,16 @@ def claims(table: pl.DataFrame) -> str:
         return "% No claim applies to this study.\n"
     rows = []
     for row in table.iter_rows(named=True):
-        texts = [text(row[name] or "--") for name in ("claim", "scenario", "printed")]
-        value = _mean(row, "measured") + (f"; {unscheduled.share(row)}" if row[unscheduled.COLUMN] else "")
-        rows.append([*texts, value, text(row["required"]), row["holds"]])
+        where = f"{row['scenario']} against {row['against']}" if row["against"] else row["scenario"]
+        under = f" ({row['interpretation']})" if row["interpretation"] else ""
+        texts = [text(f"{row['claim']}: {row['statement']}"), text(where + under), text(row["reported"] or "--")]
+        value = _mean(row, "measured", ends="measured_ci_") + (
+            f"; {unscheduled.share(row)}" if row[unscheduled.COLUMN] else ""
+        )
+        rows.append([*texts, value, text(row["required_range"]), row["verdict"] or "--"])
     columns = "".join(f">{{\\raggedright}}p{{{width}\\linewidth}}" for width in (0.3, 0.12, 0.13, 0.2)) + "ll"
-    said = "Statements: what was measured [its 95\\% interval], and whether it is as required."
-    return _file([_table(columns, said, ["Statement", "Scenario", "Paper", "Measured", "Required", "Holds"], rows)])
+    said = "Claims: what was measured [its 95\\% interval], and whether it lies in the required range."
+    return _file([_table(columns, said, ["Claim", "Scenario", "Reported", "Measured", "Required", "Verdict"], rows)])
 
 
 def _file(tables: list[str]) -> str:
@@ -167,7 +172,7 @@ def _head(title: str) -> str:
     return "\\begin{tabular}[b]{@{}c@{}}" + " \\\\ ".join(lines) + "\\end{tabular}"
 
 
-def _mean(row: dict | None, name: str, form: str = "") -> str:
+def _mean(row: dict | None, name: str, form: str = "", ends: str = "") -> str:
     """A row's mean with the ends of its interval; one end that is null is unbounded.
 
     >>> _mean({"mean": 0.947, "low": 0.9431, "high": 0.951}, "mean", ".1%")
@@ -176,7 +181,7 @@ def _mean(row: dict | None, name: str, form: str = "") -> str:
     if row is None:
         return "--"
     factor = 100 if "%" in form else 1
-    value, low, high = (number(row[part] and row[part] * factor) for part in (name, "low", "high"))
+    value, low, high = (number(row[part] and row[part] * factor) for part in (name, f"{ends}low", f"{ends}high"))
     if low == high and low in ("--", value):  # no interval, or none to these digits
         return value
     low, high = (end.replace("--", unbounded) for end, unbounded in ((low, "$-\\infty$"), (high, "$\\infty$")))

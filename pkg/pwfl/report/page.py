@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 from pwfl import registry
 from pwfl.report import finding, glossary, published, statements, unscheduled
 from pwfl.report.catalog import QUESTIONS, private_figures, table_title
-from pwfl.report.statements import AGAINST, PROJECT
+from pwfl.report.claims import PROJECT
 from pwfl.store import sealed
 from pwfl.tables import contract, read_report
 from pwfl.tables.units import unit
@@ -40,7 +40,10 @@ READ = (
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 FORMATS = ("svg", "png", "pdf", "json")
 COSTS = [("seconds", "airtime (s)"), ("joules", "radiated (J)")]  # of the first table
-CLAIMS_FIRST = ["holds", "claim", "scenario", "measured", "low", "high", "required", "printed"]  # columns
+CLAIMS_FIRST = [  # columns
+    *("verdict", "claim", "statement", "scenario", "against", "interpretation"),
+    *("measured", "measured_ci_low", "measured_ci_high", "required_range", "range_source", "reported"),
+]
 FILES = {  # of a scenario
     "parameters.csv": "all parameters (csv)",
     "scenario.yaml": "resolved config (yaml)",
@@ -87,7 +90,7 @@ def of_files(
     read = {name: read_report(view[f"{name}.parquet"]) for name in READ}
     titles = {part["scenario"]: part["title"] for part in parts[1:]}
     found = finding.points(read, {part["scenario"]: part["without_noise"] for part in parts[1:]}, titles)
-    judged, once = [*statements.summary(read["claims"]), *statements.differing(read["claims"])], _once(parts[1:])
+    judged, once = [*statements.summary(read["claims"]), *statements.unsupported(read["claims"])], _once(parts[1:])
     judged += once if judged else []
     summaries = [read_report(view[f"{path}.parquet"]) for path in _tables(parts, "summary")]
     made_by = {
@@ -199,10 +202,10 @@ def table(
 def _sources(claims: pl.DataFrame, papers: Mapping[str, dict | None]) -> pl.Series:
     """The sources of claims as HTML: of a paper's claim a link to the paper, or to where the page cites it."""
     found = []
-    for row in claims.select("source", "scenario", "whose").iter_rows(named=True):
-        paper = papers.get(row["scenario"].partition(AGAINST)[0])
+    for row in claims.select("source", "scenario", "against", "origin").iter_rows(named=True):
+        paper = papers.get(row["against"] or row["scenario"])
         source = escape(row["source"])
-        if paper and row["whose"] != PROJECT:
+        if paper and row["origin"] != PROJECT:
             address = paper["links"][0][1] if paper["links"] else f"#paper-{paper['system']}"
             cited = f"{paper['authors']}: {paper['title']}" + (f"; read as in {paper['page']}" if paper["page"] else "")
             source = Markup('<a href="{}" title="{}">{}</a>').format(address, cited, source)

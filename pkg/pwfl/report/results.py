@@ -10,6 +10,7 @@ import polars as pl
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import chance, theme, unscheduled
 from pwfl.report.columns import terms
+from pwfl.tables.arrays import ends_of
 
 LABEL = 24  # letters of the lines that say what a test is
 LINE = 68  # letters of the lines of its subtitle
@@ -191,7 +192,7 @@ def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     title = alt.TitleParams("Who holds what", subtitle=subtitle)
     blues, percent = alt.Scale(domainMin=0, scheme="blues"), alt.Legend(format="~%")
     tips = {"user:N": "User", "label:N": "Class", "samples:Q": "Training samples of the class"}
-    tips |= {"share:Q": ("Share of the user's", ".1%"), "all:Q": "Training samples of the user"}
+    tips = {**tips, "share:Q": ("Share of the user's", ".1%"), "all:Q": "Training samples of the user"}
     step = alt.Step(22 if frame["label"].n_unique() <= FEW_LABELS else 11)
     chart = alt.Chart(frame, title=title, width=HOLDERS_WIDTH, height=step).mark_rect()
     return chart.encode(
@@ -211,9 +212,10 @@ def _over_spent(scenario, tables: dict[str, pl.DataFrame], column: str, what: st
     subtitle.insert(1, "a training that has ended keeps its accuracy; a dot: all of the scheme have ended")
     title = alt.TitleParams(f"Test accuracy over {what}", subtitle=subtitle)
     ends = curves.group_by("scheme").agg(pl.col(column).max())[column]
-    prefix, factor = next(((p, f) for p, f in PREFIXES.items() if len(ends) and ends.max() >= f), ("", 1.0))
+    least, most = ends_of(ends)
+    prefix, factor = next(((p, f) for p, f in PREFIXES.items() if len(ends) and most >= f), ("", 1.0))
     scale = alt.Undefined
-    if len(ends) and ends.min() < SQUEEZED * ends.max():
+    if len(ends) and least < SQUEEZED * most:
         scale = alt.Scale(type="log")
         curves = curves.filter(pl.col(column) > 0)
     axis, y = alt.Axis(format=".6~g", tickCount=8), theme.accuracy_axis()

@@ -1,70 +1,85 @@
-"""How a study's claims came out: each counts once, in however many scenarios it was measured."""
+"""How a study's claims came out: one verdict of each, in however many scenarios it was measured."""
 
 import polars as pl
 
 from pwfl.report import unscheduled
+from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, PAPER, PROJECT, REFUTED, SUPPORTED
 
-PAPER, ELSEWHERE, PROJECT = "the paper's", "the paper's, in another setting", "this project's"
+DEPENDS = "depends on interpretation"
+OUTCOMES = SUPPORTED, REFUTED, INCONCLUSIVE, DEPENDS, NOT_MEASURED
 OF = {PAPER: "of the papers", PROJECT: "of this project"}
-AGAINST = " against "  # between the scenarios that a claim compares
-VERDICTS = ("yes", "no", "open")
-OUTCOMES = (  # one for each verdict, and where verdicts differ
-    "supported in every scenario",
-    "refuted in every scenario",
-    "inconclusive in every scenario",
-    "mixed",
-)
 
 
-def counted(claims: pl.DataFrame) -> pl.DataFrame:
-    """A row for each claim of a table of claims: `whose`, `claim`, `cases`, and how many of these each verdict has.
+def judged(claims: pl.DataFrame) -> pl.DataFrame:
+    """A row for each claim of a table of claims: `system`, `origin`, `claim`, `statement`, `verdict` and `outcome`.
 
-    A case is a scenario or, where `compared`, several that are held against each other.
+    A paper's claim that was measured in other settings alone has no verdict. `outcome` says in how many cases it came
+    out otherwise; a case is a row.
     """
-    verdicts = {verdict: (pl.col("holds") == verdict).sum() for verdict in VERDICTS}
-    against = pl.col("scenario").str.contains(AGAINST, literal=True).any()
-    groups = claims.group_by("whose", "claim", maintain_order=True)
-    return groups.agg(cases=pl.len(), compared=against, **verdicts)
+    keys = ("system", "origin", "claim", "statement")
+    rows = [
+        (*key, verdict := judge(own["verdict"].to_list(), own["interpretation"].to_list()), outcome(own, verdict))
+        for key, own in claims.group_by(keys, maintain_order=True)
+    ]
+    return pl.DataFrame(rows, schema=dict.fromkeys((*keys, "verdict", "outcome"), pl.String), orient="row")
+
+
+def judge(verdicts: list[str | None], interpretations: list[str | None]) -> str | None:
+    """The verdict of a claim, of those of its rows and of the interpretations that these are measured under.
+
+    It has to hold in each: refuted in one is refuted. Supported as this project interprets the paper, and refuted as it
+    might be interpreted as well, depends on that. Null, outside of the paper's setting, does not count.
+
+    >>> judge(["supported", "refuted", "supported"], [None, None, None])
+    'refuted'
+    >>> judge(["supported", "refuted"], [None, "I4: training.clipping per_user"])
+    'depends on interpretation'
+    >>> judge(["supported", "inconclusive", None], [None, None, None])
+    'inconclusive'
+    """
+    known = [(verdict, reading) for verdict, reading in zip(verdicts, interpretations, strict=True) if verdict]
+    chosen = {verdict for verdict, reading in known if reading is None}
+    others = {verdict for verdict, reading in known if reading is not None}
+    own = next((each for each in (REFUTED, INCONCLUSIVE, NOT_MEASURED, SUPPORTED) if each in (chosen or others)), None)
+    if chosen and {own, *others} >= {SUPPORTED, REFUTED}:
+        return DEPENDS
+    return INCONCLUSIVE if own == SUPPORTED and INCONCLUSIVE in others else own
+
+
+def outcome(rows: pl.DataFrame, verdict: str | None) -> str:
+    """In how many of a claim's rows it came out otherwise than supported; just its verdict where it is one row's."""
+    counted = rows.filter(pl.col("verdict").is_not_null())
+    if len(counted) < 2 or verdict in (None, SUPPORTED):
+        return verdict or "measured outside the paper's setting"
+    counts = {each: (counted["verdict"] == each).sum() for each in (REFUTED, INCONCLUSIVE, NOT_MEASURED)}
+    found = ", ".join(f"{each} in {count}" for each, count in counts.items() if count)
+    said = f"{found} of {len(counted)} cases"
+    return f"{DEPENDS}: {said}" if verdict == DEPENDS else said
 
 
 def summary(claims: pl.DataFrame) -> list[str]:
     """Sentences that count the claims: the papers' and this project's apart; none where nothing was measured."""
-    each, sentences = counted(claims), []
-    for whose, words in OF.items():
-        own = each.filter(whose=whose)
-        counts = [(own[verdict] == own["cases"]).sum() for verdict in VERDICTS]
-        counts.append(len(own) - sum(counts))
-        parts = [f"{count} {outcome}" for count, outcome in zip(counts, OUTCOMES, strict=True) if count]
+    each, sentences = judged(claims), []
+    for origin, words in OF.items():
+        own = each.filter(pl.col("verdict").is_not_null(), origin=origin)["verdict"]
+        parts = [f"{count} {verdict}" for verdict in OUTCOMES if (count := (own == verdict).sum())]
         if parts:
             sentences.append(f"{_claims(len(own))} {words} tested: {', '.join(parts)}.")
-    if count := len(each.filter(whose=ELSEWHERE)):
+    if count := each["verdict"].null_count():
         sentences.append(f"{_claims(count)} of the papers measured outside the paper's setting, and not judged there.")
-    if count := claims.filter(pl.col(unscheduled.COLUMN) > 0)["claim"].n_unique():
+    if count := claims.filter(pl.col(unscheduled.COLUMN) > 0).n_unique(["system", "claim"]) if len(claims) else 0:
         sentences.append(f"{_claims(count)} measured partly in realizations with no user scheduled.")
     return sentences
 
 
-def differing(claims: pl.DataFrame) -> list[str]:
-    """The claims that are refuted in every scenario, then those that differ from scenario to scenario, and how."""
-    judged = counted(claims).filter(pl.col("whose") != ELSEWHERE)
-    refuted = judged.filter(pl.col("no") == pl.col("cases"))
-    mixed = judged.filter(pl.max_horizontal(VERDICTS) < pl.col("cases"))
-    found = [f"{claim}: refuted" for claim in refuted["claim"]]
-    return found + [f"{row['claim']}: {outcome(row)}" for row in mixed.iter_rows(named=True)]
-
-
-def outcome(row: dict) -> str:
-    """How a row of `counted` came out.
-
-    >>> outcome({"cases": 6, "compared": False, "yes": 5, "no": 0, "open": 1})
-    'supported in 5 of 6 scenarios, inconclusive in 1'
-    >>> outcome({"cases": 2, "compared": True, "yes": 0, "no": 1, "open": 1})
-    'supported in 0 of 2 comparisons, refuted in 1, inconclusive in 1'
-    """
-    noun = ("comparison" if row["compared"] else "scenario") + "s" * (row["cases"] > 1)
-    others = {"refuted": row["no"], "inconclusive": row["open"]}
-    parts = [f"{words} in {count}" for words, count in others.items() if count]
-    return ", ".join([f"supported in {row['yes']} of {row['cases']} {noun}", *parts])
+def unsupported(claims: pl.DataFrame) -> list[str]:
+    """The claims that are not supported, refuted ones first, and how they came out."""
+    each = judged(claims).filter(pl.col("verdict").is_in(OUTCOMES[1:]))
+    name = pl.format("{} {}", "system", "claim") if each["system"].n_unique() > 1 else pl.col("claim")
+    said = each.with_columns(
+        pl.format("{}: {}: {}", name, pl.col("statement").str.strip_suffix("."), "outcome").alias("said")
+    )
+    return [text for verdict in OUTCOMES[1:] for text in said.filter(verdict=verdict)["said"]]
 
 
 def _claims(count: int) -> str:

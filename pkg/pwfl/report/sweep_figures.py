@@ -16,8 +16,8 @@ from pwfl.privacy.labels import PROVED
 from pwfl.report import chance, parameters, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
 from pwfl.report.catalog import Outcome, without_noise
-from pwfl.report.claims import FAILED
 from pwfl.report.columns import at_delta, lower
+from pwfl.report.measures import FAILED
 from pwfl.report.sweeps import (
     KIND,
     above_chance,
@@ -39,6 +39,7 @@ from pwfl.report.sweeps import (
 )
 from pwfl.scenario import sweep
 from pwfl.scenario.sweep import in_words
+from pwfl.tables.arrays import ends_of
 from pwfl.tables.contract import limits
 
 PANEL, SMALL_PANEL = 240, 140  # pixels of a panel's side, and of one of more than ROOMY side by side
@@ -367,7 +368,9 @@ def _curves(study: dict[str, dict]) -> pl.DataFrame:
 def _with_digits(table: pl.DataFrame) -> pl.DataFrame:
     """Columns of whole numbers of which JavaScript, which draws, rounds any, as text."""
     whole = [name for name, kind in table.schema.items() if kind.is_integer()]
-    return table.with_columns(pl.col(name).cast(pl.String) for name in whole if (table[name].max() or 0) > JAVASCRIPT)
+    return table.with_columns(
+        pl.col(name).cast(pl.String) for name in whole if (ends_of(table[name])[1] or 0) > JAVASCRIPT
+    )
 
 
 def _varied(table: pl.DataFrame, keys: list[str]) -> list[str]:
@@ -400,7 +403,8 @@ def _labels(frame: pl.DataFrame, value: str | None, key: str, several: bool) -> 
     """
     rows = frame.to_dicts()
     for row in rows:
-        text = None if row.get(value) is None else sweep.text(row[value])
+        swept_value = row.get(value) if value else None
+        text = None if swept_value is None else sweep.text(swept_value)
         swept = [str(text)] if row["scenario"] != row["sweep_of"] and text is not None else []
         row["text"] = ", ".join([row["sweep_of"], *swept] if several else swept)
     best = np.array([k for k, row in enumerate(rows) if row["best"] and row["text"]], int)
@@ -437,9 +441,10 @@ def _side_by_side(table: pl.DataFrame, x: str) -> pl.DataFrame:
     schemes = table["scheme"].unique(maintain_order=True).to_list()
     shift = table["scheme"].replace_strict({name: k - (len(schemes) - 1) / 2 for k, name in enumerate(schemes)})
     values, step = table[x].cast(pl.Float64), 0.012
+    least, most = ends_of(values)
     if theme.spans_decades(values):
-        return table.with_columns(beside=values * (values.max() / values.min()) ** (step * shift))
-    return table.with_columns(beside=values + (values.max() - values.min()) * step * shift)
+        return table.with_columns(beside=values * (most / least) ** (step * shift))
+    return table.with_columns(beside=values + (most - least) * step * shift)
 
 
 def _titled(study: dict[str, dict], keys: list[str], length: int = LEGEND_LENGTH) -> list[str]:

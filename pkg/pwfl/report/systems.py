@@ -61,7 +61,7 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
             guarantee=columns.weakest(),
             guarantee_server=columns.weakest("guarantee_server"),
         )
-        differs = pl.lit(registry.system(system).part("report").DIFFERS).alias("differs")
+        differs = pl.lit(registry.system(system).load_report().differs).alias("differs")
         means, terms = theme.means(each, keys, MEANS, system), schemes.agg(columns.said(TERMS)).with_columns(differs)
         first, others = means.columns[: len(keys) + 3], means.columns[len(keys) + 3 :]  # the accuracy stands first
         for part in (counts, terms):
@@ -272,7 +272,8 @@ def epsilon(study: dict[str, dict]) -> alt.TopLevelMixin:
     ticks = [2.0**k for k in range(floor(exponents.min()), ceil(exponents.max()) + 1)]
     axis = alt.Axis(format="~g", values=ticks)
     tips = {"system:N": "system", "scheme:N": "scheme", "scenario:N": "scenario"}
-    tips |= {
+    tips = {
+        **tips,
         "observer:N": "observer",
         "mean_epsilon:Q": ("Record-level epsilon", ".4g"),
         "mean_accuracy:Q": ("accuracy", ".2%"),

@@ -32,17 +32,19 @@ COMPUTES = (
     "privacy",
     "process/user_code.py",
     "radio",
+    "by_name.py",
     "registry.py",  # says which tables a stage reads
     "tables",
     "scenario/values.py",
     "stages.py",  # says which function runs
     "streams.py",
+    "system.py",  # says which function runs
     "training",
 )
 DRAWS = ("report", "scenario", "workflow/reporting.py")
 OF_AUDIT = ("report/columns.py",)
 AUDITS = {f"{LIBRARY}/{name}" for name in ("privacy/audit", "training/audit", "training/audits")}
-CLAIMS = "claims"
+CLAIMS, PAPER = "claims", "paper"
 UNREAD = ("__pycache__", "captions")  # folders; descriptions hold the captions
 INSTALLED = (".dist-info", ".egg-info")  # folders of distributions, named by their versions
 MODULES = (".py", *EXTENSION_SUFFIXES)
@@ -70,7 +72,7 @@ def described(
     part = {key: list(given) for key, given in asked.items() if given}
     users = _of_users(functions)
     named = {name for path in users.values() for name in imports.parsed(path).imports}
-    versions = _versions(stage, tuple(sources)) | _installed(named)
+    versions = dict(_versions(stage, tuple(sources))) | _installed(named)
     found = _all(stage, sources, users, reads)
     return part | {"code": digest(found), "packages": dict(sorted(versions.items()))}
 
@@ -116,8 +118,8 @@ def files(stage: str, packages: tuple[str, ...] = ()) -> Mapping[str, Path]:
 def _left_out(stage: str) -> set[str]:
     """The names of modules of a system and of `pwfl.execution` that are no code of a stage, or of a report's job."""
     if stage in GRAPH:
-        return {*GRAPH, AUDIT, CLAIMS, REPORT} - {stage, "receive" if stage == "noise" else stage}
-    return {CLAIMS, REPORT} if stage == AUDIT else {*GRAPH, AUDIT}
+        return {*GRAPH, AUDIT, CLAIMS, PAPER, REPORT} - {stage, "receive" if stage == "noise" else stage}
+    return {CLAIMS, PAPER, REPORT} if stage == AUDIT else {*GRAPH, AUDIT}
 
 
 def _heads(name: str) -> set[str]:

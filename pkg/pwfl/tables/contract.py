@@ -67,8 +67,7 @@ class TableError(ValueError):
 
 def schema(system: str, table: str) -> type[dy.Schema]:
     """The schema of a system's table: its own, or that of all systems."""
-    own, name = registry.system(system).part("tables"), "".join(part.capitalize() for part in table.split("_"))
-    return getattr(own, name, None) or COMMON[table]
+    return registry.system(system).load_schemas().get(table) or COMMON[table]
 
 
 def limits(system: str, column: str) -> tuple[float | None, float | None]:
@@ -77,7 +76,7 @@ def limits(system: str, column: str) -> tuple[float | None, float | None]:
     Declared it is in the system's `outcome` or `history` or, if its report derives it, in the schema `Realizations` of
     its module `tables`, where there is one. What is declared nowhere has no bounds.
     """
-    derived = getattr(registry.system(system).part("tables"), "Realizations", None)
+    derived = registry.system(system).load_schemas().get("realizations")
     kinds = [schema(system, "outcome"), schema(system, "history"), *([derived] if derived else [])]
     declared = next((kind.columns()[column] for kind in kinds if column in kind.columns()), None)
     return _end(declared, "min"), _end(declared, "max")

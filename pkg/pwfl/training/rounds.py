@@ -3,10 +3,11 @@
     update = sum over users of weight message + noise_std normal numbers;    w <- w - step update
 
 Learners make the messages; `weight` and `noise_std` are the table `reception`'s, of each band of coordinates if there
-are any. What passes `received` is what the server receives; a `tap` keeps it, and may put zeros in its place.
+are any. `play_round` is one round, `advance_function` several, `train_function` a training with its evaluations, and
+`tap_function` what an audit looks at: what the server receives.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from operator import sub
 from typing import Any, NamedTuple, Protocol
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
+from pwfl.learning import adversarial
 from pwfl.tables.reception import Reception
 from pwfl.training.bands import by_coordinate
 from pwfl.training.batching import Draws, Weights, repeated, times
@@ -37,11 +39,22 @@ class Learner(Protocol):
         Whether what is gathered in an interval holds in all.
     """
 
-    message: str
-    sensitivity: float
-    reached: bool
-    measured: int
-    lasting: bool
+    def __hash__(self) -> int: ...
+
+    @property
+    def message(self) -> str: ...
+
+    @property
+    def sensitivity(self) -> float: ...
+
+    @property
+    def reached(self) -> bool: ...
+
+    @property
+    def measured(self) -> int: ...
+
+    @property
+    def lasting(self) -> bool: ...
 
     def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
         """Start weights; `draws` gives a generator, and is called where any are drawn."""
@@ -74,6 +87,19 @@ class Learner(Protocol):
         """Accuracies, shape (..., 1 + class), and losses."""
         ...
 
+    # What an audit asks for.
+    def silent(self) -> list[np.ndarray]:
+        """Weights at which blank records of the first class change nothing."""
+        ...
+
+    def opposed(self, generator: np.random.Generator, records: int) -> Iterator[adversarial.Opposed]:
+        """Weights and two records each, of so many, which move a message as far apart as any; see `adversarial`."""
+        ...
+
+    def place(self, start: Any, target: int, round_: int) -> int:
+        """The place in the training data of one of the target's records that is in its message in a round."""
+        ...
+
 
 class Loop(NamedTuple):
     """What a graph of rounds is of.
@@ -83,7 +109,7 @@ class Loop(NamedTuple):
     length, intervals
         Of how many rounds an interval is, and how many there are.
     summed
-        What is received where the sum is not linear: `(weights, messages, at, key, t)`; None: `received`.
+        What is received where the sum is not linear: `(weights, messages, at, key, t)`; None: `receive`.
     compiled
         By XLA, for a GPU.
     bands
@@ -102,6 +128,59 @@ class Loop(NamedTuple):
     decided: Callable | None = None
 
 
+class Inputs(NamedTuple):
+    """What trainings go by, beside their weights and data: tensors; of several realizations, these are the first axis.
+
+    Attributes
+    ----------
+    own, at
+        The learner's (`Learner.inputs`): what holds in all rounds, and what differs, by interval.
+    noise_std
+        Standard deviation of the noise in what is received, (interval,), or of each band, (interval, band).
+    key
+        Of the noise's random numbers, a number.
+    steps
+        The server's step sizes, (round,).
+    """
+
+    own: Any
+    at: Any
+    noise_std: tf.Tensor
+    key: tf.Tensor
+    steps: tf.Tensor
+
+    @property
+    def several(self) -> bool:
+        """Whether they are of several realizations."""
+        return self.key.shape.rank > 0
+
+    def slice_interval(self, parts: Any, interval: int | tf.Tensor) -> Any:
+        """What holds in an interval, or a round, of arrays by these."""
+        return slice_interval(parts, interval, self.several)
+
+
+class Tap(NamedTuple):
+    """What an audit keeps of what the server receives.
+
+    Attributes
+    ----------
+    moves
+        A flag: whether the model steps along what is received; else it stays.
+    places
+        Coordinates that are kept, of each tensor; None: all.
+    """
+
+    moves: tf.Tensor
+    places: Sequence[tf.Tensor] | None = None
+
+    def keep(self, update: Weights, several: bool) -> Weights:
+        """What is kept of what is received, of realizations in the first axis if of `several`."""
+        if self.places is None:
+            return update
+        flat = [tf.reshape(part, [*part.shape[: int(several)], -1]) for part in update]
+        return [tf.gather(part, mine, axis=-1) for part, mine in zip(flat, self.places, strict=True)]
+
+
 class Course(NamedTuple):
     """What a training comes to, by evaluation: accuracies, losses, and what was measured since the one before."""
 
@@ -110,7 +189,7 @@ class Course(NamedTuple):
     sums: np.ndarray
 
 
-def received(
+def receive(
     messages: Weights, weight: tf.Tensor | None, noise_std: tf.Tensor, key: tf.Tensor, draws: Draws, bands: int = 0
 ) -> Weights:
     """What the server receives: the sum of messages, which `weight` weighs if they are not summed yet, and noise.
@@ -133,7 +212,9 @@ def received(
     return [tf.einsum("bu,bucf->bcf", factors, summands) if users else tf.tensordot(factors, summands, axes=1)]
 
 
-def of_senders(loop: Loop, weights: Weights, vectors: tf.Tensor, at: Any, std: tf.Tensor, key, draws: Draws) -> Weights:
+def receive_messages(
+    loop: Loop, weights: Weights, vectors: tf.Tensor, at: Any, std: tf.Tensor, key: tf.Tensor, draws: Draws
+) -> Weights:
     """What the server receives of messages, (sender, weight), to each of which its sender adds noise."""
     heard, receiver = noisy(vectors, at, key, draws)
     update = (loop.decided or added)(heard, at.weight, std * receiver)
@@ -141,110 +222,124 @@ def of_senders(loop: Loop, weights: Weights, vectors: tf.Tensor, at: Any, std: t
     return [tf.reshape(part, w.shape) for part, w in zip(parts, weights, strict=True)]
 
 
-def advance_function(loop: Loop, kept: bool = False) -> Callable:
-    """A function that plays some rounds, for a graph.
+def play_round(
+    loop: Loop,
+    weights: Weights,
+    inputs: Inputs,
+    t: int | tf.Tensor,
+    interval: int | tf.Tensor,
+    gathered: Any,
+    moves: tf.Tensor | None = None,
+) -> tuple[Weights, tf.Tensor, Weights]:
+    """Round t, in an interval of which the learner has `gathered` what it needs: weights, what is measured, the update.
 
-    It takes the weights, what realizations go by (`trainings.TENSORS` but weights), the data, whether
-    realizations are several, the first round and the number of rounds; it returns weights, what was measured, and,
-    where it is `kept`, all that the server received, the rounds in the first axis. Unless `moves`, a flag,
-    the model stays, whatever is received; with `places`, what is kept of each tensor are these of its coordinates;
-    `used` is what is gathered, if it holds in all rounds.
+    Where `moves` is false, the model stays.
+    """
+    learner, draws = loop.learner, Draws(t, loop.compiled)
+    at, std = (inputs.slice_interval(parts, interval) for parts in (inputs.at, inputs.noise_std))
+    messages, measured = learner.summed(weights, inputs.own, at, gathered, draws.uniforms)
+    if loop.summed is not None:
+        update = loop.summed(weights, messages, at, inputs.key, t)
+    elif apart(learner):
+        update = receive_messages(loop, weights, messages, at, std, inputs.key, draws)
+    else:
+        update = receive(messages, getattr(at, "weight", None), std, inputs.key, draws, loop.bands)
+    heard = update if moves is None else [tf.where(moves, u, tf.zeros_like(u)) for u in update]
+    step = inputs.slice_interval(inputs.steps, t)
+    return [w - times(step, u) for w, u in zip(weights, heard, strict=True)], measured, update
+
+
+def advance_function(loop: Loop, single: bool = False) -> Callable:
+    """A function that plays some rounds, for a graph: `(weights, inputs, data, first, count, tap, gathered)`.
+
+    It returns weights, what was measured, summed up over the rounds, and, with a `tap`, what it keeps, the rounds in
+    the first axis. `first` and `count` say which rounds; `gathered` is what the learner needs, where it holds in all.
+    Where only a `single` round is ever played, there is no loop, which costs as much as a small round.
     """
     learner, length, intervals = loop.learner, loop.length, loop.intervals
 
     def advance(
-        weights, own, at, noise_std, key, steps, data, several, first, count, moves=None, places=None, used=None
-    ):
-        def of(parts, index):
-            return of_interval(parts, index, several)
+        weights: Weights,
+        inputs: Inputs,
+        data: Any,
+        first: int | tf.Tensor,
+        count: int | tf.Tensor,
+        tap: Tap | None = None,
+        gathered: Any = None,
+    ) -> tuple[Weights, tf.Tensor, list[tf.Tensor]]:
+        def gather(interval):
+            if gathered is not None:
+                return gathered
+            return learner.gather(inputs.own, inputs.slice_interval(inputs.at, interval), data)
 
-        def gathered(interval):
-            return learner.gather(own, of(at, interval), data) if used is None else used
-
-        def play(t, interval, here, weights):
-            now, draws = of(at, interval), Draws(t, loop.compiled)
-            messages, measured = learner.summed(weights, own, now, here, draws.uniforms)
-            if apart(learner) and loop.summed is None:
-                update = of_senders(loop, weights, messages, now, of(noise_std, interval), key, draws)
-            elif loop.summed is None:
-                weight = getattr(now, "weight", None)
-                update = received(messages, weight, of(noise_std, interval), key, draws, loop.bands)
-            else:
-                update = loop.summed(weights, messages, now, key, t)
-            heard = update if moves is None else [tf.where(moves, u, tf.zeros_like(u)) for u in update]
-            weights = [w - times(of(steps, t), u) for w, u in zip(weights, heard, strict=True)]
-            return weights, measured, update
-
-        def round_of(interval, here):
+        def round_of(interval, used):
             def step(t, weights, sums, found):
-                weights, measured, update = play(t, interval, here, weights)
-                if places is not None:
-                    flat = [tf.reshape(part, [*part.shape[: int(several)], -1]) for part in update]
-                    update = [tf.gather(part, mine, axis=-1) for part, mine in zip(flat, places, strict=True)]
-                if kept:
-                    found = [array.write(t - first, part) for array, part in zip(found, update, strict=True)]
+                weights, measured, update = play_round(loop, weights, inputs, t, interval, used, tap and tap.moves)
+                if tap is not None:
+                    kept = tap.keep(update, inputs.several)
+                    found = [array.write(t - first, part) for array, part in zip(found, kept, strict=True)]
                 return weights, sums + measured, found
 
             return step
 
-        def rounds_of(interval, *state):
+        def play_interval(interval, *state):
             begin, end = tf.maximum(first, interval * length), tf.minimum(stop, (interval + 1) * length)
-            return repeated(round_of(interval, gathered(interval)), begin, end, state)
+            return repeated(round_of(interval, gather(interval)), begin, end, state)
 
-        if isinstance(count, int):  # one round: a loop costs as much as a small one
+        if single:
             interval = 0 if intervals == 1 else first // length
-            weights, measured, _ = play(first, interval, gathered(interval), weights)
+            weights, measured, _ = play_round(loop, weights, inputs, first, interval, gather(interval))
             return weights, measured, []
-        sums, stop = tf.zeros([*weights[0].shape[: int(several)], learner.measured]), first + count
-        found = [tf.TensorArray(tf.float32, count, infer_shape=False) for _ in weights if kept]
+        sums, stop = tf.zeros([*inputs.key.shape, learner.measured]), first + count
+        found = [tf.TensorArray(tf.float32, count, infer_shape=False) for _ in weights if tap is not None]
         state = weights, sums, found
         if intervals == 1:
-            state = repeated(round_of(0, gathered(0)), first, stop, state)
+            state = repeated(round_of(0, gather(0)), first, stop, state)
         elif length == 1:
-            state = repeated(lambda t, *state: round_of(t, gathered(t))(t, *state), first, stop, state)
+            state = repeated(lambda t, *state: round_of(t, gather(t))(t, *state), first, stop, state)
         else:
-            state = repeated(rounds_of, first // length, -(-stop // length), state)
+            state = repeated(play_interval, first // length, -(-stop // length), state)
         weights, sums, found = state
         return weights, sums, [array.stack() for array in found]
 
     return advance
 
 
-def of_interval(parts: Any, index: int | tf.Tensor, several: bool) -> Any:
-    """What holds in an interval, or a round, of arrays by these."""
-    return tf.nest.map_structure(lambda part: part[:, index] if several else part[index], parts)
+def slice_interval(parts: Any, interval: int | tf.Tensor, several: bool) -> Any:
+    """What holds in an interval, or a round, of arrays by these; of `several` realizations, in the second axis."""
+    return tf.nest.map_structure(lambda part: part[:, interval] if several else part[interval], parts)
 
 
 @lru_cache(maxsize=8)
 def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tuple[int, ...]) -> Callable:
     """A function that trains some realizations side by side, as one graph, until no loss is finite.
 
-    Traced once for all schemes, and points of a sweep, whose rounds are alike. `stops`, a tuple, are the rounds after
-    which models are evaluated, from 0 on, on features of the shape `tested`. The function takes `trainings.TENSORS`,
-    and the data; it returns how many evaluations there were, and `Course` of all. One graph serves single realizations
-    of all numbers of users and records; of `several`, each shape has its own, as learners ask for theirs.
+    It takes weights, `Inputs` and the data, and returns how many evaluations there were, and `Course` of all. Traced
+    once for all schemes, and points of a sweep, whose rounds are alike. `stops`, a tuple, are the rounds after which
+    models are evaluated, from 0 on, on features of the shape `tested`. One graph serves single realizations of all
+    numbers of users and records; of `several`, each shape has its own, as learners ask for theirs.
     """
-    advance, learner = advance_function(loop), loop.learner
+    learner = loop.learner
     one_by_one = max(map(sub, stops[1:], stops), default=1) == 1
+    advance = advance_function(loop, single=one_by_one)
     # Compiled, what is gathered would take a GPU's memory while models are evaluated.
     once = not loop.compiled and (loop.intervals == 1 or learner.lasting)
 
     @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several, autograph=False)
-    def history(weights, own, at, noise_std, key, steps, data):
-        used = learner.gather(own, of_interval(at, 0, several), data) if once else None
+    def history(weights, inputs, data):
+        gathered = learner.gather(inputs.own, inputs.slice_interval(inputs.at, 0), data) if once else None
 
         def further(count, _, weights, found):
             # Where all rounds are evaluated, their numbers need not be read.
             done = count - 1 if one_by_one else tf.constant(stops)[count - 1]
             ahead = 1 if one_by_one else tf.constant(stops)[count] - done
-            given = own, at, noise_std, key, steps, data, several, done, ahead, None, None, used
-            weights, sums, _ = advance(weights, *given)
+            weights, sums, _ = advance(weights, inputs, data, done, ahead, gathered=gathered)
             values = *learner.evaluate(weights, data), sums
             found = [array.write(count, value) for array, value in zip(found, values, strict=True)]
             return count + 1, tf.reduce_any(tf.math.is_finite(values[1])), weights, found
 
         found = [tf.TensorArray(tf.float32, len(stops), infer_shape=False) for _ in range(3)]
-        values = *learner.evaluate(weights, data), tf.zeros([*weights[0].shape[: int(several)], learner.measured])
+        values = *learner.evaluate(weights, data), tf.zeros([*inputs.key.shape, learner.measured])
         found = [array.write(0, value) for array, value in zip(found, values, strict=True)]
         begun = tf.constant(1), tf.constant(True), weights, found
         count, _, _, found = tf.while_loop(lambda count, going, *_: going & (count < len(stops)), further, begun)
@@ -257,19 +352,17 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
 def tap_function(loop: Loop, several: bool, rounds: int | None = None) -> Callable:
     """A function of what the server receives in some rounds, (round, ...) of each tensor, and where its model is then.
 
-    It takes `trainings.TENSORS`, the data, the number of rounds, `moves` and `places`, as `advance_function`.
-    Compiled, the number is `rounds`.
+    It takes weights, `Inputs`, the data, the number of rounds and a `Tap`. Compiled, the number is `rounds`.
     """
-    advance = advance_function(loop, True)
+    advance = advance_function(loop)
 
     @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several, autograph=False)
-    def tap(weights, own, at, noise_std, key, steps, data, count, moves, places):
+    def play(weights, inputs, data, count, tap):
         played = count if rounds is None else tf.constant(rounds)
-        given = own, at, noise_std, key, steps, data, several, tf.constant(0), played, moves, places
-        weights, _, update = advance(weights, *given)
+        weights, _, update = advance(weights, inputs, data, tf.constant(0), played, tap)
         return update, weights
 
-    return tap
+    return play
 
 
 def forget() -> None:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,7 @@ from pwfl.learning import datasets, partition
 from pwfl.tables.reception import Reception, bands_of, receptions
 from pwfl.training.bands import ByBand
 from pwfl.training.batching import side_by_side
-from pwfl.training.rounds import Course, Learner, Loop, tap_function, train_function
+from pwfl.training.rounds import Course, Inputs, Learner, Loop, Tap, tap_function, train_function
 from pwfl.training.sent import apart
 
 log = logging.getLogger(__name__)
@@ -55,15 +55,18 @@ class Start(NamedTuple):
     weights: Sequence[np.ndarray]
     own: Any
     at: Any
-    noise_std: np.ndarray
+    noise_std: Any  # None, as steps, where nobody trains
     key: np.int64
-    steps: np.ndarray
+    steps: Any
     owned: list[np.ndarray]  # places in the training data of each user's records
     reception: Reception
 
 
+# What `pwfl.system.Trainers` holds.
+OneByOne = Callable[[Any, Any, dict[str, pl.DataFrame]], Callable[[int], pl.DataFrame]]
+SideBySide = Callable[[Any, Any, dict[str, pl.DataFrame]], tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]]
 NO_NOISE = np.int64(0)  # the key of noise that is none
-TENSORS = ("weights", "own", "at", "noise_std", "key", "steps")
+TENSORS = ("weights", *Inputs._fields)
 
 
 class Training(NamedTuple):
@@ -79,7 +82,7 @@ class Training(NamedTuple):
         """Train some realizations side by side; of one alone, on a CPU, arrays have no axis of realizations."""
         several = self._several(begun)
         history = train_function(self.loop, several, tuple(self.parts.stops), self.tested)
-        count, *found = (part.numpy() for part in history(*given(begun, several, self.loop.compiled), self.data))
+        count, *found = (part.numpy() for part in history(*self._tensors(begun, several), self.data))
         found = [part[:count] for part in found]
         if not several:
             return [Course(*found)]
@@ -109,13 +112,19 @@ class Training(NamedTuple):
         kept = None if places is None else [tf.constant(part) for part in places]
         tap = tap_function(self.loop, several, played if self.loop.compiled else None)
         # By tensors, so that one graph serves for any number of rounds, whether or not the model stays.
-        how = tf.constant(played), tf.constant(not stays), kept
-        found = tap(*given(begun, several, self.loop.compiled), self.data, *how)
-        return tuple([part.numpy() for part in each] for each in found)
+        how = tf.constant(played), Tap(tf.constant(not stays), kept)
+        found = tap(*self._tensors(begun, several), self.data, *how)
+        heard, weights = ([part.numpy() for part in each] for each in found)
+        return heard, weights
 
     def over(self, data: datasets.Dataset) -> "Training":
         """The same of other data, of which users hold as many records at the same places."""
         return self._replace(data=self.parts.learner.tensors(data), tested=data.x_test.shape)
+
+    def _tensors(self, begun: Sequence[Start], several: bool) -> tuple[list[tf.Tensor], Inputs]:
+        """The weights and inputs of some realizations."""
+        weights, *rest = given(begun, several, self.loop.compiled)
+        return weights, Inputs(*rest)
 
     def _several(self, begun: Sequence[Start]) -> bool:
         """Whether arrays have an axis of realizations."""
@@ -180,7 +189,7 @@ def training(
     """
     server, noise, bands = parts.server, tables["reception_noise"], bands_of(tables["reception"])
     if bands:
-        parts = parts._replace(learner=ByBand(parts.learner))
+        parts = parts._replace(learner=cast(Learner, ByBand(parts.learner)))
     learner, length, intervals = parts.learner, noise["rounds"][0], noise["interval"].n_unique()
     loop = Loop(learner, length, intervals, server.summed, compiled, bands, server.decided)
     reception_of = receptions(tables)
@@ -203,7 +212,7 @@ def training(
     return Training(parts, loop, begin, learner.tensors(data), data.x_test.shape)
 
 
-def both_trainers(of_some: Callable[..., tuple[Callable, float]]) -> tuple[Callable, Callable]:
+def both_trainers(of_some: Callable[..., tuple[Callable, float]]) -> tuple[OneByOne, SideBySide]:
     """A system's `trainer` and `batch_trainer`, by `of_some(scenario, data, tables, compiled)`.
 
     This gives a function that trains some realizations and returns the rows of `history` of each, and about how many
@@ -221,7 +230,7 @@ def both_trainers(of_some: Callable[..., tuple[Callable, float]]) -> tuple[Calla
     return trainer, batch_trainer
 
 
-def trainers(parts_of: Callable[..., Parts]) -> tuple[Callable, Callable]:
+def trainers(parts_of: Callable[..., Parts]) -> tuple[OneByOne, SideBySide]:
     """A system's `trainer` and `batch_trainer` (`both_trainers`), by `parts_of(scenario, data, tables, compiled)`.
 
     Noise is each scheme's own. A realization to which nobody sends keeps its start weights; one without feasible noise

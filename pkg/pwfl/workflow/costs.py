@@ -9,7 +9,7 @@ from pwfl.stages import AUDIT, DATASET, FEATURES, IMPORTED, PROJECTION
 from pwfl.store import grids
 from pwfl.store.items import COST, Store
 from pwfl.workflow.plan import Item
-from pwfl.workflow.reports import COMPARISON, FIGURES, PAGE
+from pwfl.workflow.reports import COMPARISON, FIGURES, PAGE, PAPER
 
 SAMPLE = 50  # addresses of a stage whose items are looked at, and of each this many items
 SAMPLE_OF_ADDRESS = 3
@@ -20,12 +20,13 @@ GUESSES = {
     AUDIT: (0, 6),
     FIGURES: (0, 0.6),
     COMPARISON: (0, 10),
+    PAPER: (0, 5),
     PAGE: (0, 5),
 }
 GUESS = (0.002, 0.05)
 GUESSED_SPEED = 2e9  # bytes of memory that a training goes through in a second, all of its memory in each round
 # Seconds until a process has imported what a stage needs, and MiB that it then takes.
-START_SECONDS = {"train": 5.0, PROJECTION: 5.0, AUDIT: 5.0, FIGURES: 2.0, COMPARISON: 2.0, PAGE: 2.0}
+START_SECONDS = {"train": 5.0, PROJECTION: 5.0, AUDIT: 5.0, FIGURES: 2.0, COMPARISON: 2.0, PAPER: 2.0, PAGE: 2.0}
 MEMORY_MIB = {"train": 3000, AUDIT: 3000, PROJECTION: 3000, FEATURES: 4000, DATASET: 2000, IMPORTED: 2000}
 
 

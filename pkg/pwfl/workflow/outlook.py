@@ -28,6 +28,7 @@ DOES = {  # what the job of a part does, by its rule
     "tables": "writing tables",
     "figures": "drawing figures",
     "comparison": "comparing scenarios",
+    "paper": "writing the paper's page",
     "page": "writing the study report",
 }
 MARGIN = 3  # times the seconds of an estimate that a part may take

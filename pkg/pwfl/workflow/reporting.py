@@ -3,17 +3,17 @@
 from pathlib import Path
 
 from pwfl import execution, tables
-from pwfl.report import build, catalog, columns, latex, sweeps, theme
+from pwfl.report import build, catalog, columns, latex, paper_page, sweeps, theme
 from pwfl.report import page as pages
 from pwfl.scenario import resolved
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.sweep import Point
-from pwfl.scenario.values import Values
+from pwfl.scenario.values import build_values
 from pwfl.stages import AUDIT
 from pwfl.store import addressing
 from pwfl.store.items import Store
 from pwfl.workflow.plan import Files
-from pwfl.workflow.reports import ADDRESSES, COMPARISON, FIGURES, PAGE, RESOLVED, TABLES, WHOLE
+from pwfl.workflow.reports import ADDRESSES, COMPARISON, FIGURES, PAGE, PAPER, RESOLVED, TABLES, WHOLE
 
 
 def _resolved(given: dict, _store: Store, _inputs: Files, folder: Path) -> None:
@@ -28,7 +28,7 @@ def _resolved(given: dict, _store: Store, _inputs: Files, folder: Path) -> None:
 
 def _tables(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """A scenario's results, and the addresses behind them."""
-    values = Values(given["parameters"])
+    values = build_values(given["parameters"])
     frames = build.summarize(values, tables.read_schemes(_paths(root, inputs), given, values))
     _write(columns.with_point(frames, Point(*given["point"])), folder)
     addressing.write_addresses(given["addresses"], str(folder / ADDRESSES))
@@ -36,14 +36,14 @@ def _tables(given: dict, root: Store, inputs: Files, folder: Path) -> None:
 
 def _audit(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The audit of a scenario."""
-    values = Values(given["parameters"])
+    values = build_values(given["parameters"])
     frame = execution.audit_schemes(values, tables.read_schemes(_paths(root, inputs), given, values))
     _write(columns.with_point({AUDIT: frame}, Point(*given["point"])), folder)
 
 
 def _figure(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """A figure of a scenario."""
-    values, paths, name = Values(given["parameters"]), _paths(root, inputs), given["figure"]
+    values, paths, name = build_values(given["parameters"]), _paths(root, inputs), given["figure"]
     audited = paths.pop(AUDIT, None)
     found = tables.read_schemes(paths, given, values)
     if audited:
@@ -57,7 +57,7 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The tables and figures that compare a study's scenarios."""
     study = {}
     for name, parameters in given["parameters"].items():
-        of_it = {"scenario": Values(parameters), "point": Point(*given["points"][name])}
+        of_it = {"scenario": build_values(parameters), "point": Point(*given["points"][name])}
         of_it["releases"] = given["releases"][name]
         (manifest,) = inputs[name]
         paths = sorted(root.path(manifest).parent.glob("*.parquet"))
@@ -77,6 +77,24 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
             theme.save(chart, {kind: str(folder / f"{system}_{name}.{kind}") for kind in given["formats"]}, other)
 
 
+def _paper(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+    """The page of a paper, and its curves."""
+    system, titles = given["system"], given["titles"]
+    claims = tables.read_report(root.path(inputs[COMPARISON][0]).parent / "claims.parquet").filter(system=system)
+    contents = {}
+    for name, parameters in given["parameters"].items():
+        values = build_values(parameters)
+        found = {path.stem: tables.read_report(path) for path in root.path(inputs[name][0]).parent.glob("*.parquet")}
+        paths = {key.partition("/")[2]: each for key, each in inputs.items() if key.startswith(f"{name}/")}
+        described = {"system": system, "upstream": given["stages"][name]}
+        contents[titles[name]] = (
+            {"scenario": values} | found | tables.read_schemes(_paths(root, paths), described, values)
+        )
+    curves, text = paper_page.of_study(system, given["cited"], latex.titled(claims, titles), contents)
+    curves.write_csv(folder / f"{system}_curves.csv")
+    (folder / f"{system}_paper.html").write_text(text, encoding="utf-8")
+
+
 def _page(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The page of a study."""
     view = {path: str(root.path(file)) for path, (file,) in inputs.items()}
@@ -93,4 +111,12 @@ def _write(frames: dict, folder: Path) -> None:
         tables.write_report(frame, str(folder / f"{name}.csv"), str(folder / f"{name}.parquet"))
 
 
-JOBS = {RESOLVED: _resolved, TABLES: _tables, AUDIT: _audit, FIGURES: _figure, COMPARISON: _comparison, PAGE: _page}
+JOBS = {
+    RESOLVED: _resolved,
+    TABLES: _tables,
+    AUDIT: _audit,
+    FIGURES: _figure,
+    COMPARISON: _comparison,
+    PAPER: _paper,
+    PAGE: _page,
+}

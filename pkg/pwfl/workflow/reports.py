@@ -10,15 +10,15 @@ from pwfl.report import captions as filled
 from pwfl.report import catalog, references
 from pwfl.scenario import ScenarioError, Study, checks
 from pwfl.scenario.common import Scenario
-from pwfl.scenario.values import plain
 from pwfl.stages import AUDIT, REPORT, STAGES
 from pwfl.store import addressing, code, sealed
 from pwfl.store.files import text as read_text
 from pwfl.workflow.plan import Files, Item, Plan, listing, made_of, releases
 
-RESOLVED, TABLES, FIGURES, COMPARISON, PAGE = "scenario", "tables", "figures", "comparison", "page"
+RESOLVED, TABLES, FIGURES = "scenario", "tables", "figures"
+COMPARISON, PAPER, PAGE = "comparison", "paper", "page"
 SCENARIOS = "scenarios"  # the scenarios that a comparison is of
-JOBS = (AUDIT, RESOLVED, TABLES, FIGURES, COMPARISON, PAGE)
+JOBS = (AUDIT, RESOLVED, TABLES, FIGURES, COMPARISON, PAPER, PAGE)
 # Where a scenario withholds what is private, the store keeps these, as they have digests of the data.
 WHOLE, ADDRESSES = "resolved.yaml", "addresses.csv"
 FIRST_CHUNK = ("users", "links", "holdings")  # tables of which figures show the first chunk
@@ -101,8 +101,13 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         inputs=lambda: {name: [f"{item.key}/{sealed.MANIFEST}"] for name, item in tables_.items()},
         given=lambda: _comparison_inputs(planned),
     )
+    papers = {paper.system: paper._asdict() for paper in references.cited(citation, systems)}
+    for system in systems:
+        if study.name in registry.system(system).catalog.studies and system in papers:
+            own = {name: item for name, item in tables_.items() if study.scenarios[name].system == system}
+            _add_paper(planned, papers[system], own, latest[COMPARISON, None], add)
     of_page = {"parts": page_parts(study, captions), "computed": _computed(planned)}
-    of_page["papers"] = [paper._asdict() for paper in references.cited(citation, systems)]
+    of_page["papers"] = list(papers.values())
     of_page |= {"heading": {"title": study.title or study.name, "question": study.question}}
     shown = dict(view)
     add(
@@ -178,6 +183,37 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
         )
 
 
+def _add_paper(planned: Plan, cited: dict, own: dict[str, Item], compared: Item, add: Callable[..., Item]) -> None:
+    """Add the page of the paper behind a system, of its scenarios' tables, and of claims."""
+    study, system = planned.study, cited["system"]
+    catalog_ = registry.system(system).catalog
+    read = {f"{name}/{table}": (name, table) for name in own for table in catalog_.paper_reads}
+    given = {
+        "system": system,
+        "cited": cited,
+        "titles": {name: study.titles[name] for name in own},
+        "parameters": {name: study.scenarios[name].dump_read() for name in own},
+        "stages": {
+            name: {
+                scheme: {stage: route[stage]["address"] for stage in route}
+                for scheme, route in planned.routes[name].items()
+            }
+            for name in own
+        },
+    }
+    manifests = {name: [f"{item.key}/{sealed.MANIFEST}"] for name, item in {**own, COMPARISON: compared}.items()}
+    add(
+        PAPER,
+        None,
+        {"stage": PAPER, "study": study.name, "upstream": {name: item.address for name, item in own.items()}}
+        | {COMPARISON: compared.address, "given": addressing.digest(given)}
+        | code.described(PAPER, [_package(system)]),
+        [f"{system}_paper.html", f"{system}_curves.csv"],
+        inputs=lambda: manifests | {key: planned.files(*of) for key, of in read.items()},
+        given=lambda: given,
+    )
+
+
 def _figure_inputs(of_tables: Callable[[], Files], audit: Item | None) -> Callable[[], Files]:
     audited = {AUDIT: [f"{audit.key}/{sealed.MANIFEST}"]} if audit else {}
     return lambda: of_tables() | audited
@@ -197,7 +233,7 @@ def _comparison_inputs(planned: Plan) -> dict:
     """The parameters, points of sweeps, and releases of the scenarios that are compared."""
     study, scenarios = planned.study, planned.study.scenarios
     return {
-        "parameters": {name: plain(scenario.part()) for name, scenario in scenarios.items()},
+        "parameters": {name: scenario.dump_read() for name, scenario in scenarios.items()},
         "points": {name: list(study.point(name)) for name in scenarios},
         "releases": {name: releases(routes) for name, routes in planned.routes.items()},
     }
@@ -227,7 +263,7 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
         "system": scenario.system,
         "scenario": name,
         "point": list(study.point(name)),
-        "parameters": plain(scenario.of_stage(kind)),
+        "parameters": scenario.dump_for(kind),
         "upstream": {
             scheme: {stage: route[stage]["address"] for stage in stages}
             for scheme, route in planned.routes[name].items()
@@ -252,7 +288,7 @@ def of_figure(planned: Plan, of_all: dict, figure: str, drawn: tuple[str, ...], 
     for scheme, route in routes.items():
         for stage, description in route.items():
             read[stage in behind[scheme]].append(description["parameters"])
-    read[True] += [plain(scenario.of_stage(AUDIT))] if audit else []
+    read[True] += [scenario.dump_for(AUDIT)] if audit else []
     upstream = {scheme: {stage: route[stage]["address"] for stage in stages} for scheme, route in routes.items()}
     own = {"figure": figure, "parameters": _left(of_all["parameters"], read), "upstream": upstream}
     return of_all | own | ({AUDIT: audit.address} if audit else {})
@@ -376,7 +412,7 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
     ]
     alike: dict[str, list[str]] = {}  # titles, by all parameters
     for name, scenario in study.scenarios.items():
-        alike.setdefault(repr(scenario.part()), []).append(study.titles[name])
+        alike.setdefault(repr(scenario.dump_read()), []).append(study.titles[name])
     for name, scenario in study.scenarios.items():
         system, point = scenario.system, name in study.points
         shown_figures = [] if point else figures(scenario)
@@ -389,7 +425,7 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
                 "point": point,
                 "without_noise": catalog.without_noise(scenario),
                 "withholds": scenario.withholds,
-                "alike": alike[repr(scenario.part())],
+                "alike": alike[repr(scenario.dump_read())],
                 "crossed": catalog.crossed(registry.system(scenario.system).catalog, scenario),
                 "figures": [captioned(f"{name}/{figure}", system, figure, name) for figure in shown_figures],
                 "tables": [[f"{name}/{table}", text] for table, text in shown_tables.items()],

@@ -29,7 +29,7 @@ INNER = (  # folders that Snakemake makes, those of containers even where nothin
     *("auxiliary", "incomplete", "iocache", "locks", "metadata", "scripts", "shadow"),
 )
 
-DRAWN = {reports.FIGURES, reports.COMPARISON, reports.PAGE}
+DRAWN = {reports.FIGURES, reports.COMPARISON, reports.PAPER, reports.PAGE}
 ADDRESS_SPACE = 70 * 2**30  # bytes: the JavaScript engine V8 was measured to reserve 64 GiB, and libraries some more
 
 

@@ -46,4 +46,5 @@ CATALOG = Catalog(
     tiny={"schedule": {"horizon": 5}, "training": {"draws": 3}, "audit": {"canaries": 50}},
     zero_noise_values={"noise_scale_wh": 0.0, "classical_epsilon": float("inf")},
     user_noise=("noise_scale_wh", "classical_epsilon"),
+    studies=("age_aware", "age_aware_small"),
 )

@@ -49,4 +49,5 @@ CATALOG = Catalog(
     uses_dataset=True,
     zero_noise_values={"update_noise_std": 0.0, "noise_multiplier": 0.0},
     user_noise=("update_noise_std", "noise_multiplier"),
+    studies=("anonymous_oac", "anonymous_oac_small"),
 )

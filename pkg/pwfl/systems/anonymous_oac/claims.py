@@ -1,189 +1,332 @@
-"""The paper's claims about the system `anonymous_oac`, and those its comparison would make, on a study's scenarios."""
+"""What Hasırcıoğlu and Gündüz say, in their order, and what this project says beyond: measured on a study."""
 
 import numpy as np
 import polars as pl
 
 from pwfl.report.claims import (
-    OF_SHARES,
+    MORE,
     POSITIVE,
+    PROJECT,
+    SHARE,
     Band,
     Claim,
-    Measure,
-    by,
-    by_means,
+    Interpretation,
+    Quantity,
+    Term,
     by_scheme,
-    difference,
-    fixed,
     measure,
-    table,
+    of_means,
+    only,
+    scheme,
+    statistic,
+    value,
 )
+from pwfl.report.measures import Measure, fixed
 from pwfl.systems.anonymous_oac import schemes
 
-ANONYMOUS, IDENTIFIED = ("over_the_air", "anonymous"), ("over_the_air", "identified")
-ORTHOGONAL = ("orthogonal", "local")
-ACCEPTABLE = 10.0  # epsilon that many still call a guarantee
-GRACEFUL = 1.5  # factor on epsilon that is read as graceful
-CLOSE = 1e-6
-PAPER_ROUNDS = 1000
-SMALL_RATE = 0.01  # p q at which the paper finds epsilon acceptable
-BEYOND = "not in the paper"
-MULTIPLIER = "noise_multiplier"
+CLOSE = 1e-6  # relative; numbers this close are equal
+MULTIPLIER, MANIPULATED = "noise_multiplier", "estimate_scale_of_one_device"
+ACCOUNTANTS = {"renyi": "Rényi DP", "tight": "exact accounting", "advanced_composition": "advanced composition"}
+
+NOISE = Quantity(MULTIPLIER, "noise multiplier at equal ε", POSITIVE)
+ACCURACY = Quantity("accuracy", "final test accuracy at equal ε", SHARE)
+EPSILON = Quantity("epsilon", "record-level ε after all rounds", POSITIVE)
+
+ANONYMOUS = scheme("over_the_air", "anonymous", "Anonymous OAC")
+KNOWN = scheme("over_the_air", "identified", "OAC, participation known")
+ORTHOGONAL = scheme("orthogonal", "local", "Orthogonal")
+FIXED_NOISE = (
+    (scheme("over_the_air", "anonymous_fixed", "Anonymous OAC, fixed noise"), ANONYMOUS),
+    (scheme("over_the_air", "identified_fixed", "OAC, participation known, fixed noise"), KNOWN),
+    (scheme("orthogonal", "local_fixed", "Orthogonal, fixed noise"), ORTHOGONAL),
+)
+# By exact accounting, epsilon of the scenario's own p and q, by what the server can infer.
+SEES_SUM = value("anonymous", "only the sum is seen")
+READS_SIZE = value("anonymous_read", "the batch's size is read off the noise")
+SEES_WHO = value("identified", "participation is known")
+SEES_BOTH = value("identified_read", "participation is known, the batch's size is read")
+
 SETTING = {"privacy.target_epsilon": (None,)}  # the paper's, with the noise that is given
-READINGS = {
-    "anonymous": "hidden",
-    "anonymous_read": "hidden, but the batch's size read off the noise",
-    "identified": "known to the server",
-    "identified_read": "known, and the batch's size read off the noise",
-}
+EVERYWHERE = {}  # of what the paper says of noise and accuracy: it trains nothing, any training is its setting
+AS_LONG = only(lambda scenario: scenario.training.rounds >= 1000)
+AT_SMALL_RATE = only(lambda scenario: scenario.network.participation * scenario.data.sampling <= 0.01 * (1 + CLOSE))
 
 
-def _ratio(one: float, other: float) -> Measure:
+def _divide(one: float, other: float) -> Measure:
     """Ratio of epsilons, which may both be zero or infinite."""
     return fixed(1.0 if one == other else one / other if other else np.inf)
 
 
-def _extremes(epsilon: pl.Series) -> Measure | None:
-    return _ratio(epsilon.max(), epsilon.min()) if len(epsilon) else None
+def _divide_first(ones: np.ndarray, others: np.ndarray) -> Measure:
+    """Ratio of multipliers, which are the same in all realizations."""
+    return _divide(ones[0], others[0])
 
 
-def _after_paper_rounds(rounds: int, epsilon: float) -> Measure | None:
-    return fixed(epsilon) if rounds >= PAPER_ROUNDS else None
-
-
-def _in_the_average(means: np.ndarray) -> np.ndarray:
+def _divide_in_average(means: np.ndarray) -> np.ndarray:
     """A multiplier over that of devices of their own, whose noise is sqrt(a_t) times as strong in the average."""
     return means[0] / (means[1] * np.sqrt(means[2]))
 
 
-# What the paper says of pairs of schemes, where, and in which words; it trains nothing, so that any training is its
-# setting.
-ABSTRACT = ("Abstract", "improves the performance of private wireless FL by reducing the amount of noise")
-ANALOG = ("Sec. I", "the same amount of protection with less perturbation, improving also the final accuracy")
-# Final accuracies of two schemes, where their difference must lie, and where the paper says so, if it does.
-ACCURACIES = (
-    ("anonymous OAC above OAC with known participation", Band(above=0), ABSTRACT, ANONYMOUS, IDENTIFIED),
-    ("OAC with known participation above orthogonal transmission", Band(above=0), ANALOG, IDENTIFIED, ORTHOGONAL),
-    *(
-        (f"{words}, noise of fixed strength not below noise that follows the batch", Band(least=0), None, *pair)
-        for words, *pair in (
-            ("anonymous OAC", ("over_the_air", "anonymous_fixed"), ANONYMOUS),
-            ("OAC with known participation", ("over_the_air", "identified_fixed"), IDENTIFIED),
-            ("orthogonal", ("orthogonal", "local_fixed"), ORTHOGONAL),
-        )
+def _divide_extremes(epsilon: pl.Series) -> Measure | None:
+    return _divide(epsilon.max(), epsilon.min()) if len(epsilon) else None
+
+
+def _divide_failing(failing: tuple[float, str], sound: tuple[float, str]) -> Measure:
+    return _divide(failing[0], sound[0])._replace(detail=failing[1])
+
+
+def _not_random(term: Term) -> Term:
+    """A value that no draw enters."""
+    return statistic(term.words, fixed, term)
+
+
+def _total(accountant: str, rate: float) -> Term:
+    """Epsilon after all rounds of Fig. 1, with participation hidden, at a sampling rate p q."""
+    return _not_random(value((accountant, "anonymous", 1.0, rate), f"{ACCOUNTANTS[accountant]} at p q = {rate:g}"))
+
+
+def _if_fail(devices: str) -> Term:
+    """How much epsilon grows if some devices fail to transmit."""
+    words = f"{devices} fail"
+    return statistic(f"{words} / none fails", _divide_failing, value(words), value("none fails"))
+
+
+INTERPRETATIONS = (
+    Interpretation(
+        "I1",
+        "Which p and q make p q “on the order of 0.01”.",
+        "Those of each scenario; config/anonymous_oac.yaml has p = q = 0.1, p = 0.02 and p = 0.5.",
+    ),
+    Interpretation(
+        "I2",
+        "What the server can infer: who takes part, and how many records.",
+        "Nothing but the sum, as Lemma 3 assumes.",
+    ),
+    Interpretation(
+        "I3",
+        "How many devices fail to transmit, and how much is “gracefully”.",
+        "A tenth of the participants, or one device; ε grows by at most half.",
+    ),
+    Interpretation("I4", "Which ε is in “an acceptable range”.", "10 or less."),
+    Interpretation(
+        "I5",
+        "“α values from 1 to 64”: which.",
+        "Integers from 2 to 64, at which bounds for replaced records are proved; no verdict depends on it.",
+    ),
+    Interpretation(
+        "I6",
+        "Whether ε is what the paper's accountant bounds it by, or what it is by exact accounting.",
+        "The paper's bound where the paper calls ε high (F1-1, F1-2), exact accounting where it calls ε acceptable.",
     ),
 )
-# Epsilons are named by method, reading, participation and sampling rate; those at the scenario's own, by the reading.
-CLAIMS = (
+
+PAPER_CLAIMS = (
     Claim(
-        "1. Renyi DP accounts better than advanced composition at p q = 1 (ratio of epsilons)",
-        Band(above=1),
-        "Sec. V",
-        "performs much better",
-        by(_ratio, ("advanced_composition", "anonymous", 1.0, 1.0), ("renyi", "anonymous", 1.0, 1.0)),
-        SETTING,
-    ),
-    *(
-        Claim(
-            f"3. epsilon after all rounds is acceptable at p q = {SMALL_RATE:g} or less (tight, participation {words})",
-            Band(most=ACCEPTABLE),
-            "Sec. V" if reading == "anonymous" else BEYOND,
-            f"an acceptable range at p q of {SMALL_RATE:g}" if reading == "anonymous" else None,
-            by(fixed, (reading, "small rate")),
-            SETTING if reading == "anonymous" else None,
-        )
-        for reading, words in READINGS.items()
-    ),
-    *(
-        Claim(
-            f"2. epsilon after all rounds is more than 100 at p q = {rate:g} ({words})",
-            Band(above=100),
-            "Sec. V, Fig. 1",
-            "more than 100",
-            by(_after_paper_rounds, "rounds", (method, "anonymous", 1.0, rate)),
-            SETTING,
-        )
-        for rate in (1.0, 0.5)
-        for method, words in (("renyi", "the paper's accountant"), ("tight", "exact accounting"))
-    ),
-    *(
-        Claim(
-            f"4. device sampling amplifies like record sampling, Lemma 3, even where {words} (ratio of epsilons)",
-            Band(most=1 + CLOSE),
-            BEYOND,
-            measured=by(_ratio, reading, "sampled"),
-        )
-        for reading, words in (
-            ("anonymous_read", "the batch's size is read off the noise"),
-            ("identified", "participation can be inferred"),
-        )
-    ),
-    Claim(  # that it does not on all of them, scaled alike, is an identity
-        "6. epsilon does not depend on the server's channel estimate of one device (largest over least)",
-        Band(most=1 + CLOSE),
-        BEYOND,
-        measured=by(_extremes, "estimate_scale_of_one_device"),
-    ),
-    *(
-        Claim(
-            f"7. final accuracy at equal privacy: {words} (difference)",
-            band,
-            *(said or (BEYOND, None)),
-            by_means(difference, *((scheme, "accuracy") for scheme in pair)),
-            {} if said else None,
-            OF_SHARES,
-        )
-        for words, band, said, *pair in ACCURACIES
+        id="A-3",
+        statement="Over the air, devices use the spectrum more efficiently than with orthogonal transmission.",
+        source="Abstract",
+        reported="a much more efficient use of the available spectrum",
+        setting=EVERYWHERE,
+        why="Follows from the set-up: over the air, a round takes one symbol per parameter, however many devices send.",
     ),
     Claim(
-        "8. noise multiplier at equal privacy: anonymous OAC over OAC with known participation (ratio)",
-        Band(below=1),
-        *ABSTRACT,
-        by(lambda one, other: _ratio(one[0], other[0]), (ANONYMOUS, MULTIPLIER), (IDENTIFIED, MULTIPLIER)),
-        {},
-        POSITIVE,
+        id="A-1",
+        statement="Hiding who transmits reduces the noise that must be injected.",
+        source="Abstract",
+        reported="improves the performance of private wireless FL by reducing the amount of noise",
+        quantity=NOISE,
+        compare=statistic(
+            "Anonymous OAC / (OAC, participation known)", _divide_first, ANONYMOUS, KNOWN, bounds=POSITIVE
+        ),
+        required=Band(below=1),
+        setting=EVERYWHERE,
     ),
     Claim(
-        "8. noise multiplier at equal privacy: OAC with known participation over orthogonal transmission, in the "
-        "average of the updates (ratio)",
-        Band(below=1),
-        *ANALOG,
-        by_means(_in_the_average, (IDENTIFIED, MULTIPLIER), (ORTHOGONAL, MULTIPLIER), (ORTHOGONAL, "participants")),
-        {},
-        POSITIVE,
+        id="A-2",
+        statement="Hiding who transmits improves the accuracy of private learning.",
+        source="Abstract",
+        reported="improves the performance of private wireless FL by reducing the amount of noise",
+        quantity=ACCURACY,
+        compare=ANONYMOUS - KNOWN,
+        required=MORE,
+        setting=EVERYWHERE,
+    ),
+    Claim(
+        id="S1-1",
+        statement="The same protection requires less noise over the air than with orthogonal transmission.",
+        source="Sec. I",
+        reported="the same amount of protection with less perturbation, improving also the final accuracy",
+        quantity=NOISE,
+        compare=of_means(
+            "(OAC, participation known) / Orthogonal, in the averaged update",
+            _divide_in_average,
+            *(KNOWN, ORTHOGONAL, ORTHOGONAL["participants"]),
+            bounds=POSITIVE,
+        ),
+        required=Band(below=1),
+        setting=EVERYWHERE,
+    ),
+    Claim(
+        id="S1-2",
+        statement="At the same protection, learning over the air is more accurate than with orthogonal transmission.",
+        source="Sec. I",
+        reported="the same amount of protection with less perturbation, improving also the final accuracy",
+        quantity=ACCURACY,
+        compare=KNOWN - ORTHOGONAL,
+        required=MORE,
+        setting=EVERYWHERE,
+    ),
+    Claim(
+        id="L3-1",
+        statement="The server cannot infer how many devices transmit.",
+        source="Lemma 3",
+        setting=EVERYWHERE,
+        why="Assumed here: the received power does not tell it. Noise whose strength follows the batch tells the "
+        "batch's size; F1-3 has the ε of a server that reads it (I2).",
+    ),
+    Claim(
+        id="L3-2",
+        statement="Sampling devices with p and their records with q is as private as sampling all records with p q.",
+        source="Sec. IV-A",
+        reported="equivalent to subsampling in the centralized setting with probability p q",
+        setting=EVERYWHERE,
+        why="Assumed here of a server that sees the sum alone. F1-3 has the ε of servers that infer more (I2).",
+    ),
+    Claim(
+        id="L4-2",
+        statement="If k of a_t devices fail to transmit, √((a_t - k) / a_t) of the noise's standard deviation is left.",
+        source="Lemma 4",
+        setting=EVERYWHERE,
+        why="Follows from adding up independent noise. L4-1 measures what it does to ε.",
+    ),
+    Claim(
+        id="L4-1",
+        statement="If devices fail to transmit, privacy degrades gracefully.",
+        source="Lemma 4",
+        reported="gracefully",
+        quantity=EPSILON,
+        compare=_if_fail("a few"),
+        otherwise={"I3: half of the participants fail": _if_fail("half")},
+        required=Band(most=1.5),
+        range_source=PROJECT,
+        setting=SETTING,
+    ),
+    Claim(
+        id="S4C-1",
+        statement="The guarantee holds if the server manipulates the channel estimates.",
+        source="Sec. IV-C",
+        reported="robust against pilot attacks",
+        setting=EVERYWHERE,
+        why="Follows from (1) if all estimates are scaled alike, as with a common pilot: the channel's noise is not "
+        "counted. The figure channel_estimate shows how ε rises if one device's estimate alone is scaled.",
+    ),
+    Claim(
+        id="T1-1",
+        statement="For p q ≤ 1/5 and σ̃ ≥ 4, a round is (α, 2 p² q² α / σ̃²)-RDP if α satisfies (3) and (4).",
+        source="Theorem 1",
+        setting=EVERYWHERE,
+        why="Does not apply to Sec. V, where σ̃ is 1. Tests check that it is no less than the numerical divergence.",
+    ),
+    Claim(
+        id="S5-1",
+        statement="At p q = 1, Rényi accounting states a smaller ε than advanced composition.",
+        source="Sec. V",
+        reported="performs much better",
+        quantity=EPSILON,
+        compare=statistic(
+            "advanced composition / Rényi DP",
+            _divide,
+            *(_total("advanced_composition", 1.0), _total("renyi", 1.0)),
+        ),
+        required=Band(above=1),
+        setting=SETTING,
+    ),
+    Claim(
+        id="F1-1",
+        statement="At p q = 1, ε is more than 100.",
+        source="Sec. V, Fig. 1",
+        reported="more than 100",
+        quantity=EPSILON,
+        compare=_total("renyi", 1.0),
+        otherwise={"I6: exact accounting": _total("tight", 1.0)},
+        required=Band(above=100),
+        setting=SETTING,
+        among=AS_LONG,
+    ),
+    Claim(
+        id="F1-2",
+        statement="At p q = 0.5, ε is more than 100.",
+        source="Sec. V, Fig. 1",
+        reported="more than 100",
+        quantity=EPSILON,
+        compare=_total("renyi", 0.5),
+        otherwise={"I6: exact accounting": _total("tight", 0.5)},
+        required=Band(above=100),
+        setting=SETTING,
+        among=AS_LONG,
+    ),
+    Claim(
+        id="F1-3",
+        statement="At p q of 0.01 or less, ε is acceptable.",
+        source="Sec. V",
+        reported="an acceptable range at p q of 0.01",
+        quantity=EPSILON,
+        compare=_not_random(SEES_SUM),
+        otherwise={f"I2: {each.words}": _not_random(each) for each in (READS_SIZE, SEES_WHO, SEES_BOTH)},
+        required=Band(most=10),
+        range_source=PROJECT,
+        setting=SETTING,
+        among=AT_SMALL_RATE,
     ),
 )
-FAILURES = tuple(
+
+DOCS = "docs/anonymous_oac.md"
+OWN_CLAIMS = (
     Claim(
-        f"5. failing devices degrade epsilon gracefully ({words}, ratio)",
-        Band(most=GRACEFUL),
-        "Lemma 4; {failed} of {participants} participants",
-        "gracefully",
-        by(_ratio, "some failed", "none failed"),
-        SETTING,
-    )
-    for words in ("few of the participants", "half of the participants")
+        id="X-1",
+        statement="Sampling devices and records hides as much as Lemma 3 says even if the server infers more.",
+        source=DOCS,
+        quantity=EPSILON,
+        compare=tuple(
+            statistic(f"{each.words} / {SEES_SUM.words}", _divide, each, SEES_SUM) for each in (READS_SIZE, SEES_WHO)
+        ),
+        required=Band(most=1 + CLOSE),
+        among=only(lambda scenario: scenario.network.participation < 1),
+    ),
+    Claim(
+        id="X-2",
+        statement="ε does not depend on the server's channel estimate of one device.",
+        source=DOCS,
+        quantity=EPSILON,
+        # That it does not depend on all estimates, scaled alike, is an identity.
+        compare=statistic("largest / smallest over the estimate's scale", _divide_extremes, value(MANIPULATED)),
+        required=Band(most=1 + CLOSE),
+    ),
+    Claim(
+        id="X-3",
+        statement="Noise of fixed strength costs no accuracy, compared with noise that follows the batch.",
+        source=DOCS,
+        quantity=ACCURACY,
+        compare=tuple(of_fixed - of_batch for of_fixed, of_batch in FIXED_NOISE),
+        required=Band(least=0),
+    ),
 )
 
 
-def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
-    """The claims on each scenario, as far as it lets them be measured.
+def claims(contents: dict[str, dict]) -> pl.DataFrame:
+    """The claims as far as the scenarios and their schemes let them be measured.
 
-    Guarantees are not random. Accuracies are compared realization by realization; a training that diverged guesses.
+    `contents` has by name `scenario`, `realizations` and `curves`. Guarantees are not random. Accuracies are compared
+    realization by realization; a training that diverged guesses.
     """
-    rows = []
-    for name, content in scenarios.items():
-        scenario = content["scenario"]
-        rows += measure(CLAIMS, {name: scenario}, _epsilons(content) | _by_scheme(content))
-        participants = max(1, round(scenario.network.devices * scenario.network.participation))
-        failed = _curve(content, "failed_devices").sort("x")
-        for k, claim in {1: FAILURES[0], len(failed) - 1: FAILURES[1]}.items() if len(failed) > 1 else ():
-            series = {"some failed": failed["epsilon"][k], "none failed": failed["epsilon"][0]}
-            count = f"{failed['x'][k]:g}"
-            rows += measure([claim], {name: scenario}, series, failed=count, participants=participants)
-    return table(rows)
+    return measure(PAPER_CLAIMS + OWN_CLAIMS, contents, _series, INTERPRETATIONS)
 
 
-def _by_scheme(content: dict) -> dict:
+def _series(content: dict) -> dict:
+    return _outcomes(content) | _epsilons(content) | _failures(content)
+
+
+def _outcomes(content: dict) -> dict:
     """Final accuracies, participants and noise multipliers of each scheme; multipliers where there is a guarantee."""
     columns = ("accuracy", "participants", MULTIPLIER, "epsilon")
     series = by_scheme(content["scenario"], content["realizations"], columns)
@@ -192,19 +335,29 @@ def _by_scheme(content: dict) -> dict:
 
 
 def _epsilons(content: dict) -> dict:
-    """Sec. V: epsilon after all rounds, by accountant and reading."""
+    """Epsilon after all rounds by accountant, reading, participation and sampling rate; by reading, the scenario's."""
     p, q = content["scenario"].network.participation, content["scenario"].data.sampling
-    rounds = content["scenario"].training.rounds
-    last = _curve(content, "rounds").filter(pl.col("x") == rounds)
+    last = _curve(content, "rounds").filter(x=content["scenario"].training.rounds)
     columns = last.select("method", "reading", "participation", "sampling_rate", "epsilon")
     epsilon = {tuple(key): value for *key, value in reversed(columns.rows())}
-    for reading in READINGS:
+    for reading in ("anonymous", "anonymous_read", "identified", "identified_read"):
         rates = (p, q) if schemes.READINGS[reading].participation else (1.0, p * q)
         epsilon[reading] = epsilon.get(("tight", reading, *rates))
-        epsilon[reading, "small rate"] = epsilon[reading] if p * q <= SMALL_RATE * (1 + CLOSE) else None
-    manipulated = "estimate_scale_of_one_device"  # Sec. IV-C
-    epsilon[manipulated] = _curve(content, manipulated)["epsilon"]
-    return epsilon | {"rounds": rounds, "sampled": epsilon["anonymous"] if p < 1 else None}
+    return epsilon | {MANIPULATED: _curve(content, MANIPULATED)["epsilon"]}  # Sec. IV-C
+
+
+def _failures(content: dict) -> dict:
+    """Epsilon if no device fails, if a few do, or half of the participants; and how many that is, in words."""
+    network, failed = content["scenario"].network, _curve(content, "failed_devices").sort("x")
+    participants = max(1, round(network.devices * network.participation))
+    found = [
+        (epsilon, f"{count:g} of {participants} participants")
+        for count, epsilon in failed.select("x", "epsilon").iter_rows()
+    ]
+    if len(found) < 2:
+        return {}
+    few = {"a few fail": found[1]} if len(found) > 2 else {}
+    return few | {"none fails": found[0], "half fail": found[-1]}
 
 
 def _curve(content: dict, quantity: str) -> pl.DataFrame:

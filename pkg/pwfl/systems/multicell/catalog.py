@@ -73,4 +73,6 @@ CATALOG = Catalog(
     uses_dataset=True,
     zero_noise_values={"noise_std": 0.0},
     user_noise=("noise_std",),
+    studies=("paper", "resource_blocks", "samples"),
+    paper_reads=("leakage",),
 )

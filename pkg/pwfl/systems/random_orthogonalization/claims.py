@@ -1,49 +1,116 @@
-"""The paper's claims about the system `random_orthogonalization`, measured on the scenarios of a study."""
+"""What ul Zuhra et al. say, in their order, and what this project says beyond: measured on a study's scenarios."""
 
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import polars as pl
 
 from pwfl.learning import datasets
-from pwfl.report import claims as engine
-from pwfl.report.claims import Band, Claim, Measure, by, estimate, worst
+from pwfl.report.claims import (
+    LESS,
+    MNIST,
+    MORE,
+    POSITIVE,
+    PROJECT,
+    SHARE,
+    Band,
+    Claim,
+    Comparison,
+    Interpretation,
+    Quantity,
+    Term,
+    by_scheme,
+    comparable,
+    measure,
+    pairs,
+    scheme,
+    statistic,
+    value,
+)
+from pwfl.report.measures import Measure, accuracies, counted, difference, estimate, paired, ratio, worst
+from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.tables.arrays import to_array
 
-ROUND, ACCURACY = 14, 0.885  # "89% in less than 15 communication rounds"
-MONTE_CARLO = 0.01  # relative; (6)'s mean over channels against its closed form
-HIGHER, SIMILAR = 0.1, 0.01  # an epsilon this share higher is read as higher, accuracies this close as similar
-LATER = 1  # round, by which a level of accuracy is reached later, is read as no slower
+ROUND = 14  # "in less than 15 communication rounds"
 LEVEL = 0.88  # of accuracy, just below the paper's 89%, to which rounds are counted
-PRIVATE, BARE = ("all", "fixed"), ("all", "none")  # users add noise, or none; the receiver's is there in both
-ABSTRACT, WITHOUT_SACRIFICING = "abstract", "without sacrificing the accuracy/convergence rate"
-BEYOND = "not in the paper"
-# The paper's: with one channel for the whole training, and the noise that is given, all of which is received.
+CHANGE = (-1.0, np.inf)  # between which a relative change of what is positive lies
+PAIRS = {"Private": ("all", "fixed"), "No privacy noise": ("all", "none")}  # the receiver's noise is there in both
+
+ACCURACY = Quantity("accuracy", "final test accuracy", SHARE)
+EPSILON = Quantity("epsilon", "record-level ε of the most exposed user after all rounds", POSITIVE)
+ROUNDS = Quantity(None, f"rounds until the test accuracy is {LEVEL:g}")
+PRINTED = Quantity(None, "(6), mean over users")
+
+PRIVATE, BARE = (scheme(*pair, name) for name, pair in PAIRS.items())
+LEAKAGE = value("leakage")
+
+# The paper's setting, with one channel for the whole training, and the noise that is given, all of which is received.
 SETTING = {
     "radio.coherence_rounds": (None,),
     "privacy.target_epsilon": (None,),
     "privacy.colluders": (0.0,),
     "privacy.dropouts": (0.0,),
 }
-LEARNT = engine.MNIST | SETTING
-IN_ANTENNAS = {
-    "epsilon_printed": "(6) as printed",
-    "epsilon_sensitivity": "(a) true sensitivity",
-    "epsilon_gaussian": "(b) exact, one round",
-    "epsilon": "(c) exact, all rounds",
-    "epsilon_maximum": "(c) exact, all rounds, worst user",
-    "epsilon_antennas": "(d) all antennas, one round",
-}
+LEARNED = MNIST | SETTING
 
 
-def _mean(values: np.ndarray) -> Measure | None:
-    return estimate(engine.first, values[None]) if len(values) else None
+def _of_update(scenario: RandomOrthogonalization) -> bool:
+    """Whether epsilon is that of an observer of the server's update."""
+    return scenario.privacy.observer == "update"
 
 
-def _if_finite(statistic):
-    """The statistic of a series of finite values; others are not measured."""
-    return lambda series: statistic(series) if np.isfinite(series).all() else None
+def _fewest_and_most(contents: dict[str, dict]) -> Iterator[tuple[str, str]]:
+    """The scenarios of fewest and of most antennas, among those that are equal in all else."""
+    antennas = {name: content["scenario"].network.antennas for name, content in contents.items()}
+    for names in comparable(contents, "network.antennas"):
+        few, many = (choose(names, key=antennas.__getitem__) for choose in (min, max))
+        if antennas[few] < antennas[many] and _of_update(contents[few]["scenario"]):
+            yield few, many
+
+
+MORE_ANTENNAS = Comparison(_fewest_and_most, "at larger M")
+ONE_CHANNEL = pairs(  # whose noise is given: a target leaves no difference of epsilons
+    "with one channel",
+    "radio.coherence_rounds",
+    matches=lambda first, other: (
+        first.radio.coherence_rounds is not None is other.radio.coherence_rounds
+        and _of_update(first)
+        and first.privacy.target_epsilon is None
+    ),
+)
+
+
+def _change(means: np.ndarray) -> np.ndarray:
+    return ratio(means) - 1
+
+
+def _change_in_antennas(column: str, few: pl.DataFrame, many: pl.DataFrame) -> Measure | None:
+    """The relative change of a column of leakage, in the largest network that both have."""
+    shared = set(few["users"]) & set(many["users"])
+    if not shared:
+        return None
+    users = max(shared)
+    values = paired(*(to_array(each.filter(users=users), column, "realization") for each in (many, few)))
+    return estimate(_change, values)._replace(detail=f"K = {users}") if np.isfinite(values).all() else None
+
+
+def _rises(column: str, words: str) -> Term:
+    """The relative change of a column of leakage from fewest to most antennas."""
+    measured = partial(_change_in_antennas, column)
+    return statistic(
+        f"{words}, relative change at larger M", measured, LEAKAGE, LEAKAGE.at(MORE_ANTENNAS), bounds=CHANGE
+    )
+
+
+def _of_channels(function: Callable) -> Callable[..., Measure | None]:
+    """How means with one channel and with redrawn ones are compared."""
+
+    def measured(one: np.ndarray, redrawn: np.ndarray, rounds: int) -> Measure | None:
+        values, often = paired(one, redrawn), f"{rounds} rounds" if rounds > 1 else "round"
+        return estimate(function, values)._replace(detail=f"redrawn every {often}") if values.size else None
+
+    return measured
 
 
 def _change_in_users(leakage: np.ndarray) -> Measure | None:
@@ -51,9 +118,9 @@ def _change_in_users(leakage: np.ndarray) -> Measure | None:
     return worst(lambda means: np.diff(means, axis=0), leakage) if len(leakage) > 1 else None
 
 
-def _change(many: np.ndarray, few: np.ndarray) -> Measure | None:
-    values = engine.paired(many, few)
-    return estimate(lambda means: engine.ratio(means) - 1, values) if np.isfinite(values).all() else None
+def _deviation(ratios: np.ndarray) -> Measure:
+    """The largest deviation of a mean ratio from 1."""
+    return worst(lambda means: np.concatenate([means - 1, 1 - means]), ratios)
 
 
 def _delay(private: np.ndarray, bare: np.ndarray, rounds: int) -> Measure | None:
@@ -61,192 +128,264 @@ def _delay(private: np.ndarray, bare: np.ndarray, rounds: int) -> Measure | None
 
     Those count as one round more than all, which is too few: then the difference's end on that side is unknown.
     """
-    values = engine.paired(private, bare)
+    values = paired(private, bare)
     if not values.shape[1]:
         return None
-    late, never = engine.estimate(engine.difference, np.minimum(values, rounds + 1)), np.isinf(values).any(axis=1)
+    late, never = estimate(difference, np.minimum(values, rounds + 1)), np.isinf(values).any(axis=1)
     if never.any():
         late = late._replace(interval=f"{late.interval}; one-sided: some do not reach the level in {rounds} rounds")
     return late._replace(low=None if never[1] else late.low, high=None if never[0] else late.high)
 
 
-def _deviation(ratios: np.ndarray) -> Measure:
-    """The largest deviation of a mean ratio from 1."""
-    return worst(lambda means: np.concatenate([means - 1, 1 - means]), ratios)
+INTERPRETATIONS = (
+    Interpretation(
+        "I1",
+        "K and M of Fig. 1, M and the range of K of Fig. 2, and the data of a “digit classification task”.",
+        "M of 64 to 512 in both; K = 100 in Fig. 1, 10 to 100 in Fig. 2; MNIST, dealt out at random.",
+    ),
+    Interpretation(
+        "I2",
+        "How long a “communication block” is, in which channels stay.",
+        "The whole training: the server estimates channels once, before it.",
+    ),
+    Interpretation(
+        "I3",
+        "How users train: the steps, batches and model between two updates.",
+        "100 steps of 50 samples, softmax regression; what is sent is the change of the model.",
+    ),
+    Interpretation(
+        "I4",
+        "Without what accuracy and convergence rate would be higher, and how much is “sacrificing”.",
+        f"The users' noise; more than one point of accuracy, or than one round until it is {LEVEL:g}.",
+    ),
+)
 
-
-CLAIMS = (
+PAPER_CLAIMS = (
     Claim(
-        f"1. mean accuracy after {ROUND} rounds: 89% (88.5% or more)",
-        Band(least=ACCURACY),
-        "Fig. 1",
-        "89% in less than 15 iterations",
-        by(_mean, "accuracy"),
-        LEARNT,
-        engine.SHARE,
+        id="A-1",
+        statement="The users' noise does not sacrifice accuracy.",
+        source="Abstract",
+        reported="without sacrificing the accuracy/convergence rate",
+        quantity=ACCURACY,
+        compare=PRIVATE - BARE,
+        required=Band(least=-0.01),
+        range_source=PROJECT,
+        setting=LEARNED,
     ),
     Claim(
-        "2. leakage (6) falls in K (largest change of the mean from one K to the next)",
-        Band(below=0),
-        "Fig. 2",
-        measured=by(_if_finite(_change_in_users), "printed"),
+        id="A-2",
+        statement="The users' noise does not sacrifice the convergence rate.",
+        source="Abstract",
+        reported="without sacrificing the accuracy/convergence rate",
+        quantity=ROUNDS,
+        compare=statistic(
+            f"{PRIVATE.words} - ({BARE.words})",
+            _delay,
+            *(value((pair, "rounds")) for pair in PAIRS.values()),
+            value("all rounds"),
+        ),
+        required=Band(most=1),
+        range_source=PROJECT,
+        setting=LEARNED,
+    ),
+    Claim(
+        id="A-3",
+        statement="The privacy level is a function of the channel gains.",
+        source="Abstract",
+        setting=SETTING,
+        why="Follows from (6), whatever the numbers. T1-1 compares (6) with the exact ε.",
+    ),
+    Claim(
+        id="A-4",
+        statement="At that accuracy, the privacy level of the users' models is acceptable.",
+        source="Abstract",
+        reported="maintaining an acceptable privacy level",
+        setting=SETTING,
+        why="The paper states neither which ε it is, nor which is acceptable.",
+    ),
+    Claim(
+        id="B-1",
+        statement="The server needs only the sum of the channels, which takes far fewer pilots to estimate.",
+        source="Background and Objective; System Model",
+        reported="a significant reduction in the channel estimation overhead",
+        setting=SETTING,
+        why="The sum is all that (4) uses. Pilots are not simulated, neither their airtime nor errors of the estimate.",
+    ),
+    Claim(
+        id="E2-1",
+        statement="Users who scale what they send by α keep to the power constraint P = α².",
+        source="(2), the power constraint P",
+        quantity=Quantity(None, "transmit energy of a user in a round / P", POSITIVE),
+        compare=value("energy over limit", PRIVATE.words),
+        required=Band(most=1),
+        setting=LEARNED,
+    ),
+    Claim(
+        id="E2-2",
+        statement="With the same α for all users, the server's estimate of the mean update is unbiased.",
+        source="(2), coherent superposition",
+        reported="unbiased estimates of the model updates",
+        setting=SETTING,
+        why="Follows from (4), on average over channels. One channel for the whole training has weights of its own, "
+        "which the figure couplings shows.",
+    ),
+    Claim(
+        id="T1-1",
+        statement="In each round, no user loses more privacy than (6) says.",
+        source="Theorem 1",
+        quantity=Quantity(None, "share of users and rounds in which (6) is at least the exact ε", SHARE),
+        compare=statistic(PRIVATE.words, counted, value("covered"), value("realizations"), bounds=SHARE),
+        required=Band(least=1),
         setting=SETTING,
     ),
     Claim(
-        "2. leakage (6), mean over channels, against its closed form (largest relative deviation)",
-        Band(most=MONTE_CARLO),
-        BEYOND,
-        measured=by(_if_finite(_deviation), "printed over closed form"),
-        bounds=engine.POSITIVE,
+        id="F1-1",
+        statement="The accuracy is 89 % in less than 15 rounds.",
+        source="Fig. 1",
+        reported="89% in less than 15 iterations",
+        quantity=Quantity(None, f"test accuracy after {ROUND} rounds", SHARE),
+        compare=value("accuracy", PRIVATE.words),
+        required=Band(least=0.885),
+        setting=LEARNED,
     ),
     Claim(
-        "4. Theorem 1: (6) is no less than the exact epsilon of the round (share of users and rounds)",
-        Band(least=1),
-        "Theorem 1",
-        measured=by(engine.counted, "covered", "realizations"),
+        id="F2-1",
+        statement="The leakage (6) of a user falls in the number of users K.",
+        source="Fig. 2",
+        quantity=PRINTED,
+        compare=statistic("largest change from one K to the next", _change_in_users, value("printed")),
+        required=LESS,
         setting=SETTING,
-        bounds=engine.SHARE,
-    ),
-    *(
-        Claim(f"{text} (factor)", Band(most=1), source, None, by(_if_finite(_mean), name), setting, engine.POSITIVE)
-        for name, source, setting, text in (
-            (
-                "antennas over printed",
-                BEYOND,
-                None,
-                "4. Theorem 1, if all antennas are observed: exact epsilon of a round over (6)",
-            ),
-            (
-                "energy over limit",
-                "the power constraint P",
-                LEARNT,
-                "5. transmit energy of a user in a round over its limit P = alpha^2",
-            ),
-        )
     ),
     Claim(
-        "7. final accuracy at most one point below that without the users' noise (difference)",
-        Band(least=-SIMILAR),
-        ABSTRACT,
-        WITHOUT_SACRIFICING,
-        engine.by_means(engine.difference, (PRIVATE, "accuracy"), (BARE, "accuracy")),
-        LEARNT,
-        engine.OF_SHARES,
-    ),
-    Claim(
-        "7. rounds to a level of accuracy: at most one more than without the users' noise (difference)",
-        Band(most=LATER),
-        f"{ABSTRACT}; the level is {LEVEL:g}",
-        WITHOUT_SACRIFICING,
-        by(_delay, "rounds, fixed", "rounds, none", "all rounds"),
-        LEARNT,
-    ),
-)
-MORE_ANTENNAS = tuple(  # from the scenario of fewest antennas to that of most
-    Claim(
-        f"3. leakage rises in M: {reading} (relative change)",
-        Band(above=0),
-        ("Fig. 2" if column == "epsilon_printed" else BEYOND) + "; K = {users}",
-        measured=by(_change, (1, column), (0, column)),
-        setting=SETTING if column == "epsilon_printed" else None,
-        bounds=engine.CHANGE,
-    )
-    for column, reading in IN_ANTENNAS.items()
-)
-
-ONE_CHANNEL = (  # scenario 0 has one channel for the whole training, in scenario 1 it is redrawn
-    Claim(
-        "6. epsilon after all rounds, most exposed user: with one channel for the whole training a tenth above that "
-        "with redrawn ones, or more (relative change)",
-        Band(least=HIGHER),
-        f"{BEYOND}; redrawn every {{rounds}} round(s)",
-        measured=by(_change, (0, "epsilon"), (1, "epsilon")),
-        bounds=engine.CHANGE,
-    ),
-    Claim(
-        "6. final accuracy: with one channel for the whole training within a point of that with redrawn ones "
-        "(difference)",
-        Band(least=-SIMILAR, most=SIMILAR),
-        f"{BEYOND}; redrawn every {{rounds}} round(s)",
-        measured=engine.by_means(engine.difference, (0, "accuracy"), (1, "accuracy")),
-        bounds=engine.OF_SHARES,
+        id="F2-2",
+        statement="The leakage (6) of a user rises in the number of antennas M.",
+        source="Fig. 2",
+        quantity=PRINTED,
+        compare=_rises("epsilon_printed", PRIVATE.words),
+        required=MORE,
+        setting=SETTING,
     ),
 )
 
+DOCS = "docs/random_orthogonalization.md"
+OWN_CLAIMS = (
+    Claim(
+        id="X-1",
+        statement="The mean of (6) over channels agrees with its closed form within 1 %.",
+        source=DOCS,
+        quantity=Quantity(None, "(6) / closed form"),
+        compare=statistic(
+            "largest deviation of the mean from 1, over K",
+            _deviation,
+            value("printed over closed form"),
+            bounds=POSITIVE,
+        ),
+        required=Band(most=0.01),
+        range_source=PROJECT,
+    ),
+    Claim(
+        id="X-2",
+        statement="Leakage rises in the number of antennas M by other accounts than (6), too.",
+        source=DOCS,
+        quantity=Quantity(None, "ε of a user, mean over users unless stated"),
+        compare=tuple(
+            _rises(column, words)
+            for column, words in {
+                "epsilon_sensitivity": "(a) with the true sensitivity",
+                "epsilon_gaussian": "(b) exact, one round",
+                "epsilon": "(c) exact, all rounds",
+                "epsilon_maximum": "(c) exact, all rounds, of the most exposed user",
+                "epsilon_antennas": "(d) exact, one round, all antennas observed",
+            }.items()
+        ),
+        required=MORE,
+    ),
+    Claim(
+        id="X-3",
+        statement="In each round, no user loses more privacy than (6) says even if all antennas are observed.",
+        source=DOCS,
+        quantity=Quantity(None, "exact ε of a round, all antennas observed / (6)", POSITIVE),
+        compare=value("antennas over printed", "mean over users"),
+        required=Band(most=1),
+    ),
+    Claim(
+        id="X-4",
+        statement="One channel for the whole training raises ε by a tenth or more, compared with redrawn channels.",
+        source=DOCS,
+        quantity=EPSILON,
+        compare=statistic(
+            f"{PRIVATE.words}, one channel / redrawn channels - 1",
+            _of_channels(_change),
+            *(PRIVATE.at(ONE_CHANNEL), PRIVATE, value("coherence rounds")),
+            bounds=CHANGE,
+        ),
+        required=Band(least=0.1),
+        range_source=PROJECT,
+    ),
+    Claim(
+        id="X-5",
+        statement="With one channel for the whole training, accuracy is within a point of that with redrawn channels.",
+        source=DOCS,
+        quantity=ACCURACY,
+        compare=statistic(
+            f"{PRIVATE.words}, one channel - redrawn channels",
+            _of_channels(difference),
+            *(PRIVATE.at(ONE_CHANNEL), PRIVATE, value("coherence rounds")),
+            bounds=(-1.0, 1.0),
+        ),
+        required=Band(least=-0.01, most=0.01),
+        range_source=PROJECT,
+    ),
+)
 
-def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
-    """The claims as far as the scenarios let them be measured, with the readings that decide them.
 
-    All claims are about schemes with noise. Those about M compare the scenarios of least and most antennas, among those
-    that are equal in all else, at the largest number of users of both. Those about the channel compare scenarios that
-    differ in `radio.coherence_rounds` alone. A training that diverged guesses.
+def claims(contents: dict[str, dict]) -> pl.DataFrame:
+    """The claims as far as the scenarios let them be measured.
+
+    `contents` has by name `scenario`, `realizations`, `leakage` and `history`. All claims are about the scheme in which
+    users add noise. Those about M compare the scenarios of fewest and most antennas, among those that are equal in all
+    else, at the largest number of users of both. Those about the channel compare scenarios that differ in
+    `radio.coherence_rounds` alone. A training that diverged guesses.
     """
-    ordered = sorted(scenarios, key=lambda name: _antennas(scenarios[name]))
-    noisy = {name: scenarios[name] for name in ordered if _scheme(scenarios[name])}
-    rows = []
-    for name, content in noisy.items():
-        rows += engine.measure(CLAIMS, {name: content["scenario"]}, _series(content))
-    read = {name: each for name, each in noisy.items() if each["scenario"].privacy.observer == "update"}  # as (c) is
-    return engine.table([*rows, *_more_antennas(read), *_one_channel(read)])
-
-
-def _more_antennas(ordered: dict[str, dict]) -> Iterator[tuple]:
-    """Rows of MORE_ANTENNAS, of scenarios by number of antennas."""
-    for few, *_, many in (names for names in engine.comparable(ordered, "network.antennas") if len(names) > 1):
-        tables = [_of_scheme(ordered[name], "leakage") for name in (few, many)]
-        shared = set(tables[0]["users"]) & set(tables[1]["users"])
-        if shared and _antennas(ordered[few]) != _antennas(ordered[many]):
-            users = max(shared)
-            series = {
-                (k, column): to_array(leakage.filter(users=users), column, "realization")
-                for k, leakage in enumerate(tables)
-                for column in IN_ANTENNAS
-            }
-            pair = {name: ordered[name]["scenario"] for name in (many, few)}
-            yield from engine.measure(MORE_ANTENNAS, pair, series, users=users)
-
-
-def _one_channel(scenarios: dict[str, dict]) -> Iterator[tuple]:
-    """Rows of ONE_CHANNEL, of scenarios whose noise is given: a target leaves no difference of epsilons."""
-    given = {name: each for name, each in scenarios.items() if each["scenario"].privacy.target_epsilon is None}
-    for names in engine.comparable(given, "radio.coherence_rounds"):
-        coherence = {name: given[name]["scenario"].radio.coherence_rounds for name in names}
-        kept = [name for name in names if coherence[name] is None]
-        for pair in product(kept, (name for name in names if name not in kept)):
-            series = {(k, key): values for k, name in enumerate(pair) for key, values in _ends(given[name]).items()}
-            of = {name: given[name]["scenario"] for name in pair}
-            yield from engine.measure(ONE_CHANNEL, of, series, rounds=coherence[pair[1]])
+    return measure(PAPER_CLAIMS + OWN_CLAIMS, contents, _series, INTERPRETATIONS)
 
 
 def _series(content: dict) -> dict:
-    """What the claims about one scenario are measured from; `printed` and its ratio by number of users."""
-    classes = datasets.size(content["scenario"].data).classes
-    each, leakage, history = (_of_scheme(content, name) for name in ("realizations", "leakage", "history"))
+    """What claims are measured from, of a scenario with noise; (6) and its ratio by number of users."""
+    scenario = content["scenario"]
+    names = {(each.scheduler, each.noise): each.name for each in scenario.schemes}
+    if (name := names.get(PAIRS["Private"])) is None:
+        return {}
+    each, leakage, history = (content[table].filter(scheme=name) for table in ("realizations", "leakage", "history"))
     printed, closed_form = (
         to_array(leakage, column, "users", "realization") for column in ("epsilon_printed", "epsilon_closed_form")
     )
-    own = leakage.filter(users=each["users"][0])
-    finite = np.isfinite(printed).all()  # without any noise it is infinite
-    return {
-        "accuracy": engine.accuracies(history.filter(round=ROUND).rename({"status": "training"}), classes),
+    own, classes = leakage.filter(users=each["users"][0]), datasets.size(scenario.data).classes
+    at_round = history.filter(round=ROUND).rename({"status": "training"})
+    finite = {  # without any noise they are infinite
         "printed": printed,
-        "printed over closed form": printed / closed_form if finite else None,
-        "covered": 1 - each["understated"].mean(),
-        "realizations": len(each),
+        "printed over closed form": printed / closed_form,
         "antennas over printed": (own["epsilon_antennas"] / own["epsilon_printed"]).to_numpy(),
         "energy over limit": (each["transmit_energy"] / each["transmit_energy_limit"]).drop_nulls().to_numpy(),
-        "all rounds": content["scenario"].training.rounds,
-    } | _learnt(content)
+    }
+    return {
+        **{key: values for key, values in finite.items() if np.isfinite(values).all()},
+        **_outcomes(content),
+        **{(pair, "rounds"): rounds_to(content["history"].filter(scheme=name), LEVEL) for pair, name in names.items()},
+        "leakage": leakage,
+        "accuracy": accuracies(at_round, classes),
+        "covered": 1 - each["understated"].mean(),
+        "realizations": len(each),
+        "coherence rounds": scenario.radio.coherence_rounds,
+        "all rounds": scenario.training.rounds,
+    }
 
 
-def _learnt(content: dict) -> dict:
-    """Of each scheme, final accuracies, and in which round each realization first has LEVEL of it."""
-    scenario, history = content["scenario"], content["history"]
-    series = engine.by_scheme(scenario, content["realizations"], ("accuracy",))
-    for scheme in scenario.schemes:
-        own = history.filter(scheme=scheme.name)
-        series[f"rounds, {scheme.noise}"] = rounds_to(own, LEVEL)
-    return series
+def _outcomes(content: dict) -> dict:
+    """Each scheme's final accuracies and, if it is finite, the most exposed users' epsilon after all rounds."""
+    series = by_scheme(content["scenario"], content["realizations"], ("accuracy", "epsilon"))
+    return {key: values for key, values in series.items() if not np.isinf(values).any()}
 
 
 def rounds_to(history: pl.DataFrame, level: float) -> np.ndarray:
@@ -257,23 +396,3 @@ def rounds_to(history: pl.DataFrame, level: float) -> np.ndarray:
     sound = (pl.col("accuracy") >= level) & (pl.col("status").cast(pl.String) == "trained")
     first = history.group_by("realization").agg(pl.col("round").filter(sound).min()).sort("realization")
     return first["round"].cast(pl.Float64).fill_null(np.inf).to_numpy()
-
-
-def _ends(content: dict) -> dict[str, np.ndarray]:
-    """What each realization comes to: the most exposed user's epsilon after all rounds, and the final accuracy."""
-    each, classes = _of_scheme(content, "realizations"), datasets.size(content["scenario"].data).classes
-    return {"epsilon": each["epsilon"].to_numpy(), "accuracy": engine.accuracies(each, classes)}
-
-
-def _antennas(content: dict) -> int:
-    return content["scenario"].network.antennas
-
-
-def _scheme(content: dict) -> str | None:
-    """The name of the scheme in which users, all of whom send as the statements have it, add noise."""
-    schemes = content["scenario"].schemes
-    return next((s.name for s in schemes if (s.scheduler, s.noise) == PRIVATE), None)
-
-
-def _of_scheme(content: dict, table: str) -> pl.DataFrame:
-    return content[table].filter(scheme=_scheme(content))

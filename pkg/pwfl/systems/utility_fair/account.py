@@ -113,7 +113,12 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         delta=pl.lit(delta),
         **{name: pl.lit(term) for name, term in TERMS.items()},
     )
-    return {"leakage": leakage.with_columns(**of_each), "outcome": outcome, "guarantees": guarantees, "observers": observers}
+    return {
+        "leakage": leakage.with_columns(**of_each),
+        "outcome": outcome,
+        "guarantees": guarantees,
+        "observers": observers,
+    }
 
 
 def cost(schedule: pl.DataFrame, radio: Radio) -> pl.DataFrame:

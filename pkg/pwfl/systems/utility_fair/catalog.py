@@ -67,4 +67,5 @@ CATALOG = Catalog(
     uses_dataset=True,
     zero_noise_values={"copy_std": 0.0, "noise_multiplier": 0.0, "upload_std": 0.0, "upload_multiplier": 0.0},
     user_noise=("copy_std", "noise_multiplier", "upload_std", "upload_multiplier"),
+    studies=("utility_fair", "utility_fair_small"),
 )

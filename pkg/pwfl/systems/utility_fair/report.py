@@ -5,14 +5,15 @@ from functools import partial
 
 import altair as alt
 import polars as pl
+from polars.dataframe.group_by import GroupBy
 
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.privacy.composition import Loss
 from pwfl.report import chance, results, theme, unscheduled
 from pwfl.report.axes import fitted
-from pwfl.report.claims import Band
+from pwfl.report.claims import INCONCLUSIVE, REFUTED, SUPPORTED, Band
 from pwfl.report.columns import total
-from pwfl.systems.utility_fair.claims import CLAIMS, claims
+from pwfl.systems.utility_fair.claims import CLAIMS, SHARED_NOISE, claims
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.tables.contract import limits
 
@@ -23,6 +24,7 @@ DIFFERS = (
 )
 KEYS = ["scheme", "realization"]
 CLAIM_HEIGHT, READABLE = 70, 11  # pixels of a claim's rows, if they are many, and of a row that has its name
+OUTSIDE = "outside the paper's setting"
 OTHERS = ("user", "server", "printed", "copy", "round", "device", "upload", "worst_case")
 EPSILONS = ["epsilon", *(f"epsilon_{of}" for of in OTHERS)]
 LEARNED = ["accuracy", "loss", *USER_ACCURACIES]
@@ -90,27 +92,35 @@ def deviation(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.Cha
 
 def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     """Every claim as measured in each scenario, with its 95% interval and the band it must lie in."""
-    measured = claims(scenarios).drop(unscheduled.COLUMN)  # which the title has
-    verdicts = {"yes": "holds", "open": "open", "no": "does not hold"}
-    colours = alt.Scale(domain=list(verdicts.values()), range=["#0072B2", "#7F7F7F", "#D55E00"])
-    colour = alt.Color("verdict:N", title="Claim", legend=theme.legend("circle"), scale=colours)
+    shared = pl.col("interpretation").fill_null("").str.starts_with(SHARED_NOISE)
+    case = pl.when(shared).then(pl.format("{}, shared noise", "scenario")).otherwise("scenario")
+    verdict = pl.col("verdict").fill_null(OUTSIDE)
+    measured = claims(scenarios).drop(unscheduled.COLUMN).with_columns(case=case, verdict=verdict)  # the title has it
+    colours = {SUPPORTED: "#0072B2", INCONCLUSIVE: "#7F7F7F", REFUTED: "#D55E00", OUTSIDE: "#000000"}
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    colour = alt.Color("verdict:N", title="Claim", legend=theme.legend("circle"), scale=scale)
     zero = alt.Scale(zero=False, padding=12)
-    interval = {"measured:Q": ("Measured", ".4g"), "low:Q": ("95% from", ".4g"), "high:Q": ("95% to", ".4g")}
-    tips = theme.tips({"scenario:N": "Scenario", "required:N": "Required"} | interval)
+    interval = {
+        "measured:Q": ("Measured", ".4g"),
+        "measured_ci_low:Q": ("95% from", ".4g"),
+        "measured_ci_high:Q": ("95% to", ".4g"),
+    }
+    tips = theme.tips({"case:N": "Scenario", "quantity:N": "Quantity", "required_range:N": "Required"} | interval)
     panels, step = [], min(24.0, max(1.5, CLAIM_HEIGHT / len(scenarios)))
     labels = alt.Axis() if step >= READABLE else alt.Axis(labels=False, ticks=False)
     for claim in CLAIMS:
-        frame = measured.filter(pl.col("claim") == claim.text).with_columns(
-            verdict=pl.col("holds").replace_strict(verdicts)
-        )
-        base = alt.Chart(frame).encode(y=alt.Y("scenario:N", title=None, sort=list(scenarios), axis=labels))
-        required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1)).encode(**_ends(claim.band))
-        x = alt.X("low:Q", scale=zero, title=None, axis=alt.Axis(grid=True))
-        line = base.mark_rule(strokeWidth=min(2, step / 2)).encode(x=x, x2="high:Q", color=colour)
+        frame = measured.filter(claim=claim.id)
+        base = alt.Chart(frame).encode(y=alt.Y("case:N", title=None, sort=frame["case"].to_list(), axis=labels))
+        band = claim.required
+        assert isinstance(band, Band)  # the same in all scenarios
+        required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1)).encode(**_ends(band))
+        x = alt.X("measured_ci_low:Q", scale=zero, title=None, axis=alt.Axis(grid=True))
+        line = base.mark_rule(strokeWidth=min(2, step / 2)).encode(x=x, x2="measured_ci_high:Q", color=colour)
         point = base.mark_circle(size=min(80.0, step**2), opacity=1).encode(
             x=alt.X("measured:Q", title=None), color=colour, tooltip=tips
         )
-        title = alt.TitleParams(claim.text, fontSize=13, offset=6)
+        number = f"{claim.quantity.words}: {claim.declared[0].words}"
+        title = alt.TitleParams(f"{claim.id}: {claim.statement}", subtitle=number, fontSize=13, offset=6)
         panels.append((required + line + point).properties(width=theme.WIDTH, height=alt.Step(step), title=title))
     over = theme.ranged(pl.Series([c["realizations"]["realization"].n_unique() for c in scenarios.values()]))
     subtitle = [f"dots and lines: measured, with 95% intervals; grey: where it must lie; over {over}"]
@@ -204,7 +214,7 @@ def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     return place.join(means, on=[*KEYS, "device"], how="inner", maintain_order="left")
 
 
-def _grouped(frame: pl.DataFrame, *by: str) -> pl.dataframe.group_by.GroupBy:
+def _grouped(frame: pl.DataFrame, *by: str) -> GroupBy:
     """The rows of each scheme and realization, and of each value of other columns."""
     return frame.group_by(*KEYS, *by, maintain_order=True)
 
@@ -267,8 +277,8 @@ def _over_path_loss(
     x = fitted(alt.X("path_loss_db:Q", title="Path loss (dB)"), frame["path_loss_db"])
     encoded = fitted(alt.Y(f"{column}:Q", title=y), frame[column])
     tips = {"scheme:N": "Scheme", "realization:N": "Realization", "device:N": "Device"}
-    tips |= {"path_loss_db:Q": ("Path loss (dB)", ".4g"), f"{column}:Q": (y, ".4g")}
-    tips |= {"iterations:Q": ("Mean local iterations", ".4g")}
+    tips = {**tips, "path_loss_db:Q": ("Path loss (dB)", ".4g"), f"{column}:Q": (y, ".4g")}
+    tips = {**tips, "iterations:Q": ("Mean local iterations", ".4g")}
     base = alt.Chart(frame)
     chart = base.mark_point(filled=False, strokeWidth=1.2).encode(
         x=x,

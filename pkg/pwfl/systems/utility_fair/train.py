@@ -170,7 +170,7 @@ def training(
     ends there. The column `status` says so. `deal` is that of `trainings.beginnings`.
     """
     model = trainable.model_of(models.network(scenario.training, features.size(scenario)), compiled)
-    vectors = int(tables["noise"]["noise_vector"].max()) + 1
+    vectors = int(tables["noise"].select(pl.max("noise_vector")).item()) + 1
     play = round_function(model, learning(scenario), vectors, compiled)
     x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
 

@@ -15,7 +15,7 @@ from pwfl.learning import rotation
 from pwfl.privacy import audit
 from pwfl.training import trainings
 from pwfl.training.integers import round_signs
-from pwfl.training.rounds import of_interval
+from pwfl.training.rounds import slice_interval
 
 ROUNDS = 48
 SPREAD = 4.0  # steps of the grid: deviation of messages, whose fractions then are uniform to 1e-100
@@ -48,7 +48,7 @@ def errors(
     used: trainings.Training, begun: trainings.Start, bits: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, int]:
     """Errors of rounding, in steps of the grid, shape (round, coordinate), and how many users' they are the sum of."""
-    at = of_interval(begun.at, int((begun.at.samples > 0).sum(axis=1).argmax()), several=False)
+    at = slice_interval(begun.at, int((begun.at.samples > 0).sum(axis=1).argmax()), several=False)
     groups, numbers = np.unique(at.group[at.samples > 0], return_counts=True)
     loud = np.flatnonzero((at.group == groups[numbers.argmax()]) & (at.samples > 0))[:USERS]
     samples = np.zeros_like(at.samples)
@@ -58,8 +58,10 @@ def errors(
     sent = np.zeros((len(at.samples), size), np.float32)
     sent[loud] = SPREAD * step * generator.standard_normal((len(loud), size))
     exact, found, weights = sent.astype(float).sum(axis=0), [], [tf.constant(w) for w in begun.weights]
+    summed = used.loop.summed
+    assert summed is not None  # where alone anything is rounded
     for t in range(ROUNDS):
-        heard = used.loop.summed(weights, tf.constant(sent), at, tf.constant(begun.key), tf.constant(t))
+        heard = summed(weights, tf.constant(sent), at, tf.constant(begun.key), tf.constant(t))
         total = np.concatenate([np.ravel(part) for part in heard]).astype(float) / weight
         error = rotation.rotate(total - exact, round_signs(begun.key, t, size)[0]) / step
         found.append(error - 2**bits * np.rint(error / 2**bits))  # sums are modulo 2^bits

@@ -1,0 +1,85 @@
+"""Curves of a paper's panels: distributions over realizations or users, and means over rounds, with 95% bands.
+
+A table of curves has columns COLUMNS: `series`, `x`, `y` and the band's ends, which are `y` where nothing is random.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+from scipy.special import ndtri, stdtrit
+
+COLUMNS = ("series", "x", "y", "y_ci_low", "y_ci_high")
+POINTS = 150  # of a distribution
+TAIL = 0.025  # on each side of a band
+
+
+def exact(series: str, x: np.ndarray, y: np.ndarray) -> pl.DataFrame:
+    """A curve that no draw enters, of arrays of shape (point,)."""
+    frame = pl.DataFrame({"x": x, "y": y}).cast(pl.Float64)
+    return frame.select(pl.lit(series).alias("series"), "x", "y", y_ci_low="y", y_ci_high="y")
+
+
+def distribution(table: str, column: str, log: bool = False) -> Callable[[dict[str, dict]], pl.DataFrame]:
+    """A panel's `curves`: each scheme's share of rows of a table up to each value of a column.
+
+    Of several rows in a realization, such as one per user, the realization is drawn as a whole.
+    """
+
+    def curves(contents: dict[str, dict]) -> pl.DataFrame:
+        frames = [content[table].select("scheme", "realization", column).drop_nulls() for content in contents.values()]
+        rows = pl.concat(frames)
+        if rows.is_empty():
+            return empty()
+        values = rows[column].cast(pl.Float64).to_numpy()
+        low, high = values.min(), values.max()
+        grid = np.geomspace(0.9 * low, 1.001 * high, POINTS) if log else np.linspace(low, high, POINTS)
+        each = rows.partition_by("scheme", maintain_order=True)
+        return pl.concat([_shares(own["scheme"][0], own["realization"], own[column], grid) for own in each])
+
+    return curves
+
+
+def _shares(series: str, realization: pl.Series, values: pl.Series, grid: np.ndarray) -> pl.DataFrame:
+    """The share of values up to each point of a grid, with the normal interval of a ratio of sums over realizations."""
+    cluster = realization.rank("dense").to_numpy().astype(int) - 1
+    below = np.zeros((cluster.max() + 1, len(grid) + 1))
+    np.add.at(below, (cluster, np.searchsorted(grid, values.cast(pl.Float64).to_numpy())), 1.0)
+    size, below = below.sum(axis=1, keepdims=True), below.cumsum(axis=1)[:, :-1]
+    share, count = below.sum(axis=0) / size.sum(), len(size)
+    spread = np.square(below - share * size).sum(axis=0) * count / max(count - 1, 1)
+    half = -ndtri(TAIL) * np.sqrt(spread) / size.sum()
+    inside = (np.append(share[1:], 1.0) > 0) & (np.insert(share[:-1], 0, 0.0) < 1)  # from the last 0 to the first 1
+    frame = pl.DataFrame({"x": grid, "y": share, "y_ci_low": share - half, "y_ci_high": share + half})
+    return frame.filter(inside).select(pl.lit(series).alias("series"), "x", "y", pl.col("^y_ci.*$").clip(0.0, 1.0))
+
+
+def over_rounds(column: str, table: str = "history") -> Callable[[dict[str, dict]], pl.DataFrame]:
+    """A panel's `curves`: each scheme's mean of a column over realizations, round by round, with Student's interval."""
+
+    def curves(contents: dict[str, dict]) -> pl.DataFrame:
+        rows = pl.concat([content[table].select("scheme", "round", column) for content in contents.values()])
+        return means(rows.drop_nulls(column), "round", column)
+
+    return curves
+
+
+def means(rows: pl.DataFrame, x: str, y: str) -> pl.DataFrame:
+    """Each scheme's mean of a column by another one, with Student's interval over rows."""
+    values = pl.col(y).cast(pl.Float64)
+    groups = rows.group_by("scheme", x, maintain_order=True)
+    found = groups.agg(y=values.mean(), error=values.std() / pl.len().sqrt(), count=pl.len())
+    count = found["count"].to_numpy()
+    half = pl.Series(stdtrit(np.maximum(count - 1, 1), 1 - TAIL)) * pl.col("error").fill_null(0.0)
+    return found.select(
+        pl.col("scheme").cast(pl.String).alias("series"),
+        pl.col(x).cast(pl.Float64).alias("x"),
+        "y",
+        y_ci_low=pl.col("y") - half,
+        y_ci_high=pl.col("y") + half,
+    )
+
+
+def empty() -> pl.DataFrame:
+    """A table without curves."""
+    return pl.DataFrame(schema=dict(zip(COLUMNS, (pl.String, *[pl.Float64] * 4), strict=True)))

@@ -1,0 +1,172 @@
+"""Charts of Altair as SVG within a page: at their final size, readable on dark ground, with tooltips.
+
+A mark's tooltip is its channel `description`, of points only: one text for mouse, touch and screen readers.
+"""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable
+from html import escape
+from typing import NamedTuple
+
+import altair as alt
+import polars as pl
+import vl_convert
+from markupsafe import Markup
+
+from pwfl.report.labels import SIZE, Placed
+from pwfl.report.theme import BARE, VEGA_LITE
+
+INK, SOFT, RULE, LINE, HALO = "#1B1F24", "#57606A", "#E3E7EB", "#9AA4AE", "white"
+WEAK, WARM = "#F3E9E1", "#8A5A3C"  # where privacy is weak, and the words there
+# Colours of marks as words have them, on white and on WEAK: contrast of 4.5 at least. style.css has those of the dark.
+TEXT = {
+    "#0072B2": "#0066A0",
+    "#D55E00": "#B04406",
+    "#009E73": "#007557",
+    "#CC79A7": "#A4457C",
+    "#E69F00": "#875C00",
+    "#56B4E9": "#19699A",
+    "#B8A800": "#6E6500",
+    BARE: SOFT,
+}
+FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
+PLACES = re.compile(r' (?:d|transform|[xy][12]?|width|height)="[^"]*"')  # whose digits beyond pixels are left out
+MARK, OPAQUE = 62, 0.75  # area of a dot; opacity of intervals
+DOTS = alt.MarkDef(type="point", filled=True, opacity=1, size=MARK, stroke=HALO, strokeWidth=1)
+
+
+class Scale(NamedTuple):
+    """An axis' values over pixels: from `low`, at 0, to `high`; of an upright one from the bottom, at its `length`."""
+
+    low: float
+    high: float
+    length: float
+    log: bool = False
+    upright: bool = False
+
+    def at(self, value: float) -> float:
+        """The pixel of a value.
+
+        >>> Scale(1, 100, 200, log=True).at(10), Scale(0, 1, 200, upright=True).at(0.25)
+        (100.0, 150.0)
+        """
+        first, last, value = map(math.log, (self.low, self.high, value)) if self.log else (self.low, self.high, value)
+        share = (value - first) / (last - first)
+        return self.length * (1 - share if self.upright else share)
+
+    def cut(self, value: float | None, otherwise: float) -> float:
+        """A value within the axis; of none, or none that is finite, another one."""
+        known = value is not None and math.isfinite(value)
+        return min(max(value if known else otherwise, self.low), self.high)
+
+    def axis(self, field: str, **options) -> alt.X | alt.Y:
+        """The channel of a field, with the axis' `options`; none where these are `axis=None`."""
+        scale = alt.Scale(type="log" if self.log else "linear", domain=[self.low, self.high], nice=False, zero=False)
+        axis = alt.Axis(**options) if options else alt.Undefined
+        return (alt.Y if self.upright else alt.X)(f"{field}:Q", scale=scale, axis=axis)
+
+
+def fitted(values: Iterable[float | None], least: float | None = None, most: float | None = None) -> tuple:
+    """The ends of an axis that has all finite values, with some room, within what can be.
+
+    >>> fitted([0.2, 0.9, None, float("inf")], 0, 1)
+    (0.158, 0.942)
+    >>> fitted([0.98, 1.0], 0, 1), fitted([3.0]), fitted([])
+    ((0.9788, 1), (2.4, 3.6), (0.0, 1.0))
+    """
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if not known:
+        return 0.0, 1.0
+    low, high = min(known), max(known)
+    room = 0.06 * (high - low) or 0.2 * abs(high) or 1.0
+    low, high = low - room, high + room
+    low = low if least is None else max(low, least)
+    return float(f"{low:.4g}"), float(f"{high:.4g}") if most is None else min(float(f"{high:.4g}"), most)
+
+
+def ticks(low: float, high: float, most: float = 5.5) -> list[float]:
+    """At most so many round numbers of an axis.
+
+    >>> ticks(0, 1), ticks(-0.31, 0.42), ticks(2, 2)
+    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [-0.2, 0.0, 0.2, 0.4], [])
+    """
+    if not (math.isfinite(high - low) and high > low):
+        return []
+    size = 10.0 ** math.floor(math.log10((high - low) / most))
+    step = next(size * m for m in (1, 2, 5, 10) if (high - low) / (size * m) <= most)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [float(f"{k * step:.10g}") + 0.0 for k in range(first, last + 1)]
+
+
+def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """At most so many round numbers of a logarithmic axis.
+
+    >>> log_ticks(0.8, 30), log_ticks(90, 200), log_ticks(1, 1e9, 4)
+    ([1.0, 2.0, 5.0, 10.0, 20.0], [100.0, 200.0], [1.0, 1000.0, 1000000.0, 1000000000.0])
+    """
+    known = [m * 10.0**e for e in range(-12, 16) for m in (1, 2, 5) if low <= m * 10.0**e <= high]
+    if len(known) > most:
+        powers = [value for value in known if f"{value:e}".startswith("1.")]
+        return powers[:: math.ceil(len(powers) / most)]
+    return known
+
+
+def words(placed: Iterable[Placed]) -> list[alt.Chart]:
+    """Layers of labels in their places, with an outline of the ground below, so that they can be read upon lines."""
+    rows = [
+        {"px": x, "py": y, "text": part.text, "bold": part.bold, "size": each.label.size, "colour": _colour(each, part)}
+        for each in placed
+        for x, y, part in each.words
+    ]
+    layers = []
+    for bold in (True, False):
+        if own := [row for row in rows if row["bold"] == bold]:
+            base = alt.Chart(pl.DataFrame(own)).encode(
+                x=alt.X("px:Q", scale=None, axis=None), y=alt.Y("py:Q", scale=None, axis=None), text="text:N"
+            )
+            look = {"align": "left", "baseline": "middle", "fontSize": own[0]["size"]}
+            look |= {"fontWeight": "bold" if bold else "normal"}
+            layers.append(base.mark_text(**look, stroke=HALO, strokeWidth=3, color=HALO, opacity=0.85))
+            layers.append(base.mark_text(**look).encode(color=alt.Color("colour:N", scale=None)))
+    return layers
+
+
+def _colour(placed: Placed, part) -> str:
+    """Names have their mark's colour, what tells them apart is soft."""
+    colour = placed.label.colour
+    return TEXT.get(colour, colour) if part.bold or colour in (WARM, INK) else SOFT
+
+
+def coloured(field: str = "colour") -> alt.Color:
+    """Marks in the colours of a column."""
+    return alt.Color(f"{field}:N", scale=None)
+
+
+def look(size: float = SIZE) -> dict:
+    """The configuration of Vega-Lite for figures of a page."""
+    axis = {"labelFontSize": size, "titleFontSize": size, "titleFontWeight": "normal", "titlePadding": 8}
+    axis |= {"labelColor": SOFT, "titleColor": SOFT, "gridColor": RULE, "domainColor": LINE, "tickColor": LINE}
+    return {
+        "font": FONT,
+        "background": "transparent",
+        "view": {"stroke": None},
+        "axis": axis | {"tickSize": 4, "labelPadding": 5, "labelLimit": 0, "titleLimit": 0},
+        "text": {"fontSize": size},
+        "mark": {"aria": False},
+        "point": {"aria": True},  # which have tooltips; others are no news to a screen reader
+    }
+
+
+def svg(chart: alt.TopLevelMixin, label: str, size: float = SIZE) -> Markup:
+    """A chart as an element of a page; `label` says what it is to who cannot see it."""
+    spec = chart.to_dict() | {"config": look(size)}
+    text = vl_convert.vegalite_to_svg(spec, VEGA_LITE)
+    mark = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:6]
+    text = re.sub(r'(id="|url\(#)(\w+)', rf"\1f{mark}-\2", text)  # a page's ids are all different
+    text = re.sub(r"<svg ", f'<svg role="img" aria-label="{escape(label)}" ', text, count=1)
+    text = re.sub(r' (xmlns:xlink|version|aria-roledescription)="[^"]*"', "", text)
+    text = re.sub(r'<rect width="[\d.]+" height="[\d.]+" fill="transparent"[^>]*/>', "", text, count=1)
+    return Markup(PLACES.sub(lambda place: re.sub(r"(\d+\.\d{2})\d+", r"\1", place[0]), text))

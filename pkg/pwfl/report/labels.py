@@ -1,0 +1,207 @@
+"""Where names stand in a figure: widths of text, and places that touch no line, no dot and no other name. In pixels."""
+
+from dataclasses import dataclass
+from itertools import product
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+# Advance widths of Helvetica, and so of Arial and Liberation Sans, in thousandths of the size: plain and bold.
+_LETTERS = " !%&'()*+,-./:;=?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_PLAIN = (
+    "278 278 889 667 191 333 333 389 584 278 333 278 278 278 278 584 556 667 667 722 722 667 611 778 722 278 "
+    "500 667 556 833 722 778 667 778 722 667 611 722 667 944 667 667 611 556 556 500 556 556 278 556 556 222 "
+    "222 500 222 833 556 556 556 556 333 500 278 556 500 722 500 500 500"
+)
+_BOLD = (
+    "278 333 889 722 238 333 333 389 584 278 333 278 278 333 333 584 611 722 722 722 722 667 611 778 722 278 "
+    "556 722 611 833 722 778 667 778 722 667 611 722 667 944 667 667 611 556 611 556 611 556 333 611 611 278 "
+    "278 556 278 889 611 611 611 611 389 556 333 611 556 778 556 556 500"
+)
+_WIDTHS = [dict(zip(_LETTERS, map(int, widths.split()), strict=True)) for widths in (_PLAIN, _BOLD)]
+_DIGIT, _WIDEST = 556, 1000  # of digits and most other letters; of those beyond the Latin and Greek ones
+_LAST_NARROW = "\u2fff"
+SIZE, NARROW_SIZE = 12, 11  # of text, in figures and in those of a phone's width
+LEADING = 2  # between lines
+ORDERS, SEED = 200, 1  # in which labels are placed, one after the other
+STEPS = 60  # of a line, to tell what it crosses
+# What a place costs.
+OUTSIDE, TOUCHES, OVERLAPS, CROSSES, AMBIGUOUS, NEAR = 4000.0, 80.0, 1.0, 4.0, 45.0, 14.0
+FAR, LONGER, LEFT_OUT = 2.5, 1.2, 40.0
+
+
+class Part(NamedTuple):
+    """Some words of a label's line."""
+
+    text: str
+    bold: bool = False
+
+
+Lines = list[list[Part]]
+Spot = tuple[float, float]
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+@dataclass
+class Label:
+    """What is to be named, and where.
+
+    Attributes
+    ----------
+    forms
+        Its lines, in forms of which the first is the best.
+    at
+        The dots that it may stand beside, the best first.
+    reach
+        Half the width and height of its own error bars.
+    sides
+        Places beside a dot, each an alignment and a distance; None: all around it.
+    optional
+        Whether it is left out where there is no good place.
+    """
+
+    forms: list[Lines]
+    at: list[Spot]
+    colour: str
+    size: float = SIZE
+    reach: Spot = (4, 4)
+    sides: list[tuple[str, float, float]] | None = None
+    optional: bool = False
+
+
+class Placed(NamedTuple):
+    """A label in its place: its words from their left ends and the middle of their lines, and the box around them."""
+
+    words: list[tuple[float, float, Part]]
+    box: Box
+    label: Label
+
+
+class _Option(NamedTuple):
+    cost: float
+    box: Box
+    form: Lines
+    align: str
+    spot: Spot
+
+
+def width(text: str, size: float = SIZE, bold: bool = False) -> float:
+    """The width of a text.
+
+    >>> width("accuracy"), width("accuracy", bold=True) > width("accuracy", 12)
+    (48.012, True)
+    """
+    letters = _WIDTHS[bold]
+    return sum(letters.get(c, _DIGIT if c <= _LAST_NARROW else _WIDEST) for c in text) * size / 1000
+
+
+def line_width(line: list[Part], size: float = SIZE) -> float:
+    """The width of a label's line."""
+    return sum(width(part.text, size, part.bold) for part in line)
+
+
+def named(name: str, more: str = "") -> list[Lines]:
+    """The forms of a bold name and what else tells it apart: in one line, or in two."""
+    if not more:
+        return [[[Part(name, bold=True)]]]
+    return [[[Part(name, bold=True), Part(f", {more}")]], [[Part(name, bold=True)], [Part(more)]]]
+
+
+def place(labels: list[Label], lines: list[tuple[Spot, Spot]], dots: list[Spot], bounds: Box) -> list[Placed]:
+    """The labels at the places of least cost, without those that are left out.
+
+    Labels choose one after the other, in many random orders, of which the best counts; the seed is fixed.
+    """
+    t = np.linspace(0, 1, STEPS)[:, None]
+    inked = np.concatenate([np.zeros((0, 2)), *(np.array(a) + (np.array(b) - np.array(a)) * t for a, b in lines)])
+    options = [sorted(_options(each, inked, np.array(dots).reshape(-1, 2), bounds)) for each in labels]
+    generator = np.random.default_rng(SEED)
+    best, least = {}, inf
+    for _ in range(ORDERS if len(labels) > 1 else 1):
+        chosen: dict[int, _Option] = {}
+        total = 0.0
+        for k in map(int, generator.permutation(len(labels))):
+            cost, option = _cheapest(options[k], [each.box for each in chosen.values()])
+            if labels[k].optional and cost > LEFT_OUT:
+                total += LEFT_OUT
+                continue
+            chosen[k], total = option, total + cost
+        if total < least:
+            best, least = chosen, total
+    return [_placed(labels[k], best[k]) for k in sorted(best)]
+
+
+def _cheapest(options: list[_Option], taken: list[Box]) -> tuple[float, _Option]:
+    """The best of some options, sorted by their cost, beside boxes that are taken; its whole cost first."""
+    found, least = options[0], inf
+    for option in options:
+        if option.cost >= least:
+            break
+        cost = option.cost + sum(overlap(option.box, other) for other in taken)
+        if cost < least:
+            found, least = option, cost
+    return least, found
+
+
+def overlap(one: Box, other: Box) -> float:
+    """What it costs that two boxes overlap; 0 where they do not.
+
+    >>> overlap((0, 0, 2, 2), (1, 1, 3, 3)), overlap((0, 0, 2, 2), (2, 0, 3, 3))
+    (81.0, 0.0)
+    """
+    across, down = min(one[2], other[2]) - max(one[0], other[0]), min(one[3], other[3]) - max(one[1], other[1])
+    return TOUCHES + OVERLAPS * across * down if across > 0 and down > 0 else 0.0
+
+
+def _options(label: Label, inked: np.ndarray, dots: np.ndarray, bounds: Box) -> list[_Option]:
+    found = []
+    for (longer, form), (rank, (x, y)) in product(enumerate(label.forms), enumerate(label.at)):
+        wide, high = max(line_width(line, label.size) for line in form), len(form) * (label.size + LEADING)
+        others = dots[np.abs(dots - (x, y)).sum(axis=1) > 1]
+        for k, (align, dx, dy) in enumerate(label.sides or _sides(label.reach, high)):
+            left, top = x + dx - {"left": 0, "right": wide, "center": wide / 2}[align], y + dy - high / 2
+            box = (left - 4, top - 1, left + wide + 4, top + high + 1)
+            beyond = box[0] < bounds[0] or box[1] < bounds[1] or box[2] > bounds[2] or box[3] > bounds[3]
+            crossed = ((inked >= box[:2]) & (inked <= box[2:])).all(axis=1).sum()
+            aside = np.maximum(box[0] - others[:, 0], others[:, 0] - box[2])
+            gaps = np.maximum(aside, np.maximum(box[1] - others[:, 1], others[:, 1] - box[3]))
+            mistaken = AMBIGUOUS * (gaps < 3).sum() + NEAR * ((gaps >= 3) & (gaps < 9)).sum()  # for another dot's
+            cost = rank * FAR + k + LONGER * longer + OUTSIDE * beyond + CROSSES * crossed + mistaken
+            found.append(_Option(float(cost), box, form, align, (x + dx, y + dy)))
+    return found
+
+
+def _sides(reach: Spot, high: float) -> list[tuple[str, float, float]]:
+    """Places around a dot with error bars, the best first, of a label so high."""
+    across, up = reach
+    return [
+        *(("left", across + 6, 0), ("left", 8, high * 0.75), ("left", 8, -high * 0.75), ("right", -across - 6, 0)),
+        *(("center", 0, -up - high / 2 - 4), ("center", 0, up + high / 2 + 4), ("right", -8, high * 0.75)),
+        *(("right", -8, -high * 0.75), ("left", 18, high * 1.1), ("left", 18, -high * 1.1), ("right", -18, high * 1.1)),
+    ]
+
+
+def _placed(label: Label, option: _Option) -> Placed:
+    words, (x, y), size = [], option.spot, label.size
+    for k, line in enumerate(option.form):
+        whole = line_width(line, size)
+        at = x - {"left": 0, "right": whole, "center": whole / 2}[option.align]
+        for part in line:
+            words.append((at, y + (k - (len(option.form) - 1) / 2) * (size + LEADING), part))
+            at += width(part.text, size, part.bold)
+    return Placed(words, option.box, label)
+
+
+def spread(places: np.ndarray, step: float, limit: float) -> np.ndarray:
+    """Places of labels in [0, limit], in the given order, at least `step` apart, moved as little as squares sum to.
+
+    >>> spread(np.array([10.0, 0.0, 12.0]), 4, 20).tolist()
+    [9.0, 0.0, 13.0]
+    """
+    order, offset = np.argsort(places, kind="stable"), step * np.arange(len(places))
+    moved = np.empty(len(places))
+    if len(places):
+        moved[order] = isotonic_regression(places[order] - offset).x.clip(0, limit - offset[-1]) + offset
+    return moved

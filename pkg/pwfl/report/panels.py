@@ -1,0 +1,213 @@
+"""Panels of a paper's figures: curves with bands, what the paper reports as rules, names beside the curves."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from pwfl.report import labels
+from pwfl.report.labels import Label, Part
+from pwfl.report.paper import Mark, Panel
+from pwfl.tables.arrays import ends_of
+
+WIDE, NARROW, HEIGHT = 596, 350, 210  # pixels of a panel with its axes, on wide and narrow screens; of its frame
+LEFT, GAP = 48, 6  # of the vertical axis; between a curve's end and its name
+TOP, LINE = 9, 15  # of the first line of words above a frame, and between lines
+WARM = "#8A5A3C"  # of what the paper reports
+COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B8A800", "#7F4FC9")
+EXACT = ", exact"  # ends the names of series that are not the paper's accountant, dashed
+SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.9, 0.1)  # of a distribution, at which its name may stand, the best first
+STRETCH = 1.2  # of a logarithmic axis beyond its values
+
+
+class Frame(NamedTuple):
+    """What panels of a row share: the ends of their axes, and their size in pixels."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    log_x: bool
+    log_y: bool
+    width: int
+    height: int = HEIGHT
+
+    def place(self, x: np.ndarray | float, y: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        """Pixels from the left and from the top of values on both axes."""
+        return (
+            self.width * _share(x, self.x, self.log_x),
+            self.height * (1 - _share(y, self.y, self.log_y)),
+        )
+
+
+def _share(value: np.ndarray | float, ends: tuple[float, float], log: bool) -> np.ndarray:
+    low, high = np.log(ends) if log else ends
+    value = np.clip(value, *ends)
+    return ((np.log(value) if log else value) - low) / (high - low)
+
+
+def frame_of(panels: Sequence[Panel], curves: Sequence[pl.DataFrame], width: int) -> Frame:
+    """The frame of a row's panels, of which some curves are known."""
+    first, every = panels[0], pl.concat(curves)
+    marked = [mark.at for panel in panels for mark in panel.marks if mark.axis == "x"]
+    names = 0 if all(map(_is_distribution, curves)) else _room(every["series"].unique().to_list())
+    rising = every.filter(pl.col("y").is_finite())
+    ends_x = _ends([*rising["x"], *marked], first.log_x, from_zero=False)
+    if first.percent:
+        ends_y = 0.0, _next_fifth(ends_of(rising["y_ci_high"])[1])
+    else:
+        ends_y = _ends([*rising["y"], *_marked_y(panels)], first.log_y, from_zero=True)
+    return Frame(ends_x, ends_y, first.log_x, first.log_y, width - LEFT - names)
+
+
+def _room(names: Sequence[str]) -> int:
+    return int(max((labels.width(name, bold=True) for name in names), default=0)) + 2 * GAP
+
+
+def _is_distribution(curves: pl.DataFrame) -> bool:
+    """Whether all curves end at a share of 1, where names would lie on each other."""
+    ends = curves.group_by("series").agg(pl.col("y").last())["y"]
+    return len(ends) > 0 and bool(((ends - 1).abs() < 1e-9).all())
+
+
+def _marked_y(panels: Sequence[Panel]) -> list[float]:
+    return [mark.at for panel in panels for mark in panel.marks if mark.axis == "y" and not mark.series]
+
+
+def _ends(values: Sequence[float], log: bool, *, from_zero: bool) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    if log:
+        positive = min(value for value in values if value > 0)
+        return positive / STRETCH, high * STRETCH
+    return (0.0, 1.05 * high) if from_zero and low >= 0 else (low, high)
+
+
+def _next_fifth(share: float) -> float:
+    """The least of 20 %, 40 %, ... 100 % that is no less."""
+    return float(min(1.0, np.ceil(5 * share - 1e-9) / 5))
+
+
+def colours_of(curves: Sequence[pl.DataFrame], known: dict[str, str]) -> dict[str, str]:
+    """A colour of each series, those of schemes as `known`; an exact one has that of the series it is of."""
+    names = dict.fromkeys(name.removesuffix(EXACT) for frame in curves for name in frame["series"])
+    free = [colour for colour in COLOURS if colour not in {known[name] for name in names if name in known}]
+    given = dict(zip((name for name in names if name not in known), free * len(names), strict=False))
+    return {name: known.get(name) or given[name] for name in names}
+
+
+def draw(panel: Panel, curves: pl.DataFrame, frame: Frame, colours: dict[str, str]) -> alt.LayerChart:
+    """A panel: bands, curves, what the paper reports, and names."""
+    base = pl.col("series").str.strip_suffix(EXACT)
+    shown = curves.with_columns(
+        pl.col("y", "y_ci_low", "y_ci_high").clip(*frame.y),
+        colour=base.replace_strict(colours, return_dtype=pl.String),
+        tip=pl.format("{}: {} at {}", "series", pl.col("y").round_sig_figs(3), pl.col("x").round_sig_figs(3)),
+    ).filter(pl.col("x").is_between(*frame.x))
+    x, y = _axis(panel, frame, "x"), _axis(panel, frame, "y")
+    colour = alt.Color("colour:N", scale=None)
+    layers = [
+        alt.Chart(shown)
+        .mark_area(opacity=0.18)
+        .encode(x=x, y=alt.Y("y_ci_low:Q"), y2="y_ci_high:Q", color=colour, detail="series:N")
+    ]
+    for dashes, own in (
+        ([1, 0], ~pl.col("series").str.ends_with(EXACT)),
+        ([4, 3], pl.col("series").str.ends_with(EXACT)),
+    ):
+        line = alt.Chart(shown.filter(own)).mark_line(strokeWidth=2.25, strokeDash=dashes)
+        layers.append(line.encode(x=x, y=y, color=colour, detail="series:N"))
+    some = shown.gather_every(max(1, len(shown) // 60))
+    layers.append(alt.Chart(some).mark_point(size=60, filled=True, opacity=0).encode(x=x, y=y, description="tip:N"))
+    return alt.layer(*layers, *_rules(panel, curves, frame), *_names(curves, frame, colours)).properties(
+        width=frame.width, height=frame.height
+    )
+
+
+def _axis(panel: Panel, frame: Frame, channel: str) -> alt.X | alt.Y:
+    ends, log = (frame.x, frame.log_x) if channel == "x" else (frame.y, frame.log_y)
+    scale = alt.Scale(domain=list(ends), nice=False, type="log" if log else "linear")
+    ticks = {"values": _ticks(ends), "format": "~g"} if log else {"tickCount": 5}
+    if channel == "x":
+        axis = alt.Axis(title=panel.x + " (logarithmic)" * log, grid=False, **ticks)
+        return alt.X("x:Q", scale=scale, axis=axis)
+    axis = alt.Axis(title=None, domain=False, ticks=False, **({"format": "~%"} if panel.percent else {}), **ticks)
+    return alt.Y("y:Q", scale=scale, axis=axis)
+
+
+def _ticks(ends: tuple[float, float]) -> list[float]:
+    """Ticks of a logarithmic axis: 1, 2, 5 of each decade or, of many decades, 1 alone."""
+    first, last = (int(np.floor(np.log10(end))) for end in ends)
+    steps = (1, 2, 5) if last - first <= 3 else (1,)
+    found = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+    return [tick for tick in found if ends[0] <= tick <= ends[1]]
+
+
+def _rules(panel: Panel, curves: pl.DataFrame, frame: Frame) -> list[alt.Chart]:
+    """What the paper reports: a rule, and its words above the frame, or at the rule's right end."""
+    layers, taken = [], []
+    for mark in panel.marks:
+        at = _height(mark, curves)
+        if at is None:
+            continue
+        across, down = (float(value) for value in frame.place(at if mark.axis == "x" else frame.x[1], at))
+        wide = labels.width(mark.words)
+        if mark.axis == "y":
+            begin = frame.width - wide - 2 * GAP
+            layers += [_rule((begin, down), (frame.width, down)), _text(mark.words, (begin, down - 9), WARM)]
+            continue
+        left = min(max(across - wide + 4, 0.0), frame.width - wide)
+        row = next(
+            k
+            for k in range(len(taken) + 1)
+            if all(k != r or left > b + 10 or left + wide < a - 10 for a, b, r in taken)
+        )
+        taken.append((left, left + wide, row))
+        above = -TOP - LINE * row
+        layers += [_rule((across, above + TOP / 2), (across, frame.height)), _text(mark.words, (left, above), WARM)]
+    return layers
+
+
+def _height(mark: Mark, curves: pl.DataFrame) -> float | None:
+    """Where a mark lies: its value, or so far above the end of its series; None where there is no such."""
+    if not mark.series:
+        return mark.at
+    own = curves.filter(series=mark.series).sort("x")
+    return float(own["y"][-1]) + mark.at if len(own) else None
+
+
+def _rule(begin: tuple[float, float], end: tuple[float, float]) -> alt.Chart:
+    rule = alt.Chart(pl.DataFrame({"one": [1]})).mark_rule(color=WARM, strokeDash=[5, 4], strokeWidth=1.5)
+    (x, y), (x2, y2) = begin, end
+    return rule.encode(x=alt.value(x), y=alt.value(y), x2=alt.value(x2), y2=alt.value(y2))
+
+
+def _text(words: str, at: tuple[float, float], colour: str, *, bold: bool = False) -> alt.LayerChart:
+    """Words from their left end, over a halo, where a band may lie behind them."""
+    base = alt.Chart(pl.DataFrame({"one": [1]})).encode(x=alt.value(at[0]), y=alt.value(at[1]), text=alt.value(words))
+    style = {"align": "left", "baseline": "middle", "fontSize": labels.SIZE, "fontWeight": "bold" if bold else "normal"}
+    halo = base.mark_text(stroke="white", strokeWidth=3, strokeJoin="round", **style)
+    return alt.layer(halo, base.mark_text(color=colour, **style))
+
+
+def _names(curves: pl.DataFrame, frame: Frame, colours: dict[str, str]) -> list[alt.LayerChart]:
+    """The names of series, but those of exact accounting, beside their curves or at their right ends."""
+    each = {name: own for (name,), own in curves.group_by("series", maintain_order=True) if not name.endswith(EXACT)}
+    spots = {
+        name: np.stack(frame.place(own["x"].to_numpy(), own["y"].to_numpy()), axis=1) for name, own in each.items()
+    }
+    if not _is_distribution(curves):
+        ends = labels.spread(np.array([own[-1, 1] for own in spots.values()]), labels.SIZE + 2, frame.height)
+        right = frame.width + GAP
+        return [_text(name, (right, float(y)), colours[name], bold=True) for name, y in zip(spots, ends, strict=True)]
+    lines = [(tuple(a), tuple(b)) for own in spots.values() for a, b in pairwise(own)]
+    named = [Label([[[Part(name, bold=True)]]], _middles(each[name], spots[name]), colours[name]) for name in spots]
+    placed = labels.place(named, lines, [], (0, -6, frame.width, frame.height))
+    return [_text(part.text, (x, y), own.label.colour, bold=True) for own in placed for x, y, part in own.words]
+
+
+def _middles(own: pl.DataFrame, spots: np.ndarray) -> list[tuple[float, float]]:
+    """Where on a distribution its name may stand."""
+    shares = own["y"].to_numpy()
+    nearest = (spots[np.abs(shares - share).argmin()] for share in SHARES)
+    return [(float(x), float(y)) for x, y in nearest]

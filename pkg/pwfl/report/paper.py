@@ -1,0 +1,309 @@
+"""A paper's page: its figures as panels with our curves, one row per statement, what it leaves open, its errata.
+
+A system's `paper.py` declares a `Paper`; the page is made of that, of the table `claims` and of the panels' curves.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import polars as pl
+
+from pwfl.report.claims import (
+    INCONCLUSIVE,
+    NOT_MEASURED,
+    REFUTED,
+    SHARE,
+    SUPPORTED,
+    Band,
+    Claim,
+    Interpretation,
+)
+from pwfl.report.statements import DEPENDS, judge
+from pwfl.scenario.values import value_of
+
+SIGNS = {SUPPORTED: "✓", REFUTED: "✗", DEPENDS: "±", INCONCLUSIVE: "?", NOT_MEASURED: "-"}
+ORDER = (REFUTED, DEPENDS, INCONCLUSIVE, SUPPORTED, NOT_MEASURED)
+READING = re.compile(r"I\d+")
+SIGNIFICANT = 3  # digits
+
+
+class Setting(NamedTuple):
+    """A setting of the paper's simulations, by the values of parameters that tell it."""
+
+    title: str
+    values: Mapping[str, object]
+
+
+class Mark(NamedTuple):
+    """What the paper reports, as a rule on a panel.
+
+    Attributes
+    ----------
+    claim
+        The claim that reports it.
+    axis
+        "x" or "y", on which it lies.
+    words
+        What it is, in a few words.
+    at
+        The value; or how far above the end of a series, if there is one.
+    series
+        The series that it is counted from.
+    """
+
+    claim: str
+    axis: str
+    words: str
+    at: float
+    series: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """A panel of the paper's figures.
+
+    Attributes
+    ----------
+    name
+        As the paper has it, `5 (e)`.
+    title
+        What the vertical axis shows.
+    x
+        What the horizontal axis shows.
+    curves
+        Of the contents of the scenarios of its setting, by name: a table `series`, `x`, `y`, `y_ci_low`, `y_ci_high`.
+    setting
+        The key of `Paper.settings`; "": all scenarios.
+    said
+        What the paper says of it, in a few words, by the claims' ids.
+    log_x, log_y
+        Whether axes are logarithmic.
+    percent
+        Whether the vertical axis shows shares.
+    trained
+        Whether curves are of training runs, of which there may be fewer than realizations.
+    """
+
+    name: str
+    title: str
+    x: str
+    curves: Callable[[dict[str, dict]], pl.DataFrame]
+    setting: str = ""
+    marks: tuple[Mark, ...] = ()
+    said: Mapping[str, str] = field(default_factory=dict)
+    log_x: bool = False
+    log_y: bool = False
+    percent: bool = False
+    trained: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """A paper that a system reimplements.
+
+    Attributes
+    ----------
+    idea
+        In two sentences.
+    size
+        What the full-size study has of what the paper has.
+    panels
+        Rows of panels that share their axes, as the paper lays them out.
+    not_drawn
+        What is not redrawn, and why.
+    errata
+        Where, what is printed, what is meant.
+    equations
+        What the paper has, the function that implements it, and the figure where it shows.
+    """
+
+    idea: str
+    size: str
+    claims: tuple[Claim, ...]
+    interpretations: tuple[Interpretation, ...]
+    panels: tuple[tuple[Panel, ...], ...] = ()
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    not_drawn: Mapping[str, str] = field(default_factory=dict)
+    errata: tuple[tuple[str, str, str], ...] = ()
+    equations: tuple[tuple[str, str, str], ...] = ()
+
+
+class Line(NamedTuple):
+    """A measured row of a statement: its verdict, value and interval in words, and where it was measured."""
+
+    verdict: str | None
+    value: str
+    interval: str
+    where: str
+
+
+class Row(NamedTuple):
+    """A statement on the page: its claim, verdict, the lines of each column (or one cell of all), and realizations."""
+
+    claim: Claim
+    verdict: str
+    measured: str
+    cells: list[list[Line]]
+    interpretations: list[str]
+    realizations: str
+
+
+def settings_of(paper: Paper, scenarios: Mapping[str, object]) -> dict[str, str]:
+    """The key of the setting that each scenario, by its parameters, is in; "" of others."""
+
+    def key_of(scenario: object) -> str:
+        matches = (
+            key
+            for key, setting in paper.settings.items()
+            if all(value_of(scenario, name) == value for name, value in setting.values.items())
+        )
+        return next(matches, "")
+
+    return {name: key_of(scenario) for name, scenario in scenarios.items()}
+
+
+def rows(paper: Paper, claims: pl.DataFrame, settings: Mapping[str, str]) -> list[Row]:
+    """The statements, in the paper's order, of a system's rows of the table `claims`.
+
+    `settings` has the setting's key of each scenario. Rows outside of the paper's setting are left out.
+    """
+    judged = claims.filter(pl.col("verdict").is_not_null())
+    return [_row(paper, claim, judged.filter(claim=claim.id), settings) for claim in paper.claims]
+
+
+def _row(paper: Paper, claim: Claim, own: pl.DataFrame, settings: Mapping[str, str]) -> Row:
+    lines = [(settings.get(row["scenario"], ""), row, _line(claim, row)) for row in own.iter_rows(named=True)]
+    if not paper.settings or any(row["against"] for _, row, _ in lines):
+        cells = [[line for *_, line in lines]]
+    else:
+        cells = [[_shortened(line, row) for key, row, line in lines if key == each] for each in paper.settings]
+        cells.append([line for key, _, line in lines if not key])
+    readings = sorted({found[0] for text in own["interpretation"].drop_nulls() if (found := READING.match(text))})
+    verdict = judge(own["verdict"].to_list(), own["interpretation"].to_list()) or NOT_MEASURED
+    counts = own["realizations"].drop_nulls().unique(maintain_order=True)
+    return Row(claim, verdict, measured_words(claim), cells, readings, " / ".join(map(str, counts)) or "-")
+
+
+def _line(claim: Claim, row: dict) -> Line:
+    where = f"{row['scenario']} against {row['against']}" if row["against"] else row["scenario"]
+    detail = row["quantity"].partition("; ")[2]
+    where = "; ".join(text for text in (where, detail, row["interpretation"] or "") if text)
+    value = "undefined" if row["measured"] is None else number(row["measured"], claim, signed=True)
+    return Line(row["verdict"], value, interval(row, claim), where)
+
+
+def _shortened(line: Line, row: dict) -> Line:
+    """A line in its setting's column, which need not name the scenario."""
+    return line._replace(where=line.where.removeprefix(row["scenario"]).removeprefix("; "))
+
+
+def is_share(claim: Claim) -> bool:
+    """Whether a claim's number is a share, or a difference of shares, and so is shown in percent."""
+    low, high = claim.declared[0].range(claim.quantity.bounds) if claim.declared else (-1.0, 2.0)
+    return claim.quantity.bounds == SHARE and low >= -1.0 and high <= 1.0
+
+
+def number(value: float, claim: Claim, signed: bool = False) -> str:
+    """A measured number in words: shares in percent, a difference with its sign.
+
+    >>> from pwfl.report.claims import Quantity, scheme
+    >>> accuracy = Quantity("accuracy", "accuracy", SHARE)
+    >>> a, b = scheme("a", "x", "A"), scheme("b", "x", "B")
+    >>> of = Claim(id="F1-1", statement="A.", source="", quantity=accuracy, compare=a - b)
+    >>> number(0.0515, of, signed=True), number(-0.19, of, signed=True)
+    ('+5.15 %', '−19 %')
+    """
+    percent = is_share(claim)
+    shown = f"{abs(value) * (100 if percent else 1):.{SIGNIFICANT}g}"
+    is_difference = signed and any("-" in term.words for term in claim.declared)
+    sign = "−" if value < 0 else "+" if value > 0 and is_difference else ""
+    return f"{sign}{shown}{' %' * percent}"
+
+
+def interval(row: Mapping, claim: Claim) -> str:
+    """The interval of a measured row in words, "" where it has none."""
+    ends = row["measured_ci_low"], row["measured_ci_high"]
+    if ends == (None, None):
+        return ""
+    low, high = ("unbounded" if end is None else number(end, claim) for end in ends)
+    return f"{low} to {high}"
+
+
+def band(required: Band, claim: Claim) -> str:
+    """The range in which a claim's number must lie, in words.
+
+    >>> claim = Claim(id="F1-1", statement="A.", source="")
+    >>> band(Band(above=0.06), claim), band(Band(least=0.9, most=1), claim)
+    ('> 0.06', '0.9 to 1')
+    """
+    if required.least is not None and required.most is not None:
+        return f"{number(required.least, claim)} to {number(required.most, claim)}"
+    signs = {"above": ">", "least": "≥", "below": "<", "most": "≤"}
+    ends = [f"{signs[end]} {number(value, claim)}" for end, value in required._asdict().items() if value is not None]
+    return " and ".join(ends)
+
+
+def measured_words(claim: Claim) -> str:
+    """What is measured, and when the claim is supported, generated from its declaration; or why it is not measured."""
+    if claim.compare is None:
+        return claim.why
+    made = ", ".join(term.words for term in claim.declared)
+    words = f"{claim.quantity.words}: {made}" if made else claim.quantity.words
+    words = f"{words[:1].upper()}{words[1:]}."
+    if not isinstance(claim.required, Band):
+        return words
+    whose = "" if claim.range_source == "paper" else ", this project's range"
+    return f"{words} Supported if {band(claim.required, claim)}{whose}."
+
+
+def counts(found: Sequence[Row]) -> list[tuple[str, int]]:
+    """How many statements came out in each way, those that there are."""
+    verdicts = [row.verdict for row in found]
+    order = (SUPPORTED, REFUTED, DEPENDS, INCONCLUSIVE, NOT_MEASURED)
+    return [(verdict, verdicts.count(verdict)) for verdict in order if verdict in verdicts]
+
+
+def lead(found: Sequence[Row]) -> str:
+    """The page's first sentence.
+
+    >>> claim = Claim(id="F1-1", statement="A.", source="")
+    >>> lead([Row(claim, verdict, "", [], [], "") for verdict in ("supported", "refuted", "refuted", "not measured")])
+    'Of 4 statements, 1 is supported, 2 are refuted and 1 was not measured.'
+    """
+    parts = [_counted(verdict, count) for verdict, count in counts(found)]
+    said = ", ".join(parts[:-1]) + f" and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+    return f"Of {len(found)} statement{'s' * (len(found) != 1)}, {said}."
+
+
+def _counted(verdict: str, count: int) -> str:
+    one = count == 1
+    if verdict == DEPENDS:
+        return f"{count} depend{'s' * one} on interpretation"
+    if verdict == NOT_MEASURED:
+        return f"{count} {'was' if one else 'were'} not measured"
+    return f"{count} {'is' if one else 'are'} {verdict}"
+
+
+def unsupported(found: Sequence[Row]) -> list[Row]:
+    """The statements that were measured and are not supported, refuted ones first."""
+    return [row for verdict in ORDER[:3] for row in found if row.verdict == verdict]
+
+
+def caption(panel: Panel, found: Sequence[Row], claims: pl.DataFrame, settings: Mapping[str, str]) -> list[tuple]:
+    """What agrees with the paper in a panel, and what does not: verdict, words and id of each claim about it.
+
+    A claim is judged by its rows in the panel's setting, where it has any, else by all.
+    """
+    verdicts = {row.claim.id: row.verdict for row in found}
+    said = []
+    for name, words in panel.said.items():
+        own = claims.filter(pl.col("verdict").is_not_null(), pl.col("against").is_null(), claim=name)
+        here = own.filter(
+            pl.col("scenario").replace_strict(settings, default="", return_dtype=pl.String) == panel.setting
+        )
+        rows_here = here if panel.setting and len(here) else own.clear()
+        verdict = judge(rows_here["verdict"].to_list(), rows_here["interpretation"].to_list()) or verdicts[name]
+        said.append((verdicts[name] if verdicts[name] == DEPENDS else verdict, words, name))
+    return sorted(said, key=lambda each: (SUPPORTED, REFUTED, DEPENDS, INCONCLUSIVE, NOT_MEASURED).index(each[0]))

@@ -1,0 +1,115 @@
+"""What figures of a page are made of: names that touch nothing, colours that can be read, SVG that stands by itself."""
+
+import itertools
+import re
+from xml.etree import ElementTree
+
+import altair as alt
+import numpy as np
+import polars as pl
+import pytest
+
+from conftest import ROOT
+from pwfl import registry
+from pwfl.report import drawing, labels, theme
+from pwfl.report.labels import Label, Part, named
+
+STYLE = (ROOT / "pkg/pwfl/report/style.css").read_text(encoding="utf-8")
+LIGHT, DARK = STYLE.split("@media (prefers-color-scheme: dark)")
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    return np.dot(
+        [0.2126, 0.7152, 0.0722], [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    )
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted(map(luminance, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def variable(style: str, name: str) -> str:
+    colour = re.search(rf"--{name}: (#[0-9a-f]+)", style)[1]
+    return colour if len(colour) == 7 else "#" + "".join(2 * digit for digit in colour[1:])
+
+
+@pytest.mark.parametrize("style", [LIGHT, DARK], ids=["light", "dark"])
+def test_words_can_be_read_on_their_ground(style):
+    for name in ("ink", "soft", "link", "good", "bad", "open"):
+        assert contrast(variable(style, name), variable(style, "bg")) > 4.5, name
+    for name in ("good", "bad", "open"):
+        assert contrast(variable(style, name), variable(style, f"{name}-bg")) > 4.5, name
+
+
+def test_every_colour_of_marks_has_one_for_words_and_those_of_the_dark():
+    colours = {*theme.PALETTE} | {
+        c for name in registry.BUILT_IN for c in registry.system(name).catalog.colours.values()
+    }
+    for colour in colours - {"#000000"}:
+        words = drawing.TEXT[colour]
+        assert contrast(words, "#FFFFFF") > 4.5, colour
+        assert contrast(words, drawing.WEAK) > 4.5, colour
+        assert f'[stroke="{colour}"]' in DARK
+        for each in {colour, words} - {drawing.SOFT}:
+            (dark,) = re.findall(rf'\[fill="{each}"\][^{{]*{{ fill: (#\w+)', DARK)
+            assert contrast(dark, variable(DARK, "bg")) > 4.5, each
+    assert '[fill="#000000"]' in LIGHT
+
+
+def test_names_touch_no_line_no_dot_and_no_other_name():
+    rng = np.random.default_rng(5)
+    for count in (1, 5, 12):
+        dots = [tuple(map(float, dot)) for dot in rng.uniform((20, 20), (480, 330), (count, 2))]
+        lines = list(itertools.pairwise(dots[:3]))
+        wanted = [Label(named(f"Scheme {k}", "only the sum"), [dot], "#0072B2") for k, dot in enumerate(dots)]
+        found = labels.place(wanted, lines, dots, (0, 0, 520, 350))
+        assert len(found) == count
+        for k, one in enumerate(found):
+            left, top, right, bottom = one.box
+            assert (left >= 0, top >= 0, right <= 520, bottom <= 350) == (True,) * 4
+            assert not any(left < x < right and top < y < bottom for x, y in dots)
+            assert all(labels.overlap(one.box, other.box) == 0 for other in found[:k])
+    assert labels.place(wanted, lines, dots, (0, 0, 520, 350)) == found  # whenever it is asked
+    assert labels.place([], [], [], (0, 0, 1, 1)) == []
+
+
+def test_a_name_without_a_good_place_is_left_out_only_if_it_may_be():
+    spots = [(x, y) for x in range(0, 100, 8) for y in range(0, 100, 8)]
+    label = Label([[[Part("in the way")]]], [(50, 50)], "#000")
+    assert len(labels.place([label], [], spots, (0, 0, 100, 100))) == 1
+    label.optional = True
+    assert labels.place([label], [], spots, (0, 0, 100, 100)) == []
+
+
+def test_svg_of_a_page_has_its_size_ids_of_its_own_and_text_of_twelve_pixels():
+    rows = pl.DataFrame({"x": [1.0, 2.0], "y": [1.0, 3.0], "tip": ["a & <b>", "c"]})
+    chart = alt.Chart(rows, width=200, height=100).mark_point().encode(x="x:Q", y="y:Q", description="tip:N")
+    placed = labels.place([Label(named("One", "more"), [(50, 50)], "#0072B2")], [], [(50, 50)], (0, 0, 200, 100))
+    texts = [drawing.svg(alt.layer(chart, *drawing.words(placed)), "A & B"), drawing.svg(chart, "Another")]
+    for text in texts:
+        ElementTree.fromstring(text)
+        assert "http" not in text.replace('xmlns="http://www.w3.org/2000/svg"', "")
+        assert 'aria-label="a &amp; &lt;b&gt;"' in text
+        assert {float(size) for size in re.findall(r'font-size="([\d.]+)', text)} == {12}
+    ids = [set(re.findall(r'id="([^"]+)"', text)) for text in texts]
+    assert not ids[0] & ids[1]
+    assert drawing.svg(chart, "Another") == texts[1]
+    assert 'aria-label="A &amp; B"' in texts[0]
+    (x, *_), *_ = placed[0].words
+    assert f"translate({x:.2f}".rstrip("0").rstrip(".") in texts[0]
+    assert texts[0].count(">One<") == 2  # and its outline
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("upright", [False, True])
+def test_pixels_of_an_axis_are_those_that_altair_draws(log, upright):
+    scale = drawing.Scale(2, 50, 300, log, upright)
+    rows = pl.DataFrame({"v": [3.0, 20.0]})
+    channel = {"y" if upright else "x": scale.axis("v", values=[2])}
+    sizes = {"height" if upright else "width": 300}
+    text = drawing.svg(alt.Chart(rows, **sizes).mark_point().encode(**channel), "")
+    drawn = [tuple(map(float, pair)) for pair in re.findall(r'transform="translate\(([\d.]+),([\d.]+)\)" d="M', text)]
+    assert [pair[upright] for pair in drawn] == pytest.approx([scale.at(3), scale.at(20)], abs=0.02)
+    assert (scale.cut(None, 7), scale.cut(np.inf, 7), scale.cut(900, 7)) == (7, 7, 50)
