@@ -28,6 +28,7 @@ lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/ty check
+	$(BIN)/python docs/renamed.py
 	$(BIN)/snakemake --lint
 
 # Speed against baselines of the same run, and cost as work grows; half an hour on a quiet machine.

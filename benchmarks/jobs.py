@@ -29,7 +29,7 @@ def swept(gammas: list[float], realizations: int) -> dict:
     """A sweep of the default study's first scenario, of three schemes."""
     config = yaml.safe_load(DEFAULT.read_text())
     base = config["base"] | {"realizations": realizations, "training_realizations": realizations, "schemes": SCHEMES}
-    scenario = config["scenarios"]["two_blocks"] | {"sweep": {"schedule.gamma": gammas}}
+    scenario = config["scenarios"]["papers_learning"] | {"sweep": {"schedule.gamma": gammas}}
     return {"study": "sweep", "base": base, "scenarios": {"swept": scenario}}
 
 

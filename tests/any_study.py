@@ -9,8 +9,9 @@ import polars as pl
 from pwfl import registry
 from pwfl.report import build, headline, points, study_figures
 from pwfl.report.catalog import STUDY_FIGURES, compared, scenario_figures
+from pwfl.scenario.common import Scenario
 from pwfl.scenario.sweep import Point
-from pwfl.scenario.values import Values, plain
+from pwfl.scenario.values import plain, with_others
 from pwfl.tables import contract
 
 KEPT = 0.4  # probability that a column stays as it is
@@ -20,7 +21,7 @@ POINTS = (1, 1, 2, 3, 40)
 SWEPT = ("training.rounds", "privacy.weight", "radio.kind")  # parameters that scenarios are taken to differ in
 
 
-def changed(scenario: Values, tables: dict[str, pl.DataFrame], rng: np.random.Generator) -> tuple[Values, dict]:
+def changed(scenario: Scenario, tables: dict[str, pl.DataFrame], rng: np.random.Generator) -> tuple[Scenario, dict]:
     """A scenario with some of its schemes, and the tables of its stages with some realizations and other numbers."""
     schemes = plain(scenario)["schemes"]
     kept = [schemes[k] for k in sorted(rng.choice(len(schemes), rng.integers(1, len(schemes) + 1), replace=False))]
@@ -31,11 +32,11 @@ def changed(scenario: Values, tables: dict[str, pl.DataFrame], rng: np.random.Ge
     found["history"] = _ended(found["history"], rng)
     if rng.random() < 0.2 and "round" in found["history"].columns:  # evaluated once
         found["history"] = found["history"].filter(pl.col("round") == pl.col("round").max())
-    return Values(plain(scenario) | {"schemes": kept}), found
+    return with_others(scenario, schemes=kept), found
 
 
 def figures(
-    scenario: Values, tables: dict[str, pl.DataFrame], rng: np.random.Generator, others: bool
+    scenario: Scenario, tables: dict[str, pl.DataFrame], rng: np.random.Generator, others: bool
 ) -> Iterator[tuple]:
     """All figures of a scenario and of a study of several like it, with their names; with `others` those of its page.
 
@@ -61,7 +62,7 @@ def figures(
             yield f"{system}.{name}", study_figures.chart(name, rows, lead, study, frames["outcomes"])
 
 
-def compared_with(scenario: Values, report: dict[str, pl.DataFrame], rng: np.random.Generator) -> dict[str, dict]:
+def compared_with(scenario: Scenario, report: dict[str, pl.DataFrame], rng: np.random.Generator) -> dict[str, dict]:
     """A study of points of a sweep, maybe of scenarios beside it, whose realizations come to different numbers."""
     several, count = bool(rng.integers(2)), int(rng.choice(POINTS))
     keys = list(SWEPT[: rng.integers(1, len(SWEPT) + 1)])
@@ -71,7 +72,7 @@ def compared_with(scenario: Values, report: dict[str, pl.DataFrame], rng: np.ran
     for k, (name, point) in enumerate(names):
         each = report["realizations"]
         each = each if alike else _numbers(each, contract.schema(scenario.system, "outcome"), rng)
-        of_it = {"scenario": Values(plain(scenario) | {"point": k}), "point": point}
+        of_it = {"scenario": with_others(scenario, point=k), "point": point}
         study[name] = of_it | report | {"realizations": each}
     return study
 

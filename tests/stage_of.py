@@ -5,7 +5,7 @@ from unittest import mock
 from pwfl import execution
 from pwfl.execution.stage import Task
 from pwfl.learning import features
-from pwfl.scenario.values import Values, plain, replaced
+from pwfl.scenario.values import build_values, plain, replaced
 from pwfl.stages import GRAPH
 from pwfl.testing import tiny
 from pwfl.workflow import plan
@@ -13,7 +13,7 @@ from pwfl.workflow import plan
 
 def imported(system, paths):
     """Tables from outside, by the files that hold them."""
-    return execution.execute(Task("imported", Values({"system": system})), paths) if paths else {}
+    return execution.execute(Task("imported", build_values({"system": system})), paths) if paths else {}
 
 
 def channel(values, realizations, outside=None):

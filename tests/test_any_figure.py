@@ -13,7 +13,8 @@ from pwfl import execution, registry
 from pwfl.api import stage_tables
 from pwfl.report import theme
 from pwfl.scenario import resolve
-from pwfl.scenario.values import Values, plain
+from pwfl.scenario.common import Scenario
+from pwfl.scenario.values import with_others
 from pwfl.stages import AUDIT
 
 WIDEST, HIGHEST, LEAST = 1400, 2000, 60  # pixels; the lowest figure says that there is nothing to draw
@@ -36,7 +37,7 @@ def tiny() -> dict[str, tuple]:
         tables = stage_tables(model)
         if system == AUDITED:
             tables[AUDIT] = execution.audit_schemes(model.of_stage(AUDIT), tables)
-        found[system] = Values(plain(model.part(None)) | {"withholds": False}), tables
+        found[system] = with_others(model.part(None), withholds=False), tables
     return found
 
 
@@ -53,7 +54,7 @@ def test_figures_of_many_tables_can_be_looked_at(tiny, system):
         check(*tiny[system], number, others=True)
 
 
-def check(scenario: Values, tables: dict, number: int, others: bool) -> None:
+def check(scenario: Scenario, tables: dict, number: int, others: bool) -> None:
     rng = np.random.default_rng(number)
     for name, chart in any_study.figures(*any_study.changed(scenario, tables, rng), rng, others):
         said, spec = (name, number), chart.to_dict()

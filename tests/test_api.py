@@ -125,6 +125,22 @@ def test_what_is_not_needed_is_not_loaded(code, absent):
     assert result.stdout.strip() == "[]"
 
 
+PLANNED = """
+import sys
+from pwfl import registry
+from pwfl.scenario import load
+from pwfl.workflow import plan
+
+for system in registry.systems():
+    plan.plan(load({"base": {"system": system}, "scenarios": {"one": {}}}, "study.yaml"))
+print([name for name in ("tensorflow", "altair", "cvxpy", "dp_accounting") if name in sys.modules])
+"""
+
+
+def test_planning_any_study_loads_nothing_that_computes_trains_or_draws():
+    assert python("-c", PLANNED, check=True).stdout.strip() == "[]"
+
+
 UNCHANGED = """
 import os, signal, sys, threading, warnings
 

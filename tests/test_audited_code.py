@@ -12,7 +12,7 @@ import pytest
 import pwfl
 import stage_of
 from pwfl.learning import features
-from pwfl.scenario.values import Values, plain
+from pwfl.scenario.values import plain, with_others
 from pwfl.training import rounds
 from pwfl.training.audits.audited import random_data
 from test_faults import made
@@ -24,7 +24,7 @@ HANDFUL = (
     "Reception.status",
     "Gradients.inputs",
     "Draws.normals",
-    "received",
+    "receive",
     "step_sizes",
     "both_trainers.<locals>.trainer.<locals>.<lambda>",
 )
@@ -55,7 +55,7 @@ def watched(on_call: Callable):
 def called_in_training(system: str) -> set[tuple]:
     """The package's functions that the system's trainer calls for a realization, from its records to its history."""
     parameters, found = made(system)
-    scenario = Values(vars(parameters) | {"data": plain(parameters.data) | {"partition": "iid"}, "scheme": "a/b"})
+    scenario = with_others(parameters, data=plain(parameters.data) | {"partition": "iid"}, scheme="a/b")
     records = max(frame["samples"].sum() for frame in found["users"].partition_by("realization"))
     data, called = random_data(features.size(parameters), records, np.random.default_rng(1)), set()
     with watched(called.add):

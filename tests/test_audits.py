@@ -133,7 +133,7 @@ def made():
 
 
 def violated(frame):
-    return set(frame.filter(status="violated")["test"])
+    return set(frame.filter(status="failed")["test"])
 
 
 QUICK = ("multicell", "random_orthogonalization", "utility_fair, clipped", "age_aware", "anonymous_oac")
@@ -144,7 +144,7 @@ QUICK += ("anonymous_oac, local",)  # where who does not send adds no noise
 def test_the_code_as_it_is_passes(made, way):
     parameters, found = made(way)
     frame = stage_of.audit(parameters, found)
-    assert set(frame["status"]) == {"consistent"}
+    assert set(frame["status"]) == {"passed"}
     stated = "epsilon_worst_case" if way == "multicell, users clipped" else "epsilon"
     assert frame["epsilon"][0] == found["outcome"][stated].max()
     # Every system's noise is tested, and a deviation 1.5 % too small is seen.
@@ -396,7 +396,7 @@ def each_verdict(generator, size=1.0):
 def test_false_alarms_are_as_often_as_stated(monkeypatch):
     monkeypatch.setattr(audit, "LEVEL", OFTEN)
     monkeypatch.setattr(audit, "LIMIT", stats.norm.isf(OFTEN / 2))
-    counted = np.array([[v.status == "violated" for v in each_verdict(SEED(k))] for k in range(TRIES)]).sum(axis=0)
+    counted = np.array([[v.status == "failed" for v in each_verdict(SEED(k))] for k in range(TRIES)]).sum(axis=0)
     names = [v.test for v in each_verdict(SEED(0))]
     # One run in a million fails: too many of any, or too few of those whose rate is exact.
     assert counted.max() <= stats.binom.isf(1e-6 / len(names), TRIES, OFTEN)
@@ -412,7 +412,7 @@ def test_a_fault_of_the_size_that_is_said_to_be_seen_is_seen():
     def share(make):
         """How often what `make` returns of a fault's size is violated."""
         fault = make(0.0).detectable
-        return np.mean([make(fault).status == "violated" for _ in range(TRIES)])
+        return np.mean([make(fault).status == "failed" for _ in range(TRIES)])
 
     def noise(fault):
         return audit.variance(SUBJECT, "", (1 - fault) * generator.standard_normal(1000))
@@ -431,29 +431,27 @@ def test_a_fault_of_the_size_that_is_said_to_be_seen_is_seen():
     least = stats.binom.ppf(1e-6, TRIES, audit.POWER) / TRIES
     for make in (noise, signal, correlation, laplace):
         assert share(make) >= least, make.__name__
-        assert np.mean([make(0.3 * make(0.0).detectable).status == "violated" for _ in range(TRIES)]) < 0.5
+        assert np.mean([make(0.3 * make(0.0).detectable).status == "failed" for _ in range(TRIES)]) < 0.5
 
 
 def test_a_law_that_is_off_by_more_than_its_grain_is_seen():
     generator, law = SEED(2), stats.norm(0.5, 1).cdf
-    for shift, status in ((0.0, "consistent"), (0.2, "violated"), (-0.2, "violated")):
+    for shift, status in ((0.0, "passed"), (0.2, "failed"), (-0.2, "failed")):
         losses = 0.5 + shift + generator.standard_normal(10_000)
         assert audit.distribution(SUBJECT, "", losses, law, 0.01).status == status
-        assert audit.distribution(SUBJECT, "", losses, law, 0.3).status == "consistent"
+        assert audit.distribution(SUBJECT, "", losses, law, 0.3).status == "passed"
     counts = generator.binomial(20, 0.3, 10_000)
-    assert audit.distribution(SUBJECT, "", counts, stats.binom(20, 0.3).cdf, 0.5).status == "consistent"
-    assert audit.distribution(SUBJECT, "", counts, stats.binom(20, 0.33).cdf, 0.5).status == "violated"
+    assert audit.distribution(SUBJECT, "", counts, stats.binom(20, 0.3).cdf, 0.5).status == "passed"
+    assert audit.distribution(SUBJECT, "", counts, stats.binom(20, 0.33).cdf, 0.5).status == "failed"
 
 
 def test_what_is_wrong_with_few_coordinates_or_at_some_distance_is_seen():
     generator = SEED(3)
     draws = generator.standard_normal((400, 300))
-    assert audit.each_coordinate(SUBJECT, "", draws).status == "consistent"
-    assert audit.lags(SUBJECT, "", draws).status == "consistent"
+    assert audit.each_coordinate(SUBJECT, "", draws).status == "passed"
+    assert audit.lags(SUBJECT, "", draws).status == "passed"
     for size in (0.7, 1.4):
-        assert (
-            audit.each_coordinate(SUBJECT, "", draws * np.where(np.arange(300) == 17, size, 1.0)).status == "violated"
-        )
+        assert audit.each_coordinate(SUBJECT, "", draws * np.where(np.arange(300) == 17, size, 1.0)).status == "failed"
     # By the sum of products at each lag, as the definition has it.
     terms = 400 * np.arange(299, 0, -1)
     products = [(draws[:, lag:] * draws[:, : 300 - lag]).sum() for lag in range(1, 300)]
@@ -461,8 +459,8 @@ def test_what_is_wrong_with_few_coordinates_or_at_some_distance_is_seen():
     assert audit.lags(SUBJECT, "", draws).measured == pytest.approx(expected, rel=1e-9)
     echo = draws.copy()
     echo[:, 150:] = np.sqrt(1 - 0.05**2) * draws[:, 150:] + 0.05 * draws[:, :150]  # too little for single pairs
-    assert audit.lags(SUBJECT, "", echo).status == "violated"
-    assert audit.each_coordinate(SUBJECT, "", echo).status == "consistent"
+    assert audit.lags(SUBJECT, "", echo).status == "failed"
+    assert audit.each_coordinate(SUBJECT, "", echo).status == "passed"
 
 
 def test_what_noisy_vectors_have_in_common_is_found_within_its_error():
@@ -483,9 +481,9 @@ def test_noise_of_users_is_all_in_the_update():
         return [verdict.status for verdict in of_silence.all_users(SUBJECT, reception, receiver)]
 
     root = np.sqrt(12)
-    assert [found([root, root], receiver) for receiver in (True, False)] == [["consistent"]] * 2
-    assert [found([root, 2 * root], receiver) for receiver in (True, False)] == [["consistent"], ["violated"]]
-    assert [found([root, 0.999 * root], receiver) for receiver in (True, False)] == [["violated"]] * 2
+    assert [found([root, root], receiver) for receiver in (True, False)] == [["passed"]] * 2
+    assert [found([root, 2 * root], receiver) for receiver in (True, False)] == [["passed"], ["failed"]]
+    assert [found([root, 0.999 * root], receiver) for receiver in (True, False)] == [["failed"]] * 2
     nobody = Reception(*[np.zeros((2, 3))] * 3, None, np.ones(2), np.ones(2), np.ones(2), np.ones(2))
     assert not list(of_silence.all_users(SUBJECT, nobody, False))
 
@@ -523,12 +521,12 @@ def test_what_is_received_side_by_side_is_what_each_receives_alone(made, monkeyp
         (verdict,) = of_model.side_by_side(audited, subject, None, lively, SEED(0))
         return verdict.status
 
-    assert compared() == "consistent"
+    assert compared() == "passed"
     right, gather = philox.normals, Gradients.gather
     with monkeypatch.context() as patch:
         patch.setattr(philox, "normals", lambda *given: 0.98 * right(*given))
         rounds.forget()
-        assert compared() == "violated"
+        assert compared() == "failed"
 
     def otherwise(self, *given):
         x, *more = gather(self, *given)
@@ -536,7 +534,7 @@ def test_what_is_received_side_by_side_is_what_each_receives_alone(made, monkeyp
 
     monkeypatch.setattr(Gradients, "gather", otherwise)
     rounds.forget()
-    assert compared() == "violated"
+    assert compared() == "failed"
 
 
 @pytest.mark.parametrize(("device", "gpu", "tested"), [("gpu", False, 1), ("auto", True, 1), ("auto", False, 0)])
@@ -586,15 +584,15 @@ def test_of_many_tensors_the_worst_is_one_verdict():
     tensors = [generator.standard_normal((10, 4, size)) for size in [500] * 39 + [10]]
     found = {verdict.test: verdict for verdict in of_silence.noise(SUBJECT, tensors, np.ones((10, 4)))}
     assert len(found) == 12
-    assert {verdict.status for verdict in found.values()} == {"consistent"}
+    assert {verdict.status for verdict in found.values()} == {"passed"}
     for off, test in ((0.6, "deviation"), (1.4, "deviation"), ("mean", "mean"), ("two points", "distribution")):
         last = tensors[-1] * off if isinstance(off, float) else tensors[-1] + 1.0 * (off == "mean")
         last = np.sign(last) if off == "two points" else last
         wrong = {
             verdict.test: verdict for verdict in of_silence.noise(SUBJECT, [*tensors[:-1], last], np.ones((10, 4)))
         }
-        assert wrong[f"{test} of each tensor's noise"].status == "violated", off
-        assert wrong[f"{test} of the noise"].status == "consistent", off  # it is lost among 20,000 others
+        assert wrong[f"{test} of each tensor's noise"].status == "failed", off
+        assert wrong[f"{test} of the noise"].status == "passed", off  # it is lost among 20,000 others
     of_each = found["deviation of each tensor's noise"]
     alone = audit.variance(SUBJECT, "", tensors[-1], share=1 / 40)
     assert of_each.detectable == alone.detectable > audit.variance(SUBJECT, "", tensors[-1]).detectable
@@ -631,8 +629,8 @@ def test_an_audit_that_cannot_run_says_so_and_calls_nothing_consistent(made, mon
 
 def test_an_epsilon_of_0_is_held_to():
     nothing = SUBJECT._replace(epsilon=0.0)
-    assert audit.at_least(nothing, 0.0).status == "consistent"
-    assert audit.at_least(nothing, 1e-12).status == "violated"
+    assert audit.at_least(nothing, 0.0).status == "passed"
+    assert audit.at_least(nothing, 1e-12).status == "failed"
 
 
 NOTHING_LOST = {  # much noise, and a delta near 1
@@ -645,7 +643,7 @@ NOTHING_LOST = {  # much noise, and a delta near 1
 def test_a_code_that_keeps_an_epsilon_of_0_passes(system):
     parameters, found = stages(system, NOTHING_LOST[system])
     frame = stage_of.audit(parameters, found)
-    assert set(frame["status"]) == {"consistent"}
+    assert set(frame["status"]) == {"passed"}
     assert set(frame["epsilon"]) == {0.0}
 
 
@@ -653,6 +651,6 @@ def test_devices_that_never_take_part_send_no_updates_that_a_record_could_move()
     parameters, found = stages("utility_fair", CLIPPED | {"device": {"max_power_dbm": -88.0}})
     assert not found["schedule"]["takes_part"].any()
     frame = stage_of.audit(parameters, found)
-    assert set(frame["status"]) == {"consistent"}
+    assert set(frame["status"]) == {"passed"}
     assert frame.filter(test="sensitivity of the update")["measured"].to_list() == [0.0]
     assert frame.filter(test="sensitivity of the gradient")["low"].to_list() == [pytest.approx(0.99)]

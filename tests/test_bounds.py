@@ -66,8 +66,12 @@ def ends(kind: type, metadata: list) -> tuple[float | None, float | None]:
 
 
 NUMBERS = {
-    name: {path[1:]: ends(kind, bounds) for path, kind, bounds in leaves(system.model) if kind in (int, float)}
-    for name, system in registry.systems().items()
+    name: {
+        path[1:]: ends(kind, bounds)
+        for path, kind, bounds in leaves(registry.system(name).model)
+        if kind in (int, float)
+    }
+    for name in registry.systems()
 }
 
 

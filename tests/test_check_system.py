@@ -79,7 +79,7 @@ def test_an_unknown_system_and_a_package_that_is_not_there_are_named(monkeypatch
     assert "there is no system 'multicel'; known: multicell, " in capsys.readouterr().err
     monkeypatch.setattr(registry, "claims", lambda: {"lost": ("nowhere_to_be_found",)})
     assert not testing.report("lost")
-    assert "system 'lost' has no module nowhere_to_be_found.catalog" in capsys.readouterr().err
+    assert "system 'lost' has no module nowhere_to_be_found: " in capsys.readouterr().err
 
 
 # Systems with a fault, each made of age_aware, whose checks take least.
@@ -272,7 +272,7 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
         AUDIT, "account.accountant", losses_of_half, "audit: epsilon of the losses of",
     ),
     "half the noise": (
-        AUDIT, "pwfl.training.rounds.received",
+        AUDIT, "pwfl.training.rounds.receive",
         lambda right: lambda messages, weight, std, *a: right(messages, weight, std / 2, *a),
         "audit: deviation of the noise of",
     ),
@@ -398,14 +398,14 @@ trainer, batch_trainer = trainings.trainers(parts)
 from pwfl.training import rounds
 from pwfl.training.plain import batch_trainer, parts, trainer
 
-received = rounds.received
+received = rounds.receive
 
 
 def of_one_layer(messages, *given):
     return [received(messages, *given)[0], *messages[1:]]
 
 
-rounds.received = of_one_layer
+rounds.receive = of_one_layer
 """,
         "audit: deviation of each tensor's noise of",
     ),

@@ -42,7 +42,7 @@ def choices(model: type[Section]) -> dict[str, tuple]:
     return found
 
 
-CHOICES = {name: choices(system.model) for name, system in registry.systems().items()}
+CHOICES = {name: choices(registry.system(name).model) for name in registry.systems()}
 
 
 def pairs(system: str) -> list[dict]:

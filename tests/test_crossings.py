@@ -96,7 +96,7 @@ def test_audits_see_nothing_wrong(crossing, observer):
     model = model_of(crossing, privacy={"observer": observer}, training={"rounds": 3})
     found = before_training(model, range(1))
     audit = stage_of.audit(part(model, "audit"), found)
-    assert set(audit["status"]) == {"consistent"}, audit.filter(pl.col("status") != "consistent")
+    assert set(audit["status"]) == {"passed"}, audit.filter(pl.col("status") != "passed")
 
 
 TOGETHER = {
@@ -119,7 +119,7 @@ def test_bands_go_with_what_else_is_trained(option):
     model = model_of("broadband", **changes | {"training": training, "privacy": {"observer": "network"}})
     found = before_training(model, range(1))
     status = set(stage_of.audit(part(model, "audit"), found)["status"])
-    assert status == ({"no_noise"} if "none" in option else {"consistent"})
+    assert status == ({"no_noise"} if "none" in option else {"passed"})
     data = random_data(features.size(model), 2000, np.random.default_rng(1))
     courses, model = [], part(model, "train")
     for compiled in (False, True):
@@ -136,7 +136,7 @@ def test_votes_go_with_what_else_is_trained(option):
     training = {"rounds": 4} | changes.get("training", {})
     model = model_of("majority", **changes | {"training": training, "privacy": {"observer": "cell"}})
     found = before_training(model, range(1))
-    assert set(stage_of.audit(part(model, "audit"), found)["status"]) == {"consistent"}
+    assert set(stage_of.audit(part(model, "audit"), found)["status"]) == {"passed"}
     with pytest.raises(NotImplementedError, match="user by user"):
         train.parts(model, None, found, True)
 
@@ -219,7 +219,7 @@ def of_all_bands(monkeypatch):
 
 def votes_before_noise(monkeypatch):
     """Votes are of messages as they are, though sums have noise in them."""
-    right = rounds.of_senders
+    right = rounds.receive_messages
 
     def of_senders(loop, weights, vectors, *rest):
         if loop.decided is None:
@@ -227,7 +227,7 @@ def votes_before_noise(monkeypatch):
         clean = loop._replace(decided=lambda heard, *more: loop.decided(vectors, *more))
         return right(clean, weights, vectors, *rest)
 
-    monkeypatch.setattr(rounds, "of_senders", of_senders)
+    monkeypatch.setattr(rounds, "receive_messages", of_senders)
 
 
 def one_noise_for_all(monkeypatch):
@@ -277,7 +277,7 @@ def test_audits_see_what_is_wrong(fault, monkeypatch):
     found = before_training(model, range(1))
     if not before:
         change(monkeypatch)
-    assert "violated" in set(stage_of.audit(part(model, "audit"), found)["status"])
+    assert "failed" in set(stage_of.audit(part(model, "audit"), found)["status"])
 
 
 def test_louder_messages_are_seen_where_all_are_to_be(monkeypatch):
@@ -288,7 +288,7 @@ def test_louder_messages_are_seen_where_all_are_to_be(monkeypatch):
     louder = stage_of.receive(part(model, "receive"), found)["reception"]
     assert not louder.equals(found["reception"])
     audit = stage_of.audit(part(model, "audit"), found | {"reception": louder})
-    assert audit.filter(status="violated")["test"].to_list() == ["noise of all users"]
+    assert audit.filter(status="failed")["test"].to_list() == ["noise of all users"]
 
 
 # Poisson sampling

@@ -149,11 +149,11 @@ def test_an_empty_figure_is_a_line_that_says_why():
 
 
 def test_the_audit_says_what_failed_and_what_is_seen():
-    passed = {"scheme": "s", "observer": "o" * 20 + " " + "p" * 20, "test": "noise", "status": "consistent"}
+    passed = {"scheme": "s", "observer": "o" * 20 + " " + "p" * 20, "test": "noise", "status": "passed"}
     numbers = {"draws": 9, "stated": 1.0, "measured": 1.05, "low": 0.9, "high": 1.1, "detectable": 0.0123}
     rows = [passed | numbers | {"detects": "noise 1.2% too low", "false_alarm": 1e-6, "power": 0.99}]
     rows.append(rows[0] | {"scheme": "t", "measured": 1.0, "detectable": 0.04, "detects": "noise 4% too low"})
-    rows.append(rows[0] | {"scheme": "t", "test": "signal of one and of others", "status": "violated", "measured": 2.0})
+    rows.append(rows[0] | {"scheme": "t", "test": "signal of one and of others", "status": "failed", "measured": 2.0})
     spec = results.audit(None, {"audit": pl.DataFrame(rows)}).to_dict()
     lines, drawn = sorted(spec["datasets"].values(), key=len)
     assert [row["place"] for row in drawn] == pytest.approx([0.5, 0.0, results.BEYOND])

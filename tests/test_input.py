@@ -358,7 +358,7 @@ def folder(tmp_path_factory):
         (["--config", "run=[]"], "--config: run: names no scenario"),
         (["--config", "base={schedule: {gamma: -1}}"], "--config: base.schedule.gamma: -1.0 is below the minimum"),
         (["--configfile", "twice.yaml"], "twice.yaml: line 1: is not valid YAML: seed: appears twice, first in line 1"),
-        (["--config", "base={radio: {resource_blocks: 3}}"], "3 has no effect in two_blocks, four_blocks"),
+        (["--config", "base={training: {step_scale: 0.1}}"], "0.1 has no effect in better_learning, single_messages"),
     ],
 )
 def test_snakemake_says_so_before_any_work(folder, arguments, expected):
@@ -366,12 +366,12 @@ def test_snakemake_says_so_before_any_work(folder, arguments, expected):
 
 
 def test_scenarios_of_the_command_line_join_those_of_the_default_file(folder):
-    values = ("scenarios={more: {radio: {resource_blocks: 3}}}", "run=[more, two_blocks]")
+    values = ("scenarios={more: {radio: {resource_blocks: 3}}}", "run=[more, papers_learning]")
     found = dry_run("--config", *values, cwd=folder)
     (names,) = re.findall(r"schedule 1-\w+: scheduling users, \d+ results for scenarios (.*), about", found)
-    assert set(names.split(", ")) == {"'two_blocks'", "'more'"}
+    assert set(names.split(", ")) == {"'papers_learning'", "'more'"}
     assert re.search(
-        r"channel 1-\w+: drawing networks and channels, 1 result for scenario ", found
+        r"channel 1-\w+: drawing networks and channels, \d results for scenario ", found
     )  # blocks are the schedule's
     assert re.search(r"dataset 1-\w+: loading the data set, 1 result for scenario ", found)
 

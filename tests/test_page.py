@@ -211,7 +211,7 @@ def audit_of(status: str) -> pl.DataFrame:
     rows = {
         "scheme": ["RndSched"] * 2,
         "test": ["sensitivity", "deviation of the noise"],
-        "status": ["consistent", status],
+        "status": ["passed", status],
     }
     numbers = {"measured": [1.0, 0.9], "low": [0.99, 0.99], "high": [1.0, 1.01], "detectable": [0.001, 0.014]}
     return pl.DataFrame(rows | numbers | {"detects": ["a record moves 0.1% too far", "noise 1.4% too low"]})
@@ -219,7 +219,7 @@ def audit_of(status: str) -> pl.DataFrame:
 
 def test_a_failed_audit_is_on_top_and_takes_the_epsilons_with_it(made, tmp_path):
     _, _, contents = made
-    text = any_page.page_of(SWEPT, tmp_path / "failed", contents, plain=audit_of("violated"))
+    text = any_page.page_of(SWEPT, tmp_path / "failed", contents, plain=audit_of("failed"))
     head = text.partition("</header>")[0]
     assert "Audit failed: do not rely on the ε of this study" in head
     assert head.index("Audit failed") < head.index('class="lead"')
@@ -230,7 +230,7 @@ def test_a_failed_audit_is_on_top_and_takes_the_epsilons_with_it(made, tmp_path)
     table = text[text.index("schemes</h3>") :].partition("</tbody>")[0]
     assert table.count("<s title=") == len(pl.read_parquet(tmp_path / "failed/points.parquet").filter(~pl.col("bare")))
     assert progress.answer(tmp_path / "failed/index.html")[1].startswith("AUDIT FAILED (1 of 2 tests).")
-    passed = any_page.page_of(SWEPT, tmp_path / "passed", contents, plain=audit_of("consistent"))
+    passed = any_page.page_of(SWEPT, tmp_path / "passed", contents, plain=audit_of("passed"))
     assert "✓ Audit passed" in passed.partition("</header>")[0]
     assert "Noise 1.4% too small would have been found." in passed
     assert progress.answer(tmp_path / "passed/index.html")[1].startswith("Audit passed (2 tests).")

@@ -180,7 +180,7 @@ def test_a_users_accuracy_is_that_on_test_samples_with_its_labels():
     each = (weights * hits).sum(axis=1) / weights.sum(axis=1)
     assert found["user_accuracy"] == pytest.approx(each.mean(), rel=1e-12)
     assert found["user_accuracy_std"] == pytest.approx(np.sqrt(((each - each.mean()) ** 2).mean()), rel=1e-12)
-    assert found["user_accuracy_worst_tenth"] == pytest.approx(sorted(each)[:3] @ np.full(3, 1 / 3), rel=1e-12)
+    assert found["user_accuracy_bottom_decile"] == pytest.approx(sorted(each)[:3] @ np.full(3, 1 / 3), rel=1e-12)
     assert np.isnan(list(user_accuracies(np.array([0.5, np.nan]), np.array([[1, 1], [1, 0]])).values())).all()
 
 

@@ -82,9 +82,9 @@ def test_what_was_spent_is_counted_up_to_a_round():
     other = noise.with_columns(realization=pl.lit(1), seconds=pl.lit(0.5), joules=pl.lit(2.0))
     spent = trainings.spent_function({"reception_noise": pl.concat([noise.cast({"joules": float}), other])})
     found = spent(0, [0, 1, 3, 5, 6])
-    assert list(found["air_seconds_so_far"]) == pytest.approx([0.0, 1.0, 3.0, 11.0, 15.0])
-    assert found["transmit_energy_j_so_far"].to_list() == [None] * 5
-    assert list(spent(1, [0, 6])["transmit_energy_j_so_far"]) == [0.0, 12.0]
+    assert list(found["air_seconds_cumulative"]) == pytest.approx([0.0, 1.0, 3.0, 11.0, 15.0])
+    assert found["transmit_energy_j_cumulative"].to_list() == [None] * 5
+    assert list(spent(1, [0, 6])["transmit_energy_j_cumulative"]) == [0.0, 12.0]
 
 
 # Under audit.
@@ -106,7 +106,7 @@ def audited(record: int) -> dict[str, str]:
 @pytest.mark.parametrize("record", [0, 1])
 def test_what_is_claimed_of_a_record_is_what_is_received(record):
     found = audited(record)
-    assert set(found.values()) == {"consistent"}
+    assert set(found.values()) == {"passed"}
     assert {"sensitivity", "deviation of the noise", audit.RECORD} <= set(found)
 
 
@@ -131,7 +131,7 @@ def test_a_fault_of_the_code_that_trains_is_seen(fault, seen, monkeypatch):
     else:
         wrong = {"clip": looser, "counts": heavier}[fault]
         monkeypatch.setattr(trainable.Dense, "clipped_mean", staticmethod(wrong))
-    assert audited(1)[seen] == "violated"
+    assert audited(1)[seen] == "failed"
 
 
 # A system that is just begun.
@@ -150,7 +150,7 @@ def test_a_new_system_runs_at_once(tmp_path, monkeypatch):
     tiny = {"realizations": 2, "training_realizations": 1}
     study = pwfl.simulate(tiny | {"system": "just_begun"} | registry.system("just_begun").catalog.tiny)
     report = study.scenarios["scenario"].report
-    assert set(report["audit"]["status"]) == {"consistent"}
+    assert set(report["audit"]["status"]) == {"passed"}
     assert report["audit"]["scheme"].n_unique() == 3
     assert report["history"]["round"].to_list() == 3 * [0, 1, 2, 3]
     for name in [name for name in sys.modules if name.partition(".")[0] == "just_begun"]:

@@ -10,8 +10,8 @@ from conftest import ROOT, SMALL, TINY, environment, python
 from pwfl import registry, streams
 from pwfl.execution import execute
 from pwfl.execution.stage import Task
-from pwfl.scenario import load
-from pwfl.scenario.values import Values
+from pwfl.scenario import common, load
+from pwfl.scenario.values import build_values
 from pwfl.store import code, grids
 from pwfl.tables import finished
 from pwfl.workflow.plan import plan
@@ -54,7 +54,7 @@ def test_what_items_hold_one_by_one_is_what_simulate_returns():
         description = chosen.descriptions[item.address]
         realizations = range(*grids.bounds(item.chunk))
         found = execute(
-            Task(item.stage, Values(description["parameters"]), description["variant"], realizations), inputs
+            Task(item.stage, build_values(description["parameters"]), description["variant"], realizations), inputs
         )
         paths = zip(registry.makes("age_aware", item.stage), files(chosen, item), strict=True)
         made |= {path: finished(found[name], name, "age_aware") for name, path in paths}
@@ -96,6 +96,14 @@ def releases(config):
 
 
 @pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_planning_makes_no_stages_parameters_but_writes_them(system, monkeypatch):
+    before = [item.address for item in planned(**CASES[system], scenarios={"one": {}}).items()]
+    monkeypatch.setattr(common, "select_part", None)
+    again = [item.address for item in planned(**CASES[system], scenarios={"one": {}}).items()]
+    assert before == again
+
+
+@pytest.mark.parametrize("system", registry.BUILT_IN)
 def test_no_two_trainings_of_a_study_draw_the_same_noise(system):
     seeds = {f"seed_{seed}": {"seed": seed} for seed in (2, 3)}
     config = CASES[system] | {"scenarios": {"one": {}, "same": {}} | seeds}
@@ -111,7 +119,7 @@ def test_points_of_a_sweep_draw_noise_of_their_own():
     found = trainings(TINY | {"scenarios": sweep})
     assert len({each["parameters"]["release"] for each in found.values()}) == len(found)
     assert len(found) == 4 * len({scheme for _, scheme in found})
-    keys = {streams.key(*streams.of_noise(Values(each["parameters"]), 0)) for each in found.values()}
+    keys = {streams.key(*streams.of_noise(build_values(each["parameters"]), 0)) for each in found.values()}
     assert len(keys) == len(found)
 
 

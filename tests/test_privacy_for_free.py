@@ -17,6 +17,7 @@ from pwfl import registry, testing
 from pwfl.learning.datasets import Dataset
 from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.scenario import ScenarioError, resolve
+from pwfl.scenario.values import replaced
 from pwfl.tables.arrays import to_array
 from pwfl.tables.reception import receptions
 from pwfl.training import batching, rounds
@@ -404,7 +405,7 @@ FULL = {
 @pytest.mark.parametrize("access", ACCESS)
 def test_the_audit_finds_what_is_stated(access, config):
     found = audited(f"{access}_adaptive", config)
-    assert set(found.values()) == {"consistent"}
+    assert set(found.values()) == {"passed"}
     assert len(found) > 12
 
 
@@ -423,7 +424,7 @@ def fainter(right):
 def test_the_audit_finds_faults(monkeypatch):
     def violated() -> set[str]:
         rounds.forget()  # graphs keep to the code that they were traced of
-        return {test for test, status in audited("superposed_static").items() if status == "violated"}
+        return {test for test, status in audited("superposed_static").items() if status == "failed"}
 
     receive, own, train = (module(name) for name in ("receive", "learner", "train"))
     for fault in (quieter, fainter):
@@ -453,9 +454,7 @@ def test_the_audit_finds_faults(monkeypatch):
 
 def slower(scenario):
     """A scenario of smaller steps."""
-    values, plain = module("train").Values, module("train").plain
-    found = plain(scenario)
-    return values(found | {"training": found["training"] | {"smoothness": 1.3}})
+    return replaced(scenario, "training.smoothness", 1.3)
 
 
 # The package as a whole.

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 
+import polars as pl
 import pytest
 import yaml
 
@@ -13,6 +14,7 @@ from pwfl.report import references
 
 sys.path.append(str(ROOT / "docs"))
 
+import full_size
 import zenodo
 
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
@@ -50,34 +52,29 @@ def test_the_systems_papers_are_cited_as_in_the_citation_file():
     assert BIB.startswith(expected.partition("\n\n")[2])  # without the entry of pwfl itself
 
 
-# Number in the paper, system, and the words and numbers of the row of docs/SYSTEM.md that it is from.
-NUMBERS = [
-    (
-        "16.2 points",
-        "multicell",
-        "final accuracy: OptSched above RndSched (difference) | r5_gamma1e6",
-        "0.162 [0.131, 0.193]",
-    ),
-    ("19.3 points", "multicell", "slightly degrades OptSched (difference) | r5_gamma1e6", "-0.193 [-0.219, -0.167]"),
-    ("0.186", "anonymous_oac", "anonymous OAC over OAC with known participation (ratio) | p2_q50", "0.186"),
-    ("0.8 of", "anonymous_oac", "anonymous OAC over OAC with known participation (ratio) | p50_q2", "0.8"),
-    ("2.45", "anonymous_oac", "(half of the participants, ratio) | p10_q10", "2.45"),
-    (
-        "12.3%",
-        "utility_fair",
-        "mean energy of a round: Proposed below Benchmark (share) | fitted",
-        "0.123 [0.11, 0.135]",
-    ),
-    ("about half", "random_orthogonalization", "(share of users and rounds) | m128", "0.503"),
+NUMBERS = [  # number in the article, claim, scenario and interpretation of docs/full_size.csv, value and interval there
+    ("16.2 points", "paper", "F5-1", "r5_gamma1e6", None, "0.162 [0.131, 0.193]"),
+    ("19.3 points", "paper", "F5-3", "r5_gamma1e6", None, "-0.193 [-0.219, -0.167]"),
+    ("0.186", "anonymous_oac", "A-1", "p2_q50", None, "0.186"),
+    ("0.8 of", "anonymous_oac", "A-1", "p50_q2", None, "0.8"),
+    ("2.45", "anonymous_oac", "L4-1", "p10_q10", "I3: half of the participants fail", "2.45"),
+    ("12.3%", "utility_fair", "S4-2", "fitted", None, "0.123 [0.11, 0.135]"),
+    ("about half", "random_orthogonalization", "T1-1", "m128", None, "0.503"),
 ]
 
 
-@pytest.mark.parametrize(("said", "system", "row", "measured"), NUMBERS, ids=[number[0] for number in NUMBERS])
-def test_numbers_of_the_paper_are_those_of_the_pages(said, system, row, measured):
-    page = (ROOT / f"docs/{system}.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("said", "study", "claim", "scenario", "interpretation", "measured"), NUMBERS, ids=[number[0] for number in NUMBERS]
+)
+def test_numbers_of_the_article_are_those_of_the_full_size_results(
+    said, study, claim, scenario, interpretation, measured
+):
     assert said in " ".join(BODY.split())
-    (line,) = (line for line in page.splitlines() if row in line)
-    assert f"| {measured} |" in line
+    own = full_size.kept().filter(study=study, claim=claim, scenario=scenario)
+    row = own.filter(pl.col("interpretation").eq_missing(pl.lit(interpretation))).row(0, named=True)
+    ends = [row["measured_ci_low"], row["measured_ci_high"]]
+    shown = f"{row['measured']:.3g}" + ("" if ends == [None, None] else f" [{', '.join(f'{end:.3g}' for end in ends)}]")
+    assert shown == measured
 
 
 def test_zenodo_gets_what_the_citation_file_says():

@@ -75,5 +75,5 @@ def test_a_schedule_gives_a_block_of_a_cell_to_one_user_and_the_audit_sees_too_l
     assert len(held) > 10
     assert not held.is_duplicated().any()
     audited = EXAMPLES["An audit"]
-    assert value(audited)["status"].to_list()[0] == "violated"
-    assert set(value(audited.replace("0.97", "1.0").replace("[:2]", ""))["status"]) == {"consistent"}
+    assert value(audited)["status"].to_list()[0] == "failed"
+    assert set(value(audited.replace("0.97", "1.0").replace("[:2]", ""))["status"]) == {"passed"}

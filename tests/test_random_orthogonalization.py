@@ -569,7 +569,7 @@ def test_tables_do_not_depend_on_blocks(monkeypatch):
 def received(update, weight, noise_std, key, t):
     """What the server receives of users' messages in round t, of the noise's stream (key, t)."""
     given = [tf.constant(update)], tf.constant(weight), tf.constant(noise_std), tf.constant(key, tf.int64)
-    (found,) = rounds.received(*given, Draws(tf.constant(t), False))
+    (found,) = rounds.receive(*given, Draws(tf.constant(t), False))
     return found.numpy()
 
 

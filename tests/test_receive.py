@@ -875,7 +875,7 @@ def check_received() -> None:
 
     def update(scale):
         given = [tf.constant(np.float32(scale) * messages)], weight, tf.constant(0.3), key, Draws(tf.constant(1), False)
-        return rounds.received(*given)[0].numpy().astype(float)
+        return rounds.receive(*given)[0].numpy().astype(float)
 
     silence = update(0)
     for scale in (1, 4):
@@ -898,8 +898,8 @@ def test_what_trains_receives_is_linear_in_messages():
 
 @pytest.mark.parametrize("fault", RECEIVED)
 def test_a_fault_of_what_trains_receives_is_seen(fault, monkeypatch):
-    right = rounds.received
-    monkeypatch.setattr(rounds, "received", lambda m, w, std, *more: right(*RECEIVED[fault](m, w, std), *more))
+    right = rounds.receive
+    monkeypatch.setattr(rounds, "receive", lambda m, w, std, *more: right(*RECEIVED[fault](m, w, std), *more))
     with pytest.raises(AssertionError):
         check_received()
 

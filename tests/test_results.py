@@ -28,7 +28,7 @@ def made() -> dict[str, pl.DataFrame]:
     columns |= dict.fromkeys(TERMS[1:], "said") | {"epsilon_user": 9.0}
     none = {
         name: pl.lit(None, pl.Float64)
-        for name in ("rho_worst_case", "epsilon_worst_case", "rho_alone", "epsilon_dithers_known")
+        for name in ("rho_worst_case", "epsilon_worst_case", "rho_own_noise", "epsilon_dithers_known")
     }
     history = pl.DataFrame(history, schema=["realization", "round", "accuracy", "loss", "status"], orient="row")
     users = {column: pl.col("accuracy") for column in USER_ACCURACIES}

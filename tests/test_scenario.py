@@ -1,8 +1,11 @@
 """Scenarios: merging, resolution, clear errors, what each stage reads, generated documents."""
 
 import ast
+import copy
 import json
+import pickle
 import re
+import subprocess
 import sys
 from itertools import product
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from conftest import ROOT
 from pipeline import part
@@ -17,12 +21,12 @@ from pwfl import registry, scenario
 from pwfl.learning import datasets
 from pwfl.scenario import common, docs, resolved
 from pwfl.scenario.fields import OWN, Section, parameter, stages_of, widened
-from pwfl.scenario.values import UndeclaredError, Values, plain, replaced
+from pwfl.scenario.values import UndeclaredError, Values, build_values, plain, replaced, with_others
 from pwfl.stages import STAGES
 from pwfl.store.imports import closure
 from pwfl.systems.multicell import bounds
 from pwfl.systems.multicell.beyond import allocation
-from pwfl.systems.multicell.parameters import BOUNDED_NOISE, Multicell
+from pwfl.systems.multicell.parameters import BOUNDED_NOISE, RECIPES, Multicell
 
 
 def error_of(config) -> str:
@@ -53,6 +57,7 @@ def test_what_parameters_repeat_of_modules_that_compute_is_the_same():
     optimized = {f"noise/{scheme}" for scheme in ("optimal", *allocation.ALLOCATIONS)}
     assert stages_of(declared["privacy.min_noise"]) >= optimized
     assert set(Multicell.conditions["bounded"].noise) == set(BOUNDED_NOISE)
+    assert get_args(declared["training.recipe"].annotation) == tuple(RECIPES)
 
 
 def test_a_section_can_be_declared_for_more_stages_than_others_of_its_kind():
@@ -252,17 +257,64 @@ def test_stages_get_only_what_they_are_declared_to_read():
             read()
     with pytest.raises(UndeclaredError, match=r"^schedule\.gama: "):
         _ = optimal.schedule.gama
-    with pytest.raises(AttributeError, match=r"^schedule\.gamma: "):
+    with pytest.raises(UndeclaredError, match=r"^schedule\.gama: "):
+        _ = pickle.loads(pickle.dumps(optimal)).schedule.gama
+    with pytest.raises(ValidationError, match="frozen"):
         optimal.schedule.gamma = 3.0
 
 
-def test_a_stage_gets_plain_values_without_methods():
-    held = [scenario.resolve({"system": "age_aware"}, {}).part(None)]
+@pytest.mark.parametrize("system", registry.systems())
+def test_a_stage_gets_objects_of_its_annotations_and_plain_values_that_are_no_lists(system):
+    held = [scenario.resolve({"system": system}, {}).part(None)]
     for value in held:  # and what is in it
-        if isinstance(value, Values):
-            assert not [name for name in dir(value) if not name.startswith("_") and name not in vars(value)]
-        held += vars(value).values() if isinstance(value, Values) else value if isinstance(value, tuple) else ()
-    assert {type(value) for value in held} == {Values, tuple, str, int, float, type(None)}
+        if isinstance(value, Section):
+            assert type(value).__module__ in (f"{registry.system(system).package}.parameters", common.__name__)
+            assert vars(value).keys() <= type(value).model_fields.keys()
+        held += vars(value).values() if isinstance(value, Section) else value if isinstance(value, tuple) else ()
+    kinds = {type(value) for value in held if not isinstance(value, Section)}
+    assert kinds <= {tuple, str, int, float, bool, type(None), Values}
+    assert type(held[0]) is registry.system(system).model
+    assert [value for value in held if isinstance(value, Values)] in ([], [Values({})] * 2)  # own.schedule, own.noise
+
+
+def test_parts_of_equal_parameters_are_equal_and_keys_of_a_cache():
+    model, other = (scenario.resolve({"network": {"users": users}}, {}) for users in (17, 18))
+    one, again, unlike = (each.of_stage("channel") for each in (model, model, other))
+    assert one == again != unlike
+    assert hash(one) == hash(again)
+    assert {one: 1, unlike: 2}[again] == 1
+    assert one != model.of_stage("train")
+    assert repr(one) == repr(again) != repr(unlike)
+    assert repr(with_others(one, point=1)) != repr(with_others(one, point=2)) != repr(one)
+    assert copy.deepcopy(one) == pickle.loads(pickle.dumps(one)) == one
+
+
+STAGE = """
+from pwfl.systems.multicell.parameters import Multicell
+
+def run(scenario: Multicell) -> float:
+"""
+
+
+@pytest.mark.skipif(not (TY := Path(sys.executable).with_name("ty")).exists(), reason="ty is not installed")
+@pytest.mark.parametrize(
+    ("mistake", "expected"),
+    [
+        ("return scenario.radio.resource_block", "`Radio` has no attribute `resource_block`"),
+        ("return scenario.radios.bandwidth_hz", "`Multicell` has no attribute `radios`"),
+        ("return scenario.radio.air", "expected `float`, found `str`"),
+        ("return scenario.privacy.target_epsilon + 1", "Has type `float | None`"),
+        ("return scenario.training.hidden_layers.append(3)", "`Sequence[int]` has no attribute `append`"),
+        ("return scenario.radio.bandwidth_hz", ""),
+    ],
+)
+def test_a_type_checker_finds_a_stages_mistakes_about_its_parameters(tmp_path, mistake, expected):
+    (tmp_path / "schedule.py").write_text(f"{STAGE}    {mistake}\n", encoding="utf-8")
+    found = subprocess.run(
+        [TY, "check", "--project", ROOT, tmp_path / "schedule.py"], capture_output=True, text=True, check=False
+    )
+    assert expected in found.stdout
+    assert (found.returncode == 0) == (not expected), found.stdout
 
 
 def test_replaced_values_are_others():
@@ -274,6 +326,12 @@ def test_replaced_values_are_others():
     assert other != values
     with pytest.raises(UndeclaredError, match=r"^network\.user: "):
         replaced(values, "network.user", 2)
+    part_of = scenario.resolve({}, {}).of_stage("channel")
+    fewer, own = replaced(part_of, "network.users", 2), replaced(part_of.network, "users", 2)
+    assert type(fewer) is Multicell
+    assert (fewer.network, fewer.radio) == (own, part_of.radio)
+    with pytest.raises(UndeclaredError, match=r"^network\.user: "):
+        replaced(own, "user", 2)
 
 
 def test_a_stage_reads_no_parameter_that_another_one_makes_idle_for_it():
@@ -338,7 +396,7 @@ def test_a_part_of_a_scenario_is_the_same_after_a_way_through_text(system):
     model = scenario.resolve({"system": system}, {})
     for stage, variant in product((*STAGES, "report"), ("optimal", "random", None)):
         own = part(model, stage, variant)
-        again = Values(yaml.safe_load(yaml.safe_dump(plain(own), sort_keys=False)))
+        again = build_values(yaml.safe_load(yaml.safe_dump(plain(own), sort_keys=False)))
         assert (again, plain(again), own.system) == (own, plain(own), system)
 
 

@@ -13,7 +13,7 @@ from pwfl.stages import REPORT
 from pwfl.testing import repeated, tiny
 
 ROUNDS = {"multicell": [0, 1, 2, 4, 5], "anonymous_oac": [0, 1, 2, 4, 5], "utility_fair": [1, 2, 3, 4, 5]}
-SECONDS, JOULES = "air_seconds_so_far", "transmit_energy_j_so_far"
+SECONDS, JOULES = "air_seconds_cumulative", "transmit_energy_j_cumulative"
 
 
 def trained(system: str, scheduler: str, noise: str, **changes):
@@ -157,7 +157,7 @@ def test_a_history_that_does_not_end_at_the_outcome_is_found(monkeypatch):
         return original({"reception_noise": tables["reception_noise"].with_columns(seconds=pl.col("seconds") * 1.01)})
 
     monkeypatch.setattr(trainings, "spent_function", late)
-    with pytest.raises(testing.CheckError, match=r"air_seconds_so_far of history is .* air_seconds of outcome is"):
+    with pytest.raises(testing.CheckError, match=r"air_seconds_cumulative of history is .* air_seconds of outcome is"):
         repeated.check_chunks(model, tiny.given(model))
 
 

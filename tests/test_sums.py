@@ -131,7 +131,7 @@ def test_of_one_sender_all_observers_see_the_same(observer, scheme):
     if observer == "cell" and scheme[1] == "random":  # each has noise of its own
         assert found["outcome"]["rho_max"].to_list() == pytest.approx(expected["outcome"]["rho_max"].to_list())
         return
-    for table, columns in (("noise", ["noise_std"]), ("leakage", ["rho", "rho_alone", "epsilon"])):
+    for table, columns in (("noise", ["noise_std"]), ("leakage", ["rho", "rho_own_noise", "epsilon"])):
         assert_frame_equal(found[table].select(columns), expected[table].select(columns), check_exact=True)
     histories = [
         stage_of.train(part(each, "train"), digits(), range(2), tables)["history"]
@@ -183,7 +183,7 @@ def test_everyone_who_sends_most_is_left_with_the_worst_records_leakage(observer
             total[user] += each * 2 * clip**2 / (h * shares[0])
         leakage = found["leakage"].filter(realization=found["outcome"]["realization"][r])
         np.testing.assert_allclose(leakage["rho"], total[total > 0], rtol=1e-9)
-    assert (found["leakage"]["rho_alone"] >= found["leakage"]["rho"] * (1 - 1e-12)).all()
+    assert (found["leakage"]["rho_own_noise"] >= found["leakage"]["rho"] * (1 - 1e-12)).all()
     if coherence is None:  # at the same maximum, (21) holds wherever it did
         assert (found["outcome"]["noise_error"] <= alone["outcome"]["noise_error"] + 1e-12).all()
 
@@ -212,7 +212,7 @@ def test_every_observer_reads_the_run_by_its_own_sums():
         assert (leakage["epsilon_observer_user"] > leakage["epsilon_observer_network"]).any()
     # Cells of two senders each, one of whom colludes: own noise is left.
     found = stages(scenario({"observer": "cell", "colluders": 0.5}))["leakage"]
-    assert (found["rho"] == found["rho_alone"]).all()
+    assert (found["rho"] == found["rho_own_noise"]).all()
 
 
 def test_observers_are_told_apart_in_words():

@@ -1,5 +1,9 @@
 """The systems beside multicell through the whole workflow, and all five under common terms."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -12,6 +16,7 @@ from pipeline import run
 from pwfl import registry
 from pwfl.report import build, catalog, labels, systems
 from pwfl.scenario import load, resolve
+from pwfl.system import Checks
 
 SYSTEMS = list(registry.systems())
 
@@ -146,10 +151,10 @@ def test_every_row_says_how_much_a_user_computes_whose_accuracy_it_is_and_which_
         each = of_scheme.group_by("realization").agg(pl.col("iterations").mean())["iterations"].mean()
         [steps] = table.filter(scenario="fair_copies", scheme=scheme[0])["local_steps_mean"]
         assert steps == pytest.approx(each)
-    assert all("no device gets" in text for text in table.filter(system="utility_fair")["accuracy_of"])
-    has_none = pl.col("link_budget").str.starts_with("none")
-    budgets = table.drop_nulls("transmit_energy_j_mean").select("system", "link_budget").unique()
-    assert len(budgets) == budgets["system"].n_unique() == budgets["link_budget"].n_unique() > 1  # one a system
+    assert all("no device gets" in text for text in table.filter(system="utility_fair")["evaluated_model"])
+    has_none = pl.col("energy_scope").str.starts_with("none")
+    budgets = table.drop_nulls("transmit_energy_j_mean").select("system", "energy_scope").unique()
+    assert len(budgets) == budgets["system"].n_unique() == budgets["energy_scope"].n_unique() > 1  # one a system
     assert set(table.filter(has_none)["transmit_energy_j_mean"]) == {None}
 
 
@@ -177,6 +182,40 @@ def test_labels_are_spread_as_little_as_possible():
         best = optimize.minimize(moved, start, bounds=[(0, 300)] * count, constraints=apart)
         assert ((found - wanted) ** 2).sum() <= best.fun + 1e-3
     assert len(labels.spread(np.empty(0), 17.0, 300.0)) == 0
+
+
+@pytest.mark.skipif(not (TY := Path(sys.executable).with_name("ty")).exists(), reason="ty is not installed")
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        ("", "", None),
+        ("lambda: channel.run", "lambda: channel.runs", "no member `runs`"),
+        ("Part(lambda: schedule.run)", "Part(lambda: channel.run)", "invalid-argument-type"),
+        ("Part(lambda: noise.run)", "Part(lambda: receive.run)", "invalid-argument-type"),
+        ("Trainers(train.trainer, train.batch_trainer)", "Trainers(train.batch_trainer)", "invalid-argument-type"),
+        ("lambda: audit.verdicts", "audit.verdicts", "invalid-argument-type"),
+        ("model=RandomOrthogonalization", "model=Checks", "invalid-argument-type"),
+        ("problems=checks.problems", "problem=checks.problems", "unknown-argument"),
+        ("figures=report.FIGURES", "figures=report.DIFFERS", "invalid-argument-type"),
+        ("    receive=Part(lambda: receive.run),\n    train=", "    receives=", "missing-argument"),
+    ],
+)
+def test_a_type_checker_finds_mistakes_in_a_systems_object(tmp_path, right, wrong, expected):
+    text = (ROOT / "pkg/pwfl/systems/random_orthogonalization/system.py").read_text(encoding="utf-8")
+    assert right in text
+    (tmp_path / "system.py").write_text(text.replace(right, wrong, 1), encoding="utf-8")
+    call = [TY, "check", "--project", ROOT, "--output-format", "concise", tmp_path / "system.py"]
+    found = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert (expected or "All checks passed") in found.stdout
+
+
+@pytest.mark.parametrize("system", registry.OBJECTS)
+def test_a_systems_object_has_all_checks_that_its_module_has(system):
+    own = registry.system(system)
+    named = {name for name in Checks.__dataclass_fields__ if hasattr(own.part("checks"), name)}
+    assert {
+        name for name in Checks.__dataclass_fields__ if getattr(own.checks, name) != getattr(Checks(), name)
+    } == named
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

@@ -368,7 +368,7 @@ def test_history_of_each_status_meets_the_schema(digits, status):
     if status == "noise_infeasible":  # is not trained, and nothing is sent
         (row,) = rows.rows(named=True)
         said = {"realization": 0, "round": 0, "status": status, "processor": "cpu"}
-        said |= {"air_seconds_so_far": 0.0, "transmit_energy_j_so_far": 0.0}
+        said |= {"air_seconds_cumulative": 0.0, "transmit_energy_j_cumulative": 0.0}
         assert row == dict.fromkeys(row) | said
 
 

@@ -23,7 +23,7 @@ from pwfl.report import (
 from pwfl.report.catalog import ACCURACY_FIGURES, scenario_figures
 from pwfl.scenario import load, resolve
 from pwfl.scenario.resolution import merge
-from pwfl.scenario.values import Values
+from pwfl.scenario.values import with_others
 
 SAID = "no user scheduled"
 FEW = {"realizations": 6, "training_realizations": 6, "network": {"users": 6}, "schedule": {"gamma": 3000.0}}
@@ -95,7 +95,7 @@ def test_the_sentence_the_page_and_latex_say_how_many(study):
 def test_figures_of_means_say_how_many(study):
     found, content, _, counts = study
     stages = found.scenarios["one"].stages
-    scenario = Values(vars(content["one"]["scenario"]) | {"withholds": False})  # as the report's jobs get it
+    scenario = with_others(content["one"]["scenario"], withholds=False)  # as the report's jobs get it
     names = [*ACCURACY_FIGURES, "loss", "tradeoff"]
     needed = scenario_figures(registry.system("multicell").catalog)
     charts = {name: build.figure(scenario, name, {table: stages[table] for table in needed[name]}) for name in names}

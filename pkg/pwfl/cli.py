@@ -15,9 +15,9 @@ FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...")
 class _Commands(click.Group):
     """Commands that Ctrl-C ends with one line (`pwfl.process.interrupts`), where click would say that it aborted."""
 
-    def invoke(self, context: click.Context) -> object:
+    def invoke(self, ctx: click.Context) -> object:
         try:
-            return super().invoke(context)
+            return super().invoke(ctx)
         except KeyboardInterrupt:
             sys.exit(interrupts.status() or interrupts.CTRL_C)
 

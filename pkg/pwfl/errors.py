@@ -7,7 +7,7 @@ faults of the program.
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 PACKAGE = "pwfl"
@@ -18,7 +18,7 @@ class InternalError(RuntimeError):
 
 
 @contextmanager
-def located() -> Iterator[None]:
+def located() -> Generator[None]:
     """Let errors of a block that say what is wrong pass as they are; others become InternalError."""
     try:
         yield

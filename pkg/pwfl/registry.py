@@ -1,22 +1,23 @@
 """The systems, found by name: those of this package, and others by entry points of the group `pwfl.systems`.
 
-An entry point names the package that holds a system's modules:
+An entry point names the package that holds a system's modules, or a system's object, a `pwfl.system.System`:
 
     [project.entry-points."pwfl.systems"]
     one_bit = "one_bit"
+    two_bits = "two_bits.system:SYSTEM"
 """
 
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
-from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+from pwfl import by_name
 from pwfl.errors import describe
 from pwfl.process import user_code
 from pwfl.stages import GRAPH, READS, STAGES, Stage
+from pwfl.system import System
 
 GROUP = "pwfl.systems"
 OWN = "own"  # the variant that functions of users' own are
@@ -38,6 +39,7 @@ CHANGED = {
     "; `tables.beside` is `joined`, `report.claims.alike` is `comparable`; `results.summary` takes the scenario first, "
     "`theme.means` the system's name last",
 }
+OBJECTS = {"random_orthogonalization": "pwfl.systems.random_orthogonalization.system:SYSTEM"}  # others are packages
 BUILT_IN = ("multicell", "anonymous_oac", "random_orthogonalization", "utility_fair", "age_aware")
 
 
@@ -45,71 +47,68 @@ class RegistryError(LookupError):
     """A system that cannot be found or loaded."""
 
 
-@dataclass(frozen=True)
-class System:
-    """A system's name and package, whose modules are loaded when they are asked for."""
-
-    name: str
-    package: str
-
-    def part(self, module: str) -> ModuleType:
-        """A module of the system, such as `parameters`. Raises RegistryError if it is missing or cannot be imported."""
-        path = f"{self.package}.{module}"
+@cache
+def _load(name: str, value: str) -> System[Any]:
+    """The object that an entry point names, MODULE:NAME, or that is made of a package. Raises RegistryError."""
+    path, _, attribute = value.partition(":")
+    _check_interface(name, (path.rpartition(".")[0] if attribute else path) or path)
+    module = partial(_module, name)
+    if not attribute:
         try:
-            _check_interface(self)
-            return import_module(path)
-        except RegistryError:
-            raise
-        except (Exception, SystemExit) as error:  # whatever code of somebody else does
-            name = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
-            if name and f"{path}.".startswith(f"{name}."):
-                raise RegistryError(f"system {self.name!r} has no module {path}: {error}") from None
-            raise RegistryError(f"system {self.name!r}: {path} cannot be imported: {describe(error)}") from error
-
-    def _declared(self, module: str, what: str):
-        """What a module of the system must declare. Raises RegistryError."""
-        try:
-            return getattr(self.part(module), what)
-        except AttributeError:
-            raise RegistryError(f"system {self.name!r}: {self.package}.{module} declares no {what}") from None
-
-    @property
-    def folder(self) -> Path:
-        """The package's folder, which holds its captions."""
-        return Path(str(self.part("catalog").__file__)).parent
-
-    @property
-    def model(self):
-        """The scenario's model, a subclass of `pwfl.scenario.common.Scenario`."""
-        return self._declared("parameters", "MODEL")
-
-    @property
-    def catalog(self):
-        """What the system's stages read and its reports show, a `pwfl.report.catalog.Catalog`."""
-        return self._declared("catalog", "CATALOG")
+            return by_name.system(name, path, module)
+        except LookupError as error:
+            raise RegistryError(str(error)) from None
+    found = vars(module(path)).get(attribute)
+    if not isinstance(found, System):
+        raise RegistryError(f"system {name!r}: {value} must be a pwfl.system.System, is {found!r}")
+    return found
 
 
-def _check_interface(system: System) -> None:
+def _module(name: str, path: str) -> ModuleType:
+    """A module of a system. Raises RegistryError if it is missing or cannot be imported."""
+    try:
+        return import_module(path)
+    except (Exception, SystemExit) as error:  # whatever code of somebody else does
+        missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{path}.".startswith(f"{missing}."):
+            raise RegistryError(f"system {name!r} has no module {path}: {error}") from None
+        raise RegistryError(f"system {name!r}: {path} cannot be imported: {describe(error)}") from error
+
+
+def _check_interface(name: str, package: str) -> None:
     """Raise RegistryError for a package that was written for another version of the interface."""
-    if system.package.partition(".")[0] == __name__.partition(".")[0]:
+    if package.partition(".")[0] == __name__.partition(".")[0]:
         return
-    version = getattr(import_module(system.package), "INTERFACE", 1)
+    version = vars(_module(name, package)).get("INTERFACE", 1)
     if version == INTERFACE:
         return
     older = isinstance(version, int) and version < INTERFACE
     what = "; ".join(CHANGED[each] for each in CHANGED if each > version) if older else "it needs a newer pwfl"
     raise RegistryError(
-        f"system {system.name!r}: its package {system.package} implements version {version} of the system interface, "
+        f"system {name!r}: its package {package} implements version {version} of the system interface, "
         f"but this pwfl has version {INTERFACE}: {what}. See 'Versions of the interface' in docs/own_system.md; then "
-        f"set INTERFACE = {INTERFACE} in {system.package}/__init__.py"
+        f"set INTERFACE = {INTERFACE} in {package}/__init__.py"
     )
 
 
+def function(name: str, stage: str) -> Any:
+    """What a stage of a system, or its audit, runs; it is loaded. Raises RegistryError where it cannot be."""
+    part = system(name).parts()[stage]
+    if part is None:
+        raise RegistryError(f"system {name!r} has no stage {stage}")
+    try:
+        return part.load()
+    except RegistryError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever code of somebody else does
+        raise RegistryError(f"system {name!r}: its {stage} cannot be loaded: {describe(error)}") from error
+
+
 def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
-    """The tables that a variant of a stage, or the audit, reads, by the catalog of a system."""
-    own = system(name).catalog.reads
+    """The tables that a variant of a stage, or the audit, reads in a system."""
     variant = OWN if variant and user_code.is_reference(variant) else variant
-    return own.get(f"{stage}/{variant}", own.get(stage, READS[stage]))
+    found = system(name).reads(stage, variant)
+    return READS[stage] if found is None else found
 
 
 @cache
@@ -129,14 +128,14 @@ def makers(name: str) -> dict[str, str]:
 @cache
 def stages(name: str) -> dict[str, Stage]:
     """The stages that a system has: all, but `receive` where its air is not linear."""
-    linear = find_spec(f"{system(name).package}.receive") is not None
+    linear = system(name).receive is not None
     return {stage: declared for stage, declared in STAGES.items() if linear or stage != "receive"}
 
 
 @cache
 def claims() -> dict[str, tuple[str, ...]]:
-    """The packages that claim each system's name. Raises RegistryError where what is installed cannot be listed."""
-    packages = {name: [f"pwfl.systems.{name}"] for name in BUILT_IN}
+    """What claims each system's name: packages, or objects, MODULE:NAME. Raises RegistryError if none can be listed."""
+    packages = {name: [OBJECTS.get(name, f"pwfl.systems.{name}")] for name in BUILT_IN}
     try:
         points = entry_points(group=GROUP)
     except Exception as error:  # of a damaged installation
@@ -146,15 +145,15 @@ def claims() -> dict[str, tuple[str, ...]]:
     return {name: tuple(dict.fromkeys(claiming)) for name, claiming in packages.items()}
 
 
-def systems() -> dict[str, System]:
-    """All systems by name, without names that several packages claim."""
-    return {name: System(name, packages[0]) for name, packages in claims().items() if len(packages) == 1}
+def systems() -> list[str]:
+    """The names of all systems, without those that several packages claim; none is loaded."""
+    return [name for name, values in claims().items() if len(values) == 1]
 
 
-def system(name: str) -> System:
+def system(name: str) -> System[Any]:
     """The system of a name. Raises RegistryError where there is none, with the known names, or more than one."""
     if name not in claims():
         raise RegistryError(f"there is no system {name!r}; known: {', '.join(claims())}")
     if len(packages := claims()[name]) > 1:
         raise RegistryError(f"system {name!r} is claimed by the packages {' and '.join(packages)}; uninstall one")
-    return System(name, packages[0])
+    return _load(name, packages[0])

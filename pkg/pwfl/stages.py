@@ -16,7 +16,8 @@ class Stage(NamedTuple):
     work: str = "pwfl.execution.stage"  # the module whose `run(task, found)` makes its tables
 
 
-REALIZATIONS = {"optimization": "realizations", "training": "training_realizations"}  # grid -> how many a scenario has
+# Of a grid, how many a scenario has.
+REALIZATIONS: dict[str | None, str] = {"optimization": "realizations", "training": "training_realizations"}
 SCHEME = ("scheduler", "noise")
 
 # What some scenarios need before their channel.

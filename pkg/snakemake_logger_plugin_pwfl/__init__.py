@@ -67,7 +67,7 @@ class LogHandler(LogHandlerBase):
 
             self.progress = self.progress or Progress()
             self.progress.started(mark)
-        self._write(record.rule_msg)
+        self._write(vars(record)["rule_msg"])
 
     def _is_told(self, event: LogEvent | None, record: logging.LogRecord) -> bool:
         if event == LogEvent.RUN_INFO and not self.common_settings.dryrun:
@@ -116,4 +116,4 @@ def _is_interrupted() -> bool:
 
 def _mark(record: logging.LogRecord) -> Path | None:
     """The mark of a record's part, if it is about one."""
-    return next((Path(path) for path in record.output if str(path).endswith(".done")), None)
+    return next((Path(path) for path in vars(record)["output"] if str(path).endswith(".done")), None)

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from local_dp_mac.parameters import LocalDpMac
 from local_dp_mac.tables import SERVER
 from pwfl.privacy import accountant
 from pwfl.privacy.accountant import ALL, RECORD, USER, USERS, Claim, Gaussian
@@ -9,8 +10,8 @@ from pwfl.tables.arrays import joined, to_array, to_table
 from pwfl.tables.contract import ALWAYS_PUBLIC
 
 TERMS = {
-    "link_budget": "none: powers are factors of gradients, without a unit",
-    "accuracy_of": "the server's model",
+    "energy_scope": "none: powers are factors of gradients, without a unit",
+    "evaluated_model": "the server's model",
     "unit": "one training record of one device",
     "neighbouring_relation": "one record replaced",
     "taken_as_public": ALWAYS_PUBLIC,
@@ -18,7 +19,7 @@ TERMS = {
 ROUNDS = Gaussian("none: every record in every round")
 
 
-def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """`leakage` of each device, a Gaussian mechanism a round, `outcome` of each realization, and `guarantees`.
 
     epsilon counts the receiver's noise, epsilon_server the devices' alone.

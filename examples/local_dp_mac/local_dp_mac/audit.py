@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from local_dp_mac.parameters import LocalDpMac
 from local_dp_mac.tables import SERVER
 from local_dp_mac.train import parts, trainer
 from pwfl import streams
@@ -16,7 +17,7 @@ from pwfl.training.audit import Audited, claim_of, trained
 from pwfl.training.audit import verdicts as of_message
 
 
-def verdicts(scenario, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
+def verdicts(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """Tests of what the server sees of the worst-off device, in the realization whose worst record is worst off."""
     outcome = audit.worst(tables["outcome"])
     realization, epsilon = outcome["realization"], outcome["epsilon"]

@@ -3,11 +3,12 @@
 import numpy as np
 import polars as pl
 
+from local_dp_mac.parameters import LocalDpMac
 from pwfl import streams
 from pwfl.tables.arrays import to_table
 
 
-def run(scenario, realizations: range) -> dict[str, pl.DataFrame]:
+def run(scenario: LocalDpMac, realizations: range) -> dict[str, pl.DataFrame]:
     """`users` and `links` of some consecutive realizations; |h|^2 is exponential with mean 1."""
     rounds, devices = scenario.training.rounds, scenario.network.devices
     gain = -np.log(streams.uniforms(scenario.seed, "fading", realizations, (rounds, devices)))

@@ -2,8 +2,10 @@
 
 import polars as pl
 
+from local_dp_mac.parameters import LocalDpMac
 
-def run(scenario, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+
+def run(scenario: LocalDpMac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Standard deviations for each coordinate; that of the receiver's noise is sqrt(N0) / c."""
     std = scenario.privacy.noise_std if scheme == "gaussian" else 0.0
     receiver = scenario.radio.noise_variance**0.5

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, parameter
+from pwfl.scenario.fields import ListOf, Section, parameter
 
 
 class Network(Section):
@@ -46,8 +46,8 @@ class Training(Section):
     """Gradient descent on all records of all devices."""
 
     model: common.Model = common.model(stages="receive train audit")
-    model_reads: list[str] = common.model_reads(stages="receive train audit")
-    hidden_layers: list[common.Width] = common.hidden_layers([], stages="receive train audit")
+    model_reads: ListOf[str] = common.model_reads(stages="receive train audit")
+    hidden_layers: ListOf[common.Width] = common.hidden_layers([], stages="receive train audit")
     rounds: common.Count = parameter(60, "rounds T", stages="channel train account audit")
     learning_rate: common.StepSize = parameter(2.0, "step size", stages="train audit")
     clip_norm: common.Scale = parameter(1.0, "clipping norm L of a record's gradient", stages="train account audit")
@@ -63,12 +63,20 @@ class Scheme(common.Scheme):
     noise: Literal["gaussian", "none"] = parameter(..., "noise of each device: Gaussian, or only the receiver's")
 
 
-LocalDpMac = MODEL = common.scenario(
-    "local_dp_mac",
-    sections=[Network, Radio, Data, Privacy, Training],
-    schemes=[
+class LocalDpMac(common.Scenario):
+    """A scenario of the system `local_dp_mac`."""
+
+    system: Literal["local_dp_mac"] = common.system("local_dp_mac")
+    network: Network = Network()
+    radio: Radio = Radio()
+    data: Data = Data()
+    privacy: Privacy = Privacy()
+    training: Training = Training()
+    schemes: ListOf[Scheme] = common.schemes(
         Scheme(name="Over the air", scheduler="over_the_air", noise="gaussian"),
         Scheme(name="Orthogonal", scheduler="orthogonal", noise="gaussian"),
         Scheme(name="Over the air, receiver noise only", scheduler="over_the_air", noise="none"),
-    ],
-)
+    )
+
+
+MODEL = LocalDpMac

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from local_dp_mac.parameters import LocalDpMac
 from local_dp_mac.tables import SERVER
 from pwfl.airs import air
 from pwfl.airs.air import Observer
@@ -14,7 +15,7 @@ KEYS = ("realization", "interval", "user")
 OBSERVER = Observer("the server: all symbols of all rounds, through its receiver", SERVER)  # trusts nobody
 
 
-def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables `reception`, `reception_noise`, `visibility` and `observers`; each round is an interval.
 
     A device's message is the sum of its records' clipped gradients, and its noise that of their mean. What the server

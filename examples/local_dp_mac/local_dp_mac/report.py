@@ -3,6 +3,7 @@
 import altair as alt
 import polars as pl
 
+from local_dp_mac.parameters import LocalDpMac
 from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme
 
@@ -12,7 +13,7 @@ DIFFERS = (
 )
 
 
-def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def summarize(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables of a scenario's report."""
     each = results.realizations(tables)
     averaged = ["accuracy", "loss", "rho", "epsilon", "channel_uses"]
@@ -25,12 +26,12 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
     }
 
 
-def published(scenario, each: pl.DataFrame) -> list[Loss]:
+def published(scenario: LocalDpMac, each: pl.DataFrame) -> list[Loss]:
     """What each training costs the worst record, all of its rounds being Gaussian mechanisms."""
     return [Loss(rho=rho) for rho in each["rho_server"]]
 
 
-def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def leakage(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Distribution of the epsilons of all devices' records."""
     axis = "Epsilon of a record after all rounds"
     return theme.cdf(tables["leakage"], "epsilon", scenario, "What the server learns of a record", axis, "devices")

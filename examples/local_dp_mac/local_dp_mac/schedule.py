@@ -2,8 +2,10 @@
 
 import polars as pl
 
+from local_dp_mac.parameters import LocalDpMac
 
-def run(scenario, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+
+def run(scenario: LocalDpMac, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Slots and received amplitudes.
 
     Over the air all arrive with that of the weakest device at full power, c = sqrt(P) min |h|; one after the other,

@@ -3,6 +3,7 @@
 import polars as pl
 
 from privacy_for_free import power
+from privacy_for_free.parameters import PrivacyForFree
 from privacy_for_free.tables import SERVER
 from pwfl.privacy import accountant
 from pwfl.privacy.accountant import ALL, RECORD, USER, USERS, Claim, Gaussian
@@ -10,8 +11,8 @@ from pwfl.tables.arrays import joined, to_array, to_table
 from pwfl.tables.contract import ALWAYS_PUBLIC
 
 TERMS = {
-    "link_budget": "none: powers are multiples of the receiver's noise, without a unit",
-    "accuracy_of": "none: the server's model is a regression",
+    "energy_scope": "none: powers are multiples of the receiver's noise, without a unit",
+    "evaluated_model": "none: the server's model is a regression",
     "unit": "one training record of one device",
     "neighbouring_relation": "one record replaced",
     "taken_as_public": ALWAYS_PUBLIC,
@@ -19,7 +20,7 @@ TERMS = {
 ROUNDS = Gaussian("none: every record in every round")
 
 
-def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """`leakage` of each device, one Gaussian mechanism per round, `outcome` of each realization, and `guarantees`.
 
     Devices add no noise: the epsilons rest on the receiver's. If all of a device's records are replaced, its message

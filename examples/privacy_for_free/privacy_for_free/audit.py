@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from privacy_for_free.learner import CLASSES
+from privacy_for_free.parameters import PrivacyForFree
 from privacy_for_free.tables import SERVER
 from privacy_for_free.train import dealt, parts, trainer
 from pwfl import streams
@@ -17,7 +18,7 @@ from pwfl.training.audit import Audited, claim_of, trained
 from pwfl.training.audit import verdicts as of_message
 
 
-def verdicts(scenario, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
+def verdicts(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """Tests of what the server sees of the most exposed device, in the realization with the most exposed record."""
     outcome = audit.worst(tables["outcome"])
     realization, epsilon = outcome["realization"], outcome["epsilon"]
@@ -40,13 +41,13 @@ def verdicts(scenario, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdic
         yield audit.untested(subject)
         return
     generator = streams.generator(scenario.seed, "audit", realization)
-    size = Size(own["users"]["samples"].sum(), 1, (scenario.task.dimension + 1,), CLASSES)
+    size = Size(int(own["users"]["samples"].sum()), 1, (scenario.task.dimension + 1,), CLASSES)
     audited = Audited(parts, dealt(scenario), tables, size, receiver=True)
     yield from of_message(audited, subject, claim, generator)
     yield from trained(audited, _with_objective, subject, generator)
 
 
-def _with_objective(scenario, data, tables: dict[str, pl.DataFrame]):
+def _with_objective(scenario: PrivacyForFree, data, tables: dict[str, pl.DataFrame]):
     """The system's trainer, with the objective in the column in which the audit looks for a loss."""
     train = trainer(scenario, data, tables)
     return lambda realization: train(realization).with_columns(loss="ridge_objective")

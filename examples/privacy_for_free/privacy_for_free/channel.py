@@ -3,11 +3,12 @@
 import numpy as np
 import polars as pl
 
+from privacy_for_free.parameters import PrivacyForFree
 from pwfl import streams
 from pwfl.tables.arrays import to_table
 
 
-def run(scenario, realizations: range) -> dict[str, pl.DataFrame]:
+def run(scenario: PrivacyForFree, realizations: range) -> dict[str, pl.DataFrame]:
     """`users` and `links` of some consecutive realizations; E|h|^2 is 1."""
     radio, devices = scenario.radio, scenario.network.devices
     intervals = -(-radio.blocks // radio.coherence_blocks)

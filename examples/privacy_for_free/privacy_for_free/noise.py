@@ -2,8 +2,10 @@
 
 import polars as pl
 
+from privacy_for_free.parameters import PrivacyForFree
 
-def run(scenario, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+
+def run(scenario: PrivacyForFree, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Standard deviations: amplitudes are given over that of the receiver's noise."""
     noise = tables["schedule"].select(
         "realization", "round", "user", receiver_noise_std=1 / pl.col("message_amplitude")

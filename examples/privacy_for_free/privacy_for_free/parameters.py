@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, parameter
+from pwfl.scenario.fields import ListOf, Section, parameter
 
 ADAPTIVE = "schedule/superposed_adaptive schedule/orthogonal_adaptive"
 LIMITED = f"{ADAPTIVE} schedule/superposed_static schedule/orthogonal_static"
@@ -116,13 +116,23 @@ class Scheme(common.Scheme):
     noise: Literal["receiver"] = parameter(..., "only the receiver's; devices add none")
 
 
-NAMES = {
-    f"{access}_{rule}": f"{access.title()}, {words}"
-    for access in ("superposed", "orthogonal")
-    for rule, words in (("adaptive", "adaptive"), ("static", "static"), ("full", "no budget"))
-}
-PrivacyForFree = MODEL = common.scenario(
-    "privacy_for_free",
-    sections=[Network, Radio, Task, Privacy, Training],
-    schemes=[Scheme(name=name, scheduler=scheduler, noise="receiver") for scheduler, name in NAMES.items()],
-)
+class PrivacyForFree(common.Scenario):
+    """A scenario of the system `privacy_for_free`."""
+
+    system: Literal["privacy_for_free"] = common.system("privacy_for_free")
+    network: Network = Network()
+    radio: Radio = Radio()
+    task: Task = Task()
+    privacy: Privacy = Privacy()
+    training: Training = Training()
+    schemes: ListOf[Scheme] = common.schemes(
+        Scheme(name="Superposed, adaptive", scheduler="superposed_adaptive", noise="receiver"),
+        Scheme(name="Superposed, static", scheduler="superposed_static", noise="receiver"),
+        Scheme(name="Superposed, no budget", scheduler="superposed_full", noise="receiver"),
+        Scheme(name="Orthogonal, adaptive", scheduler="orthogonal_adaptive", noise="receiver"),
+        Scheme(name="Orthogonal, static", scheduler="orthogonal_static", noise="receiver"),
+        Scheme(name="Orthogonal, no budget", scheduler="orthogonal_full", noise="receiver"),
+    )
+
+
+MODEL = PrivacyForFree

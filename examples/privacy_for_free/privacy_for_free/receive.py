@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from privacy_for_free.parameters import PrivacyForFree
 from privacy_for_free.tables import SERVER
 from pwfl.airs import air
 from pwfl.airs.air import Observer
@@ -12,7 +13,7 @@ KEYS = ("realization", "interval", "user")
 OBSERVER = Observer("the server, honest but curious: all outputs of its receiver in all rounds", SERVER)
 
 
-def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables `reception`, `reception_noise`, `visibility` and `observers`; each round is an interval.
 
     The output of a slot, over its amplitude, is the sum of the messages sent in it plus noise. The update is the sum

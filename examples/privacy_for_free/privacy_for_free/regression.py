@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from privacy_for_free.parameters import PrivacyForFree
 from pwfl import streams
 from pwfl.learning.datasets import Dataset
 
@@ -18,7 +19,7 @@ class Minimum(NamedTuple):
     at_start: float
 
 
-def simulated(scenario, devices: int, samples: int, realization: int) -> Dataset:
+def simulated(scenario: PrivacyForFree, devices: int, samples: int, realization: int) -> Dataset:
     """The records of a realization: u, then v in the last column. Labels, of which a regression has none, are 0."""
     task, generator = scenario.task, streams.generator(scenario.seed, "regression records", realization)
     u = generator.standard_normal((devices * samples, task.dimension))

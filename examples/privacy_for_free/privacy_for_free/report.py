@@ -3,9 +3,11 @@
 import altair as alt
 import polars as pl
 
+from privacy_for_free.parameters import PrivacyForFree
 from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme
 from pwfl.report.claims import comparable
+from pwfl.tables.arrays import ends_of
 
 DIFFERS = (
     "a regression, without accuracy; the receiver's noise is the only protection, so nothing is guaranteed; powers "
@@ -24,7 +26,7 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     return results.realizations(tables).join(last, on=keys, how="left", maintain_order="left")
 
 
-def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def summarize(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables of a scenario's report."""
     each = realizations(tables)
     return {
@@ -36,7 +38,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
     }
 
 
-def published(scenario, each: pl.DataFrame) -> list[Loss]:
+def published(scenario: PrivacyForFree, each: pl.DataFrame) -> list[Loss]:
     """Privacy loss of each training run's most exposed record; each realization simulates its own."""
     return [Loss(rho=rho, own_records=True) for rho in each["rho_server"]]
 
@@ -45,27 +47,27 @@ def _axis(title: str) -> alt.Y:
     return alt.Y(title=title, scale=LOGARITHMIC, axis=alt.Axis(format=".6~g"))
 
 
-def gap(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def gap(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean optimality gap over the rounds."""
     history = tables["history"]
     title = alt.TitleParams(GAP, subtitle=theme.band_over(history["realization"].n_unique()))
     frame = theme.means(history, ["scheme", "round"], ["optimality_gap"], scenario.system)
-    frame = theme.within(frame, "optimality_gap", frame["optimality_gap_mean"].min())  # the axis is logarithmic
+    frame = theme.within(frame, "optimality_gap", ends_of(frame["optimality_gap_mean"])[0])  # the axis is logarithmic
     return theme.band(frame, "optimality_gap", scenario, title, _axis(GAP))
 
 
-def power(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def power(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Share of the power limit over the rounds, mean over devices and realizations."""
     by = ["scheme", "realization", "round"]
     each = tables["schedule"].group_by(by, maintain_order=True).agg(pl.col("power_share").mean())
     each = each.with_columns(round=pl.col("round") + 1)
     title = alt.TitleParams("Power over the power limit", subtitle=theme.band_over(each["realization"].n_unique()))
     frame = theme.means(each, ["scheme", "round"], ["power_share"], scenario.system)
-    frame = theme.within(frame, "power_share", frame["power_share_mean"].min())
+    frame = theme.within(frame, "power_share", ends_of(frame["power_share_mean"])[0])
     return theme.band(frame, "power_share", scenario, title, _axis("Share of the power limit, mean over devices"))
 
 
-def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def leakage(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Distribution of the epsilons of all devices' records."""
     axis = "Record-level epsilon after all rounds"
     return theme.cdf(tables["leakage"], "epsilon", scenario, "Privacy loss to the server", axis, "devices")
@@ -81,7 +83,7 @@ def gap_over_epsilon(study: dict[str, dict]) -> alt.LayerChart:
     budgets = [pl.lit(study[name]["scenario"].privacy.epsilon).alias("budget") for name in names]
     each = pl.concat(study[name]["realizations"].with_columns(of) for name, of in zip(names, budgets, strict=True))
     frame = theme.means(each, ["scheme", "budget"], ["optimality_gap"], scenario.system).sort("budget")
-    frame = theme.within(frame, "optimality_gap", frame["optimality_gap_mean"].min())
+    frame = theme.within(frame, "optimality_gap", ends_of(frame["optimality_gap_mean"])[0])
     x = alt.X("budget:Q", title="Privacy budget: record-level epsilon, paper's conversion", scale=LOGARITHMIC)
     subtitle = [
         theme.band_over(each["realization"].n_unique()),

@@ -4,11 +4,12 @@ import numpy as np
 import polars as pl
 
 from privacy_for_free import power
+from privacy_for_free.parameters import PrivacyForFree
 from privacy_for_free.tables import FREE, SCALED
 from pwfl.tables.arrays import to_array, to_table
 
 
-def run(scenario, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: PrivacyForFree, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Slots, received amplitudes and shares of the power limit.
 
     A device's message, the sum of its records' gradients, has a norm of at most D G. At a received amplitude c it is

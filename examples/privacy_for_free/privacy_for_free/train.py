@@ -7,14 +7,17 @@ import polars as pl
 
 from privacy_for_free import regression
 from privacy_for_free.learner import RidgeGradients
+from privacy_for_free.parameters import PrivacyForFree
 from pwfl.learning.datasets import Dataset
-from pwfl.scenario.values import Values, plain
+from pwfl.scenario.values import with_others
 from pwfl.training import trainings
 
 READ = ("users", "reception", "reception_noise")
 
 
-def parts(scenario, data: Dataset, tables: dict[str, pl.DataFrame], compiled: bool = False) -> trainings.Parts:
+def parts(
+    scenario: PrivacyForFree, data: Dataset, tables: dict[str, pl.DataFrame], compiled: bool = False
+) -> trainings.Parts:
     """Devices' sums of clipped gradients, and steps of size 1 / L."""
     training, task = scenario.training, scenario.task
     learner = RidgeGradients(training.clip_norm, training.mean_norm, task.weight_decay, task.dimension)
@@ -24,7 +27,7 @@ def parts(scenario, data: Dataset, tables: dict[str, pl.DataFrame], compiled: bo
     return trainings.Parts(learner, server, stops, _shares, 16.0 * data.x_train.size)
 
 
-def steps(scenario, noise_std: np.ndarray) -> np.ndarray:
+def steps(scenario: PrivacyForFree, noise_std: np.ndarray) -> np.ndarray:
     """Step sizes, shape (round,): 1 / L, and 0 if noise alone is expected to move the model by more than W.
 
     Adaptive powers spend almost no privacy on early rounds, so that these rounds are mostly noise. In the paper the
@@ -44,12 +47,14 @@ def _shares(start: trainings.Start, sums: np.ndarray) -> dict[str, pl.Series]:
 with_loss, _ = trainings.trainers(parts)  # the objective in the place of the test loss
 
 
-def dealt(scenario) -> Values:
+def dealt(scenario: PrivacyForFree) -> PrivacyForFree:
     """The scenario, saying of its records what the core asks of a section `data`: they are dealt at random."""
-    return Values(plain(scenario) | {"data": {"partition": "iid"}})
+    return with_others(scenario, data={"partition": "iid"})
 
 
-def trainer(scenario, data: Dataset | None, tables: dict[str, pl.DataFrame]) -> Callable[[int], pl.DataFrame]:
+def trainer(
+    scenario: PrivacyForFree, data: Dataset | None, tables: dict[str, pl.DataFrame]
+) -> Callable[[int], pl.DataFrame]:
     """A function that trains a realization, and returns rows of `history`; without `data`, records are simulated."""
 
     def train(realization: int) -> pl.DataFrame:
@@ -71,7 +76,7 @@ def trainer(scenario, data: Dataset | None, tables: dict[str, pl.DataFrame]) -> 
     return train
 
 
-def bounds(scenario, least: regression.Minimum, noise_std: np.ndarray) -> np.ndarray:
+def bounds(scenario: PrivacyForFree, least: regression.Minimum, noise_std: np.ndarray) -> np.ndarray:
     """The paper's bound on the mean of F(w_t) - F*, shape (1 + round,); it assumes that nothing is clipped."""
     training, found = scenario.training, [least.at_start - least.objective]
     for step, std in zip(steps(scenario, noise_std), noise_std, strict=True):

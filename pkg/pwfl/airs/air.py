@@ -103,7 +103,7 @@ class Sent(NamedTuple):
     @property
     def listening(self) -> np.ndarray:
         """Which stations serve somebody who sends, boolean, (realization, interval, station)."""
-        return self.serving.any(axis=3)
+        return np.any(self.serving, axis=3)
 
 
 class Received(NamedTuple):
@@ -130,7 +130,7 @@ class Received(NamedTuple):
 
     weight: np.ndarray
     receiver_std: np.ndarray
-    seen: dict[str, tuple[np.ndarray, np.ndarray]]
+    seen: Mapping[str, tuple[np.ndarray, ...]]
     symbols: np.ndarray
     seconds: np.ndarray
     joules: np.ndarray
@@ -156,7 +156,7 @@ class Signals(NamedTuple):
     seen: dict[str, np.ndarray]
 
 
-def table(observed_by: Mapping[str, Observer], realizations: pl.Series) -> pl.DataFrame:
+def table(observed_by: Mapping[str, Observer], realizations: pl.Series | range) -> pl.DataFrame:
     """The table `observers` of some realizations."""
     rows = [
         {
@@ -218,7 +218,7 @@ def inverted_power(sent: Sent) -> np.ndarray:
 
 def spent(sent: Sent, received: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Symbols, seconds and joules of a round in which all send at once, a symbol a coordinate, at some `amplitude`."""
-    symbols = sent.dimension * sent.sends.any(axis=2)
+    symbols = sent.dimension * np.any(sent.sends, axis=2)
     seconds = symbols / sent.bandwidth_hz
     return symbols, seconds, received**2 * inverted_power(sent).sum(axis=2) * seconds
 

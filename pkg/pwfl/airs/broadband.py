@@ -28,14 +28,15 @@ def over(subchannels: int, truncation: float) -> Callable[[Sent], Received]:
         each_std = np.sqrt(sent.noise_w / subchannels / 2) / received  # of a real coordinate at a station
         receiver_std = each_std * np.sqrt(listening.sum(axis=2)) / heard_share
         sends = fading > 0
+        all_noise, users_own = (np.where(np.any(sends, axis=3), each, 0.0) for each in alone(sent))
         seen = {
-            "user": tuple(np.where(sends.any(axis=3), each, 0.0) for each in alone(sent)),
+            "user": (all_noise, users_own),
             "cell": most(at_stations(sent, arrived[..., b], each_std) for b in range(subchannels)),
             "server": most(at_server(sent, arrived[..., b].real, each_std[..., None]) for b in range(subchannels)),
             "network": most(in_update(sent, weight * factor[..., b], receiver_std) for b in range(subchannels)),
         }
         each = np.array([len(range(b, sent.dimension, subchannels)) for b in range(subchannels)])  # coordinates
-        on_air, symbol_s = sends.any(axis=(2, 3)), subchannels / sent.bandwidth_hz
+        on_air, symbol_s = np.any(sends, axis=(2, 3)), subchannels / sent.bandwidth_hz
         with np.errstate(divide="ignore"):
             inverted = np.where(sends, 1 / fading, 0.0) @ each
         joules = received**2 * (inverted_power(sent) * inverted).sum(axis=2) * symbol_s

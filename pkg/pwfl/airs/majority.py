@@ -25,8 +25,8 @@ def receive(sent: Sent) -> Received:
     largest = needed.max(axis=2)
     amplitude = np.sqrt(sent.max_power_w / np.where(largest > 0, largest, 1.0))
     weight = np.where(listening[..., None], arrived.real, 0.0).sum(axis=2)
-    receiver_std = np.sqrt(sent.noise_w / 2 * listening.sum(axis=2)) / amplitude
-    symbols = sent.dimension * sent.sends.any(axis=2)
+    receiver_std = np.sqrt(sent.noise_w / 2 * np.sum(listening, axis=2)) / amplitude
+    symbols = sent.dimension * np.any(sent.sends, axis=2)
     seconds = symbols / sent.bandwidth_hz
     joules = amplitude**2 * needed.sum(axis=2) * seconds
     seen = dict.fromkeys(OBSERVED_BY, alone(sent))

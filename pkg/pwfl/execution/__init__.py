@@ -13,7 +13,7 @@ from pwfl import registry
 from pwfl.execution.stage import Tables, Task
 from pwfl.process import devices
 from pwfl.process.tensorflow_import import tensorflow_import
-from pwfl.scenario.values import Values
+from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT, GRAPH
 
 
@@ -27,16 +27,16 @@ def execute(task: Task, found: Mapping) -> dict:
         return work.run(task, found)
 
 
-def audit_schemes(values: Values, found: Tables) -> pl.DataFrame:
+def audit_schemes(values: Scenario, found: Tables) -> pl.DataFrame:
     """The table `audit` of all schemes of a scenario, from the stages' tables (`pwfl.execution.audit`)."""
     work = _loaded("pwfl.execution.audit", AUDIT, values)
     with devices.used(devices.ONLY_CPU):
         return work.run(values, found)
 
 
-def _loaded(work: str, stage: str, values: Values) -> ModuleType:
+def _loaded(work: str, stage: str, values: Scenario) -> ModuleType:
     """The module `work`, once it and a system's module of a stage, if any, are imported without TensorFlow's noise."""
     with tensorflow_import():
         if "system" in vars(values):
-            registry.system(values.system).part(stage)
+            registry.function(values.system, stage)
         return import_module(work)

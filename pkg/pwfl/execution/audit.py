@@ -3,10 +3,11 @@
 import polars as pl
 
 from pwfl import errors, registry, tables
-from pwfl.execution.stage import StageTables, Tables, Task, module, tables_read
+from pwfl.execution.stage import StageTables, Tables, Task, loaded, tables_read
 from pwfl.privacy import audit
 from pwfl.report.columns import with_terms
-from pwfl.scenario.values import Values, of_release
+from pwfl.scenario.common import Scenario
+from pwfl.scenario.values import of_release
 from pwfl.stages import AUDIT
 
 
@@ -14,20 +15,20 @@ class AuditError(RuntimeError):
     """A scheme's audit could not run, so nothing is known of what trains it; the message says which, and why."""
 
 
-def run(values: Values, found: Tables) -> pl.DataFrame:
+def run(values: Scenario, found: Tables) -> pl.DataFrame:
     """The table `audit` of a scenario, with its schemes' names in the first column, and terms of their guarantees.
 
     `found` are the stages' tables: those that differ from scheme to scheme have its name in the column `scheme`. Raises
     AuditError where anything fails between a scheme's records and what is released of them.
     """
     task, read, frames = Task(AUDIT, values), registry.reads(values.system, AUDIT), []
-    with module(task) as own:
+    with loaded(task) as verdicts:
         for scheme in values.schemes:
             of_it = {name: _of_scheme(found[name], scheme.name, values.realizations) for name in read}
             inputs = StageTables(AUDIT, tables_read(task, of_it))
             released = of_release(values, f"audit of {scheme.scheduler}/{scheme.noise}")
             try:
-                made = audit.table(own.verdicts(released, inputs))
+                made = audit.table(verdicts(released, inputs))
             except Exception as error:
                 raise AuditError(f"{scheme.name}: the audit could not run: {errors.message(error)}") from error
             named = [tables.finished(made, AUDIT, values.system), inputs["outcome"]]

@@ -1,10 +1,10 @@
 """The stage `channel`."""
 
-from pwfl.execution.stage import Tables, Task, checked, module, rows_of
+from pwfl.execution.stage import Tables, Task, checked, loaded, rows_of
 
 
 def run(task: Task, found: Tables) -> Tables:
     """The tables `users` and `links`; made of tables from outside where there are any, which may hold more."""
-    outside = [{name: rows_of(frame, task.realizations) for name, frame in found.items()}] if found else []
-    with module(task) as own:
-        return checked(task, own.run(task.values, task.realizations, *outside))
+    outside = [{name: rows_of(frame, task.span) for name, frame in found.items()}] if found else []
+    with loaded(task) as run_channel:
+        return checked(task, run_channel(task.values, task.realizations, *outside))

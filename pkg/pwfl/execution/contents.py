@@ -54,5 +54,5 @@ def _digest(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
     digest = hashlib.sha256()
     for name, array in arrays:
         digest.update(f"{name} {array.dtype.kind}{array.dtype.itemsize} {array.shape};".encode())
-        digest.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")))
+        digest.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
     return digest.hexdigest()

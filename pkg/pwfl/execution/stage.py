@@ -1,16 +1,15 @@
 """A stage that makes tables of tables: `schedule`, `noise`, `account`; and what the others share with it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType, ModuleType
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from pwfl import registry
 from pwfl.process import threads
 from pwfl.process.devices import CPU
-from pwfl.scenario.values import Values
 from pwfl.tables import contract
 
 Tables = dict[str, pl.DataFrame]
@@ -20,11 +19,20 @@ class Task(NamedTuple):
     """What a stage is to make: of which parameters, of which variant, of which realizations."""
 
     stage: str
-    values: Values
+    values: (
+        Any  # an object of the system's model (`pwfl.scenario.values.build_values`), or Values where there is no system
+    )
     variant: str | None = None
     realizations: range | None = None  # None: those of the tables that it reads
     chunks: Mapping[range, Callable[["Tables"], None]] = MappingProxyType({})  # what saves a chunk's tables, once made
     device: str = CPU  # `pwfl.process.devices`: on which it trains
+
+    @property
+    def span(self) -> range:
+        """Its realizations, of a stage that is always told them. Raises ValueError where it is not."""
+        if self.realizations is None:
+            raise ValueError(f"stage {self.stage} needs to be told its realizations")
+        return self.realizations
 
 
 class StageTables(dict):
@@ -44,14 +52,14 @@ class StageTables(dict):
 def run(task: Task, found: Tables) -> Tables:
     """The tables of a stage, or of a variant of one, from those of earlier stages."""
     variant = [task.variant] if task.variant else []
-    with module(task) as own:
-        return checked(task, own.run(task.values, *variant, tables_read(task, found)))
+    with loaded(task) as run_stage:
+        return checked(task, run_stage(task.values, *variant, tables_read(task, found)))
 
 
 @contextmanager
-def module(task: Task) -> Iterator[ModuleType]:
-    """The module of a task's stage and system, for work with one thread of BLAS in all libraries that it loads."""
-    own = registry.system(task.values.system).part(task.stage)
+def loaded(task: Task) -> Generator[Any]:
+    """What a task runs of its system, for work with one thread of BLAS in all libraries that it loads."""
+    own = registry.function(task.values.system, task.stage)
     with threads.one_of_blas():
         yield own
 

@@ -3,16 +3,18 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from math import ceil
+from typing import Any
 
 import polars as pl
 
 from pwfl import registry
 from pwfl.execution.contents import contents
-from pwfl.execution.stage import Tables, Task, module, ordered, tables_read
+from pwfl.execution.stage import Tables, Task, loaded, ordered, tables_read
 from pwfl.learning import features, partition
 from pwfl.learning.datasets import Dataset
 from pwfl.process import devices
 from pwfl.scenario.values import with_contents
+from pwfl.system import Trainers
 from pwfl.tables import contract
 
 log = logging.getLogger(__name__)
@@ -26,12 +28,12 @@ def run(task: Task, found: Mapping) -> Tables:
     left = dict(task.chunks)
     data = features.training_data(task.values, found)
     device = devices.take(task.device)
-    values = with_contents(task.values, contents(task.values, found, task.realizations))
-    with module(task) as own, devices.used(device):
+    values = with_contents(task.values, contents(task.values, found, task.span))
+    with loaded(task) as own, devices.used(device):
         train, most = _trainer(own, device, (values, data, tables_read(task, found)))
-        for batch in batches(train, list(task.realizations), most):
+        for batch in batches(train, list(task.span), most):
             histories |= {number: frame.with_columns(processor=pl.lit(device.kind)) for number, frame in batch.items()}
-            log.info("trained %d of %d realizations", len(histories), len(task.realizations))
+            log.info("trained %d of %d realizations", len(histories), len(task.span))
             for span in [span for span in left if histories.keys() >= set(span)]:
                 left.pop(span)(_tables(task._replace(realizations=span), data, found, histories))
     return {} if task.chunks else _tables(task, data, found, histories)
@@ -39,17 +41,17 @@ def run(task: Task, found: Mapping) -> Tables:
 
 def _tables(task: Task, data: Dataset | None, found: Mapping, histories: Histories) -> Tables:
     """The tables of a task's realizations."""
-    history = pl.concat([histories[realization] for realization in task.realizations])
+    history = pl.concat([histories[realization] for realization in task.span])
     return {"holdings": holdings(task, data, found), "history": history}
 
 
-def _trainer(own, device: devices.Device, given: tuple) -> tuple[Callable[[list[int]], Histories], int]:
+def _trainer(own: Trainers[Any], device: devices.Device, given: tuple) -> tuple[Callable[[list[int]], Histories], int]:
     """A function that trains some realizations, and how many at most at a time."""
     why = "this system trains one realization at a time"
     if device.memory is not None:
-        if hasattr(own, "batch_trainer"):
+        if own.several is not None:
             try:
-                train, size = own.batch_trainer(*given)
+                train, size = own.several(*given)
             except NotImplementedError as error:
                 why = str(error)
             else:
@@ -57,7 +59,7 @@ def _trainer(own, device: devices.Device, given: tuple) -> tuple[Callable[[list[
                 log.info("batches of at most %d realizations, about %.0f MiB each", most, size / 2**20)
                 return train, most
         log.info("one realization at a time: %s", why)
-    train_one = own.trainer(*given)
+    train_one = own.one(*given)
     return lambda realizations: {realization: train_one(realization) for realization in realizations}, 1
 
 
@@ -80,10 +82,10 @@ def batches(train: Callable[[list[int]], Histories], missing: list[int], most: i
 def holdings(task: Task, data: Dataset | None, found: Mapping) -> pl.DataFrame:
     """Who holds what, where the catalog says that `partition` deals it out."""
     values = task.values
-    if not registry.system(values.system).catalog.uses_dataset:
+    if data is None or not registry.system(values.system).catalog.uses_dataset:
         return contract.schema(values.system, "holdings").create_empty()
     users = ordered(task, "users", found)
     numbers = {number: part["samples"].to_numpy() for (number,), part in users.group_by("realization")}
     return pl.concat(
-        partition.holdings(values, data.y_train, numbers[number], number, data.users) for number in task.realizations
+        partition.holdings(values, data.y_train, numbers[number], number, data.users) for number in task.span
     )

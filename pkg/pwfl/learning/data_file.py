@@ -6,12 +6,12 @@ before features are read, which may be more than a machine holds.
 """
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -225,7 +225,8 @@ def _first(x: "pl.Series", path: str) -> tuple[list[int], np.dtype]:
         if values.null_count():
             what = "is empty" if values is x else "has an empty value"
             raise DataError(f"{path}: column 'x': row 1 {what}")
-        lengths = values.list.len() if values.dtype == pl.List else pl.Series([values.dtype.size])
+        inner: Any = values.dtype
+        lengths = values.list.len() if inner == pl.List else pl.Series([inner.size])
         if lengths.n_unique() > 1:
             raise DataError(f"{path}: column 'x': row 1 has lists of {lengths.min()} and of {lengths.max()} values")
         shape.append(lengths[0] if len(lengths) else 0)
@@ -315,7 +316,7 @@ def _scaled(x: np.ndarray, bounds: tuple[float, float] | None, what: str) -> np.
 
 
 @contextmanager
-def _reading(path: str) -> Iterator[None]:
+def _reading(path: str) -> Generator[None]:
     """Raise DataError, which names the file, for whatever its reading raises: of what kind, the damage decides."""
     try:
         yield

@@ -84,5 +84,5 @@ def content(arrays: tuple[np.ndarray, ...]) -> str:
     """Hex digest of the arrays' bytes, one after the other."""
     digest = hashlib.sha256()
     for array in arrays:
-        digest.update(np.ascontiguousarray(array))
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

@@ -20,7 +20,12 @@ def grid_step(norm: np.ndarray, noise_std: np.ndarray, senders: np.ndarray, dime
 
 
 def integers(
-    vectors: np.ndarray, noise: np.ndarray, signs: np.ndarray, step: float, bits: int, generator: np.random.Generator
+    vectors: np.ndarray,
+    noise: np.ndarray,
+    signs: np.ndarray,
+    step: np.ndarray | float,
+    bits: int,
+    generator: np.random.Generator,
 ) -> np.ndarray:
     """What users send, int64, shape (..., coordinate) as `vectors` and their `noise`, an integer number of steps.
 
@@ -29,7 +34,7 @@ def integers(
     return wrapped(rounded(rotate(vectors, signs) / step, generator) + noise, bits)
 
 
-def decoded(total: np.ndarray, signs: np.ndarray, step: float, bits: int) -> np.ndarray:
+def decoded(total: np.ndarray, signs: np.ndarray, step: np.ndarray | float, bits: int) -> np.ndarray:
     """The sum of vectors and noise from that of their `integers`, which may have been taken modulo 2^bits or not."""
     return rotate_back(wrapped(total, bits) * step, signs)
 

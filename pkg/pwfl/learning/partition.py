@@ -12,7 +12,7 @@ import polars as pl
 from pwfl import streams
 
 WORST = 10  # one user in so many is among the worst
-USER_ACCURACIES = ("user_accuracy", "user_accuracy_std", "user_accuracy_worst_tenth")  # columns of histories
+USER_ACCURACIES = ("user_accuracy", "user_accuracy_std", "user_accuracy_bottom_decile")  # columns of histories
 
 
 def deal(available: int, samples: np.ndarray, seed: int, realization: int) -> list[np.ndarray]:
@@ -40,6 +40,7 @@ def deal_out(
     `users`, which `given` needs, says whose they are (`datasets.Dataset`).
     """
     if data.partition == "given":
+        assert users is not None
         return deal_by_user(users, samples, seed, realization)
     taken = deal(len(labels), samples, seed, realization)
     if data.partition in ("iid", "quantity"):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,8 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
         return arrays
     if folder is not None:
         expected = zip(idx_paths(folder), SHA256[dataset], _shapes(dataset), strict=True)
-        return tuple(_read_idx(path, sha, shape) for path, sha, shape in expected)
+        x_train, y_train, x_test, y_test = (_read_idx(path, sha, shape) for path, sha, shape in expected)
+        return x_train, y_train, x_test, y_test
     from keras import datasets
 
     try:
@@ -104,7 +106,7 @@ def idx_files(dataset: str, folder: str | None) -> list[str]:
     return [str(path) for path in idx_paths(folder)] if folder is not None and dataset in SHA256 else []
 
 
-def run(task, inputs: Mapping[str, list[str]]) -> dict[str, tuple[np.ndarray, ...]]:
+def run(task, inputs: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, ...]]:
     """The stage `dataset`: what `load` returns of the files, if any; or a file of one's own."""
     if task.variant == FILE:
         return {"dataset": data_file.load(inputs["file"], task.values.bounds)}

@@ -108,14 +108,19 @@ class Account(NamedTuple):
     kind: np.ndarray
     found: Losses | None = None
 
+    @property
+    def losses(self) -> Losses:
+        """Those of one record, where epsilon follows from them."""
+        assert self.found is not None
+        return self.found
 
-class Mechanism(Protocol):
-    """How rounds hide a record: it alone says what losses are worth."""
 
-    sampling: str  # what sampling of records or users its epsilons count
+class Release(Protocol):
+    """What hides a record, of which epsilons are known."""
 
-    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray | Kind]:
-        """Each user's epsilon, (realization, user), and its kind, of losses of one record; `claim` says of how many."""
+    @property
+    def sampling(self) -> str:
+        """What sampling of records or users its epsilons count."""
         ...
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray | float:
@@ -123,6 +128,14 @@ class Mechanism(Protocol):
 
         Shape (realization,); NaN where no more is known than one (epsilon, delta).
         """
+        ...
+
+
+class Mechanism(Release, Protocol):
+    """How rounds hide a record: it alone says what losses are worth."""
+
+    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray | Kind]:
+        """Each user's epsilon, (realization, user), and its kind, of losses of one record; `claim` says of how many."""
         ...
 
 
@@ -248,7 +261,7 @@ def account(
     return Account(claim, delta, view, np.broadcast_to(there, rho.shape), rho, epsilon, kind, found)
 
 
-def guarantees(found: dict[tuple, Account], mechanism: Mechanism) -> pl.DataFrame:
+def guarantees(found: dict[tuple, Account], mechanism: Release) -> pl.DataFrame:
     """The table `guarantees`: of each claim and realization, what the user who loses most has, with its label.
 
     The largest of several values may be too large where it is itself, and too small where any of them may be. It
@@ -263,7 +276,7 @@ def guarantees(found: dict[tuple, Account], mechanism: Mechanism) -> pl.DataFram
     ).filter(np.concatenate([account.there.any(axis=1) for account in found.values()]))
 
 
-def _guarantee(found: dict[tuple, Account], account: Account, mechanism: Mechanism) -> pl.DataFrame:
+def _guarantee(found: dict[tuple, Account], account: Account, mechanism: Release) -> pl.DataFrame:
     claim, view, there = account.claim, account.view, account.there
     rows, worst = np.arange(len(there)), np.where(there, account.epsilon, -1.0).argmax(axis=1)
     epsilon = account.epsilon[rows, worst]

@@ -331,7 +331,7 @@ def within(
     `fault` says in words what is seen, with `{number}` or `{percent}` for the `detectable` one.
     """
     measured = np.inf if np.isnan(measured) else measured
-    status = "consistent" if low <= measured <= high else "violated"
+    status = "passed" if low <= measured <= high else "failed"
     detects = fault.format(number=f"{detectable:.2g}", percent=f"{100 * detectable:.2g}%")
     return Verdict(subject, test, status, draws, stated, measured, float(low), float(high), float(detectable), detects)
 

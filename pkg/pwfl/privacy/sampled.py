@@ -79,7 +79,7 @@ class Batches(NamedTuple):
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
         """By the privacy profile of all rounds, on a coarser grid, which makes it larger."""
-        one = account.found.of(np.arange(len(worst)), worst)  # ty: ignore  # not None, of sampled rounds
+        one = account.losses.of(np.arange(len(worst)), worst)
         return of_each_user(one, lambda parts: self._worth(parts, account.delta, FALSE_POSITIVES))[2][:, 0]
 
     def _worth(self, parts: Sequence[tuple[float, int]], delta: float, false_positives: float | None = None) -> tuple:
@@ -109,7 +109,7 @@ def revealed(participation: float, divergence: np.ndarray) -> np.ndarray:
     return np.logaddexp(np.log1p(-participation), np.log(participation) + exponent) / (ORDERS - 1)
 
 
-def renyi_epsilon(divergence: np.ndarray, rounds: np.ndarray, delta: float) -> np.ndarray:
+def renyi_epsilon(divergence: np.ndarray, rounds: np.ndarray | Sequence[int] | int, delta: float) -> np.ndarray:
     """epsilon after some numbers of rounds of a Renyi DP at ORDERS, by Mironov's conversion (Lemma 1)."""
     total = np.multiply.outer(np.asarray(rounds, float), divergence) - np.log(delta) / (ORDERS - 1)
     return total.min(axis=-1)

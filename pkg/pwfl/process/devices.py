@@ -8,11 +8,11 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from glob import glob
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 log = logging.getLogger(__name__)
 
@@ -108,14 +108,14 @@ def take(asked: str) -> Device:
 
 
 @contextmanager
-def used(device: Device) -> Iterator[None]:
+def used(device: Device) -> Generator[None]:
     """A context in which TensorFlow computes on a device, where it is imported."""
     tensorflow = sys.modules.get("tensorflow") if present() else None
     with tensorflow.device(device.name) if tensorflow else nullcontext():
         yield
 
 
-def exhausted() -> tuple[type[Exception], ...]:
+def exhausted() -> tuple[Any, ...]:
     """The errors of a device that has too little memory."""
     return (sys.modules["tensorflow"].errors.ResourceExhaustedError,) if "tensorflow" in sys.modules else ()
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
 from importlib import invalidate_caches
@@ -18,7 +18,7 @@ _listen = cache(sys.addaudithook)  # once a process: it cannot be taken back
 
 
 @contextmanager
-def alone(home: str | None) -> Iterator[set[str]]:
+def alone(home: str | None) -> Generator[set[str]]:
     """A context with no module of the user's, and `home` first on the path; its end says what it read of the user's."""
     read, study = set(), frozenset(map(os.path.realpath, (".", home or ".")))
     before, path, writes = dict(sys.modules), list(sys.path), sys.dont_write_bytecode
@@ -40,7 +40,7 @@ def _unload(study: frozenset[str]) -> set[str]:
     """Unload the user's modules, not the script, and return their files. To ask modules for more may import more."""
     files = {name: getattr(module, "__dict__", {}).get("__file__") for name, module in sys.modules.items()}
     users = [name for name, file in files.items() if not name.endswith("main__") and file and is_users(file, study)]
-    return {sys.modules.pop(name).__file__ for name in users}
+    return {file for name in users if (file := sys.modules.pop(name).__file__)}
 
 
 @cache

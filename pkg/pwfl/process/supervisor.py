@@ -227,8 +227,8 @@ def _be_worker(work: Work, failed: set[str], reporter: Reporter, supervisor: int
         _die_with(supervisor)
         reporter.end(work(failed, reporter))
         status = 0
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
     finally:
         with suppress(Exception):
             sys.stdout.flush()

@@ -3,14 +3,14 @@
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from pwfl.process import devices, threads
 
 
 @contextmanager
-def tensorflow_import() -> Iterator[None]:
+def tensorflow_import() -> Generator[None]:
     """Keep TensorFlow from writing to standard error while it is imported, and give it one thread from then on."""
     threads.before_tensorflow()
     devices.before_tensorflow()

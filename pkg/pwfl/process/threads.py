@@ -6,7 +6,7 @@ So do TensorFlow's kernels by oneDNN and by Eigen: neither threads nor kernels a
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
 
@@ -50,7 +50,7 @@ def before_polars() -> None:
 
 
 @contextmanager
-def polars_import() -> Iterator[None]:
+def polars_import() -> Generator[None]:
     """Give Polars one thread where it is imported; the environment is as before then."""
     asked = os.environ.get(POLARS)
     before_polars()

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -80,7 +80,7 @@ def call(reference: str, *given, reads: Collection[str] = (), now: tuple | None 
 
 
 @contextmanager
-def loaded(reference: str, reads: Collection[str] = ()) -> Iterator[Callable]:
+def loaded(reference: str, reads: Collection[str] = ()) -> Generator[Callable]:
     """What `call` calls, as a function of the same arguments, loaded once for several calls."""
     known = imports.of_users(split(reference)[0])
     process = os.getpid()
@@ -168,6 +168,8 @@ def _load(reference: str) -> Callable:
     try:
         if where.endswith(".py"):
             spec = spec_from_file_location(f"own_{Path(where).stem}", where)
+            assert spec is not None  # as of every file whose name ends in .py
+            assert spec.loader is not None
             module = sys.modules[spec.name] = module_from_spec(spec)
             spec.loader.exec_module(module)
         else:
@@ -292,8 +294,8 @@ def _description(error: BaseException, function: Callable | None = None) -> str:
         file, line = users[-1]
         library = f"; raised in {frames[-1][0]}, line {frames[-1][1]}" if os.path.isfile(frames[-1][0]) else ""
         return f"{words} ({file}, line {line}{library if frames[-1] != users[-1] else ''})"
-    if function is not None and hasattr(function, "__code__") and len(frames) == 1:  # its parameters are others
-        frames = [(function.__code__.co_filename, function.__code__.co_firstlineno)]
+    if (code := getattr(function, "__code__", None)) and len(frames) == 1:  # its parameters are others
+        frames = [(code.co_filename, code.co_firstlineno)]
     return f"{words} ({frames[-1][0]}, line {frames[-1][1]})" if frames else words
 
 

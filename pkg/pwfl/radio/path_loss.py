@@ -5,7 +5,7 @@ from scipy.constants import speed_of_light
 
 
 def link_gain(
-    distance_m: np.ndarray, frequency_hz: float, exponent: float, fading_power: np.ndarray | float = 1.0
+    distance_m: np.ndarray | float, frequency_hz: float, exponent: float, fading_power: np.ndarray | float = 1.0
 ) -> np.ndarray:
     """Power gain of a link, l^2 (c / 4 pi f)^2 d^-exponent, without unit; l^2 is `fading_power`, d are distances.
 

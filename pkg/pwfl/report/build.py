@@ -14,7 +14,7 @@ from pwfl.tables import contract
 
 def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
     """The Altair chart `name` of a scenario, from the tables that the system's catalog names for it."""
-    own = registry.system(scenario.system).part("report").FIGURES
+    own = registry.system(scenario.system).load_report().figures
     draw = getattr(results, name) if name in COMMON_FIGURES else own[name]
     try:
         return draw(scenario, _released(scenario, tables))
@@ -27,7 +27,7 @@ def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The report's tables of a scenario, but for its audit, from the tables of all its schemes."""
     tables = _released(scenario, tables)
-    own = registry.system(scenario.system).part("report").summarize(scenario, tables)
+    own = registry.system(scenario.system).load_report().summarize(scenario, tables)
     own |= {"guarantees": tables["guarantees"]}
     return {name: with_terms(frame, own["realizations"]) for name, frame in own.items()}
 
@@ -72,7 +72,7 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
 
 def comparison_figure(system: str, name: str, study: dict[str, dict]):
     """The Altair chart `name` of a system's own that compares its scenarios; see `compare`."""
-    return registry.system(system).part("report").COMPARISON_FIGURES[name](_of_system(study, system))
+    return registry.system(system).load_report().comparison_figures[name](_of_system(study, system))
 
 
 def titled(study: dict[str, dict], titles: dict[str, str]) -> dict[str, dict]:

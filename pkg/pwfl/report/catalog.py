@@ -103,7 +103,7 @@ COMPARISON = {
     "system's own server receives if nobody is trusted, and against the observer whom the scheme reckons with, and "
     "user-level epsilon against the latter; what stands behind them, what they assume and whom they trust; local "
     "steps; symbols and seconds on air, which follow from the scenario's bandwidth; transmit energy, which compares "
-    "only where the link budget is the same.",
+    "only where the energy scope is the same.",
     "claims": "The papers' claims and this project's, one row per claim, scenario and interpretation: where the paper "
     "says it, what it reports, what was measured with its 95% interval over realizations, the range in which it must "
     "lie, whether that range follows from the paper or is this project's, and the verdict: supported, refuted, "

@@ -43,7 +43,7 @@ def start(history: pl.DataFrame | None) -> float | None:
     """The mean accuracy of the start model, that of round 0, over a history's realizations; None where it has none."""
     if history is None or not {"round", "accuracy"} <= set(history.columns):
         return None
-    return history.filter(pl.col("round") == 0)["accuracy"].drop_nulls().mean()
+    return history.filter(pl.col("round") == 0).select(pl.col("accuracy").drop_nulls().mean()).item()
 
 
 def levels(study: dict[str, dict]) -> pl.DataFrame:

@@ -22,7 +22,6 @@ GOOD, POOR, CHANCE, BARE, NOTHING = "good", "poor", "not above chance", "without
 OPEN, NOBODY = "no finite epsilon", "nobody scheduled"
 PASSED, FAILED, UNTESTED = "passed", "failed", "not audited"
 PROTECTS_NOTHING = 20  # an epsilon from which it is said so
-CONSISTENT, VIOLATED = "consistent", "violated"  # of a test
 NOISE_TEST = "deviation of the noise"
 
 
@@ -177,10 +176,10 @@ def audited(audits: dict[str, pl.DataFrame], point: dict | None) -> Audit:
 
     >>> rows = {"scheme": ["A", "A"], "test": ["sensitivity", "deviation of the noise"], "measured": [1.0, 0.9]}
     >>> rows |= {"low": [0.99, 0.99], "high": [1.0, 1.01], "detectable": [0.001, 0.014]}
-    >>> passed = pl.DataFrame(rows | {"status": ["consistent", "consistent"]})
+    >>> passed = pl.DataFrame(rows | {"status": ["passed", "passed"]})
     >>> audited({"one": passed}, {"scenario": "one", "scheme": "A"})[:5], audited({}, None)[:2]
     (('passed', 2, 0, 1, True), ('not audited', 0))
-    >>> one = pl.DataFrame(rows | {"status": ["consistent", "violated"]})
+    >>> one = pl.DataFrame(rows | {"status": ["passed", "failed"]})
     >>> failed = audited({"one": one}, {"scenario": "two", "scheme": "A"})
     >>> failed[:5], failed.first["test"]
     (('failed', 2, 1, 1, False), 'deviation of the noise')
@@ -189,10 +188,10 @@ def audited(audits: dict[str, pl.DataFrame], point: dict | None) -> Audit:
     tested = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
     if tested.is_empty():
         return Audit(UNTESTED)
-    tested = tested.filter(pl.col("status").cast(pl.String).is_in([CONSISTENT, VIOLATED]))
+    tested = tested.filter(pl.col("status").cast(pl.String).is_in([PASSED, FAILED]))
     if tested.is_empty():
         return Audit(UNTESTED)
-    violated = tested.filter(pl.col("status").cast(pl.String) == VIOLATED)
+    violated = tested.filter(pl.col("status").cast(pl.String) == FAILED)
     schemes = set(tested.select("scenario", "scheme").iter_rows())
     return Audit(
         FAILED if len(violated) else PASSED,

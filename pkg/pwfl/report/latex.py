@@ -104,15 +104,19 @@ def _effects_of(system: str, table: pl.DataFrame) -> str:
         found = {row["outcome"]: row for row in own.iter_rows(named=True)}
         for name in names:
             row = found.get(name)
-            cells += [_mean(row, "difference", known[name].format, "difference_ci_"), _p(row and row["p_corrected"])]
+            cells += [
+                _mean(row, "difference", known[name].format, "difference_ci_"),
+                _p(row["p_corrected"] if row else None),
+            ]
         rows.append([*cells, str(first["realizations"]), number(first["realizations_needed"])])
     heads = ["Factor", "Schemes", "Scenarios"]
     for name in names:
         heads += [known[name].title + " (points)" * ("%" in known[name].format), "p"]
+    size = table.select(pl.max("comparisons")).item()
     return _table(
         "lll" + "rr" * (len(names) + 1),
         f"Effects of single choices in the system {text(system)}, second point less first: mean [95\\% interval], and "
-        f"p of a paired t-test, corrected by Holm for {counted(table['comparisons'].max(), 'comparison')}. Last: "
+        f"p of a paired t-test, corrected by Holm for {counted(size, 'comparison')}. Last: "
         "common realizations n, and how many detect the first difference with probability 0.8.",
         [*heads, "n", "n needed"],
         rows,

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 from pwfl.report import unscheduled
 from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, PROJECT, REFUTED, SUPPORTED
 from pwfl.report.columns import in_words
-from pwfl.report.headline import CONSISTENT, FAILED, VIOLATED, Audit
+from pwfl.report.headline import FAILED, PASSED, Audit
 from pwfl.report.points import finite, lines, outcome_of
 from pwfl.report.statements import DEPENDS, judged
 from pwfl.report.words import NONE, between, number, rate, signed, unit, upper
@@ -114,12 +114,12 @@ def audits(tables: Mapping[str, pl.DataFrame], found: Audit) -> list[dict]:
     if not frames:
         return []
     tested = pl.concat(frames, how="vertical_relaxed").with_columns(pl.col("status").cast(pl.String))
-    tested = tested.filter(pl.col("status").is_in([CONSISTENT, VIOLATED]))
+    tested = tested.filter(pl.col("status").is_in([PASSED, FAILED]))
     rows = []
     for (test,), own in tested.group_by("test", maintain_order=True):
         each = own.to_dicts()
-        failed = sum(row["status"] == VIOLATED for row in each)
-        worst = max(each, key=lambda row: (row["status"] == VIOLATED, _edge(row)))
+        failed = sum(row["status"] == FAILED for row in each)
+        worst = max(each, key=lambda row: (row["status"] == FAILED, _edge(row)))
         row = {"test": upper(test), "failed": failed, "count": len(each), "measured": number(worst["measured"])}
         row |= {"expected": between(worst["low"], worst["high"]), "detects": upper(worst["detects"] or "")}
         rows.append(row | {"at": _place(worst), "key": test})

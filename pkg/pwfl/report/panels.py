@@ -11,6 +11,7 @@ import polars as pl
 from pwfl.report import labels
 from pwfl.report.labels import Label, Part
 from pwfl.report.paper import Mark, Panel
+from pwfl.tables.arrays import ends_of
 
 WIDE, NARROW, HEIGHT = 596, 350, 210  # pixels of a panel with its axes, on wide and narrow screens; of its frame
 LEFT, GAP = 48, 6  # of the vertical axis; between a curve's end and its name
@@ -54,7 +55,7 @@ def frame_of(panels: Sequence[Panel], curves: Sequence[pl.DataFrame], width: int
     rising = every.filter(pl.col("y").is_finite())
     ends_x = _ends([*rising["x"], *marked], first.log_x, from_zero=False)
     if first.percent:
-        ends_y = 0.0, _next_fifth(rising["y_ci_high"].max())
+        ends_y = 0.0, _next_fifth(ends_of(rising["y_ci_high"])[1])
     else:
         ends_y = _ends([*rising["y"], *_marked_y(panels)], first.log_y, from_zero=True)
     return Frame(ends_x, ends_y, first.log_x, first.log_y, width - LEFT - names)
@@ -208,4 +209,5 @@ def _names(curves: pl.DataFrame, frame: Frame, colours: dict[str, str]) -> list[
 def _middles(own: pl.DataFrame, spots: np.ndarray) -> list[tuple[float, float]]:
     """Where on a distribution its name may stand."""
     shares = own["y"].to_numpy()
-    return [tuple(map(float, spots[np.abs(shares - share).argmin()])) for share in SHARES]
+    nearest = (spots[np.abs(shares - share).argmin()] for share in SHARES)
+    return [(float(x), float(y)) for x, y in nearest]

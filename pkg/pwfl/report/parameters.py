@@ -3,7 +3,7 @@
 import re
 
 from pwfl import registry
-from pwfl.scenario.fields import parameters
+from pwfl.scenario.fields import extra_of, parameters
 from pwfl.scenario.sweep import GREEK, in_words
 
 LONGEST = 70  # characters of a meaning's first words
@@ -26,7 +26,7 @@ def title(system: str, key: str) -> str:
     known = {".".join(path): field for path, field in parameters(registry.system(system).model)}
     if key not in known:
         return key
-    meaning, unit = re.sub(r" \([^)]*\)", "", known[key].description), known[key].json_schema_extra["unit"]
+    meaning, unit = re.sub(r" \([^)]*\)", "", known[key].description or ""), extra_of(known[key])["unit"]
     first = re.split("[,;:]", meaning, maxsplit=1)[0]
     if NO_NOUN.match(first) or CUT.match(meaning) or "`" in first or len(first) > LONGEST:
         first = in_words(key)

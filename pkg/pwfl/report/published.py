@@ -48,9 +48,15 @@ class Training(NamedTuple):
     row: dict
 
     @property
+    def cost(self) -> Loss:
+        """Its loss, of a training that has one."""
+        assert isinstance(self.loss, Loss)
+        return self.loss
+
+    @property
     def size(self) -> tuple[float, float]:
         """The largest of equal releases counts: observers may differ."""
-        return self.loss.unsampled, self.loss.pure
+        return self.cost.unsampled, self.cost.pure
 
 
 def table(study: dict[str, dict]) -> pl.DataFrame:
@@ -100,7 +106,7 @@ def _trainings(study: dict[str, dict], name: str, several: bool) -> Iterator[Tra
     """The trainings of a scenario in which anybody sends, of a study of one system or of several."""
     content = study[name]
     scenario, each, of = content["scenario"], content["realizations"], point_of(study, name).of
-    stated = getattr(registry.system(scenario.system).part("report"), "published", None)
+    stated = registry.system(scenario.system).load_report().published
     trained = each.filter(pl.col("realization") < scenario.training_realizations)
     trained = trained.with_columns(guarantee_server=guarantee("epsilon_server"))
     for scheme in scenario.schemes:
@@ -149,11 +155,11 @@ def _row(records: str, trainings: list[Training]) -> dict:
 
 def _composed(kept: list[Training], delta: float) -> Composed:
     """What releases cost together; the largest of a realization where each draws its records for itself."""
-    if not all(each.loss.own_records for each in kept):
-        return compose([each.loss for each in kept], delta)
+    if not all(each.cost.own_records for each in kept):
+        return compose([each.cost for each in kept], delta)
     apart: dict[int, list[Loss]] = {}
     for each in kept:
-        apart.setdefault(each.row["realization"], []).append(each.loss)
+        apart.setdefault(each.row["realization"], []).append(each.cost)
     return max((compose(losses, delta) for losses in apart.values()), key=lambda composed: composed.epsilon)
 
 
@@ -161,8 +167,9 @@ def _left_out(trainings: list[Training]) -> str | None:
     """The schemes without an epsilon, by reasons; with scenarios, where others have one of the same scheme."""
     inside = {each.scheme for each in trainings if isinstance(each.loss, Loss)}
     reasons: dict[str, dict[str, dict[str, None]]] = {}
-    for each in (each for each in trainings if isinstance(each.loss, str)):
-        reasons.setdefault(each.loss, {}).setdefault(each.scheme, {})[each.of] = None
+    for each in trainings:
+        if isinstance(each.loss, str):
+            reasons.setdefault(each.loss, {}).setdefault(each.scheme, {})[each.of] = None
     parts = []
     for why, schemes in reasons.items():
         names = [f"{scheme} in {', '.join(of)}" if scheme in inside else scheme for scheme, of in schemes.items()]

@@ -10,6 +10,7 @@ import polars as pl
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import chance, theme, unscheduled
 from pwfl.report.columns import terms
+from pwfl.tables.arrays import ends_of
 
 LABEL = 24  # letters of the lines that say what a test is
 LINE = 68  # letters of the lines of its subtitle
@@ -120,7 +121,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
             "no test is defined" if frame.is_empty() else "nothing is sent, nothing is hidden, or nothing can be tested"
         )
         return theme.empty(why, heading)
-    failed = pl.col("status") == "violated"
+    failed = pl.col("status") == "failed"
     said = pl.coalesce(pl.col("found").filter(failed).first(), pl.col("detects").sort_by("detectable").last())
     lines = drawn.group_by("test", maintain_order=True).agg(said=said, failed=failed.any())
     lines = lines.with_columns(said=pl.col("said").map_elements(_wrapped, pl.String))
@@ -138,7 +139,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     labels = alt.Axis(labelExpr="split(datum.label, '\\n')", ticks=False, domain=False)
     labels.labelBaseline = several  # of several lines, in the middle of the row, too
     y = alt.Y("line:N", title=None, sort=lines["line"].to_list(), axis=labels)
-    statuses = ["consistent", "violated"]
+    statuses = ["passed", "failed"]
     colours, shapes = (alt.Scale(domain=statuses, range=kind) for kind in (["#0072B2", "#D55E00"], ["circle", "cross"]))
     tips = {"scheme:N": "Scheme", "observer:N": "Observer", "test:N": "Test", "draws:Q": ("Numbers", "~s")}
     named = {"stated": "Stated", "measured": "Measured", "low": "At least", "high": "At most"}
@@ -191,7 +192,7 @@ def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     title = alt.TitleParams("Who holds what", subtitle=subtitle)
     blues, percent = alt.Scale(domainMin=0, scheme="blues"), alt.Legend(format="~%")
     tips = {"user:N": "User", "label:N": "Class", "samples:Q": "Training samples of the class"}
-    tips |= {"share:Q": ("Share of the user's", ".1%"), "all:Q": "Training samples of the user"}
+    tips = {**tips, "share:Q": ("Share of the user's", ".1%"), "all:Q": "Training samples of the user"}
     step = alt.Step(22 if frame["label"].n_unique() <= FEW_LABELS else 11)
     chart = alt.Chart(frame, title=title, width=HOLDERS_WIDTH, height=step).mark_rect()
     return chart.encode(
@@ -211,9 +212,10 @@ def _over_spent(scenario, tables: dict[str, pl.DataFrame], column: str, what: st
     subtitle.insert(1, "a training that has ended keeps its accuracy; a dot: all of the scheme have ended")
     title = alt.TitleParams(f"Test accuracy over {what}", subtitle=subtitle)
     ends = curves.group_by("scheme").agg(pl.col(column).max())[column]
-    prefix, factor = next(((p, f) for p, f in PREFIXES.items() if len(ends) and ends.max() >= f), ("", 1.0))
+    least, most = ends_of(ends)
+    prefix, factor = next(((p, f) for p, f in PREFIXES.items() if len(ends) and most >= f), ("", 1.0))
     scale = alt.Undefined
-    if len(ends) and ends.min() < SQUEEZED * ends.max():
+    if len(ends) and least < SQUEEZED * most:
         scale = alt.Scale(type="log")
         curves = curves.filter(pl.col(column) > 0)
     axis, y = alt.Axis(format=".6~g", tickCount=8), theme.accuracy_axis()
@@ -224,9 +226,9 @@ def _over_spent(scenario, tables: dict[str, pl.DataFrame], column: str, what: st
     return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, form=".2%", levels=levels)
 
 
-accuracy_seconds = partial(_over_spent, column="air_seconds_so_far", what="time on air", unit="s")
+accuracy_seconds = partial(_over_spent, column="air_seconds_cumulative", what="time on air", unit="s")
 JOULES = "transmit energy of all users"
-accuracy_joules = partial(_over_spent, column="transmit_energy_j_so_far", what=JOULES, unit="J")
+accuracy_joules = partial(_over_spent, column="transmit_energy_j_cumulative", what=JOULES, unit="J")
 
 
 def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:

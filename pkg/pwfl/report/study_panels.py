@@ -29,9 +29,9 @@ LOG = 3.0  # ratio of values from which an axis is logarithmic
 CURVE_POINTS = 20  # that have tooltips
 MOST_PANELS = 16
 MERGED = 1.12  # ratio of epsilons that have one dot
-COLUMNS = ("accuracy", "user_accuracy_worst_tenth", "epsilon", "epsilon_user", "air_seconds", "transmit_energy_j")
+COLUMNS = ("accuracy", "user_accuracy_bottom_decile", "epsilon", "epsilon_user", "air_seconds", "transmit_energy_j")
 UP = {"air_seconds": Outcome("Airtime (s)", "less")}
-UP |= {"user_accuracy_worst_tenth": Outcome("Accuracy of the bottom tenth of users", "more", "~%")}
+UP |= {"user_accuracy_bottom_decile": Outcome("Accuracy of the bottom tenth of users", "more", "~%")}
 
 
 class Panel(NamedTuple):

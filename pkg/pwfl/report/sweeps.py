@@ -50,8 +50,8 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
     keys, frames = ["scheme", "target_epsilon"], []
     extremes = {"least": pl.Expr.min, "most": pl.Expr.max, "realizations": pl.Expr.count}
     each, system = unscheduled.known(with_targets(content["realizations"])), content["scenario"].system
-    if "training" not in each.columns:
-        each = each.with_columns(training=pl.lit(None, pl.String))
+    missing = {"training": pl.String, "attack_rate": pl.Float64}
+    each = each.with_columns(pl.lit(None, kind).alias(c) for c, kind in missing.items() if c not in each.columns)
     ended = pl.col("training") == unscheduled.DIVERGED
     columns = [column for column in outcomes_of(system) if column in each.columns]
     others = each.group_by(keys, maintain_order=True).agg(

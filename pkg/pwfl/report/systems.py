@@ -7,7 +7,7 @@ from pwfl.privacy.accountant import guarantee
 from pwfl.report import columns, theme, unscheduled
 
 MEANS = ["accuracy", "local_steps", "channel_uses", "air_seconds", "transmit_energy_j"]
-TERMS = [*("accuracy_of", "delta", "samples", "rounds", "link_budget"), *columns.TERMS[1:]]
+TERMS = [*("evaluated_model", "delta", "samples", "rounds", "energy_scope"), *columns.TERMS[1:]]
 
 
 def table(scenarios: dict[str, dict]) -> pl.DataFrame:
@@ -15,12 +15,12 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
 
     `scenarios` is that of `report.compare`. Mean final accuracy with its 95% interval over realizations, how many
     trainings it is of, how many of these have no user scheduled, and how many diverged; the largest and the least
-    epsilon of a realization, for the system's own server and for the scheme's observer; means of symbols and seconds on
-    air, transmit energy and local steps; their terms. What does not apply to a system, or has no unit in it, is null;
-    the column `differs` says why.
+    epsilon of a realization, for the system's own server and for the scheme's observer; the largest attack rate; means
+    of symbols and seconds on air, transmit energy and local steps; their terms. What does not apply to a system, or has
+    no unit in it, is null; the column `differs` says why.
     """
     frames, keys = [], ["scheme", "target_epsilon"]
-    missing = {"accuracy": pl.Float64, "target_epsilon": pl.Float64, "training": pl.String}
+    missing = dict.fromkeys(("accuracy", "target_epsilon", "attack_rate"), pl.Float64) | {"training": pl.String}
     for name, content in scenarios.items():
         system, each = content["scenario"].system, content["realizations"]
         each = unscheduled.known(each).with_columns(guarantee_server=guarantee("epsilon_server"))
@@ -35,10 +35,11 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
             epsilon=pl.col("epsilon").max(),
             epsilon_least=pl.col("epsilon").min(),
             epsilon_user=pl.col("epsilon_user").max(),
+            attack_rate=pl.col("attack_rate").max(),
             guarantee=columns.weakest(),
             guarantee_server=columns.weakest("guarantee_server"),
         )
-        differs = pl.lit(registry.system(system).part("report").DIFFERS).alias("differs")
+        differs = pl.lit(registry.system(system).load_report().differs).alias("differs")
         means, terms = theme.means(each, keys, MEANS, system), schemes.agg(columns.said(TERMS)).with_columns(differs)
         first, others = means.columns[: len(keys) + 3], means.columns[len(keys) + 3 :]  # the accuracy stands first
         for part in (counts, terms):

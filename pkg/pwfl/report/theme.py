@@ -4,12 +4,12 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from itertools import cycle
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
@@ -22,6 +22,7 @@ from pwfl import registry
 from pwfl.report.axes import ALIKE, fitted, leveled
 from pwfl.report.catalog import BARE
 from pwfl.store.files import appearing_whole
+from pwfl.tables.arrays import ends_of
 from pwfl.tables.contract import limits
 
 CONFIDENCE = 0.95
@@ -105,8 +106,8 @@ def looks(system: str, schemes: Iterable[tuple[str, str, str]]) -> dict[str, Loo
     `schemes` are names, schedulers and noises, of several scenarios, too; of a name the first pair counts.
     """
     pairs: dict[str, tuple[str, str]] = {}
-    for name, *pair in schemes:
-        pairs.setdefault(name, tuple(pair))
+    for name, scheduler, noise in schemes:
+        pairs.setdefault(name, (scheduler, noise))
     known = registry.system(system).catalog.colours
     rest = {
         pair: Look(colour, DASHES[k % len(DASHES)], SHAPES[k % CLEAR]) for k, (pair, colour) in enumerate(known.items())
@@ -114,7 +115,7 @@ def looks(system: str, schemes: Iterable[tuple[str, str, str]]) -> dict[str, Loo
     found = {name: rest.pop(pairs[name]) for name in sorted(pairs) if pairs[name] in rest}
     used = {str(part) for look in found.values() for part in look} | {BARE}
     every = ([*PALETTE, "#000000"], DASHES, SHAPES)
-    free = [cycle([part for part in parts if str(part) not in used] or parts) for parts in every]
+    free: list[Iterator[Any]] = [cycle([part for part in parts if str(part) not in used] or parts) for parts in every]
     for name in sorted(pairs.keys() - found):
         look = Look(*map(next, free))
         found[name] = look._replace(colour=BARE) if pairs[name][1] == "none" else look
@@ -125,7 +126,7 @@ _study: dict[str, Look] = {}  # looks of the study whose figures are drawn; empt
 
 
 @contextmanager
-def of_study(system: str, schemes: Iterable[tuple[str, str, str]]) -> Iterator[None]:
+def of_study(system: str, schemes: Iterable[tuple[str, str, str]]) -> Generator[None]:
     """Within it, schemes look as in all figures of a study that has these schemes; see `looks`."""
     _study.update(looks(system, schemes))
     yield
@@ -138,7 +139,7 @@ def scheme_looks(scenario, schemes=None) -> dict[str, Look]:
     return {scheme.name: known[scheme.name] for scheme in (schemes or scenario.schemes)}
 
 
-def scheme_colour(scenario, schemes=None, symbol: str = "stroke") -> tuple[alt.Color, alt.Parameter, dict]:
+def scheme_colour(scenario, schemes=None, symbol: str | None = "stroke") -> tuple[alt.Color, alt.Parameter, dict]:
     """As `named_colours`, by scheme; `schemes` are those of the scenario that are drawn, None: all."""
     return colours_of(scheme_looks(scenario, schemes), symbol)
 
@@ -198,7 +199,7 @@ def legend(symbol: str | None = "stroke", **options) -> alt.Legend:
     return alt.Legend(symbolOpacity=1, symbolType=symbol or alt.Undefined, **options)
 
 
-def tips(columns: dict[str, str | tuple[str, str]]) -> list[alt.Tooltip]:
+def tips(columns: Mapping[str, str | tuple[str, str]]) -> list[alt.Tooltip]:
     """Tooltips with titles: column and its type, `rho:Q` -> title, or title and format."""
     pairs = {column: (label, alt.Undefined) if isinstance(label, str) else label for column, label in columns.items()}
     return [alt.Tooltip(column, title=title, format=form) for column, (title, form) in pairs.items()]
@@ -267,21 +268,24 @@ def is_squeezed(frame: pl.DataFrame, value: str) -> bool:
     finite = frame.filter(pl.col(value).is_finite())
     if not spans_decades(finite[value]):
         return False
-    most = finite.group_by("scheme").agg(pl.col(value).quantile(0.95) - pl.col(value).quantile(0.05))[value].min()
-    return most < SQUEEZED * (finite[value].max() - finite[value].min())
+    spread = finite.group_by("scheme").agg(pl.col(value).quantile(0.95) - pl.col(value).quantile(0.05))
+    least, most = ends_of(finite[value])
+    return ends_of(spread[value])[0] < SQUEEZED * (most - least)
 
 
 def alike(values: pl.Series, within: float = ALIKE) -> bool:
     """Whether finite values differ by this relative difference at most, as in their last digits alone."""
     finite = values.drop_nulls().filter(values.drop_nulls().is_finite())
-    return len(finite) > 0 and finite.max() - finite.min() <= within * abs(finite.max())
+    least, most = ends_of(finite)
+    return len(finite) > 0 and most - least <= within * abs(most)
 
 
 def spans_decades(values: pl.Series) -> bool:
     """Whether a logarithmic axis is for these values, as far as they are finite: all positive, and far apart."""
     finite = values.drop_nulls()
     finite = finite.filter(finite.is_finite()) if values.dtype.is_float() else finite
-    return len(finite) > 0 and finite.min() > 0 and finite.max() >= DECADE * finite.min()
+    least, most = ends_of(finite)
+    return len(finite) > 0 and least > 0 and most >= DECADE * least
 
 
 def means(frame: pl.DataFrame, by: list[str], columns: list[str], system: str) -> pl.DataFrame:
@@ -447,7 +451,9 @@ def printed(chart: alt.TopLevelMixin) -> str:
         spec["vconcat"] = spec.pop("hconcat")
     svg = vl_convert.vegalite_to_svg(spec, VEGA_LITE)
     size = r'width="([\d.]+)" height="([\d.]+)"'  # the view box, after it, keeps the coordinates
-    width, height = map(float, re.search(size, svg).groups())
+    found = re.search(size, svg)
+    assert found is not None  # as in all that Vega draws
+    width, height = map(float, found.groups())
     return re.sub(size, f'width="{COLUMN}" height="{height * COLUMN / width:.2f}"', svg, count=1)
 
 

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from importlib.util import decode_source
 from pathlib import Path
 from symtable import symtable
+from typing import Any
 
 from pwfl import registry
 from pwfl.learning import datasets, sources
@@ -21,6 +22,7 @@ from pwfl.scenario.fields import functions, stages_of
 from pwfl.scenario.values import value_of
 from pwfl.store.files import TextError, content, decoded
 from pwfl.store.imports import TooManyFilesError, file_of, of_users
+from pwfl.system import Checks
 
 LARGEST_CODE = 10**6  # bytes of a file of code
 # The key that lists the files which a function of the user's own reads, by the key that names it; of others OWN_READS.
@@ -44,22 +46,22 @@ def consistent(scenario: Scenario) -> None:
         if twice := [value for value, count in values.items() if count > 1]:
             raise ValueError(f"schemes: {' and '.join(keys)} {' + '.join(twice[0])} appears twice; it must be unique")
     if isinstance(data := getattr(scenario, "data", None), DataSource):
-        _check_images(scenario, datasets.size(data).shape)
+        _check_images(scenario, data)
         if (kept := datasets.held_out(data)) >= (held := datasets.size(data).train):
             raise ValueError(
                 f"data.reserved: {kept} leaves users no training samples: {_source(data)} has {held}; lower it"
             )
-    _own("consistent", scenario, None)
+    _own(scenario).consistent(scenario)
 
 
-def _check_images(scenario: Scenario, shape: tuple[int, ...]) -> None:
-    """Raise ValueError for features that records of a shape have not."""
-    kind = requested(scenario)
+def _check_images(scenario: Scenario, data: DataSource) -> None:
+    """Raise ValueError for features that records of the data's shape have not."""
+    kind, shape = requested(scenario), datasets.size(data).shape
     if kind != PIXELS and not (len(shape) == 2 and shape[0] == shape[1] and shape[0] in GRIDS):
         sides = " or ".join(f"{side} by {side}" for side in GRIDS)
         raise ValueError(
             f"training.features: {kind} require grey images of {sides} pixels, but records of "
-            f"{_source(scenario.data)} have shape {shape}; use `pixels`, which accept any features"
+            f"{_source(data)} have shape {shape}; use `pixels`, which accept any features"
         )
 
 
@@ -67,7 +69,7 @@ def problems(scenario: Scenario) -> list[str]:
     """What the scenario needs besides itself and does not find, a line `key: problem` each."""
     found = [f"{key}: {flaw}" for key, reference in _references(scenario).items() if (flaw := _flaw(reference))]
     found += [f"{key}: {flaw}" for key, path in _reads(scenario, _references(scenario)) if (flaw := _unreadable(path))]
-    found += [] if found else _own("problems", scenario, [])
+    found += [] if found else _own(scenario).problems(scenario)
     if isinstance(data := getattr(scenario, "data", None), DataSource):
         return _data_problems(data) + found
     return found
@@ -185,7 +187,7 @@ def idle(scenario: Scenario) -> dict[str, str]:
             keys |= {
                 f"data.{key}": f"data.dataset: {data.dataset}" for key in ("bounds", "sha256", "content", "release")
             }
-    return keys | _own("idle", scenario, {})
+    return keys | _own(scenario).idle(scenario)
 
 
 def imports(scenario: Scenario) -> dict[str, str]:
@@ -193,32 +195,32 @@ def imports(scenario: Scenario) -> dict[str, str]:
 
     `run(paths)` of the system's module `imported` checks and reads them; they are its `channel.run`'s third argument.
     """
-    return _own("imports", scenario, {})
+    return _own(scenario).imports(scenario)
 
 
 def imported_realizations(scenario: Scenario) -> int | None:
     """How many realizations the tables from outside have; None: there are no such tables."""
-    return _own("imported_realizations", scenario, None)
+    return _own(scenario).imported_realizations(scenario)
 
 
 def realization_bytes(scenario: Scenario) -> float:
     """About how many bytes a realization's tables take, by what the channel reads; 0: few."""
-    return _own("realization_bytes", scenario, 0.0)
+    return _own(scenario).realization_bytes(scenario)
 
 
 def table_bytes(scenario: Scenario) -> tuple[float, float, str]:
     """About how many bytes a job on tables takes: for each realization, besides, and the keys that set both."""
-    return _own("table_bytes", scenario, (0.0, 0.0, ""))
+    return _own(scenario).table_bytes(scenario)
 
 
 def training_bytes(scenario: Scenario) -> tuple[float, str]:
     """About how many bytes a training takes, and the keys that set them."""
-    return _own("training_bytes", scenario, (0.0, ""))
+    return _own(scenario).training_bytes(scenario)
 
 
 def audit_seconds(scenario: Scenario) -> float:
     """About how many core-seconds a scheme's audit takes because of its `canaries`; 0: they cost little."""
-    return _own("audit_seconds", scenario, 0.0)
+    return _own(scenario).audit_seconds(scenario)
 
 
 def available(data: DataSource) -> int:
@@ -240,7 +242,8 @@ def check_holdings(data: DataSource, key: str, samples: int, users_key: str, use
             f"{key}: {users} users would hold {users * samples} samples, but {offer(data)}; lower {key} to "
             f"{most // users} or less, or {users_key}"
         )
-    if data.partition == "given" and (able := sum(held >= samples for held in data.content.users)) < users:
+    given = data.content.users if data.content and data.partition == "given" else None
+    if given is not None and (able := sum(held >= samples for held in given)) < users:
         raise ValueError(
             f"{key}: only {able} users of {data.file} hold at least {samples} training samples, but {users} are "
             f"needed; lower {key} or {users_key}"
@@ -252,7 +255,6 @@ def _source(data: DataSource) -> str:
     return data.file or data.dataset
 
 
-def _own(check: str, scenario: Scenario, otherwise):
-    """What a function of the system's module `checks` says of a scenario, or otherwise, where there is none."""
-    function = getattr(registry.system(scenario.system).part("checks"), check, None)
-    return function(scenario) if function else otherwise
+def _own(scenario: Scenario) -> Checks[Any]:
+    """What the scenario's system says of it."""
+    return registry.system(scenario.system).checks

@@ -1,8 +1,8 @@
 """What the scenarios of all systems have in common."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from pydantic import Field, create_model, model_validator
@@ -13,16 +13,17 @@ from pwfl.process import user_code
 from pwfl.scenario import fields
 from pwfl.scenario.fields import (
     OWN,
+    ListOf,
+    OrFunction,
     Section,
     conditions_of,
-    or_function,
     parameter,
     parameters,
     selected,
     stages_of,
     unless_of,
 )
-from pwfl.scenario.values import Values
+from pwfl.scenario.values import Values, select_part
 from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
 RELEASE = (
@@ -30,7 +31,7 @@ RELEASE = (
     "without noise, and no figure of such; or `everything` (docs/own_data.md). Other data sets are public, and shown"
 )
 # Bounds of a name in tables and figures, which browsers and spreadsheets open.
-NAME = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
+NAME: dict[str, Any] = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
 SHA256 = r"^[0-9a-f]{64}$"
 NAME_RULE = "use letters, digits, blanks and _ . , + - ( ) : /, beginning with a letter or digit, at most 60 of them"
 PARTITION = (
@@ -78,9 +79,10 @@ def _shared(default, meaning: str, **options):
     return lambda stages, **more: parameter(default, meaning, stages=stages, **options, **more)
 
 
-_seed = _shared(1, "seed of every random draw", ge=0, lt=2**63)
+seed = _shared(1, "seed of every random draw", ge=0, lt=2**63)
 NOISED = "realizations that are scheduled, noised and accounted for"
-_realizations = partial(parameter, description=NOISED, stages="audit report", ge=1, le=10**9)
+realizations = partial(parameter, description=NOISED, stages="audit report", ge=1, le=10**9)
+system = partial(parameter, description="the system simulated")
 dataset = _shared(
     "mnist",
     "data set: MNIST, Fashion-MNIST, CIFAR-10 or CIFAR-100, which Keras downloads; scikit-learn's digits (need "
@@ -112,7 +114,7 @@ BANDWIDTH = f"bandwidth B of the channel, a symbol per second and hertz; {LTE}"
 resource_block_hz = _shared(180e3, BANDWIDTH, unit="Hz", usual=USUAL_BANDWIDTH, ge=1, le=1e12)
 
 
-Model = or_function(Literal["dense", "cnn"])
+Model = OrFunction[Literal["dense", "cnn"]]
 model = _shared(
     "dense",
     "what is trained: a fully connected network of hidden_layers, softmax regression where there are none; a small one "
@@ -161,9 +163,9 @@ class Content(Section):
 
     train: Records
     test: Records
-    shape: list[Records]
+    shape: ListOf[Records]
     classes: Records
-    users: list[Records]
+    users: ListOf[Records]
 
 
 class DataSource(Section):
@@ -178,7 +180,7 @@ class DataSource(Section):
         "a data set of one's own, an .npz or .parquet file that every job can read (docs/own_data.md)",
         stages=DATASET,
     )
-    bounds: list[Bound] | None = parameter(
+    bounds: ListOf[Bound] | None = parameter(
         None,
         "least and greatest value that a feature in data.file can have, known without a look at users' data; features "
         "are scaled from there to 0 to 1, one beyond is an error; null: 0 and 255, of bytes (uint8)",
@@ -242,6 +244,7 @@ class DataSource(Section):
 
         The digest decides before anything is read.
         """
+        assert self.file is not None  # of a file's section alone this is asked
         try:
             sha256 = data_file.digest(self.file)
             if self.sha256 not in (None, sha256):
@@ -281,7 +284,7 @@ class Own(Section):
 
     schedule: fields.Own = fields.own("a scheduler", stages="schedule/own")
     noise: fields.Own = fields.own("a noise scheme", stages="noise/own")
-    reads: list[str] = own_reads("schedule/own noise/own")
+    reads: ListOf[str] = own_reads("schedule/own noise/own")
 
 
 class Scheme(Section):
@@ -293,19 +296,21 @@ class Scheme(Section):
 
 
 class Scenario(Section):
-    """A scenario of any system; each has `schemes` and sections of its own besides, as `scenario` makes it."""
+    """A scenario of any system; each has `schemes` and sections of its own besides."""
 
     lacks: ClassVar[Mapping[str, str]] = {}  # keys that other systems have, and why this one has not
 
-    system: str = parameter(..., "the system simulated")
-    seed: int = _seed(stages="channel train audit")
-    realizations: int = _realizations(100)
+    system: str = system(...)
+    seed: int = seed(stages="channel train audit")
+    realizations: int = realizations(100)
     training_realizations: int = parameter(
         10, "how many of them, from the first on, are trained", stages="report", ge=1, le=10**9
     )
     audit: Audit = Audit()
     if TYPE_CHECKING:
-        schemes: Sequence
+        schemes: Sequence[Any]  # of the system's Scheme
+        release: str  # of what a stage that draws noise gets: see `pwfl.streams.of_noise`
+        contents: Values
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs):
@@ -337,33 +342,45 @@ class Scenario(Section):
                         f"{stage} must be declared to read both"
                     )
 
-    @property
+    @cached_property  # what the report gets has it, without all that it follows from
     def withholds(self) -> bool:
         """Whether private columns stay out of the report: of data of one's own, unless all is to be released."""
         data = getattr(self, "data", None)
         return isinstance(data, DataSource) and data.dataset == FILE and data.release != "everything"
 
-    def part(self, wanted: set[str] | None = None) -> Values:
-        """The values of those parameters that are read by one of the wanted stages (None: by any).
+    def part(self, wanted: set[str] | None = None) -> Self:
+        """The scenario with those parameters alone that are read by one of the wanted stages (None: by any)."""
+        return select_part(type(self), self.dump_read(wanted))
+
+    def of_stage(self, stage: str, variant: str | None = None) -> Self:
+        """What a stage, or a variant of one, gets: the parameters that it is declared to read."""
+        return select_part(type(self), self.dump_for(stage, variant))
+
+    def dump_read(self, wanted: set[str] | None = None) -> dict[str, Any]:
+        """In plain types, those parameters that are read by one of the wanted stages (None: by any).
 
         With them, whether the conditions are met by which the wanted stages read some, and the report's `withholds`.
         """
         met = {name: self.meets(name) for name in sorted(conditions_of(type(self), frozenset(wanted or ())))}
         met |= {"withholds": self.withholds} if REPORT in (wanted or ()) else {}
-        return Values(
-            selected(self, None if wanted is None else frozenset(wanted), self) | met | {"system": self.system}
-        )
+        return selected(self, None if wanted is None else frozenset(wanted), self) | met | {"system": self.system}
 
     def meets(self, condition: str) -> bool:
         """Whether the schemes meet a condition of the model."""
         return self.conditions[condition].met(self.schemes)
 
-    def of_stage(self, stage: str, variant: str | None = None) -> Values:
-        """What a stage, or a variant of one, gets: the parameters that it is declared to read."""
+    def dump_for(self, stage: str, variant: str | None = None) -> dict[str, Any]:
+        """In plain types, the parameters that a stage, or a variant of one, is declared to read."""
         if variant and user_code.is_reference(variant):  # may read what any variant does
             every = {reader for _, field in parameters(type(self)) for reader in stages_of(field)}
-            return self.part({reader for reader in every if reader.partition("/")[0] == stage})
-        return self.part({stage, f"{stage}/{variant}"})
+            return self.dump_read({reader for reader in every if reader.partition("/")[0] == stage})
+        return self.dump_read({stage, f"{stage}/{variant}"})
+
+
+def schemes(*compared: Scheme):
+    """The parameter `schemes` of a system: those that are compared where a config has none."""
+    meaning = "the schemes compared; a list replaces the default one"
+    return parameter(list(compared), meaning, stages="audit report", min_length=1)
 
 
 def scenario(
@@ -375,23 +392,18 @@ def scenario(
     realizations: int = 100,
     lacks: Mapping[str, str] | None = None,
 ) -> type[Scenario]:
-    """The model of a system's scenarios.
+    """The model of a system's scenarios, where no class is written for it: no type checker knows its sections.
 
     A section is found under its class's name in lower case: `Network` under `network`. `schemes` and `realizations` are
     those where a config has none, the schemes of the system's own subclass of Scheme; `draws` are the stages that draw
     random numbers, as `parameter` has them. `lacks` says why the system has not some parameters that others have.
     """
-    meaning = "the schemes compared; a list replaces the default one"
-    declared = parameter(list(schemes), meaning, stages="audit report", min_length=1)
-    model = create_model(
-        name.title().replace("_", ""),
-        __base__=Scenario,
-        __doc__=f"A scenario of the system `{name}`.",
-        system=(Literal[name], parameter(name, "the system simulated")),
-        seed=(int, _seed(stages=draws)),
-        realizations=(int, _realizations(realizations)),
-        **{section.__name__.lower(): (section, section()) for section in sections},
-        schemes=(list[type(schemes[0])], declared),
-    )
+    own = globals()  # the parameters that classes declare by the same names
+    fields: dict[str, Any] = {section.__name__.lower(): (section, section()) for section in sections}
+    fields = {"system": (Literal[name], system(name)), "seed": (int, seed(stages=draws)), **fields}  # ty: ignore[invalid-type-form]
+    fields["realizations"] = (int, own["realizations"](realizations))
+    fields["schemes"] = (list[type(schemes[0])], own["schemes"](*schemes))  # ty: ignore[invalid-type-form]
+    said = f"A scenario of the system `{name}`."
+    model = create_model(name.title().replace("_", ""), __base__=Scenario, __doc__=said, **fields)
     model.lacks = dict(lacks or {})
     return model

@@ -13,7 +13,7 @@ from pydantic_core import PydanticUndefined
 from pwfl import registry
 from pwfl.errors import run_command
 from pwfl.scenario import size, sweep
-from pwfl.scenario.fields import Section, parameters, stages_of, usual_of
+from pwfl.scenario.fields import Section, extra_of, parameters, stages_of, usual_of
 
 HEADER = """\
 # Configuration
@@ -150,9 +150,9 @@ def readme() -> str:
                 parts.append(
                     f"\n{title}| key | meaning | unit | default | bounds | re-runs |\n|---|---|---|---|---|---|"
                 )
-            unit, stages = field.json_schema_extra["unit"], ", ".join(field.json_schema_extra["stages"]) or "none"
-            cells = (f"`{path[-1]}`", field.description, unit, _default(field), _bounds(field), stages)
-            parts.append(f"| {' | '.join(cells)} |")
+            unit, stages = extra_of(field)["unit"], ", ".join(extra_of(field)["stages"]) or "none"
+            cells = f"{field.description} | {unit} | {_default(field)} | {_bounds(field)} | {stages}"
+            parts.append(f"| `{path[-1]}` | {cells} |")
         parts += [_of_scheme(model), ""]
     return "\n".join(parts)
 
@@ -167,7 +167,7 @@ def _of_scheme(model: type[Section]) -> str:
 
 
 def _summary(model: type[Section]) -> str:
-    return model.__doc__.strip().splitlines()[0]
+    return (model.__doc__ or "").strip().splitlines()[0]
 
 
 def _default(field) -> str:
@@ -184,7 +184,7 @@ def _bounds(field) -> str:
         return ", ".join(f"`{choice}`" for choice in get_args(field.annotation))
     items = get_args(get_args(field.annotation)[0])[1:] if get_origin(field.annotation) is list else ()
     each = _limits(part for item in items for part in getattr(item, "metadata", ()))
-    usual = "usually {:g} to {:g}".format(*usual_of(field)) if usual_of(field) else ""
+    usual = "usually {:g} to {:g}".format(*usual) if (usual := usual_of(field)) else ""
     return "; ".join(filter(None, [_limits(field.metadata), each and f"each {each}", usual]))
 
 

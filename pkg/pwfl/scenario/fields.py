@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cache
-from typing import Annotated, ClassVar, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from pwfl.process import user_code
-from pwfl.scenario.values import value_of
+from pwfl.scenario.values import Partial, value_of
 
 
 class Uses(NamedTuple):
@@ -40,7 +40,7 @@ class Uses(NamedTuple):
         )
 
 
-class Section(BaseModel):
+class Section(Partial, BaseModel):
     """A group of parameters. Unknown keys and wrong types are errors, numbers are finite."""
 
     conditions: ClassVar[Mapping[str, Uses]] = {}  # by name, of a system's Scheme, and of its scenarios' model
@@ -79,7 +79,7 @@ def parameter(
         Its name there, if it had another one before: it draws the same noise as then. Of a choice that stands for
         several former parameters: for each value theirs, by their names, those at their default left out.
     """
-    extra = {"unit": unit, "stages": stages.split()}
+    extra: dict[str, Any] = {"unit": unit, "stages": stages.split()}
     extra |= {"unless": dict(unless)} if unless else {}
     extra |= {"usual": list(usual)} if usual else {}
     extra |= {"observes": observes} if observes else {}
@@ -105,17 +105,34 @@ def _choice_or_user_function(value, choice):
 OWN = WrapValidator(_choice_or_user_function)  # marks what may name a function of the user's own
 
 
-def or_function(choices):
-    """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.process.user_code`).
+C = TypeVar("C")
+S = TypeVar("S", bound=Section)
+if TYPE_CHECKING:
+    ListOf = Sequence
+    OrFunction = C | str
+else:
+    ListOf = list  # in a config; a stage gets a tuple
 
-    `own.reads` lists the files that such functions read; `training.model_reads` those of `training.model`.
-    """
-    schema = {"anyOf": [{"enum": list(get_args(choices))}, {"type": "string", "pattern": f"^{user_code.PATTERN}$"}]}
-    return Annotated[choices, OWN, PlainSerializer(str), WithJsonSchema(schema)]
+    class OrFunction:
+        """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.process.user_code`).
+
+        `own.reads` lists the files that such functions read; `training.model_reads` those of `training.model`.
+        """
+
+        def __class_getitem__(cls, choices):
+            known, reference = (
+                {"enum": list(get_args(choices))},
+                {"type": "string", "pattern": f"^{user_code.PATTERN}$"},
+            )
+            schema = WithJsonSchema({"anyOf": [known, reference]})
+            return Annotated[choices, OWN, PlainSerializer(str), schema]
 
 
 OWN_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
-Own = dict[Annotated[str, StringConstraints(pattern=OWN_NAME)], bool | int | float | str | None]  # see `own`
+if TYPE_CHECKING:
+    Own = Any  # a stage gets values, whose names the user's function alone knows
+else:
+    Own = dict[Annotated[str, StringConstraints(pattern=OWN_NAME)], bool | int | float | str | None]  # see `own`
 
 
 def own(of: str, stages: str):
@@ -127,40 +144,45 @@ def own(of: str, stages: str):
     return parameter({}, meaning, stages=stages, max_length=1000)
 
 
-def widened(section: type[Section], **stages: str) -> type[Section]:
+def widened(section: type[S], **stages: str) -> type[S]:
     """The section with parameters that more stages read: `widened(common.DataSource, partition="channel audit")`."""
     fields = {}
     for key, more in stages.items():
         fields[key] = field = copy(section.model_fields[key])
-        extra = field.json_schema_extra
+        extra = extra_of(field)
         field.json_schema_extra = extra | {"stages": [*extra["stages"], *more.split()]}
-    annotated = {key: (field.annotation, field) for key, field in fields.items()}
+    annotated: dict[str, Any] = {key: (field.annotation, field) for key, field in fields.items()}
     return create_model(section.__name__, __base__=section, __doc__=section.__doc__, **annotated)
+
+
+def extra_of(field: FieldInfo) -> dict[str, Any]:
+    """What a parameter declares besides its type, default, meaning and bounds; see `parameter`."""
+    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
 
 
 def stages_of(field: FieldInfo) -> set[str]:
     """The stages, and variants of stages, that a parameter is declared to be read by."""
-    return set((field.json_schema_extra or {}).get("stages", []))
+    return set(extra_of(field).get("stages", []))
 
 
 def unless_of(field: FieldInfo) -> dict[str, tuple[str, object]]:
     """By stage, the key and value of another parameter with which it does not read this one."""
-    return (field.json_schema_extra or {}).get("unless", {})
+    return extra_of(field).get("unless", {})
 
 
 def usual_of(field: FieldInfo) -> list[float] | None:
     """The least and the greatest usual value of a parameter; None where it declares none."""
-    return (field.json_schema_extra or {}).get("usual")
+    return extra_of(field).get("usual")
 
 
 def observes_of(field: FieldInfo) -> bool | Mapping[str, tuple[str, object] | None]:
     """Whether a parameter changes no message and no noise, or with which variants of stages; see `parameter`."""
-    return (field.json_schema_extra or {}).get("observes", False)
+    return extra_of(field).get("observes", False)
 
 
 def keyed_of(field: FieldInfo) -> str | Mapping[object, Mapping[str, object]] | None:
     """A parameter's name, or the values that its own stand for, where noise depends on it; see `parameter`."""
-    return (field.json_schema_extra or {}).get("keyed")
+    return extra_of(field).get("keyed")
 
 
 @cache
@@ -173,7 +195,7 @@ def conditions_of(model: type[Section], stages: frozenset[str]) -> set[str]:
 @cache
 def parameters(model: type[Section]) -> tuple[tuple[tuple[str, ...], FieldInfo], ...]:
     """All parameters of a scenario's model, as pairs of a key's parts and pydantic's field."""
-    found = []
+    found: list[tuple[tuple[str, ...], FieldInfo]] = []
     for key, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             found += [((key, *path), inner) for path, inner in parameters(field.annotation)]
@@ -188,7 +210,7 @@ def functions(model: type[Section]) -> tuple[tuple[tuple[str, ...], FieldInfo], 
     return tuple((path, field) for path, field in parameters(model) if OWN in field.metadata)
 
 
-def selected(section: Section, wanted: frozenset[str] | None, scenario: Section) -> dict:
+def selected(section: Section, wanted: frozenset[str] | None, scenario) -> dict:
     """Those parameters of a scenario's section that are read by one of the wanted stages (None: by any).
 
     Names of stages are those of `parameter`. Values are plain; sections are dicts, and those without any are left out.
@@ -231,6 +253,6 @@ def _plain(value):
     return [_plain(each) for each in value] if isinstance(value, list) else value
 
 
-def _deciding(scenario: Section, key: str):
+def _deciding(scenario, key: str):
     """The value of the parameter, or whether the condition is met, that decides whether a stage reads another one."""
     return scenario.meets(key) if key in scenario.conditions else value_of(scenario, key)

@@ -2,8 +2,8 @@
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import get_args
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, get_args
 
 from pwfl import registry
 from pwfl.errors import printable
@@ -48,7 +48,7 @@ class ScenarioError(ValueError):
         return printable(super().__str__())
 
 
-def explain(errors: Iterable[dict], model: type[Section], content: dict) -> list[str]:
+def explain(errors: Iterable[Mapping[str, Any]], model: type[Section], content: dict) -> list[str]:
     """A line for each of pydantic's errors: key, what is wrong, what would be right; one for all kinds of a value.
 
     `content` is what was validated.
@@ -98,7 +98,7 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _explain(error: dict, model: type[Section], content: dict) -> tuple[str, str]:
+def _explain(error: Mapping[str, Any], model: type[Section], content: dict) -> tuple[str, str]:
     """What is wrong, and what would be right, which follows it."""
     location, value = error["loc"], error["input"]
     key = place([part for part in location if not ALTERNATIVE.fullmatch(str(part))], content)
@@ -125,7 +125,7 @@ def _section(model: type[Section], location: Sequence[str | int]) -> type[Sectio
     return model
 
 
-def _right(error: dict, section: type[Section]) -> str:
+def _right(error: Mapping[str, Any], section: type[Section]) -> str:
     """What would be right in place of a value, by the kind of pydantic's error about it, which is of a section."""
     kind, value, known = error["type"], error["input"], error.get("ctx", {})
     if kind == "literal_error":
@@ -180,7 +180,7 @@ def _systems_with(key: str) -> list[str]:
 def _condition(model: type[Section], key: str) -> str:
     """With what a parameter has an effect, where its meaning says so: ` with `air: antennas``."""
     (meaning,) = (field.description for path, field in parameters(model) if ".".join(path) == key)
-    found = re.search(r", with (`\w+: \w+`)$", meaning)
+    found = re.search(r", with (`\w+: \w+`)$", meaning or "")
     return f" with {found[1]}" if found else ""
 
 

@@ -2,7 +2,7 @@
 
 import re
 from functools import cache, reduce
-from typing import get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
@@ -51,7 +51,7 @@ def model_of(content: dict) -> type[Scenario]:
             raise ScenarioError(
                 f"system: {name!r}: its MODEL must be a pwfl.scenario.common.Scenario, is {shown(model)}"
             )
-        system.part("checks")
+        _ = system.checks
     except registry.RegistryError as error:
         raise ScenarioError(f"system: {error}") from error
     return model
@@ -113,7 +113,7 @@ def _strange_texts(scenario: Scenario) -> list[str]:
     """
     problems = []
     for path in _texts(type(scenario)):
-        found = reduce(getattr, path, scenario) or []
+        found: Any = reduce(getattr, path, scenario) or []
         for value in [found] if isinstance(found, str) else found:
             key = f"{'.'.join(path)}: {shown(value)}"
             if character := UNPRINTABLE.search(value):

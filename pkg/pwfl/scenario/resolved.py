@@ -4,7 +4,7 @@ import polars as pl
 import yaml
 
 from pwfl import registry
-from pwfl.scenario.fields import parameters
+from pwfl.scenario.fields import extra_of, parameters
 from pwfl.scenario.resolution import look_up
 from pwfl.store.files import appearing_whole
 
@@ -19,7 +19,7 @@ def parameter_table(resolved: dict) -> pl.DataFrame:
     """A resolved scenario as a Polars frame: parameter, value, unit, description (Table I)."""
     model = registry.system(resolved["system"]).model
     rows = [
-        (".".join(path), str(look_up(resolved, path)), field.json_schema_extra["unit"], field.description)
+        (".".join(path), str(look_up(resolved, path)), extra_of(field)["unit"], field.description)
         for path, field in parameters(model)
     ]
     return pl.DataFrame(rows, schema=["parameter", "value", "unit", "description"], orient="row")

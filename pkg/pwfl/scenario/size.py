@@ -4,6 +4,8 @@ Rough, from sizes alone, so that a slip of some zeros is told from a large study
 growth of a process's peak memory with its tables, and are those of the stage that took most.
 """
 
+from collections.abc import Sequence
+
 from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.scenario import checks
@@ -35,7 +37,7 @@ def problems(scenarios: dict[str, Scenario]) -> list[tuple[str, str]]:
     """What makes a study too large to be meant, each with the name of a scenario that does."""
     large, counts = [], {name: items(scenario) for name, scenario in scenarios.items()}
     if (total := sum(counts.values())) > MAX_ITEMS:
-        largest = max(counts, key=counts.get)
+        largest = max(counts, key=counts.__getitem__)
         here = f", {counts[largest]:,} of them here" if len(counts) > 1 else ""
         problem = (
             f"the study has about {total:,} results to compute{here}; at most {MAX_ITEMS:,} are allowed; lower "
@@ -53,7 +55,7 @@ def problems(scenarios: dict[str, Scenario]) -> list[tuple[str, str]]:
     return [(name, f"{problem} (or set allow_large: true beside scenarios)") for name, problem in large]
 
 
-def network_bytes(s, hidden_layers: list[int], copies: int) -> float:
+def network_bytes(s, hidden_layers: Sequence[int], copies: int) -> float:
     """Bytes of the data set and of a network's weights."""
     size = features.size(s)
     weights = parameter_count([size.features, *hidden_layers, size.classes]) * FLOAT32 * COPIES

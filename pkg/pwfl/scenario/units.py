@@ -8,7 +8,7 @@ from math import isfinite, log10
 
 from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.scenario.common import Scenario
-from pwfl.scenario.fields import parameters, usual_of
+from pwfl.scenario.fields import extra_of, parameters, usual_of
 from pwfl.scenario.values import value_of
 
 PREFIXES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -26,7 +26,7 @@ def unusual(scenario: Scenario | dict, model: type[Scenario] | None = None) -> l
         value = usual and value_of(scenario, key)
         if isinstance(value, float) and value and isfinite(value):
             with suppress(OverflowError):  # of a number of decibels that no parameter may have
-                what = _what(value, field.json_schema_extra["unit"], *usual)
+                what = _what(value, extra_of(field)["unit"], *usual)
                 lines += [f"{key}: {what}"] if what else []
     return lines
 
@@ -64,7 +64,7 @@ def _written(value: float, unit: str) -> str:
     """
     if unit in DECIBELS:
         return f"{value:g} {unit}"
-    prefix = max((p for p in PREFIXES if PREFIXES[p] <= abs(value)), key=PREFIXES.get, default="")
+    prefix = max((p for p in PREFIXES if PREFIXES[p] <= abs(value)), key=PREFIXES.__getitem__, default="")
     return f"{value / PREFIXES[prefix]:.4g} {prefix}{unit}"
 
 

@@ -6,6 +6,7 @@ from itertools import accumulate
 from pathlib import Path
 
 import yaml
+from yaml.reader import ReaderError
 
 from pwfl.store import files
 
@@ -51,8 +52,9 @@ def parse(text: str):
             raise ValueError(f"more than {MOST:,} characters once its aliases (*) are expanded")
         return content
     except yaml.MarkedYAMLError as error:
-        line, problem = (error.problem_mark or error.context_mark).line, error.problem
-    except yaml.reader.ReaderError as error:
+        mark = error.problem_mark or error.context_mark
+        line, problem = mark.line if mark else 0, error.problem
+    except ReaderError as error:
         line, problem = text[: error.position].count("\n"), f"the character {error.character:#06x} is not allowed"
     except (RecursionError, ValueError) as error:
         line, problem = 0, error

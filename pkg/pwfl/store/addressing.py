@@ -15,7 +15,7 @@ class StoreError(RuntimeError):
     """A job whose code, or whose files from outside, are not those that it was planned with."""
 
 
-def digest(description: dict) -> str:
+def digest(description: dict | list) -> str:
     """The address of what a description is of."""
     return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:DIGITS]
 

@@ -32,11 +32,13 @@ COMPUTES = (
     "privacy",
     "process/user_code.py",
     "radio",
+    "by_name.py",
     "registry.py",  # says which tables a stage reads
     "tables",
     "scenario/values.py",
     "stages.py",  # says which function runs
     "streams.py",
+    "system.py",  # says which function runs
     "training",
 )
 DRAWS = ("report", "scenario", "workflow/reporting.py")
@@ -70,7 +72,7 @@ def described(
     part = {key: list(given) for key, given in asked.items() if given}
     users = _of_users(functions)
     named = {name for path in users.values() for name in imports.parsed(path).imports}
-    versions = _versions(stage, tuple(sources)) | _installed(named)
+    versions = dict(_versions(stage, tuple(sources))) | _installed(named)
     found = _all(stage, sources, users, reads)
     return part | {"code": digest(found), "packages": dict(sorted(versions.items()))}
 

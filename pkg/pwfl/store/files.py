@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import cache
 from io import BytesIO
@@ -86,7 +86,7 @@ def _encoding(content: bytes) -> str | None:
 
 
 @contextmanager
-def appearing_whole(path: str) -> Iterator[str]:
+def appearing_whole(path: str) -> Generator[str]:
     """A name to write a file under, which becomes `path` when the block ends without an error.
 
     Raises NoRoomError, which names the file, where the disk is full.
@@ -103,7 +103,7 @@ def appearing_whole(path: str) -> Iterator[str]:
 
 
 @contextmanager
-def room_for(path: str | Path) -> Iterator[None]:
+def room_for(path: str | Path) -> Generator[None]:
     """Raise NoRoomError, which names a path, for an error of the block that says that the disk is full."""
     try:
         yield
@@ -116,7 +116,7 @@ def room_for(path: str | Path) -> Iterator[None]:
         ) from None
 
 
-def write(save: Callable[[BytesIO], None], path: str) -> None:
+def write(save: Callable[[BytesIO], object], path: str) -> None:
     """Write what `save` puts into a buffer to a file, which appears whole or not at all."""
     buffer = BytesIO()  # where the disk is full Polars may say "transport error" and no more
     save(buffer)

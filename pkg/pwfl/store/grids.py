@@ -1,6 +1,7 @@
 """Chunks: ranges of realizations that are computed together, on a grid independent of how many are requested."""
 
 from collections.abc import Iterator
+from itertools import takewhile
 from math import ceil
 from typing import NamedTuple
 
@@ -31,11 +32,8 @@ def covering(first: int, stop: int, sizes: Sizes, end: int | None = None) -> lis
     >>> covering(0, 12, TABLES, end=14)
     ['000000-000010', '000010-000014']
     """
-    found = []
-    for start, after in _chunks(sizes, first):
-        if start >= stop:
-            return found
-        found.append(f"{start:06d}-{after if end is None else min(after, end):06d}")
+    chunks = takewhile(lambda chunk: chunk[0] < stop, _chunks(sizes, first))
+    return [f"{start:06d}-{after if end is None else min(after, end):06d}" for start, after in chunks]
 
 
 def bounds(chunk: str) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LIBRARY, INIT = "pwfl", "__init__.py"
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -102,7 +102,7 @@ def file_of(module: str) -> Path | None:
     if (spec := _spec(top)) is None:
         return None
     if not spec.submodule_search_locations:
-        return Path(spec.origin) if spec.has_location and not parts else None
+        return Path(spec.origin) if spec.origin and spec.has_location and not parts else None
     place = Path(folder(top), *parts)
     return next((file for file in (place / INIT, place.with_suffix(".py")) if file.is_file()), None)
 
@@ -168,7 +168,7 @@ def _parsed(path: Path, *_stamp: int) -> Parsed:
     return Parsed(hashlib.sha256("\0".join(words).encode()).hexdigest()[:DIGITS], frozenset(imports))
 
 
-def _write(node: ast.AST, words: list[str], imports: set[str]) -> None:
+def _write(node: Any, words: list[str], imports: set[str]) -> None:
     """Add a syntax tree as words, without docstrings and empty fields, which newer Pythons add, and what it imports."""
     kind = type(node)
     words.append(kind.__name__)

@@ -9,7 +9,7 @@ import json
 import shutil
 import time
 import uuid
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -64,7 +64,7 @@ class Store(NamedTuple):
         return processor, [content(str(self.root / item["key"] / name)) for name in item["files"]]
 
     @contextmanager
-    def workspace(self) -> Iterator[Path]:
+    def workspace(self) -> Generator[Path]:
         """A folder for what one process computes; it is deleted at the end, and by `sweep` if the process is killed."""
         folder = self.root / PARTIAL / uuid.uuid4().hex
         with room_for(folder):
@@ -75,7 +75,7 @@ class Store(NamedTuple):
             shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager
-    def create(self, key: str, files: Collection[str], workspace: Path, old: int | None = None) -> Iterator[Path]:
+    def create(self, key: str, files: Collection[str], workspace: Path, old: int | None = None) -> Generator[Path]:
         """A folder to write an item's files into, which becomes the item when the block ends without an error.
 
         It replaces an item that lacks files, and the one with the stamp `old`; no other.

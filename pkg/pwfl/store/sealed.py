@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class DamagedError(ValueError):
     """A file that is not what was written, or not what belongs there; the message says how to come by it anew."""
 
 
-def damaged(path: str, what: str) -> DamagedError:
+def damaged(path: str | Path, what: str) -> DamagedError:
     """The error of a file that cannot be taken."""
     delete = "rm -rf" if Path(path).is_dir() else "rm -f"
     return DamagedError(f"{path} is corrupt: {what}. Delete it (`{delete} {shlex.quote(str(path))}`) and run again")
@@ -106,7 +106,7 @@ def read_table(path: str, expected: Mapping) -> "pl.DataFrame":
     return read(path, expected, lambda file: pl.read_parquet(file.read()))
 
 
-def write_arrays(arrays: Mapping[str, np.ndarray], path: str, label: Mapping) -> None:
+def write_arrays(arrays: Mapping[str, Any], path: str, label: Mapping) -> None:
     """Write arrays by their names to an .npz file, with their label."""
 
     def save(file: BinaryIO, text: str) -> None:

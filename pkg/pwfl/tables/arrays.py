@@ -1,6 +1,7 @@
 """Tables as arrays, and tables put beside each other, by their keys."""
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -36,7 +37,7 @@ def _along(key: pl.Series, axis: int, shape: tuple[int, ...]) -> bool:
     return bool((values == first).all() and (np.diff(first.ravel()) > 0).all())
 
 
-def to_table(keys: Mapping[str, Sequence[int]], **columns) -> pl.DataFrame:
+def to_table(keys: Mapping[str, Sequence[int] | pl.Series | np.ndarray], **columns) -> pl.DataFrame:
     """A table with a row for each combination of the keys' values, of arrays with an axis for each key.
 
     `keys` names the keys' columns, with the values along each axis; columns may also be numbers that stand in all rows.
@@ -49,6 +50,22 @@ def to_table(keys: Mapping[str, Sequence[int]], **columns) -> pl.DataFrame:
     axes = np.meshgrid(*(np.asarray(values) for values in keys.values()), indexing="ij")
     arrays = dict(zip(keys, axes, strict=True)) | columns
     return pl.DataFrame({name: np.broadcast_to(values, shape).ravel() for name, values in arrays.items()})
+
+
+def size_of(frame: pl.DataFrame, key: str) -> int:
+    """How many there are of what a key numbers from 0 on."""
+    return frame.select(pl.col(key).max()).item() + 1
+
+
+def span_of(frame: pl.DataFrame) -> range:
+    """The realizations of a table, which are consecutive."""
+    first, last = frame.select(first=pl.col("realization").min(), last=pl.col("realization").max()).row(0)
+    return range(first, last + 1)
+
+
+def ends_of(values: pl.Series) -> tuple[float, float]:
+    """The least and the greatest of some numbers."""
+    return cast(float, values.min()), cast(float, values.max())
 
 
 def joined(left: pl.DataFrame, right: pl.DataFrame, *keys: str) -> pl.DataFrame:

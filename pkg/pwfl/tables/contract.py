@@ -22,7 +22,7 @@ NOISY = {"reveals": "noisy"}  # follows from what is released with the outcome's
 PRIVATE = {"reveals": "private"}  # a function of records without noise
 # How a test of an audit ends; the last four say why nothing is tested: no noise, nobody who sends, gradients that are
 # not finite, no weights known at which a blank record has no gradient.
-AUDIT_STATUS = ("consistent", "violated", "no_noise", "nobody_sends", "not_finite", "never_silent")
+AUDIT_STATUS = ("passed", "failed", "no_noise", "nobody_sends", "not_finite", "never_silent")
 # The meaning of each column that tables of several systems have; see `meaning`.
 MEANINGS = {
     "accuracy": "share of the test set that the model classifies correctly",
@@ -67,8 +67,7 @@ class TableError(ValueError):
 
 def schema(system: str, table: str) -> type[dy.Schema]:
     """The schema of a system's table: its own, or that of all systems."""
-    own, name = registry.system(system).part("tables"), "".join(part.capitalize() for part in table.split("_"))
-    return getattr(own, name, None) or COMMON[table]
+    return registry.system(system).load_schemas().get(table) or COMMON[table]
 
 
 def limits(system: str, column: str) -> tuple[float | None, float | None]:
@@ -77,7 +76,7 @@ def limits(system: str, column: str) -> tuple[float | None, float | None]:
     Declared it is in the system's `outcome` or `history` or, if its report derives it, in the schema `Realizations` of
     its module `tables`, where there is one. What is declared nowhere has no bounds.
     """
-    derived = getattr(registry.system(system).part("tables"), "Realizations", None)
+    derived = registry.system(system).load_schemas().get("realizations")
     kinds = [schema(system, "outcome"), schema(system, "history"), *([derived] if derived else [])]
     declared = next((kind.columns()[column] for kind in kinds if column in kind.columns()), None)
     return _end(declared, "min"), _end(declared, "max")
@@ -298,11 +297,11 @@ class Outcome(PerRealization):
         "seconds on air, all rounds, each as long as its slowest upload; null: no radio model, or training decides"
     )
     transmit_energy_j = amount("of all users, all rounds; null: no unit, or training decides", allow_inf=True)
-    link_budget = dy.String(description="what that energy is counted over: comparable within it")
+    energy_scope = dy.String(description="what that energy is counted over: comparable within it")
     local_steps = amount(
         "gradients of a user in a round that it takes part in, mean; null: training decides, or nobody takes part"
     )
-    accuracy_of = dy.String(description="the model that accuracies are of")
+    evaluated_model = dy.String(description="the model that accuracies are of")
     unit = dy.String(description=meaning("unit", "what of the data an epsilon is about"))
     neighbouring_relation = dy.String(description=meaning("neighbouring_relation"))
     sampling = dy.String(nullable=True, description=meaning("sampling", "null: nobody sends"))
@@ -336,8 +335,8 @@ class History(PerRealization):
     """What each system's history says: what a training has spent by the end of a row's round, and on what it ran."""
 
     processor = dy.String(description="what trained: cpu, or the name of a GPU; the stage adds it", metadata=PUBLIC)
-    air_seconds_so_far = amount("the part of the outcome's air_seconds; null: no radio model", metadata=PUBLIC)
-    transmit_energy_j_so_far = amount(
+    air_seconds_cumulative = amount("the part of the outcome's air_seconds; null: no radio model", metadata=PUBLIC)
+    transmit_energy_j_cumulative = amount(
         "the part of the outcome's transmit_energy_j; null: no unit", allow_inf=True, metadata=PUBLIC
     )
 
@@ -347,7 +346,7 @@ class UserHistory(History):
 
     user_accuracy = of_users("mean over users of their accuracies")
     user_accuracy_std = of_users("their standard deviation")
-    user_accuracy_worst_tenth = of_users("mean of the worst tenth of users, rounded up")
+    user_accuracy_bottom_decile = of_users("mean of the worst tenth of users, rounded up")
 
 
 def clipped_share() -> dy.Float64:
@@ -371,8 +370,8 @@ class Audit(dy.Schema):
     epsilon = epsilon_column(meaning("epsilon", "stated of the observer; null: nobody sends"), nullable=True)
     stated = dy.Float64(nullable=True, description="what is measured, if all is as stated; null: nothing to test")
     measured = dy.Float64(nullable=True, allow_inf=True, description="infinite: not a number")
-    low = dy.Float64(nullable=True, description="`measured` below: violated")
-    high = dy.Float64(nullable=True, description="`measured` above: violated")
+    low = dy.Float64(nullable=True, description="`measured` below: failed")
+    high = dy.Float64(nullable=True, description="`measured` above: failed")
     detectable = dy.Float64(
         nullable=True,
         min=0,

@@ -56,7 +56,7 @@ def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.D
         frame = execution.audit_schemes(model.model_copy(update={"schemes": [scheme]}).of_stage(AUDIT), made)
     worst = audit.worst(made["outcome"])
     epsilon, delta = worst["epsilon"], worst["delta"]
-    for row in frame.filter(status="violated").iter_rows(named=True):
+    for row in frame.filter(status="failed").iter_rows(named=True):
         raise CheckError(
             f"{scheme.name}: audit: {row['test']} of {row['observer']} is {row['measured']:g}, expected "
             f"{row['low']:g} to {row['high']:g}: train and account disagree; correct the one that is wrong"
@@ -64,7 +64,7 @@ def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.D
     if epsilon is None or not np.isfinite(epsilon):
         return frame
     same = (pl.col("epsilon") - epsilon).abs() <= tiny.RELATIVE * epsilon
-    frame = frame.filter(same, pl.col("delta") == delta, status="consistent")
+    frame = frame.filter(same, pl.col("delta") == delta, status="passed")
     tests = frame["test"].to_list()
     wanted = {
         "noise": [DEVIATION],

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args, get_origin
@@ -18,6 +19,7 @@ from pwfl.process import tensorflow_import
 from pwfl.report import captions, page, references
 from pwfl.scenario import ScenarioError, checks, parameters, resolve
 from pwfl.scenario.common import Scenario
+from pwfl.scenario.values import value_of
 from pwfl.stages import AUDIT, GRAPH, REPORT, STAGES
 from pwfl.store import imports
 from pwfl.tables import contract
@@ -77,12 +79,14 @@ def _modules_run(module: str) -> set[str]:
 def check_catalog(model: Scenario, given: dict) -> None:
     """Each figure of the catalog has a caption and is drawn; without scenarios no claim is made."""
     system = registry.system(model.system)
-    catalog, folder, report = system.catalog, system.folder, system.part("report")
+    catalog, folder, report = system.catalog, system.folder, system.load_report()
     for figures, title in ((catalog.figures, "Title"), (catalog.comparison_figures, "")):
         for figure in figures:
             _check_caption(reports.caption_file(model.system, figure, folder, compares=not title), title)
-    for name, figures in (("FIGURES", catalog.figures), ("COMPARISON_FIGURES", catalog.comparison_figures)):
-        if differing := set(getattr(report, name, {})) ^ set(figures):
+    of_study = report.comparison_figures
+    kinds = ("FIGURES", report.figures, catalog.figures), ("COMPARISON_FIGURES", of_study, catalog.comparison_figures)
+    for name, drawn, figures in kinds:
+        if differing := set(drawn) ^ set(figures):
             raise CheckError(f"{name} of report and the catalog's figures differ: {', '.join(sorted(differing))}")
     if catalog.paper is not None:
         _check_paper(catalog.paper)
@@ -126,7 +130,8 @@ def reruns(model: Scenario, fields: list | None = None) -> pl.DataFrame:
                 continue
             beside = with_needed(model, key)
             beside = _with_own_file(model, folder) if key in (OWN_FILE, "data.bounds") else beside
-            value, other = (beside.data.file, beside) if key == OWN_FILE else _changed(beside, path, field.annotation)
+            changed = partial(_changed, beside, path, field.annotation)
+            value, other = (value_of(beside, OWN_FILE), beside) if key == OWN_FILE else changed()
             before, after = (_stages_by_address(each) for each in (model if key == OWN_FILE else beside, other))
             moved = [stage for stage in after if before.get(stage, set()) != after[stage]]
             rows.append((key, str(value), " ".join(moved)))
@@ -141,10 +146,11 @@ def with_needed(model: Scenario, key: str) -> Scenario:
 
 def _with_own_file(model: Scenario, folder: str) -> Scenario:
     """The scenario with data of its size from a file."""
-    size, path = datasets.size(model.data), f"{folder}/own.npz"
+    size, path = datasets.size(value_of(model, "data")), f"{folder}/own.npz"
     parts = (("train", size.train), ("test", size.test))
     x = {f"x_{part}": np.zeros((count, *size.shape), np.uint8) for part, count in parts}
-    np.savez(path, **x, **{f"y_{part}": np.arange(count) % size.classes for part, count in parts})
+    y = {f"y_{part}": np.arange(count) % size.classes for part, count in parts}
+    np.savez(path, allow_pickle=False, **x, **y)
     content = model.model_dump()
     return resolve(content | {"data": content["data"] | {"dataset": datasets.FILE, "file": path, "folder": None}}, {})
 
@@ -158,7 +164,7 @@ def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
             found.setdefault(name, set()).add(description["address"])
     read = {registry.makers(model.system)[table] for table in registry.reads(model.system, AUDIT)}
     audited = [sorted(addresses) for name, addresses in found.items() if name.partition("/")[0] in read]
-    return found | {AUDIT: {f"{model.of_stage(AUDIT)} {audited}"}, REPORT: {str(model.of_stage(REPORT))}}
+    return found | {AUDIT: {f"{model.dump_for(AUDIT)} {audited}"}, REPORT: {str(model.dump_for(REPORT))}}
 
 
 def _changed(model: Scenario, path: tuple[str, ...], annotation) -> tuple[object, Scenario]:

@@ -2,9 +2,9 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -94,7 +94,7 @@ def _check_apart(stage: str, asked: list[Draw]) -> None:
 
 
 @contextmanager
-def loosened(loose: set[str] | None) -> Iterator[list[Draw]]:
+def loosened(loose: set[str] | None) -> Generator[list[Draw]]:
     """All draws held fixed but those of some purposes (`Draw.kind`), None: of all; yields what is asked for."""
     asked: list[Draw] = []
 
@@ -110,6 +110,6 @@ def loosened(loose: set[str] | None) -> Iterator[list[Draw]]:
 
         return drawn
 
-    draws = ("uniforms", "generator", "key")
-    with mock.patch.multiple(streams, **{name: held(getattr(streams, name)) for name in draws}):
+    fixed: dict[str, Any] = {name: held(getattr(streams, name)) for name in ("uniforms", "generator", "key")}
+    with mock.patch.multiple(streams, **fixed):
         yield asked

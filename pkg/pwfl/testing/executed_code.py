@@ -5,7 +5,7 @@ The rule of `pwfl.store.code` follows no imports; nor does this.
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 from unittest import mock
@@ -25,7 +25,7 @@ class UnnamedCodeError(AssertionError):
 
 
 @contextmanager
-def checked_stages(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
+def checked_stages(scenario: Scenario) -> Generator[dict[str, set[str]]]:
     """Watch all stages of a scenario, its report, and comparisons of it, that `execution` and `build` run meanwhile.
 
     Yields the modules of pwfl and of the system's package that were entered, by stage; it fills as stages run. Raises
@@ -65,7 +65,7 @@ def checked_stages(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
 
 
 @contextmanager
-def executed_functions(packages: set[str]) -> Iterator[set[tuple[str, str]]]:
+def executed_functions(packages: set[str]) -> Generator[set[tuple[str, str]]]:
     """The functions of some top-level packages that are entered meanwhile, in any new thread: pairs of module and name.
 
     Code of modules while they are imported does not count.

@@ -42,11 +42,11 @@ def _check_spent(scheme, made: Tables) -> None:
     last = history.join(outcome.select("realization", "rounds", *costs), on="realization")
     last = last.filter(pl.col("round") == pl.col("rounds"))
     for cost in costs:
-        after, stated = pl.col(f"{cost}_so_far"), pl.col(cost)
+        after, stated = pl.col(f"{cost}_cumulative"), pl.col(cost)
         off = last.filter((after - stated).abs() > tiny.RELATIVE * stated)
         for realization, spent, said in off.select("realization", after, stated).iter_rows():
             raise CheckError(
-                f"{scheme.name}: realization {realization}: {cost}_so_far of history is {spent:g} after the last "
+                f"{scheme.name}: realization {realization}: {cost}_cumulative of history is {spent:g} after the last "
                 f"round, but {cost} of outcome is {said:g}"
             )
 

@@ -19,7 +19,7 @@ from pwfl.report.claims import VERDICTS
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.sweep import Point
-from pwfl.scenario.values import UndeclaredError, Values
+from pwfl.scenario.values import UndeclaredError, build_values
 from pwfl.stages import AUDIT, REPORT
 from pwfl.testing import tiny
 from pwfl.testing.executed_code import checked_stages
@@ -87,7 +87,9 @@ def _check_parameters(model: Scenario, stages: dict[str, pl.DataFrame], charts: 
     for given, chart in zip(parts, charts, strict=False):  # which are the first ones
         name = given["figure"]
         try:
-            own = build.figure(Values(given["parameters"]), name, {table: stages[table] for table in needed[name]})
+            own = build.figure(
+                build_values(given["parameters"]), name, {table: stages[table] for table in needed[name]}
+            )
         except UndeclaredError as error:
             raise CheckError(
                 f"figure {name}: {str(error).partition(':')[0]} is a parameter that none of its tables depends on; "
@@ -104,7 +106,7 @@ def _text(chart) -> str:
 
 def _check_losses(model: Scenario, each: pl.DataFrame) -> None:
     """What a system states of one release is, alone, worth no less than its epsilon against the system's server."""
-    stated = getattr(registry.system(model.system).part("report"), "published", None)
+    stated = registry.system(model.system).load_report().published
     if stated is None:
         return
     rows = each.filter(pl.col("epsilon_server").is_finite()).unique("scheme", keep="first", maintain_order=True)

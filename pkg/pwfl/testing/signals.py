@@ -180,7 +180,7 @@ def _off(measured, stated) -> str:
     return f"{measured[k]:.6g}, but {stated[k]:.6g} is stated"
 
 
-def _deviates_as(numbers: np.ndarray, std: float) -> bool:
+def _deviates_as(numbers: np.ndarray, std: np.ndarray | float) -> bool:
     """Whether normal numbers may have a deviation, by a chi-square test."""
     if std == 0:
         return not numbers.any()
@@ -209,6 +209,8 @@ def _load(path: str) -> ModuleType:
     if not Path(path).is_file():
         raise CheckError("file not found")
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert spec is not None  # as of every file whose name ends in .py
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

@@ -7,7 +7,9 @@ from pwfl.execution.stage import Tables
 from pwfl.privacy import labels
 from pwfl.privacy.accountant import guarantee
 from pwfl.scenario.common import Scenario
+from pwfl.scenario.values import value_of
 from pwfl.tables import contract
+from pwfl.tables.arrays import size_of
 from pwfl.testing import tiny
 from pwfl.testing.draws import loosened
 from pwfl.testing.tiny import CheckError
@@ -25,7 +27,7 @@ def check_accounting(model: Scenario, given: dict) -> None:
             "the catalog's `zero_noise_values` is empty; it must name the columns of the table noise that are zero "
             "without noise"
         )
-    privacy = getattr(model, "privacy", None)
+    privacy = value_of(model, "privacy")
     deltas = (1e-3, 1e-8) if privacy is not None and "delta" in type(privacy).model_fields else ()
     changed = [model.model_copy(update={"privacy": privacy.model_copy(update={"delta": delta})}) for delta in deltas]
     for scheme in model.schemes:
@@ -101,7 +103,7 @@ def check_users(model: Scenario, given: dict) -> None:
         if drawing & {"receive", "account"}:  # a draw is of a number, not of a user
             continue
         stages = [stage for stage in OF_USERS if stage not in drawing]
-        count = whole["users"][user].max() + 1
+        count = size_of(whole["users"], user)
         for number in (pl.col(user) + 1) % count, pl.col(user).replace({0: 1, 1: 0}):
             moved = _renumbered(whole, user, number)
             made = tiny.made(model, scheme, given | moved, range(tiny.REALIZATIONS), stages)

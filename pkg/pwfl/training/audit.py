@@ -78,5 +78,5 @@ def verdicts(
         yield from side_by_side(audited, subject, view, lively, generator)
     if integers:
         yield all_noise(subject, used, begun)
-        bits = scenario.training.bits  # ty: ignore  # of all whose sums are of integers
+        bits = scenario.training.bits  # of all whose sums are of integers
         yield from rounding.verdicts(subject, used, begun, bits, generator)

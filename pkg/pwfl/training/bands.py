@@ -40,6 +40,7 @@ class ByBand:
         return getattr(self.learner, name)
 
     def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple:
+        assert reception.bands is not None  # with which alone there is a learner by band
         of_each = [
             self.learner.inputs(reception._replace(weight=reception.weight * factor), owned, seed, realization)
             for factor in np.moveaxis(reception.bands, 2, 0)

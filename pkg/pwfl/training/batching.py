@@ -13,6 +13,7 @@ from pwfl.learning import philox
 SIZES = 8  # of padded numbers of records, between a power of two and the next
 
 Weights = list[tf.Tensor]
+Numbers = Any  # an array or, inside of a graph, the tensor that it becomes
 
 
 def padded(number: int) -> int:

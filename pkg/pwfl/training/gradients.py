@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +10,7 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning import adversarial, datasets
 from pwfl.tables.reception import Reception
-from pwfl.training.batching import Weights, norm, repeated, times
+from pwfl.training.batching import Numbers, Weights, norm, repeated, times
 from pwfl.training.trainable import Model
 
 DRAWN = 10_000  # batches drawn at once
@@ -46,10 +46,10 @@ class Rows(NamedTuple):
         What the mean gradient is multiplied by, shape (interval,).
     """
 
-    rows: np.ndarray
-    sizes: np.ndarray
-    counts: np.ndarray | tuple
-    total: np.ndarray
+    rows: Numbers
+    sizes: Numbers
+    counts: Numbers
+    total: Numbers
 
     by_record = "rows", "counts"
 
@@ -84,9 +84,7 @@ class Gradients:
     def tensors(self, data: datasets.Dataset) -> Data:
         return Data(*(tf.constant(part) for part in (data.x_train, data.y_train, data.x_test, data.y_test)))
 
-    def inputs(
-        self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int
-    ) -> tuple[Own, NamedTuple]:
+    def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple[Own, Any]:
         samples = np.array([len(mine) for mine in owned])
         if reception.records is None:
             taken = [
@@ -112,16 +110,14 @@ class Gradients:
         counts[there] = np.concatenate([np.repeat(c, r) for c, r in zip(counted, records, strict=True)])
         return Own(), Rows(rows, sizes.astype(np.int32), counts, np.ones(len(sizes), np.float32))
 
-    def gather(self, own: Own, at: Rows, data: Data) -> tuple:
+    def gather(self, own: Own, at: Any, data: Data) -> tuple:
         rows = at.rows if self.compiled else at.rows[..., : tf.reduce_max(at.sizes)]
         x, y, counts = tf.gather(data.x, rows), tf.gather(data.y, rows), None
         if not self.alike:
             counts = at.counts if self.compiled else at.counts[..., : tf.reduce_max(at.sizes)]
         return x, y, counts, self.model.prepared(x)
 
-    def summed(
-        self, weights: Weights, own: Own, at: Rows, used: tuple, uniforms: Callable
-    ) -> tuple[Weights, tf.Tensor]:
+    def summed(self, weights: Weights, own: Own, at: Any, used: tuple, uniforms: Callable) -> tuple[Weights, tf.Tensor]:
         x, y, counts, prepared = used
         mean, clipped = self.model.clipped_mean(weights, x, y, self.clip_norm, at.sizes, counts, prepared)
         return [times(at.total, g) for g in mean], tf.stack([clipped, tf.cast(at.sizes, tf.float32)], axis=-1)
@@ -190,12 +186,12 @@ class UserGradients(Gradients):
                 rows[interval, sender, : samples[user]] = owned[user]
         return Own(), UserRows(rows, sizes, counts)
 
-    def gather(self, own: Own, at: UserRows, data: Data) -> tuple:
+    def gather(self, own: Own, at: Any, data: Data) -> tuple:
         alone = not self.compiled and at.sizes.shape.rank == 1
         rows = at.rows[tf.sequence_mask(at.sizes, tf.shape(at.rows)[-1])] if alone else at.rows
         return tf.gather(data.x, rows), tf.gather(data.y, rows)
 
-    def summed(self, weights: Weights, own: Own, at: UserRows, used: tuple, uniforms: Callable):
+    def summed(self, weights: Weights, own: Own, at: Any, used: tuple, uniforms: Callable):
         """One user after the other, so that one gradient more than the sum is kept."""
         (x, y), number = used, tf.cast(tf.reduce_sum(at.sizes, axis=-1), tf.float32)
         place, alone = tf.range(tf.shape(y)[-1]), y.shape.rank == 1  # records follow each other, of all users

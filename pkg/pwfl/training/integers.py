@@ -20,7 +20,7 @@ class IntegerGradients(SentGradients):
     """Sums of clipped gradients, sent user by user as integers."""
 
     def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple[Own, Sent]:
-        if reception.grid_step is None:
+        if reception.grid_step is None or reception.group is None:
             raise NotImplementedError("messages without a grid are no integers")
         own, sent = super().inputs(reception, owned, seed, realization)
         step, group = of_senders(reception.sends, reception.grid_step, reception.group)
@@ -41,7 +41,7 @@ def summed(bits: int) -> Callable:
     return received
 
 
-def round_signs(key: int, t: int, size: int) -> tuple[np.ndarray, np.random.Generator]:
+def round_signs(key: np.integer | int, t: np.integer | int, size: int) -> tuple[np.ndarray, np.random.Generator]:
     """The signs of a round's public rotation, and the generator of its private numbers."""
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([int(key), int(t)])))
     return rotation.random_signs(generator, size), generator

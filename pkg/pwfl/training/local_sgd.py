@@ -6,7 +6,7 @@ is 1. Each user has weights of its own during local steps, so matrix products ar
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,9 +15,9 @@ from pwfl import streams
 from pwfl.learning import adversarial, datasets, mlp
 from pwfl.tables.reception import Reception
 from pwfl.training import dense
-from pwfl.training.batching import Draws, Weights, norm, repeated, times
+from pwfl.training.batching import Draws, Numbers, Weights, norm, repeated, times
 from pwfl.training.gradients import OUTWEIGHED, Data
-from pwfl.training.trainable import SURE, Model
+from pwfl.training.trainable import SURE
 
 CACHE_BYTES = 2**22  # that a block of users' samples may take; at MNIST's sizes 1.7 times as fast as all users at once
 
@@ -49,11 +49,11 @@ class Local(NamedTuple):
         Of the batches' stream.
     """
 
-    owned: np.ndarray
-    held: np.ndarray | tuple
-    passes: np.ndarray | tuple
-    extent: np.ndarray | tuple
-    batch_key: np.int64
+    owned: Numbers
+    held: Numbers
+    passes: Numbers
+    extent: Numbers
+    batch_key: Numbers
 
     by_record = ("owned",)
 
@@ -61,13 +61,13 @@ class Local(NamedTuple):
 class Heard(NamedTuple):
     """The messages' weights, shape (interval, user)."""
 
-    weight: np.ndarray
+    weight: Numbers
 
 
 class Weighed(NamedTuple):
     """As how much each user's update counts, shape (interval, user): what `summed` adds up."""
 
-    factor: np.ndarray
+    factor: Numbers
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,10 @@ class LocalSgd:
         x, x_test = (with_bias(tf.constant(part)) for part in (data.x_train, data.x_test))
         return Data(x, tf.constant(data.y_train), x_test, tf.constant(data.y_test))
 
-    def inputs(
-        self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int
-    ) -> tuple[Local, NamedTuple]:
+    def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple[Local, Any]:
         if reception.records is not None:  # what is not done must not be accounted for
             raise NotImplementedError("local steps take mini-batches of all records, and no Poisson batches")
-        ever = reception.sends.any(axis=0) | self.alike  # others compute nothing that anybody hears
+        ever = np.any(reception.sends, axis=0) | self.alike  # others compute nothing that anybody hears
         mine = [own for own, sends in zip(owned, ever, strict=True) if sends]
         held = np.array([len(own) for own in mine], np.int32)
         places = np.zeros((len(mine), held.max()), np.int32)
@@ -116,7 +114,7 @@ class LocalSgd:
         extent = np.array([passes, held.max()], np.int32)
         return Local(places, held, np.zeros(passes, np.int32), extent, key), Heard(heard)
 
-    def gather(self, own: Local, at: NamedTuple, data: Data) -> tuple:
+    def gather(self, own: Local, at: Any, data: Data) -> tuple:
         if self.compiled or own.owned.shape.rank == 3:
             return data.x, data.y
         return tf.gather(data.x, own.owned), tf.gather(data.y, own.owned)
@@ -125,7 +123,7 @@ class LocalSgd:
         """See `minibatches`."""
         return minibatches(uniforms, own, self.steps.batch_size, self.steps.number)
 
-    def summed(self, weights: Weights, own: Local, at: Heard, used: tuple, uniforms: Callable):
+    def summed(self, weights: Weights, own: Local, at: Any, used: tuple, uniforms: Callable):
         """Each user's update, as `at` has their weights."""
         batches, steps = self.batches(own, uniforms), self.steps
         if self.compiled or own.owned.shape.rank == 3:
@@ -176,11 +174,11 @@ class LocalSgd:
 class ModelLocalSgd(LocalSgd):
     """As `LocalSgd`, of any model: one user after the other, so that one copy of the weights is kept."""
 
-    model: Model | None = None
+    model: Any = None  # a `trainable.Model`, which stands after fields with defaults
     # Of opposed records: after a first step that turns a network of layers around, other gradients count as well.
     reached: ClassVar = False
 
-    def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
+    def start(self, draws: Callable[[], np.random.Generator] | None) -> list[np.ndarray]:
         return self.model.start(draws)
 
     def tensors(self, data: datasets.Dataset) -> Data:
@@ -192,10 +190,10 @@ class ModelLocalSgd(LocalSgd):
         own, heard = super().inputs(reception, owned, seed, realization)
         return own, Weighed(heard.weight)
 
-    def gather(self, own: Local, at: NamedTuple, data: Data) -> tuple:
+    def gather(self, own: Local, at: Any, data: Data) -> tuple:
         return data.x, data.y
 
-    def summed(self, weights: Weights, own: Local, at: Weighed, used: tuple, uniforms: Callable):
+    def summed(self, weights: Weights, own: Local, at: Any, used: tuple, uniforms: Callable):
         steps, several = self.steps, at.factor.shape.rank > 1
         rows = tf.gather(own.owned, self.batches(own, uniforms), batch_dims=own.owned.shape.rank - 1)
         step = tf.fill(tf.shape(rows[..., 0, 0, :]), steps.size / steps.batch_size)  # (..., batch)

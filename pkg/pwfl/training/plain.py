@@ -23,10 +23,8 @@ def parts(
     learner = Gradients(trainable.model_of(own, compiled), training.clip_norm, alike, compiled)
     server = trainings.Server(lambda reception: np.full(training.rounds, training.learning_rate))
     sent = tables["reception"].join(tables["users"], on=("realization", "user"))
-    records = sent.group_by("realization", "interval").agg(pl.col("records").fill_null(pl.col("samples")).sum())[
-        "records"
-    ]
-    largest = batching.padded(int(records.max() or 0))
+    records = sent.group_by("realization", "interval").agg(pl.col("records").fill_null(pl.col("samples")).sum())
+    largest = batching.padded(int(records.select(pl.max("records")).item() or 0))
     size = trainable.bytes_each(own, largest, data.x_test.shape) + 4 * largest * training.rounds
     stops = trainings.evaluation_rounds(training.rounds, training.evaluate_every)
     return trainings.Parts(learner, server, stops, trainings.clipped_share, size)

@@ -7,7 +7,7 @@ are any. `play_round` is one round, `advance_function` several, `train_function`
 `tap_function` what an audit looks at: what the server receives.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from operator import sub
 from typing import Any, NamedTuple, Protocol
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
+from pwfl.learning import adversarial
 from pwfl.tables.reception import Reception
 from pwfl.training.bands import by_coordinate
 from pwfl.training.batching import Draws, Weights, repeated, times
@@ -38,11 +39,22 @@ class Learner(Protocol):
         Whether what is gathered in an interval holds in all.
     """
 
-    message: str
-    sensitivity: float
-    reached: bool
-    measured: int
-    lasting: bool
+    def __hash__(self) -> int: ...
+
+    @property
+    def message(self) -> str: ...
+
+    @property
+    def sensitivity(self) -> float: ...
+
+    @property
+    def reached(self) -> bool: ...
+
+    @property
+    def measured(self) -> int: ...
+
+    @property
+    def lasting(self) -> bool: ...
 
     def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
         """Start weights; `draws` gives a generator, and is called where any are drawn."""
@@ -73,6 +85,19 @@ class Learner(Protocol):
 
     def evaluate(self, weights: Weights, data: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """Accuracies, shape (..., 1 + class), and losses."""
+        ...
+
+    # What an audit asks for.
+    def silent(self) -> list[np.ndarray]:
+        """Weights at which blank records of the first class change nothing."""
+        ...
+
+    def opposed(self, generator: np.random.Generator, records: int) -> Iterator[adversarial.Opposed]:
+        """Weights and two records each, of so many, which move a message as far apart as any; see `adversarial`."""
+        ...
+
+    def place(self, start: Any, target: int, round_: int) -> int:
+        """The place in the training data of one of the target's records that is in its message in a round."""
         ...
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from pwfl.tables.reception import Reception
 from pwfl.training import dense
-from pwfl.training.batching import Draws, Weights
+from pwfl.training.batching import Draws, Numbers, Weights
 from pwfl.training.gradients import Gradients, Own
 from pwfl.training.trainable import Dense
 
@@ -27,15 +27,15 @@ class Sent(NamedTuple):
         Of the message's grid, and where it is summed, of integers; empty of others.
     """
 
-    rows: np.ndarray
-    sizes: np.ndarray
-    counts: tuple
-    total: np.ndarray
-    samples: np.ndarray
-    weight: np.ndarray
-    noise_std: np.ndarray
-    grid_step: np.ndarray | tuple = ()
-    group: np.ndarray | tuple = ()
+    rows: Numbers
+    sizes: Numbers
+    counts: Numbers
+    total: Numbers
+    samples: Numbers
+    weight: Numbers
+    noise_std: Numbers
+    grid_step: Numbers = ()
+    group: Numbers = ()
 
 
 @dataclass(frozen=True)

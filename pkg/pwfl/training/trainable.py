@@ -34,18 +34,22 @@ class Model(Protocol):
         Whether `opposed` records' gradients are opposite in all layers.
     """
 
-    shapes: list[tuple[int, ...]]
-    known: bool
+    @property
+    def shapes(self) -> list[tuple[int, ...]]: ...
 
-    def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
-        """Start weights; `draws` gives a generator, and is called where any are drawn."""
+    @property
+    def known(self) -> bool: ...
+
+    @property
+    def start(self) -> Callable[[Callable[[], np.random.Generator]], list[np.ndarray]]:
+        """Gives start weights; its argument gives a generator, and is called where any are drawn."""
         ...
 
-    def prepared(self, x: tf.Tensor) -> Any:
+    def prepared(self, x: tf.Tensor, /) -> Any:
         """What `clipped_mean` uses of records in all rounds, made once."""
         ...
 
-    def passed(self, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> Any:
+    def passed(self, weights: Weights, x: tf.Tensor, y: tf.Tensor, /) -> Any:
         """Tensors of the records, in the axis before the last or the last, of which `sums` takes all or some."""
         ...
 
@@ -53,7 +57,7 @@ class Model(Protocol):
         """The sum of the records' gradients, each times its factor, (..., record)."""
         ...
 
-    def clipped_mean(self, weights: Weights, x, y, clip_norm: float, sizes, counts, prepared) -> tuple:
+    def clipped_mean(self, weights: Weights, x, y, clip_norm: float, sizes, counts, prepared, /) -> tuple:
         """See `dense.clipped_mean`."""
         ...
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -55,13 +55,16 @@ class Start(NamedTuple):
     weights: Sequence[np.ndarray]
     own: Any
     at: Any
-    noise_std: np.ndarray
+    noise_std: Any  # None, as steps, where nobody trains
     key: np.int64
-    steps: np.ndarray
+    steps: Any
     owned: list[np.ndarray]  # places in the training data of each user's records
     reception: Reception
 
 
+# What `pwfl.system.Trainers` holds.
+OneByOne = Callable[[Any, Any, dict[str, pl.DataFrame]], Callable[[int], pl.DataFrame]]
+SideBySide = Callable[[Any, Any, dict[str, pl.DataFrame]], tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]]
 NO_NOISE = np.int64(0)  # the key of noise that is none
 TENSORS = ("weights", *Inputs._fields)
 
@@ -111,7 +114,8 @@ class Training(NamedTuple):
         # By tensors, so that one graph serves for any number of rounds, whether or not the model stays.
         how = tf.constant(played), Tap(tf.constant(not stays), kept)
         found = tap(*self._tensors(begun, several), self.data, *how)
-        return tuple([part.numpy() for part in each] for each in found)
+        heard, weights = ([part.numpy() for part in each] for each in found)
+        return heard, weights
 
     def over(self, data: datasets.Dataset) -> "Training":
         """The same of other data, of which users hold as many records at the same places."""
@@ -185,7 +189,7 @@ def training(
     """
     server, noise, bands = parts.server, tables["reception_noise"], bands_of(tables["reception"])
     if bands:
-        parts = parts._replace(learner=ByBand(parts.learner))
+        parts = parts._replace(learner=cast(Learner, ByBand(parts.learner)))
     learner, length, intervals = parts.learner, noise["rounds"][0], noise["interval"].n_unique()
     loop = Loop(learner, length, intervals, server.summed, compiled, bands, server.decided)
     reception_of = receptions(tables)
@@ -208,7 +212,7 @@ def training(
     return Training(parts, loop, begin, learner.tensors(data), data.x_test.shape)
 
 
-def both_trainers(of_some: Callable[..., tuple[Callable, float]]) -> tuple[Callable, Callable]:
+def both_trainers(of_some: Callable[..., tuple[Callable, float]]) -> tuple[OneByOne, SideBySide]:
     """A system's `trainer` and `batch_trainer`, by `of_some(scenario, data, tables, compiled)`.
 
     This gives a function that trains some realizations and returns the rows of `history` of each, and about how many
@@ -226,7 +230,7 @@ def both_trainers(of_some: Callable[..., tuple[Callable, float]]) -> tuple[Calla
     return trainer, batch_trainer
 
 
-def trainers(parts_of: Callable[..., Parts]) -> tuple[Callable, Callable]:
+def trainers(parts_of: Callable[..., Parts]) -> tuple[OneByOne, SideBySide]:
     """A system's `trainer` and `batch_trainer` (`both_trainers`), by `parts_of(scenario, data, tables, compiled)`.
 
     Noise is each scheme's own. A realization to which nobody sends keeps its start weights; one without feasible noise
@@ -309,11 +313,11 @@ def spent_function(tables: dict) -> Callable[[int, Sequence[int]], dict]:
         interval, into = np.divmod(done, length)
         for name, column in (("air_seconds", "seconds"), ("transmit_energy_j", "joules")):
             if frame[column].null_count():
-                found[f"{name}_so_far"] = pl.Series([None] * len(done), dtype=pl.Float64)
+                found[f"{name}_cumulative"] = pl.Series([None] * len(done), dtype=pl.Float64)
                 continue
             each = frame[column].to_numpy() * length
             before = np.append(0.0, each.cumsum())[interval]
-            found[f"{name}_so_far"] = before + into / length * np.append(each, 0.0)[interval]
+            found[f"{name}_cumulative"] = before + into / length * np.append(each, 0.0)[interval]
         return found
 
     return spent

@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from pwfl.execution import execute
 from pwfl.execution.stage import Task
 from pwfl.learning import stored
 from pwfl.process import devices, supervisor
-from pwfl.scenario.values import Values
+from pwfl.scenario.values import build_values
 from pwfl.stages import GRAPH
 from pwfl.store import addressing, grids, sealed
 from pwfl.store.items import COST, Store
@@ -87,10 +87,15 @@ def _consecutive(items: list[dict], single: set[str]) -> list[dict]:
         return [first]
     some = [first]
     for item in others:
-        if item["address"] != first["address"] or item["key"] in single or _span(item).start != _span(some[-1]).stop:
+        if item["address"] != first["address"] or item["key"] in single or not _follows(item, some[-1]):
             break
         some.append(item)
     return some
+
+
+def _follows(item: dict, before: dict) -> bool:
+    """Whether an item's chunk begins where that of another one ends."""
+    return grids.bounds(item["chunk"])[0] == grids.bounds(before["chunk"])[1]
 
 
 def _span(item: dict) -> range | None:
@@ -115,9 +120,8 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
         return
     addressing.check_contents(description, first["outside"])
     found = _read(items, root, description) | first["outside"]
-    span = _span(first)
-    values, variant = Values(description["parameters"]), description["variant"]
-    task = Task(description["stage"], values, variant, span, device=part["device"])
+    values, variant = build_values(description["parameters"]), description["variant"]
+    task = Task(description["stage"], values, variant, _span(first), device=part["device"])
 
     def write(item: dict, frames: dict) -> None:
         with save(item) as folder:
@@ -128,8 +132,9 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
             reporter.begin([each["key"] for each in rest])
 
     if len(items) > 1:
-        chunks = {_span(item): partial(write, item) for item in items}
-        execute(task._replace(realizations=range(span.start, _span(items[-1]).stop), chunks=chunks), found)
+        spans = [range(*grids.bounds(item["chunk"])) for item in items]
+        chunks = {span: partial(write, item) for span, item in zip(spans, items, strict=True)}
+        execute(task._replace(realizations=range(spans[0].start, spans[-1].stop), chunks=chunks), found)
     else:
         write(first, execute(task, found))
 
@@ -163,13 +168,13 @@ class _Timer:
 
 
 @contextmanager
-def _saving(item: dict, root: Store, workspace: Path, description: dict, device: str, timer: _Timer) -> Iterator[Path]:
+def _saving(item: dict, root: Store, workspace: Path, description: dict, device: str, timer: _Timer) -> Generator[Path]:
     """A folder for an item's files, which becomes the item; with what it took, and its description."""
     span = _span(item)
     with root.create(item["key"], item["files"], workspace, item.get("old")) as folder:
         yield folder
         seconds, cpu_seconds = timer.lap()
         cost = {"seconds": seconds, "cpu_seconds": cpu_seconds, "realizations": len(span) if span else 0}
-        cost |= {"system": description.get("system", ""), "processor": devices.processor(device)}
+        cost = {**cost, "system": description.get("system", ""), "processor": devices.processor(device)}
         (folder / COST).write_text(json.dumps(cost), encoding="utf-8")
     root.describe(description)

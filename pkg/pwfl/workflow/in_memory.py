@@ -7,7 +7,7 @@ import polars as pl
 from pwfl import execution, tables
 from pwfl.execution.stage import Task, rows_of
 from pwfl.scenario.common import Scenario
-from pwfl.scenario.values import Values
+from pwfl.scenario.values import build_values
 from pwfl.workflow import plan
 
 
@@ -21,7 +21,7 @@ def in_memory(scenario: Scenario, description: dict, found: Mapping, realization
     for table in (table for made in plan.read(scenario, description).values() for table in made):
         held = found[table]
         inputs[table] = rows_of(held, realizations) if realizations and isinstance(held, pl.DataFrame) else held
-    values, device = Values(description["parameters"]), plan.device(scenario)
+    values, device = build_values(description["parameters"]), plan.device(scenario)
     task = Task(description["stage"], values, description["variant"], realizations, device=device)
     return {
         name: tables.finished(made, name, scenario.system) if isinstance(made, pl.DataFrame) else made

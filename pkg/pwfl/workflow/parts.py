@@ -7,7 +7,7 @@ store has its items; its *manifest* (`pwfl.workflow.outlook`) says all that its 
 
 from collections.abc import Collection, Iterable, Iterator
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pwfl.process import devices
 from pwfl.scenario import checks
@@ -126,7 +126,7 @@ def plan(work: Work, items: Iterable[Item], store: Store, seconds: float, cores:
     return found
 
 
-def divided(work: Work, held: object) -> dict[str, Part] | None:
+def divided(work: Work, held: Any) -> dict[str, Part] | None:
     """The parts that items were divided into before, by what `division` made of them; None where it is not of these.
 
     So parts keep their names though estimates change.

@@ -9,8 +9,8 @@ names the noise that it draws (`pwfl.streams.of_noise`). So the noise of two sch
 on the same records is independent, and neither what only observes nor editing code draws other noise.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pwfl import registry
 from pwfl.learning import sources
@@ -21,7 +21,7 @@ from pwfl.scenario import Study, checks
 from pwfl.scenario.chunks import chunks_of, covering
 from pwfl.scenario.common import Scenario, Scheme
 from pwfl.scenario.release import depended_on
-from pwfl.scenario.values import plain, value_of
+from pwfl.scenario.values import value_of
 from pwfl.stages import DATASET, FEATURES, GRAPH, IMPORTED, PREPARATIONS, PROJECTION, STAGES, variants
 from pwfl.store import addressing, code, grids
 from pwfl.store.files import content
@@ -81,7 +81,7 @@ class Plan(NamedTuple):
             for table in tables
         }
 
-    def outside(self, item: Item) -> dict[str, str | list[str]]:
+    def outside(self, item: Item) -> Mapping[str, str | list[str]]:
         """The files from outside that an item is made of, by name."""
         return outside(self.owner(item), self.descriptions[item.address])
 
@@ -155,12 +155,12 @@ def preparations(scenario: Scenario) -> list[dict]:
     found = []
     if paths := checks.imports(scenario):
         contents = {table: content(path) for table, path in paths.items()}
-        more = {"system": scenario.system, "contents": contents}
+        more: dict[str, Any] = {"system": scenario.system, "contents": contents}
         found.append(_addressed(IMPORTED, None, {"system": scenario.system}, [], **more))
     if "data" not in type(scenario).model_fields:
         return found
-    data, wanted = scenario.data, requested(scenario)
-    of_file = {"contents": {FILE: data.sha256}} if data.dataset == FILE else {}
+    data, wanted = value_of(scenario, "data"), requested(scenario)
+    of_file: dict[str, Any] = {"contents": {FILE: data.sha256}} if data.dataset == FILE else {}
     images = [_addressed(DATASET, data.dataset, {"bounds": data.bounds} if of_file else {}, [], **of_file)]
     if wanted != PIXELS:
         if wanted in DIRECTIONS:  # learned from no data: neither users nor a data set are named
@@ -169,12 +169,12 @@ def preparations(scenario: Scenario) -> list[dict]:
     return [*found, *images]
 
 
-def outside(scenario: Scenario, description: dict) -> dict[str, str | list[str]]:
+def outside(scenario: Scenario, description: dict) -> Mapping[str, str | list[str]]:
     """The files from outside that an address is made of, by name."""
     if description["stage"] == DATASET and description["variant"] == FILE:
-        return {FILE: scenario.data.file}
+        return {FILE: value_of(scenario, "data.file")}
     if description["stage"] == DATASET:
-        files = sources.idx_files(scenario.data.dataset, scenario.data.folder)
+        files = sources.idx_files(value_of(scenario, "data.dataset"), value_of(scenario, "data.folder"))
         return {"files": files} if files else {}
     return checks.imports(scenario) if description["stage"] == IMPORTED else {}
 
@@ -232,7 +232,7 @@ def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | Non
     if declared.draws_noise:  # which depends on what comes from the user's files
         upstream |= {IMPORTED} | ({DATASET} if value_of(scenario, "data.dataset") == FILE else set())
     made_of = [before[name] for name in GRAPH if name in upstream and name in before]
-    parameters = plain(scenario.of_stage(stage, variant))
+    parameters = scenario.dump_for(stage, variant)
     if declared.draws_noise:
         parameters["release"] = _release(scenario, scheme, parameters, made_of, before)
     functions, reads = checks.user_functions(scenario, stage, variant)

@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 from pwfl.process import interrupts
@@ -77,9 +77,11 @@ class Progress:
         self.ended = 0  # items of parts that ended, failed or skipped ones included
         self.lost = 0  # items of parts that ended that there are not
         self.total: int | None = None
-        self.waiting: Counter[str] = Counter()  # rule -> seconds that parts are to take that have not begun
-        self.took: Counter[str] = Counter()  # rule -> seconds that parts took that computed all of their items
-        self.estimated: Counter[str] = Counter()  # rule -> seconds that these were to take
+        # By rule: seconds that parts are to take that have not begun; that those took that computed all of their items;
+        # and that these were to take.
+        self.waiting: dict[str, float] = defaultdict(float)
+        self.took: dict[str, float] = defaultdict(float)
+        self.estimated: dict[str, float] = defaultdict(float)
         self.start = self.news = time.monotonic()  # news: when there was a new result, or another part was running
         self.seen: tuple | None = None  # what there was then
         self.last, self.printed, self.told = "", float("-inf"), float("-inf")  # how far it was; when lines were printed

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from typing import Any
 
 from pwfl.stages import AUDIT, GRAPH
 from pwfl.store import grids
@@ -72,7 +73,8 @@ class Reasons:
 
     def differing(self, address: str, before: str) -> dict[str, None]:
         """The keys in which a planned address differs from a recorded one, in what they are made of included."""
-        now, was, found = (dict(_flat(each)) for each in (self.planned.get(address, {}), self.recorded(before), {}))
+        now, was = (dict(_flat(each)) for each in (self.planned.get(address, {}), self.recorded(before)))
+        found: dict[str, None] = {}
         for key in dict.fromkeys([*now, *was]):
             first, _, rest = key.partition(".")
             if now.get(key) == was.get(key) or key in LEFT_OUT:
@@ -84,7 +86,7 @@ class Reasons:
         return found
 
 
-def _flat(description: Mapping) -> Iterator[tuple[str, object]]:
+def _flat(description: Mapping) -> Iterator[tuple[str, Any]]:
     """The values of a description by keys joined with dots: parameters, addresses, packages and files one by one."""
     for key, value in description.items():
         if isinstance(value, Mapping) and key not in ("titles", *WORDS):

@@ -9,7 +9,7 @@ from pwfl.report import page as pages
 from pwfl.scenario import resolved
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.sweep import Point
-from pwfl.scenario.values import Values
+from pwfl.scenario.values import build_values
 from pwfl.stages import AUDIT
 from pwfl.store import addressing
 from pwfl.store.items import Store
@@ -29,7 +29,7 @@ def _resolved(given: dict, _store: Store, _inputs: Files, folder: Path) -> None:
 
 def _tables(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """A scenario's results, and the addresses behind them."""
-    values = Values(given["parameters"])
+    values = build_values(given["parameters"])
     frames = build.summarize(values, tables.read_schemes(_paths(root, inputs), given, values))
     _write(columns.with_point(frames, Point(*given["point"])), folder)
     addressing.write_addresses(given["addresses"], str(folder / ADDRESSES))
@@ -37,14 +37,14 @@ def _tables(given: dict, root: Store, inputs: Files, folder: Path) -> None:
 
 def _audit(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The audit of a scenario."""
-    values = Values(given["parameters"])
+    values = build_values(given["parameters"])
     frame = execution.audit_schemes(values, tables.read_schemes(_paths(root, inputs), given, values))
     _write(columns.with_point({AUDIT: frame}, Point(*given["point"])), folder)
 
 
 def _figure(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """A figure of a scenario."""
-    values, paths, name = Values(given["parameters"]), _paths(root, inputs), given["figure"]
+    values, paths, name = build_values(given["parameters"]), _paths(root, inputs), given["figure"]
     audited = paths.pop(AUDIT, None)
     found = tables.read_schemes(paths, given, values)
     if audited:
@@ -58,7 +58,7 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The tables and figures that compare a study's scenarios."""
     study = {}
     for name, parameters in given["parameters"].items():
-        of_it = {"scenario": Values(parameters), "point": Point(*given["points"][name])}
+        of_it = {"scenario": build_values(parameters), "point": Point(*given["points"][name])}
         of_it["releases"] = given["releases"][name]
         (manifest,) = inputs[name]
         paths = sorted(root.path(manifest).parent.glob("*.parquet"))
@@ -97,7 +97,7 @@ def _paper(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     claims = tables.read_report(root.path(inputs[COMPARISON][0]).parent / "claims.parquet").filter(system=system)
     contents = {}
     for name, parameters in given["parameters"].items():
-        values = Values(parameters)
+        values = build_values(parameters)
         found = {path.stem: tables.read_report(path) for path in root.path(inputs[name][0]).parent.glob("*.parquet")}
         paths = {key.partition("/")[2]: each for key, each in inputs.items() if key.startswith(f"{name}/")}
         described = {"system": system, "upstream": given["stages"][name]}

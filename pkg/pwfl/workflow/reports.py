@@ -10,7 +10,6 @@ from pwfl.report import captions as filled
 from pwfl.report import catalog, references
 from pwfl.scenario import ScenarioError, Study, checks
 from pwfl.scenario.common import Scenario
-from pwfl.scenario.values import plain
 from pwfl.stages import AUDIT, REPORT, STAGES
 from pwfl.store import addressing, code, sealed
 from pwfl.store.files import text as read_text
@@ -198,7 +197,7 @@ def _add_paper(planned: Plan, cited: dict, own: dict[str, Item], compared: Item,
         "system": system,
         "cited": cited,
         "titles": {name: study.titles[name] for name in own},
-        "parameters": {name: plain(study.scenarios[name].part()) for name in own},
+        "parameters": {name: study.scenarios[name].dump_read() for name in own},
         "stages": {
             name: {
                 scheme: {stage: route[stage]["address"] for stage in route}
@@ -239,7 +238,7 @@ def _comparison_inputs(planned: Plan) -> dict:
     """The parameters, points of sweeps, and releases of the scenarios that are compared."""
     study, scenarios = planned.study, planned.study.scenarios
     return {
-        "parameters": {name: plain(scenario.part()) for name, scenario in scenarios.items()},
+        "parameters": {name: scenario.dump_read() for name, scenario in scenarios.items()},
         "points": {name: list(study.point(name)) for name in scenarios},
         "releases": {name: releases(routes) for name, routes in planned.routes.items()},
     }
@@ -269,7 +268,7 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
         "system": scenario.system,
         "scenario": name,
         "point": list(study.point(name)),
-        "parameters": plain(scenario.of_stage(kind)),
+        "parameters": scenario.dump_for(kind),
         "upstream": {
             scheme: {stage: route[stage]["address"] for stage in stages}
             for scheme, route in planned.routes[name].items()
@@ -294,7 +293,7 @@ def of_figure(planned: Plan, of_all: dict, figure: str, drawn: tuple[str, ...], 
     for scheme, route in routes.items():
         for stage, description in route.items():
             read[stage in behind[scheme]].append(description["parameters"])
-    read[True] += [plain(scenario.of_stage(AUDIT))] if audit else []
+    read[True] += [scenario.dump_for(AUDIT)] if audit else []
     upstream = {scheme: {stage: route[stage]["address"] for stage in stages} for scheme, route in routes.items()}
     own = {"figure": figure, "parameters": _left(of_all["parameters"], read), "upstream": upstream}
     return of_all | own | ({AUDIT: audit.address} if audit else {})
@@ -413,7 +412,7 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
     ]
     alike: dict[str, list[str]] = {}  # titles, by all parameters
     for name, scenario in study.scenarios.items():
-        alike.setdefault(repr(scenario.part()), []).append(study.titles[name])
+        alike.setdefault(repr(scenario.dump_read()), []).append(study.titles[name])
     for name, scenario in study.scenarios.items():
         system, point = scenario.system, name in study.points
         shown_figures = [] if point else figures(scenario)
@@ -425,7 +424,7 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
                 "system": system,
                 "point": point,
                 "withholds": scenario.withholds,
-                "alike": alike[repr(scenario.part())],
+                "alike": alike[repr(scenario.dump_read())],
                 "crossed": catalog.crossed(registry.system(scenario.system).catalog, scenario),
                 "figures": [captioned(f"{name}/{figure}", system, figure, name) for figure in shown_figures],
                 "tables": [[f"{name}/{table}", text] for table, text in shown_tables.items()],

@@ -18,11 +18,11 @@ from pwfl.tables.arrays import joined, to_array
 TERMS = {
     "unit": "one training record of one client",
     "neighbouring_relation": "replace-one",
-    "link_budget": "none: no radio model",
+    "energy_scope": "none: no radio model",
     "rounds": 1,
     "delta": 0.0,
     "local_steps": 0.0,
-    "accuracy_of": "none: a mean is learned, no classifier",
+    "evaluated_model": "none: a mean is learned, no classifier",
     "taken_as_public": "chains, start laws and states of the data, numbers of records, and all constants of the config",
 }
 TOLERANCE = 1e-9  # by which a target may be missed, relative

@@ -89,8 +89,8 @@ def exact_epsilons(mechanisms: pl.DataFrame, users: pl.DataFrame, horizon: int) 
     return pl.concat(frames)
 
 
-def laplace_scale(sensitivity: np.ndarray, classical: np.ndarray) -> np.ndarray:
-    """Scale b of the Laplace noise that makes a query of this l1 sensitivity `classical`-DP."""
+def laplace_scale(sensitivity, classical):
+    """Scale b of the Laplace noise that makes a query of this l1 sensitivity `classical`-DP; of arrays, or columns."""
     return sensitivity / classical
 
 

@@ -166,6 +166,7 @@ def chain(
     first, found = first[told], ratio(seen[told, case, own] / samples[own])
     cumulative = partial(loss_law, kernel[ends], values, scale, first.mean())
     yield audit.distribution(subject, audit.LOSS, np.where(first, found, -found), cumulative, 2 * CELL)
+    assert subject.epsilon is not None  # of those alone that state one there are tests
     yield audit.bounded(subject, np.abs(ratio(np.concatenate([cells(values, scale), values]))), subject.epsilon)
 
 

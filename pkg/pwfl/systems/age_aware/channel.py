@@ -23,5 +23,6 @@ def run(scenario: AgeAware, realizations: range) -> dict[str, pl.DataFrame]:
     ).with_columns(sensitivity_wh=(max(states) - min(states)) / pl.col("samples"))
     profiles = age.profiles(users, scenario.schedule.horizon)
     links = users.select("user", "chain").join(profiles, on="chain", maintain_order="left_right")
-    every, options = pl.DataFrame({"realization": realizations}), {"how": "cross", "maintain_order": "left_right"}
-    return {"users": every.join(users, **options), "links": every.join(links, **options)}
+    every = pl.DataFrame({"realization": realizations})
+    tables = {"users": users, "links": links}
+    return {name: every.join(of_one, how="cross", maintain_order="left_right") for name, of_one in tables.items()}

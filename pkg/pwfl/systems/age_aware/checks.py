@@ -33,17 +33,18 @@ def consistent(scenario: AgeAware) -> None:
 
 
 def _chain_flaw(chain: Chain, states: int) -> str | None:
-    if (chain.matrix is None) == (chain.up is None or chain.down is None):
+    up, down = chain.up, chain.down
+    if (chain.matrix is None) == (up is None or down is None):
         return "needs either matrix, or both up and down"
-    if chain.matrix is None:
-        if states > 2 and chain.up + chain.down > 1:
+    if chain.matrix is None and up is not None and down is not None:
+        if states > 2 and up + down > 1:
             return (
-                f"up + down = {chain.up + chain.down:g} would let a middle state stay with probability "
-                f"{1 - chain.up - chain.down:g}, below 0; must be at most 1"
+                f"up + down = {up + down:g} would let a middle state stay with probability "
+                f"{1 - up - down:g}, below 0; must be at most 1"
             )
     elif chain.up is not None or chain.down is not None:
         return "has a matrix, so up and down must be left out"
-    elif [len(row) for row in chain.matrix] != [states] * states:
+    elif [len(row) for row in chain.matrix or ()] != [states] * states:
         return f"matrix must have {states} rows of {states} entries, one per entry of clients.states_wh"
     if flaw := markov.matrix_flaw(markov.chain_of(chain, states)[0]):
         return flaw

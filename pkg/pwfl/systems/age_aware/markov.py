@@ -13,7 +13,10 @@ TOLERANCE = 1e-9  # by which probabilities may miss a sum of one
 
 def chain_of(chain: Chain, states: int) -> tuple[np.ndarray, np.ndarray]:
     """Transition matrix of a scenario's chain, by `matrix` or `up` and `down`; its start law, by default stationary."""
-    matrix = birth_death(chain.up, chain.down, states) if chain.matrix is None else np.array(chain.matrix, float)
+    if chain.up is not None and chain.down is not None:
+        matrix = birth_death(chain.up, chain.down, states)
+    else:
+        matrix = np.array(chain.matrix, float)
     return matrix, stationary(matrix) if chain.start is None else np.array(chain.start, float)
 
 

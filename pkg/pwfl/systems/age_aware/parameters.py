@@ -5,12 +5,12 @@ The chains and start laws of its three clients are lost; those here are chosen s
 cases, a client that had better collect fresh data and clients that had better not.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, or_function, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, parameter
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 State = Annotated[float, Field(ge=-1e9, le=1e9)]  # Wh
@@ -23,8 +23,8 @@ class Chain(Section):
     name: str = parameter(..., "name of the chain in tables and figures", observes=True, **common.NAME)
     up: Probability | None = parameter(None, "probability p of going to the next higher state")
     down: Probability | None = parameter(None, "probability q of going to the next lower state")
-    matrix: list[list[Probability]] | None = parameter(None, "rows of a transition matrix, instead of up and down")
-    start: list[Probability] | None = parameter(None, "law of the first state; null: the stationary law")
+    matrix: ListOf[ListOf[Probability]] | None = parameter(None, "rows of a transition matrix, instead of up and down")
+    start: ListOf[Probability] | None = parameter(None, "law of the first state; null: the stationary law")
     samples: int = parameter(100, "samples n_k that a client takes", ge=1, le=10**9)
 
 
@@ -39,7 +39,7 @@ class Clients(Section):
     """The clients and their data (Sec. IV-A)."""
 
     number: int = parameter(3, "clients N; client k has chain k modulo their number", stages="channel", ge=1, le=10**9)
-    states_wh: list[State] = parameter(
+    states_wh: ListOf[State] = parameter(
         [20.0, 50.0, 100.0, 200.0],
         "values that the data take",
         unit="Wh",
@@ -47,7 +47,7 @@ class Clients(Section):
         min_length=2,
         max_length=100,
     )
-    chains: list[Chain] = parameter(
+    chains: ListOf[Chain] = parameter(
         PAPER_CHAINS,
         "clients' Markov chains, each with name, up and down (or matrix, a list of rows), start (null: stationary), "
         "samples n_k; a list replaces the default one",
@@ -69,7 +69,7 @@ class Schedule(Section):
         "looser one of the paper's appendix, term by term",
         stages="schedule/bound_constant schedule/bound_adaptive schedule/noise_first report",
     )
-    times: list[Time] = parameter(
+    times: ListOf[Time] = parameter(
         [], "collection time of each client, for the scheduler `fixed`", stages="schedule/fixed"
     )
 
@@ -105,7 +105,7 @@ class Training(Section):
 class Scheme(common.Scheme):
     """A pair of scheduler and noise rule, and the name it has in figures and tables."""
 
-    scheduler: or_function(
+    scheduler: OrFunction[
         Literal[
             "random",
             "fixed",
@@ -117,23 +117,35 @@ class Scheme(common.Scheme):
             "simulated_constant",
             "simulated_adaptive",
         ]
-    ) = parameter(
+    ] = parameter(
         ...,
         "random or fixed times, all at T (fresh), Fig. 2's sweep, the minimum of the bound or of the expected loss "
         "difference under a noise rule, the minimum of the bound with the noise fixed first (the paper's scheme 3 to "
         "the letter), or times by a function of your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
-    noise: or_function(Literal["constant", "adaptive", "none"]) = parameter(
+    noise: OrFunction[Literal["constant", "adaptive", "none"]] = parameter(
         ...,
         "one epsilon_C for all clients; for each the one that its age asks for (4); none, to compare with; or Laplace "
         "scales by a function of your own",
     )
 
 
-AgeAware = MODEL = common.scenario(
-    "age_aware",
-    sections=[Clients, Schedule, Privacy, Training, common.Own],
-    schemes=[
+class AgeAware(common.Scenario):
+    """A scenario of the system `age_aware`."""
+
+    lacks: ClassVar = dict.fromkeys(
+        ("privacy.observer", "privacy.colluders", "privacy.dropouts", "training.bits"),
+        "its clients send means one by one; there are neither rounds nor sums",
+    )
+
+    system: Literal["age_aware"] = common.system("age_aware")
+    seed: int = common.seed(stages="schedule/random schedule/own noise/own train audit")
+    clients: Clients = Clients()
+    schedule: Schedule = Schedule()
+    privacy: Privacy = Privacy()
+    training: Training = Training()
+    own: common.Own = common.Own()
+    schemes: ListOf[Scheme] = common.schemes(
         Scheme(name="random, constant noise", scheduler="random", noise="constant"),
         Scheme(name="random, adaptive noise", scheduler="random", noise="adaptive"),
         Scheme(name="proposed, constant noise", scheduler="bound_constant", noise="constant"),
@@ -143,10 +155,7 @@ AgeAware = MODEL = common.scenario(
         Scheme(name="simulated optimum, constant noise", scheduler="simulated_constant", noise="constant"),
         Scheme(name="simulated optimum, adaptive noise", scheduler="simulated_adaptive", noise="adaptive"),
         Scheme(name="sweep", scheduler="sweep", noise="adaptive"),
-    ],
-    draws="schedule/random schedule/own noise/own train audit",
-    lacks=dict.fromkeys(
-        ("privacy.observer", "privacy.colluders", "privacy.dropouts", "training.bits"),
-        "its clients send means one by one; there are neither rounds nor sums",
-    ),
-)
+    )
+
+
+MODEL = AgeAware

@@ -14,6 +14,7 @@ from pwfl.systems.age_aware.catalog import CATALOG
 from pwfl.systems.age_aware.claims import FORMS, NOISE_FIRST, PROPOSED
 from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.tables import FORMULAS
+from pwfl.tables.arrays import size_of
 
 DIFFERS = (
     "One upload of a mean of a few numbers that change in time, no classifier, so no accuracy. epsilon is about the "
@@ -328,7 +329,7 @@ def summarize(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, 
     for other in (counts, searched.agg(pl.col("evaluations", "log10_schedules").mean())):
         summary = summary.join(other, on=keys, maintain_order="left")
     summary = summary.with_columns(
-        clients=pl.lit(leakage["user"].max() + 1), horizon=pl.lit((leakage["collection_time"] + leakage["age"]).max())
+        clients=pl.lit(size_of(leakage, "user")), horizon=pl.lit((leakage["collection_time"] + leakage["age"]).max())
     )
     own = {"summary": summary, "realizations": each, "history": tables["history"]}
     return own | {"statuses": results.statuses(tables), "sweep": swept(scenario, tables)}

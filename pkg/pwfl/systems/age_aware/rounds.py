@@ -1,5 +1,6 @@
 """One round of Lin et al.: the clients' data over time, their noisy means, the server's average (Sec. II-B)."""
 
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +39,8 @@ def sample_means(generator: np.random.Generator, clients: Clients, horizon: int,
     sums = np.empty((horizon + 1, draws, len(samples)))
     sums[0] = counts @ states
     for t in range(horizon):
-        counts = sum(generator.multinomial(counts[..., s], transition[:, s]) for s in range(len(states)))
+        moved = (generator.multinomial(counts[..., s], transition[:, s]) for s in range(len(states)))
+        counts = reduce(np.add, moved)
         sums[t + 1] = counts @ states
     return np.moveaxis(sums / samples, 0, -1)
 
@@ -49,7 +51,9 @@ def final_means(clients: Clients, horizon: int) -> np.ndarray:
     return np.array([law[-1] @ clients.states for law in laws])
 
 
-def loss_differences(uploaded: np.ndarray, final: np.ndarray, share: np.ndarray, best: float) -> np.ndarray:
+def loss_differences(
+    uploaded: np.ndarray, final: np.ndarray, share: np.ndarray, best: np.ndarray | float
+) -> np.ndarray:
     """Loss of the private aged model less that of the fresh one without noise, at T, squares of Wh, (draw, case).
 
     Of clients' uploads, shape (draw, case, user), means of their samples at T, shape (draw, user), and weights, shape

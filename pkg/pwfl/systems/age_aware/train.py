@@ -54,7 +54,7 @@ def trainer(scenario: AgeAware, data: None, tables: dict[str, pl.DataFrame]) -> 
         log.info("realization %d: %d cases, %d draws", realization, len(losses), draws)
         no_radio = pl.lit(None, pl.Float64)
         return cases_of[realization,].with_columns(
-            loss_difference_wh2=losses, air_seconds_so_far=no_radio, transmit_energy_j_so_far=no_radio
+            loss_difference_wh2=losses, air_seconds_cumulative=no_radio, transmit_energy_j_cumulative=no_radio
         )
 
     return train

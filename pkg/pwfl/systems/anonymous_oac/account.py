@@ -1,5 +1,6 @@
 """Accounting of the system `anonymous_oac`: Secs. IV and V of Hasircioglu and Gunduz, and what lies beyond."""
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -21,8 +22,8 @@ ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # points of a curve
 TERMS = {
     "unit": "one training record of one device",
     "neighbouring_relation": "replace-one",
-    "accuracy_of": "the server's global model",
-    "link_budget": f"radiated over {PATH_LOSS_DB:g} dB and thermal noise: over the air what the received SNR takes, "
+    "evaluated_model": "the server's global model",
+    "energy_scope": f"radiated over {PATH_LOSS_DB:g} dB and thermal noise: over the air what the received SNR takes, "
     "orthogonally Shannon's least for 2 bit/s/Hz",
     "local_steps": 1.0,
     "taken_as_public": f"{ALWAYS_PUBLIC}; numbers of records are the same for all devices",
@@ -52,7 +53,7 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     )
     curves = Curves.create_empty()
     if outcome["realization"][0] == 0:
-        curves = pl.concat(drawn(scenario, tables, found[record.key].found.multiplier)).with_columns(realization=0)
+        curves = pl.concat(drawn(scenario, tables, found[record.key].losses.multiplier)).with_columns(realization=0)
     of_record = found[record.key]
     keys = {"realization": outcome["realization"].sort(), "user": range(of_record.rho.shape[1])}
     leakage = to_table(keys, there=of_record.there, rho=of_record.rho, epsilon=of_record.epsilon).filter("there")
@@ -105,7 +106,9 @@ def cost(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFram
     return joined(sent, accountant.spent(tables), "realization")
 
 
-def renyi_epsilon(participation: float, rate: float, multiplier: float, rounds: list[int], delta: float) -> np.ndarray:
+def renyi_epsilon(
+    participation: float, rate: float, multiplier: float, rounds: np.ndarray | list[int], delta: float
+) -> np.ndarray:
     """The paper's accountant: Renyi DP at integer orders, composed by sum, converted by Lemma 1."""
     divergence = sampled.revealed(participation, sampled.renyi(rate, multiplier))
     return sampled.renyi_epsilon(divergence, rounds, delta)
@@ -124,7 +127,8 @@ def over_rounds(
     curves += [(name, known if READINGS[name].participation else hidden, multiplier) for name in laws]
     frames = []
     for reading, pair, noise in dict.fromkeys(curves):
-        methods, law = {"tight": sampled.tight_epsilon}, laws.get(reading)
+        methods: dict[str, Callable] = {"tight": sampled.tight_epsilon}
+        law = laws.get(reading)
         if not READINGS[reading].noise:
             frames.append(
                 _points("rounds", reading, pair, "renyi", drawn, noise, renyi_epsilon(*pair, noise, drawn, delta))

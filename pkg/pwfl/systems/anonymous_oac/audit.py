@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -36,7 +37,7 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
     if epsilon is None or np.isinf(epsilon):
         yield audit.untested(subject)
         return
-    target = sent["user"].mode().min()
+    target = int(sent["user"].mode().to_numpy().min())
     found = accountant.losses(tables, observer, 2 * scenario.training.clip_norm)
     row = tables["users"]["realization"].unique().sort().to_list().index(realization)
 
@@ -52,9 +53,10 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
         opposite = scheduled.at_least(found.mu[row, :, target], *terms)
     else:
         law = readings(scenario, scheme, tables)[outcome["reading"]]
+        ways: list[dict[str, Any]] = [accounting(scheme), {"method": "opposite"}]
         accounted, opposite = (
             float(sampled.Batches(law, interval=sampled.COARSE, **how).epsilons(found, outcome["delta"])[row, target])
-            for how in (accounting(scheme), {"method": "opposite"})
+            for how in ways
         )
     # Records that lose as much need not exist, so no signal tells this epsilon.
     low, high, fault = 0.99 * epsilon, 1.01 * epsilon, "epsilon {percent} too low"

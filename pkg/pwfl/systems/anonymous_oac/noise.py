@@ -59,7 +59,7 @@ def _multiplier(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFr
     rounds, delta, goal = scenario.training.rounds, scenario.privacy.delta, scenario.privacy.target_epsilon
     given, laws = scenario.privacy.noise_multiplier, readings(scenario, scheme, tables)
     if goal is not None:
-        return _to_target(scenario, scheme, tables, laws[NOISES[scheme].reading]), goal, "calibrated"
+        return _to_target(scenario, scheme, tables, laws[NOISES[scheme].reading], goal), goal, "calibrated"
     epsilon = float(sampled.tight_epsilon(laws["anonymous"], given, [rounds], delta)[0])
     if not np.isfinite(epsilon):
         return given, epsilon, "no_guarantee"
@@ -72,13 +72,15 @@ def _multiplier(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFr
     return sampled.multiplier_for(epsilon, own, rounds, delta, **accounted), epsilon, "calibrated"
 
 
-def _to_target(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame], law: sampled.Rates) -> float:
-    """The noise multiplier with which the account's epsilon is the target, or up to TOLERANCE less.
+def _to_target(
+    scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame], law: sampled.Rates, goal: float
+) -> float:
+    """The noise multiplier with which the account's epsilon is the goal, or up to TOLERANCE less.
 
     Evaluations are what takes long: one of a wide interval of losses finds where to begin.
     """
     privacy, rounds = scenario.privacy, scenario.training.rounds
-    goal, delta, accounted = privacy.target_epsilon, privacy.delta, accounting(scheme)
+    delta, accounted = privacy.delta, accounting(scheme)
     start = sampled.multiplier_for(goal, law, rounds, delta, max(sampled.COARSE, goal / 1000), **accounted)
 
     def epsilon(scale: np.ndarray) -> np.ndarray:
@@ -110,11 +112,11 @@ def of_function(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFr
     given = scenario, samples, gain, takes_part
     found = user_code.call(scheme, *given, reads=scenario.own.reads, now=now)
     what = "the standard deviation of each round's noise, realizations by rounds"
-    needed = takes_part.any(axis=2)
+    needed = np.any(takes_part, axis=2)
     std = user_code.noise_of(scheme, found, needed, what, zero=True)
     multiplier = std / (2 * scenario.training.clip_norm)
     local = tables["schedule_status"]["status"][0] == "orthogonal"
-    least = np.where(needed.any(axis=1), np.min(multiplier, axis=1, where=needed, initial=np.inf), 0.0)
+    least = np.where(np.any(needed, axis=1), np.min(multiplier, axis=1, where=needed, initial=np.inf), 0.0)
     status = {"status": pl.lit("own"), "epsilon": pl.lit(None, pl.Float64)}
     return {
         "noise": scheduled.strengths(scenario, multiplier, local, tables),
@@ -129,10 +131,11 @@ def calibrated(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[
     the configured multiplier.
     """
     privacy, rounds, rate = scenario.privacy, scenario.training.rounds, scenario.data.sampling
-    goal, given = privacy.target_epsilon, privacy.noise_multiplier
-    if goal is None:
-        hidden = batches.poisson(scenario.network.participation * rate)
+    given, hidden = privacy.noise_multiplier, batches.poisson(scenario.network.participation * rate)
+    if privacy.target_epsilon is None:
         goal = float(sampled.tight_epsilon(hidden, given, [rounds], privacy.delta)[0])
+    else:
+        goal = privacy.target_epsilon
     realizations = tables["users"]["realization"].unique().sort()
     shape, status, multiplier = (len(realizations), rounds), "no_guarantee", np.full(len(realizations), given)
     if np.isfinite(goal):

@@ -4,12 +4,12 @@ Hasircioglu and Gunduz, "Private Wireless Federated Learning with Anonymous Over
 nothing; what training needs is chosen here.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, or_function, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, parameter
 
 Rate = Annotated[float, Field(ge=1e-9, le=1)]
 Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed", "none"]
@@ -68,14 +68,14 @@ class Privacy(Section):
         stages="noise account report",
         observes={"noise/anonymous": ("privacy.target_epsilon", None), "noise/none": None},
     )
-    curve_rates: list[Rate] = parameter(
+    curve_rates: ListOf[Rate] = parameter(
         [1.0, 0.5, 0.1, 0.01],
         "sampling rates p q whose epsilon over the rounds is drawn (Fig. 1)",
         stages="account report",
         min_length=1,
         max_length=100,
     )
-    estimate_scales: list[Rate] = parameter(
+    estimate_scales: ListOf[Rate] = parameter(
         [0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0],
         "factors k by which the server scales the devices' channel estimates, drawn against epsilon",
         stages="account",
@@ -89,9 +89,9 @@ class Training(Section):
 
     device: common.Device = common.device(stages="audit")
     features: common.Features = common.features(stages="receive train audit")
-    hidden_layers: list[common.Width] = common.hidden_layers([64], stages="receive train audit")
+    hidden_layers: ListOf[common.Width] = common.hidden_layers([64], stages="receive train audit")
     model: common.Model = common.model(stages="receive train audit")
-    model_reads: list[str] = common.model_reads(stages="receive train audit")
+    model_reads: ListOf[str] = common.model_reads(stages="receive train audit")
     rounds: common.Count = parameter(
         1000, "rounds T", stages="channel schedule noise receive train account audit report"
     )
@@ -105,12 +105,12 @@ class Training(Section):
 class Scheme(common.Scheme):
     """A way to transmit, the noise that goes with it, and the name it has in figures and tables."""
 
-    scheduler: or_function(Literal["over_the_air", "orthogonal"]) = parameter(
+    scheduler: OrFunction[Literal["over_the_air", "orthogonal"]] = parameter(
         ...,
         "all participants at once, the channel adds up; one after the other, the server sees each update; or, at once, "
         "those whom a function of your own says, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
-    noise: or_function(Noise) = parameter(
+    noise: OrFunction[Noise] = parameter(
         ...,
         "noise that is enough while participation is hidden; while it can be inferred; that each device "
         "needs for itself; `_fixed`: of a strength that does not tell the batch's size; none, to compare with; or by a "
@@ -119,20 +119,30 @@ class Scheme(common.Scheme):
     )
 
 
-AnonymousOac = MODEL = common.scenario(
-    "anonymous_oac",
-    sections=[Network, Radio, Data, Privacy, Training, common.Own],
-    schemes=[
-        Scheme(name="Anonymous OAC", scheduler="over_the_air", noise="anonymous"),
-        Scheme(name="OAC, participation known", scheduler="over_the_air", noise="identified"),
-        Scheme(name="Orthogonal", scheduler="orthogonal", noise="local"),
-    ],
-    draws="channel schedule noise/own train audit",
-    realizations=10,
-    lacks={
+class AnonymousOac(common.Scenario):
+    """A scenario of the system `anonymous_oac`."""
+
+    lacks: ClassVar = {
         "privacy.observer": "each of its noise schemes is for one observer, who sees the sum or, `local`, each upload",
         "privacy.colluders": "its guarantee rests on hidden participation, and colluders know whether they took part",
         "privacy.dropouts": "who takes part is random already, by network.participation",
         "training.bits": "its receiver adds noise that is a real number, so no sum of integers modulo 2^b is received",
-    },
-)
+    }
+
+    system: Literal["anonymous_oac"] = common.system("anonymous_oac")
+    seed: int = common.seed(stages="channel schedule noise/own train audit")
+    realizations: int = common.realizations(10)
+    network: Network = Network()
+    radio: Radio = Radio()
+    data: Data = Data()
+    privacy: Privacy = Privacy()
+    training: Training = Training()
+    own: common.Own = common.Own()
+    schemes: ListOf[Scheme] = common.schemes(
+        Scheme(name="Anonymous OAC", scheduler="over_the_air", noise="anonymous"),
+        Scheme(name="OAC, participation known", scheduler="over_the_air", noise="identified"),
+        Scheme(name="Orthogonal", scheduler="orthogonal", noise="local"),
+    )
+
+
+MODEL = AnonymousOac

@@ -197,14 +197,14 @@ def published(scenario, each: pl.DataFrame) -> list[Loss | str]:
     fixed noise draw all the same, others do not.
     """
     network, data, rounds = scenario.network, scenario.data, scenario.training.rounds
-    noises = {scheme.name: NOISES.get(scheme.noise) for scheme in scenario.schemes}
+    noises = {scheme.name: scheme.noise for scheme in scenario.schemes}
     law = partial(batches.known, network.devices, data.samples, network.participation, data.sampling)
     design = repr((rounds, network.devices, network.participation, data))
 
     def loss(row: dict) -> Loss | str:
         if row["reading"] == "scheduled":
             return OCCURRED
-        noise, mu = noises[row["scheme"]], np.nextafter(1 / row["noise_multiplier"], np.inf)
+        noise, mu = NOISES[noises[row["scheme"]]], np.nextafter(1 / row["noise_multiplier"], np.inf)
         variant = noise.fixed and row["empty_rounds"] > 0
         at = scenario.seed, design, row["realization"]
         return Loss(sampled=Sampled(mu, rounds, *at, noise.tells, law, variant))

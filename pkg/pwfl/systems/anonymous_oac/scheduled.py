@@ -6,7 +6,7 @@ does not follow batches, and sums are divided by what is expected of those who t
 """
 
 from functools import cache
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import polars as pl
@@ -27,7 +27,7 @@ SAMPLING = (
     "probability q"
 )
 LEVELS = 16  # of mu, of which each takes half a second to account for
-ACCOUNTED = {"method": "proved", "absent": 0.5}  # as of `_fixed` noise
+ACCOUNTED: dict[str, Any] = {"method": "proved", "absent": 0.5}  # as of `_fixed` noise
 
 
 def by_function(tables: dict[str, pl.DataFrame]) -> bool:

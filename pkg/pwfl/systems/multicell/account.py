@@ -29,10 +29,10 @@ from pwfl.training.models import is_softmax, network, parameter_count
 TERMS = {
     "unit": "one training record of one user",
     "neighbouring_relation": "replace-one",
-    "accuracy_of": "the server's global model",
+    "evaluated_model": "the server's global model",
     "taken_as_public": f"{ALWAYS_PUBLIC}; schedule, noise and the server's weights follow numbers of records",
 }
-LINK_BUDGETS = {
+ENERGY_SCOPES = {
     "digital": "radiated at the scheduler's powers, in cells that interfere, over the paper's path loss",
     "on air": "radiated on air, in cells that interfere, by messages of the largest norm and their noise",
 }
@@ -76,7 +76,7 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
         new = ["realization", *(name for name in part.columns if name not in outcome.columns)]
         outcome = outcome.join(part.select(new), on="realization", how="left", maintain_order="left")
     terms = TERMS | {
-        "link_budget": LINK_BUDGETS["digital" if scenario.radio.air == "digital" else "on air"],
+        "energy_scope": ENERGY_SCOPES["digital" if scenario.radio.air == "digital" else "on air"],
         "local_steps": float(training.local_steps) if training.learner == "local_steps" else 1.0,
         "delta": privacy.delta,
         "rounds": training.rounds,
@@ -110,7 +110,7 @@ def leakages(scenario: Multicell, found: dict[tuple, Account], rounds: Mechanism
     """Leakage (11) of each user who ever sends, and the guarantees that follow from it; `frame` is that of `assigned`.
 
     A user leaks in the rounds in which it sends, and zCDP adds up over them. `found` are what claims cost; of the noise
-    of its own alone, `rho_alone` is left. `rho_worst_case`, with `per_user` clipping only, is the leakage where one
+    of its own alone, `rho_own_noise` is left. `rho_worst_case`, with `per_user` clipping only, is the leakage where one
     record can turn the clipped mean around. `rho_server` is what releases are composed by, of integers up to an order
     alone. The epsilons of other observers are what they would read off the same messages.
     """
@@ -124,7 +124,7 @@ def leakages(scenario: Multicell, found: dict[tuple, Account], rounds: Mechanism
         "mu": np.sqrt(2 * rho),
         "rho_worst_case": enforced.rho if enforced else none,
         "epsilon_worst_case": enforced.epsilon if enforced else none,
-        "rho_alone": found["user", RECORD, USERS].rho,
+        "rho_own_noise": found["user", RECORD, USERS].rho,
         "rho_server": (enforced or here).rho,
         "order_server": none,
         "epsilon": epsilon,

@@ -33,10 +33,10 @@ def solve(
     useful = allowed & (value > 0)[..., None]
     cost = np.where(useful, fraction - (blocks + 1) * _ranks(value)[..., None], 0.0)
     block = np.full(value.shape, -1)
-    candidate = useful.any(axis=2)
-    for realization in candidate.any(axis=1).nonzero()[0]:
+    candidate = np.any(useful, axis=2)
+    for realization in np.flatnonzero(np.any(candidate, axis=1)):
         # Without the rows that pad a cell, so that ties do not depend on the other realizations.
-        row = candidate[realization].nonzero()[0]
+        row = np.flatnonzero(candidate[realization])
         user, chosen = linear_sum_assignment(cost[realization][row])
         block[realization, row[user]] = chosen
     chosen_is_useful = np.take_along_axis(useful, np.maximum(block, 0)[..., None], axis=2)[..., 0]

@@ -13,6 +13,7 @@ from pwfl.systems.multicell.beyond import batches, sums
 from pwfl.systems.multicell.parameters import Multicell, Privacy
 from pwfl.systems.multicell.sending import ENFORCED
 from pwfl.systems.multicell.train import parts, trainer
+from pwfl.tables.arrays import size_of
 from pwfl.tables.reception import Reception
 from pwfl.training.audit import Audited, claim_of, of_records, participation, trained, upload
 from pwfl.training.audit import verdicts as of_message
@@ -84,7 +85,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
 def senders(tables: dict[str, pl.DataFrame], realization: int) -> np.ndarray:
     """Who is to send, boolean, shape (interval, user), as `visibility` has it."""
     rows = tables["visibility"].filter(realization=realization, observer="user")
-    found = np.zeros((rows["interval"].max() + 1, tables["users"]["user"].n_unique()), bool)
+    found = np.zeros((size_of(rows, "interval"), tables["users"]["user"].n_unique()), bool)
     found[rows["interval"].to_numpy(), rows["user"].to_numpy()] = True
     return found
 

@@ -33,8 +33,8 @@ def run(
     else:
         users = imported["imported_users"]
         links = imported["imported_links"].join(users, on=KEYS, how="left", maintain_order="left")
-        apart = ((pl.col(f"station_{axis}") - pl.col(axis)) ** 2 for axis in ("x_m", "y_m"))
-        links = links.with_columns(distance_m=sum(apart).sqrt(), line_of_sight=None).drop(
+        east, north = (pl.col(f"station_{axis}") - pl.col(axis) for axis in ("x_m", "y_m"))
+        links = links.with_columns(distance_m=(east**2 + north**2).sqrt(), line_of_sight=None).drop(
             "x_m", "y_m", "cell", "samples"
         )
     _, samples = cells_and_samples(scenario, realizations, users)

@@ -228,7 +228,7 @@ def _check_samples(scenario: Multicell) -> None:
 def _mean_samples(scenario: Multicell) -> float:
     """How many samples a user holds on average. Raises ValueError where users would hold more than there are."""
     data, users = scenario.data, scenario.network.users
-    if data.partition == "given":
+    if data.partition == "given" and data.content:
         held = data.content.users
         if len(held) < users:
             raise ValueError(

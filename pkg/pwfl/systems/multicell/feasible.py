@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pwfl.learning.datasets import DataError
 from pwfl.scenario.chunks import extent_of
 from pwfl.scenario.messages import first
-from pwfl.scenario.values import Values, plain, value_of
+from pwfl.scenario.values import build_values, value_of
 from pwfl.systems.multicell import hexagons, start_values
 from pwfl.systems.multicell.bounds import alternatives
 from pwfl.systems.multicell.parameters import BOUNDED_NOISE
@@ -28,7 +28,7 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
     of channel and schedule draw them, so a line says what would happen there. Of a network so large that one
     realization takes more than MOST_NUMBERS, none are drawn, and nothing is said.
     """
-    values = _values(scenario)
+    values = _parameters(scenario)
     if stations is None:
         stations = len(hexagons.stations(scenario.network.rings, scenario.network.cell_radius_m))
     computed = extent_of(scenario, "channel").stop
@@ -39,10 +39,12 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
     if not realizations:
         return []
     if users is None:
-        line, most = _of_drawn_users(json.dumps(plain(values)), realizations, stations)
+        line, most = _of_drawn_users(json.dumps(values), realizations, stations)
     else:
-        line, most = _of_users(values, realizations, users.filter(users["realization"] < realizations.stop), stations)
-    if line or values.bounded:
+        line, most = _of_users(
+            build_values(values), realizations, users.filter(users["realization"] < realizations.stop), stations
+        )
+    if line or values["bounded"]:
         return [line + (required_by(scenario, "bounded") if "(21)" in line else "")] if line else []
     return _unscheduled(scenario, most) if scenario.meets("least_noise") else []
 
@@ -61,27 +63,27 @@ def required_by(scenario: "Multicell", condition: str) -> str:
     return f"{said}, not for the noise: {others} works without"
 
 
-def _values(scenario: "Multicell") -> Values:
+def _parameters(scenario: "Multicell") -> dict:
     """What the scenario's channel and start values are drawn by."""
-    values, schedule = plain(scenario.of_stage("channel")), scenario.of_stage("schedule")
+    values, schedule = scenario.dump_for("channel"), scenario.dump_for("schedule")
     for key in start_values.READS:
         section, _, name = key.rpartition(".")
         if (value := value_of(schedule, key)) is not None:
             (values.setdefault(section, {}) if section else values)[name] = value
-    return Values(values)
+    return values
 
 
 @lru_cache(maxsize=100)  # points of a sweep of what neither reads draw the same
 def _of_drawn_users(values: str, realizations: range, stations: int) -> tuple[str, int]:
-    """`_of_users` of the users that a channel draws by `_values`, as JSON."""
+    """`_of_users` of the users that a channel draws by `_parameters`, as JSON."""
     from pwfl.systems.multicell import channel  # with SciPy, which only reading a scenario does without
 
-    parameters = Values(json.loads(values))
+    parameters = build_values(json.loads(values))
     users, _ = channel.located(parameters, realizations)
     return _of_users(parameters, realizations, users, stations)
 
 
-def _of_users(values: Values, realizations: range, users: "pl.DataFrame", stations: int) -> tuple[str, int]:
+def _of_users(values: "Multicell", realizations: range, users: "pl.DataFrame", stations: int) -> tuple[str, int]:
     """What stops the channel or schedules, a line, or nothing; and the most samples that a user has."""
     from pwfl.systems.multicell import channel
 

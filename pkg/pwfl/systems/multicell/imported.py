@@ -11,7 +11,7 @@ import polars as pl
 from pwfl.scenario.messages import shown
 from pwfl.stages import IMPORTS
 from pwfl.store.files import TextError, text
-from pwfl.tables.arrays import to_array, to_table
+from pwfl.tables.arrays import size_of, to_array, to_table
 from pwfl.tables.contract import TableError
 
 LINKS, USERS = IMPORTS
@@ -170,7 +170,7 @@ def _check_complete(frame: pl.DataFrame, keys: tuple[str, ...], path: str) -> No
     """Raise TableError unless the keys of sorted rows, which differ, are all combinations of 0, 1, 2 ..."""
     rest, wanted = np.arange(len(frame) + 1), {}
     for key in keys[:0:-1]:
-        rest, wanted[key] = np.divmod(rest, frame[key].max() + 1)
+        rest, wanted[key] = np.divmod(rest, size_of(frame, key))
     wanted = {keys[0]: rest} | {key: wanted[key] for key in keys[1:]}
     right = np.logical_and.reduce([frame[key].to_numpy() == wanted[key][:-1] for key in keys])
     right = np.append(right, rest[-1] > frame[keys[0]].max())

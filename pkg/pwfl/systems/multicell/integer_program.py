@@ -71,6 +71,7 @@ def _best_sets(value, load, budget, allowed, multiplier) -> list[tuple[int, ...]
     values, loads, weights = value.tolist(), load.tolist(), weight.tolist()
 
     best, sets = -np.inf, []
+    stack: list[tuple[int, tuple[int, ...], float, float, float, tuple[int, ...]]]
     stack = [(0, (), 0.0, 0.0, multiplier * budget, (-1,) * blocks)]
     for _ in range(NODES):
         if not stack:

@@ -16,7 +16,7 @@ from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.mechanism import mechanism
 from pwfl.systems.multicell.optimal_noise import optimal_noise
-from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.parameters import Multicell, Privacy
 from pwfl.systems.multicell.sending import sums_records
 from pwfl.tables.arrays import joined, to_array
 
@@ -50,7 +50,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
         noise = np.where(scheduled, start_noise_std, 0.0)
     elif scheme == "target":
         training = scenario.training
-        each = composed_multiplier(privacy.target_epsilon, privacy.delta, training.rounds)
+        each = composed_multiplier(goal_of(privacy), privacy.delta, training.rounds)
         of_record = 2 * training.clip_norm / (samples if sums_records(training) else 1)
         noise = np.where(scheduled, each * of_record, 0.0)
     elif scheme == "none":
@@ -84,6 +84,12 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
             multiplier=pl.Series(multiplier, nan_to_null=True),
         ),
     }
+
+
+def goal_of(privacy: Privacy) -> float:
+    """The target epsilon; without one, no scheme is `target` (`checks`)."""
+    assert privacy.target_epsilon is not None
+    return privacy.target_epsilon
 
 
 def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.DataFrame) -> pl.DataFrame:
@@ -122,7 +128,7 @@ def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.Da
         return mechanism(scenario, frame).worth(found, claim, privacy.delta)[0].max(axis=1)
 
     balance = target.balanced(largest_mu, member.shape[:2])
-    scale = target.scales(lambda each: worst(balance * each[:, None]), privacy.target_epsilon, len(cell))
+    scale = target.scales(lambda each: worst(balance * each[:, None]), goal_of(privacy), len(cell))
     return scaled(balance * scale[:, None])
 
 

@@ -5,10 +5,10 @@ Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6. In ea
 the paper stands last; the section `Channel` is all beyond it.
 """
 
-from typing import ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, Uses, or_function, parameter, widened
+from pwfl.scenario.fields import ListOf, OrFunction, Section, Uses, parameter
 from pwfl.stages import IMPORTED
 
 BOUNDED = ("privacy.bounds", "noise")  # with it, noise depends on neither rounds nor clip_norm
@@ -20,6 +20,7 @@ DIGITAL = ("radio.air", "digital")  # with it, messages are uploads at the sched
 ON_AIR = dict.fromkeys(("noise/target", "receive"), DIGITAL)
 WHOLE_GRADIENTS = ("training.learner", "gradients")  # with it, users take no local steps
 LEARNS = "noise/target receive train account audit"
+OF_DATA = "channel receive train account audit report noise/target"
 
 
 class Recipe(NamedTuple):
@@ -132,7 +133,7 @@ class Radio(Section):
         "fading, Rayleigh fading of mean power 1, distances cut below at 10 m",
         stages="channel",
     )
-    air: or_function(Literal["digital", "superposed", "antennas", "broadband", "majority"]) = parameter(
+    air: OrFunction[Literal["digital", "superposed", "antennas", "broadband", "majority"]] = parameter(
         "digital",
         "how messages reach the server: as uploads at the schedule's powers and rates, without error; all at once, "
         "each at the inverse of its channel, cells leaking into each other; all at once over stations of many "
@@ -168,14 +169,17 @@ class Radio(Section):
     )
 
 
-class Data(widened(common.DataSource, dataset="noise/target", content="noise/target")):
+class Data(common.DataSource):
     """What the users hold and learn. The law of sample counts is this project's, Table I has none (docs/multicell.md).
 
     The defaults, 50 + LN(4, 1) or about 14,000 samples of 100 users, were calibrated; `config/samples.yaml` shows how
     the claims depend on them.
     """
 
-    partition: Literal["quantity", "iid", "dirichlet", "shards", "given"] = parameter(
+    dataset: common.Dataset = common.dataset(stages=OF_DATA)
+    content: common.Content | None = common.content(stages=OF_DATA)
+    # One choice more than elsewhere, so a type checker must not take this for the inherited parameter.
+    partition: Literal["quantity", "iid", "dirichlet", "shards", "given"] = parameter(  # ty: ignore[incompatible-attribute-override]
         "quantity",
         f"{common.PARTITION}. `quantity` is `iid` where users hold different numbers of samples",
         stages="train",
@@ -318,7 +322,7 @@ class Training(Section):
     """Federated learning (Algorithm 1)."""
 
     device: common.Device = common.device(stages="audit")
-    hidden_layers: list[common.Width] = common.hidden_layers(
+    hidden_layers: ListOf[common.Width] = common.hidden_layers(
         [256, 256], stages="noise/target receive train account audit"
     )
     rounds: common.Count = parameter(
@@ -361,9 +365,9 @@ class Training(Section):
         unless=dict.fromkeys(("train", "audit"), WHOLE_GRADIENTS),
     )
     model: common.Model = common.model(stages="noise/target receive train account audit")
-    model_reads: list[str] = common.model_reads(stages="noise/target receive train account audit")
+    model_reads: ListOf[str] = common.model_reads(stages="noise/target receive train account audit")
     features: common.Features = common.features(stages="noise/target receive train account audit")
-    recipe: Literal[tuple(RECIPES)] = parameter(
+    recipe: Literal["paper", "zero_start", "falling_steps", "inverse_variance", "inverse_variance_falling"] = parameter(
         "paper",
         "start, steps and weights of the average: `paper`: Glorot uniform kernels and zero biases, equal steps, users "
         "weighed by their samples, (8) and (9); `zero_start`: all weights zero, for softmax regression, which has "
@@ -428,7 +432,7 @@ class Channel(Section):
 class Own(common.Own):
     """What functions of your own take beside what pwfl gives them."""
 
-    reads: list[str] = common.own_reads("schedule/own noise/own noise/target receive", unless=ON_AIR)
+    reads: ListOf[str] = common.own_reads("schedule/own noise/own noise/target receive", unless=ON_AIR)
 
 
 class Scheme(common.Scheme):
@@ -443,7 +447,7 @@ class Scheme(common.Scheme):
         "least_noise": Uses(("joint_noise", "joint_snr")),
     }
 
-    scheduler: or_function(Literal["random", "optimal", "joint", "joint_noise", "joint_snr", "inversion"]) = parameter(
+    scheduler: OrFunction[Literal["random", "optimal", "joint", "joint_noise", "joint_snr", "inversion"]] = parameter(
         ...,
         "Algorithm 2's or Algorithm 3's schedule; all cells together, at the start values' noise; all cells and the "
         "noise together, for the noise that (36) adds; or all cells, for the greatest sum of K_i^2, the squared "
@@ -451,7 +455,7 @@ class Scheme(common.Scheme):
         "gain allows them to invert their channel, for what is sent on air; or a function of your own, "
         "FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
-    noise: or_function(Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target", "none"]) = parameter(
+    noise: OrFunction[Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target", "none"]] = parameter(
         ...,
         "start values; the optimum of (36); the sum of leakages that this leaves, or its maximum, for everyone alike; "
         "as many users of most samples at the maximum as the sum pays for; or what gives every scheduled user's "
@@ -460,13 +464,27 @@ class Scheme(common.Scheme):
     )
 
 
-Multicell = MODEL = common.scenario(
-    "multicell",
-    sections=[Network, Radio, Channel, Data, Privacy, Schedule, Training, Own],
-    schemes=[
+class Multicell(common.Scenario):
+    """A scenario of the system `multicell`."""
+
+    system: Literal["multicell"] = common.system("multicell")
+    seed: int = common.seed(stages="channel schedule noise/target noise/own receive train audit")
+    network: Network = Network()
+    radio: Radio = Radio()
+    channel: Channel = Channel()
+    data: Data = Data()
+    privacy: Privacy = Privacy()
+    schedule: Schedule = Schedule()
+    training: Training = Training()
+    own: Own = Own()
+    schemes: ListOf[Scheme] = common.schemes(
         Scheme(name="RndSched", scheduler="random", noise="random"),
         Scheme(name="OptSched", scheduler="optimal", noise="random"),
         Scheme(name="OptSched+DP", scheduler="optimal", noise="optimal"),
-    ],
-    draws="channel schedule noise/target noise/own receive train audit",
-)
+    )
+    if TYPE_CHECKING:  # the conditions of Scheme, in what a stage gets
+        bounded: bool
+        start_noise: bool
+
+
+MODEL = Multicell

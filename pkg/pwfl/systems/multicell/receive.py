@@ -1,5 +1,7 @@
 """What the server receives of scheduled users, and what observers do: Algorithm 1, (8) and (9), and other airs."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import polars as pl
 
@@ -84,7 +86,7 @@ def by_band(bands: np.ndarray) -> pl.Series:
 
 
 def _visibility(
-    sent: Sent, shown: dict[str, tuple[np.ndarray, np.ndarray]], observers: tuple[str, ...], rounds: int
+    sent: Sent, shown: Mapping[str, tuple[np.ndarray, ...]], observers: tuple[str, ...], rounds: int
 ) -> pl.DataFrame:
     """The table `visibility` of what observers are shown, as `airs.air.Received.seen`."""
     found = []

@@ -38,6 +38,7 @@ def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarr
     power = cp.sum(cp.multiply(serve, POWER_SCALE * np.where(allowed, fraction, 0.0)))
     if not _optimal(cp.Problem(cp.Minimize(power - cp.sum(ballast)), [*feasible, total >= least]), solver):
         raise SolverError(f"{solver} found an optimum of (30), but not one of minimum power")
+    assert serve.value is not None  # of a program that is solved
     chosen = serve.value > 0.5
     return np.where(chosen.any(axis=1), chosen.argmax(axis=1), -1)
 

@@ -10,7 +10,7 @@ from pwfl.report.axes import fitted, leveled
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import leakage_bound
 from pwfl.systems.multicell.parameters import BOUNDED_NOISE, Multicell, Network
-from pwfl.tables.arrays import to_table
+from pwfl.tables.arrays import ends_of, to_table
 
 DIFFERS = (
     "Several cells interfere; each scheduled user sends its own noisy gradient of all its records, "
@@ -166,7 +166,8 @@ def gap(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     if finite.is_empty():
         return theme.empty("no lower bound is known: this noise is not what (20)-(22) ask for", heading)
     scale = alt.Scale(type="symlog", constant=GAP_LINEAR, nice=False)  # optimal schedules, too, whose gap is 0
-    digits = (1, 2, 5) if finite["objective_gap"].min() > finite["objective_gap"].max() / 100 else (1,)
+    least, most = ends_of(finite["objective_gap"])
+    digits = (1, 2, 5) if least > most / 100 else (1,)
     ticks = [0, *(GAP_LINEAR * digit * 10.0**k for k in range(7) for digit in digits)]
     ticks = alt.Axis(values=ticks, format=".4~%")
     x = fitted(alt.X("objective_gap:Q", title=title, scale=scale, axis=ticks), finite["objective_gap"])
@@ -246,7 +247,7 @@ def summarize(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str,
         pl.col("rho_max").max().alias("rho_maximum"),
         pl.col("epsilon").max().alias("epsilon_maximum"),
         pl.col("epsilon_user").max().alias("epsilon_user_maximum"),
-        pl.col("rho_worst_case", "epsilon_worst_case", "rho_alone").max(),
+        pl.col("rho_worst_case", "epsilon_worst_case", "rho_own_noise").max(),
         pl.col([f"epsilon_observer_{seen}" for seen in ("user", "cell", "network")]).max(),
         pl.col("epsilon_dithers_known").max(),
         (pl.col("noise_error") > limit).sum().alias("noise_error_exceeded"),

@@ -1,6 +1,5 @@
 """Who sends what in the system `multicell`, whatever air it goes over."""
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +31,7 @@ class Sent(NamedTuple):
         A message over this is what the server averages: that many records are expected in a sum.
     """
 
-    keys: dict[str, Iterable]
+    keys: dict[str, pl.Series | range]
     scheduled: np.ndarray
     noise_std: np.ndarray
     cell: np.ndarray
@@ -46,7 +45,7 @@ class Sent(NamedTuple):
         return self.counted / np.maximum(self.counted.sum(axis=-1, keepdims=True), 1)
 
     @property
-    def users(self) -> dict[str, Iterable]:
+    def users(self) -> dict[str, pl.Series | range]:
         """Keys of tables of users."""
         return self.keys | {"user": range(self.scheduled.shape[-1])}
 

@@ -74,4 +74,4 @@ def records(training, tables: dict[str, pl.DataFrame]) -> int:
     """How many records a round has room for: of its senders, or of as many as have the most each."""
     sent = tables["reception"].join(tables["users"], on=("realization", "user")).group_by("realization", "interval")
     sizes = sent.agg(pl.col("samples").max() * pl.len() if training.clipping == "per_user" else pl.col("samples").sum())
-    return int(sizes["samples"].max() or 0)
+    return int(sizes.select(pl.max("samples")).item() or 0)

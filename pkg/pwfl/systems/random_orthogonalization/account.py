@@ -15,15 +15,15 @@ from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo, observers
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, WORST, observer
-from pwfl.tables.arrays import joined, to_array, to_table
+from pwfl.tables.arrays import joined, size_of, to_array, to_table
 from pwfl.tables.contract import A_USERS, ALWAYS_PUBLIC
 from pwfl.training.models import network, parameter_count
 
 TERMS = {
     "unit": f"one training record of one user; {A_USERS}",
     "neighbouring_relation": "replace-one",
-    "link_budget": "none: signals have no unit of energy",
-    "accuracy_of": "the server's global model",
+    "energy_scope": "none: signals have no unit of energy",
+    "evaluated_model": "the server's global model",
     "taken_as_public": ALWAYS_PUBLIC,
 }
 ROUNDS = Gaussian("none claimed: a record may be in every mini-batch")
@@ -36,7 +36,7 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
     Networks of other sizes than the scenario's consist of the same users, or of more, with the same noise and
     amplitudes.
     """
-    privacy, users = scenario.privacy, tables["users"]["user"].max() + 1
+    privacy, users = scenario.privacy, size_of(tables["users"], "user")
     realizations = tables["users"]["realization"].unique().sort()
     antennas, clip_norm = scenario.network.antennas, scenario.training.clip_norm
     uplink = mimo.uplink_of(scenario, tables["schedule"], to_array(tables["noise"], "noise_std", *KEYS[:2]))
@@ -49,7 +49,7 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
         costs = accountant.accounts(tables, asked, ROUNDS, delta, lost, size)
         seen = {name: costs[observer(name, size, users), RECORD, ALL] for name in (UPDATE, ANTENNAS)}
         by_theorem = theorem_1(coupling, uplink, clip_norm, antennas, mimo.sends_of(tables, size))
-        each = of_a_round(by_theorem, seen[UPDATE].found.mu, seen[ANTENNAS].found.mu, delta, delta - lost)
+        each = of_a_round(by_theorem, seen[UPDATE].losses.mu, seen[ANTENNAS].losses.mu, delta, delta - lost)
         declared = observer(privacy.observer, size, users)
         stated = costs[declared, RECORD, own]
         each |= {

@@ -25,11 +25,6 @@ CATALOG = Catalog(
     private_figures=("energy",),
     comparison_figures=("accuracy", "leakage", "readings", "tradeoff"),
     colours={("all", "fixed"): "#0072B2", ("all", "none"): BARE},
-    reads={
-        "train": ("users", "schedule", "noise", "reception", "reception_noise"),
-        "audit": ("users", "schedule", "noise", "reception", "reception_noise", "visibility", "guarantees", "outcome"),
-        "account": ("users", "links", "schedule", "noise", "reception_noise", "visibility", "observers"),
-    },
     tiny={
         "network": {"users": 3, "antennas": 4},
         "data": {"dataset": "digits", "samples_per_user": 30},

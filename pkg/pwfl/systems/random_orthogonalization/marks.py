@@ -100,7 +100,7 @@ def scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, cho
     y = alt.Y("accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".1%"))
     y, lines = leveled(y, levels, data["accuracy"], most=1)
     tips = {f"{name}:N": name.capitalize() for name in by}
-    tips |= {f"{epsilon}:Q": ("Epsilon", ".2f"), "accuracy:Q": ("Final test accuracy", ".2%")}
+    tips = {**tips, f"{epsilon}:Q": ("Epsilon", ".2f"), "accuracy:Q": ("Final test accuracy", ".2%")}
     base = alt.Chart().encode(x=x, y=y, color=colour)
     dots = base.transform_filter("isValid(datum.realization)").mark_point(filled=True, size=40)
     dots = dots.encode(

@@ -6,13 +6,13 @@ only the receiver's noise is M times weaker (`receiver_noise_std`).
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from pwfl import streams
-from pwfl.tables.arrays import to_array
+from pwfl.tables.arrays import size_of, to_array
 
 BLOCK_BYTES = 2**26  # that a block of realizations may take, roughly
 COUPLINGS = ("energy", "coupling_real", "coupling_modulus", "cross_energy")
@@ -26,9 +26,9 @@ class Uplink(NamedTuple):
     complex noise (see `receiver_noise_std`), `amplitude` alpha, of every user's signal.
     """
 
-    noise_std: np.ndarray | float
+    noise_std: Any
     receiver_std: float
-    amplitude: np.ndarray | float
+    amplitude: Any
 
     def round(self, t: int) -> "Uplink":
         """That of one round, by its place, where the last axis is rounds."""
@@ -134,7 +134,7 @@ def uplink_of(scenario, schedule: pl.DataFrame, noise_std: np.ndarray) -> Uplink
 
 def links_of(tables: dict[str, pl.DataFrame], users: int) -> pl.DataFrame:
     """Links in a network of some users: those of the table `schedule`, of who sends, in the scenario's own."""
-    own = users == tables["users"]["user"].max() + 1
+    own = users == size_of(tables["users"], "user")
     return tables["schedule"] if own else tables["links"].filter(users=users)
 
 

@@ -7,7 +7,7 @@ from pwfl.privacy import accountant, target
 from pwfl.process import user_code
 from pwfl.systems.random_orthogonalization import mimo, observers, receive
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
-from pwfl.tables.arrays import to_array, to_table
+from pwfl.tables.arrays import size_of, to_array, to_table
 
 KEYS = ("realization", "round", "user")
 
@@ -20,11 +20,11 @@ def run(scenario: RandomOrthogonalization, scheme: str, tables: dict[str, pl.Dat
     """
     realizations = tables["schedule"]["realization"].unique().sort()
     noise_std, status = np.zeros(len(realizations)), [scheme] * len(realizations)
-    if scheme == "fixed" and scenario.privacy.target_epsilon is None:
-        noise_std[:] = np.sqrt(scenario.privacy.noise_variance)
-    elif scheme == "fixed":
-        noise_std = to_target(scenario, tables)
+    if scheme == "fixed" and (goal := scenario.privacy.target_epsilon) is not None:
+        noise_std = to_target(scenario, tables, goal)
         status = ["target" if std > 0 else "receiver_noise_suffices" for std in noise_std]
+    elif scheme == "fixed":
+        noise_std[:] = np.sqrt(scenario.privacy.noise_variance)
     noise_std = noise_std[:, None]
     if user_code.is_reference(scheme):
         noise_std, status = user_noise(scenario, scheme, tables), ["own"] * len(realizations)
@@ -46,8 +46,8 @@ def of_std(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], n
     return to_table(keys, noise_std=std, **effective)
 
 
-def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> np.ndarray:
-    """The least deviation of the users' noise with which nobody's epsilon is above the target, shape (realization,).
+def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], goal: float) -> np.ndarray:
+    """The least deviation of the users' noise with which nobody's epsilon is above the goal, shape (realization,).
 
     What an epsilon is, receive and account say: of what `privacy.observer` sees, the receiver's noise counted. 0 where
     that is enough. The rounds' channels are taken as known, those to come, too: users, who know none, would have to be
@@ -55,7 +55,7 @@ def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]
     """
     realizations = tables["schedule"]["realization"].unique().sort()
     span = range(realizations[0], realizations[-1] + 1)
-    own = pl.lit(tables["users"]["user"].max() + 1, pl.Int64)
+    own = pl.lit(size_of(tables["users"], "user"), pl.Int64)
     seen, delta = scenario.privacy.observer, observers.delta(scenario.privacy)
     links = tables["schedule"].drop("amplitude").with_columns(users=own)
 
@@ -65,7 +65,6 @@ def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]
         losses = accountant.losses(found, seen, 2 * scenario.training.clip_norm)
         return accountant.Gaussian().worth(losses, accountant.Claim(seen), delta)[0].max(axis=1)
 
-    goal = scenario.privacy.target_epsilon
     needed = worst(np.zeros(len(realizations))) > goal
     scale = target.scales(lambda each: np.where(needed, worst(each), 0.0), goal, len(realizations))
     return np.where(needed, scale, 0.0)

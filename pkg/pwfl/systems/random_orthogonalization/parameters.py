@@ -5,10 +5,10 @@ with M = 256, and for training, of which the paper says little, settings that re
 no units.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, or_function, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, parameter
 
 UNAIMED = ("privacy.target_epsilon", None)  # with it, noise is given
 
@@ -72,7 +72,7 @@ class Privacy(Section):
         stages="noise/fixed receive account report",
         unless={"noise/fixed": UNAIMED, "receive": ("privacy.dropouts", 0.0)},
     )
-    user_numbers: list[common.Count] = parameter(
+    user_numbers: ListOf[common.Count] = parameter(
         [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
         "numbers of users for which leakages are found besides network.users (Fig. 2)",
         unit="users",
@@ -121,7 +121,7 @@ class Training(Section):
 
     device: common.Device = common.device(stages="audit")
     model: common.Model = common.model(stages="receive train account audit")
-    model_reads: list[str] = common.model_reads(stages="receive train account audit")
+    model_reads: ListOf[str] = common.model_reads(stages="receive train account audit")
     features: common.Features = common.features(stages="receive train account audit")
     rounds: common.Count = parameter(14, "rounds T", stages="channel receive train account audit report")
     local_steps: common.Count = parameter(100, "mini-batch steps of a user in a round", stages="train account audit")
@@ -135,27 +135,37 @@ class Training(Section):
 class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
-    scheduler: or_function(Literal["all"]) = parameter(
+    scheduler: OrFunction[Literal["all"]] = parameter(
         ...,
         "all users transmit in every round; or those, with the amplitude, that a function of your own says, "
         "FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
-    noise: or_function(Literal["fixed", "none"]) = parameter(
+    noise: OrFunction[Literal["fixed", "none"]] = parameter(
         ...,
         "every user adds noise of privacy.noise_variance, or for privacy.target_epsilon; none; or by a function of "
         "your own",
     )
 
 
-RandomOrthogonalization = MODEL = common.scenario(
-    "random_orthogonalization",
-    sections=[Network, Radio, Data, Privacy, Training, common.Own],
-    schemes=[
+class RandomOrthogonalization(common.Scenario):
+    """A scenario of the system `random_orthogonalization`."""
+
+    lacks: ClassVar = {
+        "training.bits": "its receiver adds noise that is a real number, so no sum of integers modulo 2^b is received",
+    }
+
+    system: Literal["random_orthogonalization"] = common.system("random_orthogonalization")
+    seed: int = common.seed(stages="channel schedule/own noise/fixed noise/own receive train audit")
+    network: Network = Network()
+    radio: Radio = Radio()
+    data: Data = Data()
+    privacy: Privacy = Privacy()
+    training: Training = Training()
+    own: common.Own = common.Own()
+    schemes: ListOf[Scheme] = common.schemes(
         Scheme(name="Private", scheduler="all", noise="fixed"),
         Scheme(name="No privacy noise", scheduler="all", noise="none"),
-    ],
-    draws="channel schedule/own noise/fixed noise/own receive train audit",
-    lacks={
-        "training.bits": "its receiver adds noise that is a real number, so no sum of integers modulo 2^b is received",
-    },
-)
+    )
+
+
+MODEL = RandomOrthogonalization

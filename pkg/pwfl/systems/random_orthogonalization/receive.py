@@ -11,7 +11,7 @@ from pwfl.privacy import visibility
 from pwfl.systems.random_orthogonalization import mimo, observers
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER, observer
-from pwfl.tables.arrays import to_array, to_table
+from pwfl.tables.arrays import size_of, span_of, to_array, to_table
 from pwfl.tables.reception import EMPTY
 from pwfl.training.models import network, parameter_count
 
@@ -25,8 +25,8 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
     noise and amplitudes. Who drops out of a round is one of the sum h_s all the same: it sends nothing, and the server
     takes it for zero.
     """
-    noise, users = tables["noise"], tables["users"]["user"].max() + 1
-    realizations = range(noise["realization"].min(), noise["realization"].max() + 1)
+    noise, users = tables["noise"], size_of(tables["users"], "user")
+    realizations = span_of(noise)
     sigma, std = (to_array(noise, name, *KEYS[:2]) for name in ("noise_std", "effective_noise_std"))
     links, sends = mimo.links_of(tables, users), mimo.sends_of(tables, users)
     own = weights(links, sends)
@@ -84,7 +84,7 @@ def visible(
     function of these; such rows are those of `USER`. Of the update, the noise of the worst coalition and of as many as
     are planned to drop out is taken off; of all antennas that of all other users, where there is any such: a bound.
     """
-    own, sizes = tables["users"]["user"].max() + 1, tables["links"]["users"].unique().sort().to_list()
+    own, sizes = size_of(tables["users"], "user"), tables["links"]["users"].unique().sort().to_list()
     sigma, privacy = to_array(tables["noise"], "noise_std", *KEYS[:2]), scenario.privacy
     antennas, uplink, found = scenario.network.antennas, mimo.uplink_of(scenario, tables["schedule"], sigma), []
     gone = {size: observers.gone(privacy, size, sigma.shape[1]) for size in sizes}
@@ -106,7 +106,10 @@ def visible(
             noise_std = to_array(tables["noise"], "effective_noise_std", *KEYS[:2])[..., None]
         with np.errstate(divide="ignore", invalid="ignore"):
             each = np.broadcast_to(1 / sigma[..., None], weight.shape)
-            views = {UPDATE: (share / noise_std, share / users_std), ANTENNAS: (at_antennas.get(size), each)}
+            views: dict[str, tuple] = {
+                UPDATE: (share / noise_std, share / users_std),
+                ANTENNAS: (at_antennas.get(size), each),
+            }
         views[USER] = (each, each)
         keys = {"realization": realizations, "interval": range(weight.shape[1]), "user": range(size)}
         for name in seen_by:

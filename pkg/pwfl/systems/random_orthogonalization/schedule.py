@@ -8,7 +8,7 @@ import polars as pl
 from pwfl.process import user_code
 from pwfl.systems.random_orthogonalization import mimo
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
-from pwfl.tables.arrays import to_array, to_table
+from pwfl.tables.arrays import size_of, to_array, to_table
 
 KEYS = ("realization", "round", "user")
 
@@ -28,7 +28,7 @@ def run(scenario: RandomOrthogonalization, scheduler: str, tables: dict[str, pl.
     (`user_amplitudes`). The server knows who sends: its sum h_s is of their channels alone, and K their number.
     """
     users = tables["users"].group_by("realization", maintain_order=True)
-    links = tables["links"].filter(users=tables["users"]["user"].max() + 1).drop("users")
+    links = tables["links"].filter(users=size_of(tables["users"], "user")).drop("users")
     if not user_code.is_reference(scheduler):
         return {
             "schedule": links.with_columns(amplitude=pl.lit(scenario.radio.amplitude)),

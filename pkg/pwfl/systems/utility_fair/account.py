@@ -17,9 +17,9 @@ from pwfl.tables.contract import ALWAYS_PUBLIC
 TERMS = {
     "unit": "one training record of one device",
     "neighbouring_relation": "replace-one",
-    "accuracy_of": "the access point's model, which no device gets: copies carry noise",
+    "evaluated_model": "the access point's model, which no device gets: copies carry noise",
     "taken_as_public": f"{ALWAYS_PUBLIC}; privacy.sensitivity, where training.clip_norm is null",
-    "link_budget": "radiated on channels without interference, path loss of network.max_distance_m at most, noise "
+    "energy_scope": "radiated on channels without interference, path loss of network.max_distance_m at most, noise "
     "power as radio.noise reads it",
 }
 ROUNDS = Gaussian("a fresh batch a round; no amplification by sampling is claimed")

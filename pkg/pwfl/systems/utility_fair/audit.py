@@ -50,12 +50,12 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     own = {name: tables[name].filter(realization=realization) for name in ("users", "schedule", "noise")}
     noisy = not own["noise"]["upload_std"].null_count()
     subject = audit.Subject(realization, observed(own["noise"], noisy, clip_norm), outcome["delta"], outcome["epsilon"])
-    if np.isinf(subject.epsilon):
+    if np.isinf(outcome["epsilon"]):
         yield audit.untested(subject)
         return
 
     generator = streams.generator(scenario.seed, "audit", realization)
-    size, records = features.size(scenario), own["users"]["samples"].sum()
+    size, records = features.size(scenario), int(own["users"]["samples"].sum())
     data = of_audits.random_data(size, records, generator)
     z = link.least_z(link.limits(scenario.radio, scenario.device)._replace(min_iterations=STEPS))
     power = link.power_w(z, own["schedule"]["unit_power_w"].to_numpy())
@@ -89,7 +89,7 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
         reached = reached and takes_part
         most = moved.max(axis=(1, 2, 3))
     found = float(np.sqrt(((mu * most) ** 2).sum()))
-    reached = reached and subject.epsilon > 0  # an epsilon of 0 is that of smaller mu, too
+    reached = reached and outcome["epsilon"] > 0  # an epsilon of 0 is that of smaller mu, too
     low, high = audit.REACHED * subject.mu * reached, (1 + audit.ROUNDING) * subject.mu
     seen = audit.ROUNDING if reached else max(audit.ROUNDING, high / max(found, audit.NO_MOVE * high) - 1)
     test = audit.RECORD + ", its sensitivity assumed" * (clip_norm is None)
@@ -143,7 +143,7 @@ def silence(
     starts = [int(generator.integers(size - width + 1)) for size, width in zip(sizes, widths, strict=True)]
     some = [slice(start, start + width) for start, width in zip(starts, widths, strict=True)]
 
-    def run(keys: Sequence[np.int64], rounds: int = rounds) -> Released:
+    def run(keys: list[np.int64], rounds: int = rounds) -> Released:
         return in_silence(used, begun._replace(keys=keys), some, rounds)
 
     own, realizations = run(begun.keys), count(begun.realization + 1)
@@ -223,7 +223,8 @@ def of_one_record(
     yield audit.within(subject, "noise that follows data", moved[0].size, 0.0, most, 0.0, same, same, fault)
     moved = moved[0, 0]
     here = (rows[:FEW, 0] == place).any(axis=1)
-    moved[np.ix_([STREAMS.index(purpose) for purpose in SENT], np.flatnonzero(here), [0])] = 0.0
+    sent = np.array([STREAMS.index(purpose) for purpose in SENT])
+    moved[np.ix_(sent, np.flatnonzero(here), np.array([0]))] = 0.0
     most, fault = float(np.abs(moved).max()), "a move of {number}"
     yield audit.within(subject, "signal of a record in other messages", moved.size, 0.0, most, 0.0, 0.0, 0.0, fault)
 
@@ -235,7 +236,7 @@ def moves(used: Training, realization: int, rows: np.ndarray, generator: np.rand
     each other's class are taken for their own after a step.
     """
     training, begun, found = used.scenario.training, used.begin(realization), []
-    outweighed = OUTWEIGHED * used.scenario.device.batch_size * max(training.clip_norm, 1.0)
+    outweighed = OUTWEIGHED * used.scenario.device.batch_size * max(training.clip_norm or 0.0, 1.0)
     start = int(begun.plan.takes_part.any(axis=1).argmax())  # the first round in which any device takes part
     places = rows[start, :, 0]
     for case in used.model.opposed(outweighed, generator):

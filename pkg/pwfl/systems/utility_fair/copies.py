@@ -8,7 +8,7 @@ def base_multiplier(epsilon: float, delta: float) -> float:
     return float(np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
 
 
-def scaled(base: np.ndarray, theta: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+def scaled(base: np.ndarray, theta: np.ndarray, deviation: np.ndarray | float) -> np.ndarray:
     """Noise multiplier, or standard deviation, of a copy, (14), from that at deviation 0, `base`."""
     return base / (1 - theta * deviation)
 

@@ -43,7 +43,7 @@ def limits(radio: Radio, device: Device) -> Limits:
     )
 
 
-def path_gain(distance_m: np.ndarray, radio: Radio) -> np.ndarray:
+def path_gain(distance_m: np.ndarray | float, radio: Radio) -> np.ndarray:
     """Power gain kappa r^-alpha of the path, kappa = (c / 4 pi f_c)^2, without fading."""
     return link_gain(distance_m, radio.frequency_hz, radio.path_loss_exponent)
 
@@ -54,12 +54,12 @@ def unit_power_w(gain: np.ndarray, radio: Radio) -> np.ndarray:
     return dbm_to_w(radio.noise_density_dbm_hz) * bandwidth_hz * 10 ** (radio.snr_gap_db / 10) / gain
 
 
-def log_snr(power_w: np.ndarray, unit_power_w: np.ndarray) -> np.ndarray:
+def log_snr(power_w: np.ndarray | float, unit_power_w: np.ndarray) -> np.ndarray:
     """Z = ln(1 + P / a), the inverse of `power_w`."""
     return np.log1p(power_w / unit_power_w)
 
 
-def power_w(z: np.ndarray, unit_power_w: np.ndarray) -> np.ndarray:
+def power_w(z: np.ndarray | float, unit_power_w: np.ndarray) -> np.ndarray:
     """Transmit power (25) at Z."""
     return unit_power_w * np.expm1(z)
 

@@ -8,10 +8,10 @@ from functools import partial
 import tensorflow as tf
 
 from pwfl.training.batching import Weights
-from pwfl.training.trainable import Model
+from pwfl.training.trainable import Differentiated
 
 
-def losses(model: Model, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+def losses(model: Differentiated, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     """Mean cross-entropy of each device's batch under its weights, shape (device,)."""
 
     def of_device(parts):
@@ -21,7 +21,9 @@ def losses(model: Model, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Ten
     return tf.map_fn(of_device, (weights, x, y), fn_output_signature=tf.float32, parallel_iterations=1)
 
 
-def gradients(model: Model, weights: Weights, x: tf.Tensor, y: tf.Tensor, radius: float | None = None) -> Weights:
+def gradients(
+    model: Differentiated, weights: Weights, x: tf.Tensor, y: tf.Tensor, radius: float | None = None
+) -> Weights:
     """Gradient of each device's loss by its weights; with a radius as `local_steps.gradients`."""
 
     def of_device(parts):
@@ -43,7 +45,13 @@ def gradients(model: Model, weights: Weights, x: tf.Tensor, y: tf.Tensor, radius
 
 
 def updates(
-    model: Model, weights: Weights, x: tf.Tensor, y: tf.Tensor, direction: Weights, steps: tf.Tensor, step_size: float
+    model: Differentiated,
+    weights: Weights,
+    x: tf.Tensor,
+    y: tf.Tensor,
+    direction: Weights,
+    steps: tf.Tensor,
+    step_size: float,
 ) -> Weights:
     """Each device's update h of its copy w of the model after its number of steps, (3)."""
     devices = tf.size(steps)
@@ -64,7 +72,7 @@ def updates(
     return _each(of_device, parts, fn_output_signature=_like(weights))
 
 
-def _gradient(model: Model, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> Weights:
+def _gradient(model: Differentiated, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> Weights:
     with tf.GradientTape() as tape:
         tape.watch(weights)
         loss = tf.reduce_mean(model.losses(weights, x, y))
@@ -81,5 +89,5 @@ _each = partial(tf.map_fn, parallel_iterations=1)
 class ModelSteps:
     """The functions of this module, of one model, under the names that `local_steps` has."""
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Differentiated):
         self.losses, self.gradients, self.updates = (partial(of, model) for of in (losses, gradients, updates))

@@ -4,10 +4,10 @@ Defaults are Table I of Alvi, Hong and Durrani, "Federated Learning Cost Dispari
 its claims can come out: a deadline of 0.75 s, 0 dBW, -174 dBm of noise in all.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, or_function, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, parameter
 
 FULL_POWER = {"schedule/benchmark": None}  # with it, devices do as much as fits, whatever energy and utility that has
 
@@ -202,8 +202,8 @@ class Training(Section):
     device: common.Device = common.device()
     features: common.Features = common.features(stages="train audit")
     model: common.Model = common.model(stages="train audit")
-    model_reads: list[str] = common.model_reads(stages="train audit")
-    hidden_layers: list[common.Width] = common.hidden_layers([128, 64], stages="train audit")
+    model_reads: ListOf[str] = common.model_reads(stages="train audit")
+    hidden_layers: ListOf[common.Width] = common.hidden_layers([128, 64], stages="train audit")
     rounds: int = parameter(50, "rounds", stages="channel noise account audit", ge=2, le=10**6)
     learning_rate: common.StepSize = parameter(0.01, "step size eta of a local iteration", stages="train audit")
     clip_norm: float | None = parameter(
@@ -220,12 +220,12 @@ class Training(Section):
 class Scheme(common.Scheme):
     """A pair of a device's policy and an access point's noise, and the name it has in figures and tables."""
 
-    scheduler: or_function(Literal["utility", "benchmark"]) = parameter(
+    scheduler: OrFunction[Literal["utility", "benchmark"]] = parameter(
         ...,
         "a device's policy: maximum utility (Theorem 2); full power and as many iterations as fit; or powers by a "
         "function of your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
-    noise: or_function(Literal["fair", "independent", "shared", "none"]) = parameter(
+    noise: OrFunction[Literal["fair", "independent", "shared", "none"]] = parameter(
         ...,
         "noise of the devices' copies: by their deviation (14); the same for all, in vectors of their own; "
         "one vector for all, as the paper words its benchmark; none, nor in uploads, to compare with; or by a function "
@@ -233,18 +233,29 @@ class Scheme(common.Scheme):
     )
 
 
-UtilityFair = MODEL = common.scenario(
-    "utility_fair",
-    sections=[Network, Radio, Device, Utility, Data, Privacy, Training, common.Own],
-    schemes=[
+class UtilityFair(common.Scenario):
+    """A scenario of the system `utility_fair`."""
+
+    lacks: ClassVar = dict.fromkeys(
+        ("privacy.observer", "privacy.colluders", "privacy.dropouts"),
+        "the vectors of its devices are received one by one, so that nobody's noise hides another's",
+    ) | {"training.bits": "the vectors of its devices are received one by one, and no sum of integers is"}
+
+    system: Literal["utility_fair"] = common.system("utility_fair")
+    seed: int = common.seed(stages="channel schedule/own noise/own train audit")
+    network: Network = Network()
+    radio: Radio = Radio()
+    device: Device = Device()
+    utility: Utility = Utility()
+    data: Data = Data()
+    privacy: Privacy = Privacy()
+    training: Training = Training()
+    own: common.Own = common.Own()
+    schemes: ListOf[Scheme] = common.schemes(
         Scheme(name="Proposed", scheduler="utility", noise="fair"),
         Scheme(name="Benchmark", scheduler="benchmark", noise="independent"),
         Scheme(name="Benchmark, shared noise", scheduler="benchmark", noise="shared"),
-    ],
-    draws="channel schedule/own noise/own train audit",
-    lacks={
-        f"privacy.{key}": "the vectors of its devices are received one by one, so that nobody's noise hides another's"
-        for key in ("observer", "colluders", "dropouts")
-    }
-    | {"training.bits": "the vectors of its devices are received one by one, and no sum of integers is"},
-)
+    )
+
+
+MODEL = UtilityFair

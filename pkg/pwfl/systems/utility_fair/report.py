@@ -5,6 +5,7 @@ from functools import partial
 
 import altair as alt
 import polars as pl
+from polars.dataframe.group_by import GroupBy
 
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.privacy.composition import Loss
@@ -110,7 +111,9 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     for claim in CLAIMS:
         frame = measured.filter(claim=claim.id)
         base = alt.Chart(frame).encode(y=alt.Y("case:N", title=None, sort=frame["case"].to_list(), axis=labels))
-        required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1)).encode(**_ends(claim.required))
+        band = claim.required
+        assert isinstance(band, Band)  # the same in all scenarios
+        required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1)).encode(**_ends(band))
         x = alt.X("measured_ci_low:Q", scale=zero, title=None, axis=alt.Axis(grid=True))
         line = base.mark_rule(strokeWidth=min(2, step / 2)).encode(x=x, x2="measured_ci_high:Q", color=colour)
         point = base.mark_circle(size=min(80.0, step**2), opacity=1).encode(
@@ -176,7 +179,7 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
         training=failed.otherwise(pl.lit("trained")),
         transmit_s=total(pl.col("transmit_s")),
         radiated_j=total(pl.col("transmit_s") * pl.col("power_w")),
-        air_s=pl.col("air_seconds_so_far").max(),
+        air_s=pl.col("air_seconds_cumulative").max(),
         deviation=pl.col("deviation").mean(),
         iterations=pl.col("iterations").filter(pl.col("iterations") > 0).mean(),
     )
@@ -211,7 +214,7 @@ def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     return place.join(means, on=[*KEYS, "device"], how="inner", maintain_order="left")
 
 
-def _grouped(frame: pl.DataFrame, *by: str) -> pl.dataframe.group_by.GroupBy:
+def _grouped(frame: pl.DataFrame, *by: str) -> GroupBy:
     """The rows of each scheme and realization, and of each value of other columns."""
     return frame.group_by(*KEYS, *by, maintain_order=True)
 
@@ -274,8 +277,8 @@ def _over_path_loss(
     x = fitted(alt.X("path_loss_db:Q", title="Path loss (dB)"), frame["path_loss_db"])
     encoded = fitted(alt.Y(f"{column}:Q", title=y), frame[column])
     tips = {"scheme:N": "Scheme", "realization:N": "Realization", "device:N": "Device"}
-    tips |= {"path_loss_db:Q": ("Path loss (dB)", ".4g"), f"{column}:Q": (y, ".4g")}
-    tips |= {"iterations:Q": ("Mean local iterations", ".4g")}
+    tips = {**tips, "path_loss_db:Q": ("Path loss (dB)", ".4g"), f"{column}:Q": (y, ".4g")}
+    tips = {**tips, "iterations:Q": ("Mean local iterations", ".4g")}
     base = alt.Chart(frame)
     chart = base.mark_point(filled=False, strokeWidth=1.2).encode(
         x=x,

@@ -5,14 +5,14 @@ together. What leaves a party is released: a tap keeps it, and may put something
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import tensorflow as tf
 
 from pwfl.systems.utility_fair import local_steps, uploads
 from pwfl.systems.utility_fair.model_steps import ModelSteps
 from pwfl.training.batching import Draws, Weights, times
-from pwfl.training.trainable import Dense, Model
+from pwfl.training.trainable import Dense, Differentiated, Model
 
 # Streams of the noise of copies, and of what a device sends in a round, gradients and updates.
 STREAMS = COPIES, GRADIENTS, UPDATES = "noise", "gradient_noise", "update_noise"
@@ -68,7 +68,7 @@ def round_function(model: Model, learned: Learning, vectors: int, compiled: bool
     received, with what it is compared with, and what is released by STREAMS, tensors of shape (realizations' devices,
     ...). What the function's `instead` has by these names is received in its place.
     """
-    steps_of = local_steps if isinstance(model, Dense) else ModelSteps(model)
+    steps_of: Any = local_steps if isinstance(model, Dense) else ModelSteps(cast(Differentiated, model))
     radius = learned.radius
 
     @tf.function(jit_compile=compiled or None, autograph=False)

@@ -115,8 +115,8 @@ class History(contract.UserHistory):
         min=0, description="first two terms of (18), with beta_1 fitted by (17) to this round's deviation"
     )
     utility = _private(description="(18), with that beta_1; 0: sits the round out")
-    air_seconds_so_far = _private(min=0, description="the part of the outcome's air_seconds: as training decides")
-    transmit_energy_j_so_far = _private(min=0, description="the part of the outcome's transmit_energy_j: likewise")
+    air_seconds_cumulative = _private(min=0, description="the part of the outcome's air_seconds: as training decides")
+    transmit_energy_j_cumulative = _private(min=0, description="the part of the outcome's transmit_energy_j: likewise")
     accuracy = amount(meaning("accuracy"), max=1, metadata=NOISY)
     loss = amount(meaning("loss"), allow_inf=True, allow_nan=True, metadata=NOISY)
     status = dy.Enum(TRAINING_STATUSES, description=meaning("status", "the round"), metadata=NOISY)

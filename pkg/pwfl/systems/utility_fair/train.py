@@ -170,7 +170,7 @@ def training(
     ends there. The column `status` says so. `deal` is that of `trainings.beginnings`.
     """
     model = trainable.model_of(models.network(scenario.training, features.size(scenario)), compiled)
-    vectors = int(tables["noise"]["noise_vector"].max()) + 1
+    vectors = int(tables["noise"].select(pl.max("noise_vector")).item()) + 1
     play = round_function(model, learning(scenario), vectors, compiled)
     x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
 
@@ -234,7 +234,7 @@ def history(start: Began, place: int, found: list[Played], data: datasets.Datase
         took_part = (each.choice.iterations[place] > 0).any()
         ended = not each.lasting[place]
         status = "diverged" if ended else "trained" if took_part else "nobody_took_part"
-        spent = dict(zip(("air_seconds_so_far", "transmit_energy_j_so_far"), each.spent[:, place], strict=True))
+        spent = dict(zip(("air_seconds_cumulative", "transmit_energy_j_cumulative"), each.spent[:, place], strict=True))
         rounds.append({"round": t} | spent | tested | {"status": status})
     floats = {name: pl.Float64 for name in rounds[0] if name not in ("round", "status")}
     of_rounds = pl.DataFrame(rounds, schema={"round": pl.Int64} | floats | {"status": pl.String})

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,7 +26,7 @@ class Audited:
     """
 
     parts: Callable[..., trainings.Parts]
-    scenario: object
+    scenario: Any
     tables: dict[str, pl.DataFrame]
     size: datasets.Size
     receiver: bool = True
@@ -53,7 +54,7 @@ class Audited:
     @cached_property
     def records(self) -> int:
         """How many the users of a realization have at most."""
-        return self.of_few["users"].group_by("realization").agg(pl.sum("samples"))["samples"].max()
+        return self.of_few["users"].group_by("realization").agg(pl.sum("samples")).select(pl.max("samples")).item()
 
 
 def in_turn(samples: np.ndarray, realization: int) -> list[np.ndarray]:

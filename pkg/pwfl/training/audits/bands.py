@@ -55,6 +55,7 @@ def verdicts(
         first, second = map(flat, of_neighbours(audited, used, case, place, [start]))
         moved.append(first - second)
     worst = reception.shown(target).argmax(axis=1)
+    assert reception.bands is not None
     factor = reception.bands[:, target] * reception.sends[:, target, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.nan_to_num(factor / np.take_along_axis(factor, worst[:, None], axis=1), posinf=0.0, neginf=0.0)

@@ -14,7 +14,7 @@ def participation(
     audited: Audited,
     subject: audit.Subject,
     chance: float,
-    more: Sequence[np.ndarray] = (),
+    more: Sequence[np.ndarray] | np.ndarray = (),
     of_senders: bool = False,
     of_study: bool = True,
 ) -> audit.Verdict:

@@ -61,7 +61,7 @@ def claim_of(
     among = heard or list(range(found.mu.shape[2]))
     target = among[int(found.rho[row, among].argmax())]
     everyone = np.repeat(found.mu[row], found.rounds, axis=0)
-    claim = Claim(target, everyone[:, target], view and partial(view, target), everyone=everyone)
+    claim = Claim(target, everyone[:, target], partial(view, target) if view else None, everyone=everyone)
     return claim._replace(view_of=view) if view else claim
 
 

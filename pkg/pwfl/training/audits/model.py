@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from pwfl.learning import datasets
 from pwfl.privacy import audit
-from pwfl.scenario.values import Values, plain
+from pwfl.scenario.values import plain, with_others
 from pwfl.tables.reception import receptions
 from pwfl.training import trainings
 from pwfl.training.audits.audited import Audited, blank, random_data
@@ -63,7 +63,7 @@ def trained(
     another model.
     """
     dealt = plain(audited.scenario.data) | {"partition": "iid"}
-    scenario, tables = Values(vars(audited.scenario) | {"data": dealt}), audited.of_few
+    scenario, tables = with_others(audited.scenario, data=dealt), audited.of_few
     data = random_data(audited.size, audited.records, generator)
     parts = audited.parts(scenario, data, tables, False)
     reception = receptions(tables)(subject.realization)

@@ -14,6 +14,11 @@ from pwfl.training.audits.received import KEPT, RUNS, SAME, chosen, received, sc
 
 MOST = 256  # runs of noise, of models that are too small for as many draws as usual
 NORMAL = special.ndtr, 0.0  # what a distribution of noise is held to
+TESTS: tuple[tuple[str, Callable[..., audit.Verdict], tuple], ...] = (
+    ("deviation", audit.variance, ()),
+    ("mean", audit.mean, ()),
+    ("distribution", audit.distribution, NORMAL),
+)
 
 
 def silence(
@@ -64,8 +69,7 @@ def noise(
         parts.append(scaled.reshape(*std.shape, part[0, 0].size).astype(float))
     together, alike = np.concatenate(parts, axis=2), ((std > 0) == (std[:, :1] > 0)).all(axis=0)
     every, each = together[std > 0], [part[std > 0] for part in parts]
-    tests = (("deviation", audit.variance, ()), ("mean", audit.mean, ()), ("distribution", audit.distribution, NORMAL))
-    for of_what, test, more in tests:
+    for of_what, test, more in TESTS:
         yield test(subject, f"{of_what} of the noise", every, *more)
         if len(each) > 1:
             yield audit.worst_of(test, subject, f"{of_what} of each tensor's noise", each, *more)

@@ -58,8 +58,10 @@ def errors(
     sent = np.zeros((len(at.samples), size), np.float32)
     sent[loud] = SPREAD * step * generator.standard_normal((len(loud), size))
     exact, found, weights = sent.astype(float).sum(axis=0), [], [tf.constant(w) for w in begun.weights]
+    summed = used.loop.summed
+    assert summed is not None  # where alone anything is rounded
     for t in range(ROUNDS):
-        heard = used.loop.summed(weights, tf.constant(sent), at, tf.constant(begun.key), tf.constant(t))
+        heard = summed(weights, tf.constant(sent), at, tf.constant(begun.key), tf.constant(t))
         total = np.concatenate([np.ravel(part) for part in heard]).astype(float) / weight
         error = rotation.rotate(total - exact, round_signs(begun.key, t, size)[0]) / step
         found.append(error - 2**bits * np.rint(error / 2**bits))  # sums are modulo 2^bits

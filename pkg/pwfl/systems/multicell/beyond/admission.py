@@ -31,7 +31,7 @@ class Blocks:
 
     def of_rows(self, chosen: np.ndarray) -> Self:
         """A copy of some rows."""
-        copy = Blocks(self.snr, self.sinr, self.rows[chosen], 0)
+        copy = type(self)(self.snr, self.sinr, self.rows[chosen], 0)
         copy.user, copy.inverse = self.user[chosen], self.inverse[chosen]
         return copy
 

@@ -14,7 +14,7 @@ from pwfl.privacy import labels
 from pwfl.privacy.accountant import USER, Account, Claim, Losses
 from pwfl.privacy.labels import Kind
 from pwfl.systems.multicell.parameters import Multicell
-from pwfl.tables.arrays import joined
+from pwfl.tables.arrays import joined, span_of
 from pwfl.tables.reception import by_round
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def drawn(
     held = own.select("realization", "user", "samples")
     sizes = joined(by_round(reception).drop("records"), held, "realization", "user")
     realization, round_, user = (sizes[key].to_numpy() for key in ("realization", "interval", "user"))
-    first, last = own["realization"].min(), own["realization"].max()
-    draws = streams.uniforms(scenario.seed, "batch", range(first, last + 1), (rounds, count))
-    chosen = draws[realization - first, round_, user]
+    span = span_of(own)
+    draws = streams.uniforms(scenario.seed, "batch", span, (rounds, count))
+    chosen = draws[realization - span.start, round_, user]
     records = scipy.stats.binom.ppf(chosen, sizes["samples"].to_numpy(), scenario.data.sampling).astype(np.int64)
     return sizes.drop("samples").with_columns(records=pl.Series(records, dtype=pl.Int64)), by_round(noise)
 

@@ -97,6 +97,7 @@ def grid_steps(
     senders = np.maximum(sums.total(sends * 1.0, group), 1)
     norm = training.clip_norm * sums.total(np.where(sends, samples, 0.0), group)
     each = np.sqrt(sums.total(own**2, group) / senders)
+    assert training.bits is not None  # of whom alone there are integers
     step = np.where(sends, modular.grid_step(norm, each, senders, dimensions, training.bits), 0.0)
     fine = np.divide(own, step, where=own > 0, out=np.full(step.shape, np.inf))
     if (least := fine.min(initial=np.inf)) < discrete.LEAST_STEPS:

@@ -1,5 +1,6 @@
 """Block fading: intervals of rounds in which the channel stays, and what differs between them besides the channel."""
 
+from collections.abc import Sequence
 from math import ceil
 
 import numpy as np
@@ -40,7 +41,7 @@ def redrawn_blocks(seed: int, interval: int, uplink: Uplink, load: np.ndarray) -
     return np.where(kept, block, -1)
 
 
-def uniforms(seed: int, purpose: str, realizations: list[int], shape: tuple[int, ...]) -> np.ndarray:
+def uniforms(seed: int, purpose: str, realizations: Sequence[int], shape: tuple[int, ...]) -> np.ndarray:
     """Those of `streams`, for realizations in increasing order that need not be consecutive."""
     first, last = realizations[0], realizations[-1]
     return streams.uniforms(seed, purpose, range(first, last + 1), shape)[np.array(realizations) - first]

@@ -1,6 +1,6 @@
 """Scheduled users' messages over other papers' airs (`pwfl.airs`), and over those of one's own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import polars as pl
@@ -34,7 +34,7 @@ AIRS: dict[str, Callable[[Multicell], Callable[[air.Sent], air.Received]]] = {
 
 def on_air(scenario: Multicell, links: pl.DataFrame, sent: Sent) -> air.Sent:
     """What is sent as airs take it: messages as they are, in the band of all of a cell's resource blocks."""
-    radio, realizations = scenario.radio, sent.keys["realization"].to_list()
+    radio, realizations = scenario.radio, list(sent.keys["realization"])
     band = radio.resource_blocks * radio.bandwidth_hz
     return air.Sent(
         sends=sent.scheduled,
@@ -56,7 +56,7 @@ def costs(sent: Sent, found: air.Received) -> pl.DataFrame:
     return to_table(sent.keys, symbols=found.symbols, seconds=found.seconds, joules=found.joules)
 
 
-def of_users_own(name: str, given: air.Sent, reads: list[str], observer: str) -> air.Received:
+def of_users_own(name: str, given: air.Sent, reads: Sequence[str], observer: str) -> air.Received:
     """What an air of the user's own makes of it. Raises UserCodeError where that is no `Received` of the observer."""
     found = user_code.call(name, given, reads=reads)
     if wrong := air.problem(given, found):

@@ -51,7 +51,7 @@ class GivenNoise:
 
     def rows(self, chosen: np.ndarray) -> Self:
         """See `Problem`."""
-        return GivenNoise(self.values[chosen], self.loads[chosen])
+        return type(self)(self.values[chosen], self.loads[chosen])
 
     def priced(self, multiplier: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Problem`."""
@@ -84,7 +84,7 @@ class ChosenNoise:
 
     def rows(self, chosen: np.ndarray) -> Self:
         """See `Problem`."""
-        return ChosenNoise(self.samples[chosen], self.gamma, self.max_error, self.min_noise)
+        return type(self)(self.samples[chosen], self.gamma, self.max_error, self.min_noise)
 
     def priced(self, multiplier: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Problem`."""

@@ -6,6 +6,8 @@ noise off the sum, and up to D drop out, whose noise is missing; a sum that lack
 record is at least the noise of its own user and of the others but for the C + D of most noise.
 """
 
+from typing import Any
+
 import numpy as np
 import scipy  # whose modules are imported where they are first used
 
@@ -44,7 +46,7 @@ def observed_by(privacy: Privacy, intervals: int) -> dict[str, Observer]:
     gone = Kind.UPPER if privacy.dropouts else Kind.EXACT
     others = Kind.UPPER if privacy.colluders and intervals > 1 else gone
     share = f"; up to {coalition.percent(privacy.colluders)} of a sum's senders collude" * (privacy.colluders > 0)
-    of_sums = {"kind": others, "assumes": (REALIZED,) * (intervals > 1)}
+    of_sums: dict[str, Any] = {"kind": others, "assumes": (REALIZED,) * (intervals > 1)}
     return {
         name: each._replace(receives=each.receives + share, **of_sums) if name != "user" else each._replace(kind=gone)
         for name, each in OBSERVED_BY.items()

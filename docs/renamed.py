@@ -1,0 +1,43 @@
+"""`python docs/renamed.py` finds old names, those of the table in upgrading.md, in the project; `make lint` runs it.
+
+Only exact names are looked for, words with an underscore; the table has others, which are words of the language, too.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs/upgrading.md"
+# Where old names are said on purpose: what changed, and messages to those who still use them.
+HISTORY = {"CHANGELOG.md", "docs/upgrading.md", "docs/own_system.md", "pkg/pwfl/registry.py", "tests/test_renamed.py"}
+ROW = re.compile(r"^\| `[^|]+` \| ([^|]+) \|", re.MULTILINE)
+NAME = re.compile(r"`(\w+_\w+)`")
+
+
+def old_names(page: str) -> list[str]:
+    """The exact names of before in the table of a page.
+
+    >>> old_names("| `history` | `air_so_far`, `low` | `air_cumulative` |")
+    ['air_so_far']
+    """
+    return [name for before in ROW.findall(page) for name in NAME.findall(before)]
+
+
+def uses(names: list[str], files: list[Path]) -> list[str]:
+    """Where names stand: file, line and name."""
+    known = re.compile(rf"\b({'|'.join(names)})\b")
+    found = []
+    for path in files:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            found += [f"{path.relative_to(ROOT)}:{number}: {name}" for name in known.findall(line)]
+    return found
+
+
+if __name__ == "__main__":
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    kinds = (".py", ".md", ".yaml", ".rst", ".html", ".smk")
+    checked = [ROOT / name for name in listed if name.endswith(kinds) and name not in HISTORY]
+    if left := uses(old_names(PAGE.read_text(encoding="utf-8")), [path for path in checked if path.exists()]):
+        sys.exit("names of before (docs/upgrading.md has the new ones):\n" + "\n".join(left))

@@ -1,0 +1,170 @@
+"""What a system is: one frozen object, whose fields a type checker checks.
+
+Planning imports it with the system's model, checks and catalog, and runs none of its stages. So a function is named by
+a `lambda` that gives it, `lambda: channel.run`, of a module that is `deferred`: with Polars, TensorFlow or Altair, it
+is imported when the function is asked for. A type checker sees the module itself, and holds the function to the field.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    import dataframely as dy
+    import polars as pl
+
+F_co = TypeVar("F_co", covariant=True)
+S = TypeVar("S")  # the system's scenarios
+Tables = dict[str, "pl.DataFrame"]
+Study = dict[str, dict]  # by scenario, what reports know of it
+NONE: Mapping[str, tuple[str, ...]] = {}
+
+
+class Deferred:
+    """A module that is imported when something of it is asked for."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):  # what doctest and inspect ask of everything in a module
+            raise AttributeError(name)
+        return getattr(import_module(self._name), name)
+
+
+def deferred(package: str, modules: str) -> Iterator[Any]:
+    """Some modules of a package, separated by blanks; a type checker is shown their import instead."""
+    return (Deferred(f"{package}.{module}") for module in modules.split())
+
+
+@dataclass(frozen=True)
+class Part(Generic[F_co]):
+    """What a stage runs, and the tables that it gets.
+
+    Attributes
+    ----------
+    load
+        Gives the function.
+    reads
+        The tables, where these are not those of `pwfl.stages.READS`.
+    reads_of
+        Those of single variants, by name, where they differ.
+    """
+
+    load: Callable[[], F_co]
+    reads: tuple[str, ...] | None = None
+    reads_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trainers(Generic[S]):
+    """What trains: one realization after the other, or several side by side, with about how many bytes one takes.
+
+    `several` raises NotImplementedError for a scenario that it does not train, with the reason.
+    """
+
+    one: "Callable[[S, Any, Tables], Callable[[int], pl.DataFrame]]"
+    several: "Callable[[S, Any, Tables], tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]] | None" = None
+
+
+@dataclass(frozen=True)
+class Checks(Generic[S]):
+    """What a system says of a scenario before anything runs; see `pwfl.scenario.checks`."""
+
+    consistent: Callable[[S], None] = lambda _: None
+    problems: Callable[[S], list[str]] = lambda _: []
+    idle: Callable[[S], dict[str, str]] = lambda _: {}
+    imports: Callable[[S], dict[str, str]] = lambda _: {}
+    imported_realizations: Callable[[S], int | None] = lambda _: None
+    realization_bytes: Callable[[S], float] = lambda _: 0.0
+    table_bytes: Callable[[S], tuple[float, float, str]] = lambda _: (0.0, 0.0, "")
+    training_bytes: Callable[[S], tuple[float, str]] = lambda _: (0.0, "")
+    audit_seconds: Callable[[S], float] = lambda _: 0.0
+
+
+@dataclass(frozen=True)
+class Report(Generic[S]):
+    """What a system's report is made by; charts are Altair's.
+
+    Attributes
+    ----------
+    differs
+        In which terms the system cannot be compared with others, and why.
+    published
+        What releases cost, of rows of the table `realizations`; None: nothing is known of it.
+    """
+
+    summarize: Callable[[S, Tables], Tables]
+    figures: Mapping[str, Callable[[S, Tables], Any]]
+    differs: str
+    comparison_figures: Mapping[str, Callable[[Study], Any]] = field(default_factory=dict)
+    published: "Callable[[S, pl.DataFrame], Iterable[Any]] | None" = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class System(Generic[S]):
+    """A system: how its scenarios are made, what each stage runs and reads, and what its reports show.
+
+    Attributes
+    ----------
+    package
+        Whose modules are its code, and whose folder holds its captions.
+    load_catalog
+        Gives its `pwfl.report.catalog.Catalog`.
+    load_schemas
+        Gives the schemas of its tables by name, those of all systems aside, and `realizations`, of columns that its
+        report derives.
+    imported
+        What reads tables from outside, which `channel` then gets as its third argument; None: it takes none.
+    receive
+        None: its air is not linear.
+    """
+
+    name: str
+    package: str
+    model: type[S]
+    load_catalog: Callable[[], Any]
+    load_checks: Callable[[], Checks[S]] = Checks
+    load_schemas: "Callable[[], Mapping[str, type[dy.Schema]]]"
+    imported: Part[Callable[[dict[str, str]], Tables]] | None = None
+    channel: Part[Callable[..., Tables]]
+    schedule: Part[Callable[[S, str, Tables], Tables]]
+    noise: Part[Callable[[S, str, Tables], Tables]]
+    receive: Part[Callable[[S, Tables], Tables]] | None = None
+    train: Part[Trainers[S]]
+    account: Part[Callable[[S, Tables], Tables]]
+    audit: Part[Callable[[S, Tables], Iterator[Any]]]
+    load_report: Callable[[], Report[S]]
+
+    @cached_property
+    def catalog(self) -> Any:
+        """What the reports of its scenarios show, a `pwfl.report.catalog.Catalog`."""
+        return self.load_catalog()
+
+    @cached_property
+    def checks(self) -> Checks[S]:
+        """What it says of a scenario before anything runs."""
+        return self.load_checks()
+
+    @property
+    def folder(self) -> Path:
+        """The package's folder, which holds its captions."""
+        return Path(str(import_module(self.package).__file__)).parent
+
+    def part(self, module: str) -> ModuleType:
+        """A module of its package."""
+        return import_module(f"{self.package}.{module}")
+
+    def parts(self) -> dict[str, Part[Any] | None]:
+        """What its stages and its audit run, by their names; None of a stage that it has not."""
+        stages = "imported", "channel", "schedule", "noise", "receive", "train", "account", "audit"
+        return {stage: getattr(self, stage) for stage in stages}
+
+    def reads(self, stage: str, variant: str | None) -> tuple[str, ...] | None:
+        """The tables that a stage, or a variant of it, or the audit, gets; None: those of all systems."""
+        part = self.parts().get(stage)
+        return part.reads_of.get(str(variant), part.reads) if part else None
