@@ -1,5 +1,7 @@
 """Pages of studies that were simulated, and what tests take from their HTML and SVG."""
 
+import html
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -16,6 +18,8 @@ from pwfl.scenario import load
 from pwfl.store import sealed
 from pwfl.workflow import reports
 
+LEAST, SEEN = 10.9, 0.5  # pixels of the smallest text; of what two boxes may overlap
+MOST = 2**20  # bytes of a page
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -93,3 +97,30 @@ def boxes(svg: ElementTree.Element) -> list[tuple[str, labels.Box]]:
         for words, size, bold, (x, y) in texts(svg)
         if words.strip()
     ]
+
+
+def check_figures(text: str) -> int:
+    """Text of a page's figures is large enough, stands on no other text, and names nothing by keys."""
+    svgs = figures(text)
+    for svg in svgs:
+        assert all(size >= LEAST for _, size, *_ in texts(svg))
+        for (one, box), (other, beside) in itertools.combinations(boxes(svg), 2):
+            across, down = (min(box[k + 2], beside[k + 2]) - max(box[k], beside[k]) for k in (0, 1))
+            assert across <= SEEN or down <= SEEN, (svg.get("aria-label"), one, other)
+        words = [words for words, *_ in texts(svg)]
+        assert not any(re.search(r"[a-z]_[a-z]|\w\.\w+_|undefined|NaN|\bnull\b|None", each) for each in words), words
+        assert not re.search(r"NaN|Infinity", str(svg.attrib))
+    return len(svgs)
+
+
+def check_words(text: str) -> None:
+    """What a page shows is no template, has no raw keys, and no value that is missing in words."""
+    shown = re.sub(r"<(script|style|code|svg).*?</\1>|<dl>.*?</dl>", "", text[text.index("<body>") :], flags=re.DOTALL)
+    shown = html.unescape(re.sub(r"<[^>]+>", " ", shown))
+    assert not re.search(r"{[{%#]|[%#}]}|``|snakemake\.wildcards", shown)
+    assert not re.search(r"\b(nan|None|inf|undefined)\b", shown), re.search(
+        r".{60}\b(nan|None|inf|undefined)\b.{20}", shown
+    )
+    kept = re.sub(r"Not shown in .*|\S+\.(csv|yaml|md|json)\b|own\.\S+|In the table.*", "", shown)
+    kept = kept[: kept.index("More figures", kept.index("claims hold"))]  # captions may name tables' columns
+    assert not re.findall(r"\b(?:privacy|training|schedule|radio|data|network)\.[a-z_]+", kept)

@@ -38,7 +38,6 @@ SWEPT = {
         },
     },
 }
-LEAST, SEEN = 10.9, 0.5  # pixels of the smallest text; of what two boxes may overlap
 # What a person does, one after the other, and what the page shows then.
 CLICKS = """
 addEventListener("load", () => {
@@ -134,37 +133,10 @@ def test_headers_of_tables_explain_themselves(made):
     assert all('title="' in cell for cell in cells), [cell for cell in cells if "title" not in cell]
 
 
-def check_figures(text: str) -> int:
-    """Text of a page's figures is large enough, stands on no other text, and names nothing by keys."""
-    svgs = any_page.figures(text)
-    for svg in svgs:
-        assert all(size >= LEAST for _, size, *_ in any_page.texts(svg))
-        for (one, box), (other, beside) in itertools.combinations(any_page.boxes(svg), 2):
-            across, down = (min(box[k + 2], beside[k + 2]) - max(box[k], beside[k]) for k in (0, 1))
-            assert across <= SEEN or down <= SEEN, (svg.get("aria-label"), one, other)
-        words = [words for words, *_ in any_page.texts(svg)]
-        assert not any(re.search(r"[a-z]_[a-z]|\w\.\w+_|undefined|NaN|\bnull\b|None", each) for each in words), words
-        assert not re.search(r"NaN|Infinity", str(svg.attrib))
-    return len(svgs)
-
-
-def check_words(text: str) -> None:
-    """What a page shows is no template, has no raw keys, and no value that is missing in words."""
-    shown = re.sub(r"<(script|style|code|svg).*?</\1>|<dl>.*?</dl>", "", text[text.index("<body>") :], flags=re.DOTALL)
-    shown = html.unescape(re.sub(r"<[^>]+>", " ", shown))
-    assert not re.search(r"{[{%#]|[%#}]}|``|snakemake\.wildcards", shown)
-    assert not re.search(r"\b(nan|None|inf|undefined)\b", shown), re.search(
-        r".{60}\b(nan|None|inf|undefined)\b.{20}", shown
-    )
-    kept = re.sub(r"Not shown in .*|\S+\.(csv|yaml|md|json)\b|own\.\S+|In the table.*", "", shown)
-    kept = kept[: kept.index("More figures", kept.index("claims hold"))]  # captions may name tables' columns
-    assert not re.findall(r"\b(?:privacy|training|schedule|radio|data|network)\.[a-z_]+", kept)
-
-
 def test_figures_can_be_read_and_words_are_no_keys(made):
     _, text, _ = made
-    assert check_figures(text) >= 6
-    check_words(text)
+    assert any_page.check_figures(text) >= 6
+    any_page.check_words(text)
 
 
 def changed(contents: dict, **columns: pl.Expr) -> dict:
@@ -191,8 +163,8 @@ ODD = {
 def test_a_page_of_odd_numbers_says_what_they_are(made, tmp_path, odd):
     _, _, contents = made
     text = any_page.page_of(SWEPT, tmp_path / "odd", changed(contents, **ODD[odd]))
-    check_figures(text)
-    check_words(text)
+    any_page.check_figures(text)
+    any_page.check_words(text)
     said = " ".join(re.search(r'<p class="lead">(.*?)</p>', text, re.DOTALL)[1].split())
     expected = {
         "nothing above chance": "Nothing was learned",
@@ -245,8 +217,8 @@ def test_one_scheme_and_no_noise_at_all_have_their_page(made, tmp_path):
         if not len(study["plain"]["realizations"]):
             continue
         text = any_page.page_of(config, tmp_path / name, study)
-        check_figures(text)
-        check_words(text)
+        any_page.check_figures(text)
+        any_page.check_words(text)
         assert '<div class="factors">' not in text
 
 

@@ -267,7 +267,11 @@ def test_the_page_and_snakemakes_report_of_a_small_study_show_no_template(tmp_pa
         for name, own in config["scenarios"].items()
     }
     workflow(tmp_path, config)
-    text = shown_of((tmp_path / f"results/{config['study']}/index.html").read_text(encoding="utf-8"))
+    page_ = (tmp_path / f"results/{config['study']}/index.html").read_text(encoding="utf-8")
+    any_page.check_figures(page_)
+    any_page.check_words(page_)
+    assert len(page_.encode()) < any_page.MOST
+    text = shown_of(page_)
     assert not re.search(r"{[{%#] |``|(?<!\.)\.\.(?!\.)|snakemake\.wildcards", text)
     report = reported(tmp_path, config)
     study = load(config, path.name)

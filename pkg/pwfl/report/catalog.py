@@ -175,8 +175,3 @@ def crossed(catalog: Catalog, scenario) -> list[str]:
     """By which slots a scenario departs from the system's paper, in words; empty: by none."""
     found = {key: value_of(scenario, key) for key in catalog.slots}
     return [f"{key}: {value}" for key, value in found.items() if value != catalog.slots[key]]
-
-
-def without_noise(scenario) -> list[str]:
-    """The names of a scenario's schemes that add no noise."""
-    return [scheme.name for scheme in scenario.schemes if scheme.noise == "none"]

@@ -18,7 +18,6 @@ NAMES = {SCHEDULER: "Scheduler", NOISE: "Noise allocation", PRIVACY: "Price of p
 SECTIONS = {"training": "Learning rule", "schedule": "Scheduling", "privacy": "Privacy parameters"}
 ORDER = (SCHEDULER, NOISE, "training", OBSERVER)  # first; PRIVACY is last
 ALIKE = 0.05  # a relative change that is not worth a word
-DECIDED = 0.5  # of a ratio, below which it is a percentage
 COSTS = {"air_seconds": "airtime", "transmit_energy_j": "energy"}
 
 

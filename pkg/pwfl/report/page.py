@@ -16,7 +16,7 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from pwfl import registry
-from pwfl.report import factors, glossary, headline, page_tables
+from pwfl.report import factors, glossary, headline, page_tables, published
 from pwfl.report.catalog import private_figures, table_title
 from pwfl.report.drawing import ticks
 from pwfl.report.effects import compared
@@ -76,6 +76,7 @@ def of_files(
         "facts": headline.facts(
             first, audit, points, tables["published"], any(part["withholds"] for part in scenarios)
         ),
+        "published": published.sentences(tables["published"]),
         "answer": headline.answer(leads, audit, tables["claims"]),
         "schemes": page_tables.schemes(points, tested, audit.verdict == headline.FAILED),
         "count": len(points),

@@ -227,5 +227,6 @@ def differing(parameters: Mapping[str, pl.DataFrame], places: Mapping[str, str])
     table = pl.concat(every)
     for (key,), own in table.group_by("parameter", maintain_order=True):
         values = dict(own.select("scenario", "value").rows())
-        if len({values.get(name) for name in parameters}) > 1:
-            yield {"key": key, "values": [values.get(name) or NONE for name in parameters]}
+        if len({values.get(name) for name in parameters}) > 1 and key != "schemes":
+            told = (values.get(name) for name in parameters)
+            yield {"key": key, "values": [NONE if value in (None, "", "None") else value for value in told]}

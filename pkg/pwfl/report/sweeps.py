@@ -22,12 +22,6 @@ DIGITS = 4  # to which two means are one
 PARTS = ("mean", "low", "high", "least", "most")
 
 
-def with_bare(rows: pl.DataFrame, names: dict[str, list[str]]) -> pl.DataFrame:
-    """Rows of a `scenario` and `scheme` with the column `bare`: whether `names`, by scenario, has it as noiseless."""
-    bare = [scheme in names.get(name, ()) for name, scheme in rows.select("scenario", "scheme").iter_rows()]
-    return rows.with_columns(bare=pl.Series(bare, dtype=pl.Boolean))
-
-
 def outcomes(study: dict[str, dict]) -> pl.DataFrame:
     """What every scheme of every scenario came to: a row for each outcome.
 
@@ -171,14 +165,6 @@ def different(study: dict[str, dict]) -> dict[str, dict]:
     return {name: content for name, content in study.items() if name not in kept}
 
 
-def drawn_once(study: dict[str, dict]) -> list[str]:
-    """A line of what `different` leaves out, by its names, beside the points that it is; none where that is nothing."""
-    kept = different(study)
-    points = {repr(content["scenario"]): name for name, content in kept.items()}
-    same = [f"{name} and {points[repr(study[name]['scenario'])]}" for name in study if name not in kept]
-    return [f"drawn once, as they have the same parameters: {'; '.join(same)}"] if same else []
-
-
 def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:
     """What privacy costs: epsilon, and accuracy or the first outcome of the system's own, of those in `outcomes`."""
     first = list(dict.fromkeys(table["outcome"]))
@@ -186,21 +172,9 @@ def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:
     return ("epsilon" if "epsilon" in first else first[0]), own[0]
 
 
-def points(study: dict[str, dict]) -> dict[str, dict]:
-    """The scenarios that are points of sweeps; all of a study that has none."""
-    plain = unswept(study)
-    return {name: content for name, content in study.items() if name not in plain} or study
-
-
 def unswept(study: dict[str, dict]) -> dict[str, dict]:
     """The scenarios that are no points of sweeps."""
     return {name: content for name, content in study.items() if point_of(study, name).of == name}
-
-
-def not_swept(study: dict[str, dict]) -> list[str]:
-    """A line of what `points` leaves out, by its names; none where that is nothing."""
-    names = [name for name in study if name not in points(study)]
-    return [f"not here, as they are not swept: {'; '.join(names)}"] if names else []
 
 
 def index_of(table: pl.DataFrame) -> list[str]:
