@@ -127,7 +127,7 @@ def published(path):
     """A file of results/STUDY; the page and figures are shown in Snakemake's report."""
     target = f"results/{study.name}/{path}"
     if path == "index.html":
-        labels = {"figure": "all figures and tables, interactive"}
+        labels = {"figure": "the study on one page"}
         return report(target, caption="../report/page.rst", category="Study", labels=labels)
     if not path.endswith(".svg"):
         return target

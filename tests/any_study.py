@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 
 from pwfl import registry
-from pwfl.report import build
-from pwfl.report.catalog import SWEEP_FIGURES, SYSTEMS_FIGURES, SYSTEMS_SWEEP_FIGURES, compared, scenario_figures
+from pwfl.report import build, headline, points, study_figures
+from pwfl.report.catalog import STUDY_FIGURES, compared, scenario_figures
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.sweep import Point
 from pwfl.scenario.values import plain, with_others
@@ -38,7 +38,7 @@ def changed(scenario: Scenario, tables: dict[str, pl.DataFrame], rng: np.random.
 def figures(
     scenario: Scenario, tables: dict[str, pl.DataFrame], rng: np.random.Generator, others: bool
 ) -> Iterator[tuple]:
-    """All figures of a scenario and of a study of several like it, with their names; and those that may be chosen.
+    """All figures of a scenario and of a study of several like it, with their names; with `others` those of its page.
 
     Without the table `audit` there is no figure of it.
     """
@@ -48,14 +48,18 @@ def figures(
             continue
         yield f"{system}.{name}", build.figure(scenario, name, {table: tables[table] for table in needed})
     study = compared_with(scenario, build.summarize(scenario, tables), rng)
-    own = compared(catalog, swept=True)
-    assert set(own) - set(catalog.comparison_figures) <= set(SWEEP_FIGURES)
-    for name in own:
+    for name in catalog.comparison_figures:
         yield f"{system}.{name}", build.comparison_figure(system, name, study)
-        for label, chart in (build.choices(system, name, study) if others else {}).items():
-            yield f"{system}.{name}: {label}", chart
-    for name in (*SYSTEMS_FIGURES, *SYSTEMS_SWEEP_FIGURES):
-        yield f"systems.{name}", build.comparison_figure("systems", name, study)
+    frames = build.compare(study)
+    if frames["outcomes"].is_empty():
+        return
+    rows = points.points(study, frames, {})
+    lead = headline.lead(rows)
+    if others:
+        assert study_figures.of_page(rows, lead, study, frames["outcomes"])["wide"]
+    for name in STUDY_FIGURES:
+        if name in compared(catalog, swept=True):
+            yield f"{system}.{name}", study_figures.chart(name, rows, lead, study, frames["outcomes"])
 
 
 def compared_with(scenario: Scenario, report: dict[str, pl.DataFrame], rng: np.random.Generator) -> dict[str, dict]:

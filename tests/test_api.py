@@ -26,7 +26,7 @@ def test_a_scenario_is_a_study_of_its_own():
     found = pwfl.simulate(AGING)
     assert isinstance(found.comparison["claims"], pl.DataFrame)
     assert list(found.scenarios) == ["scenario"]
-    assert set(found.comparison) == {"claims", "differences", "front", "outcomes", "published", "summary", "systems"}
+    assert set(found.comparison) == {"claims", "effects", "front", "outcomes", "published", "summary", "systems"}
     one = found.scenarios["scenario"]
     assert set(one.stages["users"]["realization"]) == {0, 1}
     assert set(one.stages["history"]["realization"]) == {0}

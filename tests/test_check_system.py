@@ -16,7 +16,6 @@ from conftest import PWFL, ROOT, environment, in_turn, python
 from pwfl import registry, streams, testing
 from pwfl.privacy import accountant, composition
 from pwfl.privacy.labels import Kind, gives
-from pwfl.report import catalog as report_catalog
 from pwfl.scenario import resolve
 from pwfl.systems.age_aware import account, noise, report, schedule
 from pwfl.tables import contract
@@ -186,18 +185,6 @@ def test_losses_that_are_less_than_the_epsilon_of_a_release_are_found(aging, mon
     monkeypatch.setattr(report, "published", halves)
     with pytest.raises(testing.CheckError, match="random: `published` of report has losses with epsilon "):
         reported.check_report(aging, {})
-
-
-def test_a_figure_without_a_question_is_named_with_what_to_declare(aging, monkeypatch):
-    declared.check_catalog(aging, {})
-    monkeypatch.setattr(report_catalog, "QUESTIONS", {"How does it work?": ("aging",)})
-    expected = r"figure sweep: answers no question .* declare one in the catalog, `questions=\{'sweep': 'How does it work\?'\}`"
-    with pytest.raises(testing.CheckError, match=expected):
-        declared.check_catalog(aging, {})
-    own = registry.system("age_aware").catalog
-    answers = dict.fromkeys((*own.figures, *own.comparison_figures), "What is this?")
-    monkeypatch.setattr("pwfl.systems.age_aware.catalog.CATALOG", replace(own, questions=answers))
-    declared.check_catalog(aging, {})
 
 
 def test_a_report_that_differs_from_the_catalog_is_found(aging, monkeypatch):

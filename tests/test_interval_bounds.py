@@ -13,7 +13,7 @@ from conftest import TINY, in_turn
 from pipeline import run
 from pwfl import registry
 from pwfl.report import build, claims, theme
-from pwfl.report.catalog import compared, scenario_figures
+from pwfl.report.catalog import scenario_figures
 from pwfl.scenario import resolve
 from pwfl.systems.multicell import claims as multicell
 from pwfl.systems.random_orthogonalization import claims as random_orthogonalization
@@ -102,9 +102,7 @@ def test_no_interval_of_a_figure_leaves_what_its_quantity_can_be(made):
     catalog, study = registry.system(scenario.system).catalog, {"one": content, "two": content}
     drawn = scenario_figures(catalog).items()
     charts = [build.figure(scenario, name, {table: tables[table] for table in needed}) for name, needed in drawn]
-    common = ("tradeoff", "epsilon") if "accuracy" in catalog.figures else ("tradeoff",)
-    charts += [build.comparison_figure("systems", name, study) for name in common]
-    charts += [build.comparison_figure(scenario.system, name, study) for name in compared(catalog, swept=False)]
+    charts += [build.comparison_figure(scenario.system, name, study) for name in catalog.comparison_figures]
     for chart in charts:
         for data in chart.to_dict().get("datasets", {}).values():
             rows = pl.DataFrame(data, infer_schema_length=None)

@@ -1,216 +1,255 @@
-"""A study's page: what it says, that it needs no network, and what a person can do with it in a browser."""
+"""A study's page: what it says, that all of it can be read, and what a person can do with it in a browser."""
 
 import html
+import itertools
 import json
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 
+import any_page
 from conftest import ROOT, SMALL, TINY, need
-from pwfl import registry, tables
-from pwfl.report import build, catalog, claims, glossary, page, references, sweeps, theme
-from pwfl.report.catalog import COMPARISON, SWEEP_FIGURES, question
-from pwfl.report.page import CLAIMS_FIRST
+from pwfl import registry
+from pwfl.report import claims, glossary, headline, labels, page_tables, points, references
+from pwfl.report.catalog import COMPARISON
 from pwfl.scenario import load
-from pwfl.store import sealed
-from pwfl.systems.multicell.catalog import CATALOG
 from pwfl.workflow import plan, progress, reports
-from test_figures import compared
 
+FEW = {"realizations": 3, "training_realizations": 3}
+SWEPT = {
+    "study": "swept",
+    "title": "What it is about",
+    "question": "Is it so?",
+    "base": TINY["base"] | FEW,
+    "scenarios": {
+        "plain": {"title": "The plain one"},
+        "twin": {"title": "Its twin"},
+        "swept": {
+            "title": "Swept, at one epsilon",
+            "sweep": {"privacy.target_epsilon": [1.0, 4.0]},
+            "schemes": [
+                {"name": "RndSched", "scheduler": "random", "noise": "target"},
+                {"name": "OptSched", "scheduler": "optimal", "noise": "target"},
+            ],
+        },
+    },
+}
 # What a person does, one after the other, and what the page shows then.
 CLICKS = """
-const wait = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
-const until = async (what) => { for (let k = 0; k < 100 && !what(); k++) await wait(0.1); return what(); };
-addEventListener("load", async () => {
-  const seen = { errors: [] };
+addEventListener("load", () => {
+  const seen = { errors: [], wide: document.documentElement.scrollWidth - innerWidth };
   addEventListener("error", (event) => seen.errors.push(event.message));
   try {
-    const figures = [...document.querySelectorAll("figure")];
-    for (const figure of figures) { figure.scrollIntoView(); await until(() => figure.querySelector("svg .mark-group")); }
-    seen.drawn = figures.filter((figure) => figure.querySelector("svg .mark-group")).length;
-    const choice = document.querySelector("figure select"), chart = choice.closest("figure");
-    const title = () => chart.querySelector("svg").textContent;
-    seen.before = title();
-    choice.value = String(choice.options.length - 1);
-    choice.dispatchEvent(new Event("change"));
-    await until(() => title() !== seen.before);
-    seen.after = title();
-    document.querySelector("#The-study-claims summary").click();
-    const heads = () => [...document.querySelectorAll("#The-study-claims table.dataTable thead th")];
-    await until(() => heads().length > 1);
-    const column = heads().findIndex((head) => head.textContent.startsWith("measured"));
-    const values = () => [...document.querySelectorAll("#The-study-claims table.dataTable tbody tr")].map((row) => row.cells[column].textContent);
-    heads()[column].click(); await wait(0.5);
-    seen.once = values();
-    heads()[column].click(); await wait(0.5);
-    seen.twice = values();
-    seen.legends = document.querySelectorAll("figure svg .role-legend-symbol path").length;
-    const summary = document.querySelector("#The-study-summary summary"); summary.click(); await wait(0.2);
-    seen.open = document.querySelector("#The-study-summary").open;
+    seen.sizes = [...document.querySelectorAll("svg text")].filter((text) => text.checkVisibility()).map((text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a);
+    const shown = (list) => [...list].filter((row) => row.checkVisibility()).length;
+    const claims = document.querySelector("#claims table");
+    seen.few = shown(claims.tBodies[0].rows);
+    document.querySelector("#all-claims").click();
+    seen.all = [shown(claims.tBodies[0].rows), claims.tBodies[0].rows.length];
+    const table = document.querySelector("#better table.sortable"), head = table.tHead.rows[0].cells[1];
+    const values = () => [...table.tBodies[0].rows].map((row) => Number(row.cells[1].dataset.value));
+    head.click(); seen.once = values(); head.click(); seen.twice = values();
+    const menu = document.querySelector("#better select"), parts = document.querySelector("[data-menu]").children;
+    seen.menu = [menu.options.length, shown(parts)];
+    menu.value = menu.options[1].value; menu.dispatchEvent(new Event("change"));
+    seen.picked = [...parts].map((part) => part.checkVisibility());
+    const dot = document.querySelector("figure svg [aria-label]:not(svg)");
+    dot.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 5, clientY: 5 }));
+    seen.tip = [document.querySelector("#tip").textContent, dot.getAttribute("aria-label")];
     for (const fold of document.querySelectorAll("details")) fold.open = true;
-    await wait(0.5);
-    seen.wide = document.documentElement.scrollWidth - innerWidth;
-    seen.first = heads()[0].textContent;
-    seen.links = [...document.querySelectorAll(".files a")].map((link) => decodeURI(link.getAttribute("href")));
+    for (const box of document.querySelectorAll("input")) if (!box.checked) box.click();
+    seen.opened = document.documentElement.scrollWidth - innerWidth;
+    seen.links = [...document.querySelectorAll("a[href]")].map((link) => decodeURI(link.getAttribute("href"))).filter((link) => !/^(#|https:)/.test(link));
   } catch (error) { seen.errors.push(String(error)); }
-  const result = document.createElement("pre"); result.id = "seen"; result.textContent = JSON.stringify(seen); document.body.append(result);
+  const result = document.createElement("pre"); result.id = "seen"; result.hidden = true; result.textContent = JSON.stringify(seen); document.body.append(result);
 });
 """
+PROBE = """<!doctype html><iframe src="index.html" style="border:0;width:390px;height:900px"></iframe>
+<script>addEventListener("load", () => { document.body.append(document.querySelector("iframe").contentDocument.querySelector("#seen").cloneNode(true)); });</script>"""
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A study's folder with its page, of a scenario and of a sweep."""
-    few = TINY["base"] | {"realizations": 2, "training_realizations": 2}
-    config = {"base": few, "scenarios": {"plain": {}, "swept": {"sweep": {"schedule.gamma": [3, 300]}}}}
-    folder = tmp_path_factory.mktemp("page")
-    contents = compared(config)
-    for figure in SWEEP_FIGURES:
-        chart = build.comparison_figure("multicell", figure, contents)
-        paths = {kind: str(folder / f"multicell_{figure}.{kind}") for kind in ("json", "png", "svg")}
-        theme.save(chart, paths, build.choices("multicell", figure, contents))
-    for name, frame in build.compare(contents).items():
-        tables.write_report(frame, folder / f"{name}.csv", folder / f"{name}.parquet")
-    view = {path.name: str(path) for path in folder.iterdir()}
-    sealed.seal_folder(folder)
-    (folder / "plain").mkdir()
-    for file in ("parameters.csv", "scenario.yaml", "addresses.csv"):
-        (folder / "plain" / file).touch()
-        view[f"plain/{file}"] = str(folder / "plain" / file)
-    text = "**A caption** of ``them``."
-    figures = [(f"multicell_{figure}", text, question(CATALOG, figure)) for figure in SWEEP_FIGURES]
-    part = {
-        "scenario": "plain",
-        "title": "The plain one",
-        "system": "multicell",
-        "point": False,
-        "without_noise": [],
-        "withholds": False,
-        "crossed": [],
-        "alike": ["The plain one", "Its twin"],
-        "figures": [],
-        "tables": [],
-    }
-    parts = [{"scenario": None, "figures": figures, "tables": list(COMPARISON.items())}, part]
-    parts += [part | {"scenario": "twin", "title": "Its twin"}, part | {"title": "Another", "alike": ["Another"]}]
-    computed = {"addresses": {"channel": ["aaa"], "train": ["abc", "abd"]}, "packages": {"numpy": "2.2.0"}}
-    heading = {"title": "What it is about", "question": "Is it so?"}
-    text = page.of_files(heading, parts, view, computed)
-    (folder / "index.html").write_text(text, encoding="utf-8")
-    return folder
+def made(tmp_path_factory):
+    """A study's folder with its page, of two scenarios that are the same and of a sweep, and its contents."""
+    contents = changed(any_page.contents_of(SWEPT), accuracy=pl.col("accuracy") * 0.2 + 0.7)  # of so few rounds
+    folder = tmp_path_factory.mktemp("page") / "swept"
+    return folder, any_page.page_of(SWEPT, folder, contents), contents
 
 
-def test_the_page_says_what_holds_and_needs_no_network(folder):
-    text = (folder / "index.html").read_text(encoding="utf-8")
-    claims = pl.read_csv(folder / "claims.csv").filter(pl.col("verdict").is_not_null(), origin="paper")
-    count = claims["claim"].n_unique()
-    assert count < len(claims)
-    words = f"{count} claims of the papers tested: "
-    assert words in text
-    each = pl.read_parquet(folder / "outcomes.parquet").filter(outcome="accuracy")
-    assert each.filter(~sweeps.not_above_chance()).is_empty()
-    assert "Not above chance (0.131): " in text
-    assert "<td>★ " not in text
+def test_the_page_answers_first_and_needs_no_network(made):
+    folder, text, _ = made
     assert re.search(r"<h1>What it is about</h1>\s*<p class=\"question\">Is it so\?</p>", text)
-    assert "<summary>The plain one (multicell; the same parameters as Its twin)</summary>" in text
-    assert "<summary>Another (multicell)</summary>" in text
+    rows = pl.read_parquet(folder / "points.parquet")
+    lead, audit = headline.lead(rows), headline.Audit(headline.UNTESTED)
+    assert str(headline.sentence(lead, audit)) in text
+    assert '<span class="badge none">Not audited</span>' in text
+    answer = progress.answer(folder / "index.html")
+    assert answer == headline.answer({"multicell": lead}, audit, pl.read_parquet(folder / "claims.parquet"))
+    assert len(answer) == 2
+    assert all(line in progress.result(folder) for line in answer)
     once = (
-        "Counted once, as they have the same parameters: The plain one and Its twin. So 2 of 3 scenarios are different."
+        "Counted once, as they have the same parameters: The plain one and Its twin. So 3 of 4 scenarios are different."
     )
-    assert text.count(once) == 2  # below the first table, and where claims are counted
-    opened = text.partition("<summary>Another (multicell)</summary>")[2].partition("</details>")[0]
-    for file in ("parameters.csv", "scenario.yaml", "addresses.csv"):
-        assert f'<a href="plain/{file}">' in opened
-    assert "twin/" not in text  # which has no files
-    for name in COMPARISON:
-        assert f"<summary>{name}</summary>" not in text
-        assert f'<a href="{name}.csv">{name}.csv</a>' in text
-    assert "<summary>Pareto front</summary>" in text
+    assert once in text
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for term, meaning in glossary.TERMS.items():
         assert f"<dt>{term}</dt><dd>{meaning}</dd>" in html.unescape(text)
         assert f"| {term} | {meaning} |" in readme
-    (row,) = pl.read_parquet(folder / "published.parquet").iter_rows(named=True)
-    assert row["releases"] > 2
-    said = (
-        f"its {row['releases']} training runs with noise on digits would together cost one training record of one user "
-    )
-    assert text.count(f"{said}ε = {row['epsilon']:.3g} at δ = 1e-05 (upper bound).") == 1
-    assert re.search(r"<td>train</td><td[^>]*>2</td>", text)
-    assert "numpy 2.2.0" in text
-    assert html.unescape(words) in progress.result(folder)
-    assert not re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=[\"']?http", text)
-    assert len(text) < 5_000_000
+    for name in COMPARISON:
+        assert f'<a href="{name}.csv"' in text
+    assert "numpy 2" in text
+    assert "train 2" in text
+    assert not re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=[\"']?(?:http|//)", text)
+    assert "@import" not in text
+    assert len(text.encode()) < 2**20
 
 
-def test_constants_stand_beside_a_table_once_and_empty_columns_nowhere():
-    frame = pl.DataFrame({"a": [1, 1, 2], "same": ["x"] * 3, "none": [None] * 3, "some": [None, 1.0, 1.0]})
-    rest, constant = page.readable(frame)
-    assert rest.columns == ["a", "some"]
-    assert constant == {"same": "x"}
-    assert page.readable(frame.head(1))[1] == {}
+def test_every_scheme_claim_and_comparison_is_on_the_page_and_what_is_folded_is_behind_a_switch(made):
+    folder, text, _ = made
+    rows = pl.read_parquet(folder / "points.parquet")
+    table = text[text.index("schemes</h3>") :].partition("</tbody>")[0]
+    assert table.count('<span class="swatch"') == len(rows)
+    claimed = pl.read_parquet(folder / "claims.parquet")
+    own = text[text.index('id="claims"') :].partition("</tbody>")[0]
+    assert own.count("<tr") - 1 == claimed.n_unique(["system", "origin", "claim"])
+    effects = pl.read_parquet(folder / "effects.parquet").filter(outcome="accuracy")
+    compared = text[text.index('data-label="Final test accuracy (points)"') :].partition("<details data-label")[0]
+    assert compared.count('<td class="num" title="p') == len(effects)
+    for part in re.findall(
+        r'<div class="wide">(?:(?!<div class="wide">).)*?class="extra"(?:(?!<section).)*', text, re.DOTALL
+    ):
+        assert 'class="switch"' in part
 
 
-def test_counts_of_realizations_are_shown_where_there_are_any():
-    frame = pl.DataFrame(
-        {"x_mean": [1.0, 2.0], "x_diverged": [0, 0], "y_diverged": [0, 3], "no_user_scheduled": [0, 0]}
-    )
-    shown, constant = page.readable(frame)
-    assert shown.columns == ["x_mean", "y_diverged"]
-    assert constant == {}
+def test_headers_of_tables_explain_themselves(made):
+    _, text, _ = made
+    heads = re.findall(r"<thead>(?:(?!</thead>).)*<th (?:(?!</thead>).)*</thead>", text, re.DOTALL)
+    cells = [cell for head in heads for cell in re.findall(r"<th[ >][^>]*>?", head) if "colspan" not in cell]
+    assert len(cells) > 20
+    assert all('title="' in cell for cell in cells), [cell for cell in cells if "title" not in cell]
 
 
-def claimed(count: int, scenario: str = "one", source: str = "Fig. 4", against: str | None = None) -> pl.DataFrame:
+def test_figures_can_be_read_and_words_are_no_keys(made):
+    _, text, _ = made
+    assert any_page.check_figures(text) >= 6
+    any_page.check_words(text)
+
+
+def changed(contents: dict, **columns: pl.Expr) -> dict:
+    return {name: own | {"realizations": own["realizations"].with_columns(**columns)} for name, own in contents.items()}
+
+
+BARE = pl.col("scheme") == "No noise"
+ODD = {
+    "nothing above chance": {"accuracy": pl.lit(0.05)},
+    "accuracies missing": {"accuracy": pl.when(pl.col("realization") > 9).then("accuracy")},
+    "no attack rate": {"attack_rate": pl.lit(None, pl.Float64)},
+    "not guaranteed": {"guarantee": pl.lit("none"), "epsilon_kind": pl.lit("not proved")},
+    "conditional": {"guarantee": pl.lit("conditional"), "epsilon_assumes": pl.lit("Markov data")},
+    "epsilon of 0": {"epsilon": pl.lit(0.0), "attack_rate": pl.lit(0.01)},
+    "infinite epsilon": {"epsilon": pl.lit(np.inf), "epsilon_user": pl.lit(np.inf), "attack_rate": pl.lit(1.0)},
+    "one epsilon": {"epsilon": pl.lit(2.0), "attack_rate": pl.lit(0.034)},
+    "no energy": {"transmit_energy_j": pl.lit(None, pl.Float64), "air_seconds": pl.lit(0.0)},
+    "all alike": {"accuracy": pl.lit(0.5)},
+    "one realization": {"accuracy": pl.when(realization=0).then("accuracy")},
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_a_page_of_odd_numbers_says_what_they_are(made, tmp_path, odd):
+    _, _, contents = made
+    text = any_page.page_of(SWEPT, tmp_path / "odd", changed(contents, **ODD[odd]))
+    any_page.check_figures(text)
+    any_page.check_words(text)
+    said = " ".join(re.search(r'<p class="lead">(.*?)</p>', text, re.DOTALL)[1].split())
+    expected = {
+        "nothing above chance": "Nothing was learned",
+        "accuracies missing": "No model was evaluated.",
+        "not guaranteed": "computed, not guaranteed",
+        "infinite epsilon": "without a finite ε",
+    }
+    assert expected.get(odd, "ε = ") in said
+    assert ("attacker" in said) == (
+        odd in ("one epsilon", "no energy", "all alike", "one realization", "epsilon of 0", "conditional")
+    ), said
+    assert ("assuming Markov data" in said) == (odd == "conditional")
+
+
+def audit_of(status: str) -> pl.DataFrame:
+    rows = {
+        "scheme": ["RndSched"] * 2,
+        "test": ["sensitivity", "deviation of the noise"],
+        "status": ["passed", status],
+    }
+    numbers = {"measured": [1.0, 0.9], "low": [0.99, 0.99], "high": [1.0, 1.01], "detectable": [0.001, 0.014]}
+    return pl.DataFrame(rows | numbers | {"detects": ["a record moves 0.1% too far", "noise 1.4% too low"]})
+
+
+def test_a_failed_audit_is_on_top_and_takes_the_epsilons_with_it(made, tmp_path):
+    _, _, contents = made
+    text = any_page.page_of(SWEPT, tmp_path / "failed", contents, plain=audit_of("failed"))
+    head = text.partition("</header>")[0]
+    assert "Audit failed: do not rely on the ε of this study" in head
+    assert head.index("Audit failed") < head.index('class="lead"')
+    assert "if the audit had passed" in head
+    assert "attacker who" not in re.search(r'<p class="lead">(.*?)</p>', text, re.DOTALL)[1]
+    assert "Unknown: the audit contradicts" in text
+    assert "✗ 1 of 1 failed" in text
+    table = text[text.index("schemes</h3>") :].partition("</tbody>")[0]
+    assert table.count("<s title=") == len(pl.read_parquet(tmp_path / "failed/points.parquet").filter(~pl.col("bare")))
+    assert progress.answer(tmp_path / "failed/index.html")[1].startswith("AUDIT FAILED (1 of 2 tests).")
+    passed = any_page.page_of(SWEPT, tmp_path / "passed", contents, plain=audit_of("passed"))
+    assert "✓ Audit passed" in passed.partition("</header>")[0]
+    assert "Noise 1.4% too small would have been found." in passed
+    assert progress.answer(tmp_path / "passed/index.html")[1].startswith("Audit passed (2 tests).")
+
+
+def test_one_scheme_and_no_noise_at_all_have_their_page(made, tmp_path):
+    _, _, contents = made
+    one = {"plain": contents["plain"] | {"scenario": contents["plain"]["scenario"]}}
+    config = SWEPT | {"scenarios": {"plain": {}}}
+    for name, kept in (("one", pl.col("scheme") == "RndSched"), ("bare", BARE)):
+        study = {"plain": one["plain"] | {"realizations": one["plain"]["realizations"].filter(kept)}}
+        if not len(study["plain"]["realizations"]):
+            continue
+        text = any_page.page_of(config, tmp_path / name, study)
+        any_page.check_figures(text)
+        any_page.check_words(text)
+        assert '<div class="factors">' not in text
+
+
+def claimed(count: int, **values) -> pl.DataFrame:
     """A table of so many claims, each second one a paper's."""
     origins = [claims.PAPER, claims.PROJECT]
-    values = {"scenario": scenario, "against": against, "source": source, "required_range": "> 0", "realizations": 3}
+    base = {"scenario": "one", "against": None, "source": "Fig. 4", "required_range": "> 0", "realizations": 3}
+    base |= {"system": "age_aware", "quantity": "loss: A - B", "interval": "95%"} | values
     rows = [
-        values | {"claim": f"claim {k}", "statement": f"Statement {k}.", "origin": origins[k % 2], "measured": k / 7}
+        base | {"claim": f"F{k}", "statement": f"Statement {k}.", "origin": origins[k % 2], "measured": k / 7}
         for k in range(count)
     ]
-    return pl.DataFrame(rows, schema=claims.SCHEMA).with_columns(verdict=pl.lit(claims.SUPPORTED))
+    verdicts = [(claims.SUPPORTED, claims.REFUTED, claims.NOT_MEASURED, None)[k % 4] for k in range(count)]
+    frame = pl.DataFrame(rows, schema={"system": pl.String} | claims.SCHEMA)
+    return frame.with_columns(verdict=pl.Series(verdicts, dtype=pl.String))
 
 
-def cells(html: str) -> list[list[str]]:
-    """The cells of the rows that a page's table holds for DataTables."""
-    rows = json.JSONDecoder().raw_decode(html[html.index('"data_json": ') + len('"data_json": ') :])[0]
-    return json.loads(rows)
-
-
-def test_no_claim_is_cut_and_a_table_that_is_cut_says_so_above_it():
-    files = ["claims.csv", "claims.parquet"]
-    found = page.table("The study", "claims", "Claims.", claimed(1603), files)
-    assert (found["rows"], found["shown"]) == (1603, 1603)
-    named = {cell for row in cells(found["html"]) for cell in row if str(cell).startswith("claim ")}
-    assert named == {f"claim {k}" for k in range(1603)}
-    wide = pl.DataFrame({f"c{k}": [f"text {k} " * 40, "other"] for k in range(260)})
-    assert [len(row) for row in cells(page.table("The study", "wide", "", wide, files)["html"])] == [260, 260]
-    long = pl.DataFrame({"text": [f"row {k}" for k in range(101)]})
-    for count, is_cut in ((101, True), (100, False)):
-        table = page.table("The study", "differences", "Their caption.", long.head(count), ["d.csv", "d.parquet"])
-        assert len(cells(table["html"])) == 100
-        text = rendered([{"id": "a", "title": "t", "text": "", "files": []} | page.section([], [table])])
-        head = 'The first 100 of 101 rows; all of them: <a href="d.csv">d.csv</a><a href="d.parquet">d.parquet</a>'
-        assert (head in text.partition("Their caption.")[0]) == is_cut
-        assert text.count("The first 100 of") == is_cut
-
-
-def rendered(sections: list[dict], papers=()) -> str:
-    """The page of sections."""
-    result = {"words": [], "lead": None, "rows": [], "observers": {}, "once": [], "spent": [], "papers": papers}
-    made_by = {"stages": {}, "versions": {}, "processors": []}
-    return page.render({"title": "T", "question": ""}, result, sections, [], made_by)
-
-
-def test_sentences_have_one_full_stop():
-    frame = pl.DataFrame({"a": [1, 2], "b": ["Said.", "Said."]})
-    table = page.table("The study", "systems", "", frame, [])
-    text = rendered([{"id": "a", "title": "t", "text": "", "files": []} | page.section([], [table])])
-    assert "In all rows: b: Said.</p>" in text
+def test_claims_are_one_row_each_refuted_first_and_what_is_not_judged_last():
+    rows = page_tables.claims(claimed(40), {"one": "The only one"}, {})
+    assert len(rows) == 40
+    assert [verdict for verdict, _ in itertools.groupby(row["verdict"] for row in rows)] == [
+        *("refuted", "not measured", "supported", None),
+    ]
+    assert {row["verdict"] for row in rows if row["extra"]} == {"supported", None}
+    assert [(row["verdict"], row["count"]) for row in page_tables.counts(rows)] == [
+        ("refuted", 10),
+        ("not measured", 10),
+        ("supported", 10),
+    ]
+    assert rows[-1]["verdict_words"] == "not the paper’s setting"
+    assert rows[0]["cases"][0]["place"] == "The only one"
 
 
 PAPER = {
@@ -228,9 +267,9 @@ def papers_of(systems: dict[str, str]) -> list[dict]:
     return part.given()["papers"]
 
 
-def test_the_page_names_each_paper_and_links_to_it():
+def test_the_page_names_each_paper_and_links_to_it(made, tmp_path):
     papers = papers_of({"one": "age_aware", "two": "multicell"})
-    text = rendered([{"id": "a", "title": "t", "text": "", "files": []} | page.section([], [])], papers)
+    text = any_page.page_of(SWEPT, tmp_path / "papers", made[2], papers)
     cited = {
         "age_aware": (
             "Kuan-Yu Lin, Hsuan-Yin Lin, Yu-Pin Hsu and Yu-Chih Huang, <cite>Age Aware Scheduling for "
@@ -247,9 +286,10 @@ def test_the_page_names_each_paper_and_links_to_it():
         ),
     }
     for system, said in cited.items():
-        assert f'<p class="constant" id="paper-{system}">{system}: {said}' in text
-    assert ">Paper: Kuan-Yu Lin, " in rendered([{"tables": [], "figures": {}}], papers[:1])
-    assert ">Paper: " not in rendered([{"tables": [], "figures": {}}])
+        assert f'id="paper-{system}">{system}: {said}' in text
+    assert 'title="Nima Tavangaran' in text  # of a claim's source
+    assert ">Paper: Kuan-Yu Lin, " in any_page.page_of(SWEPT, tmp_path / "paper", made[2], papers[:1])
+    assert ">Paper: " not in made[1]
 
 
 @pytest.mark.parametrize("system", registry.BUILT_IN)
@@ -274,9 +314,7 @@ def test_a_system_of_a_users_may_have_a_paper(monkeypatch, paper):
         entry = references.bibtex(ROOT / "CITATION.cff", ["local_dp_mac"])
     finally:
         object.__setattr__(own, "paper", None)
-    text = rendered([{"tables": [], "figures": {}}], [paper._asdict() for paper in papers])
-    said = "Paper: J. {x} Doe, <cite>On &lt;Sums&gt; &amp; Noise</cite>, J. Sums, 2021, "
-    assert (f'{said}<a href="https://doi.org/10.1/x">doi:10.1/x</a>.</p>' in text) == (paper is not None)
+    assert [paper.title for paper in papers] == (["On <Sums> & Noise"] if paper else [])
     assert ("title = {{On <Sums> \\& Noise}}" in entry) == (paper is not None)
     assert ("% local_dp_mac: no paper" in entry) == (paper is None)
 
@@ -284,107 +322,61 @@ def test_a_system_of_a_users_may_have_a_paper(monkeypatch, paper):
 def test_a_papers_claim_links_to_its_paper_or_to_where_the_page_names_it():
     known = {paper["system"]: paper for paper in papers_of({"one": "age_aware"})}
     known |= {"none": references.reference("none", {k: v for k, v in PAPER.items() if k != "doi"})._asdict()}
-    frame = pl.concat([claimed(2, "two", "Fig. <4> & (20)", against="one"), claimed(2, "three"), claimed(2, "four")])
-    of_scenarios = {"one": known["age_aware"], "three": known["none"], "four": None}
-    found = page.table("The study", "claims", "", frame, [], of_scenarios)
-    sources = [next(cell for cell in row if "Fig." in str(cell)) for row in cells(found["html"])]
+    frames = [claimed(2, system=system, source="Fig. <4> & (20)") for system in ("age_aware", "none", "other")]
+    rows = page_tables.claims(pl.concat(frames), {}, known)
+    sources = {(row["system"], row["origin"]): row["source"] for row in rows}
     assert re.fullmatch(
         r'<a href="https://arxiv.org/abs/2405.05962" title="Kuan-Yu Lin, .*Learning; read as in docs/age_aware.md">'
         r"Fig. &lt;4&gt; &amp; \(20\)</a>",
-        sources[0],
+        sources["age_aware", "paper"],
     )
-    assert sources[1] == "Fig. &lt;4&gt; &amp; (20)"  # of this project's claim
-    assert sources[2] == '<a href="#paper-none" title="J. {x} Doe: On &lt;Sums&gt; &amp; Noise">Fig. 4</a>'
-    assert sources[3:] == ["Fig. 4"] * 3
+    assert sources["age_aware", "project"] == "Fig. &lt;4&gt; &amp; (20)"
+    assert sources["none", "paper"].startswith('<a href="#paper-none" title="J. {x} Doe: On &lt;Sums&gt; &amp; Noise">')
+    assert sources["other", "paper"] == "Fig. &lt;4&gt; &amp; (20)"
 
 
-def test_text_of_a_study_cannot_become_markup(folder):
-    frame = pl.DataFrame({"scheme": ["</script><b>x"], "value": [1.0]})
-    spec = json.loads((folder / "multicell_plane.json").read_text()) | {"title": "</script><b>y"}
-    figure, table = page.figure("<a>", "<i>", "", spec, [], "<z>"), page.table("<a>", "<u>", "<s>", frame, [])
-    result = {"words": ["<q>"], "lead": None, "rows": [], "observers": {}, "once": [], "spent": []}
-    result["papers"] = [references.Reference("<x>", "<y>", "<z>", "<j>", [("<k>", "<m>")], "<w1>")._asdict()]
-    made_by = {"stages": {"<v>": ["a"]}, "versions": {}, "processors": []}
-    heading = {"title": "<p>", "question": "<o>"}
-    part = {"id": "a", "title": "<l>", "text": "<a>", "files": [{"href": "<h>", "text": "<n>"}]}
-    text = page.render(heading, result, [part | page.section([figure], [table])] * 2, ["<w>"], made_by)
-    for bad in (
-        "<o>",
-        "<n>",
-        "<l>",
-        "</script><b>",
-        "<title><p>",
-        "<i>",
-        "<u>",
-        "<s>",
-        "<q>",
-        "<v>",
-        "<w>",
-        "<x>",
-        "<y>",
-        "<z>",
-        "<j>",
-        "<k>",
-        "<m>",
-        "<w1>",
-    ):
-        assert bad not in text
-
-
-def test_what_is_open_is_drawn_before_anybody_scrolls_or_prints(folder, tmp_path):
-    need("chromium")
-    command = [
-        "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
-        "--window-size=390,300", "--virtual-time-budget=60000", "--dump-dom", (folder / "index.html").as_uri(),
-    ]  # fmt: skip
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
-    figures = re.findall(r"<figure.*?</figure>", shown, re.DOTALL)
-    assert len(figures) == len(SWEEP_FIGURES)
-    assert all("<svg" in figure for figure in figures)
-
-
-def test_in_a_browser_figures_draw_choices_change_them_and_tables_sort(folder, tmp_path):
+def shown(folder, tmp_path, name: str, size: str) -> dict:
+    """What a person sees of a page in a browser."""
     need("chromium")
     copy = shutil.copytree(folder, tmp_path / "page")
     index = copy / "index.html"
     index.write_text(index.read_text(encoding="utf-8").replace("<head>", f"<head><script>{CLICKS}</script>", 1))
+    (copy / "probe.html").write_text(PROBE)
     command = [
         "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
-        "--window-size=500,3000", "--virtual-time-budget=60000", "--dump-dom", index.as_uri(),
+        "--allow-file-access-from-files", f"--window-size={size}", "--virtual-time-budget=30000", "--dump-dom",
+        (copy / name).as_uri(),
     ]  # fmt: skip
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
-    seen = json.loads(html.unescape(re.search(r'<pre id="seen">(.*?)</pre>', shown, re.DOTALL)[1]))
+    dumped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    return json.loads(html.unescape(re.search(r'<pre id="seen"[^>]*>(.*?)</pre>', dumped, re.DOTALL)[1]))
+
+
+@pytest.mark.parametrize(("name", "size", "least"), [("index.html", "1400,2000", 12), ("probe.html", "700,1000", 10)])
+def test_in_a_browser_nothing_is_too_small_or_too_wide_and_tables_sort(made, tmp_path, name, size, least):
+    seen = shown(made[0], tmp_path, name, size)
     assert seen["errors"] == []
-    assert seen["drawn"] == len(SWEEP_FIGURES)
-    assert seen["before"] != seen["after"]
-    assert seen["legends"] > 0
-    once, twice = ([float(value) for value in seen[order]] for order in ("once", "twice"))
-    assert len(set(once)) > 1
-    assert once == sorted(once)
-    assert twice == sorted(twice, reverse=True)
-    assert seen["open"]
     assert seen["wide"] <= 0
-    assert seen["first"] == CLAIMS_FIRST[0]
+    assert seen["opened"] <= 0
+    assert min(seen["sizes"]) >= least - 0.01
+    assert seen["few"] < seen["all"][0] == seen["all"][1]
+    assert seen["once"] == sorted(seen["once"])
+    assert seen["twice"] == sorted(seen["twice"], reverse=True)
+    assert seen["menu"][0] > 1
+    assert seen["menu"][1] == 1
+    assert seen["picked"].index(True) == 1
+    assert sum(seen["picked"]) == 1
+    assert seen["tip"][0] == seen["tip"][1] != ""
     assert seen["links"]
-    assert all((folder / link).is_file() for link in seen["links"])
+    assert all((made[0] / link).is_file() for link in seen["links"])
 
 
-@pytest.mark.parametrize("system", registry.BUILT_IN)
-def test_every_figure_answers_a_question(system):
-    own = registry.system(system).catalog
-    figures = [*catalog.scenario_figures(own), *catalog.compared(own, swept=True)]
-    assert all(question(own, figure) in catalog.QUESTIONS for figure in figures)
-
-
-def test_a_figure_is_shown_under_the_question_that_its_catalog_names():
-    own = replace(CATALOG, questions={"age_loss": "Who waits?", "plane": "Which is best?"})
-    assert question(own, "age_loss") == "Who waits?"
-    assert question(own, "plane") == "Which is best?"
-    assert question(CATALOG, "age_loss") is None  # though `loss` answers one
-    shown = [page.figure("one", name, "", {}, [], question(own, name)) for name in ("age_loss", "plane", "accuracy")]
-    asked = page.section(shown, [])["figures"]
-    assert {text: [each["name"] for each in figures] for text, figures in asked.items()} == {
-        "How fast does it learn?": ["accuracy"],
-        "Who waits?": ["age_loss"],
-        "Which is best?": ["plane"],
-    }
+def test_points_have_names_of_their_own_and_equal_ones_are_there_once(made):
+    _, _, contents = made
+    study = load(SWEPT, "study.yaml")
+    frames, rows, _ = any_page.drawn(contents, study.titles)
+    assert "twin" not in set(rows["scenario"])
+    assert rows.n_unique(["scheme", "place"]) == len(rows)
+    assert set(rows.filter(sweep_of="swept")["value"]) == {"ε 1", "ε 4"}
+    assert [own["value"].to_list() for own, _ in points.lines(rows)] == [["ε 1", "ε 4"]] * 2
+    assert labels.width("x") > 0
+    assert set(frames) == set(COMPARISON)

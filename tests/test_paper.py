@@ -60,7 +60,7 @@ def test_exported_tables_go_through_pdflatex(tmp_path, compared):
     need("texlive-latex-recommended")
     hard = compared["outcomes"].with_columns(sweep_of=pl.lit("[50 % more_] ε ≤ γ^2 & \\a → ∞ ~ # {x} $5"))
     written = {"outcomes": latex.outcomes(compared["outcomes"]), "claims": latex.claims(compared["claims"])}
-    written |= {"differences": latex.differences(compared["differences"]), "hard": latex.outcomes(hard)}
+    written |= {"effects": latex.effects(compared["effects"]), "hard": latex.outcomes(hard)}
     compiled(tmp_path, written)
 
 
@@ -72,7 +72,7 @@ def test_what_every_small_study_exports_goes_through_pdflatex(tmp_path, path):
     study["base"] |= {"realizations": 2, "training_realizations": 1}
     found = pwfl.simulate(study).comparison
     titles = load(study, path.name).titles
-    makers = {"outcomes": latex.outcomes, "claims": latex.claims, "differences": latex.differences}
+    makers = {"outcomes": latex.outcomes, "claims": latex.claims, "effects": latex.effects}
     compiled(tmp_path, {name: make(latex.titled(found[name], titles)) for name, make in makers.items()})
 
 
@@ -163,5 +163,5 @@ def test_a_study_for_print_makes_tables_and_references_of_its_systems():
     description, files = comparison(print=True)
     assert "@inproceedings{age_aware," in description["references"]
     assert "multicell" not in description["references"]
-    assert files == ["outcomes.tex", "differences.tex", "claims.tex", "references.bib"]
+    assert files == ["outcomes.tex", "effects.tex", "claims.tex", "references.bib"]
     assert comparison()[1] == []

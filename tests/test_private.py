@@ -128,8 +128,8 @@ def declared_as(system: str, column: tuple[str, str]):
 DEFAULT = "without_private"
 PART = {"claims.parquet": ["claim", "scenario", "source"], "outcomes.parquet": ["scenario", "scheme", "outcome"]}
 # Without the digest of the data; of the outcomes, and the claims, that are known.
-FEWER = ("one/parameters.parquet", "two/parameters.parquet", "front.parquet", "utility_fair_plane.json")
-FEWER += ("differences.parquet", "utility_fair_differences.json")
+FEWER = ("one/parameters.parquet", "two/parameters.parquet", "front.parquet", "utility_fair_result.json")
+FEWER += ("effects.parquet",)
 FEWER += ("utility_fair_robustness.json",)
 
 

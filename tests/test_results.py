@@ -93,8 +93,3 @@ def test_terms_are_those_of_realizations_in_which_somebody_sends():
     assert columns.terms(rows, ["epsilon_kind"])["epsilon_kind"].to_list() == ["exact", None]
 
 
-@pytest.mark.parametrize(
-    ("deltas", "words"), [([1e-5, 1e-5], ", delta = 1e-05"), ([0.0, 1e-5, 1e-3], ", delta = 0 to 0.001"), ([], "")]
-)
-def test_axes_of_epsilons_end_with_their_delta(deltas, words):
-    assert columns.at_delta(pl.DataFrame({"delta": deltas}, schema={"delta": pl.Float64})) == words

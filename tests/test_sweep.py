@@ -3,7 +3,6 @@
 import re
 from functools import reduce
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -13,7 +12,7 @@ from sklearn.model_selection import ParameterGrid
 import pwfl
 from conftest import workflow
 from pwfl import scenario
-from pwfl.report import columns, latex, sweep_figures, sweeps
+from pwfl.report import columns, latex, sweeps
 from pwfl.scenario import sweep
 from pwfl.scenario.resolution import merge
 from pwfl.workflow.plan import plan
@@ -258,24 +257,6 @@ def test_fronts_are_of_one_kind_of_guarantee_and_observer(changes, expected):
         assert dict(front.select("scheme", "guarantee").iter_rows())["good"] == changes["guarantee"][0]
 
 
-def test_rings_are_of_one_kind_and_dashed_where_nothing_is_guaranteed(monkeypatch):
-    schemes = [SimpleNamespace(name=name, scheduler=name, noise="") for name in ("good", "fair", "bad")]
-    study = {"one": {"scenario": SimpleNamespace(system="multicell", schemes=schemes)}}
-    drawn = {}
-    for guarantee in ("proved", "conditional"):
-        rows = of_kinds(guarantee=[guarantee, "proved", "proved"])
-        rows = rows.with_columns(low=pl.col("mean"), high=pl.col("mean"), realizations=3)
-        monkeypatch.setattr(sweep_figures, "outcomes", lambda _, rows=rows: rows)
-        drawn[guarantee] = spec = sweep_figures.plane(study).to_dict()
-        [points] = (frame for frame in spec["datasets"].values() if "best" in frame[0])
-        ringed = {row["scheme"]: row["guarantee"] for row in points if row["best"]}
-        assert ringed == {"good": guarantee} | ({"fair": "proved"} if guarantee == "conditional" else {})
-    assert [sweep_figures.OF_KINDS in spec["title"]["subtitle"] for spec in drawn.values()] == [False, True]
-    dashes = drawn["conditional"]["layer"][-1]["encoding"]["strokeDash"]
-    assert dashes["condition"]["test"] == "datum.guarantee === 'proved'"
-    assert dashes["value"] == sweep_figures.UNGUARANTEED
-
-
 @pytest.mark.slow
 def test_all_digits_of_a_swept_value_are_drawn_and_named():
     seeds = [2**53, 2**53 + 1, 12345, 12346]
@@ -285,10 +266,6 @@ def test_all_digits_of_a_swept_value_are_drawn_and_named():
     }
     found = pwfl.simulate(content)
     assert found.comparison["outcomes"]["seed"].unique().sort().to_list() == sorted(seeds)
-    drawn = sweep_figures._with_digits(found.comparison["outcomes"])["seed"]
-    assert set(drawn) == set(map(str, seeds))
-    few = found.comparison["outcomes"].filter(pl.col("seed") < 2**53)
-    assert sweep_figures._with_digits(few).equals(few)  # numbers that JavaScript has stay numbers
     text = latex.outcomes(found.comparison["outcomes"])
     assert all(f"${seed}$" in text for seed in seeds)
     assert (

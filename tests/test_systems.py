@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-import tensorflow as tf
 import yaml
 from scipy import optimize
 
@@ -15,7 +14,7 @@ import pwfl
 from conftest import ROOT, TINY, planned, workflow
 from pipeline import run
 from pwfl import registry
-from pwfl.report import build, catalog, systems, theme
+from pwfl.report import build, catalog, labels, systems
 from pwfl.scenario import load, resolve
 from pwfl.system import Checks
 
@@ -159,60 +158,6 @@ def test_every_row_says_how_much_a_user_computes_whose_accuracy_it_is_and_which_
     assert set(table.filter(has_none)["transmit_energy_j_mean"]) == {None}
 
 
-def parts(chart: dict) -> list[dict]:
-    """The figure's layers, each with the rows that it draws."""
-    own = [(layer.get("data") or chart["data"])["name"] for layer in chart["layer"]]
-    return [layer | {"rows": chart["datasets"][name]} for layer, name in zip(chart["layer"], own, strict=True)]
-
-
-def of_kind(chart: dict, kind: str, **encoded: str) -> dict:
-    """The layer of a kind of mark whose channels show these fields."""
-    layers = [part for part in parts(chart) if part["mark"]["type"] == kind]
-    for channel, field in encoded.items():
-        layers = [layer for layer in layers if layer["encoding"].get(channel, {}).get("field") == field]
-    [layer] = layers
-    return layer
-
-
-@pytest.fixture(scope="module")
-def chart(studied) -> dict:
-    """The figure of all systems."""
-    return systems.tradeoff(studied).to_dict()
-
-
-@pytest.mark.xdist_group("studied")
-def test_the_figure_of_all_systems_stands_on_the_servers_epsilon(studied, chart):
-    marks = of_kind(chart, "point")
-    assert marks["encoding"]["x"]["field"] == "epsilon_server"
-    table = systems.table(studied)
-    expected = table.filter(pl.col("epsilon_server").is_finite(), pl.col("accuracy_mean").is_not_null())
-    names = expected.select("scenario", "scheme")
-    assert [(row["scenario"], row["scheme"]) for row in marks["rows"]] == names.rows()
-    hollow = {(row["scenario"], row["scheme"]) for row in marks["rows"] if row["fill"] == "white"}
-    assert hollow == set(names.filter(expected["guarantee_server"] != "proved").rows())
-    assert marks["encoding"]["fill"] == {"field": "fill", "scale": None, "type": "nominal"}
-    assert 0 < len(hollow) < len(expected)
-    bars = of_kind(chart, "rule", x2="epsilon_server_least")
-    assert any(row["epsilon_server_least"] < 0.9 * row["epsilon_server"] for row in bars["rows"])
-    intervals = of_kind(chart, "rule", y="accuracy_low", y2="accuracy_high")
-    assert len(intervals["rows"]) == len(expected)
-    others = of_kind(chart, "rule", x2="epsilon")["rows"]
-    assert {row["scheme"] for row in others} >= {"Private", "No privacy noise"}
-    assert "multicell" not in {row["system"] for row in others}
-
-
-@pytest.mark.xdist_group("studied")
-def test_the_figure_of_all_systems_names_everything(chart):
-    labels = {row["label"] for row in of_kind(chart, "text", text="label")["rows"]}
-    own = {"multicell, OptSched+DP", "random_orthogonalization, Private", "utility_fair (noisy_uploads), Proposed"}
-    assert own < labels
-    subtitle = " ".join(chart["title"]["subtitle"])
-    assert "hollow" in subtitle
-    copies = "utility_fair (fair_copies), Proposed; Benchmark; Benchmark, shared noise"
-    assert f"not drawn, infinite epsilon against its own server: {copies}" in subtitle
-    assert "not drawn, no accuracy: age_aware (aging), proposed, constant noise; proposed, adaptive noise" in subtitle
-
-
 @pytest.mark.xdist_group("studied")
 def test_trainings_that_diverged_are_not_passed_over(studied):
     each = studied["cells"]["realizations"]
@@ -222,47 +167,13 @@ def test_trainings_that_diverged_are_not_passed_over(studied):
     study = studied | {"cells": studied["cells"] | {"realizations": each}}
     rows = {row["scheme"]: row for row in systems.table(study).filter(scenario="cells").iter_rows(named=True)}
     assert [(rows[s]["trainings"], rows[s]["diverged"]) for s in ("RndSched", "OptSched")] == [(0, 2), (1, 1)]
-    chart = systems.tradeoff(study).to_dict()
-    labels = {row["label"] for row in of_kind(chart, "text", text="label")["rows"]}
-    assert "multicell, OptSched, 1 of 2 diverged" in labels
-    assert "not drawn, every training diverged: multicell (cells), RndSched" in " ".join(chart["title"]["subtitle"])
-    # A single training has no interval: it is left out, not drawn down to zero.
-    assert "OptSched" not in {row["scheme"] for row in of_kind(chart, "rule", y="accuracy_low")["rows"]}
-
-
-@pytest.mark.xdist_group("studied")
-def test_nothing_of_the_figure_of_all_systems_is_cut_off(studied, chart, tmp_path):
-    marks = of_kind(chart, "point")
-    reach = {"x": ["epsilon_server", "epsilon_server_least", "epsilon"], "y": ["accuracy_low", "accuracy_high"]}
-    for axis, fields in reach.items():
-        low, high = marks["encoding"][axis]["scale"]["domain"]
-        assert all(low <= row[field] <= high for row in marks["rows"] for field in fields)
-    texts = of_kind(chart, "text", text="label")
-    low, high = marks["encoding"]["y"]["scale"]["domain"]
-    places = sorted((high - row["label_accuracy"]) / (high - low) * chart["height"] for row in texts["rows"])
-    assert min(np.diff(places)) > 15  # pixels, of a font of 12
-    assert places[0] >= -1e-9
-    assert places[-1] <= chart["height"] + 1e-9
-    theme.save(systems.tradeoff(studied), {kind: str(tmp_path / f"figure.{kind}") for kind in ("png", "svg")})
-    picture = tf.io.decode_png((tmp_path / "figure.png").read_bytes()).numpy()[..., :3]
-    edges = [picture[:4], picture[-4:], picture[:, :4], picture[:, -4:]]
-    assert all((edge == 255).all() for edge in edges)
-    drawn = (tmp_path / "figure.svg").read_text()
-    assert all(f">{row['label']}<" in drawn for row in texts["rows"])
-
-
-@pytest.mark.xdist_group("studied")
-def test_a_study_of_which_nothing_can_be_drawn_has_a_figure_that_says_so(studied):
-    chart = systems.tradeoff({"aging": studied["aging"]})
-    chart.to_dict(format="vega")
-    assert "not drawn, no accuracy" in str(chart.to_dict()["title"])
 
 
 def test_labels_are_spread_as_little_as_possible():
     generator = np.random.default_rng(0)
     for count in (1, 2, 5, 12):
         wanted = generator.uniform(0, 300, count).round()  # with ties
-        found = systems.spread(wanted, 17.0, 300.0)
+        found = labels.spread(wanted, 17.0, 300.0)
         order = np.argsort(wanted, kind="stable")
         assert (np.diff(found[order]) >= 17 - 1e-9).all()
         assert 0 <= found.min() <= found.max() <= 300
@@ -270,7 +181,7 @@ def test_labels_are_spread_as_little_as_possible():
         moved, start = lambda places, wanted=wanted[order]: ((places - wanted) ** 2).sum(), np.linspace(0, 300, count)
         best = optimize.minimize(moved, start, bounds=[(0, 300)] * count, constraints=apart)
         assert ((found - wanted) ** 2).sum() <= best.fun + 1e-3
-    assert len(systems.spread(np.empty(0), 17.0, 300.0)) == 0
+    assert len(labels.spread(np.empty(0), 17.0, 300.0)) == 0
 
 
 @pytest.mark.skipif(not (TY := Path(sys.executable).with_name("ty")).exists(), reason="ty is not installed")
@@ -316,6 +227,6 @@ def test_every_config_of_a_system_is_valid_and_every_figure_has_its_caption(syst
     own = registry.system(system)
     for figure in {*own.catalog.figures, *own.catalog.comparison_figures}:
         assert (own.folder / "captions" / f"{figure}.rst").read_text()
-    for figure in {*catalog.COMMON_FIGURES, *catalog.SYSTEMS_FIGURES}:
+    for figure in {*catalog.COMMON_FIGURES, *catalog.STUDY_FIGURES}:
         assert (ROOT / "report" / f"{figure}.rst").read_text()
     assert (ROOT / "docs" / f"{system}.md").exists()

@@ -1,5 +1,6 @@
 """What users write, titles above all, is shown as it is: on the page, in figures, in LaTeX, in Snakemake's report."""
 
+import html
 import json
 import re
 import shutil
@@ -15,12 +16,12 @@ from docutils.utils import Reporter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import any_page
 import pwfl
 from conftest import ROOT, SMALL, snakemake, workflow
 from pwfl import registry, tables
-from pwfl.report import build, captions, latex, page, theme
+from pwfl.report import build, captions, headline, latex, page, study_figures, theme, words
 from pwfl.scenario import ScenarioError, load, read
-from pwfl.store import sealed
 from pwfl.workflow import reports
 from test_paper import assert_balanced
 
@@ -75,40 +76,24 @@ def simulated() -> dict[str, dict]:
     }
 
 
-def page_of(contents: dict, config: dict, folder) -> str:
-    """The page of a study whose scenarios came to some tables, with the figures that compare them."""
-    study = load(config, "study.yaml")
-    folder.mkdir()
-    titled = build.titled(contents, study.titles)
-    chart = build.comparison_figure("age_aware", "differences", titled)
-    theme.save(chart, {"json": str(folder / "age_aware_differences.json")}, {study.titles["one"]: chart})
-    for name, frame in build.compare(contents).items():
-        tables.write_report(frame, folder / f"{name}.csv", folder / f"{name}.parquet")
-    sealed.seal_folder(folder)
-    view = {path.name: str(path) for path in folder.iterdir()}
-    parts = reports.page_parts(study, ROOT / "report")
-    for part in parts:
-        part["figures"] = [pair for pair in part["figures"] if f"{pair[0]}.json" in view]
-        part["tables"] = [pair for pair in part["tables"] if f"{pair[0]}.parquet" in view]
-    heading = {"title": study.title, "question": study.question}
-    return page.of_files(heading, parts, view, {"addresses": {}, "packages": {}})
-
-
 def test_texts_are_shown_as_they_are_on_the_page(simulated, tmp_path):
-    text = page_of(simulated, config_of(TITLES, title=TITLE, question=QUESTION), tmp_path / "hostile")
+    text = any_page.page_of(config_of(TITLES, title=TITLE, question=QUESTION), tmp_path / "hostile", simulated)
     of_plain = config_of({name: f"{PLAIN} {name}" for name in SCENARIOS}, title=PLAIN, question=PLAIN)
-    found, plain = Read(text), Read(page_of(simulated, of_plain, tmp_path / "plain"))
+    found, plain = Read(text), Read(any_page.page_of(of_plain, tmp_path / "plain", simulated))
     assert found.texts["h1"] == found.texts["title"] == [TITLE]
     assert QUESTION in found.texts["header"][0]
     assert {f"{title} (age_aware)" for title in TITLES.values()} <= set(found.texts["summary"])
-    assert found.count == plain.count  # no text is an element
-    first = "".join(found.texts["tbody"])
-    assert all(title in first for title in TITLES.values())
+    drawn = ("svg", "g", "path", "text", "tspan", "rect", "line", "circle", "defs", "clippath")
+    assert {tag: n for tag, n in found.count.items() if tag not in drawn} == {
+        tag: n for tag, n in plain.count.items() if tag not in drawn
+    }  # no text is an element
+    assert all(title in found.texts["section"][-1] for title in TITLES.values())
 
 
 def test_texts_are_shown_as_they_are_in_figures(simulated, tmp_path):
     study = load(config_of(TITLES), "study.yaml")
-    chart = build.comparison_figure("age_aware", "differences", build.titled(simulated, study.titles))
+    frames, rows, charts = any_page.drawn(simulated, study.titles)
+    chart = study_figures.chart("result", rows, headline.lead(rows), simulated, frames["outcomes"])
     for name, title in TITLES.items():
         paths = {kind: str(tmp_path / f"{name}.{kind}") for kind in ("json", "svg", "png", "pdf")}
         theme.save(theme.named(chart, title), paths)
@@ -118,14 +103,14 @@ def test_texts_are_shown_as_they_are_in_figures(simulated, tmp_path):
         assert f"\n{' '.join(title.split())}\n" in re.sub(r" +", " ", drawn)
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
-    rows = [row["point"] for rows in spec["datasets"].values() for row in rows if "point" in row]
-    assert {title for title in TITLES.values() if any(row.endswith(f"({title})") for row in rows)}
     assert "…" not in drawn
+    tips = html.unescape(" ".join(re.findall(r'aria-label="([^"]*)"', charts["age_aware"]["wide"])))
+    assert all(words.lower(title) in tips for title in TITLES.values())
 
 
 def test_texts_are_shown_as_they_are_in_latex(simulated):
     study, frames = load(config_of(TITLES), "study.yaml"), build.compare(simulated)
-    for name in ("outcomes", "differences", "claims"):
+    for name in ("outcomes", "effects", "claims"):
         found = getattr(latex, name)(latex.titled(frames[name], study.titles))
         plain = getattr(latex, name)(latex.titled(frames[name], {}))
         assert_balanced(found)
@@ -205,7 +190,7 @@ def test_every_caption_of_every_small_study_names_its_scenario_and_is_no_templat
             monkeypatch.chdir(path.parent)
         study = load(read([path]), path.name)
         for part in reports.page_parts(study, ROOT / "report"):
-            for figure, text, _ in part["figures"]:
+            for figure, text in part["figures"]:
                 kind = text.replace(f"*{captions.plain(part.get('title', 'none'))}*", "*title*")
                 if kind not in seen:  # of equal ones one is rendered
                     shown = shown_by_snakemake(text)
@@ -222,7 +207,7 @@ def test_snakemakes_report_has_the_captions_of_the_page():
     study = load(read([ROOT / "config/random_orthogonalization_small.yaml"]), "small")
     count = 0
     for part in reports.page_parts(study, ROOT / "report"):
-        for figure, text, _ in part["figures"]:
+        for figure, text in part["figures"]:
             assert reports.shown(study, f"{figure}.svg", ROOT / "report")[0] == text
             count += 1
     assert count > 30
@@ -258,10 +243,9 @@ WHOLE = [*STUDIES, *(ROOT / f"examples/{name}/study.yaml" for name in ("moving_u
 
 
 def shown_of(page_text: str) -> str:
-    """What a page shows: its text, and what its scripts hold for tables and figures."""
+    """What a page shows."""
     body = page_text[page_text.index("<body>") :]
-    held = re.findall(r'"data_json": "(?:[^"\\]|\\.)*"|<script type="application/json">.*?</script>', body, re.DOTALL)
-    return "\n".join([re.sub(r"<script.*?</script>|<style.*?</style>", "", body, flags=re.DOTALL), *held])
+    return re.sub(r"<script.*?</script>|<style.*?</style>", "", body, flags=re.DOTALL)
 
 
 def reported(folder, config: dict) -> str:
@@ -283,7 +267,11 @@ def test_the_page_and_snakemakes_report_of_a_small_study_show_no_template(tmp_pa
         for name, own in config["scenarios"].items()
     }
     workflow(tmp_path, config)
-    text = shown_of((tmp_path / f"results/{config['study']}/index.html").read_text(encoding="utf-8"))
+    page_ = (tmp_path / f"results/{config['study']}/index.html").read_text(encoding="utf-8")
+    any_page.check_figures(page_)
+    any_page.check_words(page_)
+    assert len(page_.encode()) < any_page.MOST
+    text = shown_of(page_)
     assert not re.search(r"{[{%#] |``|(?<!\.)\.\.(?!\.)|snakemake\.wildcards", text)
     report = reported(tmp_path, config)
     study = load(config, path.name)
@@ -303,7 +291,7 @@ def test_a_study_of_any_texts_runs_to_its_end(tmp_path):
     for name, title in TITLES.items():
         assert f"scenario {title}" in captioned
         assert (folder / name / "loss.pdf").read_bytes().startswith(b"%PDF")
-    for name in ("outcomes", "differences", "claims"):
+    for name in ("outcomes", "effects", "claims"):
         assert_balanced((folder / f"{name}.tex").read_text(encoding="utf-8"))
     report = reported(tmp_path, config)
     assert "<script>alert(1)" not in report

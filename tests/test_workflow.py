@@ -60,7 +60,7 @@ def test_the_report_builds_and_holds_figures_and_captions(own):
     assert not re.search(r"scenario (``|<em></em>)|snakemake\.wildcards", page)
     assert "Simulated loss difference between the private aged model and the fresh one" in page
     figures = catalog.scenario_figures(registry.system("age_aware").catalog)
-    assert page.count('"data_uri": "data:image/svg') == len(figures) + 2  # the plane and differences
+    assert page.count('"data_uri": "data:image/svg') == len(figures) + 1  # the result
     assert page.count("data:text/html") == 1  # the study's page
     assert "data:text/csv" not in page
 

@@ -15,7 +15,6 @@ CATALOG = Catalog(
     },
     private_figures=("gap",),
     comparison_figures=("gap_over_epsilon",),
-    questions={"gap_over_epsilon": "What does privacy cost?"},
     outcomes={"optimality_gap": Outcome("Normalized optimality gap", "less")},
     reads={
         "noise": ("schedule",),

@@ -6,7 +6,7 @@ Tables of a scenario hold the rows of all its schemes, named in the first column
 import polars as pl
 
 from pwfl import registry
-from pwfl.report import differences, differences_figure, published, results, sweep_figures, sweeps, systems
+from pwfl.report import effects, published, results, sweeps, systems
 from pwfl.report.catalog import COMMON_FIGURES
 from pwfl.report.columns import literals, with_terms
 from pwfl.tables import contract
@@ -40,7 +40,7 @@ def _released(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
 
 
 def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
-    """The tables of a study: `systems`, `claims`, `summary`, `outcomes`, `front`, `differences` and `published`.
+    """The tables of a study: `systems`, `claims`, `summary`, `outcomes`, `front`, `effects` and `published`.
 
     `study` maps each scenario's name to its `scenario`, with all parameters that any stage reads, the tables of its
     report, its `point` (`Study.point`) and its `releases` (`published.table`). Each table of scenarios has a column for
@@ -64,10 +64,15 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     frames = {"systems": systems.table(study), "claims": pl.concat(claims)}
     frames |= {"summary": pl.concat(summaries, how="diagonal_relaxed")}
     outcomes = sweeps.outcomes(study)
-    frames |= {"differences": differences.table(different, outcomes)}
     own = {"outcomes": outcomes, "front": sweeps.front(outcomes)}  # have the columns by themselves
+    own |= {"effects": effects.table(different, outcomes)}
     own |= {"published": published.table(study)}  # of all scenarios
     return {name: _with_points(frame, places) for name, frame in frames.items()} | own
+
+
+def comparison_figure(system: str, name: str, study: dict[str, dict]):
+    """The Altair chart `name` of a system's own that compares its scenarios; see `compare`."""
+    return registry.system(system).load_report().comparison_figures[name](_of_system(study, system))
 
 
 def titled(study: dict[str, dict], titles: dict[str, str]) -> dict[str, dict]:
@@ -77,20 +82,6 @@ def titled(study: dict[str, dict], titles: dict[str, str]) -> dict[str, dict]:
         point = content["point"]
         named[titles[name]] = content | {"point": point._replace(of=titles[point.of])}
     return named
-
-
-def comparison_figure(system: str, name: str, study: dict[str, dict]):
-    """The Altair chart `name` that compares a system's scenarios, or all of them for `systems`; see `compare`."""
-    if system == "systems":
-        return systems.COMPARISON_FIGURES[name](study)
-    own = registry.system(system).load_report().comparison_figures
-    return (sweep_figures.FIGURES | differences_figure.FIGURES | dict(own))[name](_of_system(study, system))
-
-
-def choices(system: str, name: str, study: dict[str, dict]) -> dict:
-    """Charts that a reader may choose instead of a comparison figure, by label: of other outcomes, or other schemes."""
-    known = sweep_figures.CHOICES | differences_figure.CHOICES
-    return known[name](_of_system(study, system)) if system != "systems" and name in known else {}
 
 
 def _of_system(study: dict[str, dict], system: str) -> dict[str, dict]:

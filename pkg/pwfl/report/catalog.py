@@ -16,21 +16,6 @@ class Outcome(NamedTuple):
     format: str = ".6~g"
 
 
-HOW = "How does it work?"
-QUESTIONS = {  # of a study's page, and the figures that answer them; a system's catalog may name others
-    "What does privacy cost?": ("plane", "tradeoff", "epsilon", "cost"),
-    "Which scheme is better?": ("differences",),
-    "What do the swept parameters change?": ("outcomes",),
-    "How fast does it learn?": ("rounds", "accuracy", "accuracy_seconds", "accuracy_joules", "loss", "spread"),
-    "How much does a record leak, and does the audit agree?": ("leakage", "audit", "composition", "readings"),
-    HOW: (
-        *("topology", "objective", "gap", "holdings", "failures", "channel_estimate", "couplings"),
-        *("energy", "utility", "power", "deviation", "robustness"),
-        *("aging", "sweep", "noise", "times", "search"),
-    ),
-}
-
-
 @dataclass(frozen=True)
 class Catalog:
     """What a system's stages read and what the reports of its scenarios show."""
@@ -41,8 +26,6 @@ class Catalog:
     tables: dict[str, str]  # table of a scenario's report -> caption
     private_figures: tuple[str, ...] = ()  # those of `figures` that are drawn from private columns (`tables.contract`)
     comparison_figures: tuple[str, ...] = ()  # figures that compare scenarios
-    # Figure -> the question that it answers, of QUESTIONS or another one, where QUESTIONS does not name the figure.
-    questions: dict[str, str] = field(default_factory=dict)
     # Columns of the table `realizations` that points of a sweep are compared by, beside COMMON_OUTCOMES.
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     # A stage or a variant of one (`noise`, `noise/random`) -> its tables, where these are not all of `pwfl.stages`.
@@ -106,7 +89,7 @@ TITLES = {
     "summary": "Summary by scheme",
     "published": "Privacy if the whole study were published",
     "outcomes": "Outcomes of every scheme",
-    "differences": "Paired differences",
+    "effects": "Effects of single choices",
     "front": "Pareto front",
     "audit": "Privacy audit",
     "realizations": "Single realizations",
@@ -139,23 +122,23 @@ COMPARISON = {
     "most, in how many of them no user is scheduled, how many more diverged, the accuracy that needs no learning "
     "(`chance`), with the values of swept parameters, and the terms of its "
     "epsilons, of a record and of a user; `guarantee`: what stands behind epsilon, the weakest of all realizations.",
-    "differences": "Paired differences of every two schemes of a scenario, and of every two points of different "
-    "scenarios that have one seed, data, guarantee, observer and mean epsilon: by how much `scheme` of `scenario` is "
-    "above `than_scheme` of `than_scenario` in final accuracy, epsilon, airtime and radiated energy, realization by "
-    "realization, with its 95% interval; p of a paired t-test, and `p_corrected` by Holm for all `pairs` of the system "
-    "and outcome; the smallest difference that is `detectable` with probability 0.8 at the level that Bonferroni gives "
-    "each pair, and how many realizations are needed to detect one as large as measured. `without_result`: how many "
-    "realizations are left out, as one of the two diverged or was not trained.",
+    "effects": "Paired differences of every two points that differ in one factor: the scheduler, the noise, noise "
+    "instead of none, the observer, a swept parameter (from its least to its largest value), another parameter, or "
+    "several of one section. By how much the second point is above the first in final accuracy, epsilon, airtime and "
+    "radiated energy, realization by realization, with its 95% interval; p of a paired t-test, and `p_corrected` by "
+    "Holm for all `comparisons` of the system and outcome; the smallest difference that is `detectable` with "
+    "probability 0.8 at the "
+    "level that Bonferroni gives each, and how many realizations are needed to detect one as large as measured. "
+    "`without_result`: how many realizations are left out, as one of the two diverged or was not trained. "
+    "`above_chance`: whether either point has learned anything.",
     "front": "For every two outcomes of a system, the points of the study that nothing dominates: no other one "
     "of the same guarantee, trust and observer is as good in both, by its mean, and better in one; none whose accuracy "
     "is not above chance; `x_no_user_scheduled` and `y_no_user_scheduled`: over how many realizations with no user "
     "scheduled each mean is; `x_diverged` and `y_diverged`: how many more diverged.",
 }
-FOR_PAPER = ("outcomes.tex", "differences.tex", "claims.tex", "references.bib")  # with `print: true`
-SYSTEMS_FIGURES = ("tradeoff",)
-SYSTEMS_SWEEP_FIGURES = ("epsilon",)  # of points of several systems
-# Of several scenarios of a system; captions stand in the workflow's folder report/.
-SWEEP_FIGURES = ("outcomes", "plane", "rounds", "differences")
+FOR_PAPER = ("outcomes.tex", "effects.tex", "claims.tex", "references.bib")  # with `print: true`
+# Of all points of a system; captions stand in the workflow's folder report/.
+STUDY_FIGURES = ("result", "parameters", "rounds")
 
 
 def table_title(name: str) -> str:
@@ -178,30 +161,17 @@ def private_figures(catalog: Catalog) -> list[str]:
     return [name for name in scenario_figures(catalog) if name in (*catalog.private_figures, *PRIVATE_FIGURES)]
 
 
-def question(catalog: Catalog, figure: str) -> str | None:
-    """The question under which a study's page shows a figure; None: neither the catalog nor QUESTIONS names any."""
-    named = (text for text, figures in QUESTIONS.items() if figure in figures)
-    return catalog.questions.get(figure) or next(named, None)
+def compared(catalog: Catalog, swept: bool, scenarios: int = 2) -> tuple[str, ...]:
+    """The figures that compare points of a system, as far as they apply; the result comes first.
 
-
-def compared(catalog: Catalog, swept: bool, scenarios: int = 2, schemes: int = 2) -> tuple[str, ...]:
-    """The figures that compare scenarios, and schemes, of a system, as far as they apply; the result comes first.
-
-    `scenarios` is how many there are, `schemes` how many a scenario has at most, `swept` whether any is a sweep's.
+    `scenarios` is how many there are, `swept` whether any is a sweep's.
     """
-    differences = ("differences",) if max(scenarios, schemes) > 1 else ()
-    if scenarios == 1:
-        return ("plane", *differences)
     over_rounds = ("rounds",) if "accuracy" in catalog.figures else ()
-    return ("plane", *differences, *(("outcomes",) if swept else ()), *over_rounds, *catalog.comparison_figures)
+    own = catalog.comparison_figures if scenarios > 1 else ()
+    return ("result", *(("parameters",) if swept else ()), *over_rounds, *own)
 
 
 def crossed(catalog: Catalog, scenario) -> list[str]:
     """By which slots a scenario departs from the system's paper, in words; empty: by none."""
     found = {key: value_of(scenario, key) for key in catalog.slots}
     return [f"{key}: {value}" for key, value in found.items() if value != catalog.slots[key]]
-
-
-def without_noise(scenario) -> list[str]:
-    """The names of a scenario's schemes that add no noise."""
-    return [scheme.name for scheme in scenario.schemes if scheme.noise == "none"]

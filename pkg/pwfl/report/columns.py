@@ -52,12 +52,6 @@ def with_terms(frame: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:
     return frame.join(terms(each, lacking), on="scheme", how="left", maintain_order="left")
 
 
-def at_delta(frame: pl.DataFrame) -> str:
-    """The delta of a table's epsilons, as axis titles end with it."""
-    deltas = frame["delta"].drop_nulls().unique().sort()
-    return f", delta = {' to '.join(f'{delta:g}' for delta in deltas.gather([0, -1]).unique())}" if len(deltas) else ""
-
-
 def total(values: pl.Expr) -> pl.Expr:
     """The sum of values; null where none is known."""
     return pl.when(values.count() > 0).then(values.sum())

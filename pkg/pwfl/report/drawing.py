@@ -153,7 +153,7 @@ def look(size: float = SIZE) -> dict:
         "font": FONT,
         "background": "transparent",
         "view": {"stroke": None},
-        "axis": axis | {"tickSize": 4, "labelPadding": 5, "labelLimit": 0, "titleLimit": 0},
+        "axis": axis | {"aria": False, "tickSize": 4, "labelPadding": 5, "labelLimit": 0, "titleLimit": 0},
         "text": {"fontSize": size},
         "mark": {"aria": False},
         "point": {"aria": True},  # which have tooltips; others are no news to a screen reader

@@ -7,12 +7,12 @@ import unicodedata
 
 import polars as pl
 
-from pwfl.report import unscheduled
+from pwfl.report import factors, unscheduled
 from pwfl.report.columns import TERMS
-from pwfl.report.differences import COSTS, PAIR
-from pwfl.report.finding import SMALL_P
+from pwfl.report.effects import COSTS, ENDS, INDEX
 from pwfl.report.sweeps import outcomes_of, swept_keys
 from pwfl.report.theme import counted, ranged
+from pwfl.report.words import SMALL_P
 from pwfl.scenario import sweep
 from pwfl.scenario.sweep import GREEK
 
@@ -31,7 +31,7 @@ TEX = (
 # Letters that pdfLaTeX does not know.
 OTHERS = re.compile(r"[^\u0000-\u017F\u2013\u2014\u2018-\u201E\u2020-\u2022\u2026\u20AC\u2122]")
 NAMES = re.compile(rf"\b({'|'.join(GREEK)})\b", re.IGNORECASE)
-PLACES = ("scenario", "against", "sweep_of", "than_scenario")
+PLACES = ("scenario", "against", "sweep_of", *(f"{end}_scenario" for end in ENDS))
 HEAD = 17  # letters of a line of a column's head
 DIGITS = 4
 
@@ -83,39 +83,41 @@ def _meaning(said: dict) -> str:
     return f"{text('ε at δ')} = {number(said['delta'])}; {text('; '.join(words))}."
 
 
-def differences(table: pl.DataFrame) -> str:
+def effects(table: pl.DataFrame) -> str:
     """Paired differences, from the report's table of this name: a table for each system."""
     if table.is_empty():
-        return "% No two schemes have results in common.\n"
-    return _file(
-        [_differences_of(str(system), own) for (system,), own in table.group_by("system", maintain_order=True)]
-    )
+        return "% No two points differ in one factor alone.\n"
+    return _file([_effects_of(str(system), own) for (system,), own in table.group_by("system", maintain_order=True)])
 
 
-def _differences_of(system: str, table: pl.DataFrame) -> str:
+def _effects_of(system: str, table: pl.DataFrame) -> str:
     known = outcomes_of(system) | COSTS
     names = table["outcome"].unique(maintain_order=True).to_list()
     rows = []
-    for _, pair in table.group_by(PAIR, maintain_order=True):
-        first = pair.row(0, named=True)
-        cells = [
-            " $-$ ".join(map(text, dict.fromkeys((first[place], first[f"than_{place}"]))))
-            for place in ("scheme", "scenario")
-        ]
-        found = {row["outcome"]: row for row in pair.iter_rows(named=True)}
+    pair = ["factor", *(f"{end}_{key}" for end in ENDS for key in INDEX)]
+    for _, own in table.group_by(pair, maintain_order=True):
+        first = own.row(0, named=True)
+        cells = [text(factors.name(system, first["factor"]))]
+        for place in ("scheme", "scenario"):
+            ends = dict.fromkeys(first[f"{end}_{place}"] for end in reversed(ENDS))
+            cells.append(" $-$ ".join(map(text, ends)))
+        found = {row["outcome"]: row for row in own.iter_rows(named=True)}
         for name in names:
             row = found.get(name)
-            cells += [_mean(row, "difference", known[name].format), _p(row["p_corrected"] if row else None)]
+            cells += [
+                _mean(row, "difference", known[name].format, "difference_ci_"),
+                _p(row["p_corrected"] if row else None),
+            ]
         rows.append([*cells, str(first["realizations"]), number(first["realizations_needed"])])
-    heads = ["Schemes", "Scenario"]
+    heads = ["Factor", "Schemes", "Scenarios"]
     for name in names:
         heads += [known[name].title + " (points)" * ("%" in known[name].format), "p"]
-    size = table.select(pl.max("pairs")).item()
+    size = table.select(pl.max("comparisons")).item()
     return _table(
-        "ll" + "rr" * (len(names) + 1),
-        f"Paired differences of the system {text(system)}, first scheme less second: mean [95\\% interval], and p of "
-        f"a paired t-test, corrected by Holm for {counted(size, 'pair')}. Last: common realizations n, "
-        "and how many detect the first difference with probability 0.8.",
+        "lll" + "rr" * (len(names) + 1),
+        f"Effects of single choices in the system {text(system)}, second point less first: mean [95\\% interval], and "
+        f"p of a paired t-test, corrected by Holm for {counted(size, 'comparison')}. Last: "
+        "common realizations n, and how many detect the first difference with probability 0.8.",
         [*heads, "n", "n needed"],
         rows,
     )

@@ -1,6 +1,7 @@
-"""A study's page: one HTML file that needs no network: the result first, then figures by question, tables, files.
+"""A study's page: one HTML file that answers its question, in sections of questions; without network or script.
 
-Its style sheet is Simple.css 2.3.7, under the MIT licence (docs/running.md).
+Text and tables are HTML, figures SVG that the comparison drew at their final size; figures of single scenarios are the
+files beside the page.
 """
 
 import json
@@ -8,47 +9,34 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
-import itables
 import polars as pl
-import vl_convert
 from docutils.core import publish_parts
-from itables.javascript import generate_init_offline_itables_html
-from jinja2 import Template
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from pwfl import registry
-from pwfl.report import finding, glossary, published, statements, unscheduled
-from pwfl.report.catalog import QUESTIONS, private_figures, table_title
-from pwfl.report.claims import PROJECT
+from pwfl.report import factors, glossary, headline, page_tables, published
+from pwfl.report.catalog import private_figures, table_title
+from pwfl.report.drawing import ticks
+from pwfl.report.effects import compared
+from pwfl.report.words import is_share, number, plural, probability, rate, signed, unit, upper
 from pwfl.store import sealed
 from pwfl.tables import contract, read_report
-from pwfl.tables.units import unit
 
-SHOWN = 100  # rows of a table on the page, claims excepted; its files hold all
-DIGITS = 4
 LONGEST = 10**6  # characters of a caption's line
-READ = (
-    "outcomes",
-    "systems",
-    "front",
-    "differences",
-    "claims",
-    "published",
-)  # tables of the study that the page speaks of
-ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+READ = ("outcomes", "effects", "claims", "published")  # tables of the study that the page speaks of
+POINTS, CHARTS = "points.parquet", "charts.json"  # what the comparison leaves for the page
 FORMATS = ("svg", "png", "pdf", "json")
-COSTS = [("seconds", "airtime (s)"), ("joules", "radiated (J)")]  # of the first table
-CLAIMS_FIRST = [  # columns
-    *("verdict", "claim", "statement", "scenario", "against", "interpretation"),
-    *("measured", "measured_ci_low", "measured_ci_high", "required_range", "range_source", "reported"),
-]
+FIRST_FACTORS, FIRST_SETTINGS = 6, 12  # that are shown at first
+MOST_SETTINGS = 60  # of a factor; the table `effects` has all
 FILES = {  # of a scenario
     "parameters.csv": "all parameters (csv)",
     "scenario.yaml": "resolved config (yaml)",
     "addresses.csv": "addresses in the store (csv)",
+    "realizations.csv": "results (csv)",
 }
+ROOM = 0.04  # share of a strip that is free at each end
 
 
 def of_files(
@@ -56,170 +44,312 @@ def of_files(
 ) -> str:
     """The page of a study's files, as HTML.
 
-    `heading` is its `title` and `question`, which may be "". `parts` are its sections: the study's first, then one for
-    each `scenario`, with its `title`, of a `system`, a `point` of a sweep or
-    not, with its schemes `without_noise`, by which slots it is `crossed`, whether it `withholds` private columns, and
-    the titles of all scenarios, itself among them, that are `alike` in all parameters;
-    each has `figures` and `tables`, a path in the study's folder, without suffix, and a caption, of figures also the
-    question that they answer. `computed`
-    has the addresses of each stage and versions of `packages`, `papers` the systems' papers, the fields of
-    `references.Reference` each. Raises DamagedError if a file is not what its job wrote.
+    `heading` is its `study`, `title` and `question`, which may be "". `parts` are its sections: the study's first, then
+    one for each `scenario`, with its `title`, of a `system`, a `point` of a sweep or not, by which slots it is
+    `crossed`, whether it `withholds` private columns, and the titles of all scenarios, itself among them, that are
+    `alike` in all parameters; each has `figures` and `tables`, a path in the study's folder, without suffix, and a
+    caption. `view` has the files, POINTS and CHARTS among them. `computed` has the addresses of each stage and versions
+    of `packages`, `papers` the systems' papers, the fields of `references.Reference` each. Raises DamagedError if a
+    file is not what its job wrote.
     """
-    lead, sections = None, []
-    by_system = {paper["system"]: paper for paper in papers}
-    of_scenarios = {part["scenario"]: by_system.get(part["system"]) for part in parts[1:]}
-    for part in parts:
-        scenario = part["scenario"] or ""
-        name, title = scenario or "The study", part["title"] if scenario else "The study"
-        figures = []
-        for path, text, question in part["figures"]:
-            spec = json.loads(sealed.read_bytes(view[f"{path}.json"]))
-            drawn = [f"{path}.{kind}" for kind in FORMATS if f"{path}.{kind}" in view]
-            figures.append(figure(name, Path(path).name, caption(text), spec, drawn, question))
-        tables = []
-        for path, text in part["tables"]:
-            frame = read_report(view[f"{path}.parquet"])
-            tables.append(table(name, Path(path).name, text, frame, [f"{path}.csv", f"{path}.parquet"], of_scenarios))
-        if not scenario:
-            lead, *figures = figures
-        about = _about(part) if scenario else ""
-        files = [{"href": f"{scenario}/{file}", "text": text} for file, text in FILES.items()] if scenario else []
-        files = [file for file in files if file["href"] in view]
-        own = {"id": _anchor(name), "title": title, "text": about, "files": files}
-        sections.append(own | section(figures, tables))
-    read = {name: read_report(view[f"{name}.parquet"]) for name in READ}
-    titles = {part["scenario"]: part["title"] for part in parts[1:]}
-    found = finding.points(read, {part["scenario"]: part["without_noise"] for part in parts[1:]}, titles)
-    judged, once = [*statements.summary(read["claims"]), *statements.unsupported(read["claims"])], _once(parts[1:])
-    judged += once if judged else []
-    summaries = [read_report(view[f"{path}.parquet"]) for path in _tables(parts, "summary")]
-    made_by = {
-        "stages": computed["addresses"],
+    tables = {name: read_report(view[f"{name}.parquet"]) for name in READ}
+    points, charts = read_report(view[POINTS]), json.loads(sealed.read_bytes(view[CHARTS]))
+    scenarios = parts[1:]
+    of_scenarios = {part["scenario"]: part for part in scenarios}
+    audits = {name: read_report(view[path]) for name in of_scenarios if (path := f"{name}/audit.parquet") in view}
+    leads = {str(system): headline.lead(own) for (system,), own in points.group_by("system", maintain_order=True)}
+    first = next(iter(leads.values()), headline.Lead(headline.NOTHING, None))
+    audit = headline.audited(audits, first.point)
+    places = _places(points, of_scenarios)
+    systems = [_system(system, points, tables, lead, charts.get(system), audit) for system, lead in leads.items()]
+    claims = page_tables.claims(tables["claims"], places, {paper["system"]: paper for paper in papers})
+    tested = {(name, scheme) for name, frame in audits.items() for scheme in frame["scheme"].unique()}
+    parameters = {name: read_report(view[f"{name}/parameters.parquet"]) for name, part in of_scenarios.items()
+                  if f"{name}/parameters.parquet" in view and not part["point"]}  # fmt: skip
+    context = {
+        "single": systems[0] if len(systems) == 1 else None,
+        "systems": systems,
+        "leads": [_lead_row(system, lead, audits, of_scenarios) for system, lead in leads.items()],
+        "audit": audit,
+        "badge": headline.badge(audit),
+        "alarm": headline.alarm(audit) if audit.verdict == headline.FAILED else "",
+        "facts": headline.facts(
+            first, audit, points, tables["published"], any(part["withholds"] for part in scenarios)
+        ),
+        "published": published.sentences(tables["published"]),
+        "answer": headline.answer(leads, audit, tables["claims"]),
+        "schemes": page_tables.schemes(points, tested, audit.verdict == headline.FAILED),
+        "count": len(points),
+        "audits": page_tables.audits(audits, audit),
+        "audited": [places[name] for name in audits],
+        "claims": claims,
+        "counts": page_tables.counts(claims),
+        "count_words": headline.counted(tables["claims"]),
+        "once": _once(scenarios),
+        "withheld": [
+            _withheld(system) for system in sorted({part["system"] for part in scenarios if part["withholds"]})
+        ],
+        "parameters": list(page_tables.differing(parameters, places)),
+        "parameter_heads": [of_scenarios[name]["title"] for name in parameters],
+        "realizations": _counts(points),
+        "delta": next(iter(points["delta"].drop_nulls()), None),
+        "more": _figures(parts[0], view, own=True),
+        "scenarios": [
+            {
+                "title": part["title"],
+                "about": _about(part),
+                "id": _anchor(part["scenario"]),
+                "figures": _figures(part, view),
+            }
+            | {"files": _links([f"{part['scenario']}/{file}" for file in FILES], view, FILES)}
+            for part in scenarios
+        ],
+        "files": _links([f"{path}.csv" for path, _ in parts[0]["tables"]], view),
+        "stages": {stage: len(addresses) for stage, addresses in computed["addresses"].items()},
         "versions": {"Python": platform.python_version()} | computed["packages"],
-        "processors": _processors(summaries),
-    }
-    rows, observers = finding.table(found)
-    result = {
-        "words": finding.sentences(found, read["differences"]),
-        "lead": lead,
-        "rows": rows,
-        "observers": observers,
-        "once": once,
+        "processors": _processors([read_report(view[f"{path}.parquet"]) for path in _named(parts, "summary")]),
         "papers": papers,
+        "paper_pages": [paper["system"] for paper in papers if f"{paper['system']}_paper.html" in view],
     }
-    result["published"] = published.sentences(read["published"])
-    result["withheld"] = [_withheld(system) for system in sorted({p["system"] for p in parts[1:] if p["withholds"]})]
-    result["spent"] = [cost for cost in COSTS if any(row[cost[0]] != finding.NONE for row in rows)]
-    return render(heading, result, sections, judged, made_by)
+    return render(heading | context)
 
 
-def render(heading: dict[str, str], result: dict, sections: list[dict], judged: list[str], made_by: dict) -> str:
-    """The page as HTML: what came out (`words`, the figure `lead`, `rows` of schemes, what all would cost if it were
-    `published`), what `section` makes, what is said of the claims, and how it was computed."""
-    template = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"), autoescape=True)
-    style = Path(__file__).with_name("simple.css").read_text(encoding="utf-8")
-    bundle = Path(itables.__file__).parent / "html" / "dt_bundle.js"
-    embedded = {"vega": vl_convert.javascript_bundle(), "datatables": generate_init_offline_itables_html(bundle)}
-    embedded = {name: Markup(text) for name, text in (embedded | {"style": style}).items()}
-    return template.render(
-        **heading,
-        ended=ended,
-        terms=glossary.TERMS,
-        parts=sections,
-        judged=judged,
-        made_by=made_by,
-        **result,
-        **embedded,
-    )
+def render(context: dict) -> str:
+    """The page as HTML, of all that `of_files` finds."""
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    said = {
+        "terms": glossary.TERMS,
+        "first_factors": FIRST_FACTORS,
+        "upper": upper,
+        "number": number,
+        "rate": rate,
+        "strip": strip,
+        "scale": scale,
+        "system_name": system_name,
+    }
+    said |= {name: Markup(_file(file)) for name, file in (("style", "style.css"), ("script", "script.js"))}
+    text = environment.from_string(_file("page.html")).render(**said, **context)
+    return re.sub(r"\n\s*\n+", "\n", text)
 
 
-def section(figures: list[dict], tables: list[dict]) -> dict:
-    """What a section of the page shows, of what `figure` and `table` make: figures by the QUESTIONS."""
-    asked: dict[str, list[dict]] = {question: [] for question in QUESTIONS}
-    for each in figures:
-        asked.setdefault(each["question"], []).append(each)
-    asked = {question: answers for question, answers in asked.items() if answers}
-    return {"figures": asked, "tables": tables}
+def _file(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def figure(part: str, name: str, text: Markup, spec: dict, files: list[str], question: str) -> dict:
-    """A figure of a section: its caption, its Vega-Lite specification, its files relative to the page, its question.
+def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead, charts: dict | None, audit) -> dict:
+    """What a system's sections show."""
+    rows = points.filter(system=system)
+    effects, outcomes = tables["effects"].filter(system=system), tables["outcomes"].filter(system=system)
+    menus = []
+    for column, outcome in compared(outcomes, system).items():
+        found = factors.factors(effects, rows, column, outcome)
+        if found:
+            menus.append(_menu(found, f"{outcome.title}{' (points)' * is_share(outcome)}", column))
+    main = menus[0] if menus and menus[0]["column"] == rows["outcome"][0] else None
+    shown = main["factors"] if main else []
+    if len(shown) > FIRST_FACTORS:
+        shown = sorted(shown, key=lambda each: -max(abs(row["difference"]) for row in each["rows"]))
+    bare = rows.filter("bare", pl.col("mean").is_finite()).sort("mean", descending=True)
+    return {
+        "name": system_name(system),
+        "sentence": headline.sentence(lead, audit),
+        "kind": lead.kind,
+        "point": lead.point,
+        "by": _by(lead, bare),
+        "factors": shown,
+        "strips": main,
+        "unit": main and main["unit"],
+        "menus": menus,
+        "compared": sum(len(each["rows"]) for each in shown),
+        "prices": page_tables.prices(rows),
+        "learned": bool((~rows["useless"]).any()),
+        "charts": _marked(charts or {}),
+    }
 
-    One whose specification has `usermeta.choices`, label -> specification, offers them.
+
+def system_name(system: str) -> str:
+    """A system's name for readers.
+
+    >>> system_name("utility_fair")
+    'Utility fair'
     """
-    spec = dict(spec)
-    choices = spec.pop("usermeta", {}).get("choices", {})
-    links = [{"href": file, "text": Path(file).suffix[1:]} for file in files]
-    charts = json.dumps([spec, *choices.values()], ensure_ascii=False, separators=(",", ":"))
-    charts = Markup(charts.replace("<", "\\u003c"))  # so that it can stand in a script element
-    return _item(part, name, text, links) | {"charts": charts, "labels": list(choices), "question": question}
+    return upper(system.replace("_", " "))
 
 
-def table(
-    part: str,
-    name: str,
-    text: str,
-    frame: pl.DataFrame,
-    files: list[str],
-    papers: Mapping[str, dict | None] = MappingProxyType({}),
-) -> dict:
-    """A table of a section: its caption, its rows, its files relative to the page.
+def _marked(charts: dict) -> dict:
+    """Charts as they were drawn, elements of the page."""
+    found = {key: Markup(value) if key in ("wide", "narrow", "attack") else value for key, value in charts.items()}
+    for key in ("parameters", "rounds"):
+        found[key] = [panel | {"svg": Markup(panel["svg"])} for panel in charts.get(key, [])]
+    return found
 
-    Claims are all there, with links to the `papers` of their scenarios; of other tables the first rows.
-    """
-    is_claims = name == "claims"
-    sources = _sources(frame, papers) if is_claims else None
-    if is_claims:
-        frame = frame.select(*CLAIMS_FIRST, pl.exclude(CLAIMS_FIRST))
-    frame, constant = readable(frame)
-    rounded = (frame if is_claims else frame.head(SHOWN)).with_columns(pl.selectors.float().round_sig_figs(DIGITS))
-    if is_claims:
-        rounded = rounded.with_columns(pl.selectors.string().str.replace_many(ENTITIES))
-        rounded = rounded.with_columns(source=sources) if "source" in rounded.columns else rounded
-    heads = {column: f"{column} ({of})" if (of := unit(column)) else column for column in rounded.columns}
-    html = itables.to_html_datatable(
-        rounded.rename(heads),
-        connected=False,
-        table_id=_anchor(f"{part}-{name}-table"),
-        show_dtypes=False,
-        text_in_header_can_be_selected=False,  # a click on it sorts
-        classes="display compact",
-        style="",
-        autoWidth=False,
-        display_logo_when_loading=False,
-        lengthMenu=[10, 25, SHOWN, *([{"label": "all", "value": -1}] if len(rounded) > SHOWN else [])],
-        maxBytes=0,
-        maxRows=0,
-        maxColumns=0,
-        allow_html=is_claims,  # whose texts are escaped above
+
+def _menu(found: list[factors.Factor], label: str, column: str) -> dict:
+    """The factors of an outcome, with one axis for all of their strips."""
+    rows = [row for factor in found for row in factor.rows]
+    ends = [
+        row[key]
+        for row in rows
+        for key in ("difference", "difference_ci_low", "difference_ci_high")
+        if row[key] is not None
+    ]
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    room = ROOM * (high - low) or 1.0
+    axis = (low - room, high + room)
+    outcome = found[0].outcome
+    told = []
+    for factor in found:
+        size, count, detail = factors.effect(factor)
+        each = {"name": factor.name, "before": factor.before, "after": factor.after, "effect": size, "count": count}
+        each |= {"detail": "; ".join(filter(None, (detail, factors.costs(factor)))), "summary": factors.summary(factor)}
+        shown = factor.rows
+        if len(shown) > MOST_SETTINGS:  # the largest and the smallest ones
+            shown = [*shown[: MOST_SETTINGS // 2], *shown[-MOST_SETTINGS // 2 :]]
+        kept = {0, len(shown) // 2, len(shown) - 1} if len(shown) > FIRST_SETTINGS else range(len(shown))
+        settings = [_row(row, factor) | {"extra": place not in kept} for place, row in enumerate(shown)]
+        told.append(
+            each
+            | {
+                "rows": settings,
+                "left_out": len(factor.rows) - len(shown),
+                "all": len(factor.rows),
+                "folded": len(shown) > FIRST_SETTINGS,
+            }
+        )
+    return {
+        "label": label,
+        "column": column,
+        "unit": unit(outcome),
+        "axis": axis,
+        "factors": told,
+        "is_share": is_share(outcome),
+    }
+
+
+def _row(row: dict, factor: factors.Factor) -> dict:
+    ends = (row["difference_ci_low"], row["difference_ci_high"])
+    low, high = (signed(end, factor.outcome) for end in ends)
+    epsilons = [number(row[f"{end}_epsilon"]) for end in ("from", "to")]
+    return {
+        "setting": row["setting"],
+        "difference": row["difference"],
+        "ends": ends,
+        "value": signed(row["difference"], factor.outcome),
+        "interval": f"({low} to {high})" if ends[0] is not None else "",
+        "p": probability(row["p_corrected"]),
+        "filled": factors.is_significant(row),
+        "epsilon": epsilons[0] if epsilons[0] == epsilons[1] else " → ".join(epsilons),
+        "tip": factors.said(row, factor),
+    }
+
+
+def strip(rows: list[dict], axis: tuple[float, float], share: bool) -> Markup:
+    """Dots with intervals on an axis, in percent of any width, filled where significant."""
+    low, high = axis
+
+    def at(value: float) -> str:
+        return f"{100 * (min(max(value, low), high) - low) / (high - low):.2f}%"
+
+    def upright(value: float, kind: str) -> str:
+        return f'<line class="{kind}" x1="{at(value)}" x2="{at(value)}" y1="0" y2="100%"/>'
+
+    drawn = [upright(value, "tick") for value in _ticks(axis, share) if value] + [upright(0, "zero")]
+    for row in rows:
+        ends = [row["difference"] if end is None else end for end in row["ends"]]
+        drawn.append(f'<line class="ci" x1="{at(ends[0])}" x2="{at(ends[1])}" y1="50%" y2="50%"/>')
+        kind = "dot" if row["filled"] else "dot hollow"
+        tip = escape(row["tip"])
+        drawn.append(f'<circle class="{kind}" cx="{at(row["difference"])}" cy="50%" r="3.7" aria-label="{tip}"/>')
+    return Markup(f'<div class="strip"><svg aria-hidden="true">{"".join(drawn)}</svg></div>')
+
+
+def _ticks(axis: tuple[float, float], share: bool) -> list[float]:
+    factor = 100 if share else 1
+    return [value / factor for value in ticks(factor * axis[0], factor * axis[1], 3.5)]
+
+
+def scale(axis: tuple[float, float], share: bool) -> Markup:
+    """The numbers below strips."""
+    low, high = axis
+    told = [
+        f'<span style="left:{100 * (value - low) / (high - low):.2f}%">{signed(100 * value if share else value)}</span>'
+        for value in _ticks(axis, share)
+    ]
+    return Markup(f'<span class="axis" aria-hidden="true">{"".join(told)}</span>')
+
+
+def _by(lead: headline.Lead, bare: pl.DataFrame) -> str:
+    """Which scheme leads, with its interval, and what the best baseline comes to."""
+    point = lead.point
+    if point is None:
+        return ""
+    outcome = headline.outcome_of(point)
+    interval = headline.between(point["low"], point["high"], outcome)
+    said = [", ".join(filter(None, (point["scheme"], point["place"])))] + (
+        [f"95% interval {interval}"] if interval else []
     )
-    said = {key: f"{value:.{DIGITS}g}" if isinstance(value, float) else value for key, value in constant.items()}
-    rows = {"rows": len(frame), "shown": len(rounded), "html": Markup(html) if len(frame) else ""}
-    links = [{"href": file, "text": Path(file).name} for file in files]
-    return _item(part, name, text, links) | rows | {"title": table_title(name), "constant": said}
+    if len(bare) and lead.kind != headline.BARE:
+        best = bare["mean"][0] if outcome.better == "more" else bare["mean"][-1]
+        said.append(f"without noise {number(best, outcome)}")
+    return "; ".join([*said, *page_tables.left_out(point)])
 
 
-def _sources(claims: pl.DataFrame, papers: Mapping[str, dict | None]) -> pl.Series:
-    """The sources of claims as HTML: of a paper's claim a link to the paper, or to where the page cites it."""
+def _lead_row(system: str, lead: headline.Lead, audits: Mapping, of_scenarios: Mapping) -> dict:
+    """A system's row of the table that leads where there are several."""
+    own = {name: frame for name, frame in audits.items() if of_scenarios[name]["system"] == system}
+    point, found = lead.point, headline.audited(own, lead.point)
+    if point is None:
+        return {
+            "system": system_name(system),
+            "result": "no result",
+            "scheme": "",
+            "epsilon": "–",
+            "rate": "–",
+            "badge": headline.badge(found),
+            "kind": lead.kind,
+        }
+    private = lead.kind in (headline.GOOD, headline.POOR, headline.CHANCE)
+    return {
+        "system": system_name(system),
+        "result": headline.result(point),
+        "scheme": ", ".join(filter(None, (point["scheme"], point["place"]))),
+        "epsilon": number(point["epsilon"]),
+        "rate": rate(point["attack_rate"]) if private else "all",
+        "assumes": point["epsilon_assumes"] if private else "",
+        "kind": lead.kind if lead.kind not in (headline.GOOD, headline.POOR) else "",
+        "badge": headline.badge(found),
+    }
+
+
+def _places(points: pl.DataFrame, of_scenarios: Mapping[str, dict]) -> dict[str, str]:
+    """What readers call each scenario: what tells it from others; its title where it is alone."""
+    short = dict(points.select("scenario", "place").unique("scenario", keep="first", maintain_order=True).rows())
+    return {name: upper(short.get(name) or part["title"]) for name, part in of_scenarios.items()}
+
+
+def _counts(points: pl.DataFrame) -> str:
+    least, most = points["realizations"].min(), points["realizations"].max()
+    return plural(most or 0, "realization") if least == most else f"{least} to {most} realizations"
+
+
+def _figures(part: dict, view: Mapping[str, str], own: bool = False) -> list[dict]:
+    """The figures of a part that are files beside the page; of the study those that no section has drawn."""
     found = []
-    for row in claims.select("source", "scenario", "against", "origin").iter_rows(named=True):
-        paper = papers.get(row["against"] or row["scenario"])
-        source = escape(row["source"])
-        if paper and row["origin"] != PROJECT:
-            address = paper["links"][0][1] if paper["links"] else f"#paper-{paper['system']}"
-            cited = f"{paper['authors']}: {paper['title']}" + (f"; read as in {paper['page']}" if paper["page"] else "")
-            source = Markup('<a href="{}" title="{}">{}</a>').format(address, cited, source)
-        found.append(str(source))
-    return pl.Series("source", found, dtype=pl.String)
+    for path, text in part["figures"]:
+        name = Path(path).name
+        if own and name.rpartition("_")[2] in ("result", "parameters", "rounds") and "/" not in path:
+            continue
+        files = _links([f"{path}.{kind}" for kind in FORMATS], view)
+        found.append({"id": _anchor(path), "caption": caption(text), "src": f"{path}.svg", "files": files})
+    return found
 
 
-def ended(text: object) -> str:
-    """A text that ends a sentence, with its full stop.
-
-    >>> ended("a"), ended("a."), ended(1.5)
-    ('a.', 'a.', '1.5.')
-    """
-    return f"{str(text).rstrip().removesuffix('.')}."
+def _links(paths: Sequence[str], view: Mapping[str, str], texts: Mapping[str, str] | None = None) -> list[dict]:
+    """Links to the files that there are, relative to the page."""
+    texts = texts or {}
+    named = {path: Path(path).name for path in paths if path in view}
+    found = [{"href": path, "text": texts.get(name, name)} for path, name in named.items()]
+    return [link | {"title": table_title(Path(link["href"]).stem)} for link in found]
 
 
 def _about(part: dict) -> str:
@@ -231,14 +361,14 @@ def _about(part: dict) -> str:
 
 
 def _once(scenarios: list[dict]) -> list[str]:
-    """A sentence where scenarios have the same parameters, as claims and the first table count them once."""
+    """A sentence where scenarios have the same parameters, as tables of points and claims have them once."""
     groups = dict.fromkeys(tuple(part["alike"]) for part in scenarios)
     same = "; ".join(" and ".join(group) for group in groups if len(group) > 1)
     counted = f"{len(groups)} of {len(scenarios)} scenarios are different"
     return [f"Counted once, as they have the same parameters: {same}. So {counted}."] if same else []
 
 
-def _tables(parts: list[dict], name: str) -> list[str]:
+def _named(parts: list[dict], name: str) -> list[str]:
     return [path for part in parts for path, _ in part["tables"] if Path(path).name == name]
 
 
@@ -255,13 +385,13 @@ def _withheld(system: str) -> str:
 
 
 def _processors(summaries: list[pl.DataFrame]) -> list[str]:
-    """A sentence where trainings ran on several kinds of processor."""
+    """A sentence where training ran on several kinds of processor."""
     said = [frame["processor"] for frame in summaries if "processor" in frame.columns]
     kinds = sorted({kind for column in said for kind in column.str.split(", ").explode().drop_nulls() if kind})
     if len(kinds) < 2:
         return []
     return [
-        f"Trainings ran on {len(kinds)} kinds of processor ({', '.join(kinds)}), whose results differ in last digits."
+        f"Training ran on {len(kinds)} kinds of processor ({', '.join(kinds)}), whose results differ in last digits."
     ]
 
 
@@ -269,31 +399,6 @@ def caption(text: str, **settings) -> Markup:
     """A figure's caption, reStructuredText, as HTML; `settings` are of Docutils."""
     settings = {"report_level": 5, "line_length_limit": LONGEST} | settings
     return Markup(publish_parts(text, writer="html", settings_overrides=settings)["body"])
-
-
-def readable(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, object]]:
-    """A table without columns that say nothing or the same in all of several rows, and what these say.
-
-    Counts of realizations with no user scheduled, or that diverged, say nothing where all are 0.
-
-    Examples
-    --------
-    >>> frame, constant = readable(pl.DataFrame({"a": [1, 2], "delta": [1e-5, 1e-5], "b": [None, None]}))
-    >>> frame.columns, constant
-    (['a'], {'delta': 1e-05})
-    """
-    frame = frame.select(column for column in frame if column.null_count() < len(column) and not _is_no_count(column))
-    same = [c for c in frame.columns if len(frame) > 1 and frame[c].null_count() == 0 and frame[c].n_unique() == 1]
-    return frame.drop(same), {column: frame[column][0] for column in same}
-
-
-def _is_no_count(column: pl.Series) -> bool:
-    counts = column.dtype.is_integer() and column.name.endswith((unscheduled.COLUMN, unscheduled.DIVERGED))
-    return counts and bool((column == 0).all())
-
-
-def _item(part: str, name: str, text: str, links: list[dict[str, str]]) -> dict:
-    return {"id": _anchor(f"{part}-{name}"), "name": name, "caption": text, "files": links}
 
 
 def _anchor(text: str) -> str:

@@ -33,3 +33,13 @@ def title(system: str, key: str) -> str:
     words = LETTERS.sub(lambda name: GREEK[name[0]], first).replace("^2", "²")
     words = words[0].upper() + words[1:] if words[0].isascii() else words
     return f"{words} ({unit}; {key})" if unit else f"{words} ({key})"
+
+
+def short(system: str, key: str) -> str:
+    """A parameter's title, without its unit and key.
+
+    >>> short("multicell", "training.clip_norm"), short("multicell", "own.schedule.beta")
+    ('Clipping norm L of a gradient', 'β')
+    """
+    found = title(system, key)
+    return in_words(key) if found == key else found.rpartition(" (")[0]

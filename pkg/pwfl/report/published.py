@@ -18,8 +18,8 @@ from pwfl.privacy.accountant import guarantee
 from pwfl.privacy.composition import Composed, Loss, compose
 from pwfl.privacy.labels import GUARANTEES, PROVED
 from pwfl.report.columns import SAID
-from pwfl.report.finding import number
 from pwfl.report.sweeps import point_of
+from pwfl.report.words import number
 from pwfl.scenario.values import value_of
 
 BARE, OPEN, UNKNOWN = "adds no noise", "an infinite epsilon against its server", "its system states no losses"

@@ -22,12 +22,6 @@ DIGITS = 4  # to which two means are one
 PARTS = ("mean", "low", "high", "least", "most")
 
 
-def with_bare(rows: pl.DataFrame, names: dict[str, list[str]]) -> pl.DataFrame:
-    """Rows of a `scenario` and `scheme` with the column `bare`: whether `names`, by scenario, has it as noiseless."""
-    bare = [scheme in names.get(name, ()) for name, scheme in rows.select("scenario", "scheme").iter_rows()]
-    return rows.with_columns(bare=pl.Series(bare, dtype=pl.Boolean))
-
-
 def outcomes(study: dict[str, dict]) -> pl.DataFrame:
     """What every scheme of every scenario came to: a row for each outcome.
 
@@ -35,6 +29,7 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
     (and its privacy target where it has several), what stands behind its epsilon, its terms, outcome, mean
     over realizations with its 95% interval, least, most, of how many realizations, how many of these have no user
     scheduled, how many more diverged, and, of the accuracy, the level that needs no learning (`chance.level`).
+    `attack_rate` is that of the record-level epsilon, the mean; null where it is not known of every realization.
     """
     frames = []
     for name, content in study.items():
@@ -49,8 +44,8 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
     keys, frames = ["scheme", "target_epsilon"], []
     extremes = {"least": pl.Expr.min, "most": pl.Expr.max, "realizations": pl.Expr.count}
     each, system = unscheduled.known(with_targets(content["realizations"])), content["scenario"].system
-    if "training" not in each.columns:
-        each = each.with_columns(training=pl.lit(None, pl.String))
+    missing = {"training": pl.String, "attack_rate": pl.Float64}
+    each = each.with_columns(pl.lit(None, kind).alias(c) for c, kind in missing.items() if c not in each.columns)
     ended = pl.col("training") == unscheduled.DIVERGED
     columns = [column for column in outcomes_of(system) if column in each.columns]
     others = each.group_by(keys, maintain_order=True).agg(
@@ -59,6 +54,9 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
         *((ended & pl.col(c).is_null()).sum().cast(pl.Int64).alias(f"{c}_diverged") for c in columns),
         said(),
         guarantee=weakest(),
+        attack_rate=pl.when(pl.col("attack_rate").null_count() == pl.col("epsilon").null_count()).then(
+            pl.col("attack_rate").mean()
+        ),
     )
     wide = means(each, keys, columns, system).join(others, on=keys, nulls_equal=True, maintain_order="left")
     for column in columns:
@@ -67,7 +65,7 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
         counts = [pl.col(f"{column}_{name}").alias(name) for name in (unscheduled.COLUMN, unscheduled.DIVERGED)]
         known = chance.level(content["scenario"]) if column == "accuracy" else None
         counts.append(pl.lit(known and known.share, pl.Float64).alias("chance"))
-        of_column = (*keys, "guarantee", *TERMS, pl.lit(column).alias("outcome"))
+        of_column = (*keys, "guarantee", "attack_rate", *TERMS, pl.lit(column).alias("outcome"))
         frame = wide.select(*of_column, *parts, count, *counts)
         frames.append(frame.filter(pl.col("realizations") > 0))
     return pl.concat(frames, how="diagonal_relaxed")
@@ -167,14 +165,6 @@ def different(study: dict[str, dict]) -> dict[str, dict]:
     return {name: content for name, content in study.items() if name not in kept}
 
 
-def drawn_once(study: dict[str, dict]) -> list[str]:
-    """A line of what `different` leaves out, by its names, beside the points that it is; none where that is nothing."""
-    kept = different(study)
-    points = {repr(content["scenario"]): name for name, content in kept.items()}
-    same = [f"{name} and {points[repr(study[name]['scenario'])]}" for name in study if name not in kept]
-    return [f"drawn once, as they have the same parameters: {'; '.join(same)}"] if same else []
-
-
 def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:
     """What privacy costs: epsilon, and accuracy or the first outcome of the system's own, of those in `outcomes`."""
     first = list(dict.fromkeys(table["outcome"]))
@@ -182,21 +172,9 @@ def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:
     return ("epsilon" if "epsilon" in first else first[0]), own[0]
 
 
-def points(study: dict[str, dict]) -> dict[str, dict]:
-    """The scenarios that are points of sweeps; all of a study that has none."""
-    plain = unswept(study)
-    return {name: content for name, content in study.items() if name not in plain} or study
-
-
 def unswept(study: dict[str, dict]) -> dict[str, dict]:
     """The scenarios that are no points of sweeps."""
     return {name: content for name, content in study.items() if point_of(study, name).of == name}
-
-
-def not_swept(study: dict[str, dict]) -> list[str]:
-    """A line of what `points` leaves out, by its names; none where that is nothing."""
-    names = [name for name in study if name not in points(study)]
-    return [f"not here, as they are not swept: {'; '.join(names)}"] if names else []
 
 
 def index_of(table: pl.DataFrame) -> list[str]:

@@ -422,23 +422,20 @@ def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:
     return chart.properties(title=title, description="; ".join([text, *title.subtitle]))
 
 
-def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt.TopLevelMixin] | None = None) -> None:
+def save(chart: alt.TopLevelMixin, paths: dict[str, str], for_print: alt.TopLevelMixin | None = None) -> None:
     """Write a chart to files: `json` (its Vega-Lite specification), `png`, `svg`, and `pdf`, for print.
 
-    `choices` are other charts that a reader may choose instead, by label; they are in the specification's metadata.
+    `for_print` is the chart as print has it, where it is another one.
     """
     drawn = chart.to_dict()
     spec, svg = _rounded(drawn), cache(lambda: _svg(drawn))
-    if choices:  # of the same kind: that Vega-Lite knows what they say is checked by the tests
-        others = {label: _rounded(other.to_dict(validate=False)) for label, other in choices.items()}
-        spec["usermeta"] = {"choices": others}
     write = {
         "json": lambda path: Path(path).write_text(
             json.dumps(spec, ensure_ascii=False, allow_nan=False), encoding="utf-8"
         ),
         "png": lambda path: Path(path).write_bytes(vl_convert.svg_to_png(svg(), scale=2)),
         "svg": lambda path: Path(path).write_text(svg(), encoding="utf-8"),
-        "pdf": lambda path: Path(path).write_bytes(vl_convert.svg_to_pdf(printed(chart))),
+        "pdf": lambda path: Path(path).write_bytes(vl_convert.svg_to_pdf(printed(for_print or chart))),
     }
     for kind, path in paths.items():
         with appearing_whole(path) as unfinished:

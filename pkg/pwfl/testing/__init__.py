@@ -24,7 +24,7 @@ STEPS: dict[str, tuple[Callable, str]] = {  # each a function of scenario and da
     "tables": (declared.check_columns, "each column says whether it is public, noisy or private"),
     "catalog": (
         declared.check_catalog,
-        "figures have captions and questions, and a study without scenarios has no claims",
+        "figures have captions, and a study without scenarios has no claims",
     ),
     "parameters": (declared.reruns, "each can be changed, and is in the addresses of the stages that read it"),
     "accounting": (stated.check_accounting, "epsilon grows as delta falls, and is infinite without noise"),

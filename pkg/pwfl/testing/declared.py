@@ -17,7 +17,6 @@ from pwfl.errors import describe
 from pwfl.learning import datasets
 from pwfl.process import tensorflow_import
 from pwfl.report import captions, page, references
-from pwfl.report.catalog import HOW, QUESTIONS, question
 from pwfl.scenario import ScenarioError, checks, parameters, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.values import value_of
@@ -78,18 +77,12 @@ def _modules_run(module: str) -> set[str]:
 
 
 def check_catalog(model: Scenario, given: dict) -> None:
-    """Each figure of the catalog has a caption and a question and is drawn; without scenarios no claim is made."""
+    """Each figure of the catalog has a caption and is drawn; without scenarios no claim is made."""
     system = registry.system(model.system)
     catalog, folder, report = system.catalog, system.folder, system.load_report()
     for figures, title in ((catalog.figures, "Title"), (catalog.comparison_figures, "")):
         for figure in figures:
             _check_caption(reports.caption_file(model.system, figure, folder, compares=not title), title)
-            if question(catalog, figure) is None:
-                known = ", ".join(map(repr, QUESTIONS))
-                raise CheckError(
-                    f"figure {figure}: answers no question of a study's page; declare one in the catalog, "
-                    f"`questions={{{figure!r}: {HOW!r}}}`; known questions: {known}"
-                )
     of_study = report.comparison_figures
     kinds = ("FIGURES", report.figures, catalog.figures), ("COMPARISON_FIGURES", of_study, catalog.comparison_figures)
     for name, drawn, figures in kinds:

@@ -3,7 +3,9 @@
 After a minute without a new result the lines say, at growing distances, what the run waits for, since when.
 """
 
+import html
 import json
+import re
 import sys
 import threading
 import time
@@ -193,22 +195,20 @@ def _named(jobs: list[_Part]) -> str:
 
 
 def result(folder: str | Path) -> str:
-    """The last lines of a run: the page, the verdicts of claims, next steps; empty without a page."""
-    import polars as pl  # here, as the workflow's start would wait for it
-
-    from pwfl.report import statements
-
-    page, claims = Path(folder, "index.html"), Path(folder, "claims.parquet")
+    """The last lines of a run: the page, its answer in two lines, next steps; empty without a page."""
+    page = Path(folder, "index.html")
     if not page.exists():
         return ""
-    judged = statements.summary(pl.read_parquet(claims)) if claims.exists() else []
-    lines = [
-        f"\nThe study is finished. Report: {page} (`pwfl open {page.parent.name}`)",
-        *(
-            [*judged, f"All claims, by scenario: {folder}/claims.csv"]
-            if judged
-            else ["No claim applies to this study."]
-        ),
-        "Next: change a value in the config and run again; only results that depend on it are recomputed.",
-    ]
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            f"\nThe study is finished. Report: {page} (`pwfl open {page.parent.name}`)",
+            *answer(page),
+            "Next: change a value in the config and run again; only results that depend on it are recomputed.",
+        ]
+    )
+
+
+def answer(page: Path) -> list[str]:
+    """What a study's page answers, in two lines: what came out, and whether audits and claims agree."""
+    head = page.read_text(encoding="utf-8").partition("<title>")[0]
+    return [html.unescape(text) for text in re.findall(r'<meta name="(?:description|audit)" content="([^"]*)">', head)]

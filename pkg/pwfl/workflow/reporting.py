@@ -1,9 +1,10 @@
 """The jobs of a study's report: what each writes into its folder, of what the stages left."""
 
+import json
 from pathlib import Path
 
 from pwfl import execution, tables
-from pwfl.report import build, catalog, columns, latex, paper_page, sweeps, theme
+from pwfl.report import build, catalog, columns, headline, latex, paper_page, points, study_figures, sweeps, theme
 from pwfl.report import page as pages
 from pwfl.scenario import resolved
 from pwfl.scenario.resolution import merge
@@ -66,15 +67,28 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     frames = build.compare(study)
     _write(frames, folder)
     if given["references"] is not None:
-        named = {name: latex.titled(frames[name], given["titles"]) for name in ("outcomes", "differences", "claims")}
+        named = {name: latex.titled(frames[name], given["titles"]) for name in ("outcomes", "effects", "claims")}
         texts = [getattr(latex, name)(frame) for name, frame in named.items()]
         for name, text in zip(catalog.FOR_PAPER, [*texts, given["references"]], strict=True):
             (folder / name).write_text(text, encoding="utf-8")
-    study = build.titled(study, given["titles"])
+    rows = points.points(study, frames, given["titles"])
+    _write({"points": rows}, folder)
+    titled, charts = build.titled(study, given["titles"]), {}
     with theme.checked_once():
-        for system, name in given["figures"]:
-            chart, other = build.comparison_figure(system, name, study), build.choices(system, name, study)
-            theme.save(chart, {kind: str(folder / f"{system}_{name}.{kind}") for kind in given["formats"]}, other)
+        for (system,), own in rows.group_by("system", maintain_order=True):
+            lead, outcomes = headline.lead(own), frames["outcomes"].filter(system=system)
+            charts[system] = study_figures.of_page(own, lead, study, outcomes)
+            for name in (name for of, name in given["figures"] if of == system):
+                paths = {kind: str(folder / f"{system}_{name}.{kind}") for kind in given["formats"]}
+                if name in catalog.STUDY_FIGURES:
+                    chart = study_figures.chart(name, own, lead, study, outcomes)
+                    pdf = (
+                        study_figures.chart(name, own, lead, study, outcomes, printed=True) if "pdf" in paths else None
+                    )
+                    theme.save(chart, paths, pdf)
+                else:
+                    theme.save(build.comparison_figure(str(system), name, titled), paths)
+    (folder / "charts.json").write_text(json.dumps(charts, ensure_ascii=False), encoding="utf-8")
 
 
 def _paper(given: dict, root: Store, inputs: Files, folder: Path) -> None:

@@ -21,6 +21,7 @@ SCENARIOS = "scenarios"  # the scenarios that a comparison is of
 JOBS = (AUDIT, RESOLVED, TABLES, FIGURES, COMPARISON, PAPER, PAGE)
 # Where a scenario withholds what is private, the store keeps these, as they have digests of the data.
 WHOLE, ADDRESSES = "resolved.yaml", "addresses.csv"
+FOR_PAGE = ("points.parquet", "points.csv", "charts.json")  # that the comparison leaves, and the folder does not show
 FIRST_CHUNK = ("users", "links", "holdings")  # tables of which figures show the first chunk
 READS = {  # stages, by job
     TABLES: tuple(STAGES),
@@ -97,6 +98,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         | {"upstream": {name: item.address for name, item in tables_.items()}}
         | {"parameters": addressing.digest(more), "references": cited},
         [*files, *_both(*catalog.COMPARISON), *for_paper(study)],
+        kept=FOR_PAGE,
         words={SCENARIOS: {name: latest[RESOLVED, name].address for name in study.scenarios}},
         inputs=lambda: {name: [f"{item.key}/{sealed.MANIFEST}"] for name, item in tables_.items()},
         given=lambda: _comparison_inputs(planned),
@@ -108,7 +110,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
             _add_paper(planned, papers[system], own, latest[COMPARISON, None], add)
     of_page = {"parts": page_parts(study, captions), "computed": _computed(planned)}
     of_page["papers"] = list(papers.values())
-    of_page |= {"heading": {"title": study.title or study.name, "question": study.question}}
+    of_page |= {"heading": {"study": study.name, "title": study.title or study.name, "question": study.question}}
     shown = dict(view)
     add(
         PAGE,
@@ -117,7 +119,10 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         | code.described(PAGE),
         ["index.html"],
         words={COMPARISON: latest[COMPARISON, None].address},
-        inputs=lambda: {path: [key] for path, key in shown.items()},
+        inputs=lambda: (
+            {path: [key] for path, key in shown.items()}
+            | {file: [f"{latest[COMPARISON, None].key}/{file}"] for file in FOR_PAGE}
+        ),
         given=lambda: of_page,
     )
     if wanted:
@@ -349,12 +354,9 @@ def comparison_figures(study: Study) -> list[tuple[str, str]]:
     """The figures that compare schemes and scenarios, as pairs of system and name; the first is the study's result."""
     systems = [scenario.system for scenario in study.scenarios.values()]
     swept = {study.scenarios[name].system for name in study.points}
-    compared = [("systems", figure) for figure in catalog.SYSTEMS_FIGURES if len(set(systems)) > 1]
-    compared += [("systems", figure) for figure in catalog.SYSTEMS_SWEEP_FIGURES if len(swept) > 1]
+    compared = []
     for system in sorted(set(systems)):
-        of_it = [scenario for scenario in study.scenarios.values() if scenario.system == system]
-        most = max(len(scenario.schemes) for scenario in of_it)
-        figures = catalog.compared(registry.system(system).catalog, system in swept, len(of_it), most)
+        figures = catalog.compared(registry.system(system).catalog, system in swept, systems.count(system))
         compared += [(system, figure) for figure in figures]
     return compared
 
@@ -364,7 +366,7 @@ def shown(study: Study, path: str, captions: Path) -> tuple[str, str, str]:
     folder, _, figure = path.rpartition(".")[0].rpartition("/")
     if folder:
         return caption(study, study.scenarios[folder].system, figure, captions, folder), folder, figure
-    system = next(each for each in ("systems", *registry.systems()) if figure.startswith(f"{each}_"))
+    system = next(each for each in registry.systems() if figure.startswith(f"{each}_"))
     figure = figure.removeprefix(f"{system}_")
     return caption(study, system, figure, captions), "Comparison", figure
 
@@ -391,7 +393,7 @@ def caption_file(system: str, figure: str, folder: Path, compares: bool) -> Path
 
     A figure that `compares` scenarios may have a caption of its own beside that of a scenario's figure of its name.
     """
-    if system == "systems" or figure in (*catalog.COMMON_FIGURES, *catalog.SWEEP_FIGURES):
+    if figure in (*catalog.COMMON_FIGURES, *(catalog.STUDY_FIGURES if compares else ())):
         return folder / f"{figure}.rst"
     own = registry.system(system).folder / "captions"
     compared = own / f"comparison_{figure}.rst"
@@ -402,9 +404,7 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
     """What the study's page shows, section by section: figures and tables by their paths without suffix."""
 
     def captioned(path: str, system: str, figure: str, scenario: str | None = None) -> list[str]:
-        own = catalog.Catalog({}, {}) if system == "systems" else registry.system(system).catalog
-        question = catalog.question(own, figure) or catalog.HOW
-        return [path, caption(study, system, figure, captions, scenario), question]
+        return [path, caption(study, system, figure, captions, scenario)]
 
     figures_of_all = [captioned(f"{system}_{figure}", system, figure) for system, figure in comparison_figures(study)]
     parts = [
@@ -423,7 +423,6 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
                 "title": study.titles[name],
                 "system": system,
                 "point": point,
-                "without_noise": catalog.without_noise(scenario),
                 "withholds": scenario.withholds,
                 "alike": alike[repr(scenario.dump_read())],
                 "crossed": catalog.crossed(registry.system(scenario.system).catalog, scenario),

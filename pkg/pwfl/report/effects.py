@@ -1,0 +1,284 @@
+"""Effects: paired differences of every two points of a study that differ in one factor alone.
+
+A factor is the scheduler, the noise, noise instead of none, the observer, a parameter that is swept, from its least to
+its largest value, another parameter, or several of one section. In a realization all schemes of a scenario have the
+same channels, data and start weights, and so have scenarios of one seed as far as their parameters agree. A difference
+is therefore taken realization by realization, and its interval and p-value are those of a paired t-test.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+from scipy.special import stdtr, stdtrit
+
+from pwfl import registry
+from pwfl.report import unscheduled
+from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
+from pwfl.report.sweeps import above_chance, different, main_outcomes, outcomes_of, point_of, with_targets
+from pwfl.scenario.fields import parameters, stages_of
+from pwfl.scenario.values import plain
+from pwfl.stages import AUDIT, REPORT
+
+INDEX = ["scenario", "scheme", "target_epsilon"]
+ENDS = ("from", "to")
+SCHEMA = {
+    "system": pl.String,
+    "factor": pl.String,  # SCHEDULER, NOISE, PRIVACY, a parameter's dotted key, or a section
+    **dict.fromkeys(ENDS, pl.String),  # values of the factor; of a section the scenarios, or those that are swept
+    **{f"{end}_{key}": pl.Float64 if key == INDEX[2] else pl.String for end in ENDS for key in INDEX},
+    "outcome": pl.String,
+    **dict.fromkeys(("difference", "difference_ci_low", "difference_ci_high", "p", "p_corrected"), pl.Float64),
+    "comparisons": pl.Int64,  # that p is corrected for
+    "realizations": pl.Int64,
+    "without_result": pl.Int64,  # realizations in which only one of the two has a result, or none
+    unscheduled.COLUMN: pl.Int64,  # in how many of the realizations one of the two, or both, schedule no user
+    "detectable": pl.Float64,  # by a test of the corrected level, with probability POWER
+    "realizations_needed": pl.Int64,  # to detect a difference as large as the measured one
+    "above_chance": pl.Boolean,  # whether the accuracy of either is
+}
+MEANS = ("epsilon", "air_seconds", "transmit_energy_j")  # of both points
+SCHEMA |= {f"{end}_{name}": pl.Float64 for name in MEANS for end in ENDS}
+SCHEDULER, NOISE, PRIVACY, OBSERVER = "scheduler", "noise", "noise instead of none", "privacy.observer"
+AXIS = "privacy.target_epsilon"  # no factor: what outcomes are drawn over
+COSTS = {
+    "air_seconds": Outcome("Airtime (s)", "less"),
+    "transmit_energy_j": COMMON_OUTCOMES["transmit_energy_j"],
+}
+CONFIDENCE, POWER = 0.95, 0.8
+LEVEL = 1 - CONFIDENCE
+NEGLIGIBLE = 1e-12  # part of values that rounding leaves
+MOST = 10**6  # realizations that are asked for
+
+Parameters = dict[str, object]
+
+
+def table(study: dict[str, dict], outcomes: pl.DataFrame) -> pl.DataFrame:
+    """Effects on final accuracy (or a system's first outcome), epsilon, airtime and radiated energy.
+
+    `study` is that of `report.build.compare`, and `outcomes` its table. A row says how far the second point of a pair
+    is above the first: the mean over common realizations, its 95% interval (Student's t), p of a paired t-test, and p
+    corrected by Holm (1979) for all pairs of the system and outcome. Numbers ascend from the first to the second, other
+    factors go as the study lists them. There are no rows of pairs of equal results, or that repeat another one.
+    """
+    study = different(study)
+    frames, outcomes = [pl.DataFrame(schema=SCHEMA)], outcomes.filter(pl.col("scenario").is_in(list(study)))
+    for (system,), own in outcomes.group_by("system", maintain_order=True):
+        points, values = _values(study, own, str(system))
+        pairs = _different(list(_pairs(study, points)), values)
+        if not pairs:
+            continue
+        first, second = (np.array([pair[end] for pair in pairs]) for end in (0, 1))
+        useful = above_chance(points, own).to_numpy()
+        flags = values.pop(unscheduled.COLUMN, np.zeros((len(points), 1)))
+        nobody = (flags[first] == 1) | (flags[second] == 1)
+        means = {name: _mean(values[name]) for name in MEANS if name in values}
+        said = pl.DataFrame([pair[2:] for pair in pairs], schema=("factor", *ENDS), orient="row")
+        said = said.with_columns(system=pl.lit(system), above_chance=pl.Series(useful[first] | useful[second]))
+        for end, at in zip(ENDS, (first, second), strict=True):
+            more = {f"{end}_{name}": own_means[at] for name, own_means in means.items()}
+            said = pl.concat([said, points[at].select(pl.col(INDEX).name.prefix(f"{end}_"))], how="horizontal")
+            said = said.with_columns(pl.Series(name, column, nan_to_null=True) for name, column in more.items())
+        for name, matrix in values.items():
+            there = np.isfinite(matrix[first]) & np.isfinite(matrix[second])
+            moved = np.flatnonzero((there & (matrix[first] != matrix[second])).any(axis=1))
+            found = paired(matrix[second[moved]], matrix[first[moved]])
+            found[unscheduled.COLUMN] = (nobody & there)[moved].sum(axis=1)
+            columns = pl.DataFrame({key: pl.Series(own, nan_to_null=True) for key, own in found.items()})
+            rows = pl.concat([said[moved], columns], how="horizontal").with_columns(outcome=pl.lit(name))
+            frames.append(rows.cast({"realizations_needed": pl.Int64}))
+    return pl.concat(frames, how="diagonal_relaxed").select(*SCHEMA)
+
+
+def _mean(matrix: np.ndarray) -> np.ndarray:
+    """Means over the realizations that have a value; NaN of none."""
+    there = ~np.isnan(matrix)
+    return np.where(there, matrix, 0.0).sum(axis=1) / np.where(there.any(axis=1), there.sum(axis=1), np.nan)
+
+
+def compared(outcomes: pl.DataFrame, system: str) -> dict[str, Outcome]:
+    """What points of a system are compared by: its main outcome, epsilon, airtime and radiated energy."""
+    known, (epsilon, main) = outcomes_of(system), main_outcomes(outcomes, system)
+    return {main: known[main], epsilon: known[epsilon]} | COSTS
+
+
+def _values(study: dict[str, dict], outcomes: pl.DataFrame, system: str) -> tuple[pl.DataFrame, dict[str, np.ndarray]]:
+    """The points of a system; by outcome what each is in each realization, or NaN.
+
+    Among the outcomes is whether no user is scheduled.
+    """
+    wanted, frames = [*compared(outcomes, system), unscheduled.COLUMN], []
+    for name in outcomes["scenario"].unique(maintain_order=True):
+        each = with_targets(unscheduled.known(study[name]["realizations"]))
+        columns = [pl.col(column).cast(pl.Float64) for column in wanted if column in each.columns]
+        frames.append(each.select(pl.lit(name).alias("scenario"), *INDEX[1:], "realization", *columns))
+    each = pl.concat(frames, how="diagonal")
+    points = each.select(INDEX).unique(maintain_order=True)
+    values = {}
+    for name in (name for name in wanted if name in each.columns):
+        wide = each.pivot("realization", index=INDEX, values=name, maintain_order=True)
+        values[name] = wide.drop(INDEX).cast(pl.Float64).to_numpy().astype(float)
+    return points, {name: matrix for name, matrix in values.items() if np.isfinite(matrix).any()}
+
+
+def _pairs(study: dict[str, dict], points: pl.DataFrame) -> Iterator[tuple[int, int, str, str, str]]:
+    """Numbers of two points that differ in one factor, the factor, and its values."""
+    read = _parameters(study)
+    swept = dict.fromkeys(key for name in study for key in point_of(study, name).values if key != AXIS)
+    alone = {**swept, OBSERVER: None}
+    every = []
+    for name, scheme, target in points.select(INDEX).iter_rows():
+        (own,) = (each for each in study[name]["scenario"].schemes if each.name == scheme)
+        bare = own.noise == "none"  # without noise nothing of privacy matters
+        found = {key: value for key, value in read[name].items() if not (bare and key.startswith("privacy."))}
+        every.append((found, own.scheduler, own.noise, None if bare else target, scheme))
+
+    def groups(wanted, *left_out: int) -> Iterator[list[int]]:
+        """Points that are alike but for the parameters that are `wanted`, and for parts that are left out."""
+        alike: dict[str, list[int]] = {}
+        for k, (found, *parts) in enumerate(every):
+            rest = {key: value for key, value in found.items() if not wanted(key)}
+            kept = [part for place, part in enumerate(parts[:3]) if place not in left_out]
+            alike.setdefault(repr((rest, kept)), []).append(k)
+        return iter(alike.values())
+
+    for place, factor in enumerate((SCHEDULER, NOISE)):
+        for a, b in _two(groups(lambda _: False, place)):
+            values = [every[k][place + 1] for k in (a, b)]
+            names = [every[k][4] for k in (a, b)]
+            if values[0] != values[1] and not (place and "none" in values):
+                yield a, b, factor, *(names if names[0] != names[1] else values)
+    for pair in _two(groups(lambda key: key.startswith("privacy."), 1, 2)):
+        without = [k for k in pair if every[k][2] == "none"]
+        if len(without) == 1:
+            yield without[0], sum(pair) - without[0], PRIVACY, "none", "noise"
+    for key in alone:
+        for own in groups(key.__eq__):
+            ordered, is_number = _ordered([(every[k][0].get(key), k) for k in own])
+            ends = ordered[:: max(len(ordered) - 1, 1)] if key in swept and is_number else ordered
+            for (one, a), (other, b) in combinations(ends, 2):
+                if one != other:
+                    yield a, b, key, _text(one), _text(other)
+    for section in dict.fromkeys(key.partition(".")[0] for own in read.values() for key in own):
+        inside = {key for own in read.values() for key in own if key.startswith(f"{section}.")} - {*alone, AXIS}
+        for a, b in _two(groups(inside.__contains__)):
+            keys = [key for key in inside if every[a][0].get(key) != every[b][0].get(key)]
+            if len(keys) == 1:
+                ((one, first), (other, second)), _ = _ordered([(every[k][0].get(keys[0]), k) for k in (a, b)])
+                yield first, second, keys[0], _text(one), _text(other)
+            elif keys:
+                yield a, b, section, *(point_of(study, points["scenario"][k]).of for k in (a, b))
+
+
+def _parameters(study: dict[str, dict]) -> dict[str, Parameters]:
+    """By scenario, the parameters that results depend on, by their dotted keys."""
+    found, ignored = {}, {}
+    for name, content in study.items():
+        system = content["scenario"].system
+        if system not in ignored:
+            model = parameters(registry.system(system).model)
+            ignored[system] = {".".join(path) for path, field in model if stages_of(field) <= {AUDIT, REPORT}}
+        flat = _flat(plain(content["scenario"]))
+        kept = {key: value for key, value in flat.items() if "." in key and key not in ignored[system]}
+        found[name] = kept | {"seed": flat.get("seed")}
+    return found
+
+
+def _flat(values: dict, prefix: str = "") -> Parameters:
+    found = {}
+    for key, value in values.items():
+        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
+def _two(groups: Iterator[list[int]]) -> Iterator[tuple[int, int]]:
+    for own in groups:
+        yield from combinations(own, 2)
+
+
+def _ordered(values: list[tuple[object, int]]) -> tuple[list[tuple[object, int]], bool]:
+    """Values with their points: numbers ascending, and whether they are numbers."""
+    is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value, _ in values)
+    return (sorted(values) if is_number else values), is_number
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else "none" if value is None else str(value)
+
+
+def _different(pairs: list[tuple], values: dict[str, np.ndarray]) -> list[tuple]:
+    """The pairs without those of equal results, and one of those that repeat another one's, as points of a sweep may.
+
+    `values` are those of `_values`; a scheme that a swept parameter does not concern has equal results at all points.
+    """
+    results = np.concatenate(list(values.values()), axis=1)
+    alike = np.unique(np.nan_to_num(results, nan=-1.0), axis=0, return_inverse=True)[1].reshape(-1)
+    kept = {}
+    for a, b, factor, *levels in pairs:
+        if alike[a] != alike[b]:
+            kept.setdefault((alike[a], alike[b], factor), (a, b, factor, *levels))
+    return list(kept.values())
+
+
+def paired(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
+    """Paired t-tests of values, shape (pair, realization), NaN or infinite where there is no result.
+
+    By name, arrays of shape (pair,): mean `difference`, first less second, the ends of its interval, `p`,
+    `p_corrected` by Holm for all pairs that have a p, the numbers of `realizations` and of those `without_result`,
+    how many `comparisons` have a p, and the `detectable` difference and `realizations_needed` of a test of the level
+    that Bonferroni gives each. NaN: not to be had from so few realizations.
+    """
+    with np.errstate(invalid="ignore"):
+        difference = first - second
+    there, any_ = np.isfinite(difference), ~(np.isnan(first) & np.isnan(second)).all(axis=0)
+    count = there.sum(axis=1)
+    scale = NEGLIGIBLE * np.where(there, np.maximum(np.abs(first), np.abs(second)), 0.0).max(axis=1, initial=0.0)
+    degrees = np.maximum(count - 1, 1)
+    mean = np.where(there, difference, 0.0).sum(axis=1) / np.where(count > 0, count, np.nan)
+    mean = np.where(np.abs(mean) <= scale, 0.0, mean)
+    squares = np.where(there, difference - mean[:, None], 0.0) ** 2
+    std = np.where(count > 1, np.sqrt(squares.sum(axis=1) / degrees), np.nan)
+    std = np.where(std <= scale, 0.0, std)
+    error = std / np.sqrt(np.maximum(count, 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(mean == 0, 0.0, np.abs(mean) / error)
+    p = np.where(count > 1, 2 * stdtr(degrees, -t), np.nan)
+    half = stdtrit(degrees, (1 + CONFIDENCE) / 2) * error
+    tested = int(np.isfinite(p).sum())
+    quantile = _quantiles(degrees, max(tested, 1))
+    return {
+        "difference": mean,
+        "difference_ci_low": mean - half,
+        "difference_ci_high": mean + half,
+        "p": p,
+        "p_corrected": holm(p),
+        "realizations": count,
+        "without_result": any_.sum() - count,
+        "comparisons": np.full(len(count), tested),
+        "detectable": quantile * error,
+        "realizations_needed": needed(np.abs(mean), std, max(tested, 1)),
+    }
+
+
+def holm(p: np.ndarray) -> np.ndarray:
+    """p-values that hold for all tests together, by Holm (1979); NaN are no tests."""
+    corrected, order = np.full(len(p), np.nan), np.argsort(p)[: np.isfinite(p).sum()]
+    scaled = p[order] * np.arange(len(order), 0, -1)
+    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return corrected
+
+
+def _quantiles(degrees: np.ndarray, tests: int) -> np.ndarray:
+    """How many standard errors a difference must be to be detected with probability POWER, of so many tests."""
+    return stdtrit(degrees, 1 - LEVEL / (2 * tests)) + stdtrit(degrees, POWER)
+
+
+def needed(difference: np.ndarray, std: np.ndarray, tests: int) -> np.ndarray:
+    """The least numbers of realizations that detect differences with probability POWER; NaN beyond MOST, or of none."""
+    numbers = np.unique(np.geomspace(2, MOST, 5000).astype(int))
+    resolved = _quantiles(numbers - 1, tests) / np.sqrt(numbers)  # of standard deviations; falls
+    with np.errstate(divide="ignore", invalid="ignore"):
+        place = len(numbers) - np.searchsorted(resolved[::-1], difference / std, side="right")
+    known = (difference > 0) & np.isfinite(std) & (place < len(numbers))
+    return np.where(known, numbers[np.minimum(place, len(numbers) - 1)], np.nan)

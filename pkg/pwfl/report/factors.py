@@ -1,0 +1,211 @@
+"""What each factor of a study changes, in words: of the table `effects`, grouped by factor and its two values."""
+
+import math
+import re
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import NamedTuple
+
+import polars as pl
+
+from pwfl.report import parameters
+from pwfl.report.catalog import Outcome
+from pwfl.report.effects import LEVEL, NOISE, OBSERVER, PRIVACY, SCHEDULER
+from pwfl.report.points import INDEX, seen_by
+from pwfl.report.words import number, signed, unit, upper
+
+NAMES = {SCHEDULER: "Scheduler", NOISE: "Noise allocation", PRIVACY: "Price of privacy", OBSERVER: "Observer"}
+SECTIONS = {"training": "Learning rule", "schedule": "Scheduling", "privacy": "Privacy parameters"}
+ORDER = (SCHEDULER, NOISE, "training", OBSERVER)  # first; PRIVACY is last
+ALIKE = 0.05  # a relative change that is not worth a word
+COSTS = {"air_seconds": "airtime", "transmit_energy_j": "energy"}
+
+
+class Factor(NamedTuple):
+    """A factor, two of its values, and the rows of one outcome, the largest difference first."""
+
+    system: str
+    key: str
+    name: str
+    before: str
+    after: str
+    outcome: Outcome
+    rows: list[dict]  # of `effects`, with the `setting` of both points
+
+    @property
+    def idle(self) -> bool:
+        """Whether no point is above chance."""
+        return not any(row["above_chance"] for row in self.rows)
+
+    @property
+    def significant(self) -> int:
+        """In how many settings the difference is significant, and either point above chance."""
+        return sum(is_significant(row) for row in self.rows)
+
+
+def is_significant(row: dict) -> bool:
+    """Whether a row of `effects` is significant, and anything was learned."""
+    return row["p_corrected"] is not None and row["p_corrected"] < LEVEL and row["above_chance"]
+
+
+def factors(effects: pl.DataFrame, points: pl.DataFrame, outcome: str, known: Outcome) -> list[Factor]:
+    """The factors of an outcome, of one system's effects and points, in the order of the page."""
+    of_points = {tuple(row[key] for key in INDEX): row for row in points.iter_rows(named=True)}
+    groups: dict[tuple[str, str, str], list[dict]] = {}
+    for row in effects.filter(outcome=outcome).iter_rows(named=True):
+        ends = [of_points.get(tuple(row[f"{end}_{key}"] for key in INDEX)) for end in ("from", "to")]
+        if all(ends):
+            before, after = _levels(row, *ends)
+            groups.setdefault((row["factor"], before, after), []).append(row | {"setting": _setting(row, *ends)})
+    found = []
+    for (key, before, after), rows in groups.items():
+        rows.sort(key=lambda row: -row["difference"])
+        found.append(Factor(rows[0]["system"], key, name(rows[0]["system"], key), before, after, known, rows))
+    places = {key: place for place, key in enumerate(ORDER)} | {PRIVACY: len(ORDER) + 1}
+    return sorted(found, key=lambda factor: places.get(factor.key, len(ORDER)))
+
+
+def name(system: str, key: str) -> str:
+    """A factor's name: a parameter's title, without unit and key.
+
+    >>> name("multicell", "training"), name("multicell", "training.clip_norm"), name("multicell", "radio")
+    ('Learning rule', 'Clipping norm L of a gradient', 'Radio')
+    """
+    if key in NAMES or "." not in key:
+        return NAMES.get(key) or SECTIONS.get(key) or upper(key.replace("_", " "))
+    return upper(parameters.short(system, key))
+
+
+def _levels(row: dict, one: dict, other: dict) -> tuple[str, str]:
+    """The two values of a factor, as readers see them: of several parameters, what tells the titles apart."""
+    if row["factor"] == OBSERVER and one["seen"] and other["seen"] and one["seen"] != other["seen"]:
+        return without_common_end(seen_by(one["seen"]), seen_by(other["seen"]))
+    if row["factor"] in (SCHEDULER, NOISE, PRIVACY) or "." in row["factor"]:
+        return row["from"].replace("_", " "), row["to"].replace("_", " ")
+    titles = [each["title"].split(", ") for each in (one, other)]
+    own = [", ".join(part for part in titles[k] if part not in titles[1 - k]) or one["title"] for k in (0, 1)]
+    return without_common_end(*own)
+
+
+def without_common_end(before: str, after: str) -> tuple[str, str]:
+    """Two values, of the second of which is left out how both end, but for its first word.
+
+    >>> without_common_end("Paper's learning", "Better learning"), without_common_end("a", "b")
+    (("Paper's learning", 'Better'), ('a', 'b'))
+    """
+    words = [text.split() for text in (before, after)]
+    pairs = zip(*(reversed(each) for each in words), strict=False)
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return before, " ".join(words[1][: max(len(words[1]) - common, 1)])
+
+
+def _setting(row: dict, one: dict, other: dict) -> str:
+    """What the two points of a row have in common."""
+    if row["factor"] in (SCHEDULER, NOISE):
+        return upper(other["place"]) or "This study"
+    if row["factor"] == PRIVACY:
+        return ", ".join(part for part in (other["scheme"], other["place"]) if part)
+    scheme = other["scheme"] if one["scheme"] == other["scheme"] else f"{other['scheme']}, {one['scheme']}"
+    if one["value"] and one["value"] == other["value"]:
+        return f"{scheme}, {one['value']}"
+    common = [part for part in one["place"].split(", ") if part in other["place"].split(", ")]
+    return ", ".join([scheme, *common])
+
+
+def effect(factor: Factor) -> tuple[str, str, str]:
+    """How large an effect is over its settings, in how many it is significant, and the intervals' ends.
+
+    >>> accuracy = Outcome("Final test accuracy", "more", "~%")
+    >>> row = {"difference": 0.025, "difference_ci_low": 0.013, "difference_ci_high": 0.037, "p_corrected": 0.001}
+    >>> row |= {"above_chance": True}
+    >>> big = row | {"difference": 0.145, "difference_ci_high": 0.194}
+    >>> def of(*rows): return effect(Factor("s", "scheduler", "Scheduler", "a", "b", accuracy, list(rows)))
+    >>> of(big, row)
+    ('+2.5 to +14.5 points', 'significant in 2 of 2 settings', '95% CI +1.3 to +19.4')
+    >>> of(row)[:2]
+    ('+2.5 points', 'significant in 1 of 1 setting')
+    >>> of(row | {"p_corrected": 0.4}), of(row | {"above_chance": False})[:2]
+    (('no significant effect (+2.5 points)', '0 of 1 setting significant', '95% CI +1.3 to +3.7'), \
+('Nothing to compare', 'neither is above chance'))
+    >>> of(row | {"p_corrected": None, "difference_ci_low": None, "difference_ci_high": None})[1:]
+    ('0 of 1 setting significant', 'one realization: no interval')
+    """
+    rows, outcome = factor.rows, factor.outcome
+    least, most = (signed(end(row["difference"] for row in rows), outcome) for end in (min, max))
+    size = f"{least if least == most else f'{least} to {most}'} {unit(outcome)}".rstrip()
+    low, high = ([row[f"difference_ci_{end}"] for row in rows if row[f"difference_ci_{end}"] is not None]
+                 for end in ("low", "high"))  # fmt: skip
+    detail = (
+        f"95% CI {signed(min(low), outcome)} to {signed(max(high), outcome)}" if low else "one realization: no interval"
+    )
+    if factor.idle:
+        return "Nothing to compare", "neither is above chance", f"difference {size}, {detail}"
+    settings = "setting" if len(rows) == 1 else "settings"
+    if not factor.significant:
+        return f"no significant effect ({size})", f"0 of {len(rows)} {settings} significant", detail
+    return size, f"significant in {factor.significant} of {len(rows)} {settings}", detail
+
+
+def costs(factor: Factor) -> str:
+    """What else a factor changes by more than ALIKE: epsilon, airtime and energy.
+
+    >>> row = {"from_epsilon": 18.1, "to_epsilon": 4.23, "from_air_seconds": 10.0, "to_air_seconds": 25.0}
+    >>> row |= {"from_transmit_energy_j": 0.1, "to_transmit_energy_j": 0.078}
+    >>> def of(*rows, key="noise"): return costs(Factor("s", key, "", "a", "b", Outcome("", "more"), list(rows)))
+    >>> of(row)
+    'ε 18.1 → 4.23; airtime × 2.5; energy 22% lower'
+    >>> of(row | {"to_epsilon": 18.1, "to_air_seconds": None, "to_transmit_energy_j": 0.0})
+    'same ε'
+    >>> of(row, row | {"to_epsilon": 9.0}, key=PRIVACY), of(row | {"from_epsilon": float("inf")}, key=PRIVACY)
+    ('ε 50–77% lower', '')
+    """
+    pairs = [(row["from_epsilon"], row["to_epsilon"]) for row in factor.rows]
+    said = [_epsilons(pairs)]
+    if factor.key != PRIVACY:  # whose baseline may have another air
+        of = {what: _ratios([(row[f"from_{c}"], row[f"to_{c}"]) for row in factor.rows]) for c, what in COSTS.items()}
+        same = len(set(of.values())) == 1 and all(of.values())
+        said += (
+            [f"airtime and energy {of['airtime']}"] if same else [f"{what} {text}" for what, text in of.items() if text]
+        )
+    return "; ".join(text for text in said if text)
+
+
+def _epsilons(pairs: list[tuple[float | None, float | None]]) -> str:
+    known = list(_positive(pairs))
+    if len({(number(x), number(y)) for x, y in known}) == 1 and number(known[0][0]) != number(known[0][1]):
+        return f"ε {number(known[0][0])} → {number(known[0][1])}"
+    ratios = _ratios(pairs)
+    return f"ε {ratios}" if ratios else "same ε" if known and len(known) == len(pairs) else ""
+
+
+def _positive(pairs: list[tuple[float | None, float | None]]) -> Iterator[tuple[float, float]]:
+    for x, y in pairs:
+        if x and y and math.isfinite(x) and math.isfinite(y) and x > 0 and y > 0:
+            yield x, y
+
+
+def _ratios(pairs: list[tuple[float | None, float | None]]) -> str:
+    """By which factor something changes; "" where nothing changes by more than ALIKE."""
+    ratios = [y / x for x, y in _positive(pairs)]
+    if not ratios or (min(ratios) > 1 - ALIKE and max(ratios) < 1 + ALIKE):
+        return ""
+    low, high = min(ratios), max(ratios)
+    if high <= 1 and low > 0.2:
+        less = sorted({round(100 * (1 - high)), round(100 * (1 - low))})
+        return f"{'up to ' * (not less[0])}{'–'.join(str(value) for value in less if value)}% lower"
+    ends = dict.fromkeys(re.sub(r"\.0$", "", f"{ratio:.2g}") for ratio in (low, high))
+    return f"× {'–'.join(ends)}"
+
+
+def summary(factor: Factor) -> str:
+    """A factor's line for who cannot see its dots."""
+    size, count, detail = effect(factor)
+    return f"{factor.name}, {factor.after} instead of {factor.before}: {size}, {count}; {detail}"
+
+
+def said(row: dict, factor: Factor) -> str:
+    """A setting's difference, as its dot's tooltip."""
+    low, high = (row[f"difference_ci_{end}"] for end in ("low", "high"))
+    interval = f" (95% CI {signed(low, factor.outcome)} to {signed(high, factor.outcome)})" if low is not None else ""
+    what = f"{signed(row['difference'], factor.outcome)} {unit(factor.outcome)}".rstrip()
+    return f"{row['setting']}: {what}{interval}"

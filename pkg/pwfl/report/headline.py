@@ -1,0 +1,370 @@
+"""A study's first screen in words: its one sentence, the audits' verdict, and four facts. Functions of tables.
+
+Words are HTML; `Markup.striptags` leaves the text.
+"""
+
+import math
+from typing import NamedTuple
+
+import polars as pl
+from markupsafe import Markup, escape
+
+from pwfl.privacy.labels import CONDITIONAL
+from pwfl.privacy.labels import NONE as UNGUARANTEED
+from pwfl.report import unscheduled
+from pwfl.report.points import outcome_of
+from pwfl.report.statements import DEPENDS, INCONCLUSIVE, NOT_MEASURED, REFUTED, SUPPORTED, judged
+from pwfl.report.words import UNIT, between, is_share, lower, number, plural, rate
+
+STRONG, WEAK = 0.05, 0.5  # attack rates up to which a point may lead, and from which its privacy is weak
+STRANGERS = "an attacker who wrongly accuses 1% of non-members"
+GOOD, POOR, CHANCE, BARE, NOTHING = "good", "poor", "not above chance", "without privacy", "no result"
+OPEN, NOBODY = "no finite epsilon", "nobody scheduled"
+PASSED, FAILED, UNTESTED = "passed", "failed", "not audited"
+PROTECTS_NOTHING = 20  # an epsilon from which it is said so
+NOISE_TEST = "deviation of the noise"
+
+
+class Lead(NamedTuple):
+    """The point that leads, None where nothing has a result, and why it does: GOOD, POOR, CHANCE, BARE, ..."""
+
+    kind: str
+    point: dict | None
+
+
+class Audit(NamedTuple):
+    """What a study's audits found."""
+
+    verdict: str
+    tests: int = 0
+    failed: int = 0
+    schemes: int = 0
+    has_lead: bool = False  # whether the leading point is among what was audited
+    first: dict | None = None  # the first test that failed
+    detectable: float | None = None  # of too little noise, by what would have been found
+
+
+def lead(points: pl.DataFrame) -> Lead:
+    """The best point with a guarantee, above chance, whose attack rate is at most STRONG; else the least attack rate.
+
+    A point without an attack rate leads only where none has any. `points` are of one system.
+
+    >>> def of(**rows):
+    ...     base = {"outcome": ["accuracy"], "system": ["multicell"], "bare": [False], "useless": [False],
+    ...             "guarantee": ["proved"], "attack_rate": [None], "realizations": [4], "no_user_scheduled": [0]}
+    ...     count = len(rows["mean"])
+    ...     found = lead(pl.DataFrame({key: own * count for key, own in base.items()} | rows))
+    ...     return found.kind, found.point and found.point["mean"]
+    >>> of(mean=[0.9, 0.8, 0.7], epsilon=[18.0, 2.0, 1.0], attack_rate=[0.8, 0.034, 0.02])
+    ('good', 0.8)
+    >>> of(mean=[0.9, 0.8], epsilon=[18.0, 4.0], attack_rate=[0.8, 0.081])
+    ('poor', 0.8)
+    >>> of(mean=[0.9], epsilon=[2.0], attack_rate=[None])
+    ('good', 0.9)
+    >>> of(mean=[0.9, 0.8], epsilon=[2.0, 2.0], attack_rate=[None, 0.034])
+    ('good', 0.8)
+    >>> of(mean=[0.9, 0.95], epsilon=[2.0, 2.0], attack_rate=[0.03, 0.03], guarantee=["proved", "none"])
+    ('good', 0.9)
+    >>> of(mean=[0.1], epsilon=[2.0], attack_rate=[0.03], useless=[True]), of(mean=[None], epsilon=[1.0])
+    (('not above chance', 0.1), ('no result', None))
+    >>> of(mean=[0.9], epsilon=[float("inf")], bare=[True]), of(mean=[0.9], epsilon=[float("inf")])
+    (('without privacy', 0.9), ('no finite epsilon', 0.9))
+    >>> of(mean=[0.1], epsilon=[None], no_user_scheduled=[4])
+    ('nobody scheduled', 0.1)
+    """
+    known = points.filter(pl.col("mean").is_finite().fill_null(value=False))
+    if known.is_empty() or known["outcome"][0].startswith("epsilon"):  # nothing was trained
+        least = known.filter(~pl.col("bare"), pl.col("epsilon").is_finite().fill_null(value=False)).sort("epsilon")
+        return Lead(NOTHING, next(least.iter_rows(named=True), None))
+    good = pl.col("mean") if outcome_of(known.row(0, named=True)).better == "more" else -pl.col("mean")
+    private = known.filter(~pl.col("bare"), pl.col("epsilon").is_finite().fill_null(value=False))
+    above = private.filter(~pl.col("useless"))
+    guaranteed = above.filter((pl.col("guarantee") != UNGUARANTEED).fill_null(value=False))
+    rated = private["attack_rate"].null_count() < len(private)
+    may_lead = guaranteed.filter((pl.col("attack_rate") <= STRONG).fill_null(value=not rated))
+    nobody = known.filter(pl.col(unscheduled.COLUMN) == pl.col("realizations"))
+    other = BARE if known["bare"].all() else NOBODY if len(nobody) == len(known) else OPEN
+    for kind, own, order in (
+        (GOOD, may_lead, [-good, pl.col("epsilon")]),
+        (POOR, guaranteed if len(guaranteed) else above, [pl.col("attack_rate").fill_null(2.0).round(3), -good]),
+        (CHANCE, private, [-good]),
+        (other, known, [-good]),
+    ):
+        if len(own):
+            return Lead(kind, own.sort(order, maintain_order=True).row(0, named=True))
+    raise AssertionError
+
+
+def result(point: dict) -> str:
+    """What a point came to: its outcome with its unit, and what the outcome is.
+
+    >>> result({"system": "multicell", "outcome": "accuracy", "mean": 0.949})
+    '94.9% accuracy'
+    >>> result({"system": "age_aware", "outcome": "loss_difference_wh2", "mean": 0.0123})
+    '0.0123 Wh² simulated loss difference'
+    """
+    outcome = outcome_of(point)
+    if point["outcome"] == "accuracy":
+        return f"{number(point['mean'], outcome)} accuracy"
+    found = UNIT.match(outcome.title)
+    value, title = number(point["mean"], outcome), found[1] if found else outcome.title
+    return f"{value} {found[2] + ' ' if found and not is_share(outcome) else ''}{lower(title)}"
+
+
+def sentence(found: Lead, audit: Audit) -> Markup:
+    """The one sentence of a study, with its accuracy, its epsilon and its attack rate.
+
+    >>> point = {"system": "multicell", "outcome": "accuracy", "mean": 0.949, "low": 0.944, "high": 0.954}
+    >>> point |= {"epsilon": 2.0, "attack_rate": 0.034, "guarantee": "proved", "epsilon_assumes": "", "chance": 0.131}
+    >>> def of(kind, audit=Audit(PASSED), **more): return sentence(Lead(kind, point | more), audit).striptags()
+    >>> of(GOOD)
+    '94.9% accuracy at record-level ε = 2, where an attacker who wrongly accuses 1% of non-members finds at most 3.4% \
+of members.'
+    >>> of(GOOD, guarantee="conditional", epsilon_assumes="Markov data", attack_rate=None)
+    '94.9% accuracy at record-level ε = 2, assuming Markov data.'
+    >>> of(POOR, epsilon=18.1, attack_rate=0.81)
+    '94.9% accuracy, but weak privacy: at record-level ε = 18.1 an attacker who wrongly accuses 1% of non-members \
+finds up to 81% of members.'
+    >>> of(POOR, guarantee="none", epsilon=0.0)
+    '94.9% accuracy at record-level ε = 0, which is computed, not guaranteed.'
+    >>> of(GOOD, Audit(FAILED))
+    '94.9% accuracy at record-level ε = 2 if the audit had passed.'
+    >>> of(CHANCE, mean=0.13)
+    'Nothing was learned: at record-level ε = 2 no scheme with noise is above chance (13.1%). The best reaches 13.0% \
+(95% interval 94.4% to 95.4%).'
+    >>> of(BARE, epsilon=float("inf")), sentence(Lead(NOTHING, None), Audit(UNTESTED)).striptags()
+    ('94.9% accuracy, without privacy: no scheme of this study adds noise.', 'No scheme has a result.')
+    """
+    point = found.point
+    if point is None:
+        return Markup("<b>No scheme has a result.</b>")
+    if found.kind == NOTHING:
+        words = "<b>No model was evaluated.</b> The smallest record-level ε is <b>{}</b> ({})."
+        return Markup(words).format(number(point["epsilon"]), point["scheme"])
+    said, epsilon = Markup("<b>{}</b>").format(result(point)), Markup("<b>ε = {}</b>").format(number(point["epsilon"]))
+    if found.kind == BARE:
+        return said + ", without privacy: no scheme of this study adds noise."
+    if found.kind == NOBODY:
+        return Markup("<b>Nothing was learned:</b> no user is scheduled in any realization.")
+    if found.kind == OPEN:
+        return said + ", without a finite ε: nothing is known to be private."
+    if found.kind == CHANCE:
+        level = "a stated" if audit.verdict == FAILED else "record-level"
+        interval = between(point["low"], point["high"], outcome_of(point))
+        at, chance, best = number(point["epsilon"]), *(number(point[c], outcome_of(point)) for c in ("chance", "mean"))
+        words = "<b>Nothing was learned:</b> at {} ε = {} no scheme with noise is above chance (<b>{}</b>). "
+        words = Markup(words).format(level, at, chance) + Markup("The best reaches <b>{}</b>").format(best)
+        return words + (f" (95% interval {interval})." if interval else ".")
+    if audit.verdict == FAILED:
+        return said + " at record-level " + epsilon + " if the audit had passed."
+    if point["guarantee"] == UNGUARANTEED:
+        return said + " at record-level " + epsilon + ", which is computed, not guaranteed."
+    assumed = f", assuming {point['epsilon_assumes']}" if point["guarantee"] == CONDITIONAL else ""
+    if (attacked := point["attack_rate"]) is None or math.isnan(attacked):
+        return said + " at record-level " + epsilon + escape(assumed) + "."
+    found_of = Markup("<b>{}</b> of members.").format(rate(attacked))
+    if found.kind == GOOD:
+        return said + " at record-level " + epsilon + escape(assumed) + f", where {STRANGERS} finds at most " + found_of
+    weak = ", but weak privacy:" if attacked >= WEAK else ""
+    link = " " if weak else assumed + ": "
+    assumed = assumed + "," if weak and assumed else ""
+    return said + weak + " at record-level " + epsilon + escape(assumed) + f"{link}{STRANGERS} finds up to " + found_of
+
+
+def audited(audits: dict[str, pl.DataFrame], point: dict | None) -> Audit:
+    """What the audits of scenarios found, by the scenarios' names.
+
+    >>> rows = {"scheme": ["A", "A"], "test": ["sensitivity", "deviation of the noise"], "measured": [1.0, 0.9]}
+    >>> rows |= {"low": [0.99, 0.99], "high": [1.0, 1.01], "detectable": [0.001, 0.014]}
+    >>> passed = pl.DataFrame(rows | {"status": ["passed", "passed"]})
+    >>> audited({"one": passed}, {"scenario": "one", "scheme": "A"})[:5], audited({}, None)[:2]
+    (('passed', 2, 0, 1, True), ('not audited', 0))
+    >>> one = pl.DataFrame(rows | {"status": ["passed", "failed"]})
+    >>> failed = audited({"one": one}, {"scenario": "two", "scheme": "A"})
+    >>> failed[:5], failed.first["test"]
+    (('failed', 2, 1, 1, False), 'deviation of the noise')
+    """
+    frames = [frame.with_columns(pl.lit(name).alias("scenario")) for name, frame in audits.items()]
+    tested = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
+    if tested.is_empty():
+        return Audit(UNTESTED)
+    tested = tested.filter(pl.col("status").cast(pl.String).is_in([PASSED, FAILED]))
+    if tested.is_empty():
+        return Audit(UNTESTED)
+    violated = tested.filter(pl.col("status").cast(pl.String) == FAILED)
+    schemes = set(tested.select("scenario", "scheme").iter_rows())
+    return Audit(
+        FAILED if len(violated) else PASSED,
+        len(tested),
+        len(violated),
+        len(schemes),
+        point is not None and (point["scenario"], point["scheme"]) in schemes,
+        violated.row(0, named=True) if len(violated) else None,
+        tested.filter(test=NOISE_TEST)["detectable"].max(),
+    )
+
+
+def badge(audit: Audit) -> tuple[str, str]:
+    """The look and the words of the audits' verdict, with a sign.
+
+    >>> badge(Audit(PASSED)), badge(Audit(FAILED)), badge(Audit(UNTESTED))
+    (('good', '✓ Audit passed'), ('bad', '✗ Audit failed'), ('none', 'Not audited'))
+    """
+    return {PASSED: ("good", "✓ Audit passed"), FAILED: ("bad", "✗ Audit failed"), UNTESTED: ("none", "Not audited")}[
+        audit.verdict
+    ]
+
+
+def alarm(audit: Audit) -> Markup:
+    """What a failed audit has on top of the page.
+
+    >>> first = {"test": "deviation of the noise", "measured": 0.9, "low": 0.99, "high": 1.01}
+    >>> alarm(Audit(FAILED, 25, 6, first=first)).striptags()
+    '✗ Audit failed: do not rely on the ε of this study. 6 of 25 tests of the training code contradict it. First of \
+them, deviation of the noise: 0.9 measured, 0.99 to 1.01 expected.'
+    """
+    words = (
+        "<b>✗ Audit failed: do not rely on the ε of this study.</b> {} of {} contradict it. First of them, {}: {} "
+        "measured, {} expected."
+    )
+    first = audit.first
+    tests = f"{plural(audit.tests, 'test')} of the training code"
+    return Markup(words).format(
+        audit.failed, tests, first["test"], number(first["measured"]), between(first["low"], first["high"])
+    )
+
+
+def facts(found: Lead, audit: Audit, points: pl.DataFrame, published: pl.DataFrame, withheld: bool) -> dict[str, str]:
+    """Questions and their answers, those that can be given; `withheld`: whether private columns are left out.
+
+    Of a study of several systems, whose epsilons do not compare, whom and whose are not asked.
+    """
+    point, said, alone = found.point, {}, points["system"].n_unique() == 1
+    if audit.verdict == FAILED:
+        said["What is still right?"] = (
+            "Accuracies, airtime and energy: they were measured as they are. The ε, the attack rates and all that "
+            "follows from them are not."
+        )
+        said["What to do?"] = (
+            "Mend the first failed test of the list below; later ones often follow from it. Then run again: what "
+            "depends on it is recomputed."
+        )
+    elif point is not None:
+        private = found.kind not in (BARE, OPEN, NOBODY, NOTHING)
+        said["Is the ε real?"] = real(audit) if private else ""
+        said["Whom must users trust?"] = trust(found, points) if alone else ""
+        said["Whose privacy?"] = whose(point) if private and alone else ""
+        said["And if everything is published?"] = everything(published)
+    if withheld:
+        said["Not shown"] = "Columns and figures made of users’ records without noise; the last section names them."
+    return {question: answer for question, answer in said.items() if answer}
+
+
+def real(audit: Audit) -> str:
+    """Whether the training code keeps what epsilon states.
+
+    >>> real(Audit(PASSED, 250, 0, 10, True, None, 0.0137))
+    '250 tests of the training code agree with it, for 10 schemes, the one above included. Noise 1.4% too small would \
+have been found.'
+    >>> real(Audit(PASSED, 1, 0, 1)), real(Audit(UNTESTED))
+    ('1 test of the training code agrees with it, for 1 scheme; the one above was not audited.', 'Not tested: this \
+study ran no audit.')
+    """
+    if audit.verdict == UNTESTED:
+        return "Not tested: this study ran no audit."
+    own = ", the one above included" if audit.has_lead else "; the one above was not audited"
+    agree = "agrees" if audit.tests == 1 else "agree"
+    tests, schemes = plural(audit.tests, "test"), plural(audit.schemes, "scheme")
+    said = f"{tests} of the training code {agree} with it, for {schemes}{own}."
+    return f"{said} Noise {audit.detectable:.1%} too small would have been found." if audit.detectable else said
+
+
+def trust(found: Lead, points: pl.DataFrame) -> str:
+    """Against whom the leading epsilon holds, whom that trusts, and the best result against who sees more.
+
+    >>> rows = {"system": "multicell", "outcome": "accuracy", "scheme": ["Opt", "Rnd"], "mean": [0.949, 0.75]}
+    >>> rows |= {"epsilon": 2.0, "rank": [1, 0], "seen": ["the sum of all", "each message"], "bare": False}
+    >>> rows |= {"epsilon_trusts": ["secure aggregation", ""], "useless": False, "guarantee": "proved"}
+    >>> points = pl.DataFrame(rows)
+    >>> trust(Lead(GOOD, points.row(0, named=True)), points)
+    'The ε above holds against whoever sees the sum of all, trusting secure aggregation. Against whoever sees each \
+message, the best at ε ≤ 2 is 75.0% (Rnd).'
+    >>> trust(Lead(GOOD, points.row(1, named=True)), points), trust(Lead(BARE, None), points)
+    ('Nobody: ε holds against whoever sees each message.', '')
+    """
+    point = found.point
+    if point is None or found.kind not in (GOOD, POOR, CHANCE) or not point["seen"]:
+        return ""
+    if not point["epsilon_trusts"]:
+        return f"Nobody: ε holds against whoever sees {point['seen']}."
+    said = f"The ε above holds against whoever sees {point['seen']}, trusting {point['epsilon_trusts']}."
+    outcome, more = outcome_of(point), pl.col("rank") < point["rank"]
+    others = points.filter(more, ~pl.col("bare"), ~pl.col("useless"), pl.col("epsilon") <= 1.01 * point["epsilon"])
+    others = others.filter(pl.col("guarantee") != UNGUARANTEED)
+    if others.is_empty():
+        return said
+    other = others.sort("mean", descending=outcome.better == "more").row(0, named=True)
+    best = f"the best at ε ≤ {number(point['epsilon'])} is {number(other['mean'], outcome)} ({other['scheme']})"
+    return f"{said} Against whoever sees {other['seen']}, {best}."
+
+
+def whose(point: dict) -> str:
+    """Whose data epsilon is about, and what all records of a user have.
+
+    >>> whose({"epsilon_user": 3747.0, "epsilon_user_max": 11348.0, "unit": "one training record of one user"})
+    'One training record’s. For all records of a user, ε is up to 11,300, which protects nothing.'
+    >>> whose({"epsilon_user": 3.0, "epsilon_user_max": 3.0, "unit": "one training record of one device"})
+    'One training record’s. For all records of a device, ε is up to 3.'
+    >>> whose({"epsilon_user": None, "epsilon_user_max": None, "unit": None}), whose({"epsilon_user": 0.0, \
+"epsilon_user_max": float("inf"), "unit": "x"})
+    ('', 'One training record’s. For all records of a user, ε is up to ∞, which protects nothing.')
+    """
+    most = point["epsilon_user_max"]
+    if point["epsilon_user"] is None or most is None:
+        return ""
+    whom = next((word for word in ("device", "client") if word in (point["unit"] or "")), "user")
+    nothing = ", which protects nothing" if most > PROTECTS_NOTHING else ""
+    return f"One training record’s. For all records of a {whom}, ε is up to {number(most)}{nothing}."
+
+
+def everything(published: pl.DataFrame) -> str:
+    """What publishing all of a study would cost.
+
+    >>> row = {"records": "digits", "releases": 720, "epsilon": 1213.0}
+    >>> everything(pl.DataFrame([row]))
+    'All 720 training runs together cost a record ε = 1,210: publish one run, or use public data.'
+    >>> everything(pl.DataFrame([row | {"epsilon": 3.0, "releases": 1}]))
+    'Its one training run with noise costs a record ε = 3.'
+    >>> everything(pl.DataFrame([row | {"epsilon": None}]))
+    ''
+    """
+    known = published.filter(pl.col("epsilon").is_not_null())
+    if known.is_empty():
+        return ""
+    row = known.sort("epsilon", descending=True).row(0, named=True)
+    end = ": publish one run, or use public data." if row["epsilon"] > PROTECTS_NOTHING and row["releases"] > 1 else "."
+    if row["releases"] == 1:
+        return f"Its one training run with noise costs a record ε = {number(row['epsilon'])}{end}"
+    on = f" on {row['records']}" if len(known) > 1 else ""
+    return f"All {row['releases']:,} training runs{on} together cost a record ε = {number(row['epsilon'])}{end}"
+
+
+def answer(leads: dict[str, Lead], audit: Audit, claims: pl.DataFrame) -> list[str]:
+    """The answer of a study in two lines of plain text, as the terminal has it; `leads` are those of its systems."""
+    several = len(leads) > 1
+    said = [f"{system}: {sentence(found, audit).striptags()}" if several else sentence(found, audit).striptags()
+            for system, found in leads.items()]  # fmt: skip
+    tests = f" ({plural(audit.tests, 'test')})" if audit.verdict == PASSED else ""
+    tests = f" ({audit.failed} of {plural(audit.tests, 'test')})" if audit.verdict == FAILED else tests
+    verdict = {PASSED: "Audit passed", FAILED: "AUDIT FAILED", UNTESTED: "Not audited"}[audit.verdict]
+    return [" ".join(said), f"{verdict}{tests}. {counted(claims)}"]
+
+
+def counted(claims: pl.DataFrame) -> str:
+    """How many claims came out how, in words."""
+    verdicts = judged(claims)["verdict"] if len(claims) else pl.Series([], dtype=pl.String)
+    order = (REFUTED, DEPENDS, INCONCLUSIVE, NOT_MEASURED, SUPPORTED)
+    counts = [f"{count} {each}" for each in order if (count := (verdicts == each).sum())]
+    if not counts:
+        return "No claim of a paper applies to this study."
+    return f"Claims: {', '.join(counts)}."

@@ -1,0 +1,401 @@
+"""The study's first figure: what every point comes to over its epsilon, with names at the marks in place of a legend.
+
+Colour is the scheme (grey: without noise), dashes say who observes (solid: who sees least), shapes are scenarios of
+single points, the ring is the point that leads. Where all points have one epsilon, or none, each has a row.
+"""
+
+import math
+from itertools import pairwise
+
+import altair as alt
+import polars as pl
+
+from pwfl.report import labels, unscheduled
+from pwfl.report.catalog import Outcome
+from pwfl.report.drawing import DOTS, INK, LINE, OPAQUE, SOFT, WARM, WEAK, Scale, coloured, fitted, log_ticks, words
+from pwfl.report.headline import GOOD, STRANGERS, Lead
+from pwfl.report.headline import WEAK as WEAK_RATE
+from pwfl.report.labels import Label, Part, named
+from pwfl.report.points import apart, finite, lines, outcome_of, spread_of
+from pwfl.report.words import between, is_share, lower, number, rate, upper
+
+WIDE, HIGH = 530, 452  # pixels of the plot on the page and in files, and on a phone
+PHONE_WIDE, PHONE_HIGH = 286, 330
+DASHES = [[], [6, 4], [2, 3], [10, 3, 2, 3]]  # of observers, from who sees least
+KINDS = ("Solid", "dashed", "dotted", "dash-dotted")
+SHAPES = ["circle", "triangle-up", "square", "diamond", "cross", "triangle-down"]
+ROW, MOST_ROWS = 48, 14
+APART = 1.05  # ratio of epsilons from which there is something to draw over them
+TICK_ROOM, CLOSE = 46, 34  # pixels between two ticks, and of points of which one has the scenario's name
+MANY, MOST_CURVES, FEW = 15, 8, 4  # single points, curves, and those on a phone, of which all are named
+NO_NOISE = "no noise, so no privacy"
+
+
+def is_plane(rows: pl.DataFrame) -> bool:
+    """Whether epsilons differ, so that there is something to draw over them."""
+    return not rows["outcome"][0].startswith("epsilon") and spread_of(finite(rows)["epsilon"]) > APART
+
+
+def overview(rows: pl.DataFrame, lead: Lead, size: float = labels.SIZE, narrow: bool = False) -> alt.LayerChart:
+    """Points of one system, of `points.points`; `size` is that of text in pixels."""
+    if not is_plane(rows):
+        return _in_rows(rows, PHONE_WIDE if narrow else WIDE, size)
+    return _Plane(rows, lead, size, narrow).chart()
+
+
+def heading(rows: pl.DataFrame) -> str:
+    """What the figure shows."""
+    title = "Accuracy" if rows["outcome"][0] == "accuracy" else outcome_of(rows.row(0, named=True)).title
+    if is_plane(rows):
+        return f"{title} over ε"
+    shown = rows.filter(pl.col("mean").is_finite())
+    cut = f"the best {MOST_ROWS} of {len(shown)} points" if len(shown) > MOST_ROWS else "every scheme"
+    return f"{title} of {cut}"
+
+
+def caption(rows: pl.DataFrame, lead: Lead) -> str:
+    """What marks mean, and what those of a kind have in common."""
+    least, most = rows["realizations"].min(), rows["realizations"].max()
+    count = f"{most}" if least == most else f"{least} to {most}"
+    said = [f"Means of {count} realization{'s' * (most != 1)} with 95% intervals."]
+    if is_plane(rows):
+        said += ["Ring: the result in the first sentence."] * (lead.kind == GOOD)
+        said += observed([own for own, _ in lines(finite(rows))])
+    chance = rows["chance"].drop_nulls().max()
+    said += [f"Chance: {chance:.1%}."] if chance is not None else []
+    for lines_ in (unscheduled.lines(rows), unscheduled.diverged(rows)):
+        said += [f"{upper(' '.join(lines_))}."] * bool(lines_)
+    return " ".join(said)
+
+
+def observed(curves: list[pl.DataFrame]) -> list[str]:
+    """A sentence on what dashes of curves say; none where all have one observer."""
+    seen = {own["rank"][0]: own["seen"][0] for own in curves}
+    if len(seen) < 2:
+        return []
+    told = [f"{kind}: {seen[rank]}" for rank, kind in zip(sorted(seen, reverse=True), KINDS, strict=False)]
+    return [f"{'; '.join(told)} is seen."]
+
+
+def dashes(curves: list[pl.DataFrame]) -> dict[int, list[int]]:
+    """The dashes of observers' curves, by their ranks: solid of who sees least."""
+    ranks = sorted({own["rank"][0] for own in curves}, reverse=True)
+    return {rank: DASHES[k % len(DASHES)] for k, rank in enumerate(ranks)}
+
+
+class _Plane:
+    """The points over their epsilons, and what follows from where they are."""
+
+    def __init__(self, rows: pl.DataFrame, lead: Lead, size: float, narrow: bool) -> None:
+        self.lead, self.size, self.narrow = lead, labels.NARROW_SIZE if narrow and size == labels.SIZE else size, narrow
+        self.outcome = outcome_of(rows.row(0, named=True))
+        self.noisy = finite(rows)
+        self.bare = rows.filter("open", pl.col("mean").is_finite())
+        self.wide, self.high = (PHONE_WIDE, PHONE_HIGH) if narrow else (WIDE, HIGH)
+        self.x, self.infinite = self._across()
+        self.y, self.chance = self._up(rows)
+        every = pl.concat(
+            [self.noisy.with_columns(at=pl.col("epsilon")), self.bare.with_columns(at=pl.lit(self.infinite))]
+        )
+        self.rows = every.with_columns(
+            pl.col("at").cast(pl.Float64),
+            tip=pl.Series([self._tip(row) for row in every.iter_rows(named=True)], dtype=pl.String),
+            px=pl.Series([self.x.at(value) for value in every["at"].cast(pl.Float64)], dtype=pl.Float64),
+            py=pl.Series([self.y.at(value) for value in every["mean"]], dtype=pl.Float64),
+            **self._ends(every),
+        )
+        self.curves = lines(self.rows.filter(~pl.col("open")))
+        joined = {
+            tuple(row) for own, _ in self.curves for row in own.select("scenario", "scheme", "target_epsilon").rows()
+        }
+        of = self.rows.select("scenario", "scheme", "target_epsilon").rows()
+        self.rows = self.rows.with_columns(single=pl.Series([key not in joined for key in of]))
+        self.rows = self.rows.with_columns(shape=self._shapes())
+
+    def _across(self) -> tuple[Scale, float | None]:
+        """The axis of epsilons, and where on it points without noise are."""
+        known = [
+            value for name in ("epsilon", "epsilon_low", "epsilon_high") for value in self.noisy[name].drop_nulls()
+        ]
+        known = [value for value in known if math.isfinite(value) and value > 0]
+        low, high = min(known), max(known)
+        room = 1.28 if high > 3 * low else 1.9
+        low, high = low / room, high * (1.12 if room < 1.5 else room)
+        if self.bare.is_empty():
+            return Scale(low, high, self.wide, log=True), None
+        infinite = high * (high / low) ** (0.16 if self.narrow else 0.2)
+        return Scale(low, infinite * (high / low) ** 0.06, self.wide, log=True), infinite
+
+    def _up(self, rows: pl.DataFrame) -> tuple[Scale, float | None]:
+        """The axis of the outcome, and chance if it is near."""
+        drawn = rows.filter(pl.col("mean").is_finite())
+        values = [*drawn["mean"], *drawn["low"].drop_nulls(), *drawn["high"].drop_nulls()]
+        share = is_share(self.outcome)
+        chance = rows["chance"].drop_nulls().max()
+        low, high = fitted(values, *((0, 1) if share else ()))
+        if chance is not None and chance >= low - 0.1 * (high - low):
+            low = max(0.0, min(low, chance - 0.04 * (high - low)))
+        else:
+            chance = None
+        return Scale(low, high, self.high, upright=True), chance
+
+    def _ends(self, rows: pl.DataFrame) -> dict[str, pl.Series]:
+        """The ends of intervals, within the axes."""
+        found: dict[str, list[float]] = {name: [] for name in ("x1", "x2", "y1", "y2")}
+        for row in rows.iter_rows(named=True):
+            at = self.infinite if row["open"] else row["epsilon"]
+            for name, end in (("x1", row["epsilon_low"]), ("x2", row["epsilon_high"])):
+                found[name].append(at if row["open"] else self.x.cut(end, at))
+            for name, end in (("y1", row["low"]), ("y2", row["high"])):
+                found[name].append(self.y.cut(end, row["mean"]))
+        return {name: pl.Series(values, dtype=pl.Float64) for name, values in found.items()}
+
+    def _shapes(self) -> pl.Series:
+        """Shapes of scenarios, of single points; where one scenario has such, all are circles."""
+        of = list(dict.fromkeys(self.rows.filter("single")["sweep_of"]))
+        kinds = {name: SHAPES[k % len(SHAPES)] for k, name in enumerate(of)} if len(of) > 1 else {}
+        found = [
+            kinds.get(name, "circle") if single else "circle"
+            for name, single in self.rows.select("sweep_of", "single").rows()
+        ]
+        return pl.Series(found, dtype=pl.String)
+
+    def _tip(self, row: dict) -> str:
+        where = f"{row['scheme']}, {row['place']}" if row["place"] else row["scheme"]
+        interval = between(row["low"], row["high"], self.outcome)
+        value = f"{number(row['mean'], self.outcome)}{f' (95% interval {interval})' if interval else ''}"
+        if row["open"]:
+            return f"{where}: {value}; {NO_NOISE}"
+        attacked = (
+            "" if row["attack_rate"] is None else f": an attacker finds at most {rate(row['attack_rate'])} of members"
+        )
+        return f"{where}: {value}; ε {number(row['epsilon'])}{attacked}"
+
+    def _ticks(self) -> tuple[list[float], dict[float, list[str]]]:
+        """Ticks, and their lines: the study's own epsilons with their attack rates; round ones if none has any."""
+        own = self.noisy.filter(pl.col("attack_rate").is_not_null()).group_by(pl.col("epsilon").round_sig_figs(3))
+        rates = dict(own.agg(pl.col("attack_rate").max()).sort("epsilon").rows())
+        told: dict[float, list[str]] = {}
+        beyond = self.x.high if self.infinite is None else self.infinite
+        room = TICK_ROOM * self.size / labels.SIZE
+        for value in rates or log_ticks(self.x.low, self.x.high, 5 if self.narrow else 6):
+            is_apart = all(abs(self.x.at(value) - self.x.at(other)) > room for other in told)
+            if self.x.low <= value < beyond and is_apart:
+                told[value] = [number(value), rate(rates[value])] if rates else [number(value)]
+        if self.infinite is not None:
+            told[self.infinite] = ["∞", "all"] if rates else ["∞"]
+        return list(told), told
+
+    def _weak(self) -> float | None:
+        """The pixel from which an attacker finds over half of members, by the points that there are."""
+        known = self.noisy.drop_nulls("attack_rate").sort("epsilon")
+        weak, strong = known.filter(pl.col("attack_rate") >= WEAK_RATE), known.filter(pl.col("attack_rate") < WEAK_RATE)
+        if weak.is_empty() or (len(strong) and strong["epsilon"].max() >= weak["epsilon"].min()):
+            return None
+        if strong.is_empty():
+            return 0.0
+        return (self.x.at(strong["epsilon"].max()) + self.x.at(weak["epsilon"].min())) / 2
+
+    def chart(self) -> alt.LayerChart:
+        """The figure."""
+        values, told = self._ticks()
+        said = "".join(f"abs(datum.value/{value:.6g}-1)<0.01 ? {texts!r} : " for value, texts in told.items()) + "''"
+        rates = any(len(texts) > 1 for texts in told.values())
+        delta = next(iter(self.noisy["delta"].drop_nulls()), 0.0)
+        title = [f"Record-level ε (δ = {delta:g})"]
+        if rates:
+            title = [
+                f"{title[0]}, and below it the most members that an attacker finds",
+                "who wrongly accuses 1% of non-members",
+            ]
+            if self.narrow:
+                title = [
+                    "Record-level ε, and below it: members an attacker",
+                    "finds who wrongly accuses 1% of non-members",
+                ]
+        lined = {"labelLineHeight": self.size + 3, "titleLineHeight": self.size + 3, "labelOverlap": False}
+        x = self.x.axis("at", values=values, labelExpr=said, grid=False, title=title, **lined)
+        y = self.y.axis("mean", format=self.outcome.format, title=None, domain=False, ticks=False, tickCount=8)
+        base = alt.Chart(self.rows).encode(x=x, y=y)
+        layers, weak = [], self._weak()
+        if weak is not None:
+            band = alt.Chart(pl.DataFrame({"a": [weak], "b": [float(self.wide)]})).mark_rect(color=WEAK, opacity=1)
+            layers.append(band.encode(x=alt.X("a:Q", scale=None, axis=None), x2="b:Q"))
+        if self.chance is not None:
+            level = alt.Chart(pl.DataFrame({"mean": [self.chance]})).mark_rule(color=LINE, strokeWidth=1)
+            layers.append(level.encode(y=y))
+        whiskers = base.mark_rule(strokeWidth=1.2, opacity=OPAQUE).encode(color=coloured())
+        layers.append(whiskers.encode(y=self.y.axis("y1"), y2="y2:Q"))
+        layers.append(whiskers.encode(x=self.x.axis("x1"), x2="x2:Q"))
+        for rank, dash in dashes([own for own, _ in self.curves]).items():
+            parts = [own for own, _ in self.curves if own["rank"][0] == rank]
+            parts = [
+                own.with_columns(curve=pl.lit(str(k)), place=pl.int_range(pl.len())) for k, own in enumerate(parts)
+            ]
+            mark = alt.Chart(pl.concat(parts)).mark_line(strokeWidth=2.25, strokeDash=dash)
+            layers.append(mark.encode(x=x, y=y, color=coloured(), detail="curve:N", order="place:Q"))
+        dots = base.mark_point(**_without_type(DOTS)).encode(color=coloured(), shape=alt.Shape("shape:N", scale=None))
+        layers.append(dots.encode(description="tip:N"))
+        if self.lead.kind == GOOD:
+            best = self._leading()
+            ring = alt.Chart(best).mark_point(size=230, strokeWidth=1.8, color=INK, filled=False, aria=False)
+            layers.append(ring.encode(x=x, y=y))
+        layers += words(self._labels(weak))
+        return alt.layer(*layers).properties(width=self.wide, height=self.high)
+
+    def _leading(self) -> pl.DataFrame:
+        point = self.lead.point
+        return self.rows.filter(
+            pl.col("target_epsilon").eq_missing(point["target_epsilon"]),
+            scenario=point["scenario"],
+            scheme=point["scheme"],
+        )
+
+    def _labels(self, weak: float | None) -> list[labels.Placed]:
+        wanted, size = [], self.size
+        if self.lead.kind == GOOD:
+            point = self._leading().row(0, named=True)
+            text = f"{number(point['mean'], self.outcome)} at ε {number(point['epsilon'])}"
+            sides = [("center", 0, -21), ("right", -14, -14), ("center", 0, 22), ("left", 14, 12)]
+            wanted.append(Label([[[Part(text, bold=True)]]], [(point["px"], point["py"])], INK, size, sides=sides))
+        titles = dict(
+            self.rows.select("sweep_of", "title").unique("sweep_of", keep="first", maintain_order=True).rows()
+        )
+        of_curves = dict.fromkeys(own["sweep_of"][0] for own, _ in self.curves)
+        of_singles = dict.fromkeys(self.rows.filter("single")["sweep_of"])
+        short = [apart({of: titles[of] for of in group}) for group in (of_curves, of_singles)]
+        many = len(self.curves) > (FEW if self.narrow else MOST_CURVES)
+        for own, more in self.curves:
+            place = [short[0][own["sweep_of"][0]]] * (len(of_curves) > 1) + [more] * bool(more)
+            spots = own.select("px", "py").rows()
+            forms = named(own["scheme"][0], lower(", ".join(place)))
+            forms = named(own["scheme"][0]) if many and self.narrow else forms[::-1] if self.narrow else forms
+            wanted.append(Label(forms, [spots[-1], *spots[:-1]], own["colour"][0], size, optional=many))
+        wanted += self._singles(short[1] if len(of_singles) > 1 else {})
+        if self.chance is not None:
+            spot = (0.0, self.y.at(self.chance))
+            text = f"chance {number(self.chance, self.outcome)}"
+            wanted.append(Label([[[Part(text)]]], [spot], SOFT, size, sides=[("left", 4, -9), ("left", 4, 10)]))
+        if weak is not None and weak < 0.9 * self.wide:
+            texts = (
+                ("attacker finds", "over half")
+                if self.narrow
+                else ("weak privacy: an attacker", "finds over half of members")
+            )
+            forms = [[[Part(text)] for text in texts]]
+            sides = [("left", 8, -20), ("left", 8, 20 - self.high)]
+            wanted.append(Label(forms, [(weak, float(self.high))], WARM, size, sides=sides))
+        drawn = [
+            ((row["px"], self.y.at(row["y1"])), (row["px"], self.y.at(row["y2"])))
+            for row in self.rows.iter_rows(named=True)
+        ]
+        drawn += [
+            ((self.x.at(row["x1"]), row["py"]), (self.x.at(row["x2"]), row["py"]))
+            for row in self.rows.iter_rows(named=True)
+        ]
+        for own, _ in self.curves:
+            drawn += pairwise(own.select("px", "py").rows())
+        beyond = 18 if self.narrow else 52
+        return labels.place(
+            wanted, drawn, self.rows.select("px", "py").rows(), (-2, -24, self.wide + beyond, self.high)
+        )
+
+    def _singles(self, short: dict[str, str]) -> list[Label]:
+        """Names of single points, with the scenario's at the highest of neighbours; of many the highest of each."""
+        found, singles = [], self.rows.filter("single")
+        many = len(singles) > MANY
+        for (of,), own in singles.sort("mean", descending=True).group_by("sweep_of", maintain_order=True):
+            told, places = set(), []
+            for row in own.iter_rows(named=True):
+                if (same := (row["scheme"], round(row["px"] / 60))) in told or (many and told):
+                    continue
+                told.add(same)
+                again = any(abs(row["px"] - other) < CLOSE for other in places)
+                places.append(row["px"])
+                where = short.get(of, "") if not (self.narrow or again) else ""
+                reach = (
+                    (self.x.at(row["x2"]) - self.x.at(row["x1"])) / 2,
+                    (self.y.at(row["y1"]) - self.y.at(row["y2"])) / 2,
+                )
+                forms = named(row["scheme"], lower(where))[::-1]
+                found.append(
+                    Label(
+                        forms, [(row["px"], row["py"])], row["colour"], self.size, reach, optional=many or self.narrow
+                    )
+                )
+        return found
+
+
+def _without_type(mark: alt.MarkDef) -> dict:
+    return {key: value for key, value in mark.to_dict().items() if key != "type"}
+
+
+def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
+    """Points of one epsilon, or of none: a row each, the best first, named above its interval."""
+    outcome: Outcome = outcome_of(rows.row(0, named=True))
+    shown = rows.filter(pl.col("mean").is_finite())
+    shown = shown.sort("mean", descending=outcome.better == "more", maintain_order=True).head(MOST_ROWS)
+    chance = rows["chance"].drop_nulls().max()
+    values = [
+        *shown["mean"],
+        *shown["low"].drop_nulls(),
+        *shown["high"].drop_nulls(),
+        *([] if chance is None else [chance]),
+    ]
+    names = [
+        named(row["scheme"], f"{row['place']}, " * bool(row["place"]) + number(row["mean"], outcome))
+        for row in shown.iter_rows(named=True)
+    ]
+    long = any(labels.line_width(forms[0][0], size) > wide for forms in names)  # so that all need two lines
+    step = (ROW + long * size) * size / labels.SIZE
+    x = Scale(*fitted(values, *((0, 1) if is_share(outcome) else ())), wide)
+    y = Scale(0, max(len(shown), 1), step * max(len(shown), 1))
+    told, placed = [], []
+    for k, row in enumerate(shown.iter_rows(named=True)):
+        interval = between(row["low"], row["high"], outcome)
+        ends = [x.cut(row[end], row["mean"]) for end in ("low", "high")]
+        text = f"{row['scheme']}: {number(row['mean'], outcome)}{f' (95% interval {interval})' if interval else ''}"
+        spot = (x.at(row["mean"]), y.at(k + 0.72))
+        told.append(
+            {
+                "px": spot[0],
+                "py": spot[1],
+                "low": x.at(ends[0]),
+                "high": x.at(ends[1]),
+                "tip": text,
+                "colour": row["colour"],
+            }
+        )
+        above = -size - 2 - long * size / 2
+        sides = [("center", 0, above), ("left", -spot[0], above), ("right", wide - spot[0], above)]
+        wanted = Label([names[k][long]], [spot], row["colour"], size, sides=sides)
+        placed += labels.place([wanted], [], [spot], (-5, -99, wide + 5, 1e9))
+    base = alt.Chart(pl.DataFrame(told)).encode(y=alt.Y("py:Q", scale=None, axis=None), color=coloured())
+    title = "Test accuracy" if rows["outcome"][0] == "accuracy" else outcome.title
+    axis = x.axis("mean", format=outcome.format, tickCount=5, title=title)
+    ground = alt.Chart(shown.select("mean")).mark_point(opacity=0, aria=False).encode(x=axis)
+    layers = [ground]
+    if chance is not None:
+        layers.append(alt.Chart(pl.DataFrame({"mean": [chance]})).mark_rule(color=LINE, strokeWidth=1).encode(x=axis))
+        placed += labels.place(
+            [
+                Label(
+                    [[[Part(f"chance {chance:.1%}")]]],
+                    [(x.at(chance), 0)],
+                    SOFT,
+                    size,
+                    sides=[("left", 4, -8), ("right", -4, -8)],
+                )
+            ],
+            [],
+            [],
+            (-2, -99, wide + 2, 99),
+        )
+    layers.append(base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=None, axis=None), x2="high:Q"))
+    dots = base.mark_point(**_without_type(DOTS)).encode(x=alt.X("px:Q", scale=None, axis=None), description="tip:N")
+    return alt.layer(*layers, dots, *words(placed)).properties(width=wide, height=y.length)
+
+
+def label(rows: pl.DataFrame) -> str:
+    """What the figure is to who cannot see it."""
+    return f"{heading(rows)}: {len(rows)} points. {STRANGERS[0].upper()}{STRANGERS[1:]}: see the table below."

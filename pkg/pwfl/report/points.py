@@ -1,0 +1,181 @@
+"""A study's points: a row for each scheme of each scenario, what it came to, and what readers call it."""
+
+import re
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+
+from pwfl.report import theme, unscheduled
+from pwfl.report.catalog import Outcome
+from pwfl.report.sweeps import KEYS as PLACES
+from pwfl.report.sweeps import index_of, main_outcomes, not_above_chance, outcomes_of, point_of, swept_keys
+from pwfl.report.words import lower
+from pwfl.scenario.sweep import in_words, text
+
+INDEX = ["scenario", "scheme", "target_epsilon"]
+AXIS = "privacy.target_epsilon"
+SYMBOLS = {AXIS: "ε"}
+SAME = ["system", "scheme", "target_epsilon", "mean", "epsilon", "air_seconds_mean", "transmit_energy_j_mean"]
+OF_SYSTEMS = ["air_seconds_mean", "transmit_energy_j_mean", "diverged"]  # columns of the table `systems`
+COUNTS = ("realizations", unscheduled.COLUMN, "chance")
+SEEN = re.compile(
+    r"( of| in|,) (every|all) rounds?\b.*?(?=;|$)|,? of all rounds but.*|; (knows|asks).*|, channels known"
+)
+MOST_PARTS = 3  # of a title that tell it from others
+
+
+def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict[str, str]) -> pl.DataFrame:
+    """The points of a study, of `report.build.compare`, its tables, and the titles of its scenarios by name.
+
+    The scenarios that a sweep is of have titles, too. Columns: system, scenario, sweep_of, `title` (of the latter),
+    `place` (what tells the point from others of its scheme), `value` (of swept parameters, alone), scheme, its
+    scheduler and noise, target_epsilon, colour; the outcome, mean, low, high, COUNTS, `useless` (not above chance);
+    epsilon, its ends, its attack_rate, epsilon_user, its largest, guarantee, TERMS, `seen` (the observer, in short),
+    `rank` (of observers, who sees least last), `bare` (adds no noise), `open` (and has no finite epsilon), `best`
+    (nothing dominates it), and OF_SYSTEMS. Points of equal results are there once.
+    """
+    frames = []
+    for (system,), each in tables["outcomes"].group_by("system", maintain_order=True):
+        x, y = main_outcomes(each, str(system))
+        index, front = index_of(each), tables["front"]
+        told = each.filter(outcome=y).select(*index, "attack_rate", "outcome", "mean", "low", "high", *COUNTS)
+        told = told.with_columns(useless=not_above_chance())
+        of_x = each.filter(outcome="epsilon").select(*INDEX, epsilon="mean", epsilon_low="low", epsilon_high="high")
+        of_user = each.filter(outcome="epsilon_user").select(*INDEX, epsilon_user="mean", epsilon_user_max="most")
+        either = pl.concat([front.filter(x=x, y=y), front.filter(x=y, y=x)])
+        best = either.select(*INDEX, best=True)
+        for other in (of_x, of_user, best, tables["systems"].select(*INDEX, *OF_SYSTEMS)):
+            told = told.join(other, on=INDEX, how="left", nulls_equal=True, maintain_order="left")
+        frames.append(told.with_columns(_named(told, study, titles)))
+    rows = pl.concat(frames, how="diagonal_relaxed")
+    rows = rows.with_columns(pl.col("best").fill_null(value=False) & ~pl.col("bare"))
+    known = pl.col("epsilon").is_finite().fill_null(value=False)  # as noise of a receiver's may give
+    rows = rows.with_columns(open=pl.col("bare") & ~known)
+    rows = rows.select(*PLACES, *swept_keys(tables["outcomes"]), pl.exclude(*PLACES, *swept_keys(tables["outcomes"])))
+    swept = pl.col("sweep_of") != pl.col("scenario")
+    once = rows.with_row_index().sort(swept, descending=True, maintain_order=True)
+    return once.unique(SAME, keep="first", maintain_order=True).sort("index").drop("index")
+
+
+def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -> list[pl.Series]:
+    """Columns that say what rows of a system are called, and look like."""
+    names = {name: _title(titles.get(name, name), name) for name in dict.fromkeys(rows["sweep_of"])}
+    short, swept = apart(names), varied(rows)
+    system = rows["system"][0]
+    schemes = {(name, own.name): own for name in study for own in study[name]["scenario"].schemes}
+    of_system = ((s.name, s.scheduler, s.noise) for name in study if study[name]["scenario"].system == system
+                 for s in study[name]["scenario"].schemes)  # fmt: skip
+    looks = theme.looks(system, of_system)
+    seen = {observer: seen_by(observer) for observer in rows["observer"].drop_nulls().unique(maintain_order=True)}
+    ranks = _ranks(rows)
+    found: dict[str, list] = {name: [] for name in NAMED}
+    for row in rows.iter_rows(named=True):
+        own, values = schemes[row["scenario"], row["scheme"]], point_of(study, row["scenario"]).values
+        told_values = [f"{symbol(key)} {text(values[key])}" for key in swept if values.get(key) is not None]
+        told_values += [] if row["target_epsilon"] is None else [f"target ε {text(row['target_epsilon'])}"]
+        place = [lower(short[row["sweep_of"]])] * (len(names) > 1) + told_values
+        told = (names[row["sweep_of"]], ", ".join(place), ", ".join(told_values), own.scheduler, own.noise)
+        of_noise = own.noise == "none"
+        observed = seen.get(row["observer"], ""), ranks.get(row["observer"], 0)
+        for name, cell in zip(NAMED, (*told, of_noise, looks[row["scheme"]].colour, *observed), strict=True):
+            found[name].append(cell)
+    return [
+        pl.Series(name, cells, dtype=kind) for (name, kind), cells in zip(NAMED.items(), found.values(), strict=True)
+    ]
+
+
+NAMED = dict.fromkeys(("title", "place", "value", "scheduler", "noise"), pl.String)
+NAMED |= {"bare": pl.Boolean, "colour": pl.String, "seen": pl.String, "rank": pl.Int64}
+
+
+def _title(title: str, name: str) -> str:
+    """A scenario's title; of one without, its name in words."""
+    return title if title != name else name.replace("_", " ")
+
+
+def _ranks(rows: pl.DataFrame) -> dict[str, int]:
+    """Observers, who sees most first: whom nobody has to be trusted against, then as the study lists them."""
+    every = rows.filter(~pl.col("bare") if "bare" in rows.columns else True).drop_nulls("observer")
+    every = every.select("observer", "epsilon_trusts").unique("observer", keep="first", maintain_order=True)
+    ordered = every.sort(pl.col("epsilon_trusts").fill_null("") != "", maintain_order=True)
+    return {observer: rank for rank, observer in enumerate(ordered["observer"])}
+
+
+def varied(rows: pl.DataFrame) -> list[str]:
+    """The keys of swept parameters that have several values in rows of points."""
+    return [key for key in swept_keys(rows) if rows[key].drop_nulls().n_unique() > 1]
+
+
+def symbol(key: str) -> str:
+    """What a swept parameter is called beside its values.
+
+    >>> symbol("privacy.target_epsilon"), symbol("schedule.gamma"), symbol("radio.resource_blocks")
+    ('ε', 'γ', 'resource blocks')
+    """
+    return SYMBOLS.get(key) or in_words(key)
+
+
+def seen_by(observer: str) -> str:
+    """What an observer sees, in short.
+
+    >>> seen_by("the sum of all noisy messages of every round; up to 20% of a sum's senders collude")
+    "the sum of all noisy messages; up to 20% of a sum's senders collude"
+    >>> seen_by("each active user's noisy message of every round"), seen_by("the server's update of every round")
+    ("each active user's noisy message", "the server's update")
+    """
+    return SEEN.sub("", observer)
+
+
+def apart(titles: dict[str, str]) -> dict[str, str]:
+    """By name, the fewest comma-separated parts of its title that no other title has.
+
+    >>> apart({"a": "Better learning, equal ε, only the sum", "b": "Better learning, own noise", "c": "Learning"})
+    {'a': 'equal ε', 'b': 'own noise', 'c': 'Learning'}
+    """
+    parts = {name: title.split(", ") for name, title in titles.items()}
+    found = {}
+    for name, own in parts.items():
+        others = [set(other) for key, other in parts.items() if key != name]
+        sets = (some for k in range(1, min(len(own), MOST_PARTS) + 1) for some in combinations(own, k))
+        found[name] = ", ".join(next((some for some in sets if not any(set(some) <= each for each in others)), own))
+    return found
+
+
+def outcome_of(row: dict) -> Outcome:
+    """The outcome of a point's row."""
+    return outcomes_of(row["system"])[row["outcome"]]
+
+
+def finite(rows: pl.DataFrame) -> pl.DataFrame:
+    """The points with an epsilon to draw, above 0 and finite."""
+    known = pl.col("epsilon").is_finite().fill_null(value=False) & (pl.col("epsilon") > 0).fill_null(value=False)
+    return rows.filter(known, pl.col("mean").is_finite())
+
+
+def lines(rows: pl.DataFrame) -> list[tuple[pl.DataFrame, str]]:
+    """The curves of points, in the order of the swept value: a scheme's in a sweep, one for each of other values.
+
+    Beside each, the values of these others. The targets of a scheme that has several are a curve, too.
+    """
+    swept = sorted(varied(rows), key=lambda key: (not rows[key].dtype.is_numeric(), -rows[key].n_unique()))
+    if rows["target_epsilon"].drop_nulls().n_unique() > 1:
+        swept.insert(0, "target_epsilon")
+    found = []
+    for place, key in enumerate(swept[:1] or []):
+        others = swept[place + 1 :]
+        known = rows.filter(pl.col(key).is_not_null())
+        for _, own in known.group_by("sweep_of", "scheme", *others, maintain_order=True):
+            if len(own) > 1:
+                more = ", ".join(
+                    f"{symbol(other)} {text(own[other][0])}" for other in others if own[other][0] is not None
+                )
+                found.append((own.sort(key), more))
+    return found
+
+
+def spread_of(values: pl.Series) -> float:
+    """The largest of some positive values over the smallest; 1 of none."""
+    known = values.drop_nulls().to_numpy()
+    known = known[np.isfinite(known) & (known > 0)]
+    return float(known.max() / known.min()) if len(known) else 1.0

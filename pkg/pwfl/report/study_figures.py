@@ -1,0 +1,81 @@
+"""The figures that compare a study's points: as files, with titles of their own, and as parts of its page."""
+
+import altair as alt
+import polars as pl
+
+from pwfl.report import labels, study_panels, unscheduled
+from pwfl.report.drawing import svg
+from pwfl.report.headline import Lead
+from pwfl.report.overview import caption, heading, label, observed, overview
+from pwfl.report.points import finite, lines, symbol, varied
+from pwfl.report.theme import PRINT_SIZE, WIDTH, ranged, wrapped
+from pwfl.scenario.sweep import text
+
+ACROSS = 3  # panels of a file, side by side
+LINE_LENGTH = 85
+LONGEST = 12  # values of a swept parameter that are listed
+
+
+def chart(
+    name: str, rows: pl.DataFrame, lead: Lead, study: dict[str, dict], outcomes: pl.DataFrame, printed: bool = False
+):
+    """A figure of a system as a file has it; for print in a column, with larger text."""
+    size = PRINT_SIZE if printed else labels.SIZE
+    if name == "result":
+        whole = overview(rows, lead, size)
+        return whole.properties(
+            title=alt.TitleParams(heading(rows), subtitle=wrapped([caption(rows, lead)], LINE_LENGTH))
+        )
+    options = {"wide": WIDTH, "size": size} if printed else {}
+    if name == "rounds":
+        panels, title = study_panels.over_rounds(study, rows, lead.point, **options), "Test accuracy over rounds"
+    else:
+        panels, title = (
+            study_panels.over_parameter(rows, outcomes, **options),
+            f"What {swept(rows) or 'nothing'} changes",
+        )
+    if not panels:
+        why = "nothing was trained" if name == "rounds" else "no outcome depends on what is swept"
+        return (
+            alt.Chart(pl.DataFrame({"why": [why]}))
+            .mark_text(align="left", x=0)
+            .encode(text="why:N")
+            .properties(title=title, height=30)
+        )
+    counts = [f"mean and 95% interval over {ranged(rows['realizations'])}"]
+    counts += unscheduled.lines(rows) + unscheduled.diverged(rows)
+    return study_panels.together(panels, title, counts, 1 if printed else ACROSS)
+
+
+def swept(rows: pl.DataFrame) -> str:
+    """What a study varies, with the values."""
+    parts = []
+    for key in varied(rows):
+        values = [text(value) for value in rows[key].drop_nulls().unique(maintain_order=True)]
+        told = ", ".join(values) if len(values) <= LONGEST else f"{values[0]} to {values[-1]} ({len(values)} values)"
+        parts.append(f"{symbol(key)} over {told}")
+    return "; ".join(parts)
+
+
+def of_page(rows: pl.DataFrame, lead: Lead, study: dict[str, dict], outcomes: pl.DataFrame) -> dict:
+    """A system's figures as its page has them, each panel an element."""
+    name = label(rows)
+    attacked = study_panels.attack(rows)
+    return {
+        "heading": heading(rows),
+        "caption": caption(rows, lead),
+        "wide": svg(overview(rows, lead), name),
+        "narrow": svg(overview(rows, lead, narrow=True), name, labels.NARROW_SIZE),
+        "parameters": _panels(study_panels.over_parameter(rows, outcomes)),
+        "rounds": _panels(study_panels.over_rounds(study, rows, lead.point)),
+        "attack": "" if attacked is None else svg(attacked, "Share of members that an attacker finds, over epsilon"),
+        "swept": swept(rows),
+        "observed": " ".join(observed([own for own, _ in lines(finite(rows))])),
+    }
+
+
+def _panels(found: list[study_panels.Panel]) -> list[dict[str, str]]:
+    return [
+        {"title": panel.title, "value": panel.value, "svg": svg(panel.chart, ", ".join(filter(None, panel[:2])))}
+        for panel in found
+    ]

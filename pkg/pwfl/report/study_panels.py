@@ -1,0 +1,295 @@
+"""Panels of a study: outcomes over a swept parameter, learning over rounds; and what an epsilon means to an attacker.
+
+Names stand at the curves' right ends. Colours and dashes are those of `overview`.
+"""
+
+from typing import NamedTuple
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from pwfl.privacy.accountant import FALSE_POSITIVES
+from pwfl.privacy.gaussian import attack_rate, exact_epsilon
+from pwfl.report import labels, parameters, theme
+from pwfl.report.catalog import Outcome
+from pwfl.report.drawing import INK, LINE, OPAQUE, SOFT, Scale, coloured, fitted, log_ticks, words
+from pwfl.report.labels import Label, Part, Placed
+from pwfl.report.measures import FAILED
+from pwfl.report.overview import dashes
+from pwfl.report.points import AXIS, finite, lines, varied
+from pwfl.report.sweeps import outcomes_of
+from pwfl.report.words import between, is_share, number, rate, upper
+
+PANEL, WIDER = 286, 356  # pixels of a panel with its labels: four, or three, side by side; one on a phone
+HIGH, LEFT = 180, 46  # pixels of a panel's plot, and of the labels of its axis
+LEAST_WIDE = 110
+MOVED = 0.01  # relative change of an outcome that a parameter changes
+LOG = 3.0  # ratio of values from which an axis is logarithmic
+CURVE_POINTS = 20  # that have tooltips
+MOST_PANELS = 16
+MERGED = 1.12  # ratio of epsilons that have one dot
+COLUMNS = ("accuracy", "user_accuracy_bottom_decile", "epsilon", "epsilon_user", "air_seconds", "transmit_energy_j")
+UP = {"air_seconds": Outcome("Airtime (s)", "less")}
+UP |= {"user_accuracy_bottom_decile": Outcome("Accuracy of the bottom tenth of users", "more", "~%")}
+
+
+class Panel(NamedTuple):
+    """A panel: its title, a value that it is of, and its chart."""
+
+    title: str
+    value: str
+    chart: alt.LayerChart
+
+
+def named_ends(
+    ends: list[tuple[str, float, str]], y: Scale, size: float, bold: bool = True
+) -> tuple[list[Placed], float]:
+    """Names of curves at their right ends, each a text, a place in pixels and a colour, and how wide they are."""
+    step = size + labels.LEADING
+    places = labels.spread(np.clip([place for _, place, _ in ends], 5, y.length - 4), step, y.length + step)
+    found = []
+    for (text, _, colour), place in zip(ends, places, strict=True):
+        part, wide = Part(text, bold), labels.width(text, size, bold)
+        label = Label([[[part]]], [], colour, size)
+        found.append(Placed([(0.0, float(place), part)], (0.0, place - step / 2, wide, place + step / 2), label))
+    return found, max((each.box[2] for each in found), default=0.0)
+
+
+def shifted(placed: list[Placed], by: float) -> list[Placed]:
+    """Labels moved to the right."""
+    return [
+        each._replace(
+            words=[(x + by, y, part) for x, y, part in each.words],
+            box=(each.box[0] + by, each.box[1], each.box[2] + by, each.box[3]),
+        )
+        for each in placed
+    ]
+
+
+def over_parameter(
+    rows: pl.DataFrame, table: pl.DataFrame, wide: float = WIDER, size: float = labels.SIZE
+) -> list[Panel]:
+    """A panel for each outcome of a system that its swept parameter changes; for each value of a second one, a panel.
+
+    `rows` are points of one system, `table` the study's table `outcomes`.
+    """
+    keys = sorted(varied(rows), key=lambda key: (not rows[key].dtype.is_numeric(), -rows[key].n_unique()))
+    keys = [key for key in keys if rows[key].dtype.is_numeric()]
+    if not keys:
+        return []
+    system, key = rows["system"][0], keys[0]
+    first = rows["outcome"][0]
+    known = outcomes_of(system) | UP
+    swept = rows.filter(pl.col(key).is_not_null(), pl.col("scenario") != pl.col("sweep_of"), ~pl.col("bare"))
+    index = ["scenario", "scheme", "target_epsilon"]
+    found = []
+    for column in dict.fromkeys((first, *COLUMNS)):
+        values = table.filter(outcome=column).select(*index, at="mean", at_low="low", at_high="high")
+        own = swept.join(values, on=index, how="inner", nulls_equal=True, maintain_order="left")
+        own = own.filter(pl.col("at").is_finite())
+        if column in known and not (column == "epsilon" and key == AXIS) and _is_moved(own, key):
+            for (second,), part in own.group_by(
+                keys[1] if len(keys) > 1 else pl.lit("").alias("all"), maintain_order=True
+            ):
+                value = f"{upper(parameters.short(system, keys[1]))} = {second:g}" if len(keys) > 1 else ""
+                found.append(Panel(known[column].title, value, _panel(part, key, known[column], wide, size)))
+    return found[:MOST_PANELS]
+
+
+def _is_moved(rows: pl.DataFrame, key: str) -> bool:
+    """Whether any curve has values that differ."""
+    if rows.is_empty() or rows[key].n_unique() < 2:
+        return False
+    ends = rows.group_by("sweep_of", "scheme").agg(low=pl.col("at").min(), high=pl.col("at").max())
+    return bool(((ends["high"] - ends["low"]) > MOVED * ends["high"].abs()).any())
+
+
+def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: float) -> alt.LayerChart:
+    share = is_share(outcome)
+    curves = [own for own, _ in lines(rows)] or [rows]
+    values = [*rows["at"], *rows["at_low"].drop_nulls(), *rows["at_high"].drop_nulls()]
+    log = not share and min(rows["at"]) > 0 and max(rows["at"]) > 10 * min(rows["at"])
+    if log:
+        y = Scale(0.8 * min(rows["at"]), 1.25 * max(v for v in values if np.isfinite(v)), HIGH, log=True, upright=True)
+    else:
+        y = Scale(*fitted(values, *((0, 1) if share else (0 if min(values) >= 0 else None, None))), HIGH, upright=True)
+    last: dict[tuple[str, str], dict] = {}  # curves that end in one place have one name
+    for own in curves:
+        row = own.row(-1, named=True)
+        last.setdefault((row["scheme"], f"{row['at']:.3g}"), row)
+    alike = len({scheme for scheme, _ in last}) == len(last)
+    several = len({row["sweep_of"] for row in last.values()}) > 1
+    texts = [
+        (scheme if alike or not several else f"{scheme}, {row['place'].split(', ')[0]}", y.at(row["at"]), row["colour"])
+        for (scheme, _), row in last.items()
+    ]
+    placed, names = named_ends(texts, y, size)
+    if names > wide - LEFT - LEAST_WIDE - 16:  # so long that curves would have no room
+        texts = [
+            (scheme, place, colour) for ((scheme, _), _), (_, place, colour) in zip(last.items(), texts, strict=True)
+        ]
+        placed, names = named_ends(list(dict.fromkeys(texts)), y, size)
+    plot = max(wide - LEFT - names - 16, LEAST_WIDE)
+    at = sorted(rows[key].cast(pl.Float64).unique())
+    log_x = at[0] > 0 and at[-1] >= LOG * at[0]
+    room = 0.06 * (at[-1] - at[0])
+    x = Scale(at[0] / 1.15, at[-1] * 1.15, plot, log=True) if log_x else Scale(at[0] - room, at[-1] + room, plot)
+    shown = rows.with_columns(
+        v=pl.col(key).cast(pl.Float64),
+        low=pl.Series([y.cut(low, mean) for low, mean in rows.select("at_low", "at").rows()], dtype=pl.Float64),
+        high=pl.Series([y.cut(high, mean) for high, mean in rows.select("at_high", "at").rows()], dtype=pl.Float64),
+        tip=pl.Series([_tip(row, outcome) for row in rows.iter_rows(named=True)], dtype=pl.String),
+    ).select("v", "at", "low", "high", "tip", "colour", "sweep_of", "scheme")
+    ticks = at if len(at) <= 6 else log_ticks(x.low, x.high, 5) if log_x else None
+    across = x.axis(
+        "v",
+        format="~g",
+        grid=False,
+        title=parameters.short(rows["system"][0], key),
+        **({"values": ticks} if ticks else {"tickCount": 5}),
+    )
+    up = {"values": log_ticks(y.low, y.high)} if log else {"tickCount": 5}
+    form = outcome.format if share else "~s"
+    up_axis = y.axis("at", title=None, format=form, domain=False, ticks=False, **up)
+    layers, base = [], alt.Chart(shown).encode(x=across)
+    for rank, dash in dashes(curves).items():
+        own = pl.concat(
+            [
+                c.select(v=pl.col(key).cast(pl.Float64), at="at", colour="colour", curve=pl.lit(str(k)))
+                for k, c in enumerate(curves)
+                if c["rank"][0] == rank
+            ]
+        )
+        mark = alt.Chart(own).mark_line(strokeWidth=2, strokeDash=dash)
+        layers.append(mark.encode(x=across, y=up_axis, color=coloured(), detail="curve:N", order="v:Q"))
+    layers.append(
+        base.mark_rule(strokeWidth=1.2, opacity=OPAQUE).encode(y=y.axis("low"), y2="high:Q", color=coloured())
+    )
+    dots = base.mark_point(filled=True, opacity=1, size=45)
+    layers.append(dots.encode(y=up_axis, color=coloured(), description="tip:N"))
+    return alt.layer(*layers, *words(shifted(placed, plot + 10))).properties(width=plot, height=HIGH)
+
+
+def _tip(row: dict, outcome: Outcome) -> str:
+    where = ", ".join(part for part in (row["scheme"], row["place"]) if part)
+    interval = between(row["at_low"], row["at_high"], outcome)
+    return f"{where}: {number(row['at'], outcome)}" + (f" (95% interval {interval})" if interval else "")
+
+
+def over_rounds(
+    study: dict[str, dict], rows: pl.DataFrame, lead: dict | None, wide: float = PANEL, size: float = labels.SIZE
+) -> list[Panel]:
+    """A panel for each scenario that learns in rounds, of a sweep for the point of the leading value; shared axes."""
+    found = {}
+    for (of,), own in rows.group_by("sweep_of", maintain_order=True):
+        names = list(dict.fromkeys(own["scenario"]))
+        same = [name for name in names if lead and own.filter(scenario=name)["value"][0] == lead["value"]]
+        name = (same or names[len(names) // 2 :])[0]
+        if (curves := _curves(study[name], rows["system"][0])) is not None:
+            found[of] = (name, curves)
+    shown = dict(list(found.items())[:MOST_PANELS])
+    if not shown:
+        return []
+    colours = dict(rows.select("scheme", "colour").unique("scheme", keep="first", maintain_order=True).rows())
+    chance = rows["chance"].drop_nulls().max()
+    ends = [curves for _, curves in shown.values()]
+    top = max(curves.select(pl.max_horizontal("accuracy_high", "accuracy_mean").max()).item() for curves in ends)
+    top = next((limit for limit in (0.1, 0.2, 0.4, 0.6, 0.8) if top <= limit), 1.0)
+    y = Scale(0, top, HIGH, upright=True)
+    last = max(curves["round"].max() for curves in ends)
+    texts, panels = {}, []
+    for of, (_, curves) in shown.items():
+        final = curves.sort("round").group_by("scheme", maintain_order=True).last()
+        texts[of] = named_ends(
+            [(s, y.at(m), colours.get(s, INK)) for s, m in final.select("scheme", "accuracy_mean").rows()], y, size
+        )
+    plot = max(wide - LEFT - max(names for _, names in texts.values()) - 12, LEAST_WIDE)
+    x = Scale(0, max(last, 1), plot)
+    for of, (name, curves) in shown.items():
+        own = rows.filter(sweep_of=of, scenario=name)
+        part = _rounds(curves, colours, x, y, chance)
+        chart = alt.layer(*part, *words(shifted(texts[of][0], plot + 6))).properties(width=plot, height=HIGH)
+        place = own["place"][0].removesuffix(own["value"][0]).removesuffix(", ") if own["value"][0] else own["place"][0]
+        panels.append(Panel(upper(place or own["title"][0]), own["value"][0], chart))
+    return panels
+
+
+def _curves(content: dict, system: str) -> pl.DataFrame | None:
+    """Mean accuracies over rounds of a scenario's schemes; None where there are none."""
+    history = content.get("history")
+    if history is None or "accuracy" not in history.columns:
+        return None
+    kept = history.drop_nulls("accuracy").filter(~pl.col("status").cast(pl.String).is_in(FAILED))
+    kept = kept.unique(["scheme", "realization", "round"], keep="first", maintain_order=True)
+    return theme.means(kept, ["scheme", "round"], ["accuracy"], system) if len(kept) else None
+
+
+def _rounds(curves: pl.DataFrame, colours: dict[str, str], x: Scale, y: Scale, chance: float | None) -> list[alt.Chart]:
+    frame = curves.with_columns(
+        pl.col("accuracy_low", "accuracy_high").clip(y.low, y.high),
+        colour=pl.col("scheme").replace_strict(colours, default=INK, return_dtype=pl.String),
+        tip=pl.Series(
+            [f"{s}, round {k}: {m:.1%}" for s, k, m in curves.select("scheme", "round", "accuracy_mean").rows()],
+            dtype=pl.String,
+        ),
+    )
+    across = x.axis("round", tickCount=4, title="round", grid=False, format="d")
+    up = y.axis(
+        "accuracy_mean", values=[k * y.high / 4 for k in range(5)], format="~%", title=None, domain=False, ticks=False
+    )
+    base = alt.Chart(frame).encode(x=across, color=coloured(), detail="scheme:N")
+    layers = []
+    if chance is not None:
+        level = alt.Chart(pl.DataFrame({"accuracy_mean": [chance]})).mark_rule(color=LINE)
+        layers.append(level.encode(y=up))
+    layers.append(base.mark_area(opacity=0.16).encode(y=y.axis("accuracy_low"), y2="accuracy_high:Q"))
+    layers.append(base.mark_line(strokeWidth=2).encode(y=up))
+    rounds = frame["round"].unique().sort()
+    kept = rounds[theme.thinned(len(rounds), CURVE_POINTS)]
+    dots = alt.Chart(frame.filter(pl.col("round").is_in(kept.to_list()))).mark_point(filled=True, size=60, opacity=0)
+    return [*layers, dots.encode(x=across, y=up, description="tip:N")]
+
+
+def attack(rows: pl.DataFrame, size: float = labels.SIZE) -> alt.LayerChart | None:
+    """What epsilons mean: the attack rates of a study's points, and the curve of Gaussian mechanisms at their delta."""
+    known = finite(rows).drop_nulls("attack_rate").sort("epsilon")
+    if known.is_empty():
+        return None
+    kept, found = [], known.select("epsilon", "attack_rate").rows()
+    for epsilon, attacked in found:
+        if not kept or epsilon > MERGED * kept[-1][0] or abs(attacked - kept[-1][1]) > 0.1:
+            kept.append((epsilon, attacked))
+    x = Scale(min(0.25, kept[0][0] / 1.5), max(32, kept[-1][0] * 1.3), 290, log=True)
+    y = Scale(0, 1, HIGH, upright=True)
+    across = x.axis("epsilon", values=log_ticks(x.low, x.high), format="~g", grid=False, title="record-level ε")
+    up = y.axis("rate", values=[0, 0.25, 0.5, 0.75, 1], format="~%", title=None, domain=False, ticks=False)
+    layers = []
+    delta = known["delta"].drop_nulls().max()
+    if delta:
+        rho = np.geomspace(1e-4, 400, 200)
+        curve = pl.DataFrame({"epsilon": exact_epsilon(rho, delta), "rate": attack_rate(rho, FALSE_POSITIVES)})
+        curve = curve.filter(pl.col("epsilon").is_between(x.low, x.high))
+        layers.append(alt.Chart(curve).mark_line(color=LINE, strokeWidth=2).encode(x=across, y=up))
+    said = [f"ε {number(e)}: an attacker finds at most {rate(r)} of members" for e, r in kept]
+    dots = pl.DataFrame(kept, schema=("epsilon", "rate"), orient="row").with_columns(tip=pl.Series(said))
+    layers.append(
+        alt.Chart(dots)
+        .mark_point(filled=True, size=60, opacity=1, color=INK)
+        .encode(x=across, y=up, description="tip:N")
+    )
+    spots = [(x.at(e), y.at(r)) for e, r in kept]
+    wanted = [
+        Label([[[Part(rate(r))]]], [spot], SOFT, size, optional=True) for spot, (_, r) in zip(spots, kept, strict=True)
+    ]
+    placed = labels.place(wanted, [], spots, (0, -10, 305, HIGH))
+    return alt.layer(*layers, *words(placed)).properties(width=290, height=HIGH)
+
+
+def together(panels: list[Panel], title: str, subtitle: list[str], columns: int) -> alt.TopLevelMixin:
+    """Panels as one figure, as a file has them."""
+    charts = [
+        panel.chart.properties(title=", ".join(part for part in (panel.title, panel.value) if part)) for panel in panels
+    ]
+    whole = alt.concat(*charts, columns=columns)
+    return whole.properties(title=alt.TitleParams(title, subtitle=subtitle))

@@ -1,0 +1,119 @@
+"""Numbers as a reader takes them in."""
+
+import math
+import re
+
+from pwfl.report.catalog import Outcome
+
+NONE = "–"
+SMALL_P = 1e-4  # below which p is not told apart from 0
+NEGLIGIBLE = 1e-12  # numbers that rounding leaves
+THOUSANDS, MILLIONS = 1e3, 1e6  # between which numbers are written out
+ALL = 0.995  # a share that is shown as nearly all
+UNIT = re.compile(r"^(.*) \(([^()]*)\)$")
+
+
+def number(value: float | None, outcome: Outcome | None = None) -> str:
+    """A number: a share in percent, others to three digits; a dash for none.
+
+    >>> number(0.94712, Outcome("accuracy", "more", "~%")), number(18.04), number(float("inf")), number(None)
+    ('94.7%', '18', '∞', '–')
+    >>> number(2484.2), number(3.2e7), number(-0.5), number(float("nan")), number(0.0)
+    ('2,480', '3.2e+07', '−0.5', '–', '0')
+    """
+    if value is None or math.isnan(value):
+        return NONE
+    value = 0.0 if abs(value) < NEGLIGIBLE else value
+    if outcome and is_share(outcome):
+        return f"{value:.1%}".replace("-", "−")
+    short = f"{value:.3g}"
+    short = f"{float(short):,.0f}" if THOUSANDS <= abs(value) < MILLIONS else short.replace("inf", "∞")
+    return re.sub("^-", "−", short)
+
+
+def is_share(outcome: Outcome) -> bool:
+    """Whether an outcome is shown in percent."""
+    return outcome.format.endswith("%")
+
+
+def between(low: float | None, high: float | None, outcome: Outcome | None = None) -> str:
+    """The ends of an interval; "" where it has none.
+
+    >>> between(0.9, 0.94, Outcome("accuracy", "more", "~%")), between(None, None)
+    ('90.0% to 94.0%', '')
+    """
+    return "" if low is None or high is None else f"{number(low, outcome)} to {number(high, outcome)}"
+
+
+def rate(value: float | None) -> str:
+    """An attack rate in two digits, never 100%.
+
+    >>> rate(0.0342), rate(0.8149), rate(1.0), rate(0.0), rate(None)
+    ('3.4%', '81%', 'over 99%', '0.0%', 'unknown')
+    """
+    if value is None or math.isnan(value):
+        return "unknown"
+    if value > ALL:
+        return "over 99%"
+    return f"{value:.0%}" if value >= 0.0995 else f"{value:.1%}"
+
+
+def signed(value: float | None, outcome: Outcome | None = None) -> str:
+    """A difference, of shares in points of percent, with a true minus.
+
+    >>> accuracy = Outcome("accuracy", "more", "~%")
+    >>> signed(0.145, accuracy), signed(-0.00001, accuracy), signed(-2.5), signed(0.0), signed(None)
+    ('+14.5', '0.0', '−2.5', '0', '–')
+    """
+    if value is None or math.isnan(value):
+        return NONE
+    text = f"{abs(100 * value):.1f}" if outcome and is_share(outcome) else number(abs(value))
+    return ("" if not text.strip("0.") else "+" if value > 0 else "−") + text
+
+
+def probability(value: float | None) -> str:
+    """A p-value.
+
+    >>> probability(0.0), probability(0.01234), probability(None)
+    ('p < 0.0001', 'p = 0.012', 'no p')
+    """
+    if value is None:
+        return "no p"
+    return f"p < {SMALL_P:g}" if value < SMALL_P else f"p = {value:.2g}"
+
+
+def unit(outcome: Outcome) -> str:
+    """The unit of an outcome's differences, points of percent for shares.
+
+    >>> unit(Outcome("accuracy", "more", "~%")), unit(Outcome("Airtime (s)", "less")), unit(Outcome("Loss", "less"))
+    ('points', 's', '')
+    """
+    found = UNIT.match(outcome.title)
+    return "points" if is_share(outcome) else found[2] if found else ""
+
+
+def lower(title: str) -> str:
+    """A title within a sentence: not where it is an abbreviation, or begins with a symbol.
+
+    >>> lower("Better learning"), lower("OAC"), lower("γ = 3"), lower("")
+    ('better learning', 'OAC', 'γ = 3', '')
+    """
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+
+
+def upper(text: str) -> str:
+    """A text at the start of a sentence or cell; symbols stay as they are.
+
+    >>> upper("better learning"), upper("γ 3")
+    ('Better learning', 'γ 3')
+    """
+    return text[:1].upper() + text[1:] if text[:1].isascii() else text
+
+
+def plural(count: int, what: str) -> str:
+    """A number of things.
+
+    >>> plural(1, "test"), plural(250, "test")
+    ('1 test', '250 tests')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"
