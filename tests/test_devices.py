@@ -198,4 +198,4 @@ def test_the_page_says_where_trainings_ran_on_two_kinds_of_processor():
     one, both = (pl.DataFrame({"processor": kinds}) for kinds in (["cpu", ""], ["cpu, NVIDIA H100", "cpu"]))
     assert page._processors([one, pl.DataFrame({"a": [1]})]) == []
     (said,) = page._processors([one, both])
-    assert said.startswith("Trainings ran on 2 kinds of processor (NVIDIA H100, cpu)")
+    assert said.startswith("Training ran on 2 kinds of processor (NVIDIA H100, cpu)")

@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 from pwfl import registry
 from pwfl.report import factors, glossary, headline, page_tables, published
-from pwfl.report.catalog import private_figures, table_title
+from pwfl.report.catalog import STUDY_FIGURES, private_figures, table_title
 from pwfl.report.drawing import ticks
 from pwfl.report.effects import compared
 from pwfl.report.words import is_share, number, plural, probability, rate, signed, unit, upper
@@ -62,6 +62,9 @@ def of_files(
     audit = headline.audited(audits, first.point)
     places = _places(points, of_scenarios)
     systems = [_system(system, points, tables, lead, charts.get(system), audit) for system, lead in leads.items()]
+    for system, shown in zip(leads, systems, strict=True):
+        drawn = {name: [f"{system}_{name}.{kind}" for kind in FORMATS] for name in STUDY_FIGURES}
+        shown["files"] = {name: _links(paths, view) for name, paths in drawn.items()}
     claims = page_tables.claims(tables["claims"], places, {paper["system"]: paper for paper in papers})
     tested = {(name, scheme) for name, frame in audits.items() for scheme in frame["scheme"].unique()}
     parameters = {name: read_report(view[f"{name}/parameters.parquet"]) for name, part in of_scenarios.items()
@@ -337,7 +340,7 @@ def _figures(part: dict, view: Mapping[str, str], own: bool = False) -> list[dic
     found = []
     for path, text in part["figures"]:
         name = Path(path).name
-        if own and name.rpartition("_")[2] in ("result", "parameters", "rounds") and "/" not in path:
+        if own and name.rpartition("_")[2] in STUDY_FIGURES and "/" not in path:
             continue
         files = _links([f"{path}.{kind}" for kind in FORMATS], view)
         found.append({"id": _anchor(path), "caption": caption(text), "src": f"{path}.svg", "files": files})
