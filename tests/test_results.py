@@ -91,5 +91,3 @@ def test_of_several_realizations_the_weakest_guarantee_is_said(of_realizations, 
 def test_terms_are_those_of_realizations_in_which_somebody_sends():
     rows = pl.DataFrame({"scheme": ["a", "a", "b"], "epsilon_kind": [None, "exact", None]})
     assert columns.terms(rows, ["epsilon_kind"])["epsilon_kind"].to_list() == ["exact", None]
-
-

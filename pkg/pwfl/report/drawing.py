@@ -69,7 +69,9 @@ class Scale(NamedTuple):
         return (alt.Y if self.upright else alt.X)(f"{field}:Q", scale=scale, axis=axis)
 
 
-def fitted(values: Iterable[float | None], least: float | None = None, most: float | None = None) -> tuple:
+def fitted(
+    values: Iterable[float | None], least: float | None = None, most: float | None = None
+) -> tuple[float, float]:
     """The ends of an axis that has all finite values, with some room, within what can be.
 
     >>> fitted([0.2, 0.9, None, float("inf")], 0, 1)

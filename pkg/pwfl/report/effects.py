@@ -148,7 +148,8 @@ def _pairs(study: dict[str, dict], points: pl.DataFrame) -> Iterator[tuple[int, 
             values = [every[k][place + 1] for k in (a, b)]
             names = [every[k][4] for k in (a, b)]
             if values[0] != values[1] and not (place and "none" in values):
-                yield a, b, factor, *(names if names[0] != names[1] else values)
+                before, after = names if names[0] != names[1] else map(str, values)
+                yield a, b, factor, before, after
     for pair in _two(groups(lambda key: key.startswith("privacy."), 1, 2)):
         without = [k for k in pair if every[k][2] == "none"]
         if len(without) == 1:
@@ -168,7 +169,8 @@ def _pairs(study: dict[str, dict], points: pl.DataFrame) -> Iterator[tuple[int, 
                 ((one, first), (other, second)), _ = _ordered([(every[k][0].get(keys[0]), k) for k in (a, b)])
                 yield first, second, keys[0], _text(one), _text(other)
             elif keys:
-                yield a, b, section, *(point_of(study, points["scenario"][k]).of for k in (a, b))
+                before, after = (point_of(study, points["scenario"][k]).of for k in (a, b))
+                yield a, b, section, before, after
 
 
 def _parameters(study: dict[str, dict]) -> dict[str, Parameters]:

@@ -53,10 +53,11 @@ def factors(effects: pl.DataFrame, points: pl.DataFrame, outcome: str, known: Ou
     of_points = {tuple(row[key] for key in INDEX): row for row in points.iter_rows(named=True)}
     groups: dict[tuple[str, str, str], list[dict]] = {}
     for row in effects.filter(outcome=outcome).iter_rows(named=True):
-        ends = [of_points.get(tuple(row[f"{end}_{key}"] for key in INDEX)) for end in ("from", "to")]
-        if all(ends):
-            before, after = _levels(row, *ends)
-            groups.setdefault((row["factor"], before, after), []).append(row | {"setting": _setting(row, *ends)})
+        one, other = (of_points.get(tuple(row[f"{end}_{key}"] for key in INDEX)) for end in ("from", "to"))
+        if one and other:
+            before, after = _levels(row, one, other)
+            setting = {"setting": _setting(row, one, other)}
+            groups.setdefault((row["factor"], before, after), []).append(row | setting)
     found = []
     for (key, before, after), rows in groups.items():
         rows.sort(key=lambda row: -row["difference"])

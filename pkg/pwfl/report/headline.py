@@ -200,7 +200,7 @@ def audited(audits: dict[str, pl.DataFrame], point: dict | None) -> Audit:
         len(schemes),
         point is not None and (point["scenario"], point["scheme"]) in schemes,
         violated.row(0, named=True) if len(violated) else None,
-        tested.filter(test=NOISE_TEST)["detectable"].max(),
+        tested.filter(test=NOISE_TEST).select(pl.col("detectable").max()).item(),
     )
 
 
@@ -227,7 +227,7 @@ them, deviation of the noise: 0.9 measured, 0.99 to 1.01 expected.'
         "<b>✗ Audit failed: do not rely on the ε of this study.</b> {} of {} contradict it. First of them, {}: {} "
         "measured, {} expected."
     )
-    first = audit.first
+    first = audit.first or {}
     tests = f"{plural(audit.tests, 'test')} of the training code"
     return Markup(words).format(
         audit.failed, tests, first["test"], number(first["measured"]), between(first["low"], first["high"])

@@ -1,5 +1,6 @@
 """Where names stand in a figure: widths of text, and places that touch no line, no dot and no other name. In pixels."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import inf
@@ -67,7 +68,7 @@ class Label:
     colour: str
     size: float = SIZE
     reach: Spot = (4, 4)
-    sides: list[tuple[str, float, float]] | None = None
+    sides: Sequence[tuple[str, float, float]] | None = None
     optional: bool = False
 
 

@@ -61,7 +61,7 @@ def caption(rows: pl.DataFrame, lead: Lead) -> str:
     if is_plane(rows):
         said += ["Ring: the result in the first sentence."] * (lead.kind == GOOD)
         said += observed([own for own, _ in lines(finite(rows))])
-    chance = rows["chance"].drop_nulls().max()
+    chance = rows.select(pl.col("chance").max()).item()
     said += [f"Chance: {chance:.1%}."] if chance is not None else []
     for lines_ in (unscheduled.lines(rows), unscheduled.diverged(rows)):
         said += [f"{upper(' '.join(lines_))}."] * bool(lines_)
@@ -131,7 +131,7 @@ class _Plane:
         drawn = rows.filter(pl.col("mean").is_finite())
         values = [*drawn["mean"], *drawn["low"].drop_nulls(), *drawn["high"].drop_nulls()]
         share = is_share(self.outcome)
-        chance = rows["chance"].drop_nulls().max()
+        chance = rows.select(pl.col("chance").max()).item()
         low, high = fitted(values, *((0, 1) if share else ()))
         if chance is not None and chance >= low - 0.1 * (high - low):
             low = max(0.0, min(low, chance - 0.04 * (high - low)))
@@ -143,7 +143,7 @@ class _Plane:
         """The ends of intervals, within the axes."""
         found: dict[str, list[float]] = {name: [] for name in ("x1", "x2", "y1", "y2")}
         for row in rows.iter_rows(named=True):
-            at = self.infinite if row["open"] else row["epsilon"]
+            at = float(self.infinite or 0.0) if row["open"] else row["epsilon"]
             for name, end in (("x1", row["epsilon_low"]), ("x2", row["epsilon_high"])):
                 found[name].append(at if row["open"] else self.x.cut(end, at))
             for name, end in (("y1", row["low"]), ("y2", row["high"])):
@@ -190,11 +190,12 @@ class _Plane:
         """The pixel from which an attacker finds over half of members, by the points that there are."""
         known = self.noisy.drop_nulls("attack_rate").sort("epsilon")
         weak, strong = known.filter(pl.col("attack_rate") >= WEAK_RATE), known.filter(pl.col("attack_rate") < WEAK_RATE)
-        if weak.is_empty() or (len(strong) and strong["epsilon"].max() >= weak["epsilon"].min()):
+        if weak.is_empty():
             return None
-        if strong.is_empty():
-            return 0.0
-        return (self.x.at(strong["epsilon"].max()) + self.x.at(weak["epsilon"].min())) / 2
+        first, last = weak["epsilon"][0], strong["epsilon"][-1] if len(strong) else 0.0
+        if last >= first:
+            return None
+        return (self.x.at(last) + self.x.at(first)) / 2 if last else 0.0
 
     def chart(self) -> alt.LayerChart:
         """The figure."""
@@ -244,7 +245,7 @@ class _Plane:
         return alt.layer(*layers).properties(width=self.wide, height=self.high)
 
     def _leading(self) -> pl.DataFrame:
-        point = self.lead.point
+        point = self.lead.point or {}
         return self.rows.filter(
             pl.col("target_epsilon").eq_missing(point["target_epsilon"]),
             scenario=point["scenario"],
@@ -335,7 +336,7 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
     outcome: Outcome = outcome_of(rows.row(0, named=True))
     shown = rows.filter(pl.col("mean").is_finite())
     shown = shown.sort("mean", descending=outcome.better == "more", maintain_order=True).head(MOST_ROWS)
-    chance = rows["chance"].drop_nulls().max()
+    chance = rows.select(pl.col("chance").max()).item()
     values = [
         *shown["mean"],
         *shown["low"].drop_nulls(),

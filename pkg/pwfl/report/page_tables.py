@@ -73,9 +73,9 @@ def prices(points: pl.DataFrame) -> dict:
     curves = [own for own, _ in lines(private)] or [
         own for _, own in private.group_by("sweep_of", "scheme", maintain_order=True)
     ]
-    shown = sorted(curves, key=lambda own: -sign * (own["mean"] * sign).max() * sign)[:COLUMNS]
+    shown = sorted(curves, key=lambda own: -sign * own.select((pl.col("mean") * sign).max()).item() * sign)[:COLUMNS]
     known = points.filter("bare", pl.col("mean").is_finite())
-    base = known.sort(pl.col("mean") * -sign)["mean"].first() if len(known) else None
+    base = known.sort(pl.col("mean") * -sign)["mean"][0] if len(known) else None
     levels = sorted({round(value, 2) for own in shown for value in own["epsilon"]})
     rows = []
     for place, level in enumerate(levels):
@@ -155,7 +155,7 @@ def claims(table: pl.DataFrame, places: Mapping[str, str], papers: Mapping[str, 
 
     `places` are scenarios' names for readers, `papers` the fields of each system's paper.
     """
-    rows = []
+    rows: list[dict] = []
     several = table["system"].n_unique() > 1
     for said in judged(table).iter_rows(named=True):
         own = table.filter(system=said["system"], origin=said["origin"], claim=said["claim"])
@@ -164,7 +164,13 @@ def claims(table: pl.DataFrame, places: Mapping[str, str], papers: Mapping[str, 
         row |= {"verdict_words": said["verdict"] or UNJUDGED, "count": len(own), "measured": _range(own)}
         row |= {"required": _signs(first["required_range"]), "reported": first["reported"] or NONE}
         row |= {"source": _source(first, papers.get(said["system"])), "quantity": first["quantity"] or ""}
-        row |= {"of": "this project’s claim" if said["origin"] == PROJECT else said["system"] if several else ""}
+        row |= {
+            "of": "this project’s claim"
+            if said["origin"] == PROJECT
+            else said["system"].replace("_", " ")
+            if several
+            else ""
+        }
         rows.append(row)
     order = {verdict: place for place, verdict in enumerate(LOOKS)}
     rows.sort(key=lambda row: order[row["verdict"]])
@@ -198,7 +204,7 @@ def _range(own: pl.DataFrame) -> str:
     known = own["measured"].drop_nulls()
     if known.is_empty():
         return NONE
-    least, most = number(known.min()), number(known.max())
+    least, most = (number(end) for end in (known.sort()[0], known.sort()[-1]))
     return least if least == most else f"{least} to {most}"
 
 

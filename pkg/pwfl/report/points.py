@@ -85,7 +85,7 @@ def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -
     ]
 
 
-NAMED = dict.fromkeys(("title", "place", "value", "scheduler", "noise"), pl.String)
+NAMED: dict[str, type[pl.DataType]] = dict.fromkeys(("title", "place", "value", "scheduler", "noise"), pl.String)
 NAMED |= {"bare": pl.Boolean, "colour": pl.String, "seen": pl.String, "rank": pl.Int64}
 
 

@@ -192,12 +192,12 @@ def over_rounds(
     if not shown:
         return []
     colours = dict(rows.select("scheme", "colour").unique("scheme", keep="first", maintain_order=True).rows())
-    chance = rows["chance"].drop_nulls().max()
+    chance = rows.select(pl.col("chance").max()).item()
     ends = [curves for _, curves in shown.values()]
     top = max(curves.select(pl.max_horizontal("accuracy_high", "accuracy_mean").max()).item() for curves in ends)
     top = next((limit for limit in (0.1, 0.2, 0.4, 0.6, 0.8) if top <= limit), 1.0)
     y = Scale(0, top, HIGH, upright=True)
-    last = max(curves["round"].max() for curves in ends)
+    last = max(curves.select(pl.col("round").max()).item() for curves in ends)
     texts, panels = {}, []
     for of, (_, curves) in shown.items():
         final = curves.sort("round").group_by("scheme", maintain_order=True).last()
