@@ -39,6 +39,21 @@ FILES = {  # of a scenario
 ROOM = 0.04  # share of a strip that is free at each end
 
 
+def _audited_twins(scenarios: Mapping[str, dict], audits: Mapping[str, object]) -> dict[str, str]:
+    """The scenario whose audit counts for each that has one: its own, or that of one with the same parameters.
+
+    >>> parts = {"one": {"title": "1", "alike": ["1", "2"]}, "two": {"title": "2", "alike": ["1", "2"]}}
+    >>> _audited_twins(parts | {"three": {"title": "3", "alike": ["3"]}}, {"two": None})
+    {'one': 'two', 'two': 'two'}
+    """
+    found = {}
+    for name, part in scenarios.items():
+        twins = [name, *(other for other, own in scenarios.items() if own["title"] in part["alike"])]
+        if audited := [twin for twin in twins if twin in audits]:
+            found[name] = audited[0]
+    return found
+
+
 def of_files(
     heading: dict[str, str], parts: list[dict], view: dict[str, str], computed: dict, papers: Sequence[dict] = ()
 ) -> str:
@@ -59,14 +74,16 @@ def of_files(
     audits = {name: read_report(view[path]) for name in of_scenarios if (path := f"{name}/audit.parquet") in view}
     leads = {str(system): headline.lead(own) for (system,), own in points.group_by("system", maintain_order=True)}
     first = next(iter(leads.values()), headline.Lead(headline.NOTHING, None))
-    audit = headline.audited(audits, first.point)
+    audited = _audited_twins(of_scenarios, audits)
+    point = first.point
+    audit = headline.audited(audits, point and point | {"scenario": audited.get(point["scenario"], point["scenario"])})
     places = _places(points, of_scenarios)
     systems = [_system(system, points, tables, lead, charts.get(system), audit) for system, lead in leads.items()]
     for system, shown in zip(leads, systems, strict=True):
         drawn = {name: [f"{system}_{name}.{kind}" for kind in FORMATS] for name in STUDY_FIGURES}
         shown["files"] = {name: _links(paths, view) for name, paths in drawn.items()}
     claims = page_tables.claims(tables["claims"], places, {paper["system"]: paper for paper in papers})
-    tested = {(name, scheme) for name, frame in audits.items() for scheme in frame["scheme"].unique()}
+    tested = {(name, scheme) for name, twin in audited.items() for scheme in audits[twin]["scheme"].unique()}
     parameters = {name: read_report(view[f"{name}/parameters.parquet"]) for name, part in of_scenarios.items()
                   if f"{name}/parameters.parquet" in view and not part["point"]}  # fmt: skip
     context = {
