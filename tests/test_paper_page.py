@@ -129,6 +129,16 @@ def test_a_statement_has_a_cell_for_each_setting_and_one_verdict():
     assert said == [("supported", "A above B", "F1-1")]
 
 
+def test_what_is_measured_outside_of_the_papers_setting_is_shown_and_not_judged():
+    alone = measured(("one", 0.1, 0.05, 0.15, None))
+    (first, _) = paper.rows(OF, alone, {"one": "a"})
+    assert (first.verdict, first.cells[0][0].value, first.cells[0][0].verdict) == ("not judged", "+10 %", "not judged")
+    assert "1 was measured outside the paper's setting and not judged" in paper.lead([first])
+    both = pl.concat([alone, measured(("two", 0.2, 0.1, 0.3, "supported"))])
+    (first, _) = paper.rows(OF, both, {"one": "a", "two": "a"})
+    assert (first.verdict, [line.value for line in first.cells[0]]) == ("supported", ["+20 %"])
+
+
 @pytest.mark.parametrize("value", [None, float("inf"), 0.0, -1e-12, 1e9])
 def test_values_that_are_missing_infinite_or_tiny_are_words(value):
     found = measured(("one", value, None, None, "not measured" if value is None else "supported"))

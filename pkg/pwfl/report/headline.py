@@ -364,7 +364,8 @@ def counted(claims: pl.DataFrame) -> str:
     """How many claims came out how, in words."""
     verdicts = judged(claims)["verdict"] if len(claims) else pl.Series([], dtype=pl.String)
     order = (REFUTED, DEPENDS, INCONCLUSIVE, NOT_MEASURED, SUPPORTED)
-    counts = [f"{count} {each}" for each in order if (count := (verdicts == each).sum())]
+    counts = [(int((verdicts == each).sum()), each) for each in order]
+    counts = [f"{count} {each.replace('depends', 'depend') if count > 1 else each}" for count, each in counts if count]
     if not counts:
         return "No claim of a paper applies to this study."
     return f"Claims: {', '.join(counts)}."

@@ -23,7 +23,9 @@ from pwfl.report.claims import (
 from pwfl.report.statements import DEPENDS, judge
 from pwfl.scenario.values import value_of
 
-SIGNS = {SUPPORTED: "✓", REFUTED: "✗", DEPENDS: "±", INCONCLUSIVE: "?", NOT_MEASURED: "-"}
+OUTSIDE = "not judged"  # measured in scenarios outside of the paper's setting alone
+SIGNS = {SUPPORTED: "✓", REFUTED: "✗", DEPENDS: "±", INCONCLUSIVE: "?", OUTSIDE: "·", NOT_MEASURED: "-"}
+LISTED = SUPPORTED, REFUTED, DEPENDS, INCONCLUSIVE, OUTSIDE, NOT_MEASURED
 ORDER = (REFUTED, DEPENDS, INCONCLUSIVE, SUPPORTED, NOT_MEASURED)
 READING = re.compile(r"I\d+")
 SIGNIFICANT = 3  # digits
@@ -133,7 +135,7 @@ class Paper:
 class Line(NamedTuple):
     """A measured row of a statement: its verdict, value and interval in words, and where it was measured."""
 
-    verdict: str | None
+    verdict: str
     value: str
     interval: str
     where: str
@@ -167,10 +169,15 @@ def settings_of(paper: Paper, scenarios: Mapping[str, object]) -> dict[str, str]
 def rows(paper: Paper, claims: pl.DataFrame, settings: Mapping[str, str]) -> list[Row]:
     """The statements, in the paper's order, of a system's rows of the table `claims`.
 
-    `settings` has the setting's key of each scenario. Rows outside of the paper's setting are left out.
+    `settings` has the setting's key of each scenario. Rows outside of the paper's setting are there where a claim has
+    no others, and have no verdict.
     """
-    judged = claims.filter(pl.col("verdict").is_not_null())
-    return [_row(paper, claim, judged.filter(claim=claim.id), settings) for claim in paper.claims]
+    found = []
+    for claim in paper.claims:
+        own = claims.filter(claim=claim.id)
+        judged = own.filter(pl.col("verdict").is_not_null())
+        found.append(_row(paper, claim, judged if len(judged) else own, settings))
+    return found
 
 
 def _row(paper: Paper, claim: Claim, own: pl.DataFrame, settings: Mapping[str, str]) -> Row:
@@ -181,7 +188,8 @@ def _row(paper: Paper, claim: Claim, own: pl.DataFrame, settings: Mapping[str, s
         cells = [[_shortened(line, row) for key, row, line in lines if key == each] for each in paper.settings]
         cells.append([line for key, _, line in lines if not key])
     readings = sorted({found[0] for text in own["interpretation"].drop_nulls() if (found := READING.match(text))})
-    verdict = judge(own["verdict"].to_list(), own["interpretation"].to_list()) or NOT_MEASURED
+    verdict = judge(own["verdict"].to_list(), own["interpretation"].to_list())
+    verdict = verdict or (OUTSIDE if len(own) else NOT_MEASURED)
     counts = own["realizations"].drop_nulls().unique(maintain_order=True)
     return Row(claim, verdict, measured_words(claim), cells, readings, " / ".join(map(str, counts)) or "-")
 
@@ -191,7 +199,7 @@ def _line(claim: Claim, row: dict) -> Line:
     detail = row["quantity"].partition("; ")[2]
     where = "; ".join(text for text in (where, detail, row["interpretation"] or "") if text)
     value = "undefined" if row["measured"] is None else number(row["measured"], claim, signed=True)
-    return Line(row["verdict"], value, interval(row, claim), where)
+    return Line(row["verdict"] or OUTSIDE, value, interval(row, claim), where)
 
 
 def _shortened(line: Line, row: dict) -> Line:
@@ -261,8 +269,7 @@ def measured_words(claim: Claim) -> str:
 def counts(found: Sequence[Row]) -> list[tuple[str, int]]:
     """How many statements came out in each way, those that there are."""
     verdicts = [row.verdict for row in found]
-    order = (SUPPORTED, REFUTED, DEPENDS, INCONCLUSIVE, NOT_MEASURED)
-    return [(verdict, verdicts.count(verdict)) for verdict in order if verdict in verdicts]
+    return [(verdict, verdicts.count(verdict)) for verdict in LISTED if verdict in verdicts]
 
 
 def lead(found: Sequence[Row]) -> str:
@@ -283,6 +290,8 @@ def _counted(verdict: str, count: int) -> str:
         return f"{count} depend{'s' * one} on interpretation"
     if verdict == NOT_MEASURED:
         return f"{count} {'was' if one else 'were'} not measured"
+    if verdict == OUTSIDE:
+        return f"{count} {'was' if one else 'were'} measured outside the paper's setting and not judged"
     return f"{count} {'is' if one else 'are'} {verdict}"
 
 
@@ -306,4 +315,4 @@ def caption(panel: Panel, found: Sequence[Row], claims: pl.DataFrame, settings: 
         rows_here = here if panel.setting and len(here) else own.clear()
         verdict = judge(rows_here["verdict"].to_list(), rows_here["interpretation"].to_list()) or verdicts[name]
         said.append((verdicts[name] if verdicts[name] == DEPENDS else verdict, words, name))
-    return sorted(said, key=lambda each: (SUPPORTED, REFUTED, DEPENDS, INCONCLUSIVE, NOT_MEASURED).index(each[0]))
+    return sorted(said, key=lambda each: LISTED.index(each[0]))

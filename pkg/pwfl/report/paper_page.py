@@ -12,11 +12,25 @@ from pwfl import registry
 from pwfl.report import drawing, labels, panels, paper
 from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, REFUTED, SUPPORTED
 from pwfl.report.curves import empty
-from pwfl.report.paper import Panel, Paper
+from pwfl.report.paper import OUTSIDE, Panel, Paper
 from pwfl.report.statements import DEPENDS
 
-TINTS = {SUPPORTED: "good", REFUTED: "bad", DEPENDS: "open", INCONCLUSIVE: "none", NOT_MEASURED: "none"}
-WORDS = {SUPPORTED: "yes", REFUTED: "no", DEPENDS: "maybe", INCONCLUSIVE: "soft2", NOT_MEASURED: "soft2"}
+TINTS = {
+    SUPPORTED: "good",
+    REFUTED: "bad",
+    DEPENDS: "open",
+    INCONCLUSIVE: "none",
+    OUTSIDE: "none",
+    NOT_MEASURED: "none",
+}
+WORDS = {
+    SUPPORTED: "yes",
+    REFUTED: "no",
+    DEPENDS: "maybe",
+    INCONCLUSIVE: "soft2",
+    OUTSIDE: "soft2",
+    NOT_MEASURED: "soft2",
+}
 CAPTION = 14  # pixels of a caption's text
 DIGITS = 5  # of curves in their file
 UNBROKEN = re.compile(r"\b([RKMTγpqδ]) ([=≤<]) (?=[\d<])")  # what a line does not break
