@@ -14,7 +14,7 @@ from pwfl import execution, registry
 from pwfl.api import stage_tables
 from pwfl.privacy.composition import compose
 from pwfl.report import build, theme
-from pwfl.report.catalog import compared, scenario_figures
+from pwfl.report.catalog import scenario_figures
 from pwfl.report.claims import VERDICTS
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.scenario.common import Scenario
@@ -67,8 +67,7 @@ def _build(model: Scenario) -> None:
         claims = build.compare(study)["claims"]
         if strange := set(claims["verdict"]) - {*VERDICTS, None}:
             raise CheckError(f"claims: verdict is {strange}, must be one of {', '.join(VERDICTS)}, or null")
-        figures = compared(catalog, swept=True)
-        charts += [build.comparison_figure(model.system, figure, study) for figure in figures]
+        charts += [build.comparison_figure(model.system, figure, study) for figure in catalog.comparison_figures]
         if case is model:
             _check_parameters(case, stages, charts)
         for chart in charts if case is model else ():

@@ -107,7 +107,8 @@ def _largest_over(of_random: np.ndarray, of_optimal: np.ndarray) -> Measure | No
     one, other = _largest(of_random), _largest(of_optimal)
     if one is None or other is None:
         return None
-    value, count = one.value / other.value, one.realizations
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value, count = float(np.divide(one.value, other.value)), one.realizations
     if count < TRAININGS:
         return Measure(value, None, None, f"none: maxima of fewer realizations than {TRAININGS}", count)
     return counted(value, count)
