@@ -237,15 +237,17 @@ class _Plane:
             layers.append(mark.encode(x=x, y=y, color=coloured(), detail="curve:N", order="place:Q"))
         dots = base.mark_point(**_without_type(DOTS)).encode(color=coloured(), shape=alt.Shape("shape:N", scale=None))
         layers.append(dots.encode(description="tip:N"))
-        if self.lead.kind == GOOD:
-            best = self._leading()
+        if len(best := self._leading()):
             ring = alt.Chart(best).mark_point(size=230, strokeWidth=1.8, color=INK, filled=False, aria=False)
             layers.append(ring.encode(x=x, y=y))
         layers += words(self._labels(weak))
         return alt.layer(*layers).properties(width=self.wide, height=self.high)
 
     def _leading(self) -> pl.DataFrame:
-        point = self.lead.point or {}
+        """The point that leads; no row where none does, or where it is not drawn: an epsilon of 0 has no logarithm."""
+        point = self.lead.point
+        if self.lead.kind != GOOD or point is None:
+            return self.rows.clear()
         return self.rows.filter(
             pl.col("target_epsilon").eq_missing(point["target_epsilon"]),
             scenario=point["scenario"],
@@ -254,8 +256,7 @@ class _Plane:
 
     def _labels(self, weak: float | None) -> list[labels.Placed]:
         wanted, size = [], self.size
-        if self.lead.kind == GOOD:
-            point = self._leading().row(0, named=True)
+        for point in self._leading().iter_rows(named=True):
             text = f"{number(point['mean'], self.outcome)} at ε {number(point['epsilon'])}"
             sides = [("center", 0, -21), ("right", -14, -14), ("center", 0, 22), ("left", 14, 12)]
             wanted.append(Label([[[Part(text, bold=True)]]], [(point["px"], point["py"])], INK, size, sides=sides))
