@@ -16,6 +16,7 @@ import polars as pl
 import vl_convert
 from markupsafe import Markup
 
+from pwfl.report.axes import ALIKE, WIDE
 from pwfl.report.labels import SIZE, Placed
 from pwfl.report.theme import BARE, VEGA_LITE
 
@@ -78,15 +79,18 @@ def fitted(
     (0.158, 0.942)
     >>> fitted([0.98, 1.0], 0, 1), fitted([3.0]), fitted([])
     ((0.9788, 1), (2.4, 3.6), (0.0, 1.0))
+    >>> fitted([3.0, 3.0 + 3e-9]), fitted([3.0, 3.00001])
+    ((2.4, 3.6), (2.9999994, 3.0000106))
     """
     known = [value for value in values if value is not None and math.isfinite(value)]
     if not known:
         return 0.0, 1.0
     low, high = min(known), max(known)
-    room = 0.06 * (high - low) or 0.2 * abs(high) or 1.0
-    low, high = low - room, high + room
-    low = low if least is None else max(low, least)
-    return float(f"{low:.4g}"), float(f"{high:.4g}") if most is None else min(float(f"{high:.4g}"), most)
+    size = max(abs(low), abs(high))
+    room = (0.06 * (high - low) if high - low > ALIKE * size else WIDE * size) or 1.0
+    digits = max(4, 1 + math.ceil(math.log10(max(size, room) / room)))  # so many that the ends keep their room
+    low, high = (float(f"{value:.{digits}g}") for value in (low - room, high + room))
+    return low if least is None else max(low, least), high if most is None else min(high, most)
 
 
 def ticks(low: float, high: float, most: float = 5.5) -> list[float]:
