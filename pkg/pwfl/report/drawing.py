@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import altair as alt
 import polars as pl
@@ -36,7 +36,7 @@ TEXT = {
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 PLACES = re.compile(r' (?:d|transform|[xy][12]?|width|height)="[^"]*"')  # whose digits beyond pixels are left out
 MARK, OPAQUE = 62, 0.75  # area of a dot; opacity of intervals
-DOTS = alt.MarkDef(type="point", filled=True, opacity=1, size=MARK, stroke=HALO, strokeWidth=1)
+DOTS: dict[str, Any] = {"filled": True, "opacity": 1, "size": MARK, "stroke": HALO, "strokeWidth": 1}
 
 
 class Scale(NamedTuple):

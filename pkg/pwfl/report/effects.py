@@ -16,12 +16,20 @@ from scipy.special import stdtr, stdtrit
 from pwfl import registry
 from pwfl.report import unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
-from pwfl.report.sweeps import above_chance, different, main_outcomes, outcomes_of, point_of, with_targets
+from pwfl.report.sweeps import (
+    AXIS,
+    INDEX,
+    above_chance,
+    different,
+    main_outcomes,
+    outcomes_of,
+    point_of,
+    with_targets,
+)
 from pwfl.scenario.fields import parameters, stages_of
 from pwfl.scenario.values import plain
 from pwfl.stages import AUDIT, REPORT
 
-INDEX = ["scenario", "scheme", "target_epsilon"]
 ENDS = ("from", "to")
 SCHEMA = {
     "system": pl.String,
@@ -41,7 +49,6 @@ SCHEMA = {
 MEANS = ("epsilon", "air_seconds", "transmit_energy_j")  # of both points
 SCHEMA |= {f"{end}_{name}": pl.Float64 for name in MEANS for end in ENDS}
 SCHEDULER, NOISE, PRIVACY, OBSERVER = "scheduler", "noise", "noise instead of none", "privacy.observer"
-AXIS = "privacy.target_epsilon"  # no factor: what outcomes are drawn over
 COSTS = {
     "air_seconds": Outcome("Airtime (s)", "less"),
     "transmit_energy_j": COMMON_OUTCOMES["transmit_energy_j"],
@@ -125,6 +132,7 @@ def _values(study: dict[str, dict], outcomes: pl.DataFrame, system: str) -> tupl
 def _pairs(study: dict[str, dict], points: pl.DataFrame) -> Iterator[tuple[int, int, str, str, str]]:
     """Numbers of two points that differ in one factor, the factor, and its values."""
     read = _parameters(study)
+    # AXIS is no factor.
     swept = dict.fromkeys(key for name in study for key in point_of(study, name).values if key != AXIS)
     alone = {**swept, OBSERVER: None}
     every = []

@@ -11,7 +11,8 @@ import polars as pl
 from pwfl.report import parameters
 from pwfl.report.catalog import Outcome
 from pwfl.report.effects import LEVEL, NOISE, OBSERVER, PRIVACY, SCHEDULER
-from pwfl.report.points import INDEX, seen_by
+from pwfl.report.points import called, seen_by
+from pwfl.report.sweeps import INDEX
 from pwfl.report.words import number, signed, unit, upper
 
 NAMES = {SCHEDULER: "Scheduler", NOISE: "Noise allocation", PRIVACY: "Price of privacy", OBSERVER: "Observer"}
@@ -105,7 +106,7 @@ def _setting(row: dict, one: dict, other: dict) -> str:
     if row["factor"] in (SCHEDULER, NOISE):
         return upper(other["place"]) or "This study"
     if row["factor"] == PRIVACY:
-        return ", ".join(part for part in (other["scheme"], other["place"]) if part)
+        return called(other)
     scheme = other["scheme"] if one["scheme"] == other["scheme"] else f"{other['scheme']}, {one['scheme']}"
     if one["value"] and one["value"] == other["value"]:
         return f"{scheme}, {one['value']}"

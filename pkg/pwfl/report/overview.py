@@ -16,8 +16,9 @@ from pwfl.report.drawing import DOTS, INK, LINE, OPAQUE, SOFT, WARM, WEAK, Scale
 from pwfl.report.headline import GOOD, STRANGERS, Lead
 from pwfl.report.headline import WEAK as WEAK_RATE
 from pwfl.report.labels import Label, Part, named
-from pwfl.report.points import apart, finite, lines, outcome_of, spread_of
-from pwfl.report.words import between, is_share, lower, number, rate, upper
+from pwfl.report.points import apart, called, finite, lines, outcome_of, spread_of
+from pwfl.report.sweeps import INDEX
+from pwfl.report.words import estimated, is_share, lower, number, rate, upper
 
 WIDE, HIGH = 530, 452  # pixels of the plot on the page and in files, and on a phone
 PHONE_WIDE, PHONE_HIGH = 286, 330
@@ -105,11 +106,10 @@ class _Plane:
             **self._ends(every),
         )
         self.curves = lines(self.rows.filter(~pl.col("open")))
-        joined = {
-            tuple(row) for own, _ in self.curves for row in own.select("scenario", "scheme", "target_epsilon").rows()
-        }
-        of = self.rows.select("scenario", "scheme", "target_epsilon").rows()
-        self.rows = self.rows.with_columns(single=pl.Series([key not in joined for key in of]))
+        joined = {key for own, _ in self.curves for key in own.select(INDEX).rows()}
+        self.rows = self.rows.with_columns(
+            single=pl.Series([key not in joined for key in self.rows.select(INDEX).rows()])
+        )
         self.rows = self.rows.with_columns(shape=self._shapes())
 
     def _across(self) -> tuple[Scale, float | None]:
@@ -161,15 +161,13 @@ class _Plane:
         return pl.Series(found, dtype=pl.String)
 
     def _tip(self, row: dict) -> str:
-        where = f"{row['scheme']}, {row['place']}" if row["place"] else row["scheme"]
-        interval = between(row["low"], row["high"], self.outcome)
-        value = f"{number(row['mean'], self.outcome)}{f' (95% interval {interval})' if interval else ''}"
+        value = f"{called(row)}: {estimated(row['mean'], row['low'], row['high'], self.outcome)}"
         if row["open"]:
-            return f"{where}: {value}; {NO_NOISE}"
+            return f"{value}; {NO_NOISE}"
         attacked = (
             "" if row["attack_rate"] is None else f": an attacker finds at most {rate(row['attack_rate'])} of members"
         )
-        return f"{where}: {value}; ε {number(row['epsilon'])}{attacked}"
+        return f"{value}; ε {number(row['epsilon'])}{attacked}"
 
     def _ticks(self) -> tuple[list[float], dict[float, list[str]]]:
         """Ticks, and their lines: the study's own epsilons with their attack rates; round ones if none has any."""
@@ -235,7 +233,7 @@ class _Plane:
             ]
             mark = alt.Chart(pl.concat(parts)).mark_line(strokeWidth=2.25, strokeDash=dash)
             layers.append(mark.encode(x=x, y=y, color=coloured(), detail="curve:N", order="place:Q"))
-        dots = base.mark_point(**_without_type(DOTS)).encode(color=coloured(), shape=alt.Shape("shape:N", scale=None))
+        dots = base.mark_point(**DOTS).encode(color=coloured(), shape=alt.Shape("shape:N", scale=None))
         layers.append(dots.encode(description="tip:N"))
         if len(best := self._leading()):
             ring = alt.Chart(best).mark_point(size=230, strokeWidth=1.8, color=INK, filled=False, aria=False)
@@ -328,10 +326,6 @@ class _Plane:
         return found
 
 
-def _without_type(mark: alt.MarkDef) -> dict:
-    return {key: value for key, value in mark.to_dict().items() if key != "type"}
-
-
 def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
     """Points of one epsilon, or of none: a row each, the best first, named above its interval."""
     outcome: Outcome = outcome_of(rows.row(0, named=True))
@@ -354,9 +348,8 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
     y = Scale(0, max(len(shown), 1), step * max(len(shown), 1))
     told, placed = [], []
     for k, row in enumerate(shown.iter_rows(named=True)):
-        interval = between(row["low"], row["high"], outcome)
         ends = [x.cut(row[end], row["mean"]) for end in ("low", "high")]
-        text = f"{row['scheme']}: {number(row['mean'], outcome)}{f' (95% interval {interval})' if interval else ''}"
+        text = f"{row['scheme']}: {estimated(row['mean'], row['low'], row['high'], outcome)}"
         spot = (x.at(row["mean"]), y.at(k + 0.72))
         told.append(
             {
@@ -394,7 +387,7 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
             (-2, -99, wide + 2, 99),
         )
     layers.append(base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=None, axis=None), x2="high:Q"))
-    dots = base.mark_point(**_without_type(DOTS)).encode(x=alt.X("px:Q", scale=None, axis=None), description="tip:N")
+    dots = base.mark_point(**DOTS).encode(x=alt.X("px:Q", scale=None, axis=None), description="tip:N")
     return alt.layer(*layers, dots, *words(placed)).properties(width=wide, height=y.length)
 
 

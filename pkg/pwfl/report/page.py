@@ -20,7 +20,8 @@ from pwfl.report import factors, glossary, headline, page_tables, published
 from pwfl.report.catalog import STUDY_FIGURES, private_figures, table_title
 from pwfl.report.drawing import ticks
 from pwfl.report.effects import compared
-from pwfl.report.words import is_share, number, plural, probability, rate, signed, unit, upper
+from pwfl.report.points import baseline, called, outcome_of
+from pwfl.report.words import between, is_share, number, plural, probability, rate, signed, unit, upper
 from pwfl.store import sealed
 from pwfl.tables import contract, read_report
 
@@ -100,7 +101,7 @@ def of_files(
         "answer": headline.answer(leads, audit, tables["claims"]),
         "schemes": page_tables.schemes(points, tested, audit.verdict == headline.FAILED),
         "count": len(points),
-        "audits": page_tables.audits(audits, audit),
+        "audits": page_tables.audits(audits),
         "audited": [places[name] for name in audits],
         "claims": claims,
         "counts": page_tables.counts(claims),
@@ -169,13 +170,12 @@ def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead
     shown = main["factors"] if main else []
     if len(shown) > FIRST_FACTORS:
         shown = sorted(shown, key=lambda each: -max(abs(row["difference"]) for row in each["rows"]))
-    bare = rows.filter("bare", pl.col("mean").is_finite()).sort("mean", descending=True)
     return {
         "name": system_name(system),
         "sentence": headline.sentence(lead, audit),
         "kind": lead.kind,
         "point": lead.point,
-        "by": _by(lead, bare),
+        "by": _by(lead, baseline(rows)),
         "factors": shown,
         "strips": main,
         "unit": main and main["unit"],
@@ -298,19 +298,16 @@ def scale(axis: tuple[float, float], share: bool) -> Markup:
     return Markup(f'<span class="axis" aria-hidden="true">{"".join(told)}</span>')
 
 
-def _by(lead: headline.Lead, bare: pl.DataFrame) -> str:
+def _by(lead: headline.Lead, bare: float | None) -> str:
     """Which scheme leads, with its interval, and what the best baseline comes to."""
     point = lead.point
     if point is None:
         return ""
-    outcome = headline.outcome_of(point)
-    interval = headline.between(point["low"], point["high"], outcome)
-    said = [", ".join(filter(None, (point["scheme"], point["place"])))] + (
-        [f"95% interval {interval}"] if interval else []
-    )
-    if len(bare) and lead.kind != headline.BARE:
-        best = bare["mean"][0] if outcome.better == "more" else bare["mean"][-1]
-        said.append(f"without noise {number(best, outcome)}")
+    outcome = outcome_of(point)
+    interval = between(point["low"], point["high"], outcome)
+    said = [called(point)] + ([f"95% interval {interval}"] if interval else [])
+    if bare is not None and lead.kind != headline.BARE:
+        said.append(f"without noise {number(bare, outcome)}")
     return "; ".join([*said, *page_tables.left_out(point)])
 
 
@@ -332,7 +329,7 @@ def _lead_row(system: str, lead: headline.Lead, audits: Mapping, of_scenarios: M
     return {
         "system": system_name(system),
         "result": headline.result(point),
-        "scheme": ", ".join(filter(None, (point["scheme"], point["place"]))),
+        "scheme": called(point),
         "epsilon": number(point["epsilon"]),
         "rate": rate(point["attack_rate"]) if private else "all",
         "assumes": point["epsilon_assumes"] if private else "",

@@ -9,14 +9,14 @@ from markupsafe import Markup, escape
 from pwfl.report import unscheduled
 from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, PROJECT, REFUTED, SUPPORTED
 from pwfl.report.columns import in_words
-from pwfl.report.headline import FAILED, PASSED, Audit
-from pwfl.report.points import finite, lines, outcome_of
+from pwfl.report.headline import FAILED, PASSED
+from pwfl.report.points import baseline, finite, lines, outcome_of, place_of_sweep
 from pwfl.report.statements import DEPENDS, judged
 from pwfl.report.words import NONE, between, number, rate, signed, unit, upper
 
 FOLDED = 12  # rows from which only the best are shown at first
 MOST_SCHEMES = 400  # rows of the page; its files have all
-SHOWN_CLAIMS, SHOWN_TESTS, SHOWN_CASES = 9, 8, 3
+SHOWN_CLAIMS, SHOWN_TESTS = 9, 8
 COLUMNS = 4  # curves of the table of prices
 KEY_TESTS = (  # that show most of what epsilon rests on
     *("sensitivity", "deviation of the noise", "scale of the noise", "distribution of the noise"),
@@ -69,13 +69,11 @@ def prices(points: pl.DataFrame) -> dict:
     if private.is_empty():
         return {"rows": [], "heads": [], "bare": None}
     outcome = outcome_of(private.row(0, named=True))
-    sign = 1 if outcome.better == "more" else -1
-    curves = [own for own, _ in lines(private)] or [
-        own for _, own in private.group_by("sweep_of", "scheme", maintain_order=True)
-    ]
-    shown = sorted(curves, key=lambda own: -sign * own.select((pl.col("mean") * sign).max()).item() * sign)[:COLUMNS]
-    known = points.filter("bare", pl.col("mean").is_finite())
-    base = known.sort(pl.col("mean") * -sign)["mean"][0] if len(known) else None
+    loss = pl.col("mean") * (-1 if outcome.better == "more" else 1)
+    joined = [own for own, _ in lines(private)]
+    curves = joined or [own for _, own in private.group_by("sweep_of", "scheme", maintain_order=True)]
+    shown = sorted(curves, key=lambda own: own.select(loss.min()).item())[:COLUMNS]
+    base = baseline(points)
     levels = sorted({round(value, 2) for own in shown for value in own["epsilon"]})
     rows = []
     for place, level in enumerate(levels):
@@ -87,16 +85,13 @@ def prices(points: pl.DataFrame) -> dict:
         rows.append(
             {"epsilon": number(level), "rate": rate(max(rates, default=None)), "cells": cells, "extra": place >= FOLDED}
         )
-    heads = [own.select("scheme", "place", "value").row(0, named=True) for own in shown]
-    for head in heads:
-        head["place"] = (
-            head["place"].removesuffix(head["value"]).removesuffix(", ") if len(lines(private)) else head["place"]
-        )
+    firsts = [own.row(0, named=True) for own in shown]
+    heads = [{"scheme": row["scheme"], "place": place_of_sweep(row) if joined else row["place"]} for row in firsts]
     return {
         "rows": rows,
         "heads": heads,
         "bare": None if base is None else number(base, outcome),
-        "open": known["open"].all(),
+        "open": points.filter("bare", pl.col("mean").is_finite())["open"].all(),
     }
 
 
@@ -106,7 +101,7 @@ def _price(row: dict, base: float | None, outcome) -> dict:
     return {"value": number(row["mean"], outcome), "said": said, "interval": between(row["low"], row["high"], outcome)}
 
 
-def audits(tables: Mapping[str, pl.DataFrame], found: Audit) -> list[dict]:
+def audits(tables: Mapping[str, pl.DataFrame]) -> list[dict]:
     """A row for each test over all audited schemes: failed ones first, then the KEY_TESTS."""
     frames = [
         frame.select("test", "status", "measured", "low", "high", "detects", "detectable") for frame in tables.values()
@@ -126,7 +121,7 @@ def audits(tables: Mapping[str, pl.DataFrame], found: Audit) -> list[dict]:
     order = {test: place for place, test in enumerate(KEY_TESTS)}
     rows.sort(key=lambda row: (-row["failed"], order.get(row["key"], len(order))))
     for place, row in enumerate(rows):
-        row["extra"] = place >= SHOWN_TESTS and not row["failed"] and (found.verdict == FAILED or place >= SHOWN_TESTS)
+        row["extra"] = place >= SHOWN_TESTS and not row["failed"]
     return rows
 
 

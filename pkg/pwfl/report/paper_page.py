@@ -12,17 +12,11 @@ from pwfl import registry
 from pwfl.report import drawing, labels, panels, paper
 from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, REFUTED, SUPPORTED
 from pwfl.report.curves import empty
+from pwfl.report.page_tables import LOOKS
 from pwfl.report.paper import OUTSIDE, Panel, Paper
 from pwfl.report.statements import DEPENDS
 
-TINTS = {
-    SUPPORTED: "good",
-    REFUTED: "bad",
-    DEPENDS: "open",
-    INCONCLUSIVE: "none",
-    OUTSIDE: "none",
-    NOT_MEASURED: "none",
-}
+TINTS = LOOKS | {OUTSIDE: "none"}
 WORDS = {
     SUPPORTED: "yes",
     REFUTED: "no",

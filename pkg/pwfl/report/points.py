@@ -8,13 +8,11 @@ import polars as pl
 
 from pwfl.report import theme, unscheduled
 from pwfl.report.catalog import Outcome
+from pwfl.report.sweeps import AXIS, INDEX, index_of, main_outcomes, not_above_chance, outcomes_of, point_of, swept_keys
 from pwfl.report.sweeps import KEYS as PLACES
-from pwfl.report.sweeps import index_of, main_outcomes, not_above_chance, outcomes_of, point_of, swept_keys
 from pwfl.report.words import lower
 from pwfl.scenario.sweep import in_words, text
 
-INDEX = ["scenario", "scheme", "target_epsilon"]
-AXIS = "privacy.target_epsilon"
 SYMBOLS = {AXIS: "ε"}
 SAME = ["system", "scheme", "target_epsilon", "mean", "epsilon", "air_seconds_mean", "transmit_energy_j_mean"]
 OF_SYSTEMS = ["air_seconds_mean", "transmit_energy_j_mean", "diverged"]  # columns of the table `systems`
@@ -107,6 +105,11 @@ def varied(rows: pl.DataFrame) -> list[str]:
     return [key for key in swept_keys(rows) if rows[key].drop_nulls().n_unique() > 1]
 
 
+def ranked(rows: pl.DataFrame) -> list[str]:
+    """The keys of `varied`, numbers first, and of most values: what points are drawn over is the first."""
+    return sorted(varied(rows), key=lambda key: (not rows[key].dtype.is_numeric(), -rows[key].n_unique()))
+
+
 def symbol(key: str) -> str:
     """What a swept parameter is called beside its values.
 
@@ -147,6 +150,28 @@ def outcome_of(row: dict) -> Outcome:
     return outcomes_of(row["system"])[row["outcome"]]
 
 
+def called(row: dict) -> str:
+    """A point's scheme, and what tells it from others of the scheme."""
+    return ", ".join(part for part in (row["scheme"], row["place"]) if part)
+
+
+def place_of_sweep(row: dict) -> str:
+    """What tells the sweep of a point from others, without the point's own values.
+
+    >>> place_of_sweep({"place": "equal ε, γ 3", "value": "γ 3"}), place_of_sweep({"place": "γ 3", "value": "γ 3"})
+    ('equal ε', '')
+    >>> place_of_sweep({"place": "equal ε", "value": ""})
+    'equal ε'
+    """
+    return row["place"].removesuffix(row["value"]).removesuffix(", ") if row["value"] else row["place"]
+
+
+def baseline(rows: pl.DataFrame) -> float | None:
+    """The best mean outcome without noise, of points of one system; None where there is no such."""
+    best = pl.Expr.max if outcome_of(rows.row(0, named=True)).better == "more" else pl.Expr.min
+    return rows.filter("bare", pl.col("mean").is_finite()).select(best(pl.col("mean"))).item()
+
+
 def finite(rows: pl.DataFrame) -> pl.DataFrame:
     """The points with an epsilon to draw, above 0 and finite."""
     known = pl.col("epsilon").is_finite().fill_null(value=False) & (pl.col("epsilon") > 0).fill_null(value=False)
@@ -158,7 +183,7 @@ def lines(rows: pl.DataFrame) -> list[tuple[pl.DataFrame, str]]:
 
     Beside each, the values of these others. The targets of a scheme that has several are a curve, too.
     """
-    swept = sorted(varied(rows), key=lambda key: (not rows[key].dtype.is_numeric(), -rows[key].n_unique()))
+    swept = ranked(rows)
     if rows["target_epsilon"].drop_nulls().n_unique() > 1:
         swept.insert(0, "target_epsilon")
     found = []

@@ -14,12 +14,13 @@ from pwfl.privacy.gaussian import attack_rate, exact_epsilon
 from pwfl.report import labels, parameters, theme
 from pwfl.report.catalog import Outcome
 from pwfl.report.drawing import INK, LINE, OPAQUE, SOFT, Scale, coloured, fitted, log_ticks, words
+from pwfl.report.effects import COSTS
 from pwfl.report.labels import Label, Part, Placed
 from pwfl.report.measures import FAILED
 from pwfl.report.overview import dashes
-from pwfl.report.points import AXIS, finite, lines, varied
-from pwfl.report.sweeps import outcomes_of
-from pwfl.report.words import between, is_share, number, rate, upper
+from pwfl.report.points import called, finite, lines, place_of_sweep, ranked
+from pwfl.report.sweeps import AXIS, INDEX, outcomes_of
+from pwfl.report.words import estimated, is_share, number, rate, upper
 
 PANEL, WIDER = 286, 356  # pixels of a panel with its labels: four, or three, side by side; one on a phone
 HIGH, LEFT = 180, 46  # pixels of a panel's plot, and of the labels of its axis
@@ -30,8 +31,7 @@ CURVE_POINTS = 20  # that have tooltips
 MOST_PANELS = 16
 MERGED = 1.12  # ratio of epsilons that have one dot
 COLUMNS = ("accuracy", "user_accuracy_bottom_decile", "epsilon", "epsilon_user", "air_seconds", "transmit_energy_j")
-UP = {"air_seconds": Outcome("Airtime (s)", "less")}
-UP |= {"user_accuracy_bottom_decile": Outcome("Accuracy of the bottom tenth of users", "more", "~%")}
+MORE = {"user_accuracy_bottom_decile": Outcome("Accuracy of the bottom tenth of users", "more", "~%")}
 
 
 class Panel(NamedTuple):
@@ -74,19 +74,17 @@ def over_parameter(
 
     `rows` are points of one system, `table` the study's table `outcomes`.
     """
-    keys = sorted(varied(rows), key=lambda key: (not rows[key].dtype.is_numeric(), -rows[key].n_unique()))
-    keys = [key for key in keys if rows[key].dtype.is_numeric()]
+    keys = [key for key in ranked(rows) if rows[key].dtype.is_numeric()]
     if not keys:
         return []
     system, key = rows["system"][0], keys[0]
     first = rows["outcome"][0]
-    known = outcomes_of(system) | UP
+    known = outcomes_of(system) | COSTS | MORE
     swept = rows.filter(pl.col(key).is_not_null(), pl.col("scenario") != pl.col("sweep_of"), ~pl.col("bare"))
-    index = ["scenario", "scheme", "target_epsilon"]
     found = []
     for column in dict.fromkeys((first, *COLUMNS)):
-        values = table.filter(outcome=column).select(*index, at="mean", at_low="low", at_high="high")
-        own = swept.join(values, on=index, how="inner", nulls_equal=True, maintain_order="left")
+        values = table.filter(outcome=column).select(*INDEX, at="mean", at_low="low", at_high="high")
+        own = swept.join(values, on=INDEX, how="inner", nulls_equal=True, maintain_order="left")
         own = own.filter(pl.col("at").is_finite())
         if column in known and not (column == "epsilon" and key == AXIS) and _is_moved(own, key):
             for (second,), part in own.group_by(
@@ -172,9 +170,7 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
 
 
 def _tip(row: dict, outcome: Outcome) -> str:
-    where = ", ".join(part for part in (row["scheme"], row["place"]) if part)
-    interval = between(row["at_low"], row["at_high"], outcome)
-    return f"{where}: {number(row['at'], outcome)}" + (f" (95% interval {interval})" if interval else "")
+    return f"{called(row)}: {estimated(row['at'], row['at_low'], row['at_high'], outcome)}"
 
 
 def over_rounds(
@@ -210,8 +206,8 @@ def over_rounds(
         own = rows.filter(sweep_of=of, scenario=name)
         part = _rounds(curves, colours, x, y, chance)
         chart = alt.layer(*part, *words(shifted(texts[of][0], plot + 6))).properties(width=plot, height=HIGH)
-        place = own["place"][0].removesuffix(own["value"][0]).removesuffix(", ") if own["value"][0] else own["place"][0]
-        panels.append(Panel(upper(place or own["title"][0]), own["value"][0], chart))
+        first = own.row(0, named=True)
+        panels.append(Panel(upper(place_of_sweep(first) or first["title"]), first["value"], chart))
     return panels
 
 

@@ -17,6 +17,8 @@ from pwfl.report.theme import means
 from pwfl.scenario.sweep import Point
 
 KEYS = ["scenario", "system", "sweep_of"]
+INDEX = ["scenario", "scheme", "target_epsilon"]  # which point it is
+AXIS = "privacy.target_epsilon"  # the swept parameter that outcomes are drawn over
 KIND = ["guarantee", "epsilon_trusts", "observer"]  # points of other kinds are not compared
 DIGITS = 4  # to which two means are one
 PARTS = ("mean", "low", "high", "least", "most")
@@ -84,9 +86,8 @@ def not_above_chance() -> pl.Expr:
 
 def above_chance(rows: pl.DataFrame, table: pl.DataFrame) -> pl.Series:
     """Of rows of points, whether the table `outcomes` has none of their accuracies as not above chance."""
-    keys = ["scenario", "scheme", "target_epsilon"]
-    useless = table.filter(not_above_chance()).select(*keys, useless=True)
-    return rows.join(useless, on=keys, how="left", nulls_equal=True, maintain_order="left")["useless"].is_null()
+    useless = table.filter(not_above_chance()).select(*INDEX, useless=True)
+    return rows.join(useless, on=INDEX, how="left", nulls_equal=True, maintain_order="left")["useless"].is_null()
 
 
 def front(table: pl.DataFrame) -> pl.DataFrame:

@@ -45,6 +45,16 @@ def between(low: float | None, high: float | None, outcome: Outcome | None = Non
     return "" if low is None or high is None else f"{number(low, outcome)} to {number(high, outcome)}"
 
 
+def estimated(value: float | None, low: float | None, high: float | None, outcome: Outcome | None = None) -> str:
+    """A number, with its interval if it has one.
+
+    >>> estimated(0.92, 0.9, 0.94, Outcome("accuracy", "more", "~%")), estimated(0.5, None, None)
+    ('92.0% (95% interval 90.0% to 94.0%)', '0.5')
+    """
+    interval = between(low, high, outcome)
+    return number(value, outcome) + (f" (95% interval {interval})" if interval else "")
+
+
 def rate(value: float | None) -> str:
     """An attack rate in two digits, never 100%.
 

@@ -5,6 +5,7 @@ from itertools import islice
 from math import inf
 from statistics import median
 
+from pwfl.report.words import plural
 from pwfl.stages import AUDIT, DATASET, FEATURES, IMPORTED, PROJECTION
 from pwfl.store import grids
 from pwfl.store.items import COST, Store
@@ -80,16 +81,7 @@ def duration(seconds: float, of: str = "") -> str:
     """
     if seconds >= 7200:
         return f"{seconds / 3600:,.1f} {of}hours"
-    return counted(round(seconds / 60), f"{of}minute") if seconds >= 180 else counted(round(seconds), f"{of}second")
-
-
-def counted(count: int, what: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "job"), counted(1200, "job")
-    ('1 job', '1,200 jobs')
-    """
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    return plural(round(seconds / 60), f"{of}minute") if seconds >= 180 else plural(round(seconds), f"{of}second")
 
 
 def realizations(item: Item) -> int:

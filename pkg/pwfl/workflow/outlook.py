@@ -4,10 +4,11 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from math import ceil
 
+from pwfl.report.words import plural
 from pwfl.scenario import checks
 from pwfl.store import code
 from pwfl.store.items import Store
-from pwfl.workflow.costs import MEMORY_MIB, START_SECONDS, Costs, counted, duration
+from pwfl.workflow.costs import MEMORY_MIB, START_SECONDS, Costs, duration
 from pwfl.workflow.parts import Part, Work, kind, seconds_of
 from pwfl.workflow.plan import Item, gpus
 from pwfl.workflow.publish import Published
@@ -82,7 +83,7 @@ class Outlook:
         """What a part's job does, and why, in a line."""
         said, items = f"{part.rule} {part.name}: {DOES[part.rule]}", self.computes(part)
         if not items:
-            return f"{said}: the store has all {counted(len(part.items), 'result')} (something before it ran)"
+            return f"{said}: the store has all {plural(len(part.items), 'result')} (something before it ran)"
         about = f"{said}, {self._summary(items)}, about {duration(self.seconds(part, items))}"
         if part.path in self.again:
             return f"{about} (again, as Snakemake was told)"
@@ -124,12 +125,12 @@ class Outlook:
         of = "" if guessed == rules else f" for {', '.join(guessed)}"
         rough = f" (a rough guess{of}: ./store has no timings of such jobs yet)" if guessed else ""
         time = duration(sum(self.seconds(*each) for each in computed), "core-")
-        results = counted(sum(len(items) for _, items in computed), "result")
-        return f"To compute: {results} in {counted(len(computed), 'job')}, about {time}{rough}"
+        results = plural(sum(len(items) for _, items in computed), "result")
+        return f"To compute: {results} in {plural(len(computed), 'job')}, about {time}{rough}"
 
     def _summary(self, items: list[Item]) -> str:
         """Which items, in a few words."""
         names = list(dict.fromkeys(filter(None, (self.work.scenario(item) for item in items))))
         more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
         of = f" for scenario{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}" if names else ""
-        return counted(len(items), "result") + of
+        return plural(len(items), "result") + of

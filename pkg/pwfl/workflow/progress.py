@@ -13,8 +13,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from pwfl.process import interrupts
+from pwfl.report.words import plural
 from pwfl.store.items import Store
-from pwfl.workflow.costs import counted, duration
+from pwfl.workflow.costs import duration
 
 LOOK_SECONDS = 2.0  # between looks at the store
 LINE_SECONDS = 10.0  # after which a line is printed though nothing is new
@@ -191,7 +192,7 @@ def _named(jobs: list[_Part]) -> str:
         f"{part.name} for {duration(now - part.begun)}" + ("" if part.is_queued() else f" (log: {part.log})")
         for part in jobs[:NAMED]
     ]
-    return ", ".join(names) + (f" and {counted(len(jobs) - NAMED, 'more job')}" if len(jobs) > NAMED else "")
+    return ", ".join(names) + (f" and {plural(len(jobs) - NAMED, 'more job')}" if len(jobs) > NAMED else "")
 
 
 def result(folder: str | Path) -> str:

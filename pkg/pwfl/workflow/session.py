@@ -11,12 +11,12 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from pwfl import scenario
+from pwfl.report.words import plural
 from pwfl.scenario import ScenarioError, Study
 from pwfl.store import addressing
 from pwfl.store.files import write
 from pwfl.store.items import Store, key_of
 from pwfl.workflow import parts, publish, reports
-from pwfl.workflow.costs import counted
 from pwfl.workflow.jobs import FAILED
 from pwfl.workflow.outlook import Outlook
 from pwfl.workflow.parts import Part, Work, division, following
@@ -30,7 +30,7 @@ class Publication(dict):
     """Arguments of the rule `publish`; its repr stays short in Snakemake's metadata."""
 
     def __repr__(self) -> str:
-        return counted(len(self["view"]), "file")
+        return plural(len(self["view"]), "file")
 
 
 class Session(NamedTuple):
