@@ -1,6 +1,7 @@
 """The command `pwfl`. Each part imports what it runs when it runs, so that help and completion do not wait for it."""
 
 import sys
+from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -166,7 +167,8 @@ def prune(files: tuple[str, ...], delete: bool) -> None:
 @click.argument("name", required=False, metavar="[TABLE")
 @click.argument("columns", nargs=-1, metavar="[COLUMN]...]")
 @click.option("--csv", is_flag=True, help="Print the whole table, as CSV.")
-def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -> None:
+@click.option("--columns", "meanings", is_flag=True, help="Print what the table's columns mean, not its rows.")
+def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool, meanings: bool) -> None:
     """List the tables of a finished study, or print one.
 
     TABLE compares scenarios, SCENARIO/TABLE belongs to a scenario's report, SCENARIO/stages/TABLE is a stage's output.
@@ -183,6 +185,8 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -
         found |= {f"{scenario}/{table}": (left.report, table) for table in left.report}
         found |= {f"{scenario}/stages/{table}": (left.stages, table) for table in left.stages}
     if name is None:
+        if meanings:
+            raise click.UsageError(f"--columns: name a table; `pwfl tables {folder}` lists them")
         for table in found:
             click.echo(table)
         return
@@ -193,6 +197,9 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -
     if unknown := [column for column in columns if column not in frame.columns]:
         raise click.UsageError(f"{name} has no column {unknown[0]}; it has {', '.join(frame.columns)}")
     asked = frame.select(columns or frame.columns)
+    if meanings:
+        _print_columns(asked, table, dict.fromkeys(study.scenarios[each].system for each in _of(name, study.scenarios)))
+        return
     alike = []
     if not (columns or csv) and len(frame) > 1:
         alike = [each.name for each in frame if not each.dtype.is_nested() and each.n_unique() == 1]
@@ -212,6 +219,21 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -
     if alike:
         said = [f"{column} {frame[column][0]}" for column in alike if frame[column][0] is not None]
         click.echo(f"The same in all rows: {', '.join(said)}")
+
+
+def _of(table: str, scenarios: Collection[str]) -> Collection[str]:
+    """The scenarios that a table, by its name for `pwfl tables`, is of."""
+    return [scenario for scenario in scenarios if table.startswith(f"{scenario}/")] or scenarios
+
+
+def _print_columns(frame, table: str, systems: Iterable[str]) -> None:
+    """Print the meaning, unit and type of a table's columns, and what each reveals of records."""
+    from pwfl.report import meanings
+
+    for name, dtype in frame.schema.items():
+        column = meanings.describe(name, dtype, table, systems)
+        details = ", ".join(filter(None, (column.type, column.unit, column.reveals)))
+        click.echo(f"{name} ({details})\n    {column.meaning or 'declares no meaning'}")
 
 
 def _studies(context, parameter, incomplete: str) -> list[str]:

@@ -24,6 +24,8 @@ class Catalog:
     # all schemes. Captions are in the system's folder captions/FIGURE.rst.
     figures: dict[str, tuple[str, ...]]
     tables: dict[str, str]  # table of a scenario's report -> caption
+    # A table of the report -> what those of its columns mean that no stage declares (`report.meanings`).
+    columns: dict[str, dict[str, str]] = field(default_factory=dict)
     private_figures: tuple[str, ...] = ()  # those of `figures` that are drawn from private columns (`tables.contract`)
     comparison_figures: tuple[str, ...] = ()  # figures that compare scenarios
     # Columns of the table `realizations` that points of a sweep are compared by, beside COMMON_OUTCOMES.

@@ -9,7 +9,7 @@ import polars as pl
 
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import chance, theme, unscheduled
-from pwfl.report.columns import terms
+from pwfl.report.columns import TERMS, terms
 from pwfl.tables.arrays import ends_of
 
 LABEL = 24  # letters of the lines that say what a test is
@@ -60,7 +60,8 @@ def summary(scenario, each: pl.DataFrame, averaged: list[str], *columns: pl.Expr
     rows = schemes.agg(pl.len().alias("realizations"), *columns, *said)
     learnt = [column for column in LEARNT if column in averaged]
     apart = [_if_scheduled(each, learnt, scenario.system)] if learnt else []
-    for more in (terms(each), theme.means(each, ["scheme"], averaged, scenario.system), *apart):
+    lacking = [term for term in TERMS if term not in rows.columns]
+    for more in (terms(each, lacking), theme.means(each, ["scheme"], averaged, scenario.system), *apart):
         rows = rows.join(more, on="scheme", how="left", maintain_order="left")
     return rows
 

@@ -31,32 +31,32 @@ MEANINGS = {
     "distance_m": "distance between user and base station or access point",
     "epsilon": "epsilon at delta, after all rounds",
     "epsilon_printed": "epsilon by the paper's formula as printed",
-    "epsilon_server": "epsilon against all that the system's own server receives",
+    "epsilon_server": "epsilon against an observer of everything that the system's server receives",
     "epsilon_user": "epsilon at delta if all records of one user are replaced, against epsilon's observer",
-    "epsilon_without_receiver": "epsilon with every noise that no user adds taken away",
-    "epsilon_worst_case": "exact epsilon if sensitivities have no other bounds than those enforced",
-    "fading_gain": "power gain of the fading alone, of mean 1",
+    "epsilon_without_receiver": "epsilon that counts only the noise added by users",
+    "epsilon_worst_case": "exact epsilon if sensitivities have only the bounds that are enforced",
+    "fading_gain": "power gain of the fading alone, mean 1",
     "gain": "power gain of the link, path loss included",
     "loss": "mean cross-entropy of the model on the test set, nats",
-    "mu": "mu of Gaussian DP, after all rounds",
-    "neighbouring_relation": "which data sets are neighbours",
-    "noise": "noise scheme",
-    "noise_multiplier": "standard deviation of the noise over the sensitivity of what it protects",
+    "mu": "mu of Gaussian differential privacy, after all rounds",
+    "neighbouring_relation": "which data sets count as neighbours",
+    "noise": "noise mechanism of the scheme",
+    "noise_multiplier": "standard deviation of the noise, divided by the sensitivity of the protected message",
     "noise_std": "standard deviation of the noise that a user adds to its upload, per coordinate",
-    "observer": "observer",
+    "observer": "adversary against whom epsilon is stated",
     "power_w": "transmit power",
-    "realization": "realization",
-    "rho": "rho of zCDP, after all rounds",
-    "rho_server": "rho of zCDP against all that the system's own server receives, by which releases are composed",
-    "round": "round",
+    "realization": "number of the realization, from 0",
+    "rho": "rho of zero-concentrated differential privacy (zCDP), after all rounds",
+    "rho_server": "rho of zCDP against an observer of everything that the system's server receives; composes releases",
+    "round": "number of the training round",
     "rounds": "number of rounds",
     "samples": "number of training records",
-    "sampling": "what sampling of records or users the epsilons count",
-    "slot": "slot of the round",
-    "status": "how it was found or how it ended, in a word",
-    "unit": "unit of privacy",
+    "sampling": "sampling of records or users that the epsilons account for",
+    "slot": "time slot of the round",
+    "status": "outcome in one word",
+    "unit": "unit of privacy: what neighbouring data sets differ in",
     "update_noise_std": "standard deviation of noise in the update, per coordinate",
-    "user": "user, device or client",
+    "user": "number of the user, device or client, from 0",
     "users": "number of users",
 }
 
@@ -220,23 +220,23 @@ def _kind(column: str) -> dy.Enum:
     return dy.Enum(
         tuple(labels.KINDS),
         nullable=True,
-        description=f"what {column} is, given what it assumes: exact: the worst data have it; an upper bound, proved "
-        "for all data; estimated, with a probability of 99.9 %; not proved: of usual data, others may lose more; null: "
-        "nobody sends",
+        description=f"kind of number that {column} is: exact: reached by the worst data; upper bound: proved for all "
+        "data; estimated: an upper bound with probability 99.9 %; not proved: of typical data, others may lose "
+        "more; null: no user sends",
     )
 
 
 def _assumes(column: str) -> dy.String:
     return dy.String(
         nullable=True,
-        description=f"what {column} takes for granted of nature and data; empty: nothing; null: nobody sends",
+        description=f"assumptions of {column} about nature and data; empty: none; null: no user sends",
     )
 
 
-TRUSTED = "whom {} takes to see, and pass on, no more than the observer does; empty: nobody; null: nobody sends"
+TRUSTED = "parties whom {} trusts to see and pass on no more than the observer; empty: none; null: no user sends"
 ATTACK = (
-    "largest true-positive rate of an attack at 1 % false positives: on the worst-off {}; as good as epsilon's kind; "
-    "null: nobody sends, or no more is known than epsilon at delta"
+    "largest true-positive rate of any attack on the most exposed {} at 1 % false positives; of the same kind as "
+    "epsilon; null: no user sends, or only epsilon at delta is known"
 )
 
 
@@ -249,15 +249,15 @@ class Guarantees(PerRealization):
     """What the worst-off user has against each observer, by unit of privacy and whose noise counts (`account`)."""
 
     REVEALS = PUBLIC
-    observer = dy.String(primary_key=True, description=meaning("observer", "a name of the system's"))
-    unit = dy.String(primary_key=True, description=meaning("unit", "what is replaced, a record or all of a user's"))
-    noise_from = dy.String(primary_key=True, description="whose noise counts")
-    epsilon = epsilon_column(meaning("epsilon", "the worst-off user's"))
+    observer = dy.String(primary_key=True, description=meaning("observer", "its name in the system"))
+    unit = dy.String(primary_key=True, description=meaning("unit", "a record, or all records of a user"))
+    noise_from = dy.String(primary_key=True, description="parties whose noise counts")
+    epsilon = epsilon_column(meaning("epsilon", "of the most exposed user"))
     epsilon_kind = _kind("epsilon")
     epsilon_assumes = _assumes("epsilon")
     epsilon_trusts = dy.String(nullable=False, description=TRUSTED.format("epsilon"))
     attack_rate = attack_rate("user")
-    rho = dy.Float64(nullable=True, min=0, allow_inf=True, description=meaning("rho", "the largest of all users"))
+    rho = dy.Float64(nullable=True, min=0, allow_inf=True, description=meaning("rho", "largest of all users"))
     delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
     neighbouring_relation = dy.String(description=meaning("neighbouring_relation"))
     sampling = dy.String(description=meaning("sampling"))
@@ -270,7 +270,7 @@ class Outcome(PerRealization):
     samples = dy.Int64(min=1, description=meaning("samples", "of all users"))
     rounds = dy.Int64(min=1, description=meaning("rounds", "of the training"))
     epsilon = epsilon_column(
-        meaning("epsilon", "the worst record's, against the row's observer; null: nobody sends"), nullable=True
+        meaning("epsilon", "of the most exposed record, against the row's observer; null: no user sends"), nullable=True
     )
     epsilon_kind = _kind("epsilon")
     epsilon_assumes = _assumes("epsilon")
@@ -278,37 +278,36 @@ class Outcome(PerRealization):
     guarantee = dy.Enum(
         labels.GUARANTEES,
         nullable=True,
-        description="what stands behind epsilon, if those whom it trusts can be: proved: exact or an upper bound, "
-        "whatever nature and data do; conditional: as far as what it assumes is so; none: not proved, or infinite; "
-        "null: nobody sends",
+        description="strength of epsilon if the trusted parties behave: proved: exact or an upper bound for all data; "
+        "conditional: the same under the stated assumptions; none: not proved, or infinite; null: no user sends",
     )
     attack_rate = attack_rate("record")
-    epsilon_user = epsilon_column(meaning("epsilon_user", "the worst user's; null: nobody sends"), nullable=True)
+    epsilon_user = epsilon_column(meaning("epsilon_user", "most exposed user; null: no user sends"), nullable=True)
     epsilon_user_kind = _kind("epsilon_user")
     epsilon_user_assumes = _assumes("epsilon_user")
     epsilon_server = epsilon_column(
-        meaning("epsilon_server", "nobody being trusted; null: nobody sends"), nullable=True
+        meaning("epsilon_server", "no party is trusted; null: no user sends"), nullable=True
     )
     epsilon_server_kind = _kind("epsilon_server")
     epsilon_server_assumes = _assumes("epsilon_server")
     delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
-    channel_uses = amount("symbols on air, all rounds; null: training decides")
+    channel_uses = amount("symbols transmitted in all rounds; null: decided during training")
     air_seconds = amount(
-        "seconds on air, all rounds, each as long as its slowest upload; null: no radio model, or training decides"
+        "airtime of all rounds, each as long as its slowest upload, s; null: no radio model, or decided during training"
     )
-    transmit_energy_j = amount("of all users, all rounds; null: no unit, or training decides", allow_inf=True)
-    energy_scope = dy.String(description="what that energy is counted over: comparable within it")
+    transmit_energy_j = amount(
+        "energy radiated by all users in all rounds; null: no unit, or decided during training", allow_inf=True
+    )
+    energy_scope = dy.String(description="what transmit_energy_j includes; energies compare only within the same scope")
     local_steps = amount(
-        "gradients of a user in a round that it takes part in, mean; null: training decides, or nobody takes part"
+        "mean gradient steps per user and round of participation; null: decided during training, or no participant"
     )
-    evaluated_model = dy.String(description="the model that accuracies are of")
-    unit = dy.String(description=meaning("unit", "what of the data an epsilon is about"))
+    evaluated_model = dy.String(description="model whose accuracy is reported")
+    unit = dy.String(description=meaning("unit"))
     neighbouring_relation = dy.String(description=meaning("neighbouring_relation"))
-    sampling = dy.String(nullable=True, description=meaning("sampling", "null: nobody sends"))
-    observer = dy.String(nullable=True, description=meaning("observer", "what it receives, in words"))
-    taken_as_public = dy.String(
-        description="what follows from users' data without noise, or may be chosen on them: no epsilon covers it"
-    )
+    sampling = dy.String(nullable=True, description=meaning("sampling", "null: no user sends"))
+    observer = dy.String(nullable=True, description=meaning("observer", "what the observer receives, in words"))
+    taken_as_public = dy.String(description="facts computed from users' data without noise; no epsilon covers them")
 
     @dy.rule()
     def said_what_each_epsilon_is(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
@@ -325,7 +324,7 @@ class Outcome(PerRealization):
 def of_users(description: str) -> dy.Float64:
     """A column of what test accuracies by label come to, weighted by users' shares of labels."""
     return amount(
-        f"{description}, by their shares of labels; null: not evaluated, or a label has no test sample",
+        f"{description}, with each user's label distribution; null: not evaluated, or a label has no test sample",
         max=1,
         metadata=PRIVATE,
     )
@@ -334,24 +333,24 @@ def of_users(description: str) -> dy.Float64:
 class History(PerRealization):
     """What each system's history says: what a training has spent by the end of a row's round, and on what it ran."""
 
-    processor = dy.String(description="what trained: cpu, or the name of a GPU; the stage adds it", metadata=PUBLIC)
-    air_seconds_cumulative = amount("the part of the outcome's air_seconds; null: no radio model", metadata=PUBLIC)
+    processor = dy.String(description="processor that trained the model: cpu, or the name of a GPU", metadata=PUBLIC)
+    air_seconds_cumulative = amount("airtime up to this round, s; null: no radio model", metadata=PUBLIC)
     transmit_energy_j_cumulative = amount(
-        "the part of the outcome's transmit_energy_j; null: no unit", allow_inf=True, metadata=PUBLIC
+        "energy radiated by all users up to this round; null: no unit", allow_inf=True, metadata=PUBLIC
     )
 
 
 class UserHistory(History):
     """What a model is worth to users who hold different labels, where it was evaluated; see `learning.partition`."""
 
-    user_accuracy = of_users("mean over users of their accuracies")
-    user_accuracy_std = of_users("their standard deviation")
-    user_accuracy_bottom_decile = of_users("mean of the worst tenth of users, rounded up")
+    user_accuracy = of_users("mean test accuracy over users")
+    user_accuracy_std = of_users("standard deviation of test accuracy over users")
+    user_accuracy_bottom_decile = of_users("mean test accuracy of the worst tenth of users, rounded up")
 
 
 def clipped_share() -> dy.Float64:
     """The column of a history that says how much was clipped."""
-    return amount(meaning("clipped_share", "null: of none"), max=1, metadata=PRIVATE)
+    return amount(meaning("clipped_share", "null: none sent"), max=1, metadata=PRIVATE)
 
 
 class Audit(dy.Schema):
@@ -361,41 +360,43 @@ class Audit(dy.Schema):
     """
 
     REVEALS = PUBLIC
-    realization = key(meaning("realization", "the one whose worst record is worst off"))
-    observer = dy.String(primary_key=True, description=meaning("observer", "the messages that it sees, in words"))
-    test = dy.String(primary_key=True, description="of what")
-    status = dy.Enum(AUDIT_STATUS, description=meaning("status", "the test, or why there is none"))
-    draws = dy.Int64(min=0, description="numbers that the test is made on")
+    realization = key(meaning("realization", "the one with the most exposed record"))
+    observer = dy.String(
+        primary_key=True, description=meaning("observer", "the messages that the observer sees, in words")
+    )
+    test = dy.String(primary_key=True, description="property that is tested")
+    status = dy.Enum(AUDIT_STATUS, description=meaning("status", "of the test, or why it was not made"))
+    draws = dy.Int64(min=0, description="how many numbers the test uses")
     delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
-    epsilon = epsilon_column(meaning("epsilon", "stated of the observer; null: nobody sends"), nullable=True)
-    stated = dy.Float64(nullable=True, description="what is measured, if all is as stated; null: nothing to test")
-    measured = dy.Float64(nullable=True, allow_inf=True, description="infinite: not a number")
-    low = dy.Float64(nullable=True, description="`measured` below: failed")
-    high = dy.Float64(nullable=True, description="`measured` above: failed")
+    epsilon = epsilon_column(meaning("epsilon", "as stated for the observer; null: no user sends"), nullable=True)
+    stated = dy.Float64(nullable=True, description="expected value if the code is as stated; null: nothing to test")
+    measured = dy.Float64(nullable=True, allow_inf=True, description="measured value; infinite: not a number")
+    low = dy.Float64(nullable=True, description="smallest measured value that passes")
+    high = dy.Float64(nullable=True, description="largest measured value that passes")
     detectable = dy.Float64(
         nullable=True,
         min=0,
-        description="the smallest fault that is seen with probability `power`: by which share a sensitivity or signal "
-        "is too large, or noise too small; a correlation; a mean in deviations; a distance of distribution functions",
+        description="smallest error detected with probability `power`: relative error of a sensitivity, signal or "
+        "noise; a correlation; a mean in standard deviations; or a distance of distribution functions",
     )
-    detects = dy.String(nullable=True, description="`detectable` in words")
+    detects = dy.String(nullable=True, description="smallest detectable error, in words")
     false_alarm = dy.Float64(
-        min=0, max=1, description="probability that any test of a scheme is violated, all being right"
+        min=0, max=1, description="probability that any test of a scheme fails although the code is right"
     )
-    power = dy.Float64(min=0, max=1)
+    power = dy.Float64(min=0, max=1, description="probability with which an error of the size `detectable` is detected")
 
 
 class Holdings(PerUser):
     """Who holds what (`train`), the same for all schemes; of a system whose users hold no samples, nothing."""
 
-    label = key("class of the samples", metadata=PRIVATE)
-    samples = dy.Int64(min=1, description=meaning("samples", "of the label, that the user holds"), metadata=PRIVATE)
+    label = key("class label", metadata=PRIVATE)
+    samples = dy.Int64(min=1, description=meaning("samples", "of this label, held by the user"), metadata=PRIVATE)
 
 
 class PerInterval(PerRealization):
     """Keys of what is the same in all rounds of an interval."""
 
-    interval = key("interval of rounds in which all is the same, from 0; in this table, all are equally long")
+    interval = key("number of the coherence interval, from 0; all have equally many rounds")
 
 
 class Reception(PerInterval):
@@ -403,17 +404,25 @@ class Reception(PerInterval):
 
     REVEALS = PUBLIC
     user = key(meaning("user"))
-    weight = dy.Float64(nullable=False, description="what a unit of its message is in the update")
-    user_noise_std = dy.Float64(nullable=False, min=0, description="of its noise, per coordinate of the update")
-    records = dy.Int64(
-        nullable=True, min=0, description="how many of its records its message is of, chosen anew each round; null: all"
+    weight = dy.Float64(nullable=False, description="weight of the user's message in the server's update")
+    user_noise_std = dy.Float64(
+        nullable=False,
+        min=0,
+        description="standard deviation of the user's noise in the server's update, per coordinate",
     )
-    group = dy.Int64(nullable=True, min=0, description="in which messages are summed as integers; null: as floats")
-    grid_step = dy.Float64(nullable=True, min=0, description="of the grid of these integers, in units of the message")
+    records = dy.Int64(
+        nullable=True, min=0, description="number of records sampled for the message in each round; null: all"
+    )
+    group = dy.Int64(
+        nullable=True,
+        min=0,
+        description="group whose messages are summed as integers; null: summed as floating-point numbers",
+    )
+    grid_step = dy.Float64(nullable=True, min=0, description="step size of the integer grid, in units of the message")
     bands = dy.List(
         dy.Float64(),
         nullable=True,
-        description="what its weight and noise are multiplied by in each band of coordinates; null: there are none",
+        description="factors on weight and noise in each band of coordinates; null: no bands",
     )
 
 
@@ -421,17 +430,19 @@ class ReceptionNoise(PerInterval):
     """The noise in the server's update, and what a round takes (`receive`)."""
 
     REVEALS = PUBLIC
-    rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "of the interval"))
+    rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "in the coherence interval"))
     update_noise_std = dy.Float64(
-        nullable=True, min=0, description=meaning("update_noise_std", "of all of it; null: none is feasible")
+        nullable=True, min=0, description=meaning("update_noise_std", "of all noise; null: no noise is feasible")
     )
     planned_noise_std = dy.Float64(
-        nullable=True, min=0, description="the same if nobody drops out, by which the server plans its steps"
+        nullable=True,
+        min=0,
+        description="update_noise_std if no user drops out; the server plans its step size with it",
     )
-    planned_senders = dy.Int64(nullable=False, min=0, description="users who are to send in a round")
-    symbols = amount("on air, of one round")
-    seconds = amount("on air, of one round; null: no radio model")
-    joules = amount("of all users, of one round; null: no unit", allow_inf=True)
+    planned_senders = dy.Int64(nullable=False, min=0, description="number of users scheduled in a round")
+    symbols = amount("symbols transmitted in one round")
+    seconds = amount("airtime of one round, s; null: no radio model")
+    joules = amount("energy radiated by all users in one round, J; null: no unit", allow_inf=True)
 
 
 class Visibility(PerInterval):
@@ -441,14 +452,21 @@ class Visibility(PerInterval):
     """
 
     REVEALS = PUBLIC
-    rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "of the interval"))
-    observer = dy.String(primary_key=True, description=meaning("observer", "a name of the system's"))
+    rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "in the coherence interval"))
+    observer = dy.String(primary_key=True, description=meaning("observer", "its name in the system"))
     user = key(meaning("user"))
     visibility = dy.Float64(
-        nullable=True, min=0, allow_inf=True, description="over all noise that hides it; infinite: none; null: unknown"
+        nullable=True,
+        min=0,
+        allow_inf=True,
+        description="amplitude of a unit of the message over the standard deviation of all noise; infinite: no noise; "
+        "null: unknown",
     )
     visibility_users_only = dy.Float64(
-        nullable=True, min=0, allow_inf=True, description="over the users' noise alone, colluders' taken off"
+        nullable=True,
+        min=0,
+        allow_inf=True,
+        description="the same over the noise of users alone, without that of colluders",
     )
 
 
@@ -456,12 +474,12 @@ class Observers(PerRealization):
     """Who observes, what each receives, and who must be trusted that it receives no more (`receive`)."""
 
     REVEALS = PUBLIC
-    observer = dy.String(primary_key=True, description=meaning("observer", "a name of the system's"))
-    receives = dy.String(nullable=False, description="what it receives, in words")
-    trusts = dy.String(nullable=False, description="who must be trusted that it receives no more; empty: nobody")
-    weaker = dy.String(nullable=False, description="the observer that the server is where that trust fails")
-    kind = dy.String(nullable=False, description="what visibility is of what it receives: exact, or an upper bound")
-    assumes = dy.String(nullable=False, description="what visibility rests on that was unknown when noise was set")
+    observer = dy.String(primary_key=True, description=meaning("observer", "its name in the system"))
+    receives = dy.String(nullable=False, description="what the observer receives, in words")
+    trusts = dy.String(nullable=False, description="parties trusted to pass nothing else to the observer; empty: none")
+    weaker = dy.String(nullable=False, description="observer that the server becomes if this trust fails")
+    kind = dy.String(nullable=False, description="whether visibility is exact or an upper bound")
+    assumes = dy.String(nullable=False, description="what visibility assumes that was unknown when the noise was set")
 
 
 COMMON = {

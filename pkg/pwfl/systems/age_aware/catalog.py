@@ -19,6 +19,17 @@ CATALOG = Catalog(
         "statuses": "How the schedules were found and which noise rule was applied.",
         "sweep": "Mean loss difference and its bounds for each collection time of one client, the others fresh.",
     },
+    columns={
+        "summary": {
+            "epsilon_understated": "largest ratio epsilon_amplified / epsilon_unsafe of a client in any realization",
+            "target_missed": "number of realizations that miss the target epsilon",
+            "channel_uses": "symbols transmitted in all rounds: mean over realizations",
+            "evaluations": "number of terms that the search evaluated: mean over realizations",
+            "log10_schedules": "log10 of the number of possible schedules: mean over realizations",
+            "clients": "number of clients N",
+            "horizon": "time T at which the model is trained, in steps",
+        },
+    },
     comparison_figures=("search",),
     outcomes={"loss_difference_wh2": Outcome("Simulated loss difference (Wh²)", "less")},
     colours={

@@ -10,20 +10,20 @@ from pwfl.tables.contract import PRIVATE, PUBLIC, epsilon_column, key, meaning
 
 SCHEDULE_STATUSES = ("random", "fixed", "fresh", "sweep", "optimal", "own")
 FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # of (1), by what it is of
-COLLECTED, AGE = "time at which the client collects its data", "age of these data at T"
-AMPLIFIED = "the paper's bound (1) on epsilon, exact Delta"
-CLASSICAL, UNSAFE = "epsilon about the data as collected", "(1) with spectral_decay for Delta: no guarantee"
-USERS = "an upper bound about all of its data at T"
-USERS_CLASSICAL = "epsilon_classical of all of a client's records"
+COLLECTED, AGE = "time step at which the client collects its data", "age of the data at time T, in steps"
+AMPLIFIED = "the paper's bound (1) on epsilon, with the exact Delta"
+CLASSICAL, UNSAFE = "epsilon of the data as collected", "bound (1) with spectral_decay as Delta: no guarantee"
+USERS = "an upper bound for all data of the client at T"
+USERS_CLASSICAL = "epsilon of all records of a client as collected"
 NOISE_STATUSES = ("constant", "adaptive", "none", "own")
 
 
 def _target() -> dy.Float64:
-    return dy.Float64(min_exclusive=0, description="privacy target at T", metadata=PUBLIC)
+    return dy.Float64(min_exclusive=0, description="target epsilon of the data at time T", metadata=PUBLIC)
 
 
 class _PerCase(contract.PerRealization):
-    case = key("case")
+    case = key("number of the case: a privacy target or, in a sweep, a client and its collection time")
 
 
 class _PerClient(_PerCase):
@@ -34,12 +34,14 @@ class Users(contract.PerUser):
     """The clients: what their data follow, how many samples they take (`channel`)."""
 
     REVEALS = PUBLIC
-    chain = dy.String()
-    samples = dy.Int64(min=1, description=meaning("samples", "the client's, n_k"))
-    sensitivity_wh = dy.Float64(min_exclusive=0, description="l1 sensitivity of the samples' mean")
-    states_wh = dy.List(dy.Float64())
-    start = dy.List(dy.Float64(min=0, max=1), description="law of X_0")
-    transition = dy.List(dy.List(dy.Float64(min=0, max=1)))
+    chain = dy.String(description="name of the Markov chain that the client's data follow")
+    samples = dy.Int64(min=1, description=meaning("samples", "of the client, n_k"))
+    sensitivity_wh = dy.Float64(min_exclusive=0, description="l1 sensitivity of the mean of the client's samples")
+    states_wh = dy.List(dy.Float64(), description="states of the Markov chain")
+    start = dy.List(dy.Float64(min=0, max=1), description="distribution of the state X_0")
+    transition = dy.List(
+        dy.List(dy.Float64(min=0, max=1)), description="transition matrix of the chain, a list per row"
+    )
 
 
 class Links(contract.PerUser):
@@ -48,13 +50,23 @@ class Links(contract.PerUser):
     REVEALS = PUBLIC
     collection_time = key(f"{COLLECTED}: t")
     age = dy.Int64(min=0, description=f"{AGE}: T - t")
-    total_variation = dy.Float64(min=0, max=1, description="Delta(T - t)")
-    total_variation_bound = dy.Float64(min=0, max=1)
-    spectral_decay = dy.Float64(min=0, max=1, description="no bound: its constant is lost")
-    divergence_nats = dy.Float64(min=0, allow_inf=True, description="of the law at t from that at T")
-    information_nats = dy.Float64(min=0)
-    mean_wh = dy.Float64(description="of X_t")
-    variance_wh2 = dy.Float64(min=0, description="of X_t")
+    total_variation = dy.Float64(
+        min=0,
+        max=1,
+        description="Delta(T - t): largest total variation distance of the chain's distributions after T - t steps",
+    )
+    total_variation_bound = dy.Float64(min=0, max=1, description="proved upper bound on Delta(T - t)")
+    spectral_decay = dy.Float64(
+        min=0, max=1, description="decay of Delta by the spectral gap, without its constant: no bound"
+    )
+    divergence_nats = dy.Float64(
+        min=0, allow_inf=True, description="Kullback-Leibler divergence of the distribution at t from that at T"
+    )
+    information_nats = dy.Float64(
+        min=0, description="bound ln(1 + (m - 1) / n) on the information in the mean about a sample"
+    )
+    mean_wh = dy.Float64(description="mean of X_t")
+    variance_wh2 = dy.Float64(min=0, description="variance of X_t")
 
 
 class Schedule(_PerClient):
@@ -63,7 +75,7 @@ class Schedule(_PerClient):
     REVEALS = PUBLIC
     target_epsilon = _target()
     collection_time = dy.Int64(min=0, description=f"{COLLECTED}: t_k")
-    required_epsilon = epsilon_column("what the classical mechanism must supply (4)")
+    required_epsilon = epsilon_column("epsilon_C that the classical mechanism must have (4)")
 
 
 class ScheduleStatus(_PerCase):
@@ -71,29 +83,31 @@ class ScheduleStatus(_PerCase):
 
     REVEALS = PUBLIC
     target_epsilon = _target()
-    swept_user = dy.Int64(nullable=True, min=0, description="client whose time is swept; null: no sweep")
-    swept_time = dy.Int64(nullable=True, min=0)
-    status = dy.Enum(SCHEDULE_STATUSES, description=meaning("status", "the schedule"))
-    objective_wh2 = dy.Float64(nullable=True, allow_inf=True, description="what was minimized; null: nothing")
-    evaluations = dy.Float64(min=0, description="terms that the search evaluated")
-    log10_schedules = dy.Float64(min=0, description="of how many schedules it chose, log10")
+    swept_user = dy.Int64(nullable=True, min=0, description="client whose collection time is swept; null: no sweep")
+    swept_time = dy.Int64(nullable=True, min=0, description="collection time of the swept client; null: no sweep")
+    status = dy.Enum(SCHEDULE_STATUSES, description=meaning("status", "of the schedule"))
+    objective_wh2 = dy.Float64(
+        nullable=True, allow_inf=True, description="minimized value of the bound; null: nothing was minimized"
+    )
+    evaluations = dy.Float64(min=0, description="number of terms that the search evaluated")
+    log10_schedules = dy.Float64(min=0, description="log10 of the number of possible schedules")
 
 
 class Noise(_PerClient):
     """Each client's mechanism (`noise`)."""
 
     REVEALS = PUBLIC
-    classical_epsilon = epsilon_column("epsilon_C, about the data at t_k")
-    noise_scale_wh = dy.Float64(min=0, description="b_k of the Laplace noise")
+    classical_epsilon = epsilon_column("epsilon_C of the data at t_k")
+    noise_scale_wh = dy.Float64(min=0, description="scale b_k of the Laplace noise")
 
 
 class NoiseStatus(_PerCase):
     """Each realization's noise rule and its extremes (`noise`)."""
 
     REVEALS = PUBLIC
-    status = dy.Enum(NOISE_STATUSES, description=meaning("status", "the noise"))
-    least_classical_epsilon = epsilon_column("least epsilon_C over clients")
-    largest_scale_wh = dy.Float64(min=0)
+    status = dy.Enum(NOISE_STATUSES, description=meaning("status", "of the noise"))
+    least_classical_epsilon = epsilon_column("smallest epsilon_C of a client")
+    largest_scale_wh = dy.Float64(min=0, description="largest scale b_k of a client")
 
 
 class History(contract.History):
@@ -102,10 +116,11 @@ class History(contract.History):
     The difference is from a fresh model without noise.
     """
 
-    case = key("case")
+    case = key("number of the case: a privacy target or, in a sweep, a client and its collection time")
     target_epsilon = _target()
     loss_difference_wh2 = dy.Float64(
-        description="mean over the realization's draws of data and noise", metadata=PRIVATE
+        description="simulated loss difference to a fresh model without noise, mean over draws of data and noise",
+        metadata=PRIVATE,
     )
 
 
@@ -117,9 +132,9 @@ class Leakage(_PerClient):
     collection_time = dy.Int64(min=0, description=f"{COLLECTED}: t_k")
     age = dy.Int64(min=0, description=f"{AGE}: T - t_k")
     epsilon_classical = epsilon_column(CLASSICAL)
-    epsilon = epsilon_column(meaning("epsilon", "about the client's data at T, the largest privacy loss"))
+    epsilon = epsilon_column(meaning("epsilon", "of the client's data at T, largest privacy loss"))
     epsilon_amplified = epsilon_column(AMPLIFIED)
-    epsilon_bound = epsilon_column("the same, provable bound on Delta")
+    epsilon_bound = epsilon_column("bound (1) on epsilon, with the proved bound on Delta")
     epsilon_unsafe = epsilon_column(UNSAFE)
     epsilon_user = epsilon_column(meaning("epsilon_user", USERS))
     epsilon_user_classical = epsilon_column(USERS_CLASSICAL)
@@ -128,23 +143,31 @@ class Leakage(_PerClient):
 class Guarantees(contract.Guarantees):
     """What the worst-off client of each case has (`account`)."""
 
-    case = key("case")
+    case = key("number of the case: a privacy target or, in a sweep, a client and its collection time")
 
 
 class Outcome(contract.Outcome):
     """Guarantee, noise, expected loss difference and bounds of each realization and case (`account`)."""
 
     REVEALS = PUBLIC
-    case = key("case")
+    case = key("number of the case: a privacy target or, in a sweep, a client and its collection time")
     target_epsilon = _target()
-    epsilon_amplified = epsilon_column(f"{AMPLIFIED}: the worst client's")
-    epsilon_bound = epsilon_column("the same, provable bound on Delta")
-    epsilon_classical = epsilon_column(f"{CLASSICAL}: the worst client's")
-    epsilon_unsafe = epsilon_column(f"{UNSAFE}; the worst client's")
-    epsilon_user_classical = epsilon_column(f"{USERS_CLASSICAL}: the worst client's")
-    epsilon_understated = epsilon_column("largest epsilon_amplified over epsilon_unsafe of a client")
-    target_met = dy.Bool(description="by (1): epsilon_amplified is at most the target")
+    epsilon_amplified = epsilon_column(f"{AMPLIFIED}: of the most exposed client")
+    epsilon_bound = epsilon_column("bound (1) on epsilon, with the proved bound on Delta")
+    epsilon_classical = epsilon_column(f"{CLASSICAL}: of the most exposed client")
+    epsilon_unsafe = epsilon_column(f"{UNSAFE}; of the most exposed client")
+    epsilon_user_classical = epsilon_column(f"{USERS_CLASSICAL}: of the most exposed client")
+    epsilon_understated = epsilon_column("largest ratio epsilon_amplified / epsilon_unsafe of a client")
+    target_met = dy.Bool(description="whether epsilon_amplified is at most the target")
     noise_power_wh2 = dy.Float64(min=0, description="variance of the model's noise")
-    expected_loss_difference_wh2 = dy.Float64()
-    paired_bound_wh2 = dy.Float64(allow_inf=True)
-    separate_bound_wh2 = dy.Float64(allow_inf=True)
+    expected_loss_difference_wh2 = dy.Float64(
+        description="expected loss difference to a fresh model without noise, computed exactly"
+    )
+    paired_bound_wh2 = dy.Float64(
+        allow_inf=True,
+        description="this project's bound on the expected loss difference, clients paired with their fresh data",
+    )
+    separate_bound_wh2 = dy.Float64(
+        allow_inf=True,
+        description="this project's bound on the expected loss difference, both losses bounded separately",
+    )

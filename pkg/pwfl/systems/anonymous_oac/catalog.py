@@ -22,6 +22,12 @@ CATALOG = Catalog(
         "curves": "epsilon over rounds, failed devices and scaled channel estimates.",
         "statuses": "How devices transmit, and how the noise multipliers were found.",
     },
+    columns={
+        "summary": {
+            "epsilon": "largest record-level epsilon of a realization, under the scheme's interpretation",
+            "empty_rounds": "number of rounds without any record in a batch, sum over realizations",
+        },
+    },
     makes={"account": ("curves",)},
     colours={
         ("over_the_air", "anonymous"): "#009E73",

@@ -8,11 +8,11 @@ from pwfl.tables.contract import NOISY, PUBLIC, epsilon_column, key, meaning
 
 ESTIMATES = ("estimate_scale", "estimate_scale_counting_channel_noise", "estimate_scale_of_one_device")
 QUANTITIES = ("rounds", "failed_devices", "failed_devices_one_adds_all", *ESTIMATES)
-READING = "reading of what the observer knows"
-BATCH_RECORDS = "records in a round's batches: mean of b_t"
-EMPTY = "rounds in which no record was in any batch"
-OWN = "null: by a function of the user's own"
-HIDDEN = "null: who takes part, or how much noise there is, is a function of the user's own"
+READING = "interpretation of what the observer knows"
+BATCH_RECORDS = "mean number of records in a round's batches, b_t"
+EMPTY = "number of rounds without any record in a batch"
+OWN = "null: set by a user-defined function"
+HIDDEN = "null: a user-defined function sets participation or noise"
 METHODS = ("advanced_composition", "renyi", "tight", "proved", "opposite_records")
 
 
@@ -20,22 +20,24 @@ class Users(contract.PerUser):
     """The devices (`channel`)."""
 
     REVEALS = PUBLIC
-    samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "the device's"))
+    samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "of the device"))
 
 
 class Links(contract.PerUserRound):
     """Each device's channel, round by round (`channel`)."""
 
     REVEALS = PUBLIC
-    fading_gain = dy.Float64(nullable=False, min=0, description=meaning("fading_gain", "|c|^2, over all devices"))
+    fading_gain = dy.Float64(
+        nullable=False, min=0, description=meaning("fading_gain", "|c|^2, normalized over all devices")
+    )
 
 
 class Schedule(Links):
     """Who takes part in a round, with how many records (`schedule`)."""
 
     REVEALS = PUBLIC
-    slot = dy.Int64(nullable=True, min=0, description=meaning("slot", "one for each upload; null: all send at once"))
-    batch = dy.Int64(nullable=False, min=0, description="records in its batch")
+    slot = dy.Int64(nullable=True, min=0, description=meaning("slot", "one per upload; null: all send simultaneously"))
+    batch = dy.Int64(nullable=False, min=0, description="number of records in the device's batch")
 
 
 class ScheduleStatus(contract.PerRealization):
@@ -43,11 +45,11 @@ class ScheduleStatus(contract.PerRealization):
 
     REVEALS = PUBLIC
     status = dy.Enum(
-        ("over_the_air", "orthogonal", "own"), nullable=False, description=meaning("status", "the schedule")
+        ("over_the_air", "orthogonal", "own"), nullable=False, description=meaning("status", "of the schedule")
     )
     rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "of the training"))
     empty_rounds = dy.Int64(nullable=False, min=0, description=EMPTY)
-    participants = dy.Float64(nullable=False, min=0, description="mean of a_t")
+    participants = dy.Float64(nullable=False, min=0, description="mean number of participating devices a_t")
     batch_records = dy.Float64(nullable=False, min=0, description=BATCH_RECORDS)
 
 
@@ -56,16 +58,22 @@ class Noise(contract.PerRound):
 
     REVEALS = PUBLIC
     update_noise_std = dy.Float64(
-        nullable=False, min=0, description=meaning("update_noise_std", "of the users' together; 0 in a silent round")
+        nullable=False, min=0, description=meaning("update_noise_std", "of all users' noise; 0 in a silent round")
     )
-    divisor = dy.Float64(nullable=False, min=0, description="of the sum of clipped gradients; 0 in a silent round")
+    divisor = dy.Float64(
+        nullable=False,
+        min=0,
+        description="number by which the sum of clipped gradients is divided; 0 in a silent round",
+    )
     noise_multiplier = dy.Float64(
         nullable=False,
         min=0,
-        description=meaning("noise_multiplier", "sigma_t divisor / (2 L), of a device where each protects its own"),
+        description=meaning(
+            "noise_multiplier", "sigma_t divisor / (2 L), of one device if each protects its own records"
+        ),
     )
     noise = dy.Enum(list(MECHANISMS), nullable=False, description=meaning("noise"))
-    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}: under which the noise was set")
+    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING} under which the noise was set")
 
 
 class NoiseStatus(contract.PerRealization):
@@ -75,23 +83,25 @@ class NoiseStatus(contract.PerRealization):
     status = dy.Enum(
         ("given", "calibrated", "no_guarantee", "no_noise", "own"),
         nullable=False,
-        description=meaning("status", "the noise"),
+        description=meaning("status", "of the noise"),
     )
-    noise_multiplier = dy.Float64(nullable=False, min=0, description=meaning("noise_multiplier", "the least"))
-    epsilon = epsilon_column(meaning("epsilon", f"to which the multiplier was calibrated; {OWN}"), nullable=True)
+    noise_multiplier = dy.Float64(
+        nullable=False, min=0, description=meaning("noise_multiplier", "smallest of all rounds")
+    )
+    epsilon = epsilon_column(meaning("epsilon", f"target of the calibration; {OWN}"), nullable=True)
 
 
 class History(contract.UserHistory):
     """Test accuracy and loss over the rounds (`train`)."""
 
-    round = key(meaning("round", "0 is the start"))
+    round = key(meaning("round", "0: before training"))
     accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"), metadata=NOISY)
     loss = dy.Float64(min=0, allow_inf=True, allow_nan=True, description=meaning("loss"), metadata=NOISY)
     clipped_share = contract.clipped_share()
     status = dy.Enum(
         ("trained", "diverged", "no_user_scheduled"),
         nullable=False,
-        description=meaning("status", "the training"),
+        description=meaning("status", "of the training run"),
         metadata=NOISY,
     )
 
@@ -100,52 +110,73 @@ class Leakage(contract.PerUser):
     """What each device's records are left with, under the scheme's reading (`account`)."""
 
     REVEALS = PUBLIC
-    rho = epsilon_column(meaning("rho", "of a record that is in all of the device's messages"))
-    epsilon = epsilon_column(meaning("epsilon", "the device's records'"))
+    rho = epsilon_column(meaning("rho", "of a record in all messages of the device"))
+    epsilon = epsilon_column(meaning("epsilon", "of a record of the device"))
 
 
 class Curves(contract.PerRealization):
     """epsilon over rounds, failed devices and channel estimates (`account`); of realization 0, alike for all."""
 
     REVEALS = PUBLIC
-    quantity = dy.Enum(QUANTITIES, primary_key=True, description="what `x` is")
+    quantity = dy.Enum(QUANTITIES, primary_key=True, description="quantity on the axis x")
     reading = dy.Enum(list(READINGS), primary_key=True, description=READING)
-    x = dy.Float64(primary_key=True, min=0)
-    participation = dy.Float64(primary_key=True, min_exclusive=0, max=1, description="known to the observer; 1: hidden")
-    sampling_rate = dy.Float64(primary_key=True, min_exclusive=0, max=1, description="of a record, beyond that")
-    method = dy.Enum(METHODS, primary_key=True)
+    x = dy.Float64(primary_key=True, min=0, description="value of `quantity`")
+    participation = dy.Float64(
+        primary_key=True,
+        min_exclusive=0,
+        max=1,
+        description="participation rate that the observer knows; 1: participation is hidden",
+    )
+    sampling_rate = dy.Float64(
+        primary_key=True,
+        min_exclusive=0,
+        max=1,
+        description="sampling rate of a record in the batch of a participating device",
+    )
+    method = dy.Enum(METHODS, primary_key=True, description="accountant that computed epsilon")
     noise_multiplier = dy.Float64(primary_key=True, min=0, description=meaning("noise_multiplier"))
-    epsilon = epsilon_column(meaning("epsilon", "the scenario's"))
+    epsilon = epsilon_column(meaning("epsilon", "by this method, at this x"))
 
 
 class Outcome(contract.Outcome):
     """Guarantee and cost of each realization's training (`account`)."""
 
     REVEALS = PUBLIC
-    participants = dy.Float64(nullable=False, min=0, description="mean of a_t")
+    participants = dy.Float64(nullable=False, min=0, description="mean number of participating devices a_t")
     batch_records = dy.Float64(nullable=False, min=0, description=BATCH_RECORDS)
     empty_rounds = dy.Int64(nullable=False, min=0, description=EMPTY)
     noise_multiplier = dy.Float64(nullable=False, min=0, description=meaning("noise_multiplier"))
-    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}: epsilon's")
-    epsilon_anonymous = epsilon_column(f"usual pair, participation and batch size hidden; {HIDDEN}", nullable=True)
+    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}, for epsilon")
+    epsilon_anonymous = epsilon_column(
+        f"epsilon of a typical pair of data sets, participation and batch size hidden; {HIDDEN}", nullable=True
+    )
     epsilon_identified = epsilon_column(
-        "usual pair, participation known, batch size hidden; null: nobody sends", nullable=True
+        "epsilon of a typical pair of data sets, participation known, batch size hidden; null: no device sends",
+        nullable=True,
     )
     epsilon_anonymous_read = epsilon_column(
-        "usual pair, participation hidden, with what the strength of the noise tells; "
-        "null: each device sends on its own",
+        "epsilon of a typical pair of data sets, participation hidden, noise strength observed; "
+        "null: each device sends separately",
         nullable=True,
     )
     epsilon_identified_read = epsilon_column(
-        "usual pair, participation known, with what the strength of the noise tells; null: nobody sends", nullable=True
+        "epsilon of a typical pair of data sets, participation known, noise strength observed; null: no device sends",
+        nullable=True,
     )
-    epsilon_renyi_anonymous = epsilon_column(f"the paper's accountant, participation hidden; {HIDDEN}", nullable=True)
-    epsilon_renyi_identified = epsilon_column(f"the same, participation known; {HIDDEN}", nullable=True)
+    epsilon_renyi_anonymous = epsilon_column(
+        f"epsilon by the paper's Renyi accountant, participation hidden; {HIDDEN}", nullable=True
+    )
+    epsilon_renyi_identified = epsilon_column(
+        f"epsilon by the paper's Renyi accountant, participation known; {HIDDEN}", nullable=True
+    )
     epsilon_proved = epsilon_column(
-        "upper bound for all pairs that differ in a record, under the scheme's reading; null: nobody sends",
+        "proved upper bound for all neighbouring data sets, under the scheme's interpretation; null: no device sends",
         nullable=True,
     )
     epsilon_opposite_records = epsilon_column(
-        "at least this is lost, under the scheme's reading; null: nobody sends", nullable=True
+        "lower bound from a pair of opposite records, under the scheme's interpretation; null: no device sends",
+        nullable=True,
     )
-    epsilon_theorem_1 = epsilon_column("closed form of Theorem 1; null where its conditions fail", nullable=True)
+    epsilon_theorem_1 = epsilon_column(
+        "epsilon by the closed form of Theorem 1; null: its conditions do not hold", nullable=True
+    )

@@ -27,6 +27,32 @@ CATALOG = Catalog(
         "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
         "statuses": "How the cells' programs and the noise optimizer ended.",
     },
+    columns={
+        "summary": {
+            "proven_optimal": "number of realizations whose schedule is proven optimal",
+            "rho_maximum": "largest rho of a user in any realization",
+            "rho_median": "median rho of the scheduled users of all realizations",
+            **dict.fromkeys(("rho_worst_case", "rho_own_noise"), "largest of all realizations; see `outcome`"),
+            "epsilon_worst_case": "largest of all realizations; see `outcome`",
+            **{
+                f"epsilon_observer_{seen}": f"largest exact epsilon of a realization against an observer of {what}"
+                for seen, what in {
+                    "user": "each upload",
+                    "cell": "each cell's sum",
+                    "network": "the sum of all",
+                }.items()
+            },
+            "epsilon_dithers_known": "largest epsilon of a realization if the users' random rounding is known",
+            "noise_error_exceeded": "number of realizations whose noise error exceeds the limit of (21)",
+            "objective_per_sample_mean": "objective (20) per training record: mean over realizations",
+            "objective_per_sample_low": "lower end of its 95% interval",
+            "objective_per_sample_high": "upper end of its 95% interval",
+        },
+        "realizations": {
+            "objective_per_sample": "objective (20) divided by the number of training records of all users",
+            "samples_per_scheduled": "mean number of training records of a scheduled user; null: none is scheduled",
+        },
+    },
     colours={
         ("random", "random"): "#D55E00",
         ("optimal", "random"): "#0072B2",

@@ -20,12 +20,15 @@ PROGRAM_STATUSES = (
 )
 NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "none", "own", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
-READ = "exact epsilon in the same run, against an observer of"
-WORST = "the worst user's"
-TIGHT, CLASSIC = "epsilon from rho by Renyi DP", "epsilon from rho by the formula of many papers"
-RHO_WORST_CASE = "rho if a record can turn its user's clipped mean around: per_user clipping only"
-ALONE = "rho if all other senders of the sum collude with the observer"
-DITHERS_KNOWN = "epsilon if the observer knows how users rounded: integers only"
+READ = "exact epsilon of the same training run against an observer of"
+WORST = "of the most exposed user"
+TIGHT, CLASSIC = (
+    "bound on epsilon from rho by Renyi differential privacy",
+    "bound on epsilon from rho by the formula rho + 2 sqrt(rho ln(1 / delta))",
+)
+RHO_WORST_CASE = "rho if one record can reverse its user's clipped mean (per_user clipping only)"
+ALONE = "rho if all other users of the sum collude with the observer"
+DITHERS_KNOWN = "epsilon if the observer knows the users' random rounding (integers only)"
 amount = partial(dy.Float64, nullable=True, min=0)
 unlimited = partial(amount, allow_inf=True)
 
@@ -34,12 +37,14 @@ class Users(contract.PerUser):
     """Where each user is, and its samples (`channel`)."""
 
     REVEALS = PUBLIC
-    x_m = dy.Float64(nullable=True, description="position; null: from outside, unknown")
-    y_m = dy.Float64(nullable=True, description="position; null: from outside, unknown")
+    x_m = dy.Float64(nullable=True, description="x coordinate of the user; null: unknown")
+    y_m = dy.Float64(nullable=True, description="y coordinate of the user; null: unknown")
     cell = dy.Int64(
-        nullable=False, min=0, description="cell: of the nearest station; from outside: as given, or of the strongest"
+        nullable=False,
+        min=0,
+        description="number of the user's cell: nearest station; imported channels: as given, or strongest station",
     )
-    samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "the user's, K_i"))
+    samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "of the user, K_i"))
 
 
 class Links(contract.PerInterval):
@@ -49,34 +54,36 @@ class Links(contract.PerInterval):
     """
 
     REVEALS = PUBLIC
-    station = key("station")
+    station = key("number of the base station, from 0")
     user = key(meaning("user"))
-    distance_m = amount(description=meaning("distance_m", "null: from outside, unknown"))
+    distance_m = amount(description=meaning("distance_m", "null: unknown"))
     gain = dy.Float64(nullable=False, min_exclusive=0, description=meaning("gain", "h_i,s (17)"))
-    line_of_sight = dy.Bool(nullable=True, description="null: the path loss knows no such thing")
-    station_x_m = dy.Float64(nullable=True, description="position of the station; null: from outside, unknown")
-    station_y_m = dy.Float64(nullable=True, description="position of the station; null: from outside, unknown")
+    line_of_sight = dy.Bool(
+        nullable=True, description="whether the link has line of sight; null: not part of the path-loss model"
+    )
+    station_x_m = dy.Float64(nullable=True, description="x coordinate of the base station; null: unknown")
+    station_y_m = dy.Float64(nullable=True, description="y coordinate of the base station; null: unknown")
 
 
 class ImportedLinks(contract.PerInterval):
     """Gains from outside (`imported`)."""
 
     REVEALS = PUBLIC
-    station = key("station")
+    station = key("number of the base station, from 0")
     user = key(meaning("user"))
     gain = dy.Float64(nullable=False, min_exclusive=0, description=meaning("gain", "h_i,s"))
-    station_x_m = dy.Float64(nullable=True, description="position of the station; null: unknown")
-    station_y_m = dy.Float64(nullable=True, description="position of the station; null: unknown")
+    station_x_m = dy.Float64(nullable=True, description="x coordinate of the base station; null: unknown")
+    station_y_m = dy.Float64(nullable=True, description="y coordinate of the base station; null: unknown")
 
 
 class ImportedUsers(contract.PerUser):
     """Users from outside (`imported`); nulls: not given."""
 
     REVEALS = PUBLIC
-    x_m = dy.Float64(nullable=True, description="position")
-    y_m = dy.Float64(nullable=True, description="position")
-    cell = dy.Int64(nullable=False, min=0, description="cell")
-    samples = dy.Int64(nullable=True, min=1, description=meaning("samples", "the user's, K_i"))
+    x_m = dy.Float64(nullable=True, description="x coordinate of the user")
+    y_m = dy.Float64(nullable=True, description="y coordinate of the user")
+    cell = dy.Int64(nullable=False, min=0, description="number of the user's cell")
+    samples = dy.Int64(nullable=True, min=1, description=meaning("samples", "of the user, K_i"))
 
 
 class StartValues(contract.PerUser):
@@ -101,12 +108,22 @@ class Schedule(contract.PerInterval):
     REVEALS = PUBLIC
     user = key(meaning("user"))
     resource_block = dy.Int64(
-        nullable=True, min=0, description="number of the resource block; null: none; on air 0 of all"
+        nullable=True,
+        min=0,
+        description="number of the resource block; null: none; 0 of all users who transmit over the air",
     )
-    power_w = dy.Float64(nullable=False, min=0, description=meaning("power_w", "on air: not of the schedule, 0"))
-    rate_bps = dy.Float64(nullable=False, min=0)
-    assigned_block = dy.Int64(nullable=True, min=0, description="resource block before that")
-    assigned_power_w = dy.Float64(nullable=False, min=0, description="power (35) on it")
+    power_w = dy.Float64(
+        nullable=False,
+        min=0,
+        description=meaning("power_w", "0 where users transmit over the air, as the schedule does not set it"),
+    )
+    rate_bps = dy.Float64(nullable=False, min=0, description="uplink rate of the user; 0: not scheduled")
+    assigned_block = dy.Int64(
+        nullable=True,
+        min=0,
+        description="number of the assigned block, before users below the minimum rate lose theirs; null: none",
+    )
+    assigned_power_w = dy.Float64(nullable=False, min=0, description="transmit power (35) on the assigned block")
 
 
 class ScheduleStatus(contract.PerInterval):
@@ -116,11 +133,15 @@ class ScheduleStatus(contract.PerInterval):
     """
 
     REVEALS = PUBLIC
-    cell = key("cell")
-    status = dy.Enum(PROGRAM_STATUSES, nullable=False, description=meaning("status", "the program"))
-    users = dy.Int64(nullable=False, min=0, description=meaning("users", "of the cell"))
-    assigned = dy.Int64(nullable=False, min=0, description="users with a resource block after the program")
-    unscheduled = dy.Int64(nullable=False, min=0, description="of these, users who lost it for their rate (26)")
+    cell = key("number of the cell, from 0")
+    status = dy.Enum(PROGRAM_STATUSES, nullable=False, description=meaning("status", "of the cell's optimization"))
+    users = dy.Int64(nullable=False, min=0, description=meaning("users", "in the cell"))
+    assigned = dy.Int64(
+        nullable=False, min=0, description="number of users with a resource block after the optimization"
+    )
+    unscheduled = dy.Int64(
+        nullable=False, min=0, description="number of these users who lost it because of their rate (26)"
+    )
 
 
 class Noise(contract.PerInterval):
@@ -129,7 +150,7 @@ class Noise(contract.PerInterval):
     REVEALS = PUBLIC
     user = key(meaning("user"))
     noise_std = unlimited(
-        description=meaning("noise_std", "sigma_i, of a mean gradient; infinite: has no leakage to spend")
+        description=meaning("noise_std", "sigma_i, of a mean gradient; infinite: no leakage is permitted")
     )
 
 
@@ -137,19 +158,21 @@ class NoiseStatus(contract.PerInterval):
     """How each interval's noise was found (`noise`)."""
 
     REVEALS = PUBLIC
-    status = dy.Enum(NOISE_STATUSES, nullable=False, description=meaning("status", "the noise"))
+    status = dy.Enum(NOISE_STATUSES, nullable=False, description=meaning("status", "of the noise"))
     noise = dy.String(nullable=False, description=meaning("noise"))
-    multiplier = dy.Float64(nullable=True, min_exclusive=0, description="kappa of (38), null where there is none")
+    multiplier = dy.Float64(nullable=True, min_exclusive=0, description="multiplier kappa of (38); null: not used")
 
 
 class History(contract.UserHistory):
     """Test accuracy and loss over the rounds (`train`)."""
 
-    round = key(meaning("round", "0 is the start"))
+    round = key(meaning("round", "0: before training"))
     accuracy = amount(max=1, description=meaning("accuracy"), metadata=NOISY)
     loss = unlimited(allow_nan=True, description=meaning("loss"), metadata=NOISY)
     clipped_share = contract.clipped_share()
-    status = dy.Enum(TRAINING_STATUSES, nullable=False, description=meaning("status", "the training"), metadata=NOISY)
+    status = dy.Enum(
+        TRAINING_STATUSES, nullable=False, description=meaning("status", "of the training run"), metadata=NOISY
+    )
 
 
 class Leakage(contract.PerUser):
@@ -157,10 +180,13 @@ class Leakage(contract.PerUser):
 
     REVEALS = PUBLIC
     rho = dy.Float64(
-        nullable=False, min=0, allow_inf=True, description=meaning("rho", "(11); 0 of a user whom nobody hears")
+        nullable=False,
+        min=0,
+        allow_inf=True,
+        description=meaning("rho", "(11); 0 if no message of the user is received"),
     )
     mu = dy.Float64(nullable=False, min=0, allow_inf=True, description=meaning("mu"))
-    epsilon = contract.epsilon_column(meaning("epsilon", "the user's records'; of integers an upper bound"))
+    epsilon = contract.epsilon_column(meaning("epsilon", "of a record of the user; an upper bound with integers"))
     epsilon_user = contract.epsilon_column(meaning("epsilon_user"))
     epsilon_tight = contract.epsilon_column(TIGHT)
     epsilon_classic = contract.epsilon_column(CLASSIC)
@@ -176,36 +202,59 @@ class Outcome(contract.Outcome):
     """Objective, guarantee and bound of each realization (`account`)."""
 
     REVEALS = PUBLIC
-    scheduled = dy.Int64(nullable=False, min=0, description="users who send in any round")
-    scheduled_samples = dy.Int64(nullable=False, min=0, description="theirs; Ka, where the channel stays")
-    senders = dy.Float64(nullable=False, min=0, description="users who send in a round, mean")
-    gain_db_median = dy.Float64(nullable=True, description="gain (17) of a scheduled user to its station, dB: median")
-    noise_variance_median = amount(description="sigma_i squared of a scheduled user: median; null: none, or infeasible")
-    lost_share = amount(max=1, description="share of users with a resource block who lose it for their rate (26)")
-    objective = dy.Float64(nullable=True, description="(20), mean over intervals; null: infinite, or not known")
-    objective_bound = amount(description="no schedule brings that below; null: no part of problem (20)-(26)")
-    objective_gap = unlimited(description="objective over its bound, less 1; null: (21) does not hold")
-    proven_optimal = dy.Bool(
-        nullable=True, description="whether no schedule is better, to 1e-6 of what it takes off (20)"
+    scheduled = dy.Int64(nullable=False, min=0, description="number of users who send in any round")
+    scheduled_samples = dy.Int64(
+        nullable=False, min=0, description="training records of these users; K_a if the channel is constant"
     )
-    noise_error = amount(description="left side of (21) over its sum of samples, the largest of the intervals")
-    rho_total = unlimited(description="(19)")
-    rho_max = unlimited()
-    rho_median = unlimited()
+    senders = dy.Float64(nullable=False, min=0, description="mean number of users who send in a round")
+    gain_db_median = dy.Float64(
+        nullable=True, description="median gain (17) of the scheduled users to their base stations"
+    )
+    noise_variance_median = amount(
+        description="median noise variance sigma_i^2 of the scheduled users; null: none, or infeasible"
+    )
+    lost_share = amount(
+        max=1, description="share of the users with a resource block who lose it because of their rate (26)"
+    )
+    objective = dy.Float64(
+        nullable=True,
+        description="value of the objective (20), mean over coherence intervals; null: infinite, or unknown",
+    )
+    objective_bound = amount(
+        description="lower bound on the objective of any schedule; null: outside problem (20)-(26)"
+    )
+    objective_gap = unlimited(description="objective divided by its lower bound, minus 1; null: (21) is violated")
+    proven_optimal = dy.Bool(
+        nullable=True, description="whether the schedule is proven optimal, to 1e-6 of the reduction of (20)"
+    )
+    noise_error = amount(
+        description="left side of (21) divided by its sum of samples, largest of the coherence intervals"
+    )
+    rho_total = unlimited(description="sum of the users' rho (19)")
+    rho_max = unlimited(description="largest rho of a user")
+    rho_median = unlimited(description="median rho of the users who send")
     epsilon_tight = unlimited(description=f"{TIGHT}: {WORST}")
     epsilon_classic = unlimited(description=f"{CLASSIC}: {WORST}")
     rho_worst_case = unlimited(description=f"{RHO_WORST_CASE}; {WORST}")
     epsilon_worst_case = unlimited(description=meaning("epsilon_worst_case", "per_user clipping only"))
     rho_own_noise = unlimited(description=f"{ALONE}: {WORST}")
-    rho_server = unlimited(description=f"{meaning('rho_server', 'whatever the records')}; {WORST}")
-    order_server = amount(description="the Renyi order up to which rho_server holds: integers only; null: any")
+    rho_server = unlimited(description=f"{meaning('rho_server', 'for any data')}; {WORST}")
+    order_server = amount(
+        description="largest Renyi order for which rho_server holds (integers only); null: all orders"
+    )
     epsilon_observer_user = unlimited(description=f"{READ} each upload: {WORST}")
-    epsilon_observer_cell = unlimited(description=f"{READ} each cell's sum: {WORST}; as many collude and drop out")
-    epsilon_observer_network = unlimited(description=f"{READ} the sum of all: {WORST}; likewise")
+    epsilon_observer_cell = unlimited(
+        description=f"{READ} each cell's sum: {WORST}; with the same colluders and dropouts"
+    )
+    epsilon_observer_network = unlimited(
+        description=f"{READ} the sum of all: {WORST}; with the same colluders and dropouts"
+    )
     epsilon_dithers_known = unlimited(description=f"{DITHERS_KNOWN}; {WORST}")
-    c1 = dy.Float64(nullable=False, description="C1 of Theorem 1, the largest of the intervals")
-    c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1, the largest of the intervals")
-    c3 = amount(description="C3 of Theorem 1, the largest of the intervals")
-    bound_limit = unlimited(description="what Theorem 1's bound tends to, nats")
-    bound = dy.String(nullable=False, description="whether Theorem 1's bound says anything")
-    bound_premise = dy.String(nullable=False, description="whether the premises of Theorem 1 hold")
+    c1 = dy.Float64(nullable=False, description="C1 of Theorem 1, largest of the coherence intervals")
+    c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1, largest of the coherence intervals")
+    c3 = amount(description="C3 of Theorem 1, largest of the coherence intervals")
+    bound_limit = unlimited(description="limit of Theorem 1's bound over rounds, nats")
+    bound = dy.String(
+        nullable=False, description="whether Theorem 1's bound is below the initial optimality gap, in words"
+    )
+    bound_premise = dy.String(nullable=False, description="whether the assumptions of Theorem 1 hold, in words")

@@ -22,6 +22,16 @@ CATALOG = Catalog(
         "is negative in none of the rounds, in one, and so on.",
         "statuses": "How users were scheduled and their noise was set.",
     },
+    columns={
+        "summary": {
+            "antennas": "number of antennas of the server",
+            "epsilon_antennas_maximum": "largest epsilon of a realization if all antennas are observed",
+        },
+        "leakage": {
+            "epsilon_maximum": "epsilon at delta, after all rounds: largest of the users",
+            "epsilon_antennas_rounds_maximum": "epsilon_antennas_rounds: largest of the users",
+        },
+    },
     private_figures=("energy",),
     comparison_figures=("accuracy", "leakage", "readings", "tradeoff"),
     colours={("all", "fixed"): "#0072B2", ("all", "none"): BARE},

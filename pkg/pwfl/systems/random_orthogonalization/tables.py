@@ -29,24 +29,30 @@ class Users(contract.PerUser):
     """What each user holds (`channel`)."""
 
     REVEALS = PUBLIC
-    samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "the user's"))
+    samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "of the user"))
 
 
 class Link(contract.PerUserRound):
     """What the server's update takes of each user's channel in each round; see `mimo`."""
 
     REVEALS = PUBLIC
-    energy = dy.Float64(nullable=False, min=0, description="||h_k||^2")
-    coupling_real = dy.Float64(nullable=False, description="Re(h_s^H h_k)")
-    coupling_modulus = dy.Float64(nullable=False, min=0, description="|h_s^H h_k|")
-    cross_energy = dy.Float64(nullable=False, min=0, description="sum over j of |h_j^H h_k|^2")
+    energy = dy.Float64(nullable=False, min=0, description="squared norm of the user's channel, ||h_k||^2")
+    coupling_real = dy.Float64(
+        nullable=False, description="real part of the coupling with the sum channel, Re(h_s^H h_k)"
+    )
+    coupling_modulus = dy.Float64(
+        nullable=False, min=0, description="modulus of the coupling with the sum channel, |h_s^H h_k|"
+    )
+    cross_energy = dy.Float64(
+        nullable=False, min=0, description="sum of squared couplings with all users, sum_j |h_j^H h_k|^2"
+    )
 
 
 class Links(Link):
     """The same, in networks of several sizes (`channel`)."""
 
     REVEALS = PUBLIC
-    users = dy.Int64(primary_key=True, min=1, description=meaning("users", "K, of the network"))
+    users = dy.Int64(primary_key=True, min=1, description=meaning("users", "in the network, K"))
 
 
 class Schedule(Link):
@@ -54,7 +60,7 @@ class Schedule(Link):
 
     REVEALS = PUBLIC
     amplitude = dy.Float64(
-        nullable=False, min=0, description="alpha, the same for all who send in a round; 0: does not send"
+        nullable=False, min=0, description="amplitude alpha, equal for all users who send in a round; 0: does not send"
     )
 
 
@@ -62,18 +68,24 @@ class ScheduleStatus(contract.PerRealization):
     """Who transmits (`schedule`)."""
 
     REVEALS = PUBLIC
-    status = dy.Enum(("all", "own"), nullable=False, description=meaning("status", "the schedule"))
-    transmitting = dy.Int64(nullable=False, min=1, description="users in every round, or in that of the fewest")
+    status = dy.Enum(("all", "own"), nullable=False, description=meaning("status", "of the schedule"))
+    transmitting = dy.Int64(nullable=False, min=1, description="number of users in the round with the fewest users")
 
 
 class Noise(contract.PerRound):
     """The users' noise and the server's in each round, standard deviations per coordinate (`noise`)."""
 
     REVEALS = PUBLIC
-    noise_std = dy.Float64(nullable=False, min=0, description=meaning("noise_std", "sigma, of every user"))
-    effective_noise_std = dy.Float64(nullable=False, min=0, description="of the noise in the server's update")
-    effective_noise_std_modulus = dy.Float64(nullable=False, min=0, description="by (5) with |h_s^H h_j|")
-    effective_noise_std_printed = dy.Float64(nullable=False, min=0, description="by (5) as printed")
+    noise_std = dy.Float64(nullable=False, min=0, description=meaning("noise_std", "sigma, equal for all users"))
+    effective_noise_std = dy.Float64(
+        nullable=False, min=0, description="standard deviation of the noise in the server's update"
+    )
+    effective_noise_std_modulus = dy.Float64(
+        nullable=False, min=0, description="standard deviation of the update's noise by (5), with |h_s^H h_j|"
+    )
+    effective_noise_std_printed = dy.Float64(
+        nullable=False, min=0, description="standard deviation of the update's noise by (5) as printed"
+    )
 
 
 class NoiseStatus(contract.PerRealization):
@@ -83,21 +95,23 @@ class NoiseStatus(contract.PerRealization):
     status = dy.Enum(
         ("fixed", "target", "receiver_noise_suffices", "none", "own"),
         nullable=False,
-        description=meaning("status", "the noise"),
+        description=meaning("status", "of the noise"),
     )
 
 
 class History(contract.UserHistory):
     """Test accuracy and loss over the rounds, and what the users send (`train`); round 0: the start."""
 
-    round = key(meaning("round", "0 is the start"))
+    round = key(meaning("round", "0: before training"))
     accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"), metadata=NOISY)
     loss = dy.Float64(min=0, allow_inf=True, allow_nan=True, description=meaning("loss"), metadata=NOISY)
-    update_norm = magnitude("mean over users, before clipping")
+    update_norm = magnitude("norm of a user's update before clipping, mean over users")
     clipped_share = contract.clipped_share()
-    transmit_energy = magnitude("E ||x_k||^2 over the users' noise, mean over users, times the share who send")
+    transmit_energy = magnitude(
+        "expected transmit energy E ||x_k||^2 of a user, mean over users, times the share who send"
+    )
     status = dy.Enum(
-        ("trained", "diverged"), nullable=False, description=meaning("status", "the training"), metadata=NOISY
+        ("trained", "diverged"), nullable=False, description=meaning("status", "of the training run"), metadata=NOISY
     )
 
 
@@ -105,53 +119,75 @@ class Realizations(contract.PerRealization):
     """What the report derives of a realization, beside columns of `history` and `outcome`."""
 
     REVEALS = PUBLIC
-    user_count = dy.Int64(nullable=False, min=0, description="users with negative weights in so many rounds")
+    user_count = dy.Int64(
+        nullable=False,
+        min=0,
+        description="mean number of users whose weight in the update is negative in `negative_rounds` rounds",
+    )
 
 
 class Leakage(contract.PerRealization):
     """Each user's leakage in networks of several sizes (`account`); those of one round are means over the rounds."""
 
     REVEALS = PUBLIC
-    users = dy.Int64(primary_key=True, min=1, description=meaning("users", "K, of the network"))
+    users = dy.Int64(primary_key=True, min=1, description=meaning("users", "in the network, K"))
     user = key(meaning("user"))
-    epsilon_closed_form = epsilon_column("(6) with ||h_k||^2 = 1 and the closed form of (5)'s mean")
-    epsilon_printed = epsilon_column(meaning("epsilon_printed", "of one round, (6) with (5)"))
-    epsilon_modulus = epsilon_column("one round: (6) with |h_s^H h_j| in (5)")
-    epsilon_sensitivity = epsilon_column("one round: formula of (6), sensitivity and noise of the server's update")
-    epsilon_gaussian = epsilon_column("one round: exact")
-    rho = epsilon_column(meaning("rho", "the user's"))
-    epsilon = epsilon_column(meaning("epsilon", "the user's records'"))
-    epsilon_antennas = epsilon_column("one round: exact, all antennas and channels seen")
-    epsilon_antennas_classic = epsilon_column("one round: formula of (6), all antennas and channels seen")
-    epsilon_antennas_rounds = epsilon_column("all rounds: exact, all antennas and channels seen")
+    epsilon_closed_form = epsilon_column(
+        "epsilon of one round by (6), with ||h_k||^2 = 1 and the closed form of the mean of (5)"
+    )
+    epsilon_printed = epsilon_column(meaning("epsilon_printed", "one round, (6) with (5)"))
+    epsilon_modulus = epsilon_column("epsilon of one round by (6), with |h_s^H h_j| in (5)")
+    epsilon_sensitivity = epsilon_column(
+        "epsilon of one round by the formula of (6), with the sensitivity and noise of the server's update"
+    )
+    epsilon_gaussian = epsilon_column("exact epsilon of one round")
+    rho = epsilon_column(meaning("rho", "of the user"))
+    epsilon = epsilon_column(meaning("epsilon", "of a record of the user"))
+    epsilon_antennas = epsilon_column("exact epsilon of one round if all antennas and channels are observed")
+    epsilon_antennas_classic = epsilon_column(
+        "epsilon of one round by the formula of (6) if all antennas and channels are observed"
+    )
+    epsilon_antennas_rounds = epsilon_column("exact epsilon of all rounds if all antennas and channels are observed")
     epsilon_without_receiver = epsilon_column(meaning("epsilon_without_receiver"))
-    epsilon_antennas_without_receiver = epsilon_column("epsilon_antennas_rounds without the receiver's noise")
+    epsilon_antennas_without_receiver = epsilon_column(
+        "exact epsilon of all rounds if all antennas and channels are observed, without receiver noise"
+    )
     mu = epsilon_column(meaning("mu"))
-    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}: the user's")
-    negative_rounds = dy.Int64(nullable=False, min=0, description="rounds in which the update's weight is negative")
+    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED} of the user")
+    negative_rounds = dy.Int64(
+        nullable=False, min=0, description="number of rounds in which the user's weight in the update is negative"
+    )
 
 
 class Outcome(contract.Outcome):
     """Guarantee and cost of each realization (`account`); epsilons are maxima over users."""
 
     REVEALS = PUBLIC
-    epsilon_without_receiver = epsilon_column(meaning("epsilon_without_receiver", "the worst record's"))
-    users = dy.Int64(nullable=False, min=1, description=meaning("users", "K, of the network"))
-    epsilon_printed = epsilon_column(meaning("epsilon_printed", "of one round, (6) with (5)"))
-    epsilon_gaussian = epsilon_column("one round: exact")
-    epsilon_antennas = epsilon_column("one round: exact, all antennas and channels seen")
-    epsilon_antennas_rounds = epsilon_column("all rounds: exact, all antennas and channels seen")
-    epsilon_antennas_without_receiver = epsilon_column("epsilon_antennas_rounds without the receiver's noise")
-    rho_server = epsilon_column(meaning("rho_server", "the worst record's"))
-    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}: all users'")
+    epsilon_without_receiver = epsilon_column(meaning("epsilon_without_receiver", "of the most exposed record"))
+    users = dy.Int64(nullable=False, min=1, description=meaning("users", "in the network, K"))
+    epsilon_printed = epsilon_column(meaning("epsilon_printed", "one round, (6) with (5)"))
+    epsilon_gaussian = epsilon_column("exact epsilon of one round")
+    epsilon_antennas = epsilon_column("exact epsilon of one round if all antennas and channels are observed")
+    epsilon_antennas_rounds = epsilon_column("exact epsilon of all rounds if all antennas and channels are observed")
+    epsilon_antennas_without_receiver = epsilon_column(
+        "exact epsilon of all rounds if all antennas and channels are observed, without receiver noise"
+    )
+    rho_server = epsilon_column(meaning("rho_server", "of the most exposed record"))
+    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}, over all users")
     negative_weights = dy.Float64(
-        nullable=False, min=0, max=1, description="share of users and rounds in which an update's weight is negative"
+        nullable=False, min=0, max=1, description="share of users and rounds with a negative weight in the update"
     )
     negative_users = dy.Int64(
-        nullable=False, min=0, description="users whose updates' weights are negative in all rounds"
+        nullable=False, min=0, description="number of users whose weight is negative in all rounds"
     )
-    transmit_energy_limit = dy.Float64(nullable=False, min=0, description="P = alpha^2, of a user in a round")
-    transmit_energy_bound = dy.Float64(nullable=False, min=0, description="alpha^2 (C^2 + d sigma^2)")
+    transmit_energy_limit = dy.Float64(
+        nullable=False, min=0, description="power limit of a user in a round, P = alpha^2"
+    )
+    transmit_energy_bound = dy.Float64(
+        nullable=False,
+        min=0,
+        description="bound on the transmit energy of a user in a round, alpha^2 (C^2 + d sigma^2)",
+    )
 
 
 SCHEMAS = {

@@ -27,6 +27,33 @@ CATALOG = Catalog(
         "each round, and the model's test accuracy and loss in the evaluated ones.",
         "statuses": "Who decides over the devices' rounds, which noise copies get, how rounds ended.",
     },
+    columns={
+        "summary": {
+            "rounds_out": "number of rounds without participation, sum over devices and realizations",
+            **{
+                name: f"{of}: largest of all realizations"
+                for name, of in {
+                    "epsilon": "record-level epsilon against the scheme's observer",
+                    "epsilon_user": "user-level epsilon against the scheme's observer",
+                    "epsilon_server": "record-level epsilon against the access point",
+                    "epsilon_printed": "epsilon_g of one copy, as the paper prints it",
+                    "epsilon_copy": "exact epsilon of one copy",
+                    "epsilon_round": "exact epsilon of the copies for all devices in one round",
+                    "epsilon_device": "exact epsilon of all copies for a device",
+                    "epsilon_upload": "exact epsilon of a device's messages in a round",
+                    "epsilon_worst_case": "exact epsilon if sensitivities have only the bounds that are enforced",
+                }.items()
+            },
+        },
+        "realizations": {
+            "rounds_out": "number of rounds without participation, sum over devices",
+            "batch_loss": "training loss of a device's copy, nats: mean over devices and rounds from the second on",
+            "deviation": "deviation E (15) of an update: mean over devices and rounds",
+            "energy_j": "energy of a device in a round (13): mean over devices and rounds",
+            "learning_gain": "learning gain of a device in a round: mean over devices and rounds",
+            "utility": "utility (18) of a device in a round: mean over devices and rounds",
+        },
+    },
     private_figures=(
         "loss",
         "spread",
