@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import pwfl
 from conftest import ROOT
-from pwfl import cli, registry
+from pwfl import api, cli, registry
 from pwfl.report import columns, meanings
 from pwfl.scenario import read
 
@@ -50,8 +50,8 @@ def test_a_derived_column_says_what_of_which_column():
 
 def test_pwfl_tables_prints_the_meanings_of_columns(monkeypatch):
     frame = pl.DataFrame({"scheme": ["a"], "accuracy": [0.5], "transmit_energy_j": [1.0]})
-    scenario = pwfl.api.ScenarioTables({"history": frame}, {}, "multicell")
-    monkeypatch.setattr(pwfl.api, "results", lambda _: pwfl.api.StudyTables({"one": scenario}, {}, "study"))
+    scenario = api.ScenarioTables({"history": frame}, {}, "multicell")
+    monkeypatch.setattr(api, "results", lambda _: api.StudyTables({"one": scenario}, {}, "study"))
     run = CliRunner().invoke(cli.pwfl, ["tables", "results/study", "one/stages/history", "--columns"])
     assert run.exit_code == 0, run.output
     assert "accuracy (number, noisy)\n    share of the test set" in run.output
