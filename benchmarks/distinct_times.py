@@ -1,6 +1,6 @@
 """What it costs to forbid that two clients upload at one time: least bounds with distinct times and without.
 
-Run as `python benchmarks/distinct_times.py`: rows of the table of docs/age_aware.md, for the scenarios of
+Run as `python benchmarks/distinct_times.py`: rows of the table of docs/explanation/age_aware.md, for the scenarios of
 `config/age_aware.yaml`, in seconds.
 """
 

@@ -1,4 +1,4 @@
-"""`python benchmarks/studies.py FOLDER...` puts what finished studies took into the table of docs/studies.md.
+"""`python benchmarks/studies.py FOLDER...` puts what finished studies took into the table of docs/reference/studies.md.
 
 Each folder is one where studies of `config/` ran, on a machine as slow as the page says; what they took is recorded in
 the store, and in the logs of jobs. Rows of other studies stay.
@@ -16,7 +16,7 @@ from pwfl.store.items import COST
 from pwfl.workflow import publish
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs/studies.md"
+PAGE = ROOT / "docs/reference/studies.md"
 
 
 def items(folder: Path, study: str) -> set[Path]:

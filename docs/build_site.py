@@ -31,7 +31,6 @@ def build(folder: Path) -> int:
     if not status:
         shutil.copy(html / "README.html", html / "index.html")
         papers = html / "docs" / "papers"
-        papers.mkdir(exist_ok=True)
         for system in full_size.STUDIES:
             (papers / f"{system}.html").write_text(full_size.paper_html(system), encoding="utf-8")
     return status

@@ -33,24 +33,21 @@ apidoc_modules = [
         "automodule_options": {"members"},
     }
 ]
-CONTENTS = """
+# The sidebar: a caption, and its pages; a star stands for the others of a folder.
+PAGES = {
+    "Tutorials": ["docs/tutorials/*", "examples/*/README"],
+    "How to": ["docs/how-to/*"],
+    "Reference": ["config/README", "docs/reference/*", "Python reference <api/modules>"],
+    "Explanation": ["docs/explanation/*"],
+    "Results": ["docs/papers/README"],
+    "Project": ["CONTRIBUTING", "docs/project/*", "docs/upgrading", "CHANGELOG", "CODE_OF_CONDUCT", "SECURITY"],
+}
+TREE = """
 ```{toctree}
 :hidden:
 :glob:
-:caption: Pages
-config/README
-docs/*
-examples/*/README
-```
-
-```{toctree}
-:hidden:
-:caption: Project
-Python reference <api/modules>
-CONTRIBUTING
-CODE_OF_CONDUCT
-SECURITY
-CHANGELOG
+:caption: %s
+%s
 ```
 """
 
@@ -67,7 +64,7 @@ def setup(app):
 def _add_contents(app, page, source):
     """The site's contents follow the front page, which the code hosts show without."""
     if page == root_doc:
-        source[0] += CONTENTS
+        source[0] += "".join(TREE % (caption, "\n".join(pages)) for caption, pages in PAGES.items())
 
 
 def _link_code(app, doctree):

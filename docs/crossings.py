@@ -1,4 +1,4 @@
-"""The table of docs/crossings.md, of the study `config/crossings.yaml` once it has run.
+"""The table of docs/explanation/crossings.md, of the study `config/crossings.yaml` once it has run.
 
 python docs/crossings.py results/crossings
 """

@@ -1,4 +1,4 @@
-"""What the papers' claims came to at full size: kept in `full_size.csv`, shown in the tables of the pages.
+"""What the papers' claims came to at full size: kept in `full_size.csv`, counted in papers/README.md, shown on papers' pages.
 
     python docs/full_size.py results/STUDY [NOTE]   # keep the claims of a study that has run, and show them
     python docs/full_size.py                        # show what is kept
@@ -32,7 +32,6 @@ STUDIES = {  # the full-size studies of each paper; a later one is of claims tha
 }
 ADDED = {"study": pl.String, "commit": pl.String, "note": pl.String}
 BEGIN, END = "<!-- full size, by docs/full_size.py: begin -->\n", "<!-- full size: end -->\n"
-HEAD = ["claim", "statement", "verdict"]
 
 
 def declared(system: str) -> tuple[Claim, ...]:
@@ -84,24 +83,6 @@ def table(head: list[str], body: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def page(system: str, of: pl.DataFrame) -> str:
-    """What a system's page says of its paper's claims: their verdicts, and where all of them are."""
-    commands = []
-    for study in STUDIES[system]:
-        said = f"`snakemake --configfile config/{study}.yaml`"
-        if len(own := of.filter(study=study)):
-            note = own["note"][0]
-            said += f"{f' ({note})' if note else ''} at commit {own['commit'][0]}"
-        commands.append(said)
-    found = rows(system, of)
-    lines = [[row.claim.id, row.claim.statement, row.verdict] for row in paper.unsupported(found)]
-    said = f"{paper.lead(found)} Not supported are:\n\n{table(HEAD, lines)}" if lines else f"{paper.lead(found)}\n"
-    link = (
-        f'Every statement, beside the paper\'s figures, is on <a href="papers/{system}.html">the page of the paper</a>'
-    )
-    return f"{said}\n{link}; numbers are those of {' and '.join(commands)}.\n"
-
-
 def paper_html(system: str) -> str:
     """The page of a system's paper, of the claims and curves that are kept."""
     catalog = registry.system(system).catalog
@@ -133,12 +114,25 @@ def shown(path: Path, text: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """The pages, with their tables anew."""
+    """The page of all papers, with its table anew."""
     of = kept()
-    found = {DOCS / f"{system}.md": page(system, of) for system in STUDIES}
-    counts = [[f"[`{system}`]({system}.md#at-full-size)", *_counts(system, of)] for system in STUDIES]
-    found[DOCS / "studies.md"] = table(["paper's system", "statements", *OUTCOMES], counts)
+    counts = [
+        [f'<a href="{system}.html">{system}</a>', *_counts(system, of), _commands(system, of)] for system in STUDIES
+    ]
+    found = {DOCS / "papers/README.md": table(["paper's system", "statements", *OUTCOMES, "made by"], counts)}
     return {path: shown(path, text) for path, text in found.items()}
+
+
+def _commands(system: str, of: pl.DataFrame) -> str:
+    """The commands that made what is kept of a system's paper, and their commits."""
+    said = []
+    for study in STUDIES[system]:
+        command = f"`snakemake --configfile config/{study}.yaml`"
+        if len(own := of.filter(study=study)):
+            note = own["note"][0]
+            command += f"{f' ({note})' if note else ''} at {own['commit'][0]}"
+        said.append(command)
+    return "; ".join(said)
 
 
 def _counts(system: str, of: pl.DataFrame) -> list[str]:

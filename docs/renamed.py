@@ -11,7 +11,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/upgrading.md"
 # Where old names are said on purpose: what changed, and messages to those who still use them.
-HISTORY = {"CHANGELOG.md", "docs/upgrading.md", "docs/own_system.md", "pkg/pwfl/registry.py", "tests/test_renamed.py"}
+HISTORY = {
+    "CHANGELOG.md",
+    "docs/upgrading.md",
+    "docs/how-to/own_system.md",
+    "pkg/pwfl/registry.py",
+    "tests/test_renamed.py",
+}
 ROW = re.compile(r"^\| `[^|]+` \| ([^|]+) \|", re.MULTILINE)
 NAME = re.compile(r"`(\w+_\w+)`")
 

@@ -413,8 +413,8 @@ def test_the_headline_is_judged_at_every_target():
 
 
 def test_the_page_says_what_classic_dp_comes_to():
-    """The table of docs/age_aware.md, and its sentence about T = 100, from the stages."""
-    page = (ROOT / "docs" / "age_aware.md").read_text(encoding="utf-8")
+    """The table of docs/explanation/age_aware.md, and its sentence about T = 100, from the stages."""
+    page = (ROOT / "docs/explanation/age_aware.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d, ]+) \| ([\d.]+) \|$", page, re.M)
     stated = pl.DataFrame([[float(x) for x in (*line[:4], line[5])] for line in lines], orient="row").to_numpy().T
 
@@ -473,7 +473,7 @@ def test_with_the_noise_fixed_first_the_bound_alone_chooses(bound):
 
 @pytest.mark.parametrize("name", ["age_aware", "age_aware_small"])
 def test_with_the_noise_fixed_first_the_studies_clients_collect_fresh_data(name):
-    """Scheme 3 to the letter is classic DP in every scenario of the studies, by both bounds (docs/age_aware.md)."""
+    """Scheme 3 to the letter is classic DP in every scenario of the studies, by both bounds (docs/explanation/age_aware.md)."""
     config = yaml.safe_load((ROOT / "config" / f"{name}.yaml").read_text())
     for own in config["scenarios"].values():
         own.pop("title")
@@ -508,7 +508,7 @@ def test_the_defaults_show_both_cases_of_figure_two_and_the_order_of_figure_thre
     assert table.filter(pl.col("claim").is_in(["A-1", "F3-1", "F3-2", "F3-4"]))["verdict"].is_null().all()
     monkeypatch.setattr(engine, "in_setting", lambda *_: True)
     table = claims({"three": reported(config)[2]})
-    # Across schedules it depends on how old a random one's data are (docs/age_aware.md).
+    # Across schedules it depends on how old a random one's data are (docs/explanation/age_aware.md).
     literal = pl.col("interpretation").fill_null("").str.contains("across schedules")
     # With the noise fixed first, nothing is gained over fresh data.
     first = pl.col("claim") == "X-5"

@@ -554,7 +554,7 @@ def test_every_claim_beyond_the_paper_holds_in_its_world_and_fails_in_its_opposi
     assert_all(table, expected)
     assert Counter(places(table)) == {"static0": 10, "anew0": 9, "anew0 against static0": 6}
     assert set(of(table, "X-10", "X-11", "X-12")["realizations"]) == {40}
-    assert set(table["source"]) == {"docs/multicell.md"}
+    assert set(table["source"]) == {"docs/explanation/multicell.md"}
 
 
 LEARNERS = {  # of one setting: what differs from the paper's learning, and what accuracy gains

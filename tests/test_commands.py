@@ -204,7 +204,7 @@ def test_the_lines_about_own_data_make_a_file_that_is_learned(tmp_path, monkeypa
     patients = pl.DataFrame({"clinic": generator.integers(0, 9, 600), "age": generator.uniform(18, 99, 600)})
     patients = patients.with_columns(pulse=60 + pl.col("age") / 2, ill=(pl.col("age") > 55).cast(int))
     patients.write_csv("patients.csv")
-    text = (ROOT / "docs" / "own_data.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/how-to/own_data.md").read_text(encoding="utf-8")
     names = {}
     for block in re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE):
         exec(block, names)

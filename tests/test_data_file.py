@@ -194,7 +194,7 @@ def test_damage_is_refused_with_a_digest_and_as_far_as_the_format_tells_without(
     if suffix == "npz":  # names and times in the archive may change, its arrays not
         assert other == 0
     else:
-        assert 20 < other <= taken < 200, "docs/own_data.md says what is not noticed"
+        assert 20 < other <= taken < 200, "docs/how-to/own_data.md says what is not noticed"
 
 
 # What is refused before any work.
@@ -364,7 +364,7 @@ def test_a_table_of_text_is_converted_as_the_message_says(folder, suffix, separa
         f"mine{suffix}", separator=separator
     )
     found = error_of(scenario(file=f"mine{suffix}"))
-    assert "see docs/own_data.md" in found
+    assert "see docs/how-to/own_data.md" in found
     exec(re.search("run Python: (.*); see", found)[1], {"polars": pl, "numpy": np})
     read = data_file.load("mine.npz", (0, 4))
     assert read.x_train == pytest.approx(x[:200] / 4)

@@ -175,7 +175,7 @@ def test_copies_keep_their_noise_where_that_of_uploads_is_set():
          "privacy.target_epsilon: is missing, but the scheme 'Equal' has `noise: target`"),
         ("multicell", {"privacy": {"target_epsilon": 2.0}, "training": {"clipping": "per_user"},
                        "schemes": [{"name": "Equal", "scheduler": "random", "noise": "target"}]},
-         "base.training.clipping: per_user does not bound the leakage, (11) of the paper (docs/multicell.md), so the noise of scheme 'Equal'"),
+         "base.training.clipping: per_user does not bound the leakage, (11) of the paper (docs/explanation/multicell.md), so the noise of scheme 'Equal'"),
         ("multicell", {"privacy": {"target_epsilon": 0.0}},
          "base.privacy.target_epsilon: 0.0 is below the minimum, 0.01"),
         ("utility_fair", {"privacy": {"target_epsilon": 101}},

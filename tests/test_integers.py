@@ -220,7 +220,7 @@ def test_who_sees_the_sum_of_all_may_read_more_off_it_than_off_cells_sums(collud
 
 
 def on_mnist(bits, senders, samples):
-    """Epsilon of ten rounds on strokes without biases by the bound for private dithers, a fifth colluding (docs/sums.md)."""
+    """Epsilon of ten rounds on strokes without biases by the bound for private dithers, a fifth colluding (docs/explanation/sums.md)."""
     dimensions, clip, rho = 1600, 0.5, 0.1115
     honest = senders - -(-senders // 5) if senders > 1 else 1
     deviation = np.sqrt(10 * 2 * clip**2 / rho / honest)

@@ -145,7 +145,7 @@ def left_after(counts, problems, step: float) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("l2", "conditioning", "right", "needed", "left_by_printed"),
-    [  # docs/utility_fair.md shows these
+    [  # docs/explanation/utility_fair.md shows these
         (1.0, 0.160, 56, 13, 0.080),
         (0.1, 0.0187, 491, 96, 0.61),
         (0.01, 0.0019, 4844, 1033, 0.89),

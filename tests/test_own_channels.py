@@ -1,4 +1,4 @@
-"""docs/channels.md: its example runs as written, and what it says of columns and messages is so."""
+"""docs/how-to/channels.md: its example runs as written, and what it says of columns and messages is so."""
 
 import re
 
@@ -12,7 +12,7 @@ from pwfl.scenario import ScenarioError, check_surroundings, load, read
 from pwfl.systems.multicell import imported
 from pwfl.systems.multicell.imported import KEYS, NEEDED, OPTIONAL
 
-PAGE = (ROOT / "docs" / "channels.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/channels.md").read_text(encoding="utf-8")
 LINKS, USERS = imported.LINKS, imported.USERS
 
 

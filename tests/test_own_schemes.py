@@ -20,7 +20,7 @@ from pwfl.scenario.resolution import merge
 from pwfl.systems.anonymous_oac import scheduled
 from pwfl.workflow.plan import plan, routes
 
-PAGE = (ROOT / "docs/own_functions.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/own_functions.md").read_text(encoding="utf-8")
 (OTHERS,) = re.findall(r"^## In other systems\n(.*?)(?=^## )", PAGE, flags=re.DOTALL | re.MULTILINE)
 FOUND = re.findall(r"^`(\w+\.py)`,.*?```python\n(.*?)```\n\n```yaml\n(.*?)```", OTHERS, flags=re.DOTALL | re.MULTILINE)
 EXAMPLES = {(said := yaml.safe_load(text))["system"]: (file, code, said) for file, code, text in FOUND}

@@ -275,14 +275,14 @@ def test_the_page_names_each_paper_and_links_to_it(made, tmp_path):
             "Kuan-Yu Lin, Hsuan-Yin Lin, Yu-Pin Hsu and Yu-Chih Huang, <cite>Age Aware Scheduling for "
             "Differentially-Private Federated Learning</cite>, IEEE International Symposium on Information Theory "
             '(ISIT), 2024, <a href="https://arxiv.org/abs/2405.05962">arXiv:2405.05962</a>. Assumptions, '
-            "interpretations and errata: docs/age_aware.md.</p>"
+            "interpretations and errata: docs/explanation/age_aware.md.</p>"
         ),
         "multicell": (
             "Nima Tavangaran, Mingzhe Chen, Zhaohui Yang, José Mairton B. da Silva Jr. and H. Vincent Poor, <cite>On "
             "Differential Privacy for Federated Learning in Wireless Systems with Multiple Base Stations</cite>, IET "
             'Communications 18(20), 1853-1867, 2024, <a href="https://doi.org/10.1049/cmu2.12722">'
             'doi:10.1049/cmu2.12722</a>, <a href="https://arxiv.org/abs/2208.11848">arXiv:2208.11848</a>. '
-            "Assumptions, interpretations and errata: docs/multicell.md.</p>"
+            "Assumptions, interpretations and errata: docs/explanation/multicell.md.</p>"
         ),
     }
     for system, said in cited.items():
@@ -326,7 +326,7 @@ def test_a_papers_claim_links_to_its_paper_or_to_where_the_page_names_it():
     rows = page_tables.claims(pl.concat(frames), {}, known)
     sources = {(row["system"], row["origin"]): row["source"] for row in rows}
     assert re.fullmatch(
-        r'<a href="https://arxiv.org/abs/2405.05962" title="Kuan-Yu Lin, .*Learning; read as in docs/age_aware.md">'
+        r'<a href="https://arxiv.org/abs/2405.05962" title="Kuan-Yu Lin, .*Learning; read as in docs/explanation/age_aware.md">'
         r"Fig. &lt;4&gt; &amp; \(20\)</a>",
         sources["age_aware", "paper"],
     )

@@ -31,11 +31,11 @@ import rule_graph
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-RUNNING = (ROOT / "docs" / "running.md").read_text()
+RUNNING = (ROOT / "docs/how-to/running.md").read_text()
 PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CODE_OF_CONDUCT", "SECURITY", "CHANGELOG", "paper")),
     ROOT / "config/README.md",
-    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
     *sorted(ROOT.glob("examples/*/README.md")),
 ]
 
@@ -69,7 +69,7 @@ def test_every_system_has_its_paper_among_the_references():
     papers = {paper["notes"].removeprefix("The system ").rstrip("."): paper for paper in CITATION["references"]}
     assert sorted(papers) == sorted(registry.BUILT_IN)
     for system, paper in papers.items():
-        page = " ".join((ROOT / f"docs/{system}.md").read_text().split())
+        page = " ".join((ROOT / f"docs/explanation/{system}.md").read_text().split())
         assert paper["title"] in page
         assert [author for author in paper["authors"] if author["family-names"] not in page] == []
 
@@ -375,7 +375,7 @@ def site(tmp_path_factory):
 @pytest.mark.xdist_group("site")  # made once
 def test_the_site_needs_no_network_and_its_links_lead_somewhere(site):
     texts = {path: path.read_text() for path in site.rglob("*.html")}
-    assert {site / name for name in ("index.html", "CHANGELOG.html", "docs/without_snakemake.html")} <= set(texts)
+    assert {site / name for name in ("index.html", "CHANGELOG.html", "docs/how-to/without_snakemake.html")} <= set(texts)
     broken = []
     for path, text in texts.items():
         shown = re.findall(r'<(?:img|script|link|iframe|object)\b[^>]*?\b(?:src|href|data)="([^"]*)"', text)
@@ -394,10 +394,10 @@ def test_the_site_needs_no_network_and_its_links_lead_somewhere(site):
 @pytest.mark.slow
 @pytest.mark.xdist_group("site")  # made once
 def test_the_site_has_the_functions_that_pages_name_the_notebook_and_its_figure(site):
-    multicell = (site / "docs/multicell.html").read_text()
-    assert 'href="../api/pwfl.systems.multicell.html#pwfl.systems.multicell.optimal_noise.optimal_noise"' in multicell
+    multicell = (site / "docs/explanation/multicell.html").read_text()
+    assert 'href="../../api/pwfl.systems.multicell.html#pwfl.systems.multicell.optimal_noise.optimal_noise"' in multicell
     assert 'id="pwfl.api.simulate"' in (site / "api/pwfl.html").read_text()
-    notebook = (site / "docs/without_snakemake.html").read_text()
+    notebook = (site / "docs/how-to/without_snakemake.html").read_text()
     assert '<table border="1" class="dataframe' in notebook
     assert ".svg" in notebook or "<svg" in notebook
 

@@ -1,4 +1,4 @@
-"""docs/python.md: each example has five lines at most, runs alone, and its value is the one that the page shows."""
+"""docs/how-to/python.md: each example has five lines at most, runs alone, and its value is the one that the page shows."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ from scipy.stats import norm
 import pwfl  # noqa: F401  # before Polars, as on the page
 from conftest import ROOT, python
 
-PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/python.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"^### (.*?)$.*?^```python\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE))
 SHOWN = dict(re.findall(r"^### (.*?)$.*?^```text\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE))
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"

@@ -82,7 +82,7 @@ def fractional_renyi(rate):
 
 
 def test_the_page_says_what_fractional_orders_would_give():
-    page = (ROOT / "docs" / "anonymous_oac.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/explanation/anonymous_oac.md").read_text(encoding="utf-8")
     lines = re.findall(r"^  \| ([\d.]+) \| ([\d. |]+) \|$", page, re.MULTILINE)
     rows = {float(rate): [float(x) for x in rest.split(" | ")] for rate, rest in lines}
     assert list(rows) == list(REFERENCE)

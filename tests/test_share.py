@@ -1,4 +1,4 @@
-"""A study's folder, packed as docs/running.md says and unpacked elsewhere, has all that its page shows and links to."""
+"""A study's folder, packed as docs/how-to/running.md says and unpacked elsewhere, has all that its page shows and links to."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ import pwfl
 from conftest import ROOT, SMALL
 from pwfl import tables
 
-RUNNING = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+RUNNING = (ROOT / "docs/how-to/running.md").read_text(encoding="utf-8")
 PACKING = re.findall(r"^tar -c.*$", RUNNING, flags=re.MULTILINE)
 STUDY = SMALL["study"]
 

@@ -229,4 +229,4 @@ def test_every_config_of_a_system_is_valid_and_every_figure_has_its_caption(syst
         assert (own.folder / "captions" / f"{figure}.rst").read_text()
     for figure in {*catalog.COMMON_FIGURES, *catalog.STUDY_FIGURES}:
         assert (ROOT / "report" / f"{figure}.rst").read_text()
-    assert (ROOT / "docs" / f"{system}.md").exists()
+    assert (ROOT / f"docs/explanation/{system}.md").exists()

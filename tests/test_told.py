@@ -1,4 +1,4 @@
-"""Snakemake's own commands, on a finished study: each does what docs/running.md says, and accidents do nothing."""
+"""Snakemake's own commands, on a finished study: each does what docs/how-to/running.md says, and accidents do nothing."""
 
 import os
 import random
@@ -13,7 +13,7 @@ from conftest import ROOT, SMALL, changed, jobs, missing, planned, session_of, s
 from pwfl.store.items import Store
 from pwfl.workflow import parts
 
-PAGE = (ROOT / "docs/running.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/running.md").read_text(encoding="utf-8")
 TABLE = PAGE.partition("### Snakemake's commands")[2].partition("\n\nWhat is computed again")[0]
 ROWS = re.findall(r"^\| `snakemake ?(.*?)` \| (.*) \|$", TABLE, re.MULTILINE)
 OF_REPORT = {"tables", "figures", "comparison", "page"}

@@ -26,11 +26,11 @@ from pwfl.training.models import network, start_weights
 from pwfl.workflow.in_memory import in_memory
 from pwfl.workflow.plan import plan, routes
 
-WHOLE_PAGE = (ROOT / "docs/own_functions.md").read_text(encoding="utf-8")
+WHOLE_PAGE = (ROOT / "docs/how-to/own_functions.md").read_text(encoding="utf-8")
 PAGE = re.sub(
     r"^## In other systems\n.*?(?=^## )", "", WHOLE_PAGE, flags=re.DOTALL | re.MULTILINE
 )  # test_own_schemes.py
-SYSTEMS = (ROOT / "docs/own_system.md").read_text(encoding="utf-8")
+SYSTEMS = (ROOT / "docs/how-to/own_system.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, flags=re.DOTALL)
 SCHEDULER, NOISE, NETWORK, READER = (text for kind, text in BLOCKS if kind == "python")
 FAIR, AGE, JOULES, WITH_GAIN = (text for kind, text in BLOCKS if kind == "py")

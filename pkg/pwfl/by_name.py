@@ -1,4 +1,4 @@
-"""Systems that are packages of modules with agreed names (docs/own_system.md), as objects.
+"""Systems that are packages of modules with agreed names (docs/how-to/own_system.md), as objects.
 
 To be deleted with the last of them: nothing else looks up a part of a system by its name.
 """

@@ -115,12 +115,12 @@ def new(name: str, air: bool) -> None:
         folder = new.write_air(name)
         click.echo(f"Created {folder}. To test it and run its study:\n")
         click.echo(f"  pwfl test {folder}/{name}.py\n  pwfl run {folder}/study.yaml\n")
-        click.echo("Next steps: docs/own_air.md in the repository")
+        click.echo("Next steps: docs/how-to/own_air.md in the repository")
         return
     folder = new.write(name)
     click.echo(f"Created {folder}. To install it, test it and run its study:\n")
     click.echo(f"  pip install --no-deps --no-build-isolation --editable {folder}\n  pwfl test {name}")
-    click.echo(f"  pwfl run {folder}/study.yaml\n\nNext steps: docs/own_system.md in the repository")
+    click.echo(f"  pwfl run {folder}/study.yaml\n\nNext steps: docs/how-to/own_system.md in the repository")
 
 
 def _systems(context, parameter, incomplete: str) -> list[str]:

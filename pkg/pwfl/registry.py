@@ -21,7 +21,7 @@ from pwfl.system import System
 
 GROUP = "pwfl.systems"
 OWN = "own"  # the variant that functions of users' own are
-# The version of what systems and pwfl expect of each other; what changed with each is in docs/own_system.md.
+# The version of what systems and pwfl expect of each other; what changed with each is in docs/how-to/own_system.md.
 INTERFACE = 4
 CHANGED = {
     4: "epsilons are stated by `accountant.accounts`, `guarantees` and `stated` of `pwfl.privacy`: `receive`, or else "
@@ -86,7 +86,7 @@ def _check_interface(name: str, package: str) -> None:
     what = "; ".join(CHANGED[each] for each in CHANGED if each > version) if older else "it needs a newer pwfl"
     raise RegistryError(
         f"system {name!r}: its package {package} implements version {version} of the system interface, "
-        f"but this pwfl has version {INTERFACE}: {what}. See 'Versions of the interface' in docs/own_system.md; then "
+        f"but this pwfl has version {INTERFACE}: {what}. See 'Versions of the interface' in docs/how-to/own_system.md; then "
         f"set INTERFACE = {INTERFACE} in {package}/__init__.py"
     )
 

@@ -101,13 +101,13 @@ def _arrays(path: str) -> dict[str, Stored]:
 def _conversion(path: str) -> str:
     """How a file of another kind becomes one that is read, as the end of a message."""
     if Path(path).suffix.lower() not in (".csv", ".tsv", ".txt"):
-        return "; docs/own_data.md shows how to write one"
+        return "; docs/how-to/own_data.md shows how to write one"
     new, tabs = Path(path).with_suffix(".npz").name, "" if Path(path).suffix.lower() == ".csv" else ", separator='\\t'"
     return (
         f"; to convert it where its last column has the labels and 100 rows are for tests, run Python: "
         f"t = polars.read_csv('{Path(path).name}'{tabs}); x, y = t[:, :-1].to_numpy(), t[:, -1].to_numpy(); "
         f"numpy.savez('{new}', x_train=x[:-100], y_train=y[:-100], x_test=x[-100:], y_test=y[-100:]); see "
-        "docs/own_data.md"
+        "docs/how-to/own_data.md"
     )
 
 

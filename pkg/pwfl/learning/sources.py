@@ -59,7 +59,7 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
     except Exception as error:  # of whatever kind the network, a proxy or a damaged download makes it
         offline = f"data.folder to a folder that holds {', '.join(IDX_FILES)} (each plain or with .gz)"
         if dataset not in SHA256:
-            offline = "data.file to a file of it (docs/own_data.md)"
+            offline = "data.file to a file of it (docs/how-to/own_data.md)"
         raise DataError(f"{dataset}: Keras could not download it: {error}; without a network, set {offline}") from error
     arrays = x_train.reshape(len(x_train), -1), y_train.ravel(), x_test.reshape(len(x_test), -1), y_test.ravel()
     if dataset in CONTENT:

@@ -67,7 +67,7 @@ def papers(citation: Path, systems: Iterable[str]) -> dict[str, dict]:
 
 def cited(citation: Path, systems: Iterable[str]) -> list[Reference]:
     """The papers of those systems that have one."""
-    pages = {name: f"docs/{name}.md" for name in registry.BUILT_IN}
+    pages = {name: f"docs/explanation/{name}.md" for name in registry.BUILT_IN}
     known = papers(citation, systems).items()
     return [reference(name, paper)._replace(page=pages.get(name, "")) for name, paper in known]
 

@@ -28,7 +28,7 @@ from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
 RELEASE = (
     "what of data.file is published in results/: `without_private`, no column that is a function of users' records "
-    "without noise, and no figure of such; or `everything` (docs/own_data.md). Other data sets are public, and shown"
+    "without noise, and no figure of such; or `everything` (docs/how-to/own_data.md). Other data sets are public, and shown"
 )
 # Bounds of a name in tables and figures, which browsers and spreadsheets open.
 NAME: dict[str, Any] = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
@@ -96,7 +96,7 @@ content = _shared(
 features = _shared(
     "pixels",
     "what users train on: pixels; scattering coefficients; or these, projected to the directions that tell random "
-    "strokes, or textured shapes, from each other, which is knowledge of the task and no data (docs/features.md)",
+    "strokes, or textured shapes, from each other, which is knowledge of the task and no data (docs/explanation/features.md)",
 )
 device = partial(
     parameter,
@@ -119,11 +119,11 @@ model = _shared(
     "dense",
     "what is trained: a fully connected network of hidden_layers, softmax regression where there are none; a small one "
     "of two convolutions and two dense layers, 26,010 parameters for MNIST; or the Keras model that a function of your "
-    "own returns, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
+    "own returns, FILE.py:FUNCTION or MODULE:FUNCTION (docs/how-to/own_functions.md)",
 )
 model_reads = _shared(
     [],
-    "files that the function of your own in `model` reads (docs/own_functions.md)",
+    "files that the function of your own in `model` reads (docs/how-to/own_functions.md)",
     observes=True,  # the function decides what it does with them
     max_length=1000,
 )
@@ -131,7 +131,7 @@ model_reads = _shared(
 
 def own_reads(stages: str, **options):
     """The parameter `own.reads` of a system whose functions of the user's own run in some stages."""
-    meaning = "files that functions of your own read, but for the one in training.model (docs/own_functions.md)"
+    meaning = "files that functions of your own read, but for the one in training.model (docs/how-to/own_functions.md)"
     return parameter([], meaning, stages=stages, observes=True, max_length=1000, **options)  # functions decide of what
 
 
@@ -177,7 +177,7 @@ class DataSource(Section):
     )
     file: str | None = parameter(
         None,
-        "a data set of one's own, an .npz or .parquet file that every job can read (docs/own_data.md)",
+        "a data set of one's own, an .npz or .parquet file that every job can read (docs/how-to/own_data.md)",
         stages=DATASET,
     )
     bounds: ListOf[Bound] | None = parameter(

@@ -97,14 +97,14 @@ def check_catalog(model: Scenario, given: dict) -> None:
 def _check_paper(paper: dict) -> None:
     """A catalog's paper has what a reader is to be told of it, under keys of the Citation File Format."""
     if missing := [key for key in ("type", "title", "authors", "year") if not paper.get(key)]:
-        raise CheckError(f"catalog: paper has no {', '.join(missing)}; see docs/own_system.md")
+        raise CheckError(f"catalog: paper has no {', '.join(missing)}; see docs/how-to/own_system.md")
     if paper["type"] not in references.KINDS:
         raise CheckError(f"catalog: paper: type {paper['type']!r}: use one of {', '.join(references.KINDS)}")
     try:
         references.reference("", paper)
         references.entry("", paper)
     except (KeyError, TypeError, AttributeError) as error:
-        raise CheckError(f"catalog: paper: {describe(error)}; see docs/own_system.md") from None
+        raise CheckError(f"catalog: paper: {describe(error)}; see docs/how-to/own_system.md") from None
 
 
 def _check_caption(path: Path, title: str) -> None:

@@ -99,7 +99,7 @@ def profiles(users: pl.DataFrame, horizon: int) -> pl.DataFrame:
 
     Columns as in `tables.Links`, with the chain for its client. spectral_decay, (1 - gap)^(T - t), is the paper's bound
     on Delta(T - t) with its constant lost, which bounds nothing; information_nats the bound ln(1 + (m - 1) / n) on what
-    the mean of n samples with m possible values tells of each of them (docs/age_aware.md).
+    the mean of n samples with m possible values tells of each of them (docs/explanation/age_aware.md).
     """
     age, frames = np.arange(horizon, -1, -1), []
     for row in users.unique("chain", maintain_order=True).iter_rows(named=True):

@@ -296,7 +296,7 @@ PAPER_CLAIMS = (
     ),
 )
 
-DOCS = "docs/age_aware.md"
+DOCS = "docs/explanation/age_aware.md"
 OWN_CLAIMS = (
     Claim(
         id="X-1",

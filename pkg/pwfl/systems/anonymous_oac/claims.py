@@ -280,7 +280,7 @@ PAPER_CLAIMS = (
     ),
 )
 
-DOCS = "docs/anonymous_oac.md"
+DOCS = "docs/explanation/anonymous_oac.md"
 OWN_CLAIMS = (
     Claim(
         id="X-1",

@@ -108,7 +108,7 @@ class Scheme(common.Scheme):
     scheduler: OrFunction[Literal["over_the_air", "orthogonal"]] = parameter(
         ...,
         "all participants at once, the channel adds up; one after the other, the server sees each update; or, at once, "
-        "those whom a function of your own says, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
+        "those whom a function of your own says, FILE.py:FUNCTION or MODULE:FUNCTION (docs/how-to/own_functions.md)",
     )
     noise: OrFunction[Noise] = parameter(
         ...,

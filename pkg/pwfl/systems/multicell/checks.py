@@ -51,7 +51,7 @@ def _check_limits(scenario: Multicell) -> None:
     ):
         raise ValueError(
             f"schedule.gamma: {schedule.gamma:g} weights one user's leakage, up to gamma / Nmin^2, so heavily that "
-            "samples no longer count in the objective, (20) of the paper (docs/multicell.md); at most "
+            "samples no longer count in the objective, (20) of the paper (docs/explanation/multicell.md); at most "
             f"{most:g} is allowed at privacy.min_noise: {least:g}"
         )
     if radio.min_rate_bps > (limit := MAX_EFFICIENCY * radio.bandwidth_hz):
@@ -101,13 +101,13 @@ def _check_schemes(scenario: Multicell) -> None:
             )
         if scheme.noise == "target" and scenario.training.clipping == "per_user":
             raise ValueError(
-                "training.clipping: per_user does not bound the leakage, (11) of the paper (docs/multicell.md), so the "
+                "training.clipping: per_user does not bound the leakage, (11) of the paper (docs/explanation/multicell.md), so the "
                 f"noise of scheme {scheme.name!r} cannot be calibrated to a target epsilon; use `per_sample`"
             )
         if scheme.scheduler in FOR_NOISE and scheme.noise == "random":
             raise ValueError(
                 f"schemes: {scheme.name!r} has `scheduler: {scheme.scheduler}`, which satisfies the constraint (21) "
-                "only with the noise (36) of the paper (docs/multicell.md), not with start values; use "
+                "only with the noise (36) of the paper (docs/explanation/multicell.md), not with start values; use "
                 f"`noise: {FOR_NOISE[scheme.scheduler]}` or `scheduler: joint`"
             )
 
@@ -126,7 +126,7 @@ def _check_slots(scenario: Multicell) -> None:
             if scheme.noise not in FREE_NOISE and not user_code.is_reference(scheme.noise):
                 raise ValueError(
                     f"{slot}: the scheme {scheme.name!r} has `noise: {scheme.noise}`, whose constraints, (21) and "
-                    "(22) of the paper (docs/multicell.md), assume uploads of all records' gradients; use "
+                    "(22) of the paper (docs/explanation/multicell.md), assume uploads of all records' gradients; use "
                     "`noise: target`, `none` or a user-defined function"
                 )
         whole_gradients = {
@@ -218,7 +218,7 @@ def _check_samples(scenario: Multicell) -> None:
     if scenario.meets("bounded") and (least_variance := (privacy.min_noise / mean) ** 2) > privacy.max_noise_error:
         raise ValueError(
             f"privacy.min_noise: {privacy.min_noise:g} gives start values that cannot satisfy the constraint "
-            "(21) of the paper (docs/multicell.md) on the noise error: even the "
+            "(21) of the paper (docs/explanation/multicell.md) on the noise error: even the "
             f"smallest noise has variance {least_variance:.3g} at the mean of {mean:.3g} samples per user, above "
             f"privacy.max_noise_error: {privacy.max_noise_error:g}; lower min_noise, raise max_noise_error or give "
             f"users more samples{feasible.required_by(scenario, 'bounded')}"

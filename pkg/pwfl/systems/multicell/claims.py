@@ -471,7 +471,7 @@ def _at_targets(observer: str):
 
 
 # The bits of integers that do, for the sums that observers see: the bound for private dithers costs less than 1 % of
-# epsilon then, on MNIST (docs/sums.md).
+# epsilon then, on MNIST (docs/explanation/sums.md).
 ENOUGH_BITS = {"user": 8, "cell": 10, "network": 12}
 
 
@@ -536,7 +536,7 @@ def _epsilon_at_equal_accuracy(observer: str):
     )
 
 
-DOCS, SUMS = "docs/multicell.md", "docs/sums.md"
+DOCS, SUMS = "docs/explanation/multicell.md", "docs/explanation/sums.md"
 OWN_CLAIMS = (
     Claim(
         id="X-1",
@@ -665,7 +665,7 @@ OWN_CLAIMS = (
     Claim(
         id="X-16",
         statement="Fixed features are more accurate than pixels.",
-        source="docs/features.md",
+        source="docs/explanation/features.md",
         quantity=ACCURACY,
         compare=tuple(each.at(FEATURES) - each for each in (RND, OPT, OPT_DP)),
         required=MORE,

@@ -140,7 +140,7 @@ class Radio(Section):
         "antennas, without knowledge of the fading (random orthogonalization); all at once over subchannels, each user "
         "silent where it fades (broadband analog aggregation); the signs of noisy messages all at once, of which the "
         "server takes the majority (one-bit digital aggregation); or a function of your own, "
-        "FILE.py:FUNCTION (docs/own_air.md). All but `digital` are of `scheduler: inversion` (docs/crossings.md)",
+        "FILE.py:FUNCTION (docs/how-to/own_air.md). All but `digital` are of `scheduler: inversion` (docs/explanation/crossings.md)",
         stages="noise/target receive train account audit",
     )
     antennas: int = parameter(
@@ -170,7 +170,7 @@ class Radio(Section):
 
 
 class Data(common.DataSource):
-    """What the users hold and learn. The law of sample counts is this project's, Table I has none (docs/multicell.md).
+    """What the users hold and learn. The law of sample counts is this project's, Table I has none (docs/explanation/multicell.md).
 
     The defaults, 50 + LN(4, 1) or about 14,000 samples of 100 users, were calibrated; `config/samples.yaml` shows how
     the claims depend on them.
@@ -206,7 +206,7 @@ class Data(common.DataSource):
     sampling: float | None = parameter(
         None,
         "probability with which each record of a sender is in a round's message (Poisson sampling), which amplifies "
-        "privacy; null: all are in each (docs/crossings.md)",
+        "privacy; null: all are in each (docs/explanation/crossings.md)",
         stages=LEARNS,
         ge=1e-6,
         lt=1,
@@ -259,7 +259,7 @@ class Privacy(Section):
         "who observes, and sees in each round: each sender's noisy gradient (`user`); the sum of each cell's (`cell`); "
         "the sum of all (`network`); or, on air, what stations pass on to the server (`server`). Sums are those of "
         "secure aggregation, which is taken for granted; users share the noise that hides a record in them, at the "
-        "worst-off record's leakage for everyone (docs/sums.md)",
+        "worst-off record's leakage for everyone (docs/explanation/sums.md)",
         stages="schedule/joint_snr noise receive account audit",
     )
     colluders: float = parameter(
@@ -348,7 +348,7 @@ class Training(Section):
     learner: Literal["gradients", "local_steps"] = parameter(
         "gradients",
         "what a user sends: its records' clipped gradients; or what local steps change in the weights, clipped as a "
-        "whole, which one record can turn around (docs/crossings.md)",
+        "whole, which one record can turn around (docs/explanation/crossings.md)",
         stages=LEARNS,
     )
     local_steps: common.Count = parameter(
@@ -395,7 +395,7 @@ class Training(Section):
     bits: int | None = parameter(
         None,
         "bits of the integers that uploads are sent as, and summed modulo 2^bits, with discrete Gaussian noise of the "
-        "same deviation: epsilons are then an upper bound, which a target_epsilon is of (docs/sums.md); null: 32-bit "
+        "same deviation: epsilons are then an upper bound, which a target_epsilon is of (docs/explanation/sums.md); null: 32-bit "
         "floating point, with real-valued noise",
         unit="bits",
         stages="noise/target receive train account audit",
@@ -411,7 +411,7 @@ class Training(Section):
 
 
 class Channel(Section):
-    """Channels from outside: of a ray tracer, a system simulator, or measurements (docs/channels.md)."""
+    """Channels from outside: of a ray tracer, a system simulator, or measurements (docs/how-to/channels.md)."""
 
     links: str | None = parameter(
         None,
@@ -453,7 +453,7 @@ class Scheme(common.Scheme):
         "noise together, for the noise that (36) adds; or all cells, for the greatest sum of K_i^2, the squared "
         "signal-to-noise ratio of an aggregate with its best weights where everyone has the same rho; all users whose "
         "gain allows them to invert their channel, for what is sent on air; or a function of your own, "
-        "FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
+        "FILE.py:FUNCTION or MODULE:FUNCTION (docs/how-to/own_functions.md)",
     )
     noise: OrFunction[Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target", "none"]] = parameter(
         ...,

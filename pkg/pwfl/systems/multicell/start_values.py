@@ -71,7 +71,7 @@ def drawn(
     first, privacy = missing[0], scenario.privacy
     raise StartValueError(
         f"realization {realizations[first]}: all {MAX_ATTEMPTS} draws of start values violate the constraint (21) "
-        f"of the paper (docs/multicell.md) on the noise error, whose mean is {typical[first]:.3g} with "
+        f"of the paper (docs/explanation/multicell.md) on the noise error, whose mean is {typical[first]:.3g} with "
         f"privacy.min_noise: {privacy.min_noise:g} and {samples[first].mean():.3g} samples per user, above "
         f"privacy.max_noise_error: {privacy.max_noise_error:g}; set "
         f"{alternatives(privacy, typical[missing].max())}, or give users more samples"

@@ -268,7 +268,7 @@ PAPER_CLAIMS = (
     ),
 )
 
-DOCS = "docs/random_orthogonalization.md"
+DOCS = "docs/explanation/random_orthogonalization.md"
 OWN_CLAIMS = (
     Claim(
         id="X-1",

@@ -85,7 +85,7 @@ class Privacy(Section):
     observer: Literal["update", "antennas", "user"] = parameter(
         "update",
         "of whom epsilon and target_epsilon are, who sees in each round: the server's update; the signals of all "
-        "its antennas; or every user's noisy update (docs/random_orthogonalization.md)",
+        "its antennas; or every user's noisy update (docs/explanation/random_orthogonalization.md)",
         stages="noise/fixed account audit report",
         unless={"noise/fixed": UNAIMED},
     )
@@ -138,7 +138,7 @@ class Scheme(common.Scheme):
     scheduler: OrFunction[Literal["all"]] = parameter(
         ...,
         "all users transmit in every round; or those, with the amplitude, that a function of your own says, "
-        "FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
+        "FILE.py:FUNCTION or MODULE:FUNCTION (docs/how-to/own_functions.md)",
     )
     noise: OrFunction[Literal["fixed", "none"]] = parameter(
         ...,

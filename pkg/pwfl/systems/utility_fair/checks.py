@@ -27,7 +27,7 @@ def consistent(scenario: UtilityFair) -> None:
     if device.computing_power_w < device.circuit_power_w:
         raise ValueError(
             f"device.computing_power_w: {device.computing_power_w:g} is below device.circuit_power_w: "
-            f"{device.circuit_power_w:g}, for which (27) of the paper (docs/utility_fair.md) may have "
+            f"{device.circuit_power_w:g}, for which (27) of the paper (docs/explanation/utility_fair.md) may have "
             "several roots; raise it to at least as much"
         )
     if device.batch_size > data.samples_per_device:

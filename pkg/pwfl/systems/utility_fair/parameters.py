@@ -223,7 +223,7 @@ class Scheme(common.Scheme):
     scheduler: OrFunction[Literal["utility", "benchmark"]] = parameter(
         ...,
         "a device's policy: maximum utility (Theorem 2); full power and as many iterations as fit; or powers by a "
-        "function of your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
+        "function of your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/how-to/own_functions.md)",
     )
     noise: OrFunction[Literal["fair", "independent", "shared", "none"]] = parameter(
         ...,

@@ -4,7 +4,7 @@ A device sends two vectors in a round (Sec. II of Alvi et al.), for a batch of d
 record moves the gradient, a mean of gradients that are each clipped to C, by at most 2 C / d; and the update lies at
 most C / d from what is known of it anyway, so two are at most 2 C / d apart. Both hold whatever the data, the model,
 and all that was sent before, so noisy vectors compose as Gaussian mechanisms that are chosen adaptively, and what is
-computed of them, of channels, and of noise of its own reveals nothing more. Proof: docs/utility_fair.md.
+computed of them, of channels, and of noise of its own reveals nothing more. Proof: docs/explanation/utility_fair.md.
 """
 
 SENT = 2  # vectors that a device sends in a round: gradient and update

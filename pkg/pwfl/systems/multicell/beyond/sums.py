@@ -1,4 +1,4 @@
-"""Observers who see sums of uploads, as secure aggregation leaves them, and not single ones (docs/sums.md).
+"""Observers who see sums of uploads, as secure aggregation leaves them, and not single ones (docs/explanation/sums.md).
 
 Uploads are summed in groups: a user alone, a cell's senders, or all senders. User i's upload, the sum of its clipped
 gradients, has noise of deviation s_i = K_i sigma_i. Of a group's n senders C collude with the observer, who takes their
