@@ -1,4 +1,4 @@
-"""What the papers' claims came to at full size: kept in `full_size.csv`, counted in papers/README.md, shown on papers' pages.
+"""The papers' claims at full size: kept in full_size.csv, counted in papers/README.md, shown on the papers' pages.
 
     python docs/full_size.py results/STUDY [NOTE]   # keep the claims of a study that has run, and show them
     python docs/full_size.py                        # show what is kept

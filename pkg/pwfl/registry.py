@@ -86,8 +86,8 @@ def _check_interface(name: str, package: str) -> None:
     what = "; ".join(CHANGED[each] for each in CHANGED if each > version) if older else "it needs a newer pwfl"
     raise RegistryError(
         f"system {name!r}: its package {package} implements version {version} of the system interface, "
-        f"but this pwfl has version {INTERFACE}: {what}. See 'Versions of the interface' in docs/how-to/own_system.md; then "
-        f"set INTERFACE = {INTERFACE} in {package}/__init__.py"
+        f"but this pwfl has version {INTERFACE}: {what}. See 'Versions of the interface' in docs/how-to/own_system.md; "
+        f"then set INTERFACE = {INTERFACE} in {package}/__init__.py"
     )
 
 

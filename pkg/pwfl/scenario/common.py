@@ -28,7 +28,8 @@ from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
 RELEASE = (
     "what of data.file is published in results/: `without_private`, no column that is a function of users' records "
-    "without noise, and no figure of such; or `everything` (docs/how-to/own_data.md). Other data sets are public, and shown"
+    "without noise, and no figure of such; or `everything` (docs/how-to/own_data.md). Other data sets are public, and "
+    "shown"
 )
 # Bounds of a name in tables and figures, which browsers and spreadsheets open.
 NAME: dict[str, Any] = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
@@ -96,7 +97,8 @@ content = _shared(
 features = _shared(
     "pixels",
     "what users train on: pixels; scattering coefficients; or these, projected to the directions that tell random "
-    "strokes, or textured shapes, from each other, which is knowledge of the task and no data (docs/explanation/features.md)",
+    "strokes, or textured shapes, from each other, which is knowledge of the task and no data "
+    "(docs/explanation/features.md)",
 )
 device = partial(
     parameter,

@@ -72,7 +72,7 @@ A study of more than 1,000,000 items, or with a job that takes more than 64 GiB 
 sizes, is refused with the estimate; `allow_large: true`, beside `scenarios`, lets it through.
 
 `print: true`, beside `scenarios`, also writes every figure as PDF, 3.5 in wide, with text of 8 pt and no title, and
-tables and references as LaTeX and BibTeX ([for a paper](../docs/running.md#for-a-paper)).
+tables and references as LaTeX and BibTeX ([for a paper](../docs/how-to/running.md#for-a-paper)).
 
 What a stage computes lies in `store/STAGE/ADDRESS`, where the address is a digest of all that it depends on; scenarios
 that agree in it share it. The column *re-runs* names the stages in whose addresses a parameter stands: changed, they

@@ -121,7 +121,8 @@ class Scheme(common.Scheme):
         ...,
         "random or fixed times, all at T (fresh), Fig. 2's sweep, the minimum of the bound or of the expected loss "
         "difference under a noise rule, the minimum of the bound with the noise fixed first (the paper's scheme 3 to "
-        "the letter), or times by a function of your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/how-to/own_functions.md)",
+        "the letter), or times by a function of your own, FILE.py:FUNCTION or MODULE:FUNCTION "
+        "(docs/how-to/own_functions.md)",
     )
     noise: OrFunction[Literal["constant", "adaptive", "none"]] = parameter(
         ...,

@@ -101,8 +101,9 @@ def _check_schemes(scenario: Multicell) -> None:
             )
         if scheme.noise == "target" and scenario.training.clipping == "per_user":
             raise ValueError(
-                "training.clipping: per_user does not bound the leakage, (11) of the paper (docs/explanation/multicell.md), so the "
-                f"noise of scheme {scheme.name!r} cannot be calibrated to a target epsilon; use `per_sample`"
+                "training.clipping: per_user does not bound the leakage, (11) of the paper "
+                f"(docs/explanation/multicell.md), so the noise of scheme {scheme.name!r} cannot "
+                "be calibrated to a target epsilon; use `per_sample`"
             )
         if scheme.scheduler in FOR_NOISE and scheme.noise == "random":
             raise ValueError(

@@ -105,7 +105,7 @@ def _unscheduled(scenario: "Multicell", most: int) -> list[str]:
         return []
     return [
         f"privacy.min_noise: {privacy.min_noise:g} is so large that the schedulers `joint_noise` and `joint_snr` can "
-        "schedule no user: the smallest noise error, (21) of the paper (docs/explanation/multicell.md), that of a user with "
-        f"{most} samples, is {error:.3g}, above privacy.max_noise_error: {privacy.max_noise_error:g}; set "
+        "schedule no user: the smallest noise error, (21) of the paper (docs/explanation/multicell.md), that of a user "
+        f"with {most} samples, is {error:.3g}, above privacy.max_noise_error: {privacy.max_noise_error:g}; set "
         f"{alternatives(privacy, error)}, or give users more samples{required_by(scenario, 'least_noise')}"
     ]

@@ -140,7 +140,8 @@ class Radio(Section):
         "antennas, without knowledge of the fading (random orthogonalization); all at once over subchannels, each user "
         "silent where it fades (broadband analog aggregation); the signs of noisy messages all at once, of which the "
         "server takes the majority (one-bit digital aggregation); or a function of your own, "
-        "FILE.py:FUNCTION (docs/how-to/own_air.md). All but `digital` are of `scheduler: inversion` (docs/explanation/crossings.md)",
+        "FILE.py:FUNCTION (docs/how-to/own_air.md). All but `digital` are of `scheduler: inversion` "
+        "(docs/explanation/crossings.md)",
         stages="noise/target receive train account audit",
     )
     antennas: int = parameter(
@@ -170,7 +171,7 @@ class Radio(Section):
 
 
 class Data(common.DataSource):
-    """What the users hold and learn. The law of sample counts is this project's, Table I has none (docs/explanation/multicell.md).
+    """What the users hold and learn. Table I has no distribution of sample counts (docs/explanation/multicell.md).
 
     The defaults, 50 + LN(4, 1) or about 14,000 samples of 100 users, were calibrated; `config/samples.yaml` shows how
     the claims depend on them.
@@ -395,8 +396,8 @@ class Training(Section):
     bits: int | None = parameter(
         None,
         "bits of the integers that uploads are sent as, and summed modulo 2^bits, with discrete Gaussian noise of the "
-        "same deviation: epsilons are then an upper bound, which a target_epsilon is of (docs/explanation/sums.md); null: 32-bit "
-        "floating point, with real-valued noise",
+        "same deviation: epsilons are then an upper bound, which a target_epsilon is of (docs/explanation/sums.md); "
+        "null: 32-bit floating point, with real-valued noise",
         unit="bits",
         stages="noise/target receive train account audit",
         ge=4,

@@ -1,4 +1,4 @@
-"""Who observes, who colludes with it, and who drops out: beyond the paper (docs/explanation/random_orthogonalization.md).
+"""Observers, colluders and dropouts, beyond the paper (docs/explanation/random_orthogonalization.md).
 
 Whoever drops out of a round, the server receives the sum of the others: no protocol withholds it. So a guarantee is
 planned for a number of users who are missing from a round, and that more are has a probability, which is part of delta.

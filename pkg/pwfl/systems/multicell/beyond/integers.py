@@ -1,7 +1,8 @@
 """Uploads as integers modulo 2^bits, which are summed exactly: grids, messages, and what they cost in privacy.
 
 Each group of senders has a public grid, of a step that follows from public numbers. A user rotates the sum of its
-clipped gradients, rounds it to the grid and adds discrete Gaussian noise of its s_i = K_i sigma_i (docs/explanation/sums.md).
+clipped gradients, rounds it to the grid and adds discrete Gaussian noise of its s_i = K_i sigma_i
+(docs/explanation/sums.md).
 """
 
 from collections.abc import Callable
