@@ -259,3 +259,22 @@ def test_what_systems_share_is_declared_once(columns):
         assert len(columns[name]) > 1, name
         for table, column in columns[name].items():
             assert column.description.startswith(meant), (name, table)
+
+
+class Ordered(contract.PerUser):
+    """Rules of single columns, and one of two of them."""
+
+    low = dy.Float64(min=0)
+    high = dy.Float64()
+
+    @dy.rule()
+    def low_is_at_most_high(cls) -> pl.Expr:
+        return pl.col("low") <= pl.col("high")
+
+
+@pytest.mark.parametrize(("low", "broken"), [(-1.0, "'min'"), (2.0, "'low_is_at_most_high'"), (None, "'nullability'")])
+def test_rules_of_columns_and_of_rows_are_checked(low, broken):
+    frame = pl.DataFrame({"realization": [0, 0], "user": [0, 1], "low": [0.5, 0.5], "high": [1.0, 1.0]})
+    assert contract.checked(frame, Ordered, "made").equals(frame)
+    with pytest.raises(contract.TableError, match=f"(?s)^made: .*{broken}"):
+        contract.checked(frame.with_columns(low=pl.Series([0.5, low])), Ordered, "made")
