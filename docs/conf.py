@@ -37,7 +37,7 @@ apidoc_modules = [
 PAGES = {
     "Tutorials": ["docs/tutorials/*", "examples/*/README"],
     "How to": ["docs/how-to/*"],
-    "Reference": ["config/README", "docs/reference/*", "Python reference <api/modules>"],
+    "Reference": ["config/README", "config/*", "docs/reference/*", "Python reference <api/modules>"],
     "Explanation": ["docs/explanation/*"],
     "Results": ["docs/papers/README"],
     "Project": ["CONTRIBUTING", "docs/project/*", "docs/upgrading", "CHANGELOG", "CODE_OF_CONDUCT", "SECURITY"],

@@ -22,7 +22,7 @@ from pwfl.api import StudyTables
 from pwfl.scenario.resolution import merge
 from pwfl.workflow import executors, session
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
 PROGRAMS = ("pwfl", "snakemake", "make", "pip", "pytest", "docker")
 PLACEHOLDERS = {"FILE": "study.yaml", "STUDY": "mine", "POINT": "one,gamma=30"}
 PLACEHOLDERS |= dict.fromkeys(("SYSTEM", "NAME"), "age_aware")

@@ -34,7 +34,7 @@ CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 RUNNING = (ROOT / "docs/how-to/running.md").read_text()
 PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CODE_OF_CONDUCT", "SECURITY", "CHANGELOG", "paper")),
-    ROOT / "config/README.md",
+    *sorted(ROOT.glob("config/*.md")),
     *sorted(ROOT.glob("docs/**/*.md")),
     *sorted(ROOT.glob("examples/*/README.md")),
 ]

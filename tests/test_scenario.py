@@ -20,7 +20,7 @@ from pipeline import part
 from pwfl import registry, scenario
 from pwfl.learning import datasets
 from pwfl.scenario import common, docs, resolved
-from pwfl.scenario.fields import OWN, Section, parameter, stages_of, widened
+from pwfl.scenario.fields import OWN, Section, parameter, parameters, stages_of, values_of, widened
 from pwfl.scenario.values import UndeclaredError, Values, build_values, plain, replaced, with_others
 from pwfl.stages import STAGES
 from pwfl.store.imports import closure
@@ -419,7 +419,8 @@ def test_the_parameter_table_holds_every_parameter():
 
 
 def test_generated_documents_are_up_to_date():
-    assert (ROOT / "config" / "README.md").read_text(encoding="utf-8") == docs.readme(), "run `make docs`"
+    for name, text in docs.pages().items():
+        assert (ROOT / "config" / name).read_text(encoding="utf-8") == text, "run `make docs`"
     assert json.loads((ROOT / "config" / "schema.json").read_text(encoding="utf-8")) == docs.schema(), "run `make docs`"
 
 
@@ -469,3 +470,18 @@ def test_canaries_that_take_long_are_warned_of_with_their_seconds():
         (line,) = warnings(system, audit={"canaries": 1_000_000})
         found = re.fullmatch(r"scenarios.a: audit.canaries: 1000000 take about ([\d,]+) seconds per scheme, .*", line)
         assert least < float(found[1].replace(",", "")) < most
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_every_choice_says_what_each_value_means_and_the_reference_has_a_row_for_it(name):
+    model = registry.system(name).model
+    (scheme,) = get_args(model.model_fields["schemes"].annotation)
+    text = "".join(docs.pages().values())
+    fields_ = [(".".join(path), field) for path, field in parameters(model) if path != ("system",)]
+    for key, field in [*fields_, *scheme.model_fields.items()]:
+        choices = set(get_args(field.annotation)) if get_origin(field.annotation) is Literal else set()
+        said = values_of(field)
+        assert said.keys() - {"FILE.py:FUNCTION"} == choices, key
+        assert ("FILE.py:FUNCTION" in said) == (OWN in field.metadata), key
+        for value, meaning in said.items():
+            assert f"| `{value}`: {meaning} |" in text, key

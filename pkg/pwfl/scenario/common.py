@@ -26,27 +26,29 @@ from pwfl.scenario.fields import (
 from pwfl.scenario.values import Values, select_part
 from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
-RELEASE = (
-    "what of data.file is published in results/: `without_private`, no column that is a function of users' records "
-    "without noise, and no figure of such; or `everything` (docs/how-to/own_data.md). Other data sets are public, and "
-    "shown"
-)
+RELEASE = "what is published of data.file in results/ (docs/how-to/own_data.md); other data sets are public"
+RELEASES = {
+    "without_private": "no column or figure that is a function of users' records without noise",
+    "everything": "all columns and figures",
+}
 # Bounds of a name in tables and figures, which browsers and spreadsheets open.
 NAME: dict[str, Any] = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
 SHA256 = r"^[0-9a-f]{64}$"
 NAME_RULE = "use letters, digits, blanks and _ . , + - ( ) : /, beginning with a letter or digit, at most 60 of them"
-PARTITION = (
-    "which training samples users hold, as many as they do: any; labels by proportions of their own, drawn from a "
-    "Dirichlet distribution; few labels; or, `given`, those of one user of data.file. No sample goes to two users"
-)
+PARTITION = "how training records are assigned to users, without overlap (docs/explanation/partitions.md)"
+PARTITIONS = {
+    "iid": "at random",
+    "dirichlet": "label proportions of each user drawn from a Dirichlet distribution",
+    "shards": "few labels per user",
+    "given": "by the users that data.file names",
+}
 ALPHA = (
     "concentration of a user's proportions of labels, a label, with `dirichlet`: towards 0, one label a user; "
     "towards infinity, `iid`"
 )
 RESERVED = "training images, the last ones, that are dealt to nobody: for constants to be chosen on, at no privacy"
-EVALUATED_ON = (
-    "what models are evaluated on: the test images; or, while constants are chosen, the reserved training images"
-)
+EVALUATED_ON = "records on which models are evaluated"
+EVALUATIONS = {"test": "the test set", "reserved": "the reserved training records, while constants are chosen"}
 # Bounds that are the same wherever a quantity of the kind stands.
 Count = Annotated[int, Field(ge=1, le=10**6)]  # of users, samples, rounds
 Width = Annotated[int, Field(ge=1, le=10**5)]  # of a network's layer
@@ -86,8 +88,15 @@ realizations = partial(parameter, description=NOISED, stages="audit report", ge=
 system = partial(parameter, description="the system simulated")
 dataset = _shared(
     "mnist",
-    "data set: MNIST, Fashion-MNIST, CIFAR-10 or CIFAR-100, which Keras downloads; scikit-learn's digits (need "
-    "no download); or `file`: data.file, beside which it need not be said",
+    "data set",
+    values={
+        "digits": "scikit-learn's digits, 8 x 8 pixels; no download",
+        "mnist": "MNIST, downloaded by Keras or from data.folder",
+        "fashion_mnist": "Fashion-MNIST, downloaded by Keras or from data.folder",
+        "cifar10": "CIFAR-10, downloaded by Keras",
+        "cifar100": "CIFAR-100, downloaded by Keras",
+        "file": "the file data.file; the default if that is set",
+    },
 )
 content = _shared(
     None,
@@ -96,15 +105,24 @@ content = _shared(
 )
 features = _shared(
     "pixels",
-    "what users train on: pixels; scattering coefficients; or these, projected to the directions that tell random "
-    "strokes, or textured shapes, from each other, which is knowledge of the task and no data "
-    "(docs/explanation/features.md)",
+    "features that users train on (docs/explanation/features.md)",
+    values={
+        "pixels": "pixels",
+        "scattering": "scattering coefficients",
+        "strokes": "scattering coefficients, projected to directions that separate random strokes: knowledge of the "
+        "task",
+        "shapes": "the same, with directions that separate textured shapes",
+    },
 )
 device = partial(
     parameter,
     "auto",
-    "what trains: the CPU; a GPU, with as many realizations side by side as its job has and its memory holds; "
-    "or a GPU where TensorFlow sees one. Either's results are reused for the other; they differ in their last digits",
+    "processor that trains; results are reused across processors, and differ in their last digits",
+    values={
+        "auto": "a GPU if TensorFlow sees one, otherwise the CPU",
+        "cpu": "the CPU",
+        "gpu": "a GPU, with as many realizations batched as its memory holds",
+    },
 )
 EVALUATED = "rounds between evaluations on the test set; the first and last round are always evaluated"
 evaluate_every = partial(
@@ -119,9 +137,12 @@ resource_block_hz = _shared(180e3, BANDWIDTH, unit="Hz", usual=USUAL_BANDWIDTH, 
 Model = OrFunction[Literal["dense", "cnn"]]
 model = _shared(
     "dense",
-    "what is trained: a fully connected network of hidden_layers, softmax regression where there are none; a small one "
-    "of two convolutions and two dense layers, 26,010 parameters for MNIST; or the Keras model that a function of your "
-    "own returns, FILE.py:FUNCTION or MODULE:FUNCTION (docs/how-to/own_functions.md)",
+    "model that is trained",
+    values={
+        "dense": "a fully connected network of `hidden_layers`; without any, softmax regression",
+        "cnn": "two convolutions and two dense layers, 26,010 parameters for MNIST",
+        "FILE.py:FUNCTION": "the Keras model that a user-defined function returns (docs/how-to/own_functions.md)",
+    },
 )
 model_reads = _shared(
     [],
@@ -198,14 +219,20 @@ class DataSource(Section):
         pattern=SHA256,
     )
     content: Content | None = content(stages="channel receive train account audit report")
-    release: Literal["without_private", "everything"] = parameter("without_private", RELEASE, stages=REPORT)
-    partition: Literal["iid", "dirichlet", "shards", "given"] = parameter("iid", PARTITION, stages="train")
+    release: Literal["without_private", "everything"] = parameter(
+        "without_private", RELEASE, values=RELEASES, stages=REPORT
+    )
+    partition: Literal["iid", "dirichlet", "shards", "given"] = parameter(
+        "iid", PARTITION, values=PARTITIONS, stages="train"
+    )
     alpha: float = parameter(0.5, ALPHA, stages="train", ge=1e-3, le=1e6)
     labels_per_user: int = parameter(
         2, "labels that a user's samples have, as many of each, with `shards`", stages="train", ge=1, le=1000
     )
     reserved: int | None = parameter(None, RESERVED, unit="samples", stages="train", ge=1, le=10**6)
-    evaluate_on: Literal["test", "reserved"] = parameter("test", EVALUATED_ON, stages="train", observes=True)
+    evaluate_on: Literal["test", "reserved"] = parameter(
+        "test", EVALUATED_ON, values=EVALUATIONS, stages="train", observes=True
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -58,6 +58,7 @@ def parameter(
     usual: tuple[float, float] | None = None,
     observes: bool | Mapping[str, tuple[str, object] | None] = False,
     keyed: str | Mapping[object, Mapping[str, object]] | None = None,
+    values: Mapping[str, str] | None = None,
     **bounds,
 ):
     """A parameter of a section, with bounds as pydantic's `Field` has them; one whose default is `...` must be given.
@@ -78,12 +79,15 @@ def parameter(
     keyed
         Its name there, if it had another one before: it draws the same noise as then. Of a choice that stands for
         several former parameters: for each value theirs, by their names, those at their default left out.
+    values
+        Of a choice: what each of its values means.
     """
     extra: dict[str, Any] = {"unit": unit, "stages": stages.split()}
     extra |= {"unless": dict(unless)} if unless else {}
     extra |= {"usual": list(usual)} if usual else {}
     extra |= {"observes": observes} if observes else {}
     extra |= {"keyed": keyed} if keyed else {}
+    extra |= {"values": dict(values)} if values else {}
     return Field(default, description=description, json_schema_extra=extra, **bounds)
 
 
@@ -178,6 +182,11 @@ def usual_of(field: FieldInfo) -> list[float] | None:
 def observes_of(field: FieldInfo) -> bool | Mapping[str, tuple[str, object] | None]:
     """Whether a parameter changes no message and no noise, or with which variants of stages; see `parameter`."""
     return extra_of(field).get("observes", False)
+
+
+def values_of(field: FieldInfo) -> dict[str, str]:
+    """What each value of a choice means, as its parameter declares it."""
+    return extra_of(field).get("values", {})
 
 
 def keyed_of(field: FieldInfo) -> str | Mapping[object, Mapping[str, object]] | None:

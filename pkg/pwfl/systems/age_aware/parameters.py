@@ -65,8 +65,11 @@ class Schedule(Section):
     )
     bound: Literal["paired", "separate"] = parameter(
         "paired",
-        "what the schedulers bound_* and noise_first minimize: Theorem 1 for the difference of the losses, or the "
-        "looser one of the paper's appendix, term by term",
+        "bound that the schedulers `bound_*` and `noise_first` minimize",
+        values={
+            "paired": "Theorem 1 for the difference of the losses",
+            "separate": "the looser bound of the paper's appendix, term by term",
+        },
         stages="schedule/bound_constant schedule/bound_adaptive schedule/noise_first report",
     )
     times: ListOf[Time] = parameter(
@@ -119,15 +122,29 @@ class Scheme(common.Scheme):
         ]
     ] = parameter(
         ...,
-        "random or fixed times, all at T (fresh), Fig. 2's sweep, the minimum of the bound or of the expected loss "
-        "difference under a noise rule, the minimum of the bound with the noise fixed first (the paper's scheme 3 to "
-        "the letter), or times by a function of your own, FILE.py:FUNCTION or MODULE:FUNCTION "
-        "(docs/how-to/own_functions.md)",
+        "collection times",
+        values={
+            "random": "random times",
+            "fixed": "fixed times",
+            "fresh": "all data collected at T",
+            "sweep": "the sweep of Fig. 2",
+            "bound_constant": "minimum of the bound under constant noise",
+            "bound_adaptive": "minimum of the bound under adaptive noise",
+            "noise_first": "minimum of the bound with the noise fixed first (the paper's scheme 3, literally)",
+            "simulated_constant": "minimum of the expected loss difference under constant noise",
+            "simulated_adaptive": "minimum of the expected loss difference under adaptive noise",
+            "FILE.py:FUNCTION": "times by a user-defined function (docs/how-to/own_functions.md)",
+        },
     )
     noise: OrFunction[Literal["constant", "adaptive", "none"]] = parameter(
         ...,
-        "one epsilon_C for all clients; for each the one that its age asks for (4); none, to compare with; or Laplace "
-        "scales by a function of your own",
+        "noise rule",
+        values={
+            "constant": "one epsilon_C for all clients",
+            "adaptive": "for each client the epsilon_C that its age requires (4)",
+            "none": "no noise: a non-private baseline",
+            "FILE.py:FUNCTION": "Laplace scales by a user-defined function (docs/how-to/own_functions.md)",
+        },
     )
 
 

@@ -107,15 +107,27 @@ class Scheme(common.Scheme):
 
     scheduler: OrFunction[Literal["over_the_air", "orthogonal"]] = parameter(
         ...,
-        "all participants at once, the channel adds up; one after the other, the server sees each update; or, at once, "
-        "those whom a function of your own says, FILE.py:FUNCTION or MODULE:FUNCTION (docs/how-to/own_functions.md)",
+        "transmission",
+        values={
+            "over_the_air": "all participants at once; the channel adds their messages",
+            "orthogonal": "one participant after the other; the server sees each message",
+            "FILE.py:FUNCTION": "participants by a user-defined function (docs/how-to/own_functions.md)",
+        },
     )
     noise: OrFunction[Noise] = parameter(
         ...,
-        "noise that is enough while participation is hidden; while it can be inferred; that each device "
-        "needs for itself; `_fixed`: of a strength that does not tell the batch's size; none, to compare with; or by a "
-        "function of your own, accounted for by who took part. A scheduler of your own goes with `identified_fixed`, "
-        "`none` or a function",
+        "noise mechanism; a user-defined scheduler requires `identified_fixed`, `none` or a function",
+        values={
+            "anonymous": "calibrated with participation hidden",
+            "identified": "calibrated with participation known",
+            "local": "each device calibrates for itself",
+            "anonymous_fixed": "as `anonymous`, with a strength that does not reveal the batch size",
+            "identified_fixed": "as `identified`, with a strength that does not reveal the batch size",
+            "local_fixed": "as `local`, with a strength that does not reveal the batch size",
+            "none": "no noise: a non-private baseline",
+            "FILE.py:FUNCTION": "a user-defined function (docs/how-to/own_functions.md), accounted with "
+            "participation known",
+        },
     )
 
 

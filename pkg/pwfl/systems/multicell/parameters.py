@@ -128,20 +128,30 @@ class Radio(Section):
     )
     path_loss: Literal["power_law", "uma", "umi"] = parameter(
         "power_law",
-        "path loss: the paper's (17), a power of the distance; or that of 3GPP TR 38.901 for outdoor users, urban "
-        "macro (stations 25 m high) or urban micro, street canyon (10 m): line of sight by its probability, shadow "
-        "fading, Rayleigh fading of mean power 1, distances cut below at 10 m",
+        "path-loss model",
+        values={
+            "power_law": "the paper's (17), a power of the distance",
+            "uma": "3GPP TR 38.901, urban macro, stations 25 m high: random line of sight, shadow fading, Rayleigh "
+            "fading of mean power 1; distances of at least 10 m",
+            "umi": "the same, urban micro street canyon, stations 10 m high",
+        },
         stages="channel",
     )
     air: OrFunction[Literal["digital", "superposed", "antennas", "broadband", "majority"]] = parameter(
         "digital",
-        "how messages reach the server: as uploads at the schedule's powers and rates, without error; all at once, "
-        "each at the inverse of its channel, cells leaking into each other; all at once over stations of many "
-        "antennas, without knowledge of the fading (random orthogonalization); all at once over subchannels, each user "
-        "silent where it fades (broadband analog aggregation); the signs of noisy messages all at once, of which the "
-        "server takes the majority (one-bit digital aggregation); or a function of your own, "
-        "FILE.py:FUNCTION (docs/how-to/own_air.md). All but `digital` are of `scheduler: inversion` "
+        "air interface between users and server; all but `digital` require `scheduler: inversion` "
         "(docs/explanation/crossings.md)",
+        values={
+            "digital": "uploads without error, at the schedule's powers and rates",
+            "superposed": "all users at once, each inverting its channel; cells interfere",
+            "antennas": "all users at once to stations with many antennas, without channel knowledge at users "
+            "(random orthogonalization)",
+            "broadband": "all users at once over subchannels; a user is silent on subchannels in a fade (broadband "
+            "analog aggregation)",
+            "majority": "signs of noisy messages, all at once; the server takes the majority (one-bit digital "
+            "aggregation)",
+            "FILE.py:FUNCTION": "a custom air (docs/how-to/own_air.md)",
+        },
         stages="noise/target receive train account audit",
     )
     antennas: int = parameter(
@@ -182,7 +192,8 @@ class Data(common.DataSource):
     # One choice more than elsewhere, so a type checker must not take this for the inherited parameter.
     partition: Literal["quantity", "iid", "dirichlet", "shards", "given"] = parameter(  # ty: ignore[incompatible-attribute-override]
         "quantity",
-        f"{common.PARTITION}. `quantity` is `iid` where users hold different numbers of samples",
+        common.PARTITION,
+        values={"quantity": "as `iid`, with a different number of records per user"} | common.PARTITIONS,
         stages="train",
     )
     samples_offset: int = parameter(
@@ -236,9 +247,12 @@ class Privacy(Section):
     # Beyond the paper.
     bounds: Literal["noise", "multiplier"] = parameter(
         "noise",
-        "what max_noise_error and min_noise bound, and gamma weighs: noise; or multipliers K sigma / (L sqrt(T)), "
-        "given as the noise that they are at Table I's L = 10 and T = 200: then all leakages stay what they are when "
-        "clip_norm or rounds change",
+        "what `max_noise_error`, `min_noise` and `gamma` refer to",
+        values={
+            "noise": "standard deviations of the noise",
+            "multiplier": "multipliers K sigma / (L sqrt(T)), written as the noise at Table I's L = 10 and T = 200; "
+            "the leakage then stays when `clip_norm` or `rounds` change",
+        },
         stages="noise account report",
     )
     target_epsilon: float | None = common.target_epsilon(
@@ -257,10 +271,14 @@ class Privacy(Section):
 
     observer: Literal["user", "cell", "server", "network"] = parameter(
         "user",
-        "who observes, and sees in each round: each sender's noisy gradient (`user`); the sum of each cell's (`cell`); "
-        "the sum of all (`network`); or, on air, what stations pass on to the server (`server`). Sums are those of "
-        "secure aggregation, which is taken for granted; users share the noise that hides a record in them, at the "
-        "worst-off record's leakage for everyone (docs/explanation/sums.md)",
+        "observer, by what it sees in each round; sums assume secure aggregation (docs/explanation/sums.md). Users "
+        "share the noise of a sum, with the same leakage of the most exposed record for all",
+        values={
+            "user": "each user's noisy gradient",
+            "cell": "the sum of each cell",
+            "server": "over the air: what the stations pass on to the server",
+            "network": "the sum of all cells",
+        },
         stages="schedule/joint_snr noise receive account audit",
     )
     colluders: float = parameter(
@@ -302,8 +320,12 @@ class Schedule(Section):
     )
     solver: Literal["assignment", "GLPK_MI", "HIGHS"] = parameter(
         "assignment",
-        "how a cell's program is solved: by its assignment structure, or by CVXPY with GLPK or HiGHS "
-        "(reference paths, same optimum, far slower; GLPK is the extra `glpk`)",
+        "solver of a cell's program; all find the same optimum",
+        values={
+            "assignment": "its assignment structure, fast",
+            "GLPK_MI": "CVXPY with GLPK (extra `glpk`), a slow reference",
+            "HIGHS": "CVXPY with HiGHS, a slow reference",
+        },
         stages="schedule/optimal",
     )
 
@@ -348,8 +370,12 @@ class Training(Section):
     # Beyond the paper.
     learner: Literal["gradients", "local_steps"] = parameter(
         "gradients",
-        "what a user sends: its records' clipped gradients; or what local steps change in the weights, clipped as a "
-        "whole, which one record can turn around (docs/explanation/crossings.md)",
+        "message of a user",
+        values={
+            "gradients": "sum of its records' clipped gradients",
+            "local_steps": "change of the model parameters by local steps, clipped as a whole; one record can "
+            "reverse it (docs/explanation/crossings.md)",
+        },
         stages=LEARNS,
     )
     local_steps: common.Count = parameter(
@@ -370,19 +396,26 @@ class Training(Section):
     features: common.Features = common.features(stages="noise/target receive train account audit")
     recipe: Literal["paper", "zero_start", "falling_steps", "inverse_variance", "inverse_variance_falling"] = parameter(
         "paper",
-        "start, steps and weights of the average: `paper`: Glorot uniform kernels and zero biases, equal steps, users "
-        "weighed by their samples, (8) and (9); `zero_start`: all weights zero, for softmax regression, which has "
-        "random ones to unlearn; `falling_steps`: steps fall linearly, to 1 / T of the first; `inverse_variance`: "
-        "users weighed by the inverse variance of their noise, short of counting a record for more than one without "
-        "noise, 1 / (.001 / K + 1 / (K^2 rho)), softmax regression from zero; `inverse_variance_falling`: that, and "
-        "falling steps",
+        "initial model, step sizes and aggregation weights",
+        values={
+            "paper": "Glorot uniform kernels, zero biases, equal steps, weights by training records, (8) and (9)",
+            "zero_start": "as `paper`, from zero model parameters, for softmax regression",
+            "falling_steps": "as `paper`, with steps that fall linearly to 1 / T of the first",
+            "inverse_variance": "weights by the inverse variance of the noise, 1 / (.001 / K + 1 / (K^2 rho)), so "
+            "that no record counts for more than one without noise; softmax regression starts from zero",
+            "inverse_variance_falling": "as `inverse_variance`, with falling steps",
+        },
         stages="noise/target receive train account audit",
         keyed={name: recipe.former for name, recipe in RECIPES.items()},
     )
     step: Literal["constant", "snr"] = parameter(
         "constant",
-        "step size: learning_rate; or, from the round's signal-to-noise ratio, that with which the noise of all rounds "
-        "adds up to sqrt(2) step_scale in each weight; of a scheme without noise learning_rate",
+        "step size of the server",
+        values={
+            "constant": "`learning_rate`",
+            "snr": "from the round's signal-to-noise ratio: the noise of all rounds adds up to sqrt(2) step_scale in "
+            "each model parameter; without noise `learning_rate`",
+        },
         stages="train account audit",
     )
     step_scale: float = parameter(
@@ -405,8 +438,11 @@ class Training(Section):
     )
     clipping: Literal["per_sample", "per_user"] = parameter(
         "per_sample",
-        "what is clipped to the norm: every sample's gradient, or a user's mean gradient "
-        "(then the leakage (11) is not guaranteed)",
+        "what is clipped to `clip_norm`",
+        values={
+            "per_sample": "every record's gradient",
+            "per_user": "a user's mean gradient; the leakage (11) is then not guaranteed",
+        },
         stages="noise/target receive train account audit",
     )
 
@@ -450,18 +486,31 @@ class Scheme(common.Scheme):
 
     scheduler: OrFunction[Literal["random", "optimal", "joint", "joint_noise", "joint_snr", "inversion"]] = parameter(
         ...,
-        "Algorithm 2's or Algorithm 3's schedule; all cells together, at the start values' noise; all cells and the "
-        "noise together, for the noise that (36) adds; or all cells, for the greatest sum of K_i^2, the squared "
-        "signal-to-noise ratio of an aggregate with its best weights where everyone has the same rho; all users whose "
-        "gain allows them to invert their channel, for what is sent on air; or a function of your own, "
-        "FILE.py:FUNCTION or MODULE:FUNCTION (docs/how-to/own_functions.md)",
+        "scheduler",
+        values={
+            "random": "Algorithm 2: shuffled round-robin",
+            "optimal": "Algorithm 3: cell by cell",
+            "joint": "all cells together, for the noise of the start values",
+            "joint_noise": "all cells together with the noise that (36) will add",
+            "joint_snr": "all cells together, for the largest sum of K_i^2",
+            "inversion": "over the air: all users whose gain permits channel inversion",
+            "FILE.py:FUNCTION": "a user-defined function (docs/how-to/own_functions.md)",
+        },
     )
     noise: OrFunction[Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target", "none"]] = parameter(
         ...,
-        "start values; the optimum of (36); the sum of leakages that this leaves, or its maximum, for everyone alike; "
-        "as many users of most samples at the maximum as the sum pays for; or what gives every scheduled user's "
-        "records privacy.target_epsilon, whether or not (21) and (22) hold; none, to compare with; or a function of "
-        "your own",
+        "noise mechanism",
+        values={
+            "random": "noise of the start values",
+            "optimal": "optimal noise (36)",
+            "equal_sum": "the sum of leakages of (36), divided equally among users",
+            "equal_max": "the maximum leakage of (36) for every user",
+            "fill_up": "the maximum leakage of (36) for as many users with most records as its sum permits",
+            "target": "noise calibrated to `privacy.target_epsilon` for every scheduled user; (21) and (22) may be "
+            "violated",
+            "none": "no noise: a non-private baseline",
+            "FILE.py:FUNCTION": "a user-defined function (docs/how-to/own_functions.md)",
+        },
     )
 
 

@@ -34,7 +34,8 @@ class Radio(Section):
     bandwidth_hz: float = common.resource_block_hz(stages="receive", observes=True)
     normalization: Literal["I/M", "I"] = parameter(
         "I/M",
-        "covariance of a channel; with I, the server divides (4) by M once more",
+        "covariance of a user's channel",
+        values={"I/M": "as in the paper's analysis", "I": "the server divides (4) by M once more"},
         stages="noise receive account report",
     )
     coherence_rounds: int | None = parameter(
@@ -84,8 +85,12 @@ class Privacy(Section):
     # Beyond the paper.
     observer: Literal["update", "antennas", "user"] = parameter(
         "update",
-        "of whom epsilon and target_epsilon are, who sees in each round: the server's update; the signals of all "
-        "its antennas; or every user's noisy update (docs/explanation/random_orthogonalization.md)",
+        "observer, by what it sees in each round (docs/explanation/random_orthogonalization.md)",
+        values={
+            "update": "the server's update",
+            "antennas": "the signals of all antennas",
+            "user": "every user's noisy update",
+        },
         stages="noise/fixed account audit report",
         unless={"noise/fixed": UNAIMED},
     )
@@ -137,13 +142,20 @@ class Scheme(common.Scheme):
 
     scheduler: OrFunction[Literal["all"]] = parameter(
         ...,
-        "all users transmit in every round; or those, with the amplitude, that a function of your own says, "
-        "FILE.py:FUNCTION or MODULE:FUNCTION (docs/how-to/own_functions.md)",
+        "scheduler",
+        values={
+            "all": "all users transmit in every round",
+            "FILE.py:FUNCTION": "users and amplitudes by a user-defined function (docs/how-to/own_functions.md)",
+        },
     )
     noise: OrFunction[Literal["fixed", "none"]] = parameter(
         ...,
-        "every user adds noise of privacy.noise_variance, or for privacy.target_epsilon; none; or by a function of "
-        "your own",
+        "noise mechanism",
+        values={
+            "fixed": "every user adds noise of `privacy.noise_variance`, or calibrated to `privacy.target_epsilon`",
+            "none": "no noise: a non-private baseline",
+            "FILE.py:FUNCTION": "a user-defined function (docs/how-to/own_functions.md)",
+        },
     )
 
 

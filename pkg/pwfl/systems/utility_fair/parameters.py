@@ -55,7 +55,8 @@ class Radio(Section):
     )
     noise: Literal["as_printed", "thermal"] = parameter(
         "as_printed",
-        "noise power: N0 of one hertz, under which the paper's claims come out, or N0 B",
+        "noise power at the receiver",
+        values={"as_printed": "N0 of one hertz, with which the paper's claims are supported", "thermal": "N0 B"},
         stages="schedule",
     )
     snr_gap_db: float = parameter(
@@ -151,7 +152,8 @@ class Utility(Section):
     )
     deviation: Literal["mean_update", "model"] = parameter(
         "mean_update",
-        "what a device's update is compared with, (15): the mean update, or, as printed, the model",
+        "reference of a device's deviation (15)",
+        values={"mean_update": "the mean update", "model": "the model, as printed"},
         stages="train audit",
     )
 
@@ -190,8 +192,11 @@ class Privacy(Section):
     )
     uploads: Literal["clean", "noisy"] = parameter(
         "clean",
-        "what devices send: gradients and updates as they are, or, in the paper's words, with noise of their "
-        "own, here that of epsilon_g and delta_g on each",
+        "messages of devices",
+        values={
+            "clean": "gradients and updates without noise",
+            "noisy": "with noise of the device, calibrated to epsilon_g and delta_g for each message",
+        },
         stages="noise",
     )
 
@@ -222,14 +227,24 @@ class Scheme(common.Scheme):
 
     scheduler: OrFunction[Literal["utility", "benchmark"]] = parameter(
         ...,
-        "a device's policy: maximum utility (Theorem 2); full power and as many iterations as fit; or powers by a "
-        "function of your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/how-to/own_functions.md)",
+        "policy of a device",
+        values={
+            "utility": "maximum utility (Theorem 2)",
+            "benchmark": "full power, and as many iterations as fit",
+            "FILE.py:FUNCTION": "powers by a user-defined function (docs/how-to/own_functions.md)",
+        },
     )
     noise: OrFunction[Literal["fair", "independent", "shared", "none"]] = parameter(
         ...,
-        "noise of the devices' copies: by their deviation (14); the same for all, in vectors of their own; "
-        "one vector for all, as the paper words its benchmark; none, nor in uploads, to compare with; or by a function "
-        "of your own, of uploads where these are noisy, else of copies",
+        "noise of the devices' copies of the model",
+        values={
+            "fair": "by their deviation (14)",
+            "independent": "equal for all devices, drawn independently",
+            "shared": "equal for all devices, one draw for all, as the paper words its benchmark",
+            "none": "no noise, also in uploads: a non-private baseline",
+            "FILE.py:FUNCTION": "a user-defined function (docs/how-to/own_functions.md); of uploads where these are "
+            "noisy, otherwise of copies",
+        },
     )
 
 
