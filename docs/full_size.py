@@ -23,8 +23,8 @@ from pwfl.scenario import load, read
 
 DOCS = Path(__file__).parent
 KEPT, CURVES = DOCS / "full_size.csv", DOCS / "papers"
-STUDIES = {  # the full-size studies of each paper; a later one is of claims that those before it do not measure
-    "multicell": ("paper", "resource_blocks"),
+STUDIES = {  # the full-size studies of each paper; curves are the first one's
+    "multicell": ("paper", "resource_blocks", "samples"),
     "anonymous_oac": ("anonymous_oac",),
     "random_orthogonalization": ("random_orthogonalization",),
     "utility_fair": ("utility_fair",),
@@ -45,26 +45,23 @@ def kept() -> pl.DataFrame:
 
 
 def keep(folder: Path, note: str) -> None:
-    """Put the paper's claims of a study's results in place of those that are kept of it.
+    """Put all rows of a study's results about the paper's claims in place of those that are kept of it.
 
-    Raises SystemExit for a study that is no paper's, and where the checkout is not what was committed.
+    Rows outside of the paper's setting are kept, too: they have a number and no verdict. Raises SystemExit for a study
+    that is no paper's, and where the checkout is not what was committed.
     """
     studies = [study for several in STUDIES.values() for study in several]
     if folder.name not in studies:
         sys.exit(f"{folder}: no full-size study of a paper; these are {', '.join(studies)}")
     if _git("status", "--porcelain", "--untracked-files=no"):
         sys.exit("the checkout has changes that are not committed: commit them, and run the study again")
-    rows = (
-        pl.read_parquet(folder / "claims.parquet").filter(pl.col("verdict").is_not_null(), origin=PAPER).select(*SCHEMA)
-    )
-    (several,) = (each for each in STUDIES.values() if folder.name in each)
-    before = kept().filter(pl.col("study").is_in(several[: several.index(folder.name)]))
-    rows = rows.join(before.unique("claim"), on="claim", how="anti", maintain_order="left")
+    rows = pl.read_parquet(folder / "claims.parquet").filter(origin=PAPER).select(*SCHEMA)
     added = {"study": folder.name, "commit": _git("rev-parse", "--short=10", "HEAD"), "note": note}
     rows = rows.select(*(pl.lit(value).alias(name) for name, value in added.items()), pl.all())
     pl.concat([kept().filter(pl.col("study") != folder.name), rows]).sort("study", maintain_order=True).write_csv(KEPT)
     CURVES.mkdir(exist_ok=True)
-    for path in folder.glob("*_curves.csv") if folder.name == several[0] else ():
+    first = {several[0] for several in STUDIES.values()}
+    for path in folder.glob("*_curves.csv") if folder.name in first else ():
         shutil.copyfile(path, CURVES / f"{path.name.removesuffix('_curves.csv')}.csv")
 
 

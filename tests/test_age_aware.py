@@ -390,7 +390,7 @@ def test_the_headline_is_judged_at_every_target():
         found = reported(config | {"schedule": {"bound": bound}})[2]
         table, each = claims({"one": found}), found["realizations"]
         closed, simulated = over_classic(table)
-        assert list(closed) == list(simulated) == [0.1, 0.2, 0.3, 0.5, 0.7, 1.5, 1.0]
+        assert list(closed) == list(simulated) == [0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5]
         assert {row["verdict"] is not None for row in (*closed.values(), *simulated.values())} == {judged}
         classic = each.filter(scheme="classic DP, fresh data")
         assert classic["epsilon_classical"].to_list() == pytest.approx(classic["target_epsilon"].to_list(), rel=1e-12)
@@ -410,6 +410,28 @@ def test_the_headline_is_judged_at_every_target():
                 simulated[target][name] for name in ("measured", "measured_ci_low", "measured_ci_high")
             ] == pytest.approx(expected)
             assert simulated[target]["realizations"] == 5
+
+
+def test_by_the_spectral_gap_the_papers_bound_gains_nothing_over_classic_dp():
+    """Numbers computed by hand from the chains, with the provable bound on Delta in (4)."""
+
+    def outcome(scheduler, rule, bound="separate"):
+        base = {"system": "age_aware", "realizations": 1, "training_realizations": 1, "schedule": {"bound": bound}}
+        base |= {"privacy": {"total_variation": "spectral_gap"}, "schemes": [scheme(scheduler, rule)]}
+        return stage_tables(base, scheduler, rule)[0]
+
+    classic = outcome("fresh", "constant")["outcome"]["expected_loss_difference_wh2"].to_numpy()
+    separate, paired = (outcome("bound_adaptive", "adaptive", bound) for bound in ("separate", "paired"))
+    np.testing.assert_allclose(separate["outcome"]["expected_loss_difference_wh2"], classic, rtol=1e-12)
+    gained = paired["outcome"]["expected_loss_difference_wh2"].to_numpy()
+    np.testing.assert_allclose(gained, [95.6, 29.2, 15.1, 6.6, 3.8, 2.04, 0.96], rtol=0.02)
+    assert (gained <= classic * (1 + 1e-12)).all()
+    # More noise than the exact Delta asks for at the same times.
+    links = stage_of.channel(part(scenario.resolve({"system": "age_aware"}, {}), "channel"), range(1))["links"]
+    asked = paired["schedule"].join(links, on=["realization", "user", "collection_time"])
+    exact = np.log1p(np.expm1(asked["target_epsilon"]) / asked["total_variation"])
+    assert (asked["required_epsilon"] <= exact * (1 + 1e-12)).all()
+    assert (asked["required_epsilon"] < exact * 0.999).any()
 
 
 def test_the_page_says_what_classic_dp_comes_to():

@@ -4,9 +4,10 @@ import re
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from pwfl.report.claims import PAPER, VERDICTS
+from pwfl.report.claims import PAPER, SCHEMA, VERDICTS
 
 DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
@@ -24,7 +25,25 @@ def test_what_is_kept_is_of_claims_that_are_declared():
         statements = {claim.id: claim.statement for claim in full_size.declared(study[row["study"]])}
         assert row["statement"] == statements[row["claim"]]
         assert row["origin"] == PAPER
-        assert row["verdict"] in VERDICTS
+        assert row["verdict"] in (None, *VERDICTS)
+
+
+def test_all_rows_of_all_studies_of_a_paper_are_kept(tmp_path, monkeypatch):
+    """A later study's row of the same claim is kept beside the first one's, and one without a verdict, too."""
+    monkeypatch.setattr(full_size, "KEPT", tmp_path / "kept.csv")
+    monkeypatch.setattr(full_size, "CURVES", tmp_path / "curves")
+    monkeypatch.setattr(full_size, "_git", lambda *words: "" if words[0] == "status" else "0123456789")
+    row = dict.fromkeys(SCHEMA) | {"claim": "F4-1", "statement": "It is.", "origin": PAPER, "verdict": "supported"}
+    rows = {"paper": [row, row | {"verdict": None, "scenario": "elsewhere"}], "samples": [row | {"verdict": "refuted"}]}
+    rows["samples"].append(row | {"origin": "project"})
+    for study, own in rows.items():
+        (tmp_path / study).mkdir()
+        pl.DataFrame(own, schema=SCHEMA).write_parquet(tmp_path / study / "claims.parquet")
+        full_size.keep(tmp_path / study, "")
+    found = full_size.kept().select("study", "verdict").rows()
+    assert found == [("paper", "supported"), ("paper", None), ("samples", "refuted")]
+    full_size.keep(tmp_path / "paper", "again")
+    assert len(full_size.kept()) == 3
 
 
 @pytest.mark.parametrize("system", full_size.STUDIES)

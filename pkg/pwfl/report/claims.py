@@ -17,7 +17,7 @@ import polars as pl
 
 from pwfl.learning import datasets
 from pwfl.report import unscheduled
-from pwfl.report.measures import LOSSES, Measure, accuracies, estimate, losses, paired
+from pwfl.report.measures import LOSSES, ONE_SIDED, Measure, accuracies, estimate, losses, paired
 from pwfl.scenario.values import plain, value_of
 
 PAPER, PROJECT = "paper", "project"  # whose a claim is, and whose a required range
@@ -30,7 +30,7 @@ SCHEMA = {
     "interpretation": pl.String,  # under which it is measured; null: the one that this project chose
     "origin": pl.String,  # PAPER or PROJECT
     "source": pl.String,  # where the paper says it, or where this project does
-    "reported": pl.String,  # the paper's number or words, and whether the interval misses it; null: none
+    "reported": pl.String,  # the paper's number or words; null: none
     "quantity": pl.String,
     "measured": pl.Float64,
     "measured_ci_low": pl.Float64,  # ends of the interval; null: none, or unbounded
@@ -42,8 +42,7 @@ SCHEMA = {
     "realizations": pl.Int64,
     unscheduled.COLUMN: pl.Int64,  # how many of these have no user scheduled in one of the schemes
 }
-MISSED = "outside the measured interval"
-UNBOUNDED, SHARE, POSITIVE, AT_MOST_ALL = (-np.inf, np.inf), (0.0, 1.0), (0.0, np.inf), (-np.inf, 1.0)
+UNBOUNDED, SHARE, POSITIVE = (-np.inf, np.inf), (0.0, 1.0), (0.0, np.inf)
 # The setting of what the papers' users learn: MNIST as it is, dealt out at random.
 MNIST = {"data.dataset": ("mnist",), "data.partition": ("iid", "quantity"), "training.features": ("pixels",)}
 
@@ -76,6 +75,25 @@ class Band(NamedTuple):
 
 
 LESS, MORE = Band(below=0), Band(above=0)
+
+
+class Reported(NamedTuple):
+    """A number that the source reports, and the ends of those that round to it. It has to lie in the interval."""
+
+    value: float
+    least: float
+    most: float
+
+    def contains(self, low: float, high: float) -> bool:
+        """Whether the interval, bounded on both sides, has a number that rounds to the reported one."""
+        return bool(np.isfinite([low, high]).all()) and low <= self.most and high >= self.least
+
+    def excludes(self, low: float, high: float) -> bool:
+        """Whether no number of the interval rounds to the reported one."""
+        return high < self.least or low > self.most
+
+    def __str__(self) -> str:
+        return f"interval contains {self.value:g}"
 
 
 @dataclass(frozen=True)
@@ -123,6 +141,24 @@ def only(where: Callable[[object], object]) -> Comparison:
 
 
 EACH = only(lambda _: True)
+
+
+def once(
+    *keys: str,
+    where: Callable[[object], object] = lambda _: True,
+    same: Callable[[object], Hashable] = lambda _: None,
+) -> Comparison:
+    """Measures the first of scenarios of a kind that are equal in all but some keys and of which `same` is the same.
+
+    For a number that cannot differ between them, which several rows would only repeat.
+    """
+
+    def find(contents: dict[str, dict]) -> Iterator[tuple[str, ...]]:
+        for names in comparable({name: each for name, each in contents.items() if where(each["scenario"])}, *keys):
+            groups = {same(contents[name]["scenario"]): name for name in reversed(names)}
+            yield from ((name,) for name in names if name in groups.values())
+
+    return Comparison(find)
 
 
 @dataclass(frozen=True)
@@ -305,16 +341,16 @@ class Claim:
     otherwise
         The number under other interpretations, by their ids and, after a colon, what they are.
     required
-        The band in which it must lie, or a function of the first scenario's series that returns it.
+        The band in which it must lie, the reported number, or a function of the first scenario's series that returns
+        a band.
     range_source
-        PAPER where the band follows from the source alone: a direction, or a number that it reports. PROJECT where this
-        project says how much is slight, similar, or acceptable.
+        PAPER where the range follows from the source alone: a direction, or a number that it reports. PROJECT where
+        this project says how much is slight, similar, or acceptable.
     setting
-        The paper's setting: the values of parameters with which a scenario is in it. None: the claim is this project's.
+        The paper's setting: the values of parameters, or the combinations of several, with which a scenario is in it.
+        None: the claim is this project's.
     among
-        Which scenarios it is measured in or, where `compare` moves schemes `at` others, compared.
-    rounds_to
-        The numbers that round to the reported one; a row says so if its interval has none.
+        Which scenarios a number is measured in; one that moves schemes `at` others, in those that are compared.
     """
 
     id: str
@@ -322,13 +358,12 @@ class Claim:
     source: str
     quantity: Quantity = NOTHING
     compare: Term | tuple[Term, ...] | Callable[[object], Mapping[str, Term]] | None = None
-    required: Band | Callable[[dict], Band] = ANYTHING
+    required: Band | Reported | Callable[[dict], Band] = ANYTHING
     otherwise: Mapping[str, Term] = field(default_factory=dict)
     range_source: str = PAPER
     reported: str | None = None
-    setting: Mapping[str, Collection] | None = None
+    setting: Mapping[str | tuple[str, ...], Collection] | None = None
     among: Comparison = EACH
-    rounds_to: tuple[float, float] | None = None
     why: str = ""
 
     def terms(self, scenario: object) -> Iterator[tuple[str | None, str, Term]]:
@@ -361,16 +396,18 @@ def measure(
     values = {name: series(content) if series else _named(claims, content) for name, content in contents.items()}
     rows = []
     for claim in claims:
-        for names in _among(claim).find(contents):
-            compared = {name: contents[name]["scenario"] for name in names}
+        for comparison, names in ((each, names) for each in _comparisons(claim) for names in each.find(contents)):
+            compared, found = {name: contents[name]["scenario"] for name in names}, [values[name] for name in names]
+            others = list(_otherwise(interpretations, compared))
             for interpretation, of, term in claim.terms(compared[names[0]]):
-                found = _measured(term, claim.quantity.column, [values[name] for name in names])
-                if found is not None:
-                    labels = [label for label in (interpretation, *_otherwise(interpretations, compared)) if label]
-                    found = found._replace(detail="; ".join(text for text in (of, found.detail) if text))
-                    required = claim.required if isinstance(claim.required, Band) else claim.required(values[names[0]])
-                    absent = without_users(term, claim.quantity.column, [values[name] for name in names])
-                    rows.append(row(claim, term, compared, found, required, "; ".join(labels), absent))
+                measured = _measured(term, claim.quantity.column, found) if _moves(claim, term) == comparison else None
+                if measured is not None:
+                    label = "; ".join(each for each in (interpretation, *others) if each)
+                    measured = measured._replace(detail="; ".join(each for each in (of, measured.detail) if each))
+                    given = claim.required
+                    required = given if isinstance(given, Band | Reported) else given(found[0])
+                    absent = without_users(term, claim.quantity.column, found)
+                    rows.append(row(claim, term, compared, measured, required, label, absent))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
@@ -386,13 +423,18 @@ def _named(claims: Iterable[Claim], content: dict) -> dict:
     return by_scheme(scenario, content["realizations"], columns) | parameters
 
 
-def _among(claim: Claim) -> Comparison:
-    """The comparison that a claim's schemes are moved by, or where it is measured. Raises ValueError for several."""
-    terms = (*claim.declared, *claim.otherwise.values())
-    moved = {each.at for term in terms for each in term.series if each.at}
+def _moves(claim: Claim, term: Term) -> Comparison:
+    """The comparison that moves a term's schemes, or where the claim is measured. Raises ValueError for several."""
+    moved = {each.at for each in term.series if each.at}
     if len(moved) > 1:
-        raise ValueError(f"claim {claim.id}: schemes are moved by several comparisons; declare a claim for each")
+        raise ValueError(f"claim {claim.id}: {term.words} is moved by several comparisons; a number has one")
     return moved.pop() if moved else claim.among
+
+
+def _comparisons(claim: Claim) -> Iterable[Comparison]:
+    """All comparisons of a claim's numbers."""
+    moves = [_moves(claim, term) for term in (*claim.declared, *claim.otherwise.values())]
+    return dict.fromkeys(moves if claim.declared else (claim.among, *moves))
 
 
 def _values(term: Term, column: str | None, values: list[dict]) -> list | None:
@@ -442,7 +484,7 @@ def row(
     term: Term,
     scenarios: Mapping[str, object],
     measured: Measure,
-    required: Band,
+    required: Band | Reported,
     interpretation: str = "",
     no_user_scheduled: int = 0,
 ) -> tuple:
@@ -451,37 +493,40 @@ def row(
     low, high = (None if end is None else float(np.clip(end, *bounds)) for end in (measured.low, measured.high))
     value, measured = None if np.isnan(measured.value) else measured.value, measured._replace(low=low, high=high)
     shown = (low, high) if measured.shown else (None, None)
-    reported = f"{claim.reported}; {MISSED}" if misses(claim, *shown) else claim.reported
     first, *others = scenarios
     quantity = "; ".join(text for text in (f"{claim.quantity.words}: {term.words}", measured.detail) if text)
     return (
         *(claim.id, claim.statement, " and ".join(others) or first, first if others else None, interpretation or None),
-        *(PROJECT if claim.setting is None else PAPER, claim.source, reported, quantity, value, *shown),
+        *(PROJECT if claim.setting is None else PAPER, claim.source, claim.reported, quantity, value, *shown),
         *(measured.interval, str(required), claim.range_source),
         verdict(measured, required) if in_setting(claim, scenarios.values()) else None,
         *(measured.realizations, no_user_scheduled),
     )
 
 
-def misses(claim: Claim, low: float | None, high: float | None) -> bool:
-    """Whether no number of an interval that ends on both sides rounds to the one that the paper reports."""
-    if claim.rounds_to is None or low is None or high is None:
-        return False
-    return high < claim.rounds_to[0] or low > claim.rounds_to[1]
-
-
 def in_setting(claim: Claim, scenarios: Iterable) -> bool:
     """Whether scenarios are in the setting of a claim's paper; of this project's claims all are."""
-    setting = claim.setting or {}
-    return all(value_of(each, key) in values for each in scenarios for key, values in setting.items())
+
+    def has(scenario: object, keys: str | tuple[str, ...], values: Collection) -> bool:
+        if isinstance(keys, str):
+            return value_of(scenario, keys) in values
+        return tuple(value_of(scenario, key) for key in keys) in values
+
+    return all(has(each, *allowed) for each in scenarios for allowed in (claim.setting or {}).items())
 
 
-def verdict(measure: Measure, required: Band) -> str:
-    """SUPPORTED if the whole interval lies in the band, REFUTED if outside; NOT_MEASURED of an undefined value."""
+def verdict(measure: Measure, required: Band | Reported) -> str:
+    """SUPPORTED if the interval lies in the band, or has the reported number; REFUTED if it is outside of it.
+
+    NOT_MEASURED of an undefined value. A one-sided interval is no estimate of a reported number: all of it must round
+    to that.
+    """
     if np.isnan(measure.value):
         return NOT_MEASURED
     low = -np.inf if measure.low is None else measure.low
     high = np.inf if measure.high is None else measure.high
+    if isinstance(required, Reported) and measure.interval.startswith(ONE_SIDED):
+        required = Band(least=required.least, most=required.most)
     return SUPPORTED if required.contains(low, high) else REFUTED if required.excludes(low, high) else INCONCLUSIVE
 
 

@@ -16,6 +16,7 @@ ONE = "none: one realization"
 NOT_RANDOM = "none: not random"
 COUNTED = "none: a fact about these realizations"
 INFINITE = "none: a value is not finite"
+ONE_SIDED = "one-sided"  # how the kinds of intervals begin that bound a number on one side
 LOSSES = ("loss", "batch_loss", "batch_loss_std")  # columns that are infinite where training failed
 FAILED = ("diverged", "noise_infeasible")  # trainings that count against their scheme
 
@@ -98,7 +99,7 @@ def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Meas
     if count >= enough:
         kind = f"{COUNTED}; a further one exceeds it at 1 in {count + 1}"
         return Measure(value, value, value, kind, count, shown=False)
-    return Measure(value, value, bound, f"one-sided: the maximum of fewer realizations than {enough}", count)
+    return Measure(value, value, bound, f"{ONE_SIDED}: the maximum of fewer realizations than {enough}", count)
 
 
 def first(means: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from pwfl.report.claims import (
     Band,
     Claim,
     Interpretation,
+    Reported,
 )
 from pwfl.report.statements import DEPENDS, judge
 from pwfl.scenario.values import value_of
@@ -260,6 +261,8 @@ def measured_words(claim: Claim) -> str:
     made = ", ".join(term.words for term in claim.declared)
     words = f"{claim.quantity.words}: {made}" if made else claim.quantity.words
     words = f"{words[:1].upper()}{words[1:]}."
+    if isinstance(claim.required, Reported):
+        return f"{words} Supported if the interval contains {number(claim.required.value, claim)}, as rounded."
     if not isinstance(claim.required, Band):
         return words
     whose = "" if claim.range_source == "paper" else ", this project's range"

@@ -97,6 +97,12 @@ class Privacy(Section):
         min_length=1,
         max_length=100,
     )
+    total_variation: Literal["exact", "spectral_gap"] = parameter(
+        "exact",
+        "Delta(T - t) in (4), from which required epsilons follow: the exact one, or the provable upper bound by the "
+        "chain's spectral gap, which asks for more noise",
+        stages=f"{TARGETED} schedule/fixed schedule/fresh schedule/sweep report",
+    )
 
 
 class Training(Section):

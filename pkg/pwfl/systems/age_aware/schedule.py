@@ -13,6 +13,7 @@ from pwfl.systems.age_aware.parameters import SWEPT_CLIENTS, SWEPT_EPSILON, AgeA
 from pwfl.tables.arrays import to_array
 
 KEYS = ("realization", "user")
+VARIATIONS = {"exact": "total_variation", "spectral_gap": "total_variation_bound"}  # Delta(T - t) of (4)
 PENALTIES = {"paired": loss_difference.paired_penalty, "separate": loss_difference.separate_penalty}
 
 
@@ -65,7 +66,8 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
         targets = np.full(len(swept_time), SWEPT_EPSILON)
     else:
         targets = np.array(scenario.privacy.target_epsilons)
-    required = age.required_epsilon(targets[:, None, None], profiles.total_variation[:, None])
+    variation = to_array(tables["links"], VARIATIONS[scenario.privacy.total_variation], *KEYS, "collection_time")
+    required = age.required_epsilon(targets[:, None, None], variation[:, None])
 
     size = required.shape[:3]
     status, objective, evaluations = scheduler, np.full(size[:2], np.nan), np.zeros(size[:2])

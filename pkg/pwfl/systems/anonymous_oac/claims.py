@@ -16,6 +16,7 @@ from pwfl.report.claims import (
     by_scheme,
     measure,
     of_means,
+    once,
     only,
     scheme,
     statistic,
@@ -48,7 +49,10 @@ SEES_BOTH = value("identified_read", "participation is known, the batch's size i
 
 SETTING = {"privacy.target_epsilon": (None,)}  # the paper's, with the noise that is given
 EVERYWHERE = {}  # of what the paper says of noise and accuracy: it trains nothing, any training is its setting
-AS_LONG = only(lambda scenario: scenario.training.rounds >= 1000)
+RATES = ("network.participation", "data.sampling", "schemes", "realizations", "training_realizations")
+OF_ANY_RATES = once(*RATES)  # of what Fig. 1 fixes p q in
+AS_LONG = once(*RATES, where=lambda scenario: scenario.training.rounds >= 1000)
+OF_EACH_RATE = once(*RATES, same=lambda scenario: round(scenario.network.participation * scenario.data.sampling, 12))
 AT_SMALL_RATE = only(lambda scenario: scenario.network.participation * scenario.data.sampling <= 0.01 * (1 + CLOSE))
 
 
@@ -210,6 +214,7 @@ PAPER_CLAIMS = (
         required=Band(most=1.5),
         range_source=PROJECT,
         setting=SETTING,
+        among=OF_EACH_RATE,
     ),
     Claim(
         id="S4C-1",
@@ -240,6 +245,7 @@ PAPER_CLAIMS = (
         ),
         required=Band(above=1),
         setting=SETTING,
+        among=OF_ANY_RATES,
     ),
     Claim(
         id="F1-1",

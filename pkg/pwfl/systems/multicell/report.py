@@ -25,6 +25,7 @@ CELL_COLOURS = ["#8DD3C7", "#8C564B", "#BEBADA", "#FB8072", "#1B5E20", "#B3DE69"
 LINKS = 7  # of one user, the strongest ones
 RINGED = "rings: users whom a scheme schedules"
 RING, WIDER = 420, 260  # area of the first scheme's rings, and by how much more the next one's have
+KEYS = ["scheme", "realization"]
 PRIVACY = ["rho_max", "rho_total", "epsilon", "epsilon_tight", "epsilon_classic"]
 
 
@@ -236,7 +237,9 @@ FIGURES = {
 
 def summarize(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history and statuses of a scenario."""
-    each = realizations(tables)
+    each = realizations(tables).join(
+        not_lowered(scenario, tables["leakage"]), on=KEYS, how="left", maintain_order="left"
+    )
     limit = scenario.privacy.max_noise_error * (1 + 1e-9)
     summary = results.summary(
         scenario,
@@ -270,6 +273,23 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
         objective_per_sample=pl.col("objective") / pl.col("samples"),
         samples_per_scheduled=pl.when(pl.col("scheduled") > 0).then(pl.col("scheduled_samples") / pl.col("scheduled")),
     )
+
+
+def not_lowered(scenario: Multicell, leakage: pl.DataFrame) -> pl.DataFrame:
+    """The share of users who leak no less than with the noise that their scheduler starts from, `rho_not_lowered`.
+
+    Of the scheduled users who leak anything with that noise. A row for each scheme and realization; none for schemes
+    whose scheduler has no scheme with the noise `random`.
+    """
+    start = {each.scheduler: each.name for each in scenario.schemes if each.noise == "random"}
+    others = {each.name: start[each.scheduler] for each in scenario.schemes if each.scheduler in start}
+    names = [(name, before) for name, before in others.items() if name != before]
+    pairs = pl.DataFrame(names, schema={"scheme": pl.String, "before": pl.String}, orient="row")
+    rho = leakage.select(pl.col("scheme").cast(pl.String), "realization", "user", "rho")
+    before = rho.filter(pl.col("rho") > 0).rename({"scheme": "before", "rho": "rho_before"})
+    share = (pl.col("rho") >= pl.col("rho_before")).mean().alias("rho_not_lowered")
+    both = rho.join(pairs, on="scheme").join(before, on=["before", "realization", "user"])
+    return both.group_by(KEYS).agg(share).cast({"scheme": leakage.schema["scheme"]})
 
 
 def published(_scenario: Multicell, each: pl.DataFrame) -> list[Loss]:

@@ -158,6 +158,11 @@ INTERPRETATIONS = (
         "Without what accuracy and convergence rate would be higher, and how much is “sacrificing”.",
         f"The users' noise; more than one point of accuracy, or than one round until it is {LEVEL:g}.",
     ),
+    Interpretation(
+        "I5",
+        "Which ε an “acceptable privacy level” is, and of what.",
+        "10 or less, of the most exposed user after all rounds; that of one round by (6) is measured, too.",
+    ),
 )
 
 PAPER_CLAIMS = (
@@ -200,8 +205,12 @@ PAPER_CLAIMS = (
         statement="At that accuracy, the privacy level of the users' models is acceptable.",
         source="Abstract",
         reported="maintaining an acceptable privacy level",
+        quantity=EPSILON,
+        compare=PRIVATE,
+        otherwise={"I5: one round by (6), mean over users": value("printed of a round", PRIVATE.words)},
+        required=Band(most=10),
+        range_source=PROJECT,
         setting=SETTING,
-        why="The paper states neither which ε it is, nor which is acceptable.",
     ),
     Claim(
         id="B-1",
@@ -365,6 +374,7 @@ def _series(content: dict) -> dict:
     at_round = history.filter(round=ROUND).rename({"status": "training"})
     finite = {  # without any noise they are infinite
         "printed": printed,
+        "printed of a round": own["epsilon_printed"].to_numpy(),
         "printed over closed form": printed / closed_form,
         "antennas over printed": (own["epsilon_antennas"] / own["epsilon_printed"]).to_numpy(),
         "energy over limit": (each["transmit_energy"] / each["transmit_energy_limit"]).drop_nulls().to_numpy(),

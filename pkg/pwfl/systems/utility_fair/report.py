@@ -11,7 +11,7 @@ from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.privacy.composition import Loss
 from pwfl.report import chance, results, theme, unscheduled
 from pwfl.report.axes import fitted
-from pwfl.report.claims import INCONCLUSIVE, REFUTED, SUPPORTED, Band
+from pwfl.report.claims import INCONCLUSIVE, REFUTED, SUPPORTED, Band, Reported
 from pwfl.report.columns import total
 from pwfl.systems.utility_fair.claims import CLAIMS, SHARED_NOISE, claims
 from pwfl.systems.utility_fair.parameters import UtilityFair
@@ -111,9 +111,8 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     for claim in CLAIMS:
         frame = measured.filter(claim=claim.id)
         base = alt.Chart(frame).encode(y=alt.Y("case:N", title=None, sort=frame["case"].to_list(), axis=labels))
-        band = claim.required
-        assert isinstance(band, Band)  # the same in all scenarios
-        required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1)).encode(**_ends(band))
+        assert isinstance(claim.required, Band | Reported)  # the same in all scenarios
+        required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1)).encode(**_ends(claim.required))
         x = alt.X("measured_ci_low:Q", scale=zero, title=None, axis=alt.Axis(grid=True))
         line = base.mark_rule(strokeWidth=min(2, step / 2)).encode(x=x, x2="measured_ci_high:Q", color=colour)
         point = base.mark_circle(size=min(80.0, step**2), opacity=1).encode(
@@ -123,16 +122,20 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
         title = alt.TitleParams(f"{claim.id}: {claim.statement}", subtitle=number, fontSize=13, offset=6)
         panels.append((required + line + point).properties(width=theme.WIDTH, height=alt.Step(step), title=title))
     over = theme.ranged(pl.Series([c["realizations"]["realization"].n_unique() for c in scenarios.values()]))
-    subtitle = [f"dots and lines: measured, with 95% intervals; grey: where it must lie; over {over}"]
+    subtitle = [
+        f"dots and lines: measured, with 95% intervals; grey: required range, or the reported number; over {over}"
+    ]
     several = pl.concat([unscheduled.counted(unscheduled.known(c["realizations"])) for c in scenarios.values()])
     subtitle += unscheduled.lines(several, width=110)
     title = alt.TitleParams("The paper's claims in each scenario", subtitle=subtitle)
     return alt.vconcat(*panels, spacing=14, title=title).resolve_scale(color="shared")
 
 
-def _ends(band: Band) -> dict[str, alt.XDatum | alt.X2Datum | alt.X2Value]:
-    """The ends of a claim's band on an axis; from its only end, it extends to the panel's edge."""
-    least, most = (next((end for end in ends if end is not None), None) for ends in (band[:2], band[2:]))
+def _ends(required: Band | Reported) -> dict[str, alt.XDatum | alt.X2Datum | alt.X2Value]:
+    """The ends of a claim's range on an axis; from its only end, it extends to the panel's edge."""
+    if isinstance(required, Reported):
+        return {"x": alt.XDatum(required.least), "x2": alt.X2Datum(required.most)}
+    least, most = (next((end for end in ends if end is not None), None) for ends in (required[:2], required[2:]))
     if least is None:
         return {"x": alt.XDatum(most), "x2": alt.X2Value(0)}
     return {"x": alt.XDatum(least), "x2": alt.X2Value(theme.WIDTH) if most is None else alt.X2Datum(most)}
