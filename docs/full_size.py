@@ -124,11 +124,9 @@ def _commands(system: str, of: pl.DataFrame) -> str:
     """The commands that made what is kept of a system's paper, and their commits."""
     said = []
     for study in STUDIES[system]:
-        command = f"`snakemake --configfile config/{study}.yaml`"
         if len(own := of.filter(study=study)):
-            note = own["note"][0]
-            command += f"{f' ({note})' if note else ''} at {own['commit'][0]}"
-        said.append(command)
+            note = f" ({own['note'][0]})" if own["note"][0] else ""
+            said.append(f"`snakemake --configfile config/{study}.yaml`{note} at {own['commit'][0]}")
     return "; ".join(said)
 
 

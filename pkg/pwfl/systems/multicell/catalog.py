@@ -51,6 +51,8 @@ CATALOG = Catalog(
         "realizations": {
             "objective_per_sample": "objective (20) divided by the number of training records of all users",
             "samples_per_scheduled": "mean number of training records of a scheduled user; null: none is scheduled",
+            "rho_not_lowered": "share of the scheduled users whose rho is no smaller than with the noise that the same "
+            "scheduler starts from; null: no scheme of the scenario has that",
         },
     },
     colours={
