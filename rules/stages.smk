@@ -70,35 +70,11 @@ use rule part as audit with:
         stage="audit",
 
 
-# Tables, figures and claims, in the store as all else; results/STUDY shows them.
-use rule part as tables with:
-    "Write scenarios' parameters and results, by realization and by round. Reads all tables."
+# In the store as all else; results/STUDY shows it.
+use rule part as report with:
+    "Write the report: tables, figures, claims, the page of the study and that of its paper. Reads all tables."
     wildcard_constraints:
-        stage="tables",
-
-
-use rule part as figures with:
-    "Draw scenarios' figures. Reads all tables."
-    wildcard_constraints:
-        stage="figures",
-
-
-use rule part as comparison with:
-    "Compare the study's scenarios in tables and figures: claims, outcomes, summary."
-    wildcard_constraints:
-        stage="comparison",
-
-
-use rule part as paper with:
-    "Write the page of the paper that a study reimplements: its figures, statements and verdicts."
-    wildcard_constraints:
-        stage="paper",
-
-
-use rule part as page with:
-    "Write the study report: one HTML file with claims, figures and tables, and links to the files behind them."
-    wildcard_constraints:
-        stage="page",
+        stage="report",
 
 
 rule publish:

@@ -367,4 +367,4 @@ def assert_one_is_as_in_small(folder: Path, finished: Path) -> None:
     assert (folder / "results/small/claims.csv").exists()
 
 
-REPORT = {"tables", "figures", "audit", "comparison", "page"}  # rules of the report
+REPORT = {"tables", "figures", "audit", "comparison", "page"}  # jobs of the report

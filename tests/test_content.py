@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import pwfl
-from conftest import REPORT, ROOT, SMALL, changed, copy_of_project, jobs, missing, planned, snakemake, workflow
+from conftest import ROOT, SMALL, changed, copy_of_project, jobs, missing, planned, snakemake, workflow
 from pwfl.store import items, sealed
 from pwfl.workflow import publish
 
@@ -83,7 +83,7 @@ def test_profiles_decide_alike(own, project, tmp_path):
 def test_a_table_that_was_touched_does_not_stop_a_new_study(own, project):
     touch(project / "scripts", own / "store")
     found = planned(own, changed(SMALL, "seed", 5), project=project)
-    assert {"schedule", "noise", "train", "account", "audit", "tables", "page"} <= set(found)
+    assert {"schedule", "noise", "train", "account", "audit", "report"} <= set(found)
 
 
 def test_planning_writes_nothing(own, project):
@@ -107,7 +107,7 @@ def test_edited_code_computes_anew_what_runs_it_and_comments_nothing(own, projec
             source.write_text(text + "# a comment\n")
         assert planned(own, SMALL, project=project) == {}
         sources[1].write_text(texts[1] + "\nMORE = 1\n")
-        assert set(planned(own, SMALL, project=project)) == {"train", *REPORT}
+        assert set(planned(own, SMALL, project=project)) == {"train", "audit", "report"}
     finally:
         for source, text in zip(sources, texts, strict=True):
             source.write_text(text)
@@ -211,7 +211,7 @@ def test_what_is_missing_is_found_whatever_snakemake_remembers(own, finished):
     shutil.rmtree(own / "store/page")
     (own / RESULTS / "index.html").unlink()
     for arguments in [(), ("--rerun-incomplete",), ("--rerun-triggers", "mtime")]:
-        assert planned(own, SMALL, *arguments) == {"page": 1}
+        assert planned(own, SMALL, *arguments) == {"report": 1}
 
 
 def test_the_addresses_of_a_study_stand_beside_it(finished):

@@ -253,11 +253,11 @@ def test_an_address_space_too_small_for_figures_is_named_where_some_are_drawn(mo
     limits = resource.getrlimit(resource.RLIMIT_AS)
     for limit in (resource.RLIM_INFINITY, startup.ADDRESS_SPACE):
         monkeypatch.setattr(startup.resource, "getrlimit", lambda _, limit=limit: (limit, limits[1]))
-        startup.check_address_space({"train", "page"})
+        startup.check_address_space({"train", "report"})
     monkeypatch.setattr(startup.resource, "getrlimit", lambda _: (2**32, limits[1]))
     startup.check_address_space({"train", "publish"})
     with pytest.raises(startup.StartError, match=r"^ulimit -v: 4194304 KiB .*; type: ulimit -v unlimited$"):
-        startup.check_address_space({"train", "page"})
+        startup.check_address_space({"train", "report"})
 
 
 def test_a_lack_of_memory_is_no_bug_of_the_program():

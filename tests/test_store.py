@@ -15,7 +15,7 @@ import yaml
 
 import pwfl
 import stage_of
-from conftest import REPORT, ROOT, SMALL, TINY, changed, missing, planned, python, snakemake, workflow
+from conftest import ROOT, SMALL, TINY, changed, missing, planned, python, snakemake, workflow
 from pwfl import execution, registry, tables
 from pwfl.execution.stage import Task
 from pwfl.learning import datasets, sources
@@ -54,7 +54,7 @@ OTHER = changed(SMALL, "training.draws", 7) | {"study": "other"}
 def two(finished, tmp_path_factory):
     """The folder of the finished run, in which a study that trains otherwise ran, too."""
     folder = shutil.copytree(finished, tmp_path_factory.mktemp("two") / "run", copy_function=shutil.copy2)
-    assert set(planned(folder, OTHER)) == {"train", *REPORT} - {"audit"}
+    assert set(planned(folder, OTHER)) == {"train", "report"}
     workflow(folder, OTHER)
     return folder
 
@@ -99,7 +99,7 @@ def test_with_the_memory_of_runs_lost_nothing_outdated_is_used(own):
     for name in (".snakemake", ".pwfl", "logs"):
         shutil.rmtree(own / name)
     assert planned(own, SMALL, "--rerun-triggers", "mtime") == {}
-    assert set(planned(own, changed(SMALL, "training.draws", 8))) == {"train", *REPORT} - {"audit"}
+    assert set(planned(own, changed(SMALL, "training.draws", 8))) == {"train", "report"}
 
 
 def test_more_realizations_compute_the_missing_ones_alone(finished):

@@ -16,12 +16,11 @@ from pwfl.workflow import parts
 PAGE = (ROOT / "docs/how-to/running.md").read_text(encoding="utf-8")
 TABLE = PAGE.partition("### Snakemake's commands")[2].partition("\n\nWhat is computed again")[0]
 ROWS = re.findall(r"^\| `snakemake ?(.*?)` \| (.*) \|$", TABLE, re.MULTILINE)
-OF_REPORT = {"tables", "figures", "comparison", "page"}
-OF_SCHEDULE = {"schedule", "noise", "train", "account", "audit", *OF_REPORT}  # the study's system has no `receive`
+OF_SCHEDULE = {"schedule", "noise", "train", "account", "audit", "report"}  # the study's system has no `receive`
 RUN = {  # command -> the rules that run, one job each
     "": set(),
     "-R schedule": OF_SCHEDULE,
-    "-R page": {"page"},
+    "-R report": {"report"},
     "-R publish": set(),
     "--forceall": {"channel", *OF_SCHEDULE},
     "--until schedule": set(),
@@ -67,7 +66,7 @@ def test_a_command_runs_what_the_page_says(own, command):
     text = result.stdout + result.stderr
     assert text.count("(again, as Snakemake was told)") == len(found)
     is_published = "\npublish " in text
-    assert is_published == (command in ("-R schedule", "-R page", "-R publish", "-R MARK", "--forceall"))
+    assert is_published == (command in ("-R schedule", "-R report", "-R publish", "-R MARK", "--forceall"))
     if command not in QUICK:
         assert "Nothing to be done" in called(own, "", "--dry-run").stdout  # a dry run of it changes nothing
 
@@ -97,7 +96,7 @@ def items(folder: Path) -> dict[str, tuple]:
         ("--forceall", {"channel", *OF_SCHEDULE}),
         ("-R channel --until noise", {"channel", "schedule", "noise"}),
         ("-f MARK", {"schedule"}),
-        ("-R page", {"page"}),
+        ("-R report", {"report"}),
     ],
 )
 def test_what_is_told_is_computed_again_with_equal_bits_and_replaces_what_there_was(own, command, replaced):
@@ -107,7 +106,7 @@ def test_what_is_told_is_computed_again_with_equal_bits_and_replaces_what_there_
     assert "with other bits" not in result.stderr
     after = items(own)
     changed_ = {key for key in before if before[key][0] != after[key][0]}
-    of_rule = {key: parts.RULES.get(key.partition("/")[0], key.partition("/")[0]) for key in before}
+    of_rule = {key: stage if (stage := key.partition("/")[0]) in parts.ORDER else "report" for key in before}
     assert {of_rule[key] for key in changed_} == replaced
     assert changed_ == {key for key in before if of_rule[key] in replaced}
     assert {key: bits for key, (_, bits) in before.items()} == {key: bits for key, (_, bits) in after.items()}

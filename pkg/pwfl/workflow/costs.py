@@ -6,7 +6,7 @@ from math import inf
 from statistics import median
 
 from pwfl.report.words import plural
-from pwfl.stages import AUDIT, DATASET, FEATURES, IMPORTED, PROJECTION
+from pwfl.stages import AUDIT, DATASET, FEATURES, IMPORTED, PROJECTION, REPORT
 from pwfl.store import grids
 from pwfl.store.items import COST, Store
 from pwfl.workflow.plan import Item
@@ -19,15 +19,15 @@ GUESSES = {
     "train": (0.05, 0.5),
     PROJECTION: (0, 3),
     AUDIT: (0, 6),
-    FIGURES: (0, 0.6),
-    COMPARISON: (0, 10),
+    FIGURES: (0, 0.4),
+    COMPARISON: (0, 4),
     PAPER: (0, 5),
-    PAGE: (0, 5),
+    PAGE: (0, 1),
 }
 GUESS = (0.002, 0.05)
 GUESSED_SPEED = 2e9  # bytes of memory that a training goes through in a second, all of its memory in each round
 # Seconds until a process has imported what a stage needs, and MiB that it then takes.
-START_SECONDS = {"train": 5.0, PROJECTION: 5.0, AUDIT: 5.0, FIGURES: 2.0, COMPARISON: 2.0, PAPER: 2.0, PAGE: 2.0}
+START_SECONDS = {"train": 5.0, PROJECTION: 5.0, AUDIT: 5.0, REPORT: 2.5}
 MEMORY_MIB = {"train": 3000, AUDIT: 3000, PROJECTION: 3000, FEATURES: 4000, DATASET: 2000, IMPORTED: 2000}
 
 

@@ -53,7 +53,7 @@ def run_part(mark: str, log: str) -> None:
         }
         for line in lines.values():
             os.write(terminal, f"Failed: {line}\n".encode())
-        if lines:
+        if lacking:
             write(lambda buffer: buffer.write(json.dumps(lines, indent=1).encode()), str(noted))
         if lacking and part["is_last"]:
             sys.exit(1)

@@ -26,11 +26,7 @@ DOES = {  # what the job of a part does, by its rule
     "train": "training models",
     "account": "accounting for privacy",
     "audit": "auditing privacy",
-    "tables": "writing tables",
-    "figures": "drawing figures",
-    "comparison": "comparing scenarios",
-    "paper": "writing the paper's page",
-    "page": "writing the study report",
+    "report": "writing tables, figures and the page",
 }
 MARGIN = 3  # times the seconds of an estimate that a part may take
 LEAST_MIB, LEAST_MINUTES = 1000, 10

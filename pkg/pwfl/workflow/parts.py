@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pwfl.process import devices
 from pwfl.scenario import checks
 from pwfl.scenario.values import value_of
-from pwfl.stages import GRAPH
+from pwfl.stages import AUDIT, GRAPH, REPORT
 from pwfl.store import addressing
 from pwfl.store.items import Store, key_of
 from pwfl.workflow import reports
@@ -20,11 +20,16 @@ from pwfl.workflow.costs import START_SECONDS, Costs
 from pwfl.workflow.plan import Files, Item, Plan, device
 from pwfl.workflow.reports import Report
 
-RULES = {reports.RESOLVED: "tables"}  # stage -> the rule that computes its items, where it has none of its own
-ORDER = [*dict.fromkeys(RULES.get(stage, stage) for stage in (*GRAPH, *reports.JOBS))]  # of rules
+ORDER = [*GRAPH, AUDIT, REPORT]  # of rules
 LOCAL_SECONDS, CLUSTER_SECONDS = 60.0, 900.0  # that a part is to take
 FEW = 16  # parts of a rule for each core: of more, each takes longer
 WORTH = 2.0  # times its start that a part must take for more cores to be worth another one
+REPORT_WORTH = 8.0  # of the report, of which most changes touch every part
+
+
+def rule_of(item: Item) -> str:
+    """The rule that computes an item: the jobs of the report but audits have one, so that they share a start."""
+    return item.stage if item.stage in ORDER else REPORT
 
 
 class Part(NamedTuple):
@@ -110,12 +115,13 @@ def plan(work: Work, items: Iterable[Item], store: Store, seconds: float, cores:
     """
     groups: dict[tuple, list[Item]] = {}
     for item in items:
-        groups.setdefault((RULES.get(item.stage, item.stage), kind(work, item)), []).append(item)
+        groups.setdefault((rule_of(item), kind(work, item)), []).append(item)
     costs, found, holder = Costs(store), {}, {}
     numbers = dict.fromkeys(ORDER, 0)
     for (rule, _), group in sorted(groups.items(), key=lambda each: ORDER.index(each[0][0])):
         each = [seconds_of(work, item, costs) for item in group]
-        for span in split(each, seconds, START_SECONDS.get(rule, 1.0), cores):
+        worth = START_SECONDS.get(rule, 1.0) * (REPORT_WORTH if rule == REPORT else WORTH)
+        for span in split(each, seconds, worth, cores):
             some = group[span.start : span.stop]
             after = sorted({holder[key] for item in some for key in work.needs(item) if key in holder})
             numbers[rule] += 1
@@ -153,19 +159,19 @@ def following(parts: Collection[Part], forced: Collection[str], is_all: bool = F
     return found
 
 
-def split(each: list[float], seconds: float, start: float, cores: int | None) -> Iterator[range]:
+def split(each: list[float], seconds: float, worth: float, cores: int | None) -> Iterator[range]:
     """Ranges of consecutive items, which take `each` so long, that take about the same time, about `seconds`.
 
-    More ranges than that, for cores that would be idle, only where they take much longer than a start does.
+    More ranges than that, for cores that would be idle, only where each takes the seconds that are `worth` a start.
 
-    >>> list(split([10.0] * 6, 30.0, 1.0, 1))
+    >>> list(split([10.0] * 6, 30.0, 2.0, 1))
     [range(0, 3), range(3, 6)]
-    >>> list(split([10.0] * 6, 60.0, 5.0, 2)), list(split([1.0] * 6, 60.0, 5.0, 2))
+    >>> list(split([10.0] * 6, 60.0, 10.0, 2)), list(split([1.0] * 6, 60.0, 10.0, 2))
     ([range(0, 3), range(3, 6)], [range(0, 6)])
     """
     total = sum(each)
     longest = max(seconds, total / (FEW * cores)) if cores else seconds
-    useful = min(cores or 1, int(total / (WORTH * start)))
+    useful = min(cores or 1, int(total / worth))
     count = min(len(each), max(1, ceil(total / longest), useful))
     first, done, part = 0, 0.0, 0
     for number, own in enumerate(each):
@@ -187,6 +193,9 @@ def seconds_of(work: Work, item: Item, costs: Costs) -> float:
 
 
 def kind(work: Work, item: Item) -> tuple[str, tuple[str, ...]]:
-    """The device and the user-defined functions that an item needs; those of a part have the same."""
+    """The device and the user-defined functions that an item needs; those of a part have the same.
+
+    The report's items, which are made of each other, are one kind; no parameter that it reads names a function.
+    """
     on = device(work.planned.owner(item)) if item.stage == "train" else devices.CPU
-    return on, tuple(work.description(item).get("functions", ()))
+    return on, () if rule_of(item) == REPORT else tuple(work.description(item).get("functions", ()))

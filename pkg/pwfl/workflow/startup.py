@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from pwfl.process import lock
-from pwfl.stages import GRAPH
+from pwfl.stages import GRAPH, REPORT
 from pwfl.store.files import regular
 from pwfl.store.items import IN_USE, PARTIAL
 from pwfl.workflow import reports
@@ -29,7 +29,6 @@ INNER = (  # folders that Snakemake makes, those of containers even where nothin
     *("auxiliary", "incomplete", "iocache", "locks", "metadata", "scripts", "shadow"),
 )
 
-DRAWN = {reports.FIGURES, reports.COMPARISON, reports.PAPER, reports.PAGE}
 ADDRESS_SPACE = 70 * 2**30  # bytes: the JavaScript engine V8 was measured to reserve 64 GiB, and libraries some more
 
 
@@ -69,7 +68,7 @@ def check(folder: Path, study: str, is_dry: bool) -> None:
 def check_address_space(rules: Collection[str]) -> None:
     """Raise StartError where this process, and so its jobs, may not reserve what figures need."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE and not DRAWN.isdisjoint(rules):
+    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE and REPORT in rules:
         raise StartError(
             f"ulimit -v: {limit // 1024} KiB of address space are too little: what draws figures reserves, and does "
             f"not use, {ADDRESS_SPACE // 1024} KiB; type: ulimit -v unlimited"
