@@ -15,7 +15,6 @@ from pwfl.scenario.values import value_of
 from pwfl.stages import AUDIT, GRAPH, REPORT
 from pwfl.store import addressing
 from pwfl.store.items import Store, key_of
-from pwfl.workflow import reports
 from pwfl.workflow.costs import START_SECONDS, Costs
 from pwfl.workflow.plan import Files, Item, Plan, device
 from pwfl.workflow.reports import Report
