@@ -120,9 +120,7 @@ def test_every_parameter_with_a_physical_unit_declares_a_usual_range_within_its_
 # A mistake of units may be what is behind an error: it is said first.
 
 NARROW = {"base": {"radio": {"bandwidth_hz": 180.0}}, "scenarios": {"one": {}}}
-MEANT = (
-    "base.radio.bandwidth_hz: 180 Hz is outside the usual 1 kHz to 10 GHz; check the unit: 180 kHz would be 1.8e+05 Hz"
-)
+MEANT = "study.yaml: base.radio.bandwidth_hz: 180 Hz is outside the usual 1 kHz to 10 GHz; check the unit: 180 kHz would be 1.8e+05 Hz"
 
 
 def refused(check, *arguments) -> list[str]:
@@ -166,7 +164,7 @@ def test_what_a_machine_lacks_comes_after_what_may_be_in_another_unit(monkeypatc
     monkeypatch.setattr(devices, "present", lambda: False)
     for check in (scenario.check_surroundings, scenario.check_device):
         said = refused(check, study)
-        assert said[0].startswith("base.radio.max_power_dbm: 0.2 dBm is 1.047 mW; check the unit")
+        assert said[0].startswith("study.yaml: base.radio.max_power_dbm: 0.2 dBm is 1.047 mW; check the unit")
         assert len(said) == 2
 
 

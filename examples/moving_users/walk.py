@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-REALIZATIONS, INTERVALS, USERS = 2, 6, 15
+REALIZATIONS, INTERVALS, USERS = 10, 3, 15
 RADIUS_M, SPEED_M_S, SECONDS = 500.0, 15.0, 8.0  # of a cell; of a user on wheels; between intervals
 EXPONENT, AT_ONE_METRE = 3.0, (3e8 / 2.45e9 / (4 * np.pi)) ** 2  # of the path loss
 

@@ -143,7 +143,7 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     if problems:
         lines = {problem: at(problem, points) for problem, points in problems.items()}
         refused = _refused(lines, problems if files is None else _find(files)[0], source)
-        raise after_units(_unusual(config), refused)
+        raise after_units(_unusual(config), refused, source)
     chosen = {name: one.scenario for name, one in asked.items()}
     points = {name: sweep.Point(one.name, one.point) for name, one in asked.items() if one.point}
     each: dict[str, Scenario] = {}  # one point of each sweep, the first, stands for all
@@ -159,9 +159,9 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     return Study(name, source, chosen, points, title, question, titles, warnings, for_print, files, unusual)
 
 
-def after_units(unusual: Iterable[str], error: ScenarioError) -> ScenarioError:
-    """An error after warnings about units, as such a mistake may be what is behind it."""
-    return ScenarioError("\n".join([*unusual, str(error)]))
+def after_units(unusual: Iterable[str], error: ScenarioError, source: str) -> ScenarioError:
+    """An error after warnings about units in the files `source`, as such a mistake may be what is behind it."""
+    return ScenarioError("\n".join([*(f"{source}: {line}" for line in unusual), str(error)]))
 
 
 def with_units(check: Callable) -> Callable:
@@ -172,7 +172,7 @@ def with_units(check: Callable) -> Callable:
         try:
             return check(study)
         except ScenarioError as error:
-            raise after_units(study.unusual, error) from None
+            raise after_units(study.unusual, error, study.source) from None
 
     return checked
 

@@ -1,0 +1,71 @@
+"""Tutorials and examples learn: they end where their pages say, above chance, with a decided comparison."""
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+import pwfl
+from conftest import ROOT
+from pwfl import registry
+from pwfl.scenario import read
+
+ROW = re.compile(r"^\| (\w+) \| ([^|]+?) \| (0\.\d+) \[(0\.\d+), (0\.\d+)\] \|$", re.MULTILINE)
+SEEDS = (1, 2, 3)
+# By page: the config's file where it is not in the page.
+EXPECTED = {
+    "docs/tutorials/1_first_study.md": None,
+    "docs/tutorials/2_compare_schedulers.md": None,
+    "docs/how-to/own_air.md": "examples/own_air/study.yaml",
+    "examples/moving_users/README.md": "examples/moving_users/study.yaml",
+    "examples/local_dp_mac/README.md": "examples/local_dp_mac/study.yaml",
+}
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """A page's blocks of code in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def config_of(page: str, folder: Path) -> dict:
+    """The study of a page, whose functions are written into a folder."""
+    if path := EXPECTED[page]:
+        return read([ROOT / path])
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for name, code in zip(re.findall(r"Save this as `(\w+\.py)`", text), blocks(text, "python"), strict=True):
+        (folder / name).write_text(code, encoding="utf-8")
+    return yaml.safe_load(blocks(text, "yaml")[0])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the examples, and their systems, as if these were installed."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples/local_dp_mac")
+    known = registry.claims()
+    monkeypatch.setattr(registry, "claims", lambda: known | {"local_dp_mac": ("local_dp_mac",)})
+    yield tmp_path
+    for cached in (registry.makes, registry.makers, registry.stages):
+        cached.cache_clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", EXPECTED)
+def test_a_study_ends_where_its_page_says_with_a_decided_comparison_above_chance(page, folder):
+    rows = ROW.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert rows
+    config = config_of(page, folder)
+    for seed in SEEDS:
+        config["base"]["seed"] = seed
+        found = pwfl.simulate(config).comparison
+        accuracies = found["outcomes"].filter(outcome="accuracy")
+        ends = [name for name in accuracies.columns if re.fullmatch(r"(ci_)?(low|high)", name)]
+        assert (accuracies[ends[0]] > accuracies["chance"]).all()
+        effects = found["effects"].filter(pl.col("above_chance"), outcome="accuracy")
+        assert effects.filter(pl.col("p_corrected") < 0.05).height
+        for scenario, scheme, *expected in rows if seed == SEEDS[0] else ():
+            (row,) = accuracies.filter(scenario=scenario, scheme=scheme).select("mean", *ends).rows()
+            assert row == pytest.approx([float(number) for number in expected], abs=2e-3)
