@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from conftest import ROOT
 from pwfl import registry
 from pwfl.report import drawing, labels, theme
 from pwfl.report.labels import Label, Part, named
 
-STYLE = (ROOT / "pkg/pwfl/report/style.css").read_text(encoding="utf-8")
-LIGHT, DARK = STYLE.split("@media (prefers-color-scheme: dark)")
+STYLE = drawing.style("style.css")
+OF_DARK = re.compile(r"prefers-color-scheme: dark\) \{.*?\n\}", re.DOTALL)
+LIGHT, DARK = OF_DARK.sub("", STYLE), "".join(OF_DARK.findall(STYLE))
 
 
 def luminance(colour: str) -> float:

@@ -12,7 +12,7 @@ WIDE = 0.2  # relative room around a single value
 ALIKE = 1e-6  # relative difference of values that are one
 LEVELED = 0.25  # the least share of an axis for values, beside levels
 SMALL = 0.1  # of accuracies, what an axis may show in any case
-GREY, DASH, WIDTHS = "#8A8A8A", [6, 4], [2, 1]  # of levels, from the highest
+GREY, WIDTHS = "#9AA4AE", [2, 1]  # of levels, from the highest
 LABEL = 32  # characters of the lines of a level's text
 
 
@@ -60,6 +60,21 @@ def _transform(kind: str, constant: float) -> tuple[Callable, Callable]:
     return np.asarray, float
 
 
+def pixels(axis, values, length: float) -> np.ndarray:
+    """How far values are from the left, or the top, on an axis of a length, as it is `fitted`; it is no longer `nice`.
+
+    >>> pixels(fitted(alt.Y("y:Q"), [0.0, 10.0], room=0), [0.0, 2.5, 99.0], 100).tolist()
+    [100.0, 75.0, 0.0]
+    """
+    scale = axis["scale"]
+    scale.nice = False
+    kind = "linear" if scale["type"] is alt.Undefined else scale["type"]
+    there, _ = _transform(kind, 1.0 if scale["constant"] is alt.Undefined else scale["constant"])
+    low, high = scale["domain"]
+    share = (there(np.clip(_floats(values), low, high)) - there(low)) / (there(high) - there(low))
+    return length * (share if isinstance(axis, alt.X) else 1 - share)
+
+
 def leveled(axis, levels: pl.DataFrame | None, *values, **bounds):
     """The axis `fitted` to values, points first, and to `levels`, within `bounds`, and the layers of lines for these.
 
@@ -85,10 +100,10 @@ def _lines(axis, levels: pl.DataFrame) -> alt.Chart:
     wrapped = ["\n".join(textwrap.wrap(text, LABEL)) for text in levels["text"]]
     levels = levels.with_columns(text=pl.Series(wrapped))
     along.shorthand, channel = "level:Q", "x" if isinstance(axis, alt.X) else "y"
-    looks = {"symbolType": "stroke", "symbolDash": DASH, "symbolStrokeColor": GREY, "symbolOpacity": 1}
+    looks = {"symbolType": "stroke", "symbolDash": [1, 0], "symbolStrokeColor": GREY, "symbolOpacity": 1}
     legend = alt.Legend(**looks, symbolSize=400, labelExpr="split(datum.label, '\\n')", labelLimit=0)
     # A channel that no other mark has a legend of. Vega leaves no room for symbols of a range of a single width.
     scale = alt.Scale(domain=wrapped, range=WIDTHS)
     named = alt.StrokeWidth("text:N", title="Accuracy without learning", scale=scale, legend=legend)
-    rule = alt.Chart(levels.filter(pl.col("level").is_between(low, high))).mark_rule(strokeDash=DASH, color=GREY)
+    rule = alt.Chart(levels.filter(pl.col("level").is_between(low, high))).mark_rule(color=GREY)
     return rule.encode(**{channel: along}, strokeWidth=named, tooltip=[alt.Tooltip("text:N", title="Line")])

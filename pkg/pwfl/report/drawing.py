@@ -7,22 +7,27 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import altair as alt
+import numpy as np
 import polars as pl
 import vl_convert
 from markupsafe import Markup
 
+from pwfl.report import labels
 from pwfl.report.axes import ALIKE, WIDE
-from pwfl.report.labels import SIZE, Placed
-from pwfl.report.theme import BARE, VEGA_LITE
+from pwfl.report.catalog import BARE
+from pwfl.report.labels import SIZE, Label, Part, Placed
 
+VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])  # as Altair's own `save` has it
 INK, SOFT, RULE, LINE, HALO = "#1B1F24", "#57606A", "#E3E7EB", "#9AA4AE", "white"
 WEAK, WARM = "#F3E9E1", "#8A5A3C"  # where privacy is weak, and the words there
-# Colours of marks as words have them, on white and on WEAK: contrast of 4.5 at least. style.css has those of the dark.
+# Colours of marks as words have them, on white and on WEAK: contrast of 4.5 at least; figures.css: in the dark.
 TEXT = {
     "#0072B2": "#0066A0",
     "#D55E00": "#B04406",
@@ -35,6 +40,8 @@ TEXT = {
 }
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 PLACES = re.compile(r' (?:d|transform|[xy][12]?|width|height)="[^"]*"')  # whose digits beyond pixels are left out
+SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.9, 0.1)  # of a frame's height, at which a rising curve's name may stand
+POINTS = 40  # of a curve, by which names are kept off it
 MARK, OPAQUE = 62, 0.75  # area of a dot; opacity of intervals
 DOTS: dict[str, Any] = {"filled": True, "opacity": 1, "size": MARK, "stroke": HALO, "strokeWidth": 1}
 
@@ -70,15 +77,13 @@ class Scale(NamedTuple):
         return (alt.Y if self.upright else alt.X)(f"{field}:Q", scale=scale, axis=axis)
 
 
-def fitted(
-    values: Iterable[float | None], least: float | None = None, most: float | None = None
-) -> tuple[float, float]:
-    """The ends of an axis that has all finite values, with some room, within what can be.
+def fitted(values: Iterable[float | None], most: float | None = None) -> tuple[float, float]:
+    """The ends of an axis that has all finite values, with some room; below 0 only where values are, not beyond `most`.
 
-    >>> fitted([0.2, 0.9, None, float("inf")], 0, 1)
-    (0.158, 0.942)
-    >>> fitted([0.98, 1.0], 0, 1), fitted([3.0]), fitted([])
-    ((0.9788, 1), (2.4, 3.6), (0.0, 1.0))
+    >>> fitted([0.2, 0.9, None, float("inf")], 1), fitted([0.98, 1.0], 1)
+    ((0.158, 0.942), (0.9788, 1))
+    >>> fitted([3.0]), fitted([]), fitted([0.0]), fitted([-1.0, 1.0])
+    ((2.4, 3.6), (0.0, 1.0), (0.0, 1.0), (-1.12, 1.12))
     >>> fitted([3.0, 3.0 + 3e-9]), fitted([3.0, 3.00001])
     ((2.4, 3.6), (2.9999994, 3.0000106))
     """
@@ -89,8 +94,8 @@ def fitted(
     size = max(abs(low), abs(high))
     room = (0.06 * (high - low) if high - low > ALIKE * size else WIDE * size) or 1.0
     digits = max(4, 1 + math.ceil(math.log10(max(size, room) / room)))  # so many that the ends keep their room
-    low, high = (float(f"{value:.{digits}g}") for value in (low - room, high + room))
-    return low if least is None else max(low, least), high if most is None else min(high, most)
+    start, end = (float(f"{value:.{digits}g}") for value in (low - room, high + room))
+    return start if low < 0 else max(start, 0.0), end if most is None else min(end, most)
 
 
 def ticks(low: float, high: float, most: float = 5.5) -> list[float]:
@@ -107,6 +112,15 @@ def ticks(low: float, high: float, most: float = 5.5) -> list[float]:
     return [float(f"{k * step:.10g}") + 0.0 for k in range(first, last + 1)]
 
 
+def whole_ticks(high: float) -> list[float]:
+    """Ticks of an axis of counts from 0: Vega labels halves, too, as if they were whole.
+
+    >>> whole_ticks(2), whole_ticks(60)
+    ([0.0, 1.0, 2.0], [0.0, 20.0, 40.0, 60.0])
+    """
+    return [value for value in ticks(0, max(high, 1)) if value.is_integer()]
+
+
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
     """At most so many round numbers of a logarithmic axis.
 
@@ -118,6 +132,43 @@ def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
         powers = [value for value in known if f"{value:e}".startswith("1.")]
         return powers[:: math.ceil(len(powers) / most)]
     return known
+
+
+def named_ends(ends: Sequence[tuple[str, float, str]], high: float, size: float) -> tuple[list[Placed], float]:
+    """Names of curves at their right ends, each a text, a pixel from the top and a colour, and how wide they are.
+
+    What is SOFT is no curve's name, and is not bold.
+    """
+    step = size + labels.LEADING
+    places = labels.spread(np.clip([place for _, place, _ in ends], 5, high - 4), step, high + step)
+    found = []
+    for (text, _, colour), place in zip(ends, places, strict=True):
+        part, wide = Part(text, bold=colour != SOFT), labels.width(text, size, colour != SOFT)
+        label = Label([[[part]]], [], colour, size)
+        found.append(Placed([(0.0, float(place), part)], (0.0, place - step / 2, wide, place + step / 2), label))
+    return found, max((each.box[2] for each in found), default=0.0)
+
+
+def shifted(placed: list[Placed], by: float) -> list[Placed]:
+    """Labels moved to the right."""
+    return [
+        each._replace(
+            words=[(x + by, y, part) for x, y, part in each.words],
+            box=(each.box[0] + by, each.box[1], each.box[2] + by, each.box[3]),
+        )
+        for each in placed
+    ]
+
+
+def named_along(curves: dict[str, np.ndarray], colours: dict[str, str], wide: float, high: float, size: float = SIZE):
+    """Names beside rising curves, each an array of pixels (x, y); `wide` and `high` are those of the frame."""
+    thin = {name: spots[:: max(1, len(spots) // POINTS)] for name, spots in curves.items()}
+    drawn = [(tuple(a), tuple(b)) for spots in thin.values() for a, b in pairwise(spots.tolist())]
+    wanted = []
+    for name, spots in curves.items():
+        middles = [spots[np.abs(spots[:, 1] - high * (1 - share)).argmin()] for share in SHARES]
+        wanted.append(Label(labels.named(name), [(float(x), float(y)) for x, y in middles], colours[name], size))
+    return labels.place(wanted, drawn, [], (0, -6, wide, high))
 
 
 def words(placed: Iterable[Placed]) -> list[alt.Chart]:
@@ -149,6 +200,13 @@ def _colour(placed: Placed, part) -> str:
 def coloured(field: str = "colour") -> alt.Color:
     """Marks in the colours of a column."""
     return alt.Color(f"{field}:N", scale=None)
+
+
+def style(*names: str) -> Markup:
+    """Style sheets of this folder: that of figures, and others by their names."""
+    return Markup(
+        "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("figures.css", *names))
+    )
 
 
 def look(size: float = SIZE) -> dict:

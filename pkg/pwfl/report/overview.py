@@ -16,7 +16,7 @@ from pwfl.report.drawing import DOTS, INK, LINE, OPAQUE, SOFT, WARM, WEAK, Scale
 from pwfl.report.headline import GOOD, STRANGERS, Lead
 from pwfl.report.headline import WEAK as WEAK_RATE
 from pwfl.report.labels import Label, Part, named
-from pwfl.report.points import apart, called, finite, lines, outcome_of, spread_of
+from pwfl.report.points import apart, called, chance_of, finite, lines, outcome_of, spread_of
 from pwfl.report.sweeps import INDEX
 from pwfl.report.words import estimated, is_share, lower, number, rate, upper
 
@@ -29,6 +29,7 @@ ROW, MOST_ROWS = 48, 14
 APART = 1.05  # ratio of epsilons from which there is something to draw over them
 TICK_ROOM, CLOSE = 46, 34  # pixels between two ticks, and of points of which one has the scenario's name
 MANY, MOST_CURVES, FEW = 15, 8, 4  # single points, curves, and those on a phone, of which all are named
+NEAR = 0.6  # ranges of an axis from its middle, up to which chance is on it
 NO_NOISE = "no noise, so no privacy"
 
 
@@ -62,7 +63,7 @@ def caption(rows: pl.DataFrame, lead: Lead) -> str:
     if is_plane(rows):
         said += ["Ring: the result in the first sentence."] * (lead.kind == GOOD)
         said += observed([own for own, _ in lines(finite(rows))])
-    chance = rows.select(pl.col("chance").max()).item()
+    chance = chance_of(rows)
     said += [f"Chance: {chance:.1%}."] if chance is not None else []
     for lines_ in (unscheduled.lines(rows), unscheduled.diverged(rows)):
         said += [f"{upper(' '.join(lines_))}."] * bool(lines_)
@@ -130,11 +131,10 @@ class _Plane:
         """The axis of the outcome, and chance if it is near."""
         drawn = rows.filter(pl.col("mean").is_finite())
         values = [*drawn["mean"], *drawn["low"].drop_nulls(), *drawn["high"].drop_nulls()]
-        share = is_share(self.outcome)
-        chance = rows.select(pl.col("chance").max()).item()
-        low, high = fitted(values, *((0, 1) if share else ()))
-        if chance is not None and chance >= low - 0.1 * (high - low):
-            low = max(0.0, min(low, chance - 0.04 * (high - low)))
+        most, chance = 1 if is_share(self.outcome) else None, chance_of(rows)
+        low, high = fitted(values, most)
+        if chance is not None and abs(chance - (low + high) / 2) <= NEAR * (high - low):
+            low, high = fitted([*values, chance], most)
         else:
             chance = None
         return Scale(low, high, self.high, upright=True), chance
@@ -331,7 +331,7 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
     outcome: Outcome = outcome_of(rows.row(0, named=True))
     shown = rows.filter(pl.col("mean").is_finite())
     shown = shown.sort("mean", descending=outcome.better == "more", maintain_order=True).head(MOST_ROWS)
-    chance = rows.select(pl.col("chance").max()).item()
+    chance = chance_of(rows)
     values = [
         *shown["mean"],
         *shown["low"].drop_nulls(),
@@ -344,7 +344,7 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
     ]
     long = any(labels.line_width(forms[0][0], size) > wide for forms in names)  # so that all need two lines
     step = (ROW + long * size) * size / labels.SIZE
-    x = Scale(*fitted(values, *((0, 1) if is_share(outcome) else ())), wide)
+    x = Scale(*fitted(values, 1 if is_share(outcome) else None), wide)
     y = Scale(0, max(len(shown), 1), step * max(len(shown), 1))
     told, placed = [], []
     for k, row in enumerate(shown.iter_rows(named=True)):

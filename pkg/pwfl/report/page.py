@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 from pwfl import registry
 from pwfl.report import factors, glossary, headline, page_tables, published
 from pwfl.report.catalog import STUDY_FIGURES, private_figures, table_title
-from pwfl.report.drawing import ticks
+from pwfl.report.drawing import style, ticks
 from pwfl.report.effects import compared
 from pwfl.report.points import baseline, called, outcome_of
 from pwfl.report.words import between, is_share, number, plural, probability, rate, signed, unit, upper
@@ -148,7 +148,7 @@ def render(context: dict) -> str:
         "scale": scale,
         "system_name": system_name,
     }
-    said |= {name: Markup(_file(file)) for name, file in (("style", "style.css"), ("script", "script.js"))}
+    said |= {"style": style("style.css"), "script": Markup(_file("script.js"))}
     text = environment.from_string(_file("page.html")).render(**said, **context)
     return re.sub(r"\n\s*\n+", "\n", text)
 

@@ -1,7 +1,6 @@
 """Panels of a paper's figures: curves with bands, what the paper reports as rules, names beside the curves."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import altair as alt
@@ -9,17 +8,16 @@ import numpy as np
 import polars as pl
 
 from pwfl.report import labels
-from pwfl.report.labels import Label, Part
+from pwfl.report.drawing import WARM, named_along, named_ends, shifted, words
+from pwfl.report.labels import Label, Part, Placed
 from pwfl.report.paper import Mark, Panel
 from pwfl.tables.arrays import ends_of
 
 WIDE, NARROW, HEIGHT = 596, 350, 210  # pixels of a panel with its axes, on wide and narrow screens; of its frame
 LEFT, GAP = 48, 6  # of the vertical axis; between a curve's end and its name
 TOP, LINE = 9, 15  # of the first line of words above a frame, and between lines
-WARM = "#8A5A3C"  # of what the paper reports
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B8A800", "#7F4FC9")
 EXACT = ", exact"  # ends the names of series that are not the paper's accountant, dashed
-SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.9, 0.1)  # of a distribution, at which its name may stand, the best first
 STRETCH = 1.2  # of a logarithmic axis beyond its values
 
 
@@ -143,6 +141,12 @@ def _ticks(ends: tuple[float, float]) -> list[float]:
     return [tick for tick in found if ends[0] <= tick <= ends[1]]
 
 
+def _text(text: str, at: tuple[float, float]) -> list[alt.Chart]:
+    """Words of what the paper reports, from their left end."""
+    part = Part(text)
+    return words([Placed([(*at, part)], (*at, *at), Label([], [], WARM))])
+
+
 def _rules(panel: Panel, curves: pl.DataFrame, frame: Frame) -> list[alt.Chart]:
     """What the paper reports: a rule, and its words above the frame, or at the rule's right end."""
     layers, taken = [], []
@@ -154,7 +158,7 @@ def _rules(panel: Panel, curves: pl.DataFrame, frame: Frame) -> list[alt.Chart]:
         wide = labels.width(mark.words)
         if mark.axis == "y":
             begin = frame.width - wide - 2 * GAP
-            layers += [_rule((begin, down), (frame.width, down)), _text(mark.words, (begin, down - 9), WARM)]
+            layers += [_rule((begin, down), (frame.width, down)), *_text(mark.words, (begin, down - 9))]
             continue
         left = min(max(across - wide + 4, 0.0), frame.width - wide)
         row = next(
@@ -164,7 +168,7 @@ def _rules(panel: Panel, curves: pl.DataFrame, frame: Frame) -> list[alt.Chart]:
         )
         taken.append((left, left + wide, row))
         above = -TOP - LINE * row
-        layers += [_rule((across, above + TOP / 2), (across, frame.height)), _text(mark.words, (left, above), WARM)]
+        layers += [_rule((across, above + TOP / 2), (across, frame.height)), *_text(mark.words, (left, above))]
     return layers
 
 
@@ -182,32 +186,13 @@ def _rule(begin: tuple[float, float], end: tuple[float, float]) -> alt.Chart:
     return rule.encode(x=alt.value(x), y=alt.value(y), x2=alt.value(x2), y2=alt.value(y2))
 
 
-def _text(words: str, at: tuple[float, float], colour: str, *, bold: bool = False) -> alt.LayerChart:
-    """Words from their left end, over a halo, where a band may lie behind them."""
-    base = alt.Chart(pl.DataFrame({"one": [1]})).encode(x=alt.value(at[0]), y=alt.value(at[1]), text=alt.value(words))
-    style = {"align": "left", "baseline": "middle", "fontSize": labels.SIZE, "fontWeight": "bold" if bold else "normal"}
-    halo = base.mark_text(stroke="white", strokeWidth=3, strokeJoin="round", **style)
-    return alt.layer(halo, base.mark_text(color=colour, **style))
-
-
-def _names(curves: pl.DataFrame, frame: Frame, colours: dict[str, str]) -> list[alt.LayerChart]:
+def _names(curves: pl.DataFrame, frame: Frame, colours: dict[str, str]) -> list[alt.Chart]:
     """The names of series, but those of exact accounting, beside their curves or at their right ends."""
     each = {name: own for (name,), own in curves.group_by("series", maintain_order=True) if not name.endswith(EXACT)}
     spots = {
         name: np.stack(frame.place(own["x"].to_numpy(), own["y"].to_numpy()), axis=1) for name, own in each.items()
     }
-    if not _is_distribution(curves):
-        ends = labels.spread(np.array([own[-1, 1] for own in spots.values()]), labels.SIZE + 2, frame.height)
-        right = frame.width + GAP
-        return [_text(name, (right, float(y)), colours[name], bold=True) for name, y in zip(spots, ends, strict=True)]
-    lines = [(tuple(a), tuple(b)) for own in spots.values() for a, b in pairwise(own)]
-    named = [Label([[[Part(name, bold=True)]]], _middles(each[name], spots[name]), colours[name]) for name in spots]
-    placed = labels.place(named, lines, [], (0, -6, frame.width, frame.height))
-    return [_text(part.text, (x, y), own.label.colour, bold=True) for own in placed for x, y, part in own.words]
-
-
-def _middles(own: pl.DataFrame, spots: np.ndarray) -> list[tuple[float, float]]:
-    """Where on a distribution its name may stand."""
-    shares = own["y"].to_numpy()
-    nearest = (spots[np.abs(shares - share).argmin()] for share in SHARES)
-    return [(float(x), float(y)) for x, y in nearest]
+    if _is_distribution(curves):
+        return words(named_along(spots, colours, frame.width, frame.height))
+    ends = [(name, float(own[-1, 1]), colours[name]) for name, own in spots.items()]
+    return words(shifted(named_ends(ends, frame.height, labels.SIZE)[0], frame.width + GAP))

@@ -124,7 +124,7 @@ def render(
         said=said,
         study=studies[0],
         left_open={each.id: each.left_open for each in of.interpretations},
-        style=Markup("\n".join((folder / name).read_text(encoding="utf-8") for name in ("style.css", "paper.css"))),
+        style=drawing.style("style.css", "paper.css"),
     )
     return UNBROKEN.sub("\\1\u00a0\\2\u00a0", text)
 

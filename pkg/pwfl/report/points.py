@@ -172,6 +172,11 @@ def baseline(rows: pl.DataFrame) -> float | None:
     return rows.filter("bare", pl.col("mean").is_finite()).select(best(pl.col("mean"))).item()
 
 
+def chance_of(rows: pl.DataFrame) -> float | None:
+    """The accuracy that needs no learning, of points of one system; None of other outcomes."""
+    return rows.select(pl.col("chance").max()).item()
+
+
 def finite(rows: pl.DataFrame) -> pl.DataFrame:
     """The points with an epsilon to draw, above 0 and finite."""
     known = pl.col("epsilon").is_finite().fill_null(value=False) & (pl.col("epsilon") > 0).fill_null(value=False)

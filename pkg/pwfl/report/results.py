@@ -10,6 +10,7 @@ import polars as pl
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import chance, theme, unscheduled
 from pwfl.report.columns import TERMS, terms
+from pwfl.report.drawing import INK, RULE
 from pwfl.tables.arrays import ends_of
 
 LABEL = 24  # letters of the lines that say what a test is
@@ -146,7 +147,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     named = {"stated": "Stated", "measured": "Measured", "low": "At least", "high": "At most"}
     tips |= {f"{column}:Q": (name, ".4g") for column, name in named.items()} | {"detects:N": "Is seen"}
     lines = lines.with_columns(least=-1.0, most=1.0, beside=BEYOND)
-    allowed = alt.Chart(lines).mark_bar(color="#e6e6e6").encode(x=_placed("least"), x2="most:Q", y=y)
+    allowed = alt.Chart(lines).mark_bar(color=RULE).encode(x=_placed("least"), x2="most:Q", y=y)
     marks = alt.Chart(drawn).mark_point(filled=True, size=60, opacity=1)
     marks = marks.encode(
         x=_placed("place"),
@@ -156,7 +157,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         tooltip=theme.tips(tips),
     )
     two = pl.col("said").str.contains("\n")
-    colour = alt.when("datum.failed").then(alt.value("#D55E00")).otherwise(alt.value("#333"))
+    colour = alt.when("datum.failed").then(alt.value("#D55E00")).otherwise(alt.value(INK))
     texts = [
         alt.Chart(rows)
         .mark_text(align="left", baseline=baseline, lineBreak="\n", dx=8)

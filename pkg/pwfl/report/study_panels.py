@@ -13,12 +13,25 @@ from pwfl.privacy.accountant import FALSE_POSITIVES
 from pwfl.privacy.gaussian import attack_rate, exact_epsilon
 from pwfl.report import labels, parameters, theme
 from pwfl.report.catalog import Outcome
-from pwfl.report.drawing import INK, LINE, OPAQUE, SOFT, Scale, coloured, fitted, log_ticks, words
+from pwfl.report.drawing import (
+    INK,
+    LINE,
+    OPAQUE,
+    SOFT,
+    Scale,
+    coloured,
+    fitted,
+    log_ticks,
+    named_ends,
+    shifted,
+    whole_ticks,
+    words,
+)
 from pwfl.report.effects import COSTS
-from pwfl.report.labels import Label, Part, Placed
+from pwfl.report.labels import Label, Part
 from pwfl.report.measures import FAILED
 from pwfl.report.overview import dashes
-from pwfl.report.points import called, finite, lines, place_of_sweep, ranked
+from pwfl.report.points import called, chance_of, finite, lines, place_of_sweep, ranked
 from pwfl.report.sweeps import AXIS, INDEX, outcomes_of
 from pwfl.report.words import estimated, is_share, number, rate, upper
 
@@ -40,31 +53,6 @@ class Panel(NamedTuple):
     title: str
     value: str
     chart: alt.LayerChart
-
-
-def named_ends(
-    ends: list[tuple[str, float, str]], y: Scale, size: float, bold: bool = True
-) -> tuple[list[Placed], float]:
-    """Names of curves at their right ends, each a text, a place in pixels and a colour, and how wide they are."""
-    step = size + labels.LEADING
-    places = labels.spread(np.clip([place for _, place, _ in ends], 5, y.length - 4), step, y.length + step)
-    found = []
-    for (text, _, colour), place in zip(ends, places, strict=True):
-        part, wide = Part(text, bold), labels.width(text, size, bold)
-        label = Label([[[part]]], [], colour, size)
-        found.append(Placed([(0.0, float(place), part)], (0.0, place - step / 2, wide, place + step / 2), label))
-    return found, max((each.box[2] for each in found), default=0.0)
-
-
-def shifted(placed: list[Placed], by: float) -> list[Placed]:
-    """Labels moved to the right."""
-    return [
-        each._replace(
-            words=[(x + by, y, part) for x, y, part in each.words],
-            box=(each.box[0] + by, each.box[1], each.box[2] + by, each.box[3]),
-        )
-        for each in placed
-    ]
 
 
 def over_parameter(
@@ -111,7 +99,7 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
     if log:
         y = Scale(0.8 * min(rows["at"]), 1.25 * max(v for v in values if np.isfinite(v)), HIGH, log=True, upright=True)
     else:
-        y = Scale(*fitted(values, *((0, 1) if share else (0 if min(values) >= 0 else None, None))), HIGH, upright=True)
+        y = Scale(*fitted(values, 1 if share else None), HIGH, upright=True)
     last: dict[tuple[str, str], dict] = {}  # curves that end in one place have one name
     for own in curves:
         row = own.row(-1, named=True)
@@ -122,12 +110,12 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
         (scheme if alike or not several else f"{scheme}, {row['place'].split(', ')[0]}", y.at(row["at"]), row["colour"])
         for (scheme, _), row in last.items()
     ]
-    placed, names = named_ends(texts, y, size)
+    placed, names = named_ends(texts, HIGH, size)
     if names > wide - LEFT - LEAST_WIDE - 16:  # so long that curves would have no room
         texts = [
             (scheme, place, colour) for ((scheme, _), _), (_, place, colour) in zip(last.items(), texts, strict=True)
         ]
-        placed, names = named_ends(list(dict.fromkeys(texts)), y, size)
+        placed, names = named_ends(list(dict.fromkeys(texts)), HIGH, size)
     plot = max(wide - LEFT - names - 16, LEAST_WIDE)
     at = sorted(rows[key].cast(pl.Float64).unique())
     log_x = at[0] > 0 and at[-1] >= LOG * at[0]
@@ -188,9 +176,10 @@ def over_rounds(
     if not shown:
         return []
     colours = dict(rows.select("scheme", "colour").unique("scheme", keep="first", maintain_order=True).rows())
-    chance = rows.select(pl.col("chance").max()).item()
+    chance = chance_of(rows)
     ends = [curves for _, curves in shown.values()]
     top = max(curves.select(pl.max_horizontal("accuracy_high", "accuracy_mean").max()).item() for curves in ends)
+    top = max(top, chance or 0.0)
     top = next((limit for limit in (0.1, 0.2, 0.4, 0.6, 0.8) if top <= limit), 1.0)
     y = Scale(0, top, HIGH, upright=True)
     last = max(curves.select(pl.col("round").max()).item() for curves in ends)
@@ -198,7 +187,9 @@ def over_rounds(
     for of, (_, curves) in shown.items():
         final = curves.sort("round").group_by("scheme", maintain_order=True).last()
         texts[of] = named_ends(
-            [(s, y.at(m), colours.get(s, INK)) for s, m in final.select("scheme", "accuracy_mean").rows()], y, size
+            [(s, y.at(m), colours.get(s, INK)) for s, m in final.select("scheme", "accuracy_mean").rows()],
+            y.length,
+            size,
         )
     plot = max(wide - LEFT - max(names for _, names in texts.values()) - 12, LEAST_WIDE)
     x = Scale(0, max(last, 1), plot)
@@ -230,7 +221,7 @@ def _rounds(curves: pl.DataFrame, colours: dict[str, str], x: Scale, y: Scale, c
             dtype=pl.String,
         ),
     )
-    across = x.axis("round", tickCount=4, title="round", grid=False, format="d")
+    across = x.axis("round", values=whole_ticks(x.high), title="round", grid=False, format="d")
     up = y.axis(
         "accuracy_mean", values=[k * y.high / 4 for k in range(5)], format="~%", title=None, domain=False, ticks=False
     )

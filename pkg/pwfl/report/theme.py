@@ -19,8 +19,21 @@ from altair.utils import schemapi
 from scipy.special import stdtrit
 
 from pwfl import registry
-from pwfl.report.axes import ALIKE, fitted, leveled
+from pwfl.report.axes import ALIKE, fitted, leveled, pixels
 from pwfl.report.catalog import BARE
+from pwfl.report.drawing import (
+    INK,
+    LINE,
+    SOFT,
+    VEGA_LITE,
+    look,
+    named_along,
+    named_ends,
+    shifted,
+    style,
+    whole_ticks,
+    words,
+)
 from pwfl.store.files import appearing_whole
 from pwfl.tables.arrays import ends_of
 from pwfl.tables.contract import limits
@@ -50,7 +63,6 @@ OUTLINE = 3  # pixels around words upon lines
 # Okabe and Ito's colours, told apart with any colour vision, a grey and an olive.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800"]
 
-VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])  # as Altair's own `save` has it
 checked_once = partial(schemapi.debug_mode, False)  # a chart when it is written, not each of its parts as it is made
 
 vl_convert.register_font_directory(str(Path(__file__).parent / "fonts"))  # Tinos, as wide as Times New Roman
@@ -59,22 +71,22 @@ alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map sho
 
 @alt.theme.register("pwfl", enable=True)
 def _theme() -> alt.theme.ThemeConfig:
-    axis = {"labelFontSize": 13, "titleFontSize": 14, "titleFontWeight": "normal", "titlePadding": 10}
-    axis |= {"gridColor": "#e6e6e6", "domainColor": "#888", "tickColor": "#888"}
-    axis |= {"labelLimit": 0}  # no label is cut, however long
-    axis |= {"labelFlush": False}  # labels stand at their ticks, at the ends of an axis, too
+    config = look(13)
+    axis = {"titleFontSize": 14, "titlePadding": 10, "labelFlush": False}  # labels stand at their ticks, at ends, too
+    title = {"fontSize": 16, "subtitleFontSize": 12, "anchor": "start", "offset": 12}
     return {
-        "config": {
-            "font": "Liberation Sans, Arial, Helvetica, sans-serif",
+        "config": config
+        | {
             "background": "white",
             "view": {"continuousWidth": WIDTH, "continuousHeight": HEIGHT, "stroke": None},
-            "axis": axis,
+            "axis": config["axis"] | axis,
             "legend": {"labelFontSize": 13, "titleFontSize": 13, "symbolStrokeWidth": 3, "labelLimit": 0}
-            | {"titleLimit": 0, "symbolLimit": 0}  # nor are titles, nor entries, however many
+            | {"labelColor": SOFT, "titleColor": SOFT}
+            | {"titleLimit": 0, "symbolLimit": 0}  # nothing is cut, however long, or many
             | {"layout": {"bottom": {"direction": "vertical", "margin": 6}}},
-            "header": {"labelFontSize": 13, "titleFontSize": 13},
+            "header": {"labelFontSize": 13, "titleFontSize": 13, "labelColor": SOFT, "titleColor": SOFT},
             "text": {"fontSize": 12},
-            "title": {"fontSize": 16, "subtitleFontSize": 12, "subtitleColor": "#555", "anchor": "start", "offset": 12},
+            "title": title | {"color": INK, "subtitleColor": SOFT},
             "line": {"strokeWidth": 2.5},
         }
     }
@@ -237,30 +249,52 @@ def thinned(count: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
-def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: str = "", also=()) -> alt.Chart:
+def cdf(
+    frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: str = "", also=(), x: alt.X | None = None
+) -> alt.LayerChart:
     """A chart of empirical distribution functions, one step line for each scheme, over realizations, or `of` them.
 
-    Its axis has the values `also`, too.
+    Its axis, which `x` may be, has the values `also`, too. Names stand at the curves.
     """
     present = frame.drop_nulls(value)
     having = set(present["scheme"])
-    drawn = [s for s in scenario.schemes if s.name in having]
-    colour, chosen, opacity = scheme_colour(scenario, drawn)
-    scale = alt.Scale(type="log" if is_squeezed(frame, value) else "linear")
-    _, most = limits(scenario.system, value)
-    x = alt.X(f"{value}:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=8, format=".6~g"))
+    shown = scheme_looks(scenario, [s for s in scenario.schemes if s.name in having])
+    if x is None:
+        scale = alt.Scale(type="log" if is_squeezed(frame, value) else "linear")
+        x = alt.X(f"{value}:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=8, format=".6~g"))
+        x = fitted(x, present[value], *also, most=limits(scenario.system, value)[1])
+    y = alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1]))
     subtitle = f"distribution over {of + ' of ' if of else ''}{counted(present['realization'].n_unique())}"
-    title = alt.TitleParams(title, subtitle=subtitle)
-    base = alt.Chart(distribution(present, value), title=title, width=WIDTH, height=HEIGHT)
-    lines = base.mark_line(interpolate="step-after").encode(
-        x=fitted(x, present[value], *also, most=most),
-        y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
-        color=colour,
-        opacity=opacity,
-        tooltip=tips({"scheme:N": "Scheme", f"{value}:Q": (axis, ".4g"), "share:Q": ("Share up to it", ".1%")}),
-        strokeDash=scheme_dash(scenario, drawn),
+    shares = distribution(present, value)
+    lines = (
+        alt.Chart(shares)
+        .mark_line(interpolate="step-after")
+        .encode(
+            x=x,
+            y=y,
+            color=coloured_by(shown),
+            tooltip=tips({"scheme:N": "Scheme", f"{value}:Q": (axis, ".4g"), "share:Q": ("Share up to it", ".1%")}),
+        )
     )
-    return lines.add_params(chosen)
+    spots = {}  # corners of the steps
+    for (name,), own in shares.group_by("scheme", maintain_order=True):
+        across, up = pixels(x, own[value], WIDTH), HEIGHT * (1 - own["share"].to_numpy())
+        spots[name] = np.stack([np.repeat(across, 2)[1:], np.repeat(up, 2)[:-1]], axis=1)
+    names = named_along(spots, {name: look.colour for name, look in shown.items()}, WIDTH, HEIGHT, PRINT_SIZE)
+    return sized(alt.layer(lines, *_resized(words(names))), alt.TitleParams(title, subtitle=subtitle))
+
+
+def coloured_by(shown: dict[str, Look]) -> alt.Color:
+    """Colour by scheme, without a legend, as names stand at the marks."""
+    scale = alt.Scale(domain=list(shown), range=[look.colour for look in shown.values()])
+    return alt.Color("scheme:N", scale=scale, legend=None)
+
+
+def _resized(names: list[alt.Chart]) -> list[alt.Chart]:
+    """Layers of words in the size of the theme, which is that of print or less."""
+    for layer in names:
+        layer.mark.fontSize = alt.Undefined
+    return names
 
 
 def is_squeezed(frame: pl.DataFrame, value: str) -> bool:
@@ -307,7 +341,7 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str], system: str) -
     return groups.select(*by, *(f"{c}_{part}" for c in columns for part in ("mean", "low", "high")))
 
 
-ROUNDS = alt.X("round:Q", title="Communication round", axis=alt.Axis(format="d", tickMinStep=1))
+ROUNDS = alt.X("round:Q", title="Communication round", axis=alt.Axis(format="d"))
 
 
 def accuracy_axis(field: str = "", title: str = "Test accuracy") -> alt.Y:
@@ -354,25 +388,40 @@ def band(
 
     `y` is the axis, without its field, in the bounds of `column`, or else `value`; it has the values `also`, too.
     `levels` are lines across (`chance.levels`). With `steps` a value holds until the next row, and a dot ends a
-    scheme's line.
+    scheme's line. Names of schemes and levels stand at the right ends.
     """
-    interpolate = "step-after" if steps else "linear"
-    colour, chosen, opacity = scheme_colour(scenario)
+    interpolate, shown = "step-after" if steps else "linear", scheme_looks(scenario)
     at = frame[x.shorthand.removesuffix(":Q")]
     x = fitted(x, at, *([0.0] if x["scale"] is alt.Undefined else []), room=0)
+    if at.dtype.is_integer():
+        x.axis = alt.Axis(format="d", values=whole_ticks(at.max() or 1))
     _, most = limits(scenario.system, column or value)
-    y, lines = leveled(y, levels, *ends(frame, value), *also, most=most)
+    y = leveled(y, levels, *ends(frame, value), *also, most=most)[0]
     frame = within(frame, value, *y["scale"]["domain"])
-    base = alt.Chart(frame).encode(x=x, color=colour)
-    area, mean = mean_and_band(base, value, y, chosen, interpolate=interpolate)
-    line = base.mark_line(interpolate=interpolate).encode(y=mean, opacity=opacity, strokeDash=scheme_dash(scenario))
+    base = alt.Chart(frame).encode(x=x, color=coloured_by(shown))
+    low, mean = y.copy(), y.copy()
+    low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
+    area = base.mark_area(interpolate=interpolate, opacity=0.18).encode(y=low, y2=f"{value}_high:Q")
     tooltip = [*tips({"scheme:N": "Scheme", x.shorthand: (x["title"], "~g")}), *interval_tips(value, y["title"], form)]
     points = base.mark_circle(size=60)
-    layers = [area, line, points.encode(y=mean, opacity=alt.value(0.0), tooltip=tooltip)]
+    layers = [area, base.mark_line(interpolate=interpolate).encode(y=mean)]
+    layers.append(points.encode(y=mean, opacity=alt.value(0.0), tooltip=tooltip))
+    final = frame.drop_nulls(f"{value}_mean").sort(at.name, maintain_order=True)
+    final = final.group_by("scheme", maintain_order=True).last()
     if steps:
-        last = frame.filter(pl.col(at.name) == pl.col(at.name).max().over("scheme"))
-        layers.append(points.encode(y=mean, opacity=opacity).properties(data=last))
-    return sized(alt.layer(*layers, *lines).add_params(chosen), title)
+        layers.append(points.encode(y=mean).properties(data=final))
+    named = list(zip(final["scheme"], pixels(y, final[f"{value}_mean"], HEIGHT), strict=True))
+    named = [(name, place, shown[name].colour) for name, place in named]
+    for level, text in levels.rows() if levels is not None else ():
+        named.append((text.partition(" (")[0], pixels(y, level, HEIGHT)[0], SOFT))
+        if y["scale"]["domain"][0] <= level <= y["scale"]["domain"][1]:
+            across = alt.Chart(pl.DataFrame({"level": [level], "text": [text]})).mark_rule(color=LINE)
+            across = across.encode(tooltip=tips({"text:N": "Line"}))
+            along = y.copy()
+            along.shorthand = "level:Q"
+            layers.append(across.encode(y=along))
+    placed = shifted(named_ends(named, HEIGHT, PRINT_SIZE)[0], WIDTH + 8)
+    return sized(alt.layer(*layers, *_resized(words(placed))), title)
 
 
 def within(frame: pl.DataFrame, value: str, least: float | None = None, most: float | None = None) -> pl.DataFrame:
@@ -384,9 +433,9 @@ def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, tit
     """The chart with a dashed line at a value of the axis `x` or `y` of this title, and the words for it beside it."""
     data = alt.Chart(pl.DataFrame({"value": [value], "text": [text]}))
     place = (alt.X if axis == "x" else alt.Y)("value:Q", title=title)
-    rule = data.mark_rule(strokeDash=[4, 4], color="#555").encode(**{axis: place}, tooltip=tips({"text:N": "Line"}))
+    rule = data.mark_rule(strokeDash=[4, 4], color=SOFT).encode(**{axis: place}, tooltip=tips({"text:N": "Line"}))
     at_end = {"y": alt.value("height")} if axis == "x" else {"x": alt.value("width")}
-    words = data.mark_text(align="right", dx=-6, dy=-10 if axis == "x" else -8, color="#555")
+    words = data.mark_text(align="right", dx=-6, dy=-10 if axis == "x" else -8, color=SOFT)
     words = words.encode(**{axis: place}, **at_end, text="text:N")
     heading, chart = chart.title, chart.copy()
     chart.title = alt.Undefined
@@ -407,7 +456,7 @@ def legible(words: alt.Chart) -> list[alt.Chart]:
 
 def empty(why: str, title: str) -> alt.Chart:
     """A figure that has nothing to draw: a line that says why."""
-    chart = alt.Chart(pl.DataFrame({"why": [why]})).mark_text(color="#555", align="left", x=0)
+    chart = alt.Chart(pl.DataFrame({"why": [why]})).mark_text(color=SOFT, align="left", x=0)
     title = alt.TitleParams(title, subtitle="nothing drawn")
     return chart.encode(text="why:N").properties(title=title, width=WIDTH, height=30)
 
@@ -434,7 +483,7 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], for_print: alt.TopLeve
             json.dumps(spec, ensure_ascii=False, allow_nan=False), encoding="utf-8"
         ),
         "png": lambda path: Path(path).write_bytes(vl_convert.svg_to_png(svg(), scale=2)),
-        "svg": lambda path: Path(path).write_text(svg(), encoding="utf-8"),
+        "svg": lambda path: Path(path).write_text(_styled(svg()), encoding="utf-8"),
         "pdf": lambda path: Path(path).write_bytes(vl_convert.svg_to_pdf(printed(for_print or chart))),
     }
     for kind, path in paths.items():
@@ -461,6 +510,11 @@ def _svg(spec: dict) -> str:
     """A specification drawn as SVG, its gradients numbered from 1: Vega counts on through all charts of a process."""
     text, numbers = vl_convert.vegalite_to_svg(spec, VEGA_LITE), {}
     return re.sub(r"\bgradient_(\d+)", lambda found: f"gradient_{numbers.setdefault(found[1], len(numbers) + 1)}", text)
+
+
+def _styled(text: str) -> str:
+    """A figure as a file of its own, which is dark where its reader wants that."""
+    return re.sub(r"(<svg [^>]*>)", rf"\1<style>{style()}</style>", text, count=1)
 
 
 def _rounded(spec: dict) -> dict:

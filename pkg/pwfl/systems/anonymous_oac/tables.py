@@ -1,6 +1,7 @@
 """Schemas of the tables of the system `anonymous_oac`."""
 
 import dataframely as dy
+import polars as pl
 
 from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS
 from pwfl.tables import contract
@@ -180,3 +181,8 @@ class Outcome(contract.Outcome):
     epsilon_theorem_1 = epsilon_column(
         "epsilon by the closed form of Theorem 1; null: its conditions do not hold", nullable=True
     )
+
+    @dy.rule()
+    def only_noise_hides(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
+        """A finite epsilon has noise behind it, unless nobody sends."""
+        return (pl.col("noise_multiplier") > 0) | pl.col("epsilon_server").is_infinite()

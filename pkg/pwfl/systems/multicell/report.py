@@ -7,6 +7,7 @@ import polars as pl
 from pwfl.privacy.composition import Loss
 from pwfl.report import chance, results, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
+from pwfl.report.drawing import INK, LINE
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import leakage_bound
 from pwfl.systems.multicell.parameters import BOUNDED_NOISE, Multicell, Network
@@ -59,13 +60,13 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     few = count <= len(CELL_COLOURS)  # of more, a legend has no room: stations have their numbers
     legend = theme.legend("circle", symbolStrokeWidth=0.5) if few else None
     colour = alt.Color("cell:N", title="Cell", scale=alt.Scale(domain=list(range(count)), range=colours), legend=legend)
-    grey = theme.legend("circle", symbolStrokeWidth=0.5, symbolFillColor="#888", symbolStrokeColor="#888")
+    grey = theme.legend("circle", symbolStrokeWidth=0.5, symbolFillColor=LINE, symbolStrokeColor=LINE)
     size = alt.Size("samples:Q", title="Training samples", scale=alt.Scale(range=[30, 400]), legend=grey)
     picked = alt.selection_point(fields=["cell"], bind="legend" if few else alt.Undefined)
     opacity = theme.faded(picked, hidden=0.12)
     named = {"user:N": "User", "cell:N": "Cell", "samples:Q": "Training samples", "scheduled_by:N": "Scheduled by"}
     tips = theme.tips(named | {"x_m:Q": ("x (m)", ".0f"), "y_m:Q": ("y (m)", ".0f")})
-    people = alt.Chart(users).mark_circle(stroke="#333", strokeWidth=0.5)
+    people = alt.Chart(users).mark_circle(stroke=INK, strokeWidth=0.5)
     people = people.encode(**place, color=colour, size=size, opacity=opacity, tooltip=tips)
     schemes = theme.scheme_looks(scenario)
     hues = alt.Scale(domain=list(schemes), range=[look.colour for look in schemes.values()])
@@ -119,7 +120,7 @@ def _grid(network: Network, place: dict[str, alt.X | alt.Y]) -> alt.Chart:
     station = hexagons.stations(network.rings, network.cell_radius_m)
     outline = station[:, None] + hexagons.corners(network.cell_radius_m)[[0, 1, 2, 3, 4, 5, 0]]
     cells = to_table({"cell": range(len(station)), "corner": range(7)}, x_m=outline[..., 0], y_m=outline[..., 1])
-    return alt.Chart(cells).mark_line(color="#999", strokeWidth=1).encode(**place, detail="cell:N", order="corner:Q")
+    return alt.Chart(cells).mark_line(color=LINE, strokeWidth=1).encode(**place, detail="cell:N", order="corner:Q")
 
 
 def _stations(
@@ -134,7 +135,7 @@ def _stations(
     links = links.sort("gain", descending=True, maintain_order=True).head(LINKS)
     named = {"user:N": "User", "station:N": "Station"}
     tips = theme.tips(named | {"distance_m:Q": ("Distance (m)", ".0f"), "gain_db:Q": ("Gain (dB)", ".1f")})
-    lines = alt.Chart(links).mark_rule(strokeDash=[6, 4], color="#333", strokeWidth=1.2)
+    lines = alt.Chart(links).mark_rule(strokeDash=[6, 4], color=INK, strokeWidth=1.2)
     lines = lines.encode(**place, x2="user_x_m:Q", y2="user_y_m:Q", tooltip=tips)
     few, above = len(stations) <= len(CELL_COLOURS), alt.Chart(stations)
     masts = above.mark_point(shape="triangle-up", filled=True, size=150 if few else 60, color="black", opacity=1)
@@ -172,7 +173,7 @@ def gap(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     ticks = [0, *(GAP_LINEAR * digit * 10.0**k for k in range(7) for digit in digits)]
     ticks = alt.Axis(values=ticks, format=".4~%")
     x = fitted(alt.X("objective_gap:Q", title=title, scale=scale, axis=ticks), finite["objective_gap"])
-    return theme.cdf(finite, "objective_gap", scenario, heading, title).encode(x=x)
+    return theme.cdf(finite, "objective_gap", scenario, heading, title, x=x)
 
 
 def leakage(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart | alt.LayerChart:

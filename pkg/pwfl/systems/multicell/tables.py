@@ -3,6 +3,7 @@
 from functools import partial
 
 import dataframely as dy
+import polars as pl
 
 from pwfl.systems.multicell.beyond.allocation import ALLOCATIONS
 from pwfl.tables import contract
@@ -239,8 +240,10 @@ class Outcome(contract.Outcome):
     epsilon_worst_case = unlimited(description=meaning("epsilon_worst_case", "per_user clipping only"))
     rho_own_noise = unlimited(description=f"{ALONE}: {WORST}")
     rho_server = unlimited(description=f"{meaning('rho_server', 'for any data')}; {WORST}")
-    order_server = amount(
-        description="largest Renyi order for which rho_server holds (integers only); null: all orders"
+    order_server = dy.Float64(
+        nullable=True,
+        min=2,
+        description="largest Renyi order for which rho_server holds (integers only); null: all orders",
     )
     epsilon_observer_user = unlimited(description=f"{READ} each upload: {WORST}")
     epsilon_observer_cell = unlimited(
@@ -258,3 +261,8 @@ class Outcome(contract.Outcome):
         nullable=False, description="whether Theorem 1's bound is below the initial optimality gap, in words"
     )
     bound_premise = dy.String(nullable=False, description="whether the assumptions of Theorem 1 hold, in words")
+
+    @dy.rule()
+    def every_release_has_a_loss(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
+        """Releases are composed by rho, so what has an epsilon has a rho."""
+        return pl.col("epsilon_server").is_null() == pl.col("rho_server").is_null()

@@ -13,6 +13,7 @@ from pwfl.report import chance, results, theme, unscheduled
 from pwfl.report.axes import fitted
 from pwfl.report.claims import INCONCLUSIVE, REFUTED, SUPPORTED, Band, Reported
 from pwfl.report.columns import total
+from pwfl.report.drawing import RULE
 from pwfl.systems.utility_fair.claims import CLAIMS, SHARED_NOISE, claims
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.tables.contract import limits
@@ -112,7 +113,7 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
         frame = measured.filter(claim=claim.id)
         base = alt.Chart(frame).encode(y=alt.Y("case:N", title=None, sort=frame["case"].to_list(), axis=labels))
         assert isinstance(claim.required, Band | Reported)  # the same in all scenarios
-        required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1)).encode(**_ends(claim.required))
+        required = base.mark_bar(color=RULE, height=alt.RelativeBandSize(1)).encode(**_ends(claim.required))
         x = alt.X("measured_ci_low:Q", scale=zero, title=None, axis=alt.Axis(grid=True))
         line = base.mark_rule(strokeWidth=min(2, step / 2)).encode(x=x, x2="measured_ci_high:Q", color=colour)
         point = base.mark_circle(size=min(80.0, step**2), opacity=1).encode(
