@@ -103,21 +103,23 @@ def _numbers(frame: pl.DataFrame, schema: type[dy.Schema], rng: np.random.Genera
         bounded = bounded if low is None else bounded.clip(low + 1e-12)
         bounded = bounded if high is None else bounded.clip(None, high - 1e-12)
         frame = _lawful(frame, frame.with_columns(bounded.alias(name)), schema)
-    columns = schema.columns()
-    bound = {name for rule in _rules(schema) for name in rule.meta.root_names() if columns[name].nullable}
+    bound = {name for rule in _rules(schema) for name in rule.meta.root_names() if len(rule.meta.root_names()) > 1}
+    bound = sorted(name for name in bound if schema.columns()[name].nullable)
     nobody = pl.Series(rng.random(len(frame)) < rng.choice([0.0, 0.0, 0.0, SOME, 1.0]), dtype=pl.Boolean)
-    none = [pl.when(nobody).then(None).otherwise(pl.col(name)).alias(name) for name in sorted(bound)]
+    none = [pl.when(nobody).then(None).otherwise(pl.col(name)).alias(name) for name in bound]
     return _lawful(frame, frame.with_columns(none), schema)
 
 
 def _rules(schema: type[dy.Schema]) -> list[pl.Expr]:
-    """What a schema demands of several columns of a row together."""
-    return [rule.expr for rule in schema._schema_validation_rules().values()]
+    """What a schema demands of each row."""
+    return [
+        rule for name, column in schema.columns().items() for rule in column.validation_rules(pl.col(name)).values()
+    ]
 
 
 def _lawful(frame: pl.DataFrame, other: pl.DataFrame, schema: type[dy.Schema]) -> pl.DataFrame:
     """The rows of another table like the frame, as far as the schema's rules hold for them; else the frame's."""
-    lawful = other.select(pl.all_horizontal(*_rules(schema), pl.lit(True)).fill_null(True)).to_series()
+    lawful = other.select(pl.all_horizontal(_rules(schema)).fill_null(True)).to_series()
     return frame.select(pl.when(lawful).then(other[name]).otherwise(name).alias(name) for name in frame.columns)
 
 

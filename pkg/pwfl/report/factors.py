@@ -11,7 +11,7 @@ import polars as pl
 from pwfl.report import parameters
 from pwfl.report.catalog import Outcome
 from pwfl.report.effects import LEVEL, NOISE, OBSERVER, PRIVACY, SCHEDULER
-from pwfl.report.points import called, seen_by
+from pwfl.report.points import called
 from pwfl.report.sweeps import INDEX
 from pwfl.report.words import number, signed, unit, upper
 
@@ -81,7 +81,7 @@ def name(system: str, key: str) -> str:
 def _levels(row: dict, one: dict, other: dict) -> tuple[str, str]:
     """The two values of a factor, as readers see them: of several parameters, what tells the titles apart."""
     if row["factor"] == OBSERVER and one["seen"] and other["seen"] and one["seen"] != other["seen"]:
-        return without_common_end(seen_by(one["seen"]), seen_by(other["seen"]))
+        return without_common_end(one["seen"], other["seen"])
     if row["factor"] in (SCHEDULER, NOISE, PRIVACY) or "." in row["factor"]:
         return row["from"].replace("_", " "), row["to"].replace("_", " ")
     titles = [each["title"].split(", ") for each in (one, other)]

@@ -27,7 +27,7 @@ KINDS = ("Solid", "dashed", "dotted", "dash-dotted")
 SHAPES = ["circle", "triangle-up", "square", "diamond", "cross", "triangle-down"]
 ROW, MOST_ROWS = 48, 14
 APART = 1.05  # ratio of epsilons from which there is something to draw over them
-TICK_ROOM, CLOSE = 46, 34  # pixels between two ticks, and of points of which one has the scenario's name
+TICK_ROOM, CLOSE = 14, 34  # pixels between the words of two ticks, and of points of which one has the scenario's name
 MANY, MOST_CURVES, FEW = 15, 8, 4  # single points, curves, and those on a phone, of which all are named
 NEAR = 0.6  # ranges of an axis from its middle, up to which chance is on it
 NO_NOISE = "no noise, so no privacy"
@@ -175,7 +175,7 @@ class _Plane:
         rates = dict(own.agg(pl.col("attack_rate").max()).sort("epsilon").rows())
         told: dict[float, list[str]] = {}
         beyond = self.x.high if self.infinite is None else self.infinite
-        room = TICK_ROOM * self.size / labels.SIZE
+        room = max((labels.width(rate(value), self.size) for value in rates.values()), default=0.0) + TICK_ROOM
         for value in rates or log_ticks(self.x.low, self.x.high, 5 if self.narrow else 6):
             is_apart = all(abs(self.x.at(value) - self.x.at(other)) > room for other in told)
             if self.x.low <= value < beyond and is_apart:

@@ -81,8 +81,7 @@ def of_files(
     places = _places(points, of_scenarios)
     systems = [_system(system, points, tables, lead, charts.get(system), audit) for system, lead in leads.items()]
     for system, shown in zip(leads, systems, strict=True):
-        drawn = {name: [f"{system}_{name}.{kind}" for kind in FORMATS] for name in STUDY_FIGURES}
-        shown["files"] = {name: _links(paths, view) for name, paths in drawn.items()}
+        shown["files"] = {name: _formats(f"{system}_{name}", view) for name in STUDY_FIGURES}
     claims = page_tables.claims(tables["claims"], places, {paper["system"]: paper for paper in papers})
     tested = {(name, scheme) for name, twin in audited.items() for scheme in audits[twin]["scheme"].unique()}
     parameters = {name: read_report(view[f"{name}/parameters.parquet"]) for name, part in of_scenarios.items()
@@ -356,7 +355,7 @@ def _figures(part: dict, view: Mapping[str, str], own: bool = False) -> list[dic
         name = Path(path).name
         if own and name.rpartition("_")[2] in STUDY_FIGURES and "/" not in path:
             continue
-        files = _links([f"{path}.{kind}" for kind in FORMATS], view)
+        files = _formats(path, view)
         found.append({"id": _anchor(path), "caption": caption(text), "src": f"{path}.svg", "files": files})
     return found
 
@@ -367,6 +366,14 @@ def _links(paths: Sequence[str], view: Mapping[str, str], texts: Mapping[str, st
     named = {path: Path(path).name for path in paths if path in view}
     found = [{"href": path, "text": texts.get(name, name)} for path, name in named.items()]
     return [link | {"title": table_title(Path(link["href"]).stem)} for link in found]
+
+
+def _formats(path: str, view: Mapping[str, str]) -> list[dict]:
+    """Links to the files of a figure, by their formats."""
+    return [
+        link | {"text": link["href"].rpartition(".")[2].upper()}
+        for link in _links([f"{path}.{kind}" for kind in FORMATS], view)
+    ]
 
 
 def _about(part: dict) -> str:

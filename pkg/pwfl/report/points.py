@@ -18,7 +18,8 @@ SAME = ["system", "scheme", "target_epsilon", "mean", "epsilon", "air_seconds_me
 OF_SYSTEMS = ["air_seconds_mean", "transmit_energy_j_mean", "diverged"]  # columns of the table `systems`
 COUNTS = ("realizations", unscheduled.COLUMN, "chance")
 SEEN = re.compile(
-    r"( of| in|,) (every|all) rounds?\b.*?(?=;|$)|,? of all rounds but.*|; (knows|asks).*|, channels known"
+    r"\b(active|noisy) |( of| in|,) (every|all) rounds?\b.*?(?=;|$)|,? of all rounds but.*|; (knows|asks).*"
+    r"|, channels known"
 )
 MOST_PARTS = 3  # of a title that tell it from others
 
@@ -123,9 +124,9 @@ def seen_by(observer: str) -> str:
     """What an observer sees, in short.
 
     >>> seen_by("the sum of all noisy messages of every round; up to 20% of a sum's senders collude")
-    "the sum of all noisy messages; up to 20% of a sum's senders collude"
+    "the sum of all messages; up to 20% of a sum's senders collude"
     >>> seen_by("each active user's noisy message of every round"), seen_by("the server's update of every round")
-    ("each active user's noisy message", "the server's update")
+    ("each user's message", "the server's update")
     """
     return SEEN.sub("", observer)
 

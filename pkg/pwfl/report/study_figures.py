@@ -11,7 +11,6 @@ from pwfl.report.points import finite, lines, symbol, varied
 from pwfl.report.theme import PRINT_SIZE, WIDTH, ranged, wrapped
 from pwfl.scenario.sweep import text
 
-ACROSS = 3  # panels of a file, side by side
 LINE_LENGTH = 85
 LONGEST = 12  # values of a swept parameter that are listed
 
@@ -44,7 +43,7 @@ def chart(
         )
     counts = [f"mean and 95% interval over {ranged(rows['realizations'])}"]
     counts += unscheduled.lines(rows) + unscheduled.diverged(rows)
-    return study_panels.together(panels, title, counts, 1 if printed else ACROSS)
+    return study_panels.together(panels, title, counts, 1 if printed else study_panels.ACROSS)
 
 
 def swept(rows: pl.DataFrame) -> str:

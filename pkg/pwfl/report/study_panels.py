@@ -38,6 +38,7 @@ from pwfl.report.words import estimated, is_share, number, rate, upper
 PANEL, WIDER = 286, 356  # pixels of a panel with its labels: four, or three, side by side; one on a phone
 HIGH, LEFT = 180, 46  # pixels of a panel's plot, and of the labels of its axis
 LEAST_WIDE = 110
+ACROSS = 3  # panels side by side on the page that are wider, as are those of a file
 MOVED = 0.01  # relative change of an outcome that a parameter changes
 LOG = 3.0  # ratio of values from which an axis is logarithmic
 CURVE_POINTS = 20  # that have tooltips
@@ -191,7 +192,9 @@ def over_rounds(
             y.length,
             size,
         )
-    plot = max(wide - LEFT - max(names for _, names in texts.values()) - 12, LEAST_WIDE)
+    names = max(names for _, names in texts.values())
+    wide = max(wide, WIDER) if len(shown) <= ACROSS else wide
+    plot = max(wide - LEFT - names - 12, LEAST_WIDE)
     x = Scale(0, max(last, 1), plot)
     for of, (name, curves) in shown.items():
         own = rows.filter(sweep_of=of, scenario=name)

@@ -146,7 +146,12 @@ class Outcome(contract.Outcome):
     participants = dy.Float64(nullable=False, min=0, description="mean number of participating devices a_t")
     batch_records = dy.Float64(nullable=False, min=0, description=BATCH_RECORDS)
     empty_rounds = dy.Int64(nullable=False, min=0, description=EMPTY)
-    noise_multiplier = dy.Float64(nullable=False, min=0, description=meaning("noise_multiplier"))
+    noise_multiplier = dy.Float64(
+        check={"only_noise_hides": lambda of: (of > 0) | pl.col("epsilon_server").is_infinite()},
+        nullable=False,
+        min=0,
+        description=meaning("noise_multiplier"),
+    )
     reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}, for epsilon")
     epsilon_anonymous = epsilon_column(
         f"epsilon of a typical pair of data sets, participation and batch size hidden; {HIDDEN}", nullable=True
@@ -181,8 +186,3 @@ class Outcome(contract.Outcome):
     epsilon_theorem_1 = epsilon_column(
         "epsilon by the closed form of Theorem 1; null: its conditions do not hold", nullable=True
     )
-
-    @dy.rule()
-    def only_noise_hides(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
-        """A finite epsilon has noise behind it, unless nobody sends."""
-        return (pl.col("noise_multiplier") > 0) | pl.col("epsilon_server").is_infinite()

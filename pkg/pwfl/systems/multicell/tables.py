@@ -239,7 +239,10 @@ class Outcome(contract.Outcome):
     rho_worst_case = unlimited(description=f"{RHO_WORST_CASE}; {WORST}")
     epsilon_worst_case = unlimited(description=meaning("epsilon_worst_case", "per_user clipping only"))
     rho_own_noise = unlimited(description=f"{ALONE}: {WORST}")
-    rho_server = unlimited(description=f"{meaning('rho_server', 'for any data')}; {WORST}")
+    rho_server = unlimited(  # by which releases are composed
+        check={"every_release_has_a_rho": lambda of: of.is_null() == pl.col("epsilon_server").is_null()},
+        description=f"{meaning('rho_server', 'for any data')}; {WORST}",
+    )
     order_server = dy.Float64(
         nullable=True,
         min=2,
@@ -261,8 +264,3 @@ class Outcome(contract.Outcome):
         nullable=False, description="whether Theorem 1's bound is below the initial optimality gap, in words"
     )
     bound_premise = dy.String(nullable=False, description="whether the assumptions of Theorem 1 hold, in words")
-
-    @dy.rule()
-    def every_release_has_a_loss(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
-        """Releases are composed by rho, so what has an epsilon has a rho."""
-        return pl.col("epsilon_server").is_null() == pl.col("rho_server").is_null()

@@ -34,8 +34,9 @@ def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
     frame = pl.concat([frame.with_columns(part=pl.lit("reading")), formula], how="diagonal")
     colours = dict(zip(shown.values(), theme.PALETTE, strict=False))
     colour, chosen, _ = theme.named_colours(colours, field="reading", title="Mean over users")
-    values = [*theme.ends(frame, "mean"), frame["epsilon_closed_form"]]
-    y, tips = fitted(marks.epsilon_axis(scenario, type="log"), *values), {"reading:N": "Reading"}
+    means, *intervals = theme.ends(frame, "mean")
+    y = fitted(marks.epsilon_axis(scenario, type="log"), means.append(frame["epsilon_closed_form"]), *intervals)
+    tips = {"reading:N": "Reading"}
     frame = theme.within(frame, "mean", *y["scale"]["domain"])
     curves = marks.curves("users:Q", "Users K", "mean", y, colour, chosen, tips)
     dashes = alt.Chart().transform_filter("datum.part == 'formula'")
