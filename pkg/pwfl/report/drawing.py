@@ -118,7 +118,7 @@ def whole_ticks(high: float) -> list[float]:
     >>> whole_ticks(2), whole_ticks(60)
     ([0.0, 1.0, 2.0], [0.0, 20.0, 40.0, 60.0])
     """
-    return [value for value in ticks(0, max(high, 1)) if value.is_integer()]
+    return [value for value in ticks(0, max(high, 1)) if value % 1 == 0]
 
 
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
