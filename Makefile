@@ -49,13 +49,13 @@ WORDS ?= $(shell git diff --name-only HEAD -- pkg/pwfl)
 mutants: $(VENV)/installed
 	$(BIN)/python benchmarks/mutants.py --jobs $(JOBS) $(WORDS)
 
-# config/README.md and config/schema.json, from the scenario model; docs/reference/columns.md; what came out at full size; .zenodo.json, from CITATION.cff; the graph of rules in docs/how-to/running.md, from Snakemake.
+# config/README.md and config/schema.json, from the scenario model; docs/reference/columns.md; what came out at full size; .zenodo.json, from CITATION.cff; the graph of rules in docs/explanation/caching.md, from Snakemake.
 docs: $(VENV)/installed
 	$(BIN)/python -m pwfl.scenario.docs config
 	$(BIN)/python docs/columns.py
 	$(BIN)/python docs/full_size.py
 	$(BIN)/python docs/zenodo.py
-	$(BIN)/snakemake --rulegraph dot | $(BIN)/python docs/rule_graph.py docs/how-to/running.md
+	$(BIN)/snakemake --rulegraph dot | $(BIN)/python docs/rule_graph.py docs/explanation/caching.md
 
 # The documentation as a site, build/docs/html.
 docs-site: $(VENV)/docs
