@@ -37,7 +37,7 @@ and what it reveals of users' records.
 `pwfl tables results/STUDY TABLE --columns` prints the same for one table.
 """
 STUDY = ("systems", "summary", "outcomes", "effects", "front", "claims", "published")
-ENDS = re.compile("_(ci_)?(low|high)$")
+ENDS = re.compile("_ci_(low|high)$")
 
 
 def simulated() -> dict[str, StudyTables]:

@@ -36,7 +36,7 @@ def rows(folder: Path) -> list[list[str]]:
         guarantees = pl.read_parquet(folder / point["scenario"] / "guarantees.parquet")
         own_noise = guarantees.filter(unit="record", noise_from="users")
         against = dict(own_noise.group_by("observer").agg(pl.col("epsilon").mean()).rows())
-        half = (point["accuracy_high"] - point["accuracy_low"]) / 2
+        half = (point["accuracy_ci_high"] - point["accuracy_ci_low"]) / 2
         stands = [point["guarantee"], f"trusting {point['epsilon_trusts']}" if point["epsilon_trusts"] else ""]
         found.append(
             [

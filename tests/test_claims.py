@@ -362,19 +362,19 @@ KEYS = ("name", "scheduler", "noise")
 SCHEMES = [("one", "random", "random"), ("two", "optimal", "random"), ("three", "optimal", "optimal")]
 PAPER = {  # R, gamma -> column -> RndSched, OptSched, OptSched+DP
     (5, 1e6): {"objective_per_sample": (0.7, 0.4, 0.38), "accuracy": (0.7, 0.8, 0.77), "loss": (2.0, 1.0, 1.05),
-               "rho_max": (3.9, 3.9, 0.48), "rho_median": (0.4, 0.3, 0.1), "noise_variance_median": (8.0, 4.0, 9.0)},
+               "rho_worst_user": (3.9, 3.9, 0.48), "rho_median": (0.4, 0.3, 0.1), "noise_variance_median": (8.0, 4.0, 9.0)},
     (8, 1e6): {"objective_per_sample": (0.65, 0.39, 0.37), "accuracy": (0.8, 0.85, 0.83), "loss": (1.5, 1.0, 1.05),
-               "rho_max": (3.9, 3.9, 0.48), "rho_median": (0.4, 0.3, 0.1), "noise_variance_median": (8.0, 6.0, 9.0)},
+               "rho_worst_user": (3.9, 3.9, 0.48), "rho_median": (0.4, 0.3, 0.1), "noise_variance_median": (8.0, 6.0, 9.0)},
     (8, 1e7): {"objective_per_sample": (0.6, 0.38, 0.3), "accuracy": (0.8, 0.85, 0.83), "loss": (1.5, 1.0, 1.05),
-               "rho_max": (3.9, 3.9, 0.48), "rho_median": (0.4, 0.2, 0.1), "noise_variance_median": (8.0, 7.0, 9.0)},
+               "rho_worst_user": (3.9, 3.9, 0.48), "rho_median": (0.4, 0.2, 0.1), "noise_variance_median": (8.0, 7.0, 9.0)},
 }  # fmt: skip
 OPPOSITE = {
     (5, 1e6): {"objective_per_sample": (0.4, 0.6, 0.7), "accuracy": (0.8, 0.7, 0.5), "loss": (1.0, 2.0, 9.0),
-               "rho_max": (2.0, 3.9, 1.0), "rho_median": (0.1, 0.2, 0.3), "noise_variance_median": (8.0, 7.0, 9.0)},
+               "rho_worst_user": (2.0, 3.9, 1.0), "rho_median": (0.1, 0.2, 0.3), "noise_variance_median": (8.0, 7.0, 9.0)},
     (8, 1e6): {"objective_per_sample": (0.6, 0.7, 0.8), "accuracy": (0.8, 0.7, 0.75), "loss": (1.0, 2.0, 1.5),
-               "rho_max": (2.0, 3.9, 1.0), "rho_median": (0.1, 0.2, 0.3), "noise_variance_median": (8.0, 7.0, 9.0)},
+               "rho_worst_user": (2.0, 3.9, 1.0), "rho_median": (0.1, 0.2, 0.3), "noise_variance_median": (8.0, 7.0, 9.0)},
     (8, 1e7): {"objective_per_sample": (0.6, 0.7, 0.9), "accuracy": (0.8, 0.7, 0.75), "loss": (1.0, 2.0, 1.5),
-               "rho_max": (2.0, 3.9, 1.0), "rho_median": (0.1, 0.3, 0.4), "noise_variance_median": (8.0, 6.0, 9.0)},
+               "rho_worst_user": (2.0, 3.9, 1.0), "rho_median": (0.1, 0.3, 0.4), "noise_variance_median": (8.0, 6.0, 9.0)},
 }  # fmt: skip
 CHOSEN = {"samples_per_scheduled": (140.0, 200.0, 200.0), "gain_db_median": (-116.0, -115.0, -115.0),
           "lost_share": (0.15, 0.01, 0.01), "rho_not_lowered": (0.0, 0.0, 0.0)}  # fmt: skip
@@ -555,7 +555,7 @@ BETTER = {
     "objective_per_sample": (0.5, 0.45, 0.48, 0.43, 0.6, 0.6, 0.6),
     "objective_gap": (0.04, 0.05, 5e-4, 5e-4, 0.1, 0.1, 0.1),
     "accuracy": (0.7, 0.6, 0.7, 0.63, 0.62, 0.61, 0.65),
-    "rho_max": (3.0, 0.4, 3.0, 0.3, 0.3, 0.4, 0.39),
+    "rho_worst_user": (3.0, 0.4, 3.0, 0.3, 0.3, 0.4, 0.39),
     "rho_median": (0.3, 0.1, 0.3, 0.1, 0.1, 0.1, 0.1),
     "scheduled": (35.0,) * 7,
     "loss": (1.0,) * 7,
@@ -564,10 +564,10 @@ WORSE = BETTER | {
     "objective_per_sample": (0.5, 0.45, 0.52, 0.47, 0.6, 0.6, 0.6),
     "objective_gap": (0.04, 0.05, 0.01, 0.01, 0.1, 0.1, 0.1),
     "accuracy": (0.7, 0.7, 0.7, 0.6, 0.6, 0.6, 0.6),
-    "rho_max": (3.0, 0.4, 3.0, 0.3, 0.35, 0.4, 0.5),
+    "rho_worst_user": (3.0, 0.4, 3.0, 0.3, 0.35, 0.4, 0.5),
     "rho_total": (1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0),
 }
-CHANGES = {"accuracy": 0.02, "rho_max": -0.01, "scheduled": 15.0}  # where the channel is drawn anew
+CHANGES = {"accuracy": 0.02, "rho_worst_user": -0.01, "scheduled": 15.0}  # where the channel is drawn anew
 
 
 def own_claims(static: dict, sign: int) -> pl.DataFrame:
@@ -603,7 +603,7 @@ def test_every_claim_about_learning_holds_in_its_world_and_fails_in_its_opposite
     for number, (name, (training, gain)) in enumerate(LEARNERS.items()):
         columns = PAPER[key] | {"accuracy": tuple(a + sign * gain for a in PAPER[key]["accuracy"])}
         (scenario,) = world({key: columns}, 100, training=training).values()
-        leakage = pl.col("rho_max", "rho_total") * factor**number  # the draws of `world` are the same each time
+        leakage = pl.col("rho_worst_user", "rho_total") * factor**number  # the draws of `world` are the same each time
         found[name] = scenario | {"realizations": scenario["realizations"].with_columns(leakage)}
     table = of(multicell_claims.claims(found), "X-13", "X-14", "X-15", "X-16")
     assert_all(table, expected)
@@ -624,12 +624,12 @@ def sums_claims(gain: float, lead: float, bound: float) -> pl.DataFrame:
 
     def settings(name, accuracy, schemes=AT_TARGET, epsilon=1.86, bits=None, **seen):
         columns = {"accuracy": accuracy, "objective_per_sample": (0.5,) * len(accuracy), "loss": (1.0,) * len(accuracy),
-                   "rho_max": (1.0,) * len(accuracy), "rho_median": (1.0,) * len(accuracy),
+                   "rho_worst_user": (1.0,) * len(accuracy), "rho_median": (1.0,) * len(accuracy),
                    "epsilon": (epsilon,) * len(accuracy)}  # fmt: skip
         training, privacy = {"rounds": 10, "bits": bits}, {"target_epsilon": epsilon} | seen
         (found,) = world({(5, 1e6): columns}, 40, "", schemes, training=training, privacy=privacy).values()
         exact = bound * tight_epsilon(1.0, found["scenario"].privacy.delta) if bits else epsilon
-        told = found["realizations"].with_columns(epsilon=pl.lit(exact), rho_max=pl.lit(1.0))
+        told = found["realizations"].with_columns(epsilon=pl.lit(exact), rho_worst_user=pl.lit(1.0))
         return {name: found | {"realizations": told}}
 
     base, gone = (0.955, 0.968, 0.970), {"colluders": 0.2, "dropouts": 0.1}
@@ -694,7 +694,7 @@ def test_an_epsilon_below_all_that_were_simulated_is_at_most_the_least():
 # The other systems: tables made up so that all claims hold, and so that none does.
 
 
-COLUMNS = ["epsilon", "epsilon_maximum"] + [
+COLUMNS = ["epsilon", "epsilon_max"] + [
     f"epsilon_{name}" for name in ("printed", "sensitivity", "gaussian", "antennas")
 ]
 

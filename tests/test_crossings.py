@@ -119,7 +119,7 @@ def test_bands_go_with_what_else_is_trained(option):
     model = model_of("broadband", **changes | {"training": training, "privacy": {"observer": "network"}})
     found = before_training(model, range(1))
     status = set(stage_of.audit(part(model, "audit"), found)["status"])
-    assert status == ({"no_noise"} if "none" in option else {"passed"})
+    assert status == ({"not_tested"} if "none" in option else {"passed"})
     data = random_data(features.size(model), 2000, np.random.default_rng(1))
     courses, model = [], part(model, "train")
     for compiled in (False, True):
@@ -489,7 +489,7 @@ def test_an_audit_says_where_no_record_was_drawn_into_a_message(monkeypatch):
     found = before_training(model, range(1))
     assert found["reception"]["records"].to_list() == [0] * len(found["reception"]) != []
     audit = stage_of.audit(part(model, "audit"), found)
-    assert audit.select("observer", "status").rows() == [("nobody's record is received", "nobody_sends")]
+    assert audit.select("observer", "reason").rows() == [("nobody's record is received", "nobody sends")]
 
 
 def test_users_whom_nobody_hears_lose_nothing():
@@ -509,7 +509,7 @@ def test_where_nobody_is_heard_nothing_is_lost_and_the_audit_says_so():
     assert set(found["leakage"]["rho"]) == {0.0}
     assert found["outcome"].select("epsilon", "epsilon_user").rows() == [(0.0, 0.0)]
     audit = stage_of.audit(part(model, "audit"), found)
-    assert audit.select("observer", "status").rows() == [("nobody's record is received", "nobody_sends")]
+    assert audit.select("observer", "reason").rows() == [("nobody's record is received", "nobody sends")]
 
 
 # The page

@@ -82,7 +82,7 @@ def test_no_axis_counts_half_devices(drawn):
 
 
 def test_bands_end_where_values_do():
-    frame = pl.DataFrame({"v_mean": [0.1, 0.98], "v_low": [-0.2, 0.9], "v_high": [0.4, 1.1]})
+    frame = pl.DataFrame({"v_mean": [0.1, 0.98], "v_ci_low": [-0.2, 0.9], "v_ci_high": [0.4, 1.1]})
     assert theme.within(frame, "v", 0.0, 1.0).rows() == [(0.1, 0.0, 0.4), (0.98, 0.9, 1.0)]
 
 
@@ -149,8 +149,15 @@ def test_an_empty_figure_is_a_line_that_says_why():
 
 
 def test_the_audit_says_what_failed_and_what_is_seen():
-    passed = {"scheme": "s", "observer": "o" * 20 + " " + "p" * 20, "test": "noise", "status": "passed"}
-    numbers = {"draws": 9, "stated": 1.0, "measured": 1.05, "low": 0.9, "high": 1.1, "detectable": 0.0123}
+    passed = {"scheme": "s", "observer": "o" * 20 + " " + "p" * 20, "test": "noise", "status": "passed", "reason": None}
+    numbers = {
+        "draws": 9,
+        "stated": 1.0,
+        "measured": 1.05,
+        "expected_min": 0.9,
+        "expected_max": 1.1,
+        "detectable": 0.0123,
+    }
     rows = [passed | numbers | {"detects": "noise 1.2% too low", "false_alarm": 1e-6, "power": 0.99}]
     rows.append(rows[0] | {"scheme": "t", "measured": 1.0, "detectable": 0.04, "detects": "noise 4% too low"})
     rows.append(rows[0] | {"scheme": "t", "test": "signal of one and of others", "status": "failed", "measured": 2.0})

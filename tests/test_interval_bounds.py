@@ -36,7 +36,7 @@ MEANT = {
         np.inf,
     ),
 }
-OTHERS = r"objective_per_sample|utility|.*_wh2|value"  # may be negative, or are of several quantities
+OTHERS = r"objective_per_sample|utility|.*_wh2|value|measured"  # may be negative, or are of several quantities
 
 
 def meant(column: str) -> tuple[float, float]:
@@ -71,7 +71,7 @@ def test_means_have_students_intervals_up_to_the_bounds_that_tables_declare():
         of = np.array(values[name])
         ends = stats.t.interval(0.95, len(of) - 1, of.mean(), stats.sem(of))
         assert ends[0] < 0
-        assert (row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx(tuple(np.clip(ends, *bounds)))
+        assert (row[f"{name}_ci_low"], row[f"{name}_ci_high"]) == pytest.approx(tuple(np.clip(ends, *bounds)))
         assert row[f"{name}_mean"] == pytest.approx(of.mean())
 
 
@@ -89,11 +89,11 @@ def test_no_interval_of_a_table_leaves_what_its_quantity_can_be(made):
     tables = [content["summary"], content.get("sweep", pl.DataFrame()), study["systems"], study["summary"]]
     checked = set()
     for table in tables:
-        for column in (name.removesuffix("_low") for name in table.columns if name.endswith("_low")):
-            assert_within(table, column, f"{column}_low", f"{column}_high")
+        for column in (name.removesuffix("_ci_low") for name in table.columns if name.endswith("_ci_low")):
+            assert_within(table, column, f"{column}_ci_low", f"{column}_ci_high")
             checked.add(column)
     for (outcome,), rows in study["outcomes"].group_by("outcome"):
-        assert_within(rows, outcome, "low", "high")
+        assert_within(rows, outcome, "ci_low", "ci_high")
     assert checked >= {"channel_uses"} | ({"accuracy"} if scenario.system != "age_aware" else set())
 
 
@@ -106,9 +106,9 @@ def test_no_interval_of_a_figure_leaves_what_its_quantity_can_be(made):
     for chart in charts:
         for data in chart.to_dict().get("datasets", {}).values():
             rows = pl.DataFrame(data, infer_schema_length=None)
-            for column in (name.removesuffix("_low") for name in rows.columns if name.endswith("_low")):
+            for column in (name.removesuffix("_ci_low") for name in rows.columns if name.endswith("_ci_low")):
                 if column not in ("x", "y"):  # of a plane: outcomes, which are in their table
-                    assert_within(rows, column, f"{column}_low", f"{column}_high")
+                    assert_within(rows, column, f"{column}_ci_low", f"{column}_ci_high")
 
 
 UNLIKE = {("utility", "fair"): [0.0, 0.1, 9.0], ("benchmark", "independent"): [5.0, 5.1, 4.9]}

@@ -320,7 +320,7 @@ def test_a_realization_in_which_nobody_takes_part_has_no_epsilon(folder):
     assert set(outcome.select(pl.selectors.matches("^epsilon|^guarantee")).null_count().row(0)) == {3}
     scheme = {"name": "a", "scheduler": "mine.py:function", "noise": "identified_fixed"}
     report = simulated(of_system("anonymous_oac") | {"schemes": [scheme]})
-    assert set(report["audit"]["status"]) == {"nobody_sends"}
+    assert set(report["audit"]["reason"]) == {"nobody sends"}
 
 
 def test_many_levels_of_noise_are_rounded_to_a_bound():

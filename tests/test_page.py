@@ -185,7 +185,12 @@ def audit_of(status: str) -> pl.DataFrame:
         "test": ["sensitivity", "deviation of the noise"],
         "status": ["passed", status],
     }
-    numbers = {"measured": [1.0, 0.9], "low": [0.99, 0.99], "high": [1.0, 1.01], "detectable": [0.001, 0.014]}
+    numbers = {
+        "measured": [1.0, 0.9],
+        "expected_min": [0.99, 0.99],
+        "expected_max": [1.0, 1.01],
+        "detectable": [0.001, 0.014],
+    }
     return pl.DataFrame(rows | numbers | {"detects": ["a record moves 0.1% too far", "noise 1.4% too low"]})
 
 

@@ -21,14 +21,14 @@ AGING = {"system": "age_aware", "realizations": 3, "training_realizations": 3, "
 
 
 def test_a_mean_has_its_interval_where_it_says_more():
-    row = {"mean": 0.08, "low": 0.0, "high": 0.19}
+    row = {"mean": 0.08, "ci_low": 0.0, "ci_high": 0.19}
     assert latex._mean(row, "mean", ".1%") == "$8$ [$0$, $19$]"
-    assert latex._mean(row | {"low": None, "high": None}, "mean", ".1%") == "$8$"
-    assert latex._mean(row | {"low": 0.08 - 1e-9, "high": 0.08 + 1e-9}, "mean", ".1%") == "$8$"
-    assert latex._mean(row | {"low": None}, "mean") == "$0.08$ [$-\\infty$, $0.19$]"
-    assert latex._mean(row | {"high": None}, "mean") == "$0.08$ [$0$, $\\infty$]"
-    assert latex._mean({"mean": math.inf, "low": math.nan, "high": math.nan}, "mean") == "$\\infty$"
-    assert latex._mean({"mean": None, "low": None, "high": None}, "mean") == "--"
+    assert latex._mean(row | {"ci_low": None, "ci_high": None}, "mean", ".1%") == "$8$"
+    assert latex._mean(row | {"ci_low": 0.08 - 1e-9, "ci_high": 0.08 + 1e-9}, "mean", ".1%") == "$8$"
+    assert latex._mean(row | {"ci_low": None}, "mean") == "$0.08$ [$-\\infty$, $0.19$]"
+    assert latex._mean(row | {"ci_high": None}, "mean") == "$0.08$ [$0$, $\\infty$]"
+    assert latex._mean({"mean": math.inf, "ci_low": math.nan, "ci_high": math.nan}, "mean") == "$\\infty$"
+    assert latex._mean({"mean": None, "ci_low": None, "ci_high": None}, "mean") == "--"
 
 
 def test_text_is_escaped_and_greek():

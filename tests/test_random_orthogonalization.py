@@ -187,7 +187,7 @@ def test_signs_of_weights_are_counted_user_by_user(coherence):
         assert mean == pytest.approx(list(own.values()).count(many) / 5)
     counts = [[own[r, user] for user in range(6)].count(0) for r in range(5)]
     low, high = stats.t.interval(0.95, 4, np.mean(counts), stats.sem(counts))
-    assert signs.select("user_count_low", "user_count_high").row(0) == pytest.approx((max(low, 0), high))
+    assert signs.select("user_count_ci_low", "user_count_ci_high").row(0) == pytest.approx((max(low, 0), high))
 
 
 def test_blocks_cover_all_realizations_and_stay_small(monkeypatch):
@@ -656,7 +656,7 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge):
         assert summary["diverged"].to_list() == [2, 2]
         assert summary["accuracy_mean"].null_count() == 2
     if edge == "no noise at all":
-        assert summary["epsilon_maximum"].is_infinite().all()
+        assert summary["epsilon_max"].is_infinite().all()
 
 
 @pytest.fixture(scope="module")
@@ -703,7 +703,7 @@ def test_the_summary_holds_means_over_realizations(studied):
     summary, each = (studied["m32"][name].filter(scheme="Private") for name in ("summary", "realizations"))
     row = summary.row(0, named=True)
     assert row["epsilon_mean"] == pytest.approx(each["epsilon"].mean())
-    assert row["epsilon_maximum"] == each["epsilon"].max()
+    assert row["epsilon_max"] == each["epsilon"].max()
     assert (row["realizations"], row["trained"], row["antennas"]) == (10, 2, 32)
 
 

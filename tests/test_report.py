@@ -53,7 +53,7 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge):
         assert (summary["scheduled_mean"] == 0).all()
         assert summary["no_user_scheduled"].to_list() == [4, 4, 4]
         assert set(tables["history"]["status"]) == {"no_user_scheduled"}
-        assert summary["epsilon_maximum"].null_count() == 3
+        assert summary["epsilon_max"].null_count() == 3
     if edge == "training diverges":
         assert summary["diverged"].to_list() == [3, 3, 3]
         assert summary["accuracy_mean"].null_count() == 3
@@ -82,7 +82,7 @@ def test_the_summary_agrees_with_plain_averages(studied):
         # Student's t with three degrees of freedom: its 97.5% quantile is 3.182446.
         half = 3.182446305 * values.std(ddof=1) / np.sqrt(len(values))
         assert row["objective_per_sample_mean"] == pytest.approx(values.mean())
-        assert row["objective_per_sample_high"] - row["objective_per_sample_mean"] == pytest.approx(half)
+        assert row["objective_per_sample_ci_high"] - row["objective_per_sample_mean"] == pytest.approx(half)
         assert row["trained"] == 3
         assert row["epsilon_mean"] < row["epsilon_tight_mean"] < row["epsilon_classic_mean"]
 

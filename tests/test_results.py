@@ -20,7 +20,12 @@ def made() -> dict[str, pl.DataFrame]:
         (1, 0, 0.1, 2.3, "diverged"), (1, 1, 0.9, float("inf"), "diverged"),
     ]  # fmt: skip
     keys = {"scheme": "a", "realization": [0, 1, 2]}
-    columns = {"noise_error": [0.5, 2.0, None], "rho_max": [0.5, 4.0, 0.1], "scheduled": [2, 3, 0], "samples": 100}
+    columns = {
+        "noise_error": [0.5, 2.0, None],
+        "rho_worst_user": [0.5, 4.0, 0.1],
+        "scheduled": [2, 3, 0],
+        "samples": 100,
+    }
     columns |= {"objective": 50.0, "objective_gap": [0.25, None, 0.0], "proven_optimal": [False, None, True]}
     columns |= {"scheduled_samples": 40, "rho_total": 1.0, "delta": 1e-5}
     epsilons = ("tight", "classic", "observer_user", "observer_cell", "observer_network")
@@ -68,8 +73,8 @@ def test_tables_of_epsilons_carry_their_terms(made):
 def test_the_summary_of_multicell_holds_the_worst_realization_and_counts_exceptions(made):
     model = resolve({}, {"privacy": {"max_noise_error": 1.0, "min_noise": 10.0}})
     row = multicell.summarize(part(model, REPORT), made)["summary"].row(0, named=True)
-    expected = {"epsilon_maximum": 8, "objective_gap_maximum": 0.25, "objective_gap_mean": 0.125, "proven_optimal": 1}
-    expected |= {"rho_maximum": 4, "rho_median": 0.5, "noise_error_exceeded": 1, "no_user_scheduled": 1}
+    expected = {"epsilon_max": 8, "objective_gap_max": 0.25, "objective_gap_mean": 0.125, "proven_optimal": 1}
+    expected |= {"rho_worst_overall": 4, "rho_median": 0.5, "noise_error_exceeded": 1, "no_user_scheduled": 1}
     expected |= {"trained": 1, "diverged": 1, "accuracy_mean": 0.7}
     assert {name: row[name] for name in expected} == expected
 

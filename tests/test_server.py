@@ -237,7 +237,7 @@ def test_bounds_in_multipliers_leave_every_users_leakage(radio, rounds, clip_nor
         assert found["leakage"].height > 70
         assert found["leakage"].select(keys).equals(same[name]["leakage"].select(keys))
         np.testing.assert_allclose(same[name]["leakage"]["rho"], found["leakage"]["rho"], rtol=1e-12, atol=0)
-        for column in ("objective", "noise_error", "rho_max", "epsilon"):
+        for column in ("objective", "noise_error", "rho_worst_user", "epsilon"):
             np.testing.assert_allclose(same[name]["outcome"][column], found["outcome"][column], rtol=1e-11)
         # The noise itself is another, and where it stays, the leakage does not.
         assert (same[name]["noise"]["noise_std"] < found["noise"]["noise_std"]).sum() >= found["leakage"].height

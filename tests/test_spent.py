@@ -234,7 +234,7 @@ def test_the_axis_is_logarithmic_where_a_scheme_would_be_squeezed():
     assert x["title"] == "Time on air (ks)"
     for rows in (rows for rows in chart["datasets"].values() if SECONDS in rows[0]):  # and levels
         assert all(row[SECONDS] > 0 for row in rows)
-        assert all(0 <= row["accuracy_low"] <= row["accuracy_high"] <= 1 for row in rows)
+        assert all(0 <= row["accuracy_ci_low"] <= row["accuracy_ci_high"] <= 1 for row in rows)
 
 
 def test_the_figure_says_of_what_it_is_and_what_is_left_out():

@@ -129,7 +129,9 @@ def test_of_one_sender_all_observers_see_the_same(observer, scheme):
     model = scenario({"observer": observer} | given, **more)
     expected, found = (stages(each, *scheme) for each in (alone, model))
     if observer == "cell" and scheme[1] == "random":  # each has noise of its own
-        assert found["outcome"]["rho_max"].to_list() == pytest.approx(expected["outcome"]["rho_max"].to_list())
+        assert found["outcome"]["rho_worst_user"].to_list() == pytest.approx(
+            expected["outcome"]["rho_worst_user"].to_list()
+        )
         return
     for table, columns in (("noise", ["noise_std"]), ("leakage", ["rho", "rho_own_noise", "epsilon"])):
         assert_frame_equal(found[table].select(columns), expected[table].select(columns), check_exact=True)
@@ -172,7 +174,7 @@ def test_everyone_who_sends_most_is_left_with_the_worst_records_leakage(observer
         least = ((samples * before)[r][sends[r]] ** 2).min()
         rho = 2 * model.training.rounds * clip**2 / least  # of the worst-off record, if it is sent in all rounds
         outcome = found["outcome"].row(r, named=True)
-        assert outcome["rho_max"] == pytest.approx(rho, rel=1e-9)
+        assert outcome["rho_worst_user"] == pytest.approx(rho, rel=1e-9)
         total = np.zeros(sends.shape[2])
         for t, user in zip(*np.nonzero(sends[r]), strict=True):
             mine = sends[r, t] & ((cell[r, t] == cell[r, t, user]) | (observer == "network"))

@@ -200,7 +200,7 @@ def test_outcomes_are_means_over_the_realizations_of_a_point(aging):
         each = aging.scenarios[row["scenario"]].report["realizations"]
         values = each.filter(scheme=row["scheme"], target_epsilon=row["target_epsilon"])["epsilon"].to_numpy()
         assert row["mean"] == pytest.approx(values.mean())
-        assert (row["least"], row["most"], row["realizations"]) == (values.min(), values.max(), len(values))
+        assert (row["min"], row["max"], row["realizations"]) == (values.min(), values.max(), len(values))
 
 
 def test_the_front_holds_no_point_that_another_one_dominates_and_every_other(aging):

@@ -101,7 +101,7 @@ def test_all_systems_stand_in_one_table_under_common_terms(studied):
         "observer",
         "guarantee",
         "epsilon_assumes",
-        "differs",
+        "comparability",
         "samples",
     )
     assert table.select(said).null_count().row(0) == (0,) * len(said)
@@ -121,8 +121,8 @@ def test_every_row_says_what_its_own_server_learns_and_whether_that_is_guarantee
     for row in table.iter_rows(named=True):
         each = of[row["scenario"]].filter(pl.col("scheme") == row["scheme"])
         assert row["epsilon_server"] == each["epsilon_server"].max()
-        assert row["epsilon_server_least"] == each["epsilon_server"].min()
-        assert row["epsilon_least"] == each["epsilon"].min()
+        assert row["epsilon_server_min"] == each["epsilon_server"].min()
+        assert row["epsilon_min"] == each["epsilon"].min()
         assert row["epsilon_server"] >= row["epsilon"] * (1 - 1e-12)
         if column := own.get(row["scenario"]):
             assert row["epsilon_server"] == each[column].max()
@@ -196,7 +196,7 @@ def test_labels_are_spread_as_little_as_possible():
         ("lambda: audit.verdicts", "audit.verdicts", "invalid-argument-type"),
         ("model=RandomOrthogonalization", "model=Checks", "invalid-argument-type"),
         ("problems=checks.problems", "problem=checks.problems", "unknown-argument"),
-        ("figures=report.FIGURES", "figures=report.DIFFERS", "invalid-argument-type"),
+        ("figures=report.FIGURES", "figures=report.COMPARABILITY", "invalid-argument-type"),
         ("    receive=Part(lambda: receive.run),\n    train=", "    receives=", "missing-argument"),
     ],
 )

@@ -74,7 +74,7 @@ def system(name: str, package: str, load: Callable[[str], ModuleType]) -> System
         account=part("account"),
         audit=part("audit", "verdicts"),
         load_report=lambda: Report(
-            *(declared("report", what) for what in ("summarize", "FIGURES", "DIFFERS")), **some("report", more)
+            *(declared("report", what) for what in ("summarize", "FIGURES", "COMPARABILITY")), **some("report", more)
         ),
     )
 

@@ -92,7 +92,7 @@ class Report(Generic[S]):
 
     Attributes
     ----------
-    differs
+    comparability
         In which terms the system cannot be compared with others, and why.
     published
         What releases cost, of rows of the table `realizations`; None: nothing is known of it.
@@ -100,7 +100,7 @@ class Report(Generic[S]):
 
     summarize: Callable[[S, Tables], Tables]
     figures: Mapping[str, Callable[[S, Tables], Any]]
-    differs: str
+    comparability: str
     comparison_figures: Mapping[str, Callable[[Study], Any]] = field(default_factory=dict)
     published: "Callable[[S, pl.DataFrame], Iterable[Any]] | None" = None
 

@@ -7,7 +7,7 @@ from local_dp_mac.parameters import LocalDpMac
 from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme
 
-DIFFERS = (
+COMPARABILITY = (
     "the receiver's noise counts as protection in epsilon; powers have no unit and there is no bandwidth: no "
     "energy, no seconds"
 )

@@ -9,7 +9,7 @@ from pwfl.report import results, theme
 from pwfl.report.claims import comparable
 from pwfl.tables.arrays import ends_of
 
-DIFFERS = (
+COMPARABILITY = (
     "a regression, without accuracy; the receiver's noise is the only protection, so nothing is guaranteed; powers "
     "have no unit and there is no bandwidth: no energy, no seconds"
 )

@@ -69,11 +69,12 @@ class Verdict(NamedTuple):
     subject: Subject
     test: str
     status: str
+    reason: str | None = None
     draws: int = 0
     stated: float | None = None
     measured: float | None = None
-    low: float | None = None
-    high: float | None = None
+    expected_min: float | None = None
+    expected_max: float | None = None
     detectable: float | None = None
     detects: str | None = None
 
@@ -90,7 +91,7 @@ def table(verdicts: Iterable[Verdict]) -> pl.DataFrame:
                 f"an audit has at most {VERDICTS} verdicts, for which its false-alarm rate is stated; merge verdicts "
                 f"of one kind by `worst_of`; {verdict.test!r} is one too many"
             )
-        said = (verdict.test, verdict.status, verdict.measured, verdict.low, verdict.high)
+        said = (verdict.test, verdict.status, verdict.measured, verdict.expected_min, verdict.expected_max)
         log.info("%s, %s: %s; measured %s, expected %s to %s", verdict.subject.observer, *said)
         row = verdict.subject._asdict() | verdict._asdict() | {"false_alarm": FALSE_ALARM, "power": POWER}
         rows.append({name: row[name] for name in COLUMNS})
@@ -98,8 +99,8 @@ def table(verdicts: Iterable[Verdict]) -> pl.DataFrame:
 
 
 def untested(subject: Subject, why: str | None = None) -> Verdict:
-    """Where nothing is sent, or nothing is hidden; or for another reason, a status of the table."""
-    return Verdict(subject, NOTHING, why or ("nobody_sends" if subject.epsilon is None else "no_noise"))
+    """The verdict where nothing can be tested: nobody sends, there is no noise, or another of the table's reasons."""
+    return Verdict(subject, NOTHING, "not_tested", why or ("nobody sends" if subject.epsilon is None else "no noise"))
 
 
 def sensitivity(
@@ -191,7 +192,9 @@ def worst_of(test: Callable[..., Verdict], subject: Subject, name: str, parts: S
 
 def _strain(verdict: Verdict) -> float:
     """How far what is measured is from what is stated, over how far it may be."""
-    measured, stated, low, high = np.array([verdict.measured, verdict.stated, verdict.low, verdict.high], float)
+    measured, stated, low, high = np.array(
+        [verdict.measured, verdict.stated, verdict.expected_min, verdict.expected_max], float
+    )
     off, room = abs(measured - stated), high - stated if measured > stated else stated - low
     return off / room if room > 0 else np.inf if off > 0 else 0.0
 
@@ -333,7 +336,9 @@ def within(
     measured = np.inf if np.isnan(measured) else measured
     status = "passed" if low <= measured <= high else "failed"
     detects = fault.format(number=f"{detectable:.2g}", percent=f"{100 * detectable:.2g}%")
-    return Verdict(subject, test, status, draws, stated, measured, float(low), float(high), float(detectable), detects)
+    return Verdict(
+        subject, test, status, None, draws, stated, measured, float(low), float(high), float(detectable), detects
+    )
 
 
 def worst(outcome: pl.DataFrame, epsilon: str = "epsilon") -> dict:

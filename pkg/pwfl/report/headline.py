@@ -114,7 +114,7 @@ def result(point: dict) -> str:
 def sentence(found: Lead, audit: Audit) -> Markup:
     """The one sentence of a study, with its accuracy, its epsilon and its attack rate.
 
-    >>> point = {"system": "multicell", "outcome": "accuracy", "mean": 0.949, "low": 0.944, "high": 0.954}
+    >>> point = {"system": "multicell", "outcome": "accuracy", "mean": 0.949, "ci_low": 0.944, "ci_high": 0.954}
     >>> point |= {"epsilon": 2.0, "attack_rate": 0.034, "guarantee": "proved", "epsilon_assumes": "", "chance": 0.131}
     >>> def of(kind, audit=Audit(PASSED), **more): return sentence(Lead(kind, point | more), audit).striptags()
     >>> of(GOOD)
@@ -150,7 +150,7 @@ finds up to 81% of members.'
         return said + ", without a finite ε: nothing is known to be private."
     if found.kind == CHANCE:
         level = "a stated" if audit.verdict == FAILED else "record-level"
-        interval = between(point["low"], point["high"], outcome_of(point))
+        interval = between(point["ci_low"], point["ci_high"], outcome_of(point))
         at, chance, best = number(point["epsilon"]), *(number(point[c], outcome_of(point)) for c in ("chance", "mean"))
         words = "<b>Nothing was learned:</b> at {} ε = {} no scheme with noise is above chance (<b>{}</b>). "
         words = Markup(words).format(level, at, chance) + Markup("The best reaches <b>{}</b>").format(best)
@@ -175,7 +175,7 @@ def audited(audits: dict[str, pl.DataFrame], point: dict | None) -> Audit:
     """What the audits of scenarios found, by the scenarios' names.
 
     >>> rows = {"scheme": ["A", "A"], "test": ["sensitivity", "deviation of the noise"], "measured": [1.0, 0.9]}
-    >>> rows |= {"low": [0.99, 0.99], "high": [1.0, 1.01], "detectable": [0.001, 0.014]}
+    >>> rows |= {"expected_min": [0.99, 0.99], "expected_max": [1.0, 1.01], "detectable": [0.001, 0.014]}
     >>> passed = pl.DataFrame(rows | {"status": ["passed", "passed"]})
     >>> audited({"one": passed}, {"scenario": "one", "scheme": "A"})[:5], audited({}, None)[:2]
     (('passed', 2, 0, 1, True), ('not audited', 0))
@@ -218,7 +218,7 @@ def badge(audit: Audit) -> tuple[str, str]:
 def alarm(audit: Audit) -> Markup:
     """What a failed audit has on top of the page.
 
-    >>> first = {"test": "deviation of the noise", "measured": 0.9, "low": 0.99, "high": 1.01}
+    >>> first = {"test": "deviation of the noise", "measured": 0.9, "expected_min": 0.99, "expected_max": 1.01}
     >>> alarm(Audit(FAILED, 25, 6, first=first)).striptags()
     '✗ Audit failed: do not rely on the ε of this study. 6 of 25 tests of the training code contradict it. First of \
 them, deviation of the noise: 0.9 measured, 0.99 to 1.01 expected.'
@@ -230,7 +230,11 @@ them, deviation of the noise: 0.9 measured, 0.99 to 1.01 expected.'
     first = audit.first or {}
     tests = f"{plural(audit.tests, 'test')} of the training code"
     return Markup(words).format(
-        audit.failed, tests, first["test"], number(first["measured"]), between(first["low"], first["high"])
+        audit.failed,
+        tests,
+        first["test"],
+        number(first["measured"]),
+        between(first["expected_min"], first["expected_max"]),
     )
 
 

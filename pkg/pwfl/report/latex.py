@@ -105,7 +105,7 @@ def _effects_of(system: str, table: pl.DataFrame) -> str:
         for name in names:
             row = found.get(name)
             cells += [
-                _mean(row, "difference", known[name].format, "difference_ci_"),
+                _mean(row, "difference", known[name].format, "difference_"),
                 _p(row["p_corrected"] if row else None),
             ]
         rows.append([*cells, str(first["realizations"]), number(first["realizations_needed"])])
@@ -136,7 +136,7 @@ def claims(table: pl.DataFrame) -> str:
         where = f"{row['scenario']} against {row['against']}" if row["against"] else row["scenario"]
         under = f" ({row['interpretation']})" if row["interpretation"] else ""
         texts = [text(f"{row['claim']}: {row['statement']}"), text(where + under), text(row["reported"] or "--")]
-        value = _mean(row, "measured", ends="measured_ci_") + (
+        value = _mean(row, "measured", ends="measured_") + (
             f"; {unscheduled.share(row)}" if row[unscheduled.COLUMN] else ""
         )
         rows.append([*texts, value, text(row["required_range"]), row["verdict"] or "--"])
@@ -177,13 +177,13 @@ def _head(title: str) -> str:
 def _mean(row: dict | None, name: str, form: str = "", ends: str = "") -> str:
     """A row's mean with the ends of its interval; one end that is null is unbounded.
 
-    >>> _mean({"mean": 0.947, "low": 0.9431, "high": 0.951}, "mean", ".1%")
+    >>> _mean({"mean": 0.947, "ci_low": 0.9431, "ci_high": 0.951}, "mean", ".1%")
     '$94.7$ [$94.31$, $95.1$]'
     """
     if row is None:
         return "--"
     factor = 100 if "%" in form else 1
-    value, low, high = (number(row[part] and row[part] * factor) for part in (name, f"{ends}low", f"{ends}high"))
+    value, low, high = (number(row[part] and row[part] * factor) for part in (name, f"{ends}ci_low", f"{ends}ci_high"))
     if low == high and low in ("--", value):  # no interval, or none to these digits
         return value
     low, high = (end.replace("--", unbounded) for end, unbounded in ((low, "$-\\infty$"), (high, "$\\infty$")))

@@ -116,7 +116,9 @@ class _Plane:
     def _across(self) -> tuple[Scale, float | None]:
         """The axis of epsilons, and where on it points without noise are."""
         known = [
-            value for name in ("epsilon", "epsilon_low", "epsilon_high") for value in self.noisy[name].drop_nulls()
+            value
+            for name in ("epsilon", "epsilon_ci_low", "epsilon_ci_high")
+            for value in self.noisy[name].drop_nulls()
         ]
         known = [value for value in known if math.isfinite(value) and value > 0]
         low, high = min(known), max(known)
@@ -130,7 +132,7 @@ class _Plane:
     def _up(self, rows: pl.DataFrame) -> tuple[Scale, float | None]:
         """The axis of the outcome, and chance if it is near."""
         drawn = rows.filter(pl.col("mean").is_finite())
-        values = [*drawn["mean"], *drawn["low"].drop_nulls(), *drawn["high"].drop_nulls()]
+        values = [*drawn["mean"], *drawn["ci_low"].drop_nulls(), *drawn["ci_high"].drop_nulls()]
         most, chance = 1 if is_share(self.outcome) else None, chance_of(rows)
         low, high = fitted(values, most)
         if chance is not None and abs(chance - (low + high) / 2) <= NEAR * (high - low):
@@ -144,9 +146,9 @@ class _Plane:
         found: dict[str, list[float]] = {name: [] for name in ("x1", "x2", "y1", "y2")}
         for row in rows.iter_rows(named=True):
             at = float(self.infinite or 0.0) if row["open"] else row["epsilon"]
-            for name, end in (("x1", row["epsilon_low"]), ("x2", row["epsilon_high"])):
+            for name, end in (("x1", row["epsilon_ci_low"]), ("x2", row["epsilon_ci_high"])):
                 found[name].append(at if row["open"] else self.x.cut(end, at))
-            for name, end in (("y1", row["low"]), ("y2", row["high"])):
+            for name, end in (("y1", row["ci_low"]), ("y2", row["ci_high"])):
                 found[name].append(self.y.cut(end, row["mean"]))
         return {name: pl.Series(values, dtype=pl.Float64) for name, values in found.items()}
 
@@ -334,8 +336,8 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
     chance = chance_of(rows)
     values = [
         *shown["mean"],
-        *shown["low"].drop_nulls(),
-        *shown["high"].drop_nulls(),
+        *shown["ci_low"].drop_nulls(),
+        *shown["ci_high"].drop_nulls(),
         *([] if chance is None else [chance]),
     ]
     names = [
@@ -348,7 +350,7 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
     y = Scale(0, max(len(shown), 1), step * max(len(shown), 1))
     told, placed = [], []
     for k, row in enumerate(shown.iter_rows(named=True)):
-        ends = [x.cut(row[end], row["mean"]) for end in ("low", "high")]
+        ends = [x.cut(row[end], row["mean"]) for end in ("ci_low", "ci_high")]
         text = f"{row['scheme']}: {estimated(row['mean'], row['low'], row['high'], outcome)}"
         spot = (x.at(row["mean"]), y.at(k + 0.72))
         told.append(

@@ -303,7 +303,7 @@ def _by(lead: headline.Lead, bare: float | None) -> str:
     if point is None:
         return ""
     outcome = outcome_of(point)
-    interval = between(point["low"], point["high"], outcome)
+    interval = between(point["ci_low"], point["ci_high"], outcome)
     said = [called(point)] + ([f"95% interval {interval}"] if interval else [])
     if bare is not None and lead.kind != headline.BARE:
         said.append(f"without noise {number(bare, outcome)}")

@@ -36,7 +36,7 @@ def schemes(points: pl.DataFrame, audited: set[tuple[str, str]], failed: bool) -
     found = []
     for place, row in enumerate(points.sort(order, maintain_order=True).head(MOST_SCHEMES).iter_rows(named=True)):
         outcome = outcome_of(row)
-        noted = "not above chance" if row["useless"] else between(row["low"], row["high"], outcome)
+        noted = "not above chance" if row["useless"] else between(row["ci_low"], row["ci_high"], outcome)
         found.append(
             row
             | {"extra": folded and not (row["best"] or row["bare"] or (few and place < FOLDED))}
@@ -98,13 +98,18 @@ def prices(points: pl.DataFrame) -> dict:
 def _price(row: dict, base: float | None, outcome) -> dict:
     lost = "" if base is None else f"{signed(row['mean'] - base, outcome)} {unit(outcome)}".rstrip()
     said = "not above chance" if row["useless"] else lost
-    return {"value": number(row["mean"], outcome), "said": said, "interval": between(row["low"], row["high"], outcome)}
+    return {
+        "value": number(row["mean"], outcome),
+        "said": said,
+        "interval": between(row["ci_low"], row["ci_high"], outcome),
+    }
 
 
 def audits(tables: Mapping[str, pl.DataFrame]) -> list[dict]:
     """A row for each test over all audited schemes: failed ones first, then the KEY_TESTS."""
     frames = [
-        frame.select("test", "status", "measured", "low", "high", "detects", "detectable") for frame in tables.values()
+        frame.select("test", "status", "measured", "expected_min", "expected_max", "detects", "detectable")
+        for frame in tables.values()
     ]
     if not frames:
         return []
@@ -116,7 +121,10 @@ def audits(tables: Mapping[str, pl.DataFrame]) -> list[dict]:
         failed = sum(row["status"] == FAILED for row in each)
         worst = max(each, key=lambda row: (row["status"] == FAILED, _edge(row)))
         row = {"test": upper(test), "failed": failed, "count": len(each), "measured": number(worst["measured"])}
-        row |= {"expected": between(worst["low"], worst["high"]), "detects": upper(worst["detects"] or "")}
+        row |= {
+            "expected": between(worst["expected_min"], worst["expected_max"]),
+            "detects": upper(worst["detects"] or ""),
+        }
         rows.append(row | {"at": _place(worst), "key": test})
     order = {test: place for place, test in enumerate(KEY_TESTS)}
     rows.sort(key=lambda row: (-row["failed"], order.get(row["key"], len(order))))
@@ -127,22 +135,24 @@ def audits(tables: Mapping[str, pl.DataFrame]) -> list[dict]:
 
 def _edge(row: dict) -> float:
     """How near a measured value is to an end of its range: 0 in its middle, 1 at an end."""
-    span = row["high"] - row["low"]
-    return abs((row["measured"] - row["low"]) / span - 0.5) * 2 if span > 0 and math.isfinite(span) else 0.0
+    span = row["expected_max"] - row["expected_min"]
+    return abs((row["measured"] - row["expected_min"]) / span - 0.5) * 2 if span > 0 and math.isfinite(span) else 0.0
 
 
 def _place(row: dict) -> float:
     """Where in a gauge a measured value is, in percent: the range is from 20 to 80.
 
-    >>> _place({"measured": 0.5, "low": 0.0, "high": 1.0}), _place({"measured": 9.0, "low": 0.0, "high": 1.0})
-    (50.0, 97.0)
-    >>> _place({"measured": 1.0, "low": 1.0, "high": 1.0}), _place({"measured": 2.0, "low": 1.0, "high": 1.0})
-    (50.0, 97.0)
+    >>> expected = {"expected_min": 0.0, "expected_max": 1.0}
+    >>> [_place(expected | {"measured": value}) for value in (0.5, 9.0)]
+    [50.0, 97.0]
+    >>> expected = {"expected_min": 1.0, "expected_max": 1.0}
+    >>> [_place(expected | {"measured": value}) for value in (1.0, 2.0)]
+    [50.0, 97.0]
     """
-    span = row["high"] - row["low"]
+    span = row["expected_max"] - row["expected_min"]
     if not (span > 0 and math.isfinite(span)):
-        return 50.0 if row["measured"] == row["low"] else 97.0
-    return min(max(20 + 60 * (row["measured"] - row["low"]) / span, 3.0), 97.0)
+        return 50.0 if row["measured"] == row["expected_min"] else 97.0
+    return min(max(20 + 60 * (row["measured"] - row["expected_min"]) / span, 3.0), 97.0)
 
 
 def claims(table: pl.DataFrame, places: Mapping[str, str], papers: Mapping[str, dict | None]) -> list[dict]:

@@ -29,19 +29,21 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
 
     The scenarios that a sweep is of have titles, too. Columns: system, scenario, sweep_of, `title` (of the latter),
     `place` (what tells the point from others of its scheme), `value` (of swept parameters, alone), scheme, its
-    scheduler and noise, target_epsilon, colour; the outcome, mean, low, high, COUNTS, `useless` (not above chance);
-    epsilon, its ends, its attack_rate, epsilon_user, its largest, guarantee, TERMS, `seen` (the observer, in short),
-    `rank` (of observers, who sees least last), `bare` (adds no noise), `open` (and has no finite epsilon), `best`
-    (nothing dominates it), and OF_SYSTEMS. Points of equal results are there once.
+    scheduler and noise, target_epsilon, colour; the outcome, mean, ci_low, ci_high, COUNTS, `useless` (not above
+    chance); epsilon, its ends, its attack_rate, epsilon_user, its largest, guarantee, TERMS, `seen` (the observer, in
+    short), `rank` (of observers, who sees least last), `bare` (adds no noise), `open` (and has no finite epsilon),
+    `best` (nothing dominates it), and OF_SYSTEMS. Points of equal results are there once.
     """
     frames = []
     for (system,), each in tables["outcomes"].group_by("system", maintain_order=True):
         x, y = main_outcomes(each, str(system))
         index, front = index_of(each), tables["front"]
-        told = each.filter(outcome=y).select(*index, "attack_rate", "outcome", "mean", "low", "high", *COUNTS)
+        told = each.filter(outcome=y).select(*index, "attack_rate", "outcome", "mean", "ci_low", "ci_high", *COUNTS)
         told = told.with_columns(useless=not_above_chance())
-        of_x = each.filter(outcome="epsilon").select(*INDEX, epsilon="mean", epsilon_low="low", epsilon_high="high")
-        of_user = each.filter(outcome="epsilon_user").select(*INDEX, epsilon_user="mean", epsilon_user_max="most")
+        of_x = each.filter(outcome="epsilon").select(
+            *INDEX, epsilon="mean", epsilon_ci_low="ci_low", epsilon_ci_high="ci_high"
+        )
+        of_user = each.filter(outcome="epsilon_user").select(*INDEX, epsilon_user="mean", epsilon_user_max="max")
         either = pl.concat([front.filter(x=x, y=y), front.filter(x=y, y=x)])
         best = either.select(*INDEX, best=True)
         for other in (of_x, of_user, best, tables["systems"].select(*INDEX, *OF_SYSTEMS)):

@@ -111,18 +111,22 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """A line for each test of the schemes' code: what is tested, where what was found lies, what would be seen."""
     frame = tables["audit"]
     off = pl.col("measured") - pl.col("stated")
-    room = pl.when(off > 0).then(pl.col("high") - pl.col("stated")).otherwise(pl.col("stated") - pl.col("low"))
+    room = (
+        pl.when(off > 0)
+        .then(pl.col("expected_max") - pl.col("stated"))
+        .otherwise(pl.col("stated") - pl.col("expected_min"))
+    )
     drawn = frame.filter(pl.col("measured").is_not_null()).with_columns(
         place=pl.when(off == 0).then(0.0).otherwise(off / room).clip(-BEYOND, BEYOND),
-        found=pl.format("{}: {}, not {} to {}", "scheme", *(_short(name) for name in ("measured", "low", "high"))),
+        found=pl.format(
+            "{}: {}, not {} to {}", "scheme", *(_short(name) for name in ("measured", "expected_min", "expected_max"))
+        ),
     )
-    left_out = frame.join(drawn, on="scheme", how="anti")["scheme"].unique(maintain_order=True)
+    left_out = frame.filter(pl.col("measured").is_null()).unique("scheme", maintain_order=True)
     heading = "Audit of the code that trains, against what is stated"
+    untested = [f"{scheme} ({reason})" for scheme, reason in left_out.select("scheme", "reason").rows()]
     if drawn.is_empty():
-        why = (
-            "no test is defined" if frame.is_empty() else "nothing is sent, nothing is hidden, or nothing can be tested"
-        )
-        return theme.empty(why, heading)
+        return theme.empty("not tested: " + ", ".join(untested) if untested else "no test is defined", heading)
     failed = pl.col("status") == "failed"
     said = pl.coalesce(pl.col("found").filter(failed).first(), pl.col("detects").sort_by("detectable").last())
     lines = drawn.group_by("test", maintain_order=True).agg(said=said, failed=failed.any())
@@ -133,8 +137,8 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         f"right: the smallest error that is seen with probability {frame['power'][0]:g}",
         f"{drawn['test'].n_unique()} tests; false alarms: {frame['false_alarm'][0]:g} a scheme",
     ]
-    if len(left_out):
-        subtitle.append("not drawn, since nothing is sent or hidden, or can be tested: " + ", ".join(left_out))
+    if untested:
+        subtitle.append("not tested: " + ", ".join(untested))
     subtitle = theme.wrapped(subtitle, LINE)
     drawn, lines = (each.with_columns(line=pl.col("test").map_elements(_wrapped, pl.String)) for each in (drawn, lines))
     several = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": "bottom"}, "value": "middle"}
@@ -144,7 +148,12 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     statuses = ["passed", "failed"]
     colours, shapes = (alt.Scale(domain=statuses, range=kind) for kind in (["#0072B2", "#D55E00"], ["circle", "cross"]))
     tips = {"scheme:N": "Scheme", "observer:N": "Observer", "test:N": "Test", "draws:Q": ("Numbers", "~s")}
-    named = {"stated": "Stated", "measured": "Measured", "low": "At least", "high": "At most"}
+    named = {
+        "stated": "Stated",
+        "measured": "Measured",
+        "expected_min": "Expected, from",
+        "expected_max": "Expected, to",
+    }
     tips |= {f"{column}:Q": (name, ".4g") for column, name in named.items()} | {"detects:N": "Is seen"}
     lines = lines.with_columns(least=-1.0, most=1.0, beside=BEYOND)
     allowed = alt.Chart(lines).mark_bar(color=RULE).encode(x=_placed("least"), x2="most:Q", y=y)

@@ -72,7 +72,7 @@ def over_parameter(
     swept = rows.filter(pl.col(key).is_not_null(), pl.col("scenario") != pl.col("sweep_of"), ~pl.col("bare"))
     found = []
     for column in dict.fromkeys((first, *COLUMNS)):
-        values = table.filter(outcome=column).select(*INDEX, at="mean", at_low="low", at_high="high")
+        values = table.filter(outcome=column).select(*INDEX, at="mean", at_low="ci_low", at_high="ci_high")
         own = swept.join(values, on=INDEX, how="inner", nulls_equal=True, maintain_order="left")
         own = own.filter(pl.col("at").is_finite())
         if column in known and not (column == "epsilon" and key == AXIS) and _is_moved(own, key):
@@ -179,7 +179,7 @@ def over_rounds(
     colours = dict(rows.select("scheme", "colour").unique("scheme", keep="first", maintain_order=True).rows())
     chance = chance_of(rows)
     ends = [curves for _, curves in shown.values()]
-    top = max(curves.select(pl.max_horizontal("accuracy_high", "accuracy_mean").max()).item() for curves in ends)
+    top = max(curves.select(pl.max_horizontal("accuracy_ci_high", "accuracy_mean").max()).item() for curves in ends)
     top = max(top, chance or 0.0)
     top = next((limit for limit in (0.1, 0.2, 0.4, 0.6, 0.8) if top <= limit), 1.0)
     y = Scale(0, top, HIGH, upright=True)
@@ -217,7 +217,7 @@ def _curves(content: dict, system: str) -> pl.DataFrame | None:
 
 def _rounds(curves: pl.DataFrame, colours: dict[str, str], x: Scale, y: Scale, chance: float | None) -> list[alt.Chart]:
     frame = curves.with_columns(
-        pl.col("accuracy_low", "accuracy_high").clip(y.low, y.high),
+        pl.col("accuracy_ci_low", "accuracy_ci_high").clip(y.low, y.high),
         colour=pl.col("scheme").replace_strict(colours, default=INK, return_dtype=pl.String),
         tip=pl.Series(
             [f"{s}, round {k}: {m:.1%}" for s, k, m in curves.select("scheme", "round", "accuracy_mean").rows()],
@@ -233,7 +233,7 @@ def _rounds(curves: pl.DataFrame, colours: dict[str, str], x: Scale, y: Scale, c
     if chance is not None:
         level = alt.Chart(pl.DataFrame({"accuracy_mean": [chance]})).mark_rule(color=LINE)
         layers.append(level.encode(y=up))
-    layers.append(base.mark_area(opacity=0.16).encode(y=y.axis("accuracy_low"), y2="accuracy_high:Q"))
+    layers.append(base.mark_area(opacity=0.16).encode(y=y.axis("accuracy_ci_low"), y2="accuracy_ci_high:Q"))
     layers.append(base.mark_line(strokeWidth=2).encode(y=up))
     rounds = frame["round"].unique().sort()
     kept = rounds[theme.thinned(len(rounds), CURVE_POINTS)]

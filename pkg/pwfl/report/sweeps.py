@@ -21,7 +21,7 @@ INDEX = ["scenario", "scheme", "target_epsilon"]  # which point it is
 AXIS = "privacy.target_epsilon"  # the swept parameter that outcomes are drawn over
 KIND = ["guarantee", "epsilon_trusts", "observer"]  # points of other kinds are not compared
 DIGITS = 4  # to which two means are one
-PARTS = ("mean", "low", "high", "least", "most")
+PARTS = ("mean", "ci_low", "ci_high", "min", "max")
 
 
 def outcomes(study: dict[str, dict]) -> pl.DataFrame:
@@ -29,7 +29,7 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
 
     Columns: scenario, system, the scenario whose sweep it is a point of, swept parameters by their dotted keys, scheme
     (and its privacy target where it has several), what stands behind its epsilon, its terms, outcome, mean
-    over realizations with its 95% interval, least, most, of how many realizations, how many of these have no user
+    over realizations with its 95% interval, minimum, maximum, of how many realizations, how many of these have no user
     scheduled, how many more diverged, and, of the accuracy, the level that needs no learning (`chance.level`).
     `attack_rate` is that of the record-level epsilon, the mean; null where it is not known of every realization.
     """
@@ -44,7 +44,7 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
 def scenario_outcomes(content: dict) -> pl.DataFrame:
     """The table `outcomes` of a scenario by its content, without the columns that say which scenario it is."""
     keys, frames = ["scheme", "target_epsilon"], []
-    extremes = {"least": pl.Expr.min, "most": pl.Expr.max, "realizations": pl.Expr.count}
+    extremes = {"min": pl.Expr.min, "max": pl.Expr.max, "realizations": pl.Expr.count}
     each, system = unscheduled.known(with_targets(content["realizations"])), content["scenario"].system
     missing = {"training": pl.String, "attack_rate": pl.Float64}
     each = each.with_columns(pl.lit(None, kind).alias(c) for c, kind in missing.items() if c not in each.columns)
@@ -81,7 +81,7 @@ def with_targets(each: pl.DataFrame) -> pl.DataFrame:
 
 def not_above_chance() -> pl.Expr:
     """Whether a row of `outcomes` is of an accuracy whose interval, or mean where it has none, is not above chance."""
-    return (pl.coalesce("low", "mean") <= pl.col("chance")).fill_null(value=False)
+    return (pl.coalesce("ci_low", "mean") <= pl.col("chance")).fill_null(value=False)
 
 
 def above_chance(rows: pl.DataFrame, table: pl.DataFrame) -> pl.Series:

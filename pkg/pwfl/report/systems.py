@@ -14,10 +14,10 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
     """A row for each scheme of each scenario, and each of its privacy targets where it has several.
 
     `scenarios` is that of `report.compare`. Mean final accuracy with its 95% interval over realizations, how many
-    trainings it is of, how many of these have no user scheduled, and how many diverged; the largest and the least
+    trainings it is of, how many of these have no user scheduled, and how many diverged; the largest and the smallest
     epsilon of a realization, for the system's own server and for the scheme's observer; the largest attack rate; means
     of symbols and seconds on air, transmit energy and local steps; their terms. What does not apply to a system, or has
-    no unit in it, is null; the column `differs` says why.
+    no unit in it, is null; the column `comparability` says why.
     """
     frames, keys = [], ["scheme", "target_epsilon"]
     missing = dict.fromkeys(("accuracy", "target_epsilon", "attack_rate"), pl.Float64) | {"training": pl.String}
@@ -31,16 +31,19 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
             **{unscheduled.COLUMN: unscheduled.count("accuracy")},
             diverged=(pl.col("training") == "diverged").sum(),
             epsilon_server=pl.col("epsilon_server").max(),
-            epsilon_server_least=pl.col("epsilon_server").min(),
+            epsilon_server_min=pl.col("epsilon_server").min(),
             epsilon=pl.col("epsilon").max(),
-            epsilon_least=pl.col("epsilon").min(),
+            epsilon_min=pl.col("epsilon").min(),
             epsilon_user=pl.col("epsilon_user").max(),
             attack_rate=pl.col("attack_rate").max(),
             guarantee=columns.weakest(),
             guarantee_server=columns.weakest("guarantee_server"),
         )
-        differs = pl.lit(registry.system(system).load_report().differs).alias("differs")
-        means, terms = theme.means(each, keys, MEANS, system), schemes.agg(columns.said(TERMS)).with_columns(differs)
+        comparability = pl.lit(registry.system(system).load_report().comparability).alias("comparability")
+        means, terms = (
+            theme.means(each, keys, MEANS, system),
+            schemes.agg(columns.said(TERMS)).with_columns(comparability),
+        )
         first, others = means.columns[: len(keys) + 3], means.columns[len(keys) + 3 :]  # the accuracy stands first
         for part in (counts, terms):
             means = means.join(part, on=keys, maintain_order="left", nulls_equal=True)

@@ -218,8 +218,8 @@ def tips(columns: Mapping[str, str | tuple[str, str]]) -> list[alt.Tooltip]:
 
 
 def interval_tips(value: str, title: str, form: str = ".4g") -> list[alt.Tooltip]:
-    """Tooltips of the columns *_mean, *_low, *_high."""
-    labels = {"mean": f"{title}, mean", "low": f"{title}, 95% from", "high": f"{title}, 95% to"}
+    """Tooltips of the columns *_mean, *_ci_low, *_ci_high."""
+    labels = {"mean": f"{title}, mean", "ci_low": f"{title}, 95% from", "ci_high": f"{title}, 95% to"}
     return tips({f"{value}_{part}:Q": (text, form) for part, text in labels.items()})
 
 
@@ -325,8 +325,8 @@ def spans_decades(values: pl.Series) -> bool:
 def means(frame: pl.DataFrame, by: list[str], columns: list[str], system: str) -> pl.DataFrame:
     """Means of columns within groups and the ends of their 95% intervals (Student's t).
 
-    Column c becomes c_mean, c_low and c_high; nulls do not count. A single value has no interval. Intervals end where
-    the system's tables declare that the column does (`contract.limits`).
+    Column c becomes c_mean, c_ci_low and c_ci_high; nulls do not count. A single value has no interval. Intervals
+    end where the system's tables declare that the column does (`contract.limits`).
     """
     parts = {"mean": pl.Expr.mean, "std": pl.Expr.std, "count": pl.Expr.count}
     groups = frame.group_by(by, maintain_order=True).agg(
@@ -336,9 +336,9 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str], system: str) -
         mean, count = groups[f"{c}_mean"], groups[f"{c}_count"].to_numpy()
         quantile = stdtrit(np.maximum(count - 1, 1), (1 + CONFIDENCE) / 2)
         half = groups[f"{c}_std"] * pl.Series(quantile / np.sqrt(np.maximum(count, 1)))
-        groups = groups.with_columns((mean - half).alias(f"{c}_low"), (mean + half).alias(f"{c}_high"))
+        groups = groups.with_columns((mean - half).alias(f"{c}_ci_low"), (mean + half).alias(f"{c}_ci_high"))
         groups = within(groups, c, *limits(system, c))
-    return groups.select(*by, *(f"{c}_{part}" for c in columns for part in ("mean", "low", "high")))
+    return groups.select(*by, *(f"{c}_{part}" for c in columns for part in ("mean", "ci_low", "ci_high")))
 
 
 ROUNDS = alt.X("round:Q", title="Communication round", axis=alt.Axis(format="d"))
@@ -355,15 +355,15 @@ def sized(chart: alt.TopLevelMixin, title: str | alt.TitleParams) -> alt.TopLeve
 
 
 def mean_and_band(base: alt.Chart, value: str, y: alt.Y, chosen: alt.Parameter, **mark) -> tuple[alt.Chart, alt.Y]:
-    """The confidence band of a mean, from columns *_low and *_high, and the axis of *_mean; `y` has no field."""
+    """The confidence band of a mean, from columns *_ci_low and *_ci_high, and the axis of *_mean; `y` has no field."""
     low, mean = y.copy(), y.copy()
-    low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
-    return base.mark_area(**mark).encode(y=low, y2=f"{value}_high:Q", opacity=faded(chosen, 0.18, 0.02)), mean
+    low.shorthand, mean.shorthand = f"{value}_ci_low:Q", f"{value}_mean:Q"
+    return base.mark_area(**mark).encode(y=low, y2=f"{value}_ci_high:Q", opacity=faded(chosen, 0.18, 0.02)), mean
 
 
 def ends(frame: pl.DataFrame, value: str) -> list[pl.Series]:
-    """The columns *_mean, *_low and *_high."""
-    return [frame[f"{value}_{part}"] for part in ("mean", "low", "high")]
+    """The columns *_mean, *_ci_low and *_ci_high."""
+    return [frame[f"{value}_{part}"] for part in ("mean", "ci_low", "ci_high")]
 
 
 def band_over(count: int) -> str:
@@ -384,7 +384,7 @@ def band(
     also: Iterable[float] = (),
     levels: pl.DataFrame | None = None,
 ) -> alt.LayerChart:
-    """A chart of means with confidence bands, from columns scheme, *_mean, *_low, *_high and that of `x`.
+    """A chart of means with confidence bands, from columns scheme, *_mean, *_ci_low, *_ci_high and that of `x`.
 
     `y` is the axis, without its field, in the bounds of `column`, or else `value`; it has the values `also`, too.
     `levels` are lines across (`chance.levels`). With `steps` a value holds until the next row, and a dot ends a
@@ -426,7 +426,7 @@ def band(
 
 def within(frame: pl.DataFrame, value: str, least: float | None = None, most: float | None = None) -> pl.DataFrame:
     """A table of means with the intervals of a value cut where it cannot be, or an axis does not reach."""
-    return frame.with_columns(pl.col(f"{value}_low", f"{value}_high").clip(least, most))
+    return frame.with_columns(pl.col(f"{value}_ci_low", f"{value}_ci_high").clip(least, most))
 
 
 def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, title: str) -> alt.LayerChart:

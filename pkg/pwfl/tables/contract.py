@@ -23,9 +23,9 @@ OWN_RULE = type(dy.rule()(lambda kind: pl.lit(True)))  # of a schema
 PUBLIC = {"reveals": "public"}  # replacing a record does not change it, as it changes no number of records
 NOISY = {"reveals": "noisy"}  # follows from what is released with the outcome's guarantee, as the model does
 PRIVATE = {"reveals": "private"}  # a function of records without noise
-# How a test of an audit ends; the last four say why nothing is tested: no noise, nobody who sends, gradients that are
-# not finite, no weights known at which a blank record has no gradient.
-AUDIT_STATUS = ("passed", "failed", "no_noise", "nobody_sends", "not_finite", "never_silent")
+AUDIT_STATUS = ("passed", "failed", "not_tested")
+# Why an audit tests nothing; the last two: of gradients, and of those of a blank record at all weights that were tried.
+NOT_TESTED_REASONS = ("no noise", "nobody sends", "not finite", "gradient never zero")
 # The meaning of each column that tables of several systems have; see `meaning`.
 MEANINGS = {
     "accuracy": "share of the test set that the model classifies correctly",
@@ -382,14 +382,15 @@ class Audit(dy.Schema):
         primary_key=True, description=meaning("observer", "the messages that the observer sees, in words")
     )
     test = dy.String(primary_key=True, description="property that is tested")
-    status = dy.Enum(AUDIT_STATUS, description=meaning("status", "of the test, or why it was not made"))
+    status = dy.Enum(AUDIT_STATUS, description=meaning("status", "of the test"))
+    reason = dy.Enum(NOT_TESTED_REASONS, nullable=True, description="why nothing is tested; null: it is")
     draws = dy.Int64(min=0, description="how many numbers the test uses")
     delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
     epsilon = epsilon_column(meaning("epsilon", "as stated for the observer; null: no user sends"), nullable=True)
     stated = dy.Float64(nullable=True, description="expected value if the code is as stated; null: nothing to test")
     measured = dy.Float64(nullable=True, allow_inf=True, description="measured value; infinite: not a number")
-    low = dy.Float64(nullable=True, description="smallest measured value that passes")
-    high = dy.Float64(nullable=True, description="largest measured value that passes")
+    expected_min = dy.Float64(nullable=True, description="smallest measured value that passes")
+    expected_max = dy.Float64(nullable=True, description="largest measured value that passes")
     detectable = dy.Float64(
         nullable=True,
         min=0,

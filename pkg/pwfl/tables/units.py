@@ -2,7 +2,7 @@
 
 UNITS = {"_bps": "bit/s", "_db": "dB", "_hz": "Hz", "_j": "J", "_m": "m", "_nats": "nats", "_s": "s", "_w": "W"}
 UNITS |= {"_wh": "Wh", "_wh2": "Wh²"}
-PARTS = ("_mean", "_low", "_high", "_least", "_most", "_std")
+PARTS = ("_mean", "_ci_low", "_ci_high", "_min", "_max", "_std")
 
 
 def unit(column: str) -> str:

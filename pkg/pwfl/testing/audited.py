@@ -59,7 +59,8 @@ def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.D
     for row in frame.filter(status="failed").iter_rows(named=True):
         raise CheckError(
             f"{scheme.name}: audit: {row['test']} of {row['observer']} is {row['measured']:g}, expected "
-            f"{row['low']:g} to {row['high']:g}: train and account disagree; correct the one that is wrong"
+            f"{row['expected_min']:g} to {row['expected_max']:g}: train and account disagree; correct the one that is "
+            "wrong"
         )
     if epsilon is None or not np.isfinite(epsilon):
         return frame

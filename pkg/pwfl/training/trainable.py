@@ -182,9 +182,11 @@ class Differentiated:
         for _ in range(TRIED):
             start = self.start(lambda: generator)
             if not self._is_finite(adversarial.Opposed(start, x, y)) or not any(self.opposed(np.inf, generator)):
-                return "not_finite"
+                return "not finite"
         blank = np.zeros((1, self.size.features), np.float32), np.zeros(1, int)
-        return None if all((slope == 0).all() for slope in self._slopes(self.silent(), *blank)) else "never_silent"
+        return (
+            None if all((slope == 0).all() for slope in self._slopes(self.silent(), *blank)) else "gradient never zero"
+        )
 
     def opposed(self, clip_norm: float, generator: np.random.Generator) -> Iterator[adversarial.Opposed]:
         features = self.size.features

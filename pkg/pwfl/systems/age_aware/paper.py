@@ -57,7 +57,7 @@ def _swept(client: int) -> Callable[[dict[str, dict]], pl.DataFrame]:
             pl.lit("simulated").alias("series"),
             pl.col("swept_time").cast(pl.Float64).alias("x"),
             pl.col(mean).alias("y"),
-            *(pl.coalesce(f"{SIMULATION}_{end}", mean).alias(f"y_ci_{end}") for end in ("low", "high")),
+            *(pl.coalesce(f"{SIMULATION}_ci_{end}", mean).alias(f"y_ci_{end}") for end in ("low", "high")),
         )
         closed = exact("closed form", own["swept_time"].to_numpy(), own[f"{EXPECTED}_mean"].to_numpy())
         return pl.concat([simulated, closed])

@@ -16,7 +16,7 @@ from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.tables import FORMULAS
 from pwfl.tables.arrays import size_of
 
-DIFFERS = (
+COMPARABILITY = (
     "One upload of a mean of a few numbers that change in time, no classifier, so no accuracy. epsilon is about the "
     "data as they are when the model is used, older data were collected. No radio model, so no "
     "seconds and no energy."
@@ -113,7 +113,7 @@ def _near(
     """Curves of one swept client, on an axis that reaches twice `room` below and thrice above all clients fresh."""
     closed = columns[-1]
     fresh = frame.sort("swept_time")[f"{closed}_mean"][-1]
-    parts = ("mean", "low", "high")
+    parts = ("mean", "ci_low", "ci_high")
     long = pl.concat(
         frame.select("swept_time", curve=pl.lit(CURVES[c]), **{part: pl.col(f"{c}_{part}") for part in parts})
         for c in columns
@@ -124,10 +124,10 @@ def _near(
     y = fitted(y, [fresh - 2 * room, fresh + 3 * room, frame[f"{closed}_mean"].min()], room=0)
     y["scale"].zero = False  # nor for the band
     shown = theme.faded(picked, hidden=0.1)
-    interval = {"mean:Q": (f"{title}, mean", ".4g"), "low:Q": ("95% from", ".4g"), "high:Q": ("95% to", ".4g")}
+    interval = {"mean:Q": (f"{title}, mean", ".4g"), "ci_low:Q": ("95% from", ".4g"), "ci_high:Q": ("95% to", ".4g")}
     tips = theme.tips({"curve:N": "Which", "swept_time:Q": "Collection time (steps)"} | interval)
     base = alt.Chart(long, width=PANEL, height=190).encode(x=x, color=colour)
-    band = base.mark_area(clip=True).encode(y="low:Q", y2="high:Q", opacity=theme.faded(picked, 0.2, 0.02))
+    band = base.mark_area(clip=True).encode(y="ci_low:Q", y2="ci_high:Q", opacity=theme.faded(picked, 0.2, 0.02))
     line = base.mark_line(clip=True).encode(y=y, tooltip=tips, opacity=shown)
     best = alt.Chart(long.filter(pl.col("curve") == CURVES[closed]).sort("mean").head(1))
     mark = best.mark_point(size=110, filled=True, shape="diamond", clip=True)
@@ -179,7 +179,7 @@ def _over_target(frame: pl.DataFrame, value: str, scenario: AgeAware, title: str
         means = theme.with_shapes(means, theme.scheme_looks(scenario, schemes))
         rows = alt.Chart(means, width=theme.WIDTH, height=alt.Step(28)).encode(**_rows(scenario, schemes))
         x = alt.X(f"{value}_mean:Q", title=y["title"], scale=y["scale"], axis=y["axis"])
-        bars = rows.mark_rule(strokeWidth=2.5).encode(x=f"{value}_low:Q", x2=f"{value}_high:Q")
+        bars = rows.mark_rule(strokeWidth=2.5).encode(x=f"{value}_ci_low:Q", x2=f"{value}_ci_high:Q")
         dots = rows.mark_point(filled=True, size=90).encode(x=x, tooltip=tooltip, shape=theme.ON_LINES)
         subtitle = [over.replace("band", "interval"), target, *_minimized(scenario, schemes)]
         return (bars + dots).properties(title=alt.TitleParams(title, subtitle=subtitle))
@@ -316,12 +316,12 @@ def summarize(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, 
     counts = each.group_by(keys, maintain_order=True).agg(
         realizations=pl.len(),
         trained=pl.col("loss_difference_wh2").count(),
-        epsilon_maximum=pl.col("epsilon").max(),
+        epsilon_max=pl.col("epsilon").max(),
         epsilon_understated=pl.col("epsilon_understated").max(),
         target_missed=(~pl.col("target_met")).sum(),
         channel_uses=pl.col("channel_uses").mean(),
-        epsilon_user_maximum=pl.col("epsilon_user").max(),
-        epsilon_user_classical_maximum=pl.col("epsilon_user_classical").max(),
+        epsilon_user_max=pl.col("epsilon_user").max(),
+        epsilon_user_classical_max=pl.col("epsilon_user_classical").max(),
         **{term: pl.col(term).first() for term in TERMS},
     )
     searched = tables["schedule_status"].filter(pl.col("swept_user").is_null()).group_by(keys, maintain_order=True)

@@ -12,7 +12,7 @@ from pwfl.report.axes import fitted, leveled
 from pwfl.systems.anonymous_oac import batches
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 
-DIFFERS = (
+COMPARABILITY = (
     "One cell; batches of random devices, updates add up on air and share their noise. The guarantee of "
     "the anonymous schemes rests on nobody knowing who takes part."
 )
@@ -101,7 +101,7 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         chance.of_scenario(scenario, tables["history"]),
     )
     y, levels = leveled(y, levels, *theme.ends(frame, "accuracy"), most=1)
-    bars = base.mark_rule(strokeWidth=2.5).encode(y="accuracy_low:Q", y2="accuracy_high:Q")
+    bars = base.mark_rule(strokeWidth=2.5).encode(y="accuracy_ci_low:Q", y2="accuracy_ci_high:Q")
     tips = [
         *theme.tips({"scheme:N": "Scheme", "channel_uses_mean:Q": ("Symbols on air", ".3s")}),
         *theme.interval_tips("accuracy", "Final test accuracy", ".2%"),

@@ -36,7 +36,7 @@ ENERGY_SCOPES = {
     "digital": "radiated at the scheduler's powers, in cells that interfere, over the paper's path loss",
     "on air": "radiated on air, in cells that interfere, by messages of the largest norm and their noise",
 }
-TOTALS = {"total": "sum", "max": "max", "median": "median"}
+TOTALS = {"total": "sum", "worst_user": "max", "median": "median"}
 ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
 
 

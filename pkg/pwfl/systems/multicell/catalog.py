@@ -30,7 +30,7 @@ CATALOG = Catalog(
     columns={
         "summary": {
             "proven_optimal": "number of realizations whose schedule is proven optimal",
-            "rho_maximum": "largest rho of a user in any realization",
+            "rho_worst_overall": "largest rho of a user in any realization",
             "rho_median": "median rho of the scheduled users of all realizations",
             **dict.fromkeys(("rho_worst_case", "rho_own_noise"), "largest of all realizations; see `outcome`"),
             "epsilon_worst_case": "largest of all realizations; see `outcome`",
@@ -45,8 +45,8 @@ CATALOG = Catalog(
             "epsilon_dithers_known": "largest epsilon of a realization if the users' random rounding is known",
             "noise_error_exceeded": "number of realizations whose noise error exceeds the limit of (21)",
             "objective_per_sample_mean": "objective (20) per training record: mean over realizations",
-            "objective_per_sample_low": "lower end of its 95% interval",
-            "objective_per_sample_high": "upper end of its 95% interval",
+            "objective_per_sample_ci_low": "lower end of its 95% interval",
+            "objective_per_sample_ci_high": "upper end of its 95% interval",
         },
         "realizations": {
             "objective_per_sample": "objective (20) divided by the number of training records of all users",

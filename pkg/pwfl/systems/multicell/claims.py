@@ -33,7 +33,7 @@ from pwfl.systems.multicell.parameters import RECIPES, Multicell
 
 TRAININGS = 100  # realizations over which the paper's maxima of rho go
 ROUNDING = 1e-9
-LEAKAGES = ("rho_max", "rho_total")
+LEAKAGES = ("rho_worst_user", "rho_total")
 SELECTION = ("samples_per_scheduled", "gain_db_median", "noise_variance_median", "lost_share")
 OUTCOMES = ("objective_per_sample", "objective_gap", "scheduled", "rho_median", "epsilon", "accuracy", "loss")
 COLUMNS = (*OUTCOMES, *SELECTION, *LEAKAGES, "rho_not_lowered")
@@ -44,9 +44,9 @@ GAP = Quantity("objective_gap", "mean gap of objective (20) to its bound", POSIT
 ACCURACY = Quantity("accuracy", "final test accuracy", SHARE)
 LOSS = Quantity("loss", "final test loss", POSITIVE)
 RHO = Quantity("rho_median", "median ρ of a realization's scheduled users", POSITIVE)
-RHO_MAX = Quantity("rho_max", "largest ρ of a realization", POSITIVE)
+RHO_WORST_USER = Quantity("rho_worst_user", "largest ρ of a realization", POSITIVE)
 LOWERED = Quantity("rho_not_lowered", "share of scheduled users who leak no less than with OptSched", SHARE)
-LARGEST = Quantity("rho_max", "largest ρ in all realizations", POSITIVE)
+LARGEST = Quantity("rho_worst_user", "largest ρ in all realizations", POSITIVE)
 EPSILON = Quantity("epsilon", "record-level ε", POSITIVE)
 SENDERS = Quantity("scheduled", "users who ever send", POSITIVE)
 SAMPLES = Quantity("samples_per_scheduled", "mean number of samples of a scheduled user", POSITIVE)
@@ -598,7 +598,7 @@ OWN_CLAIMS = (
         id="X-5",
         statement="If all users of OptSched+DP have equal ρ, the largest is a fifth lower, or more.",
         source=DOCS,
-        quantity=RHO_MAX,
+        quantity=RHO_WORST_USER,
         compare=EQUAL / OPT_DP,
         required=Band(most=0.8),
         range_source=PROJECT,
@@ -623,7 +623,7 @@ OWN_CLAIMS = (
         id="X-8",
         statement="Scheduling by squared samples leaves the largest ρ at most OptSched+DP's.",
         source=DOCS,
-        quantity=RHO_MAX,
+        quantity=RHO_WORST_USER,
         compare=JOINT_SNR / OPT_DP,
         required=Band(most=1),
     ),
@@ -647,7 +647,7 @@ OWN_CLAIMS = (
         id="X-11",
         statement="If channels are drawn anew, the largest ρ is no larger.",
         source=DOCS,
-        quantity=RHO_MAX,
+        quantity=RHO_WORST_USER,
         compare=tuple(each.at(REDRAWN) / each for each in (OPT_DP, JOINT_DP)),
         required=Band(most=1),
     ),
@@ -787,7 +787,7 @@ def _series(content: dict) -> dict:
     """Each scheme's columns and OF_NOISE, all schemes' leakages, and the bound that (22) sets."""
     scenario = content["scenario"]
     series = by_scheme(scenario, content["realizations"], COLUMNS)
-    rho = {pair: values for (pair, column), values in series.items() if column == "rho_max"}
+    rho = {pair: values for (pair, column), values in series.items() if column == "rho_worst_user"}
     series |= {(pair, OF_NOISE): tight_epsilon(values, scenario.privacy.delta) for pair, values in rho.items()}
     leakages = {name: values for name, values in series.items() if name[1] in LEAKAGES}
     return series | {"leakages": leakages, "bound": leakage_bound(scenario)}

@@ -13,7 +13,7 @@ from pwfl.systems.multicell.bounds import leakage_bound
 from pwfl.systems.multicell.parameters import BOUNDED_NOISE, Multicell, Network
 from pwfl.tables.arrays import ends_of, to_table
 
-DIFFERS = (
+COMPARABILITY = (
     "Several cells interfere; each scheduled user sends its own noisy gradient of all its records, "
     "digitally, to its station, which sees it. Unscheduled users' records are not learned from."
 )
@@ -27,7 +27,7 @@ LINKS = 7  # of one user, the strongest ones
 RINGED = "rings: users whom a scheme schedules"
 RING, WIDER = 420, 260  # area of the first scheme's rings, and by how much more the next one's have
 KEYS = ["scheme", "realization"]
-PRIVACY = ["rho_max", "rho_total", "epsilon", "epsilon_tight", "epsilon_classic"]
+PRIVACY = ["rho_worst_user", "rho_total", "epsilon", "epsilon_tight", "epsilon_classic"]
 
 
 def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -246,11 +246,11 @@ def summarize(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str,
         scenario,
         each,
         ["objective_per_sample", "objective_gap", "scheduled", "scheduled_samples", *results.FINAL, *PRIVACY],
-        pl.col("objective_gap").max().alias("objective_gap_maximum"),
+        pl.col("objective_gap").max().alias("objective_gap_max"),
         pl.col("proven_optimal").sum(),
-        pl.col("rho_max").max().alias("rho_maximum"),
-        pl.col("epsilon").max().alias("epsilon_maximum"),
-        pl.col("epsilon_user").max().alias("epsilon_user_maximum"),
+        pl.col("rho_worst_user").max().alias("rho_worst_overall"),
+        pl.col("epsilon").max().alias("epsilon_max"),
+        pl.col("epsilon_user").max().alias("epsilon_user_max"),
         pl.col("rho_worst_case", "epsilon_worst_case", "rho_own_noise").max(),
         pl.col([f"epsilon_observer_{seen}" for seen in ("user", "cell", "network")]).max(),
         pl.col("epsilon_dithers_known").max(),

@@ -232,7 +232,7 @@ class Outcome(contract.Outcome):
         description="left side of (21) divided by its sum of samples, largest of the coherence intervals"
     )
     rho_total = unlimited(description="sum of the users' rho (19)")
-    rho_max = unlimited(description="largest rho of a user")
+    rho_worst_user = unlimited(description="largest rho of a user")
     rho_median = unlimited(description="median rho of the users who send")
     epsilon_tight = unlimited(description=f"{TIGHT}: {WORST}")
     epsilon_classic = unlimited(description=f"{CLASSIC}: {WORST}")

@@ -304,7 +304,7 @@ OWN_CLAIMS = (
                 "epsilon_sensitivity": "(a) with the true sensitivity",
                 "epsilon_gaussian": "(b) exact, one round",
                 "epsilon": "(c) exact, all rounds",
-                "epsilon_maximum": "(c) exact, all rounds, of the most exposed user",
+                "epsilon_max": "(c) exact, all rounds, of the most exposed user",
                 "epsilon_antennas": "(d) exact, one round, all antennas observed",
             }.items()
         ),

@@ -72,7 +72,7 @@ def epsilon_axis(scenario, channel=alt.Y, **scale):
 
 
 def reading_means(table: pl.DataFrame, by: list[str]) -> pl.DataFrame:
-    """Means of each reading over realizations, but infinite ones: reading, users, mean_mean, mean_low, mean_high."""
+    """Finite means of each reading over realizations: reading, users, mean_mean, mean_ci_low, mean_ci_high."""
     index = ["scheme", "realization", "users", *({"scenario"} & set(by))]
     long = table.unpivot(list(READINGS), index=index, variable_name="reading", value_name="mean")
     long = long.with_columns(pl.col("reading").replace(READINGS))
@@ -81,7 +81,7 @@ def reading_means(table: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 
 
 def curves(x: str, title: str, value: str, y: alt.Y, colour: alt.Color, chosen, tips: dict[str, str]) -> alt.LayerChart:
-    """Mean lines with confidence bands over `x`, from columns *_mean, *_low, *_high; data come later."""
+    """Mean lines with confidence bands over `x`, from columns *_mean, *_ci_low, *_ci_high; data come later."""
     base = alt.Chart().encode(x=alt.X(x, title=title), color=colour)
     area, mean = theme.mean_and_band(base, value, y, chosen)
     tooltip = [*theme.tips(tips | {x: title}), *theme.interval_tips(value, y["title"])]

@@ -9,7 +9,7 @@ from pwfl.report.axes import fitted
 from pwfl.systems.random_orthogonalization import comparison, marks, observers
 from pwfl.systems.random_orthogonalization.tables import WORST
 
-DIFFERS = (
+COMPARABILITY = (
     "Many antennas, all users at once, many local steps a round; each user's whole update is protected, "
     "so all its records together. Signals have no unit of energy."
 )
@@ -118,10 +118,10 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
         [*results.FINAL, *WORST, "understated", "negative_weights", "negative_users", "transmit_energy"],
         pl.col("users").first(),
         pl.lit(scenario.network.antennas).alias("antennas"),
-        pl.col("epsilon").max().alias("epsilon_maximum"),
-        pl.col("epsilon_user").max().alias("epsilon_user_maximum"),
-        pl.col("epsilon_antennas_rounds").max().alias("epsilon_antennas_maximum"),
-        pl.col("epsilon_without_receiver").max().alias("epsilon_without_receiver_maximum"),
+        pl.col("epsilon").max().alias("epsilon_max"),
+        pl.col("epsilon_user").max().alias("epsilon_user_max"),
+        pl.col("epsilon_antennas_rounds").max().alias("epsilon_antennas_max"),
+        pl.col("epsilon_without_receiver").max().alias("epsilon_without_receiver_max"),
         *results.trainings("trained", "diverged"),
         pl.col("channel_uses", "air_seconds", "transmit_energy_limit", "transmit_energy_bound").first(),
     )
@@ -152,7 +152,7 @@ def published(scenario, each: pl.DataFrame) -> list[Loss]:
 def leakages(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Means over users of the table `leakage`, and the largest epsilons of all rounds."""
     groups = tables["leakage"].group_by("scheme", "realization", "users", maintain_order=True)
-    return groups.agg(pl.exclude("user").mean(), pl.col(list(marks.OBSERVERS)).max().name.suffix("_maximum"))
+    return groups.agg(pl.exclude("user").mean(), pl.col(list(marks.OBSERVERS)).max().name.suffix("_max"))
 
 
 def signs(leakage: pl.DataFrame, rounds: int) -> pl.DataFrame:

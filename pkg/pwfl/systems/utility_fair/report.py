@@ -18,7 +18,7 @@ from pwfl.systems.utility_fair.claims import CLAIMS, SHARED_NOISE, claims
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.tables.contract import limits
 
-DIFFERS = (
+COMPARABILITY = (
     "Noisy are the copies of the model that devices get, so not the access point's, which accuracies are of. Unless "
     "privacy.uploads is noisy, devices send updates without noise, nothing is hidden from the access point, and "
     "epsilon is against devices that pool their copies. Nothing enforces the sensitivity."
