@@ -34,14 +34,14 @@ def test_every_column_of_a_stages_table_declares_its_meaning_and_is_on_the_page(
 
 
 def test_a_derived_column_says_what_of_which_column():
-    assert meanings.describe("rho_max_mean", pl.Float64(), "summary", ["multicell"]) == (
-        "rho_max_mean",
+    assert meanings.describe("rho_worst_user_mean", pl.Float64(), "summary", ["multicell"]) == (
+        "rho_worst_user_mean",
         "number",
         "",
         "mean over realizations: largest rho of a user",
         "public",
     )
-    assert meanings.describe("energy_j_low", pl.Float64(), "summary", ["utility_fair"]).unit == "J"
+    assert meanings.describe("energy_j_ci_low", pl.Float64(), "summary", ["utility_fair"]).unit == "J"
     assert meanings.describe("user_accuracy_mean", pl.Float64(), "summary", ["multicell"]).reveals == "private"
     swept = meanings.describe("schedule.gamma", pl.Float64(), "outcomes", ["age_aware", "multicell"])
     assert swept.meaning.startswith("value of the swept parameter: ")
