@@ -163,7 +163,7 @@ class _Plane:
         return pl.Series(found, dtype=pl.String)
 
     def _tip(self, row: dict) -> str:
-        value = f"{called(row)}: {estimated(row['mean'], row['low'], row['high'], self.outcome)}"
+        value = f"{called(row)}: {estimated(row['mean'], row['ci_low'], row['ci_high'], self.outcome)}"
         if row["open"]:
             return f"{value}; {NO_NOISE}"
         attacked = (
@@ -351,7 +351,7 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
     told, placed = [], []
     for k, row in enumerate(shown.iter_rows(named=True)):
         ends = [x.cut(row[end], row["mean"]) for end in ("ci_low", "ci_high")]
-        text = f"{row['scheme']}: {estimated(row['mean'], row['low'], row['high'], outcome)}"
+        text = f"{row['scheme']}: {estimated(row['mean'], row['ci_low'], row['ci_high'], outcome)}"
         spot = (x.at(row["mean"]), y.at(k + 0.72))
         told.append(
             {
