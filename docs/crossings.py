@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 from full_size import table
 
-PAGE = Path(__file__).with_name("crossings.md")
+PAGE = Path(__file__).parent / "explanation/crossings.md"
 BLOCK = re.compile(r"(?<=<!-- results, by docs/crossings.py: begin -->\n\n).*?(?=\n<!-- results: end -->)", re.DOTALL)
 MESSAGES = {
     "poisson": "gradients, a fourth of the records",

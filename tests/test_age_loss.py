@@ -287,7 +287,7 @@ def test_the_best_distinct_times_are_those_of_all_schedules_without_a_time_twice
 def test_the_page_says_what_distinct_times_cost():
     page = (ROOT / "docs/explanation/age_aware.md").read_text(encoding="utf-8")
     lines = distinct_times.lines()
-    assert len(lines) == 12
+    assert len(lines) == 14
     for line in lines:
         assert f"  {line}\n" in page
     hundred = scenario.load(yaml.safe_load(distinct_times.CONFIG.read_text()), "age_aware").scenarios["hundred_clients"]

@@ -111,7 +111,7 @@ def round_cost(
     `sensitivity` is by how much a record moves the sum before it is rounded, of L2 norm, and `deviation` that of each
     user's discrete Gaussian, in steps; `honest` users' noise is unknown to the observer. These three broadcast. It is
     tau d + d H(sensitivity^2 / d), with tau of `divergence_of_sum`, H the least concave function that is nowhere below
-    a coordinate's cost, as a function of the square of what it moves by; docs/explanation/sums.md proves it.
+    a coordinate's cost, as a function of the square of what it moves by; docs/explanation/sums_proof.md proves it.
 
     Raises ValueError for a deviation below LEAST_STEPS.
     """
@@ -128,7 +128,7 @@ def private_dither_cost(
     """As `round_cost`, at whole orders from 2 on, where the observer does not know how an honest user rounded.
 
     It is order / 2 S^2 times little more than the squared sensitivity, as without rounding, S^2 the variance of all
-    noise; docs/explanation/sums.md proves it. Infinite at orders above 1 + MOST_Z S^2.
+    noise; docs/explanation/sums_proof.md proves it. Infinite at orders above 1 + MOST_Z S^2.
 
     Raises ValueError for other orders, and for a deviation below LEAST_STEPS.
     """

@@ -5,7 +5,7 @@ scale b_k), the ideal one is the same mean of samples at T without noise, and th
 averaged over clients with weights alpha_k (Lin et al., (2a)). Arrays have users on the last axis; squares of Wh. The
 bounds take the data's range r in Wh, the information I_k in nats that a client's mean has about each of its samples,
 or a bound on it, and the divergence D_k in nats of the law at t_k from that at T. Proofs:
-docs/explanation/age_aware.md.
+docs/explanation/age_aware_proofs.md.
 """
 
 import numpy as np

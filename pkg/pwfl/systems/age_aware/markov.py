@@ -121,7 +121,7 @@ def total_variation_bound(transition: np.ndarray, start: np.ndarray, horizon: in
 
     1/2 c^(T-t) sqrt(max_a mu_t(a) / pi_a) max over x != x' of sqrt(pi_x / mu_T(x)^2 + pi_x' / mu_T(x')^2),
     at most 1, with c the `contraction`. From the stationary law this is 1/2 c^(T-t) max sqrt(1/pi_x + 1/pi_x').
-    Proof: docs/explanation/age_aware.md.
+    Proof: docs/explanation/age_aware_proofs.md.
     """
     pi, mu = stationary(transition), laws(transition, start, horizon)
     possible = mu[-1] > 0
