@@ -16,7 +16,6 @@ from pwfl.report import (
     overview,
     page_tables,
     points,
-    statements,
     study_figures,
     unscheduled,
 )
@@ -121,9 +120,6 @@ def test_statements_say_in_how_many_of_their_realizations(study):
     valued = found.scenarios["one"].report["realizations"].pivot("scheme", index="realization", values="objective")
     known = set(valued.drop_nulls(["RndSched", "OptSched"])["realization"])
     assert table["no_user_scheduled"].to_list() == ([len(of_both & known)] if known else [])
-    assert any(SAID in line for line in statements.summary(found.comparison["claims"])) == bool(
-        found.comparison["claims"]["no_user_scheduled"].sum()
-    )
     assert (SAID in latex.claims(found.comparison["claims"])) == bool(
         found.comparison["claims"]["no_user_scheduled"].sum()
     )

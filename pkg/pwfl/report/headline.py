@@ -370,6 +370,8 @@ def counted(claims: pl.DataFrame) -> str:
     order = (REFUTED, DEPENDS, INCONCLUSIVE, NOT_MEASURED, SUPPORTED)
     counts = [(int((verdicts == each).sum()), each) for each in order]
     counts = [f"{count} {each.replace('depends', 'depend') if count > 1 else each}" for count, each in counts if count]
+    if not counts and len(verdicts):
+        return f"{plural(len(verdicts), 'claim')} measured outside the paper's setting, and not judged."
     if not counts:
         return "No claim of a paper applies to this study."
     return f"Claims: {', '.join(counts)}."

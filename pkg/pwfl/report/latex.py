@@ -11,8 +11,7 @@ from pwfl.report import factors, unscheduled
 from pwfl.report.columns import TERMS
 from pwfl.report.effects import COSTS, ENDS, INDEX
 from pwfl.report.sweeps import outcomes_of, swept_keys
-from pwfl.report.theme import counted, ranged
-from pwfl.report.words import SMALL_P
+from pwfl.report.words import SMALL_P, plural, ranged
 from pwfl.scenario import sweep
 from pwfl.scenario.sweep import GREEK
 
@@ -116,7 +115,7 @@ def _effects_of(system: str, table: pl.DataFrame) -> str:
     return _table(
         "lll" + "rr" * (len(names) + 1),
         f"Effects of single choices in the system {text(system)}, second point less first: mean [95\\% interval], and "
-        f"p of a paired t-test, corrected by Holm for {counted(size, 'comparison')}. Last: "
+        f"p of a paired t-test, corrected by Holm for {plural(size, 'comparison')}. Last: "
         "common realizations n, and how many detect the first difference with probability 0.8.",
         [*heads, "n", "n needed"],
         rows,

@@ -18,7 +18,7 @@ from pwfl.report.headline import WEAK as WEAK_RATE
 from pwfl.report.labels import Label, Part, named
 from pwfl.report.points import apart, called, chance_of, finite, lines, outcome_of, spread_of
 from pwfl.report.sweeps import INDEX
-from pwfl.report.words import estimated, is_share, lower, number, rate, upper
+from pwfl.report.words import estimated, is_share, lower, number, ranged, rate, upper
 
 WIDE, HIGH = 530, 452  # pixels of the plot on the page and in files, and on a phone
 PHONE_WIDE, PHONE_HIGH = 286, 330
@@ -57,9 +57,7 @@ def heading(rows: pl.DataFrame) -> str:
 
 def caption(rows: pl.DataFrame, lead: Lead) -> str:
     """What marks mean, and what those of a kind have in common."""
-    least, most = rows["realizations"].min(), rows["realizations"].max()
-    count = f"{most}" if least == most else f"{least} to {most}"
-    said = [f"Means of {count} realization{'s' * (most != 1)} with 95% intervals."]
+    said = [f"Means of {ranged(rows['realizations'])} with 95% intervals."]
     if is_plane(rows):
         said += ["Ring: the result in the first sentence."] * (lead.kind == GOOD)
         said += observed([own for own, _ in lines(finite(rows))])

@@ -21,7 +21,7 @@ from pwfl.report.catalog import STUDY_FIGURES, private_figures, table_title
 from pwfl.report.drawing import style, ticks
 from pwfl.report.effects import compared
 from pwfl.report.points import baseline, called, outcome_of
-from pwfl.report.words import between, is_share, number, plural, probability, rate, signed, unit, upper
+from pwfl.report.words import between, is_share, number, probability, ranged, rate, signed, unit, upper
 from pwfl.store import sealed
 from pwfl.tables import contract, read_report
 
@@ -111,7 +111,7 @@ def of_files(
         ],
         "parameters": list(page_tables.differing(parameters, places)),
         "parameter_heads": [of_scenarios[name]["title"] for name in parameters],
-        "realizations": _counts(points),
+        "realizations": ranged(points["realizations"]),
         "delta": next(iter(points["delta"].drop_nulls()), None),
         "more": _figures(parts[0], view, own=True),
         "scenarios": [
@@ -341,11 +341,6 @@ def _places(points: pl.DataFrame, of_scenarios: Mapping[str, dict]) -> dict[str,
     """What readers call each scenario: what tells it from others; its title where it is alone."""
     short = dict(points.select("scenario", "place").unique("scenario", keep="first", maintain_order=True).rows())
     return {name: upper(short.get(name) or part["title"]) for name, part in of_scenarios.items()}
-
-
-def _counts(points: pl.DataFrame) -> str:
-    least, most = points["realizations"].min(), points["realizations"].max()
-    return plural(most or 0, "realization") if least == most else f"{least} to {most} realizations"
 
 
 def _figures(part: dict, view: Mapping[str, str], own: bool = False) -> list[dict]:

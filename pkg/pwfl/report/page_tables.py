@@ -12,7 +12,7 @@ from pwfl.report.columns import in_words
 from pwfl.report.headline import FAILED, PASSED
 from pwfl.report.points import baseline, finite, lines, outcome_of, place_of_sweep
 from pwfl.report.statements import DEPENDS, judged
-from pwfl.report.words import NONE, between, number, rate, signed, unit, upper
+from pwfl.report.words import NONE, between, interpreted, number, rate, signed, unit, upper
 
 FOLDED = 12  # rows from which only the best are shown at first
 MOST_SCHEMES = 400  # rows of the page; its files have all
@@ -193,7 +193,7 @@ def counts(rows: list[dict]) -> list[dict]:
 def _case(row: dict, places: Mapping[str, str]) -> dict:
     place = " and ".join(places.get(name, name) for name in row["scenario"].split(" and "))
     against = f", against {places.get(row['against'], row['against'])}" if row["against"] else ""
-    reading = f" ({row['interpretation']})" if row["interpretation"] else ""
+    reading = f" ({interpreted(row['interpretation'])})" if row["interpretation"] else ""
     interval = between(row["measured_ci_low"], row["measured_ci_high"])
     return {
         "place": f"{place}{against}{reading}",

@@ -22,6 +22,7 @@ from pwfl.report.claims import (
     Reported,
 )
 from pwfl.report.statements import DEPENDS, judge
+from pwfl.report.words import interpreted
 from pwfl.scenario.values import value_of
 
 OUTSIDE = "not judged"  # measured in scenarios outside of the paper's setting alone
@@ -198,7 +199,7 @@ def _row(paper: Paper, claim: Claim, own: pl.DataFrame, settings: Mapping[str, s
 def _line(claim: Claim, row: dict) -> Line:
     where = f"{row['scenario']} against {row['against']}" if row["against"] else row["scenario"]
     detail = row["quantity"].partition("; ")[2]
-    where = "; ".join(text for text in (where, detail, row["interpretation"] or "") if text)
+    where = "; ".join(text for text in (where, detail, interpreted(row["interpretation"] or "")) if text)
     value = "undefined" if row["measured"] is None else number(row["measured"], claim, signed=True)
     return Line(row["verdict"] or OUTSIDE, value, interval(row, claim), where)
 

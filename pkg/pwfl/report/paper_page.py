@@ -25,6 +25,7 @@ WORDS = {
     OUTSIDE: "soft2",
     NOT_MEASURED: "soft2",
 }
+MOST_LINES = 4  # of a cell, of which more are folded
 CAPTION = 14  # pixels of a caption's text
 DIGITS = 5  # of curves in their file
 UNBROKEN = re.compile(r"\b([RKMTγpqδ]) ([=≤<]) (?=[\d<])")  # what a line does not break
@@ -107,7 +108,14 @@ def render(
     figures = [figure for row in of.panels for figure in _figures(of, row, rows, claims, settings, curves, known, over)]
     folder = Path(__file__).parent
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {"signs": paper.SIGNS, "tints": TINTS, "words": WORDS, "depends": DEPENDS}
+    environment.globals |= {
+        "signs": paper.SIGNS,
+        "tints": TINTS,
+        "words": WORDS,
+        "depends": DEPENDS,
+        "most": MOST_LINES,
+    }
+    environment.globals["counted"] = paper.counts
     columns = [setting.title for setting in of.settings.values()]
     if columns and any(len(row.cells) > 1 and row.cells[-1] for row in rows):
         columns.append("Other scenarios")

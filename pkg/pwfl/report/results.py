@@ -11,6 +11,7 @@ from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import chance, theme, unscheduled
 from pwfl.report.columns import TERMS, terms
 from pwfl.report.drawing import INK, RULE
+from pwfl.report.words import plural
 from pwfl.tables.arrays import ends_of
 
 LABEL = 24  # letters of the lines that say what a test is
@@ -199,7 +200,7 @@ def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     users = users.sort("most", "all", "user").with_row_index("place").select("user", "all", "place")
     frame = frame.join(users, on="user").with_columns(share=pl.col("samples") / pl.col("all"))
     frame = frame.select("place", "label", "samples", "share", "user", "all").sort("place", "label")
-    subtitle = f"realization 0: {theme.counted(len(users), 'user')}, {users['all'].sum()} samples; all schemes alike"
+    subtitle = f"realization 0: {plural(len(users), 'user')}, {users['all'].sum()} samples; all schemes alike"
     title = alt.TitleParams("Who holds what", subtitle=subtitle)
     blues, percent = alt.Scale(domainMin=0, scheme="blues"), alt.Legend(format="~%")
     tips = {"user:N": "User", "label:N": "Class", "samples:Q": "Training samples of the class"}

@@ -2,7 +2,6 @@
 
 import polars as pl
 
-from pwfl.report import unscheduled
 from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, PAPER, PROJECT, REFUTED, SUPPORTED
 
 DEPENDS = "depends on interpretation"
@@ -55,32 +54,3 @@ def outcome(rows: pl.DataFrame, verdict: str | None) -> str:
     found = ", ".join(f"{each} in {count}" for each, count in counts.items() if count)
     said = f"{found} of {len(counted)} cases"
     return f"{DEPENDS}: {said}" if verdict == DEPENDS else said
-
-
-def summary(claims: pl.DataFrame) -> list[str]:
-    """Sentences that count the claims: the papers' and this project's apart; none where nothing was measured."""
-    each, sentences = judged(claims), []
-    for origin, words in OF.items():
-        own = each.filter(pl.col("verdict").is_not_null(), origin=origin)["verdict"]
-        parts = [f"{count} {verdict}" for verdict in OUTCOMES if (count := (own == verdict).sum())]
-        if parts:
-            sentences.append(f"{_claims(len(own))} {words} tested: {', '.join(parts)}.")
-    if count := each["verdict"].null_count():
-        sentences.append(f"{_claims(count)} of the papers measured outside the paper's setting, and not judged there.")
-    if count := claims.filter(pl.col(unscheduled.COLUMN) > 0).n_unique(["system", "claim"]) if len(claims) else 0:
-        sentences.append(f"{_claims(count)} measured partly in realizations with no user scheduled.")
-    return sentences
-
-
-def unsupported(claims: pl.DataFrame) -> list[str]:
-    """The claims that are not supported, refuted ones first, and how they came out."""
-    each = judged(claims).filter(pl.col("verdict").is_in(OUTCOMES[1:]))
-    name = pl.format("{} {}", "system", "claim") if each["system"].n_unique() > 1 else pl.col("claim")
-    said = each.with_columns(
-        pl.format("{}: {}: {}", name, pl.col("statement").str.strip_suffix("."), "outcome").alias("said")
-    )
-    return [text for verdict in OUTCOMES[1:] for text in said.filter(verdict=verdict)["said"]]
-
-
-def _claims(count: int) -> str:
-    return f"{count} claim{'s' * (count > 1)}"

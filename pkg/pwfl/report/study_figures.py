@@ -8,7 +8,8 @@ from pwfl.report.drawing import svg
 from pwfl.report.headline import Lead
 from pwfl.report.overview import caption, heading, label, observed, overview
 from pwfl.report.points import finite, lines, symbol, varied
-from pwfl.report.theme import PRINT_SIZE, WIDTH, ranged, wrapped
+from pwfl.report.theme import PRINT_SIZE, WIDTH, wrapped
+from pwfl.report.words import ranged
 from pwfl.scenario.sweep import text
 
 LINE_LENGTH = 85

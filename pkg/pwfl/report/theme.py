@@ -34,6 +34,7 @@ from pwfl.report.drawing import (
     whole_ticks,
     words,
 )
+from pwfl.report.words import plural
 from pwfl.store.files import appearing_whole
 from pwfl.tables.arrays import ends_of
 from pwfl.tables.contract import limits
@@ -223,17 +224,6 @@ def interval_tips(value: str, title: str, form: str = ".4g") -> list[alt.Tooltip
     return tips({f"{value}_{part}:Q": (text, form) for part, text in labels.items()})
 
 
-def counted(number: int, what: str = "realization") -> str:
-    """A number of things in words: `1 realization`, `2 realizations`."""
-    return f"{number} {what}{'s' * (number != 1)}"
-
-
-def ranged(counts: pl.Series, what: str = "realizations") -> str:
-    """Numbers of things that may differ in words: `5 realizations`, `3 to 5 realizations`."""
-    least, most = counts.min(), counts.max()
-    return f"{most} {what}" if least == most else f"{least} to {most} {what}"
-
-
 def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.DataFrame:
     """Empirical distribution functions: at most CDF_POINTS values a group, and the `share` of values up to each."""
     groups = [pl.DataFrame(schema={by: pl.String, value: pl.Float64, "share": pl.Float64})]
@@ -264,7 +254,7 @@ def cdf(
         x = alt.X(f"{value}:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=8, format=".6~g"))
         x = fitted(x, present[value], *also, most=limits(scenario.system, value)[1])
     y = alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1]))
-    subtitle = f"distribution over {of + ' of ' if of else ''}{counted(present['realization'].n_unique())}"
+    subtitle = f"distribution over {of + ' of ' if of else ''}{plural(present['realization'].n_unique())}"
     shares = distribution(present, value)
     lines = (
         alt.Chart(shares)
@@ -368,7 +358,7 @@ def ends(frame: pl.DataFrame, value: str) -> list[pl.Series]:
 
 def band_over(count: int) -> str:
     """What curves and bands are, for a subtitle."""
-    return f"mean and 95% confidence band over {counted(count)}"
+    return f"mean and 95% confidence band over {plural(count)}"
 
 
 def band(

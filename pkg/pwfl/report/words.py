@@ -3,13 +3,17 @@
 import math
 import re
 
+import polars as pl
+
 from pwfl.report.catalog import Outcome
+from pwfl.scenario.sweep import in_words
 
 NONE = "–"
 SMALL_P = 1e-4  # below which p is not told apart from 0
 NEGLIGIBLE = 1e-12  # numbers that rounding leaves
 THOUSANDS, MILLIONS = 1e3, 1e6  # between which numbers are written out
 ALL = 0.995  # a share that is shown as nearly all
+KEY = re.compile(r"\b[a-z]+\.[a-z_.]+\b")  # of a parameter
 UNIT = re.compile(r"^(.*) \(([^()]*)\)$")
 
 
@@ -120,10 +124,30 @@ def upper(text: str) -> str:
     return text[:1].upper() + text[1:] if text[:1].isascii() else text
 
 
-def plural(count: int, what: str) -> str:
+def plural(count: int, what: str = "realization") -> str:
     """A number of things.
 
     >>> plural(1, "test"), plural(250, "test")
     ('1 test', '250 tests')
     """
     return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def ranged(counts: pl.Series, what: str = "realization") -> str:
+    """Numbers of things that may differ.
+
+    >>> ranged(pl.Series([5, 5])), ranged(pl.Series([3, 5]))
+    ('5 realizations', '3 to 5 realizations')
+    """
+    known = sorted(counts) or [0]
+    least, most = known[0], known[-1]
+    return plural(most, what) if least == most else f"{least} to {plural(most, what)}"
+
+
+def interpreted(text: str) -> str:
+    """Under which interpretations something was measured, with parameters and values in words.
+
+    >>> interpreted("I1: privacy.uploads noisy; I4: training.clipping per_user")
+    'I1: uploads noisy; I4: clipping per user'
+    """
+    return KEY.sub(lambda key: in_words(key[0]), text).replace("_", " ")

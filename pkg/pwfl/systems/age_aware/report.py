@@ -10,6 +10,7 @@ from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme
 from pwfl.report.axes import fitted
 from pwfl.report.columns import TERMS
+from pwfl.report.words import plural
 from pwfl.systems.age_aware.catalog import CATALOG
 from pwfl.systems.age_aware.claims import FORMS, NOISE_FIRST, PROPOSED
 from pwfl.systems.age_aware.parameters import AgeAware
@@ -72,7 +73,7 @@ def aging(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
         )
         for chain in one_each["chain"]
     ]
-    chains = theme.counted(first["chain"].n_unique(), "chain")
+    chains = plural(first["chain"].n_unique(), "chain")
     subtitle = f"computed, without realizations; {len(panels)} of {chains}"
     title = alt.TitleParams("How fast a chain forgets", subtitle=subtitle)
     return alt.hconcat(panels[0].add_params(picked), *panels[1:], title=title).resolve_scale(y="shared")
@@ -101,8 +102,7 @@ def sweep(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
         columns.append(alt.vconcat(losses, bound, title=f"Client {user}"))
     title = alt.TitleParams(
         f"One client's collection time, the others fresh, record-level epsilon = {fresh['target_epsilon']:g} at T",
-        subtitle=f"simulated over {theme.counted(trained)}; diamonds: minima; "
-        "what old data cost beyond the axis is cut off",
+        subtitle=f"simulated over {plural(trained)}; diamonds: minima; what old data cost beyond the axis is cut off",
     )
     return alt.hconcat(*columns, title=title)
 
@@ -252,8 +252,8 @@ def times(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
             )
             line = line.encode(strokeDash=dash).properties(height=PANEL)
             panels.append(line if panels else line.add_params(chosen))
-    clients = theme.counted(leakage["user"].n_unique(), "client")
-    over = f"{len(panels)} of {clients}; means over {theme.counted(leakage['realization'].n_unique())}"
+    clients = plural(leakage["user"].n_unique(), "client")
+    over = f"{len(panels)} of {clients}; means over {plural(leakage['realization'].n_unique())}"
     title = alt.TitleParams(TIMES, subtitle=[over, target, *_minimized(scenario, schemes)] if target else over)
     return alt.hconcat(*panels, title=title).resolve_scale(y="shared")
 

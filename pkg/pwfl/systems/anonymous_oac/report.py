@@ -9,6 +9,7 @@ import polars as pl
 from pwfl.privacy.composition import Loss, Sampled
 from pwfl.report import chance, results, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
+from pwfl.report.words import plural
 from pwfl.systems.anonymous_oac import batches
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 
@@ -86,7 +87,7 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     bare = "".join(f", {name} infinite" for name in frame.filter(pl.col("epsilon_mean").is_infinite())["scheme"])
     subtitle = [
         f"record-level epsilon = {epsilon:.3g} at delta = {scenario.privacy.delta:g}{bare}; "
-        f"means over {theme.counted(each['realization'].n_unique())} and their 95% intervals",
+        f"means over {plural(each['realization'].n_unique())} and their 95% intervals",
         "schemes that take as many symbols side by side",
         *unscheduled.lines(unscheduled.counted(each)),
     ]

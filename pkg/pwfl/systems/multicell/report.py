@@ -8,6 +8,7 @@ from pwfl.privacy.composition import Loss
 from pwfl.report import chance, results, theme, unscheduled
 from pwfl.report.axes import fitted, leveled
 from pwfl.report.drawing import INK, LINE
+from pwfl.report.words import plural
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import leakage_bound
 from pwfl.systems.multicell.parameters import BOUNDED_NOISE, Multicell, Network
@@ -197,7 +198,7 @@ def tradeoff(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     private = pl.col("epsilon").is_finite()
     mean, bare = mean.filter(private), mean.filter(~private)
     count, shown = frame["realization"].n_unique(), frame.filter(private & (pl.col("realization") < DOTS))
-    subtitle = f"dots: the first {theme.counted(min(count, DOTS))}; large: means over {count}"
+    subtitle = f"dots: the first {plural(min(count, DOTS))}; large: means over {count}"
     subtitle += "; line: mean without noise, no privacy" if len(bare) else ""
     subtitle = [subtitle, *unscheduled.lines(unscheduled.counted(each), unscheduled.LEFT_OUT)]
     colour, chosen, opacity = theme.scheme_colour(scenario, symbol=None)

@@ -7,6 +7,7 @@ import polars as pl
 
 from pwfl.report import theme
 from pwfl.report.axes import fitted, leveled
+from pwfl.report.words import plural
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER
 from pwfl.tables.contract import limits
 
@@ -51,7 +52,7 @@ def interval_of(frame: pl.DataFrame) -> str:
 def dots_of(frame: pl.DataFrame) -> str:
     """What dots and large marks are, for a subtitle."""
     count = frame["realization"].n_unique()
-    return f"dots: the first {theme.counted(min(count, DOTS))}; large marks: means over {count}"
+    return f"dots: the first {plural(min(count, DOTS))}; large marks: means over {count}"
 
 
 def rounds_of(scenario) -> str:

@@ -170,15 +170,6 @@ def effective_noise(
     }
 
 
-def update_mu(coupling_real: np.ndarray, noise_std: np.ndarray, clip_norm: float) -> np.ndarray:
-    """Gaussian DP parameter mu of the server's update of a round, shape (..., user); infinite where nothing is added.
-
-    A record can turn its user's update around, so it moves the server's by up to 2 C |Re(h_s^H h_k)| / K.
-    """
-    users = coupling_real.shape[-1]
-    return mechanism_mu(2 * clip_norm * np.abs(coupling_real) / users, noise_std)
-
-
 def mechanism_mu(sensitivity: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
     """Sensitivity over noise, shapes (..., user) and (...,); infinite where nothing is added."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

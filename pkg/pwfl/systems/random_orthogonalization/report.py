@@ -6,6 +6,7 @@ import polars as pl
 from pwfl.privacy.composition import Loss
 from pwfl.report import chance, results, theme
 from pwfl.report.axes import fitted
+from pwfl.report.words import plural
 from pwfl.systems.random_orthogonalization import comparison, marks, observers
 from pwfl.systems.random_orthogonalization.tables import WORST
 
@@ -89,7 +90,7 @@ def couplings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     count = tables["links"]["realization"].n_unique()
     title = alt.TitleParams(
         f"Weights of the users' updates, times K; M = {scenario.network.antennas}",
-        subtitle=f"all users of {theme.counted(count)}; {marks.rounds_of(scenario)}",
+        subtitle=f"all users of {plural(count)}; {marks.rounds_of(scenario)}",
     )
     x = fitted(alt.X("weight:Q", title="K times the weight of a user's update"), frame["weight"])
     y = alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1]))

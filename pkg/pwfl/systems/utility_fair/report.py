@@ -14,6 +14,7 @@ from pwfl.report.axes import fitted
 from pwfl.report.claims import INCONCLUSIVE, REFUTED, SUPPORTED, Band, Reported
 from pwfl.report.columns import total
 from pwfl.report.drawing import RULE
+from pwfl.report.words import plural, ranged
 from pwfl.systems.utility_fair.claims import CLAIMS, SHARED_NOISE, claims
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.tables.contract import limits
@@ -122,7 +123,7 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
         number = f"{claim.quantity.words}: {claim.declared[0].words}"
         title = alt.TitleParams(f"{claim.id}: {claim.statement}", subtitle=number, fontSize=13, offset=6)
         panels.append((required + line + point).properties(width=theme.WIDTH, height=alt.Step(step), title=title))
-    over = theme.ranged(pl.Series([c["realizations"]["realization"].n_unique() for c in scenarios.values()]))
+    over = ranged(pl.Series([c["realizations"]["realization"].n_unique() for c in scenarios.values()]))
     subtitle = [
         f"dots and lines: measured, with 95% intervals; grey: required range, or the reported number; over {over}"
     ]
@@ -270,7 +271,7 @@ def _over_path_loss(
     colour, chosen, opacity = theme.scheme_colour(scenario)
     colour["legend"] = alt.Legend(symbolOpacity=1, symbolDash=theme.SOLID, symbolStrokeWidth=1.2)  # of marks, not lines
     count = frame.select(["realization", "device"]).n_unique()
-    subtitle = f"{theme.counted(count, 'device')} of {theme.counted(frame['realization'].n_unique())}"
+    subtitle = f"{plural(count, 'device')} of {plural(frame['realization'].n_unique())}"
     subtitle += "; lines: least squares" if regression else ""
     looks = theme.scheme_looks(scenario)
     names = list(looks)
