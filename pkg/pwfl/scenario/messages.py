@@ -34,6 +34,25 @@ RULES = {  # of texts, by their patterns
     common.SHA256: "must be a SHA-256: 64 digits 0 to 9 and a to f, as `sha256sum FILE` prints them",
     fields.OWN_NAME: "must be a name: letters, digits and _, beginning with a letter, at most 64 of them",
 }
+# What takes the place of parameters of version 1, which no system has any more; docs/upgrading.md lists them, too.
+RECIPE = "`training.recipe` sets it"
+CONSTANT = "it is a constant now; delete it"
+FORMER = {
+    "shards": "chunks of realizations follow from the network's size; delete it",
+    "data.validation": "write `data.reserved` and `data.evaluate_on: reserved`",
+    **{
+        f"training.{name}": RECIPE
+        for name in ("weights", "initial_weights", "step_decay", "directions", "tail_average", "test_variants")
+    },
+    **dict.fromkeys(
+        (
+            *("convergence", "privacy.min_classical_epsilon", "training.correction", "training.accuracy_level"),
+            *("schedule.searches", "schedule.sweep_clients", "schedule.sweep_epsilon"),
+            *("radio.user_height_m", "radio.min_distance_m", "radio.digital_efficiency", "radio.path_loss_db"),
+        ),
+        CONSTANT,
+    ),
+}
 NEAR = 0.5  # how alike words are of which one may be meant for the other
 PLAIN = re.compile(r"[^\W_][\w .,+()/-]{0,59}")  # a name that a message may have in its place
 ALTERNATIVE = re.compile(
@@ -156,6 +175,8 @@ def unknown(key: str, model: type[Section], known: Collection[str]) -> str:
 
     `known` are the last parts of keys of its section, or whole keys.
     """
+    if now := FORMER.get(key):
+        return f"is a key of version 1: {now}"
     own, last = model.model_fields["system"].default, key.rpartition(".")[2]
     if reason := getattr(model, "lacks", {}).get(key):
         having = _systems_with(key)
