@@ -247,7 +247,10 @@ def theorem_applies(rate, multiplier, order):
     return rate <= 0.2 and multiplier >= 4 and 1 < order <= third and order <= fourth
 
 
-@pytest.mark.parametrize(("rate", "multiplier"), [(0.01, 4.0), (0.2, 5.0), (0.1, 20.0), (0.21, 5.0), (0.1, 3.9)])
+@pytest.mark.parametrize(
+    ("rate", "multiplier"),
+    [(0.01, 4.0), (0.2, 5.0), (0.1, 20.0), (0.21, 5.0), (0.1, 3.9), (0.0223813, 13.812467), (0.0374701, 9.138344)],
+)
 def test_the_closed_form_holds_where_its_conditions_do(rate, multiplier):
     found = sampled.renyi_closed_form(rate, multiplier)
     for order, value, exact in zip(sampled.ORDERS, found, sampled.renyi(rate, multiplier), strict=True):

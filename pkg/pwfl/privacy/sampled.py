@@ -125,7 +125,9 @@ def renyi_closed_form(rate: float, multiplier: float) -> np.ndarray:
     half, log_multiplier = multiplier**2 / 2, np.log(multiplier)
     gain = np.log1p(1 / (rate * (ORDERS - 1)))
     third = half * gain - 2 * log_multiplier
-    fourth = (half * gain**2 - np.log(5) - 2 * log_multiplier) / (gain + np.log(rate * ORDERS) + 1 / (2 * half))
+    fourth = (half * gain**2 - np.log(5) - 2 * log_multiplier) / (
+        gain + np.log(rate * ORDERS) + 1 / (2 * multiplier**2)
+    )
     return np.where((third >= ORDERS) & (fourth >= ORDERS), 2 * rate**2 * ORDERS / multiplier**2, np.inf)
 
 

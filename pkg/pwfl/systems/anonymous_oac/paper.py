@@ -34,6 +34,11 @@ def _total_privacy(contents: dict[str, dict]) -> pl.DataFrame:
     return pl.concat(frames) if frames else empty()
 
 
+def _by_renyi(contents: dict[str, dict]) -> pl.DataFrame:
+    """The same without advanced composition, whose curve leaves no room for the others on a linear axis."""
+    return _total_privacy(contents).filter(pl.col("series") != ADVANCED)
+
+
 PAPER = Paper(
     idea="Devices transmit their updates at once, so the channel adds them up and the server sees the sum alone. Who "
     "takes part stays hidden, so a record is as private as if it were sampled far less often.",
@@ -55,6 +60,15 @@ PAPER = Paper(
                     "F1-3": "p q = 0.01 acceptable",
                 },
                 log_y=True,
+            ),
+        ),
+        (
+            Panel(
+                name="1, linear axis",
+                title="Cumulative ε of a record, δ = 10⁻⁵",
+                x="round",
+                curves=_by_renyi,
+                marks=(Mark("F1-1", "y", "paper: more than 100", 100.0),),
             ),
         ),
     ),
