@@ -23,7 +23,7 @@ from pwfl.scenario.fields import (
     stages_of,
     unless_of,
 )
-from pwfl.scenario.values import Values, select_part
+from pwfl.scenario.values import select_part
 from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
 RELEASE = "what is published of data.file in results/ (docs/how-to/own_data.md); other data sets are public"
@@ -339,7 +339,7 @@ class Scenario(Section):
     if TYPE_CHECKING:
         schemes: Sequence[Any]  # of the system's Scheme
         release: str  # of what a stage that draws noise gets: see `pwfl.streams.of_noise`
-        contents: Values
+        contents: Any  # Values, which pydantic knows no schema of: tools that document set TYPE_CHECKING
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs):
