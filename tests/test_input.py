@@ -272,7 +272,7 @@ def load(files: dict, command_line: dict) -> scenario.Study:
         ({"base": {"schedule": {"gamma": -5}}}, "base.schedule.gamma: -5.0 is below the minimum"),
         (
             {"base": {"shards": {"training": 1}}},
-            "base.shards: unknown key",
+            "base.shards: is a key of version 1",
         ),
         ({"base": {"system": []}}, "base.system: there is no system []"),
         ({"base": {"seed": "010"}}, "base.seed: '010' is wrong: must be a whole number"),
