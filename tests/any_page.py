@@ -36,7 +36,8 @@ def drawn(contents: dict[str, dict], titles: dict[str, str]) -> tuple[dict, pl.D
     rows, charts = points.points(contents, frames, titles), {}
     for (system,), own in rows.group_by("system", maintain_order=True):
         lead = headline.lead(own)
-        charts[system] = study_figures.of_page(own, lead, contents, frames["outcomes"].filter(system=system))
+        outcomes = frames["outcomes"].filter(system=system)
+        charts[system] = study_figures.of_page(own, lead, contents, outcomes, rows)
     return frames, rows, charts
 
 

@@ -11,7 +11,9 @@ import pytest
 
 from pwfl import registry
 from pwfl.report import drawing, labels, theme
+from pwfl.report.headline import NOTHING, Lead
 from pwfl.report.labels import Label, Part, named
+from pwfl.report.overview import overview
 
 STYLE = drawing.style("style.css")
 OF_DARK = re.compile(r"prefers-color-scheme: dark\) \{.*?\n\}", re.DOTALL)
@@ -113,3 +115,23 @@ def test_pixels_of_an_axis_are_those_that_altair_draws(log, upright):
     drawn = [tuple(map(float, pair)) for pair in re.findall(r'transform="translate\(([\d.]+),([\d.]+)\)" d="M', text)]
     assert [pair[upright] for pair in drawn] == pytest.approx([scale.at(3), scale.at(20)], abs=0.02)
     assert (scale.cut(None, 7), scale.cut(np.inf, 7), scale.cut(900, 7)) == (7, 7, 50)
+
+
+def test_figures_of_systems_side_by_side_have_the_axes_of_all_points():
+    rows = {"system": "multicell", "outcome": "accuracy", "scheme": "A", "scenario": ["a", "b", "c"], "rank": 0}
+    rows |= {"sweep_of": ["a", "b", "c"], "title": ["a", "b", "c"], "place": ["a", "b", "c"], "value": ""}
+    rows |= {"mean": [0.5, 0.6, 0.9], "ci_low": None, "ci_high": None, "epsilon": [1.0, 4.0, 64.0], "seen": "all"}
+    rows |= {"epsilon_ci_low": None, "epsilon_ci_high": None, "attack_rate": None, "delta": 1e-5, "chance": None}
+    rows |= {"bare": False, "open": False, "target_epsilon": None, "colour": "#0072B2", "useless": False}
+    kinds = dict.fromkeys(
+        ("ci_low", "ci_high", "epsilon_ci_low", "epsilon_ci_high", "attack_rate", "chance"), pl.Float64
+    )
+    every = pl.DataFrame(rows).cast(kinds | {"target_epsilon": pl.Float64})
+    lead, ends = Lead(NOTHING, None), []
+    for own in (every.head(2), every.tail(1)):  # one of them has an epsilon alone
+        spec = overview(own, lead, narrow=True, beside=every).to_dict()
+        channels = [layer["encoding"] for layer in spec["layer"] if "scale" in layer["encoding"].get("y", {})]
+        ends.append([next(c[axis]["scale"]["domain"] for c in channels if c[axis]["scale"]) for axis in "xy"])
+    assert ends[0] == ends[1]
+    (low, high), (least, most) = ends[0]
+    assert (low < 1, high > 64, least < 0.5, most > 0.9) == (True,) * 4

@@ -38,11 +38,21 @@ def is_plane(rows: pl.DataFrame) -> bool:
     return not rows["outcome"][0].startswith("epsilon") and spread_of(finite(rows)["epsilon"]) > APART
 
 
-def overview(rows: pl.DataFrame, lead: Lead, size: float = labels.SIZE, narrow: bool = False) -> alt.LayerChart:
-    """Points of one system, of `points.points`; `size` is that of text in pixels."""
-    if not is_plane(rows):
+def overview(
+    rows: pl.DataFrame,
+    lead: Lead,
+    size: float = labels.SIZE,
+    narrow: bool = False,
+    beside: pl.DataFrame | None = None,
+) -> alt.LayerChart:
+    """Points of one system, of `points.points`; `size` is that of text in pixels.
+
+    `beside` are points of all systems whose figures stand side by side, on the same axes.
+    """
+    on_axes = rows if beside is None else beside
+    if not is_plane(on_axes) or finite(rows).is_empty():
         return _in_rows(rows, PHONE_WIDE if narrow else WIDE, size)
-    return _Plane(rows, lead, size, narrow).chart()
+    return _Plane(rows, lead, size, narrow, on_axes).chart()
 
 
 def heading(rows: pl.DataFrame) -> str:
@@ -86,14 +96,14 @@ def dashes(curves: list[pl.DataFrame]) -> dict[int, list[int]]:
 class _Plane:
     """The points over their epsilons, and what follows from where they are."""
 
-    def __init__(self, rows: pl.DataFrame, lead: Lead, size: float, narrow: bool) -> None:
+    def __init__(self, rows: pl.DataFrame, lead: Lead, size: float, narrow: bool, on_axes: pl.DataFrame) -> None:
         self.lead, self.size, self.narrow = lead, labels.NARROW_SIZE if narrow and size == labels.SIZE else size, narrow
         self.outcome = outcome_of(rows.row(0, named=True))
         self.noisy = finite(rows)
         self.bare = rows.filter("open", pl.col("mean").is_finite())
         self.wide, self.high = (PHONE_WIDE, PHONE_HIGH) if narrow else (WIDE, HIGH)
-        self.x, self.infinite = self._across()
-        self.y, self.chance = self._up(rows)
+        self.x, self.infinite = self._across(on_axes)
+        self.y, self.chance = self._up(on_axes)
         every = pl.concat(
             [self.noisy.with_columns(at=pl.col("epsilon")), self.bare.with_columns(at=pl.lit(self.infinite))]
         )
@@ -111,18 +121,15 @@ class _Plane:
         )
         self.rows = self.rows.with_columns(shape=self._shapes())
 
-    def _across(self) -> tuple[Scale, float | None]:
+    def _across(self, rows: pl.DataFrame) -> tuple[Scale, float | None]:
         """The axis of epsilons, and where on it points without noise are."""
-        known = [
-            value
-            for name in ("epsilon", "epsilon_ci_low", "epsilon_ci_high")
-            for value in self.noisy[name].drop_nulls()
-        ]
+        ends, noisy = ("epsilon", "epsilon_ci_low", "epsilon_ci_high"), finite(rows)
+        known = [value for name in ends for value in noisy[name].drop_nulls()]
         known = [value for value in known if math.isfinite(value) and value > 0]
         low, high = min(known), max(known)
         room = 1.28 if high > 3 * low else 1.9
         low, high = low / room, high * (1.12 if room < 1.5 else room)
-        if self.bare.is_empty():
+        if rows.filter("open", pl.col("mean").is_finite()).is_empty():
             return Scale(low, high, self.wide, log=True), None
         infinite = high * (high / low) ** (0.16 if self.narrow else 0.2)
         return Scale(low, infinite * (high / low) ** 0.06, self.wide, log=True), infinite

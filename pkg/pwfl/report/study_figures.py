@@ -57,15 +57,21 @@ def swept(rows: pl.DataFrame) -> str:
     return "; ".join(parts)
 
 
-def of_page(rows: pl.DataFrame, lead: Lead, study: dict[str, dict], outcomes: pl.DataFrame) -> dict:
-    """A system's figures as its page has them, each panel an element."""
+def of_page(
+    rows: pl.DataFrame, lead: Lead, study: dict[str, dict], outcomes: pl.DataFrame, every: pl.DataFrame
+) -> dict:
+    """A system's figures as its page has them, each panel an element.
+
+    `every` are the points of all systems: figures of those with the same outcome have common axes, side by side.
+    """
+    beside = every.filter(outcome=rows["outcome"][0])
     name = label(rows)
     attacked = study_panels.attack(rows)
     return {
         "heading": heading(rows),
         "caption": caption(rows, lead),
         "wide": svg(overview(rows, lead), name),
-        "narrow": svg(overview(rows, lead, narrow=True), name, labels.NARROW_SIZE),
+        "narrow": svg(overview(rows, lead, narrow=True, beside=beside), name, labels.NARROW_SIZE),
         "parameters": _panels(study_panels.over_parameter(rows, outcomes)),
         "rounds": _panels(study_panels.over_rounds(study, rows, lead.point)),
         "attack": "" if attacked is None else svg(attacked, "Share of members that an attacker finds, over epsilon"),

@@ -77,7 +77,7 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     with theme.checked_once():
         for (system,), own in rows.group_by("system", maintain_order=True):
             lead, outcomes = headline.lead(own), frames["outcomes"].filter(system=system)
-            charts[system] = study_figures.of_page(own, lead, study, outcomes)
+            charts[system] = study_figures.of_page(own, lead, study, outcomes, rows)
             for name in (name for of, name in given["figures"] if of == system):
                 paths = {kind: str(folder / f"{system}_{name}.{kind}") for kind in given["formats"]}
                 if name in catalog.STUDY_FIGURES:
