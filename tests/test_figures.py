@@ -63,6 +63,14 @@ def test_titles_say_of_what_scenario_and_how_many_and_tooltips_are_in_words(draw
         assert not any("_" in tip["title"] for tip in tips), (name, tips)
 
 
+def test_marks_show_columns_that_are_there(drawn):
+    """Vega draws nothing of a column that is not in its data."""
+    for name, spec in drawn.items():
+        columns = {key for rows in spec.get("datasets", {}).values() for row in rows for key in row}
+        fields = set(re.findall(r"'field': '([^']+)'", str(spec)))
+        assert fields <= columns, (name, fields - columns)
+
+
 def test_legends_of_lines_show_lines(drawn):
     lines = 0
     for name, spec in drawn.items():

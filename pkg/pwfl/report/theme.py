@@ -390,8 +390,8 @@ def band(
     frame = within(frame, value, *y["scale"]["domain"])
     base = alt.Chart(frame).encode(x=x, color=coloured_by(shown))
     low, mean = y.copy(), y.copy()
-    low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
-    area = base.mark_area(interpolate=interpolate, opacity=0.18).encode(y=low, y2=f"{value}_high:Q")
+    low.shorthand, mean.shorthand = f"{value}_ci_low:Q", f"{value}_mean:Q"
+    area = base.mark_area(interpolate=interpolate, opacity=0.18).encode(y=low, y2=f"{value}_ci_high:Q")
     tooltip = [*tips({"scheme:N": "Scheme", x.shorthand: (x["title"], "~g")}), *interval_tips(value, y["title"], form)]
     points = base.mark_circle(size=60)
     layers = [area, base.mark_line(interpolate=interpolate).encode(y=mean)]
