@@ -8,11 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 import vl_convert
+from altair.utils import schemapi
 
 from conftest import TINY, in_turn
 from pipeline import run
 from pwfl import registry
-from pwfl.report import build, parameters, results, theme
+from pwfl.report import build, drawing, parameters, results, theme
 from pwfl.report.catalog import COMMON_OUTCOMES, scenario_figures
 from pwfl.scenario import fields, resolve
 from pwfl.systems.multicell import hexagons
@@ -250,6 +251,18 @@ def test_an_axis_of_percent_has_no_label_twice():
     chart = alt.Chart(data).mark_point().encode(x="x:Q", y=alt.Y("y:Q", axis=axis, scale=alt.Scale(zero=False)))
     labels = re.findall(r">([\d.]+%)<", vl_convert.vegalite_to_svg(chart.to_dict()))
     assert len(labels) == len(set(labels)) > 3
+
+
+def test_charts_are_held_to_the_schema_but_in_jobs_which_write_the_same(charts):
+    with drawing.unchecked():
+        wrong = alt.Chart(pl.DataFrame({"x": [1]})).mark_point(strokeDash="dotted")
+        assert drawing.specified(wrong)["mark"]["strokeDash"] == "dotted"
+    with pytest.raises(schemapi.SchemaValidationError, match="dotted"):
+        drawing.specified(wrong)
+    for chart in charts.values():
+        checked = drawing.specified(chart)
+        with drawing.unchecked():
+            assert drawing.specified(chart) == checked
 
 
 def test_a_figure_has_the_same_bytes_whatever_was_drawn_before_it(tmp_path):

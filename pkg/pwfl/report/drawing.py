@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from html import escape
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 import vl_convert
+from altair.utils import schemapi
 from markupsafe import Markup
 
 from pwfl.report import labels
@@ -24,6 +26,7 @@ from pwfl.report.axes import ALIKE, WIDE
 from pwfl.report.catalog import BARE
 from pwfl.report.labels import SIZE, Label, Part, Placed
 
+unchecked = partial(schemapi.debug_mode, False)  # in jobs; `pwfl test` and tests hold charts to Vega-Lite's schema
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])  # as Altair's own `save` has it
 INK, SOFT, RULE, LINE, HALO = "#1B1F24", "#57606A", "#E3E7EB", "#9AA4AE", "white"
 WEAK, WARM = "#F3E9E1", "#8A5A3C"  # where privacy is weak, and the words there
@@ -224,9 +227,14 @@ def look(size: float = SIZE) -> dict:
     }
 
 
+def specified(chart: alt.TopLevelMixin) -> dict:
+    """A chart's specification. Raises SchemaValidationError where Vega-Lite's schema does not allow it, but in jobs."""
+    return chart.to_dict(validate=schemapi.DEBUG_MODE)
+
+
 def svg(chart: alt.TopLevelMixin, label: str, size: float = SIZE) -> Markup:
     """A chart as an element of a page; `label` says what it is to who cannot see it."""
-    spec = chart.to_dict() | {"config": look(size)}
+    spec = specified(chart) | {"config": look(size)}
     text = vl_convert.vegalite_to_svg(spec, VEGA_LITE)
     mark = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:6]
     text = re.sub(r'(id="|url\(#)(\w+)', rf"\1f{mark}-\2", text)  # a page's ids are all different

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,6 @@ import altair as alt
 import numpy as np
 import polars as pl
 import vl_convert
-from altair.utils import schemapi
 from scipy.special import stdtrit
 
 from pwfl import registry
@@ -30,6 +29,7 @@ from pwfl.report.drawing import (
     named_along,
     named_ends,
     shifted,
+    specified,
     style,
     whole_ticks,
     words,
@@ -63,8 +63,6 @@ PRINT_SIZE = 19  # pixels of text in print: 8 points where a view of WIDTH becom
 OUTLINE = 3  # pixels around words upon lines
 # Okabe and Ito's colours, told apart with any colour vision, a grey and an olive.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800"]
-
-checked_once = partial(schemapi.debug_mode, False)  # a chart when it is written, not each of its parts as it is made
 
 vl_convert.register_font_directory(str(Path(__file__).parent / "fonts"))  # Tinos, as wide as Times New Roman
 alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map shows all users
@@ -466,7 +464,7 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], for_print: alt.TopLeve
 
     `for_print` is the chart as print has it, where it is another one.
     """
-    drawn = chart.to_dict()
+    drawn = specified(chart)
     spec, svg = _rounded(drawn), cache(lambda: _svg(drawn))
     write = {
         "json": lambda path: Path(path).write_text(
@@ -484,7 +482,7 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], for_print: alt.TopLeve
 def printed(chart: alt.TopLevelMixin) -> str:
     """A figure for print as SVG, COLUMN points wide: in the theme for print, without its title, panels in a column."""
     with alt.theme.enable("pwfl_print"):
-        spec = chart.to_dict()
+        spec = specified(chart)
     spec.pop("title", None)
     if "hconcat" in spec:
         spec["vconcat"] = spec.pop("hconcat")

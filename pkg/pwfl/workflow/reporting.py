@@ -6,6 +6,7 @@ from pathlib import Path
 from pwfl import execution, tables
 from pwfl.report import build, catalog, columns, headline, latex, paper_page, points, study_figures, sweeps, theme
 from pwfl.report import page as pages
+from pwfl.report.drawing import unchecked
 from pwfl.scenario import resolved
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.sweep import Point
@@ -49,7 +50,7 @@ def _figure(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     found = tables.read_schemes(paths, given, values)
     if audited:
         found[AUDIT] = tables.read_report(Path(audited[0]).parent / "audit.parquet")
-    with theme.of_study(given["system"], given["schemes"]), theme.checked_once():
+    with theme.of_study(given["system"], given["schemes"]), unchecked():
         chart = theme.named(build.figure(values, name, found), given["title"])
         theme.save(chart, {kind: str(folder / f"{name}.{kind}") for kind in given["formats"]})
 
@@ -74,7 +75,7 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     rows = points.points(study, frames, given["titles"])
     _write({"points": rows}, folder)
     titled, charts = build.titled(study, given["titles"]), {}
-    with theme.checked_once():
+    with unchecked():
         for (system,), own in rows.group_by("system", maintain_order=True):
             lead, outcomes = headline.lead(own), frames["outcomes"].filter(system=system)
             charts[system] = study_figures.of_page(own, lead, study, outcomes, rows)
