@@ -1,13 +1,12 @@
 """What is checked before a run starts: options, folders, Snakemake's notes, limits, and that the run is the only one."""
 
 import errno
-import json
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -156,83 +155,18 @@ def test_a_cache_that_cannot_be_written_is_named_with_what_to_do(tmp_path, monke
 # What Snakemake noted.
 
 OUTPUTS = ["results/small/claims.csv", "results/small/" + 300 * "long" + ".csv"]
-DAMAGES = {
-    "list": "[1]", "number": "5", "text": '"x"', "not a number": "NaN", "rule": '{"rule": 5}', "input": '{"input": "x"}',
-    "an input": '{"input": [1]}', "times": '{"endtime": "x"}', "version": '{"record_format_version": null}',
-    "checksums": '{"input_checksums": [1]}', "params": '{"params": 5}', "nested": 100_000 * "[",
-    "digits": '{"endtime": ' + 5000 * "9" + "}",
-}  # fmt: skip
 
 
-@pytest.fixture
-def note(tmp_path, monkeypatch):
-    """The file of Snakemake's record of the first output."""
-    monkeypatch.chdir(tmp_path)
-    found = list(startup._records(tmp_path, OUTPUTS))
-    assert found[0].name == "cmVzdWx0cy9zbWFsbC9jbGFpbXMuY3N2"
-    startup.RECORDS.mkdir(parents=True)
-    return startup.RECORDS / found[0].name
-
-
-def test_records_of_snakemake_are_where_it_puts_them(own, monkeypatch):
+def test_notes_of_snakemake_are_where_it_puts_them(own, monkeypatch):
     from snakemake.persistence.file import FilePersistence
 
     monkeypatch.chdir(own)
     theirs = FilePersistence(nolock=True)
+    folder = Path(theirs._metadata_path)
     expected = [os.path.relpath(theirs._record_path(theirs._metadata_path, output)) for output in OUTPUTS]
-    assert [str(path) for path in startup._records(startup.RECORDS, OUTPUTS)] == expected
+    assert [os.path.relpath(path) for path in startup._records(folder, OUTPUTS)] == expected
     outputs = [str(path.relative_to(own)) for path in (own / "results").rglob("*.*") if path.is_file()]
-    assert sum(path.is_file() for path in startup._records(startup.RECORDS, outputs)) > 40
-    startup.check_outputs(outputs)  # what it wrote itself is no damage
-
-
-@pytest.mark.parametrize("content", ["", "{", "hello", "{}", "null", '{"rule": "publish", "endtime": 5, "more": 1}'])
-def test_records_that_snakemake_reads_or_ignores_are_left_to_it(note, content):
-    note.write_text(content)
-    startup.check_outputs(OUTPUTS)
-
-
-def refused(note) -> None:
-    with pytest.raises(
-        startup.StartError, match=rf"{note}: is corrupt: .*holds no results: rm -rf {note.parent}$"
-    ) as caught:
-        startup.check_outputs(OUTPUTS)
-    assert len(str(caught.value).splitlines()) == 1
-
-
-@pytest.mark.parametrize("content", DAMAGES.values(), ids=DAMAGES)
-def test_records_that_snakemake_ends_at_are_named_with_what_to_type(note, content):
-    note.write_text(content)
-    refused(note)
-
-
-def test_so_are_those_that_are_no_text_or_no_file(note):
-    note.write_bytes(b"\xff\x00")
-    refused(note)
-    note.unlink()
-    note.mkdir()
-    refused(note)
-    note.rmdir()
-    os.mkfifo(note)
-    refused(note)
-    note.unlink()
-    note.symlink_to("nowhere")
-    refused(note)
-    note.unlink()
-    startup.LOCKS.mkdir()
-    (startup.LOCKS / "0.input.lock").write_bytes(b"\xff")
-    refused(startup.LOCKS / "0.input.lock")
-
-
-def test_a_damaged_record_is_said_in_place_of_a_traceback(own):
-    path = own / ".snakemake/metadata/cmVzdWx0cy9zbWFsbC9jbGFpbXMuY3N2"
-    path.write_text(json.dumps(["x"]))
-    result = snakemake(own, SMALL, "--dry-run")
-    assert result.returncode == 1
-    assert "is corrupt: " in result.stdout + result.stderr
-    assert "Traceback" not in result.stdout + result.stderr
-    shutil.rmtree(own / ".snakemake/metadata")
-    assert snakemake(own, SMALL, "--dry-run").returncode == 0
+    assert sum(path.is_file() for path in startup._records(folder, outputs)) > 40
 
 
 def test_the_remedy_for_a_damaged_folder_deletes_folders(tmp_path):

@@ -1,6 +1,5 @@
 """What is checked before a run of a study starts, so that a line says what is wrong where Snakemake has a traceback."""
 
-import json
 import os
 import resource
 import shlex
@@ -8,20 +7,15 @@ import tempfile
 from base64 import urlsafe_b64encode
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, ValidationError
 
 from pwfl.process import lock
 from pwfl.stages import GRAPH, REPORT
-from pwfl.store.files import regular
 from pwfl.store.items import IN_USE, PARTIAL
 from pwfl.workflow import reports
 from pwfl.workflow.publish import FOLDER as PUBLISHED
 
 SNAKEMAKE = Path(".snakemake")
-RECORDS = SNAKEMAKE / "metadata"  # what Snakemake noted of each output, in a file of its own
-LOCKS, INCOMPLETE = SNAKEMAKE / "locks", SNAKEMAKE / "incomplete"
+INCOMPLETE = SNAKEMAKE / "incomplete"  # what Snakemake notes of outputs that jobs write, in a file each
 WRITTEN = (".pwfl", "logs", "results", "store")
 STORED = (PARTIAL, IN_USE, *GRAPH, *reports.JOBS)  # folders of the store
 INNER = (  # folders that Snakemake makes, those of containers even where nothing needs them
@@ -30,27 +24,6 @@ INNER = (  # folders that Snakemake makes, those of containers even where nothin
 )
 
 ADDRESS_SPACE = 70 * 2**30  # bytes: the JavaScript engine V8 was measured to reserve 64 GiB, and libraries some more
-
-
-class Record(BaseModel):
-    """What Snakemake requires of a record: with values of other types it ends in a traceback."""
-
-    rule: str | None = None
-    input: list[str] | None = None
-    log: list[str] | None = None
-    shellcmd: str | None = None
-    params: list[Any] | None = None
-    code: str | None = None
-    record_format_version: int = 0
-    conda_env: str | None = None
-    container_img_url: str | None = None
-    software_stack_hash: str | None = None
-    job_hash: int | None = None
-    starttime: float | None = None
-    endtime: float | None = None
-    incomplete: bool | None = None
-    external_jobid: str | None = None
-    input_checksums: dict[str, Any] | None = None
 
 
 class StartError(RuntimeError):
@@ -150,21 +123,11 @@ def _of_study(base: Path, study: str) -> tuple[Path, Path]:
 
 
 def check_outputs(outputs: Sequence[str]) -> None:
-    """Raise StartError where something is in the place of a file that Snakemake is to make, or its notes are damaged.
-
-    Damaged are those at which it ends in a traceback; a record of an output that is no JSON it ignores with a warning.
-    """
+    """Raise StartError where a folder is in the place of a file that Snakemake is to make, or no folder around it."""
     for path in map(Path, outputs):
         if path.is_dir():
             raise StartError(f"{path}: is a folder, but a run writes a file of this name; rename or delete it")
         _check_folder(path.parent)
-    records = _records(RECORDS, outputs) if RECORDS.is_dir() else ()
-    for path, damage in (*((path, _damage) for path in records), *((path, _no_text) for path in LOCKS.glob("*.lock"))):
-        if os.path.lexists(path) and (what := damage(path)):
-            raise StartError(
-                f"{path}: is corrupt: {what}; delete what Snakemake noted of earlier runs, which holds no results: "
-                f"rm -rf {SNAKEMAKE / path.parts[1]}"
-            )
 
 
 def forget_incomplete(outputs: Sequence[str]) -> None:
@@ -175,37 +138,9 @@ def forget_incomplete(outputs: Sequence[str]) -> None:
 
 
 def _records(folder: Path, outputs: Iterable[str]) -> Iterator[Path]:
-    """Where Snakemake keeps its records of outputs: by their names in base 64, in parts that a folder may hold."""
+    """Where Snakemake keeps notes of outputs: by their names in base 64, in parts that a folder may hold."""
     length = os.pathconf(folder, "PC_NAME_MAX") - 1
     for output in outputs:
         name = urlsafe_b64encode(output.encode()).decode()
         *above, last = (name[start : start + length] for start in range(0, len(name), length))
         yield folder.joinpath(*(f"@{part}" for part in above), last)
-
-
-def _no_text(path: Path) -> str | None:
-    """Why a file is no text."""
-    try:
-        Path(regular(path)).read_text(encoding="utf-8")
-    except OSError as error:
-        return error.strerror or str(error)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-def _damage(path: Path) -> str | None:
-    """What is wrong with a record of Snakemake's."""
-    if what := _no_text(path):
-        return what
-    try:
-        if held := json.loads(path.read_text(encoding="utf-8")):
-            Record.model_validate(held)
-    except json.JSONDecodeError:
-        return None
-    except ValidationError as error:
-        (flaw, *_) = error.errors()
-        return ": ".join([*map(str, flaw["loc"]), flaw["msg"]])
-    except (ValueError, RecursionError) as error:
-        return str(error)
-    return None
