@@ -212,10 +212,11 @@ def _menu(found: list[factors.Factor], label: str, column: str) -> dict:
         for key in ("difference", "difference_ci_low", "difference_ci_high")
         if row[key] is not None
     ]
-    low, high = min(0.0, *ends), max(0.0, *ends)
+    outcome, low, high = found[0].outcome, min(0.0, *ends), max(0.0, *ends)
+    if is_share(outcome):  # as no difference of shares is larger
+        low, high = max(low, -1.0), min(high, 1.0)
     room = ROOM * (high - low) or 1.0
     axis = (low - room, high + room)
-    outcome = found[0].outcome
     told = []
     for factor in found:
         size, count, detail = factors.effect(factor)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.report import labels
-from pwfl.report.drawing import WARM, named_along, named_ends, shifted, words
+from pwfl.report.drawing import WARM, Scale, log_ticks, named_along, named_ends, shifted, words
 from pwfl.report.labels import Label, Part, Placed
 from pwfl.report.paper import Mark, Panel
 from pwfl.tables.arrays import ends_of
@@ -18,31 +18,19 @@ LEFT, GAP = 48, 6  # of the vertical axis; between a curve's end and its name
 TOP, LINE = 9, 15  # of the first line of words above a frame, and between lines
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B8A800", "#7F4FC9")
 EXACT = ", exact"  # ends the names of series that are not the paper's accountant, dashed
+MOST_TICKS = 11  # of a logarithmic axis
 STRETCH = 1.2  # of a logarithmic axis beyond its values
 
 
 class Frame(NamedTuple):
-    """What panels of a row share: the ends of their axes, and their size in pixels."""
+    """The axes that panels of a row share."""
 
-    x: tuple[float, float]
-    y: tuple[float, float]
-    log_x: bool
-    log_y: bool
-    width: int
-    height: int = HEIGHT
+    x: Scale
+    y: Scale
 
-    def place(self, x: np.ndarray | float, y: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+    def place(self, x: float, y: float) -> tuple[float, float]:
         """Pixels from the left and from the top of values on both axes."""
-        return (
-            self.width * _share(x, self.x, self.log_x),
-            self.height * (1 - _share(y, self.y, self.log_y)),
-        )
-
-
-def _share(value: np.ndarray | float, ends: tuple[float, float], log: bool) -> np.ndarray:
-    low, high = np.log(ends) if log else ends
-    value = np.clip(value, *ends)
-    return ((np.log(value) if log else value) - low) / (high - low)
+        return self.x.at(self.x.cut(x, self.x.low)), self.y.at(self.y.cut(y, self.y.low))
 
 
 def frame_of(panels: Sequence[Panel], curves: Sequence[pl.DataFrame], width: int) -> Frame:
@@ -56,7 +44,7 @@ def frame_of(panels: Sequence[Panel], curves: Sequence[pl.DataFrame], width: int
         ends_y = 0.0, _next_fifth(ends_of(rising["y_ci_high"])[1])
     else:
         ends_y = _ends([*rising["y"], *_marked_y(panels)], first.log_y, from_zero=True)
-    return Frame(ends_x, ends_y, first.log_x, first.log_y, width - LEFT - names)
+    return Frame(Scale(*ends_x, width - LEFT - names, first.log_x), Scale(*ends_y, HEIGHT, first.log_y, upright=True))
 
 
 def _room(names: Sequence[str]) -> int:
@@ -98,10 +86,10 @@ def draw(panel: Panel, curves: pl.DataFrame, frame: Frame, colours: dict[str, st
     """A panel: bands, curves, what the paper reports, and names."""
     base = pl.col("series").str.strip_suffix(EXACT)
     shown = curves.with_columns(
-        pl.col("y", "y_ci_low", "y_ci_high").clip(*frame.y),
+        pl.col("y", "y_ci_low", "y_ci_high").clip(frame.y.low, frame.y.high),
         colour=base.replace_strict(colours, return_dtype=pl.String),
         tip=pl.format("{}: {} at {}", "series", pl.col("y").round_sig_figs(3), pl.col("x").round_sig_figs(3)),
-    ).filter(pl.col("x").is_between(*frame.x))
+    ).filter(pl.col("x").is_between(frame.x.low, frame.x.high))
     x, y = _axis(panel, frame, "x"), _axis(panel, frame, "y")
     colour = alt.Color("colour:N", scale=None)
     layers = [
@@ -118,27 +106,18 @@ def draw(panel: Panel, curves: pl.DataFrame, frame: Frame, colours: dict[str, st
     some = shown.gather_every(max(1, len(shown) // 60))
     layers.append(alt.Chart(some).mark_point(size=60, filled=True, opacity=0).encode(x=x, y=y, description="tip:N"))
     return alt.layer(*layers, *_rules(panel, curves, frame), *_names(curves, frame, colours)).properties(
-        width=frame.width, height=frame.height
+        width=frame.x.length, height=HEIGHT
     )
 
 
 def _axis(panel: Panel, frame: Frame, channel: str) -> alt.X | alt.Y:
-    ends, log = (frame.x, frame.log_x) if channel == "x" else (frame.y, frame.log_y)
-    scale = alt.Scale(domain=list(ends), nice=False, type="log" if log else "linear")
-    ticks = {"values": _ticks(ends), "format": "~g"} if log else {"tickCount": 5}
+    scale: Scale = getattr(frame, channel)
+    ticks = {"values": log_ticks(scale.low, scale.high, MOST_TICKS), "format": "~g"} if scale.log else {"tickCount": 5}
     if channel == "x":
-        axis = alt.Axis(title=panel.x + " (logarithmic)" * log, grid=False, **ticks)
-        return alt.X("x:Q", scale=scale, axis=axis)
-    axis = alt.Axis(title=None, domain=False, ticks=False, **({"format": "~%"} if panel.percent else {}), **ticks)
-    return alt.Y("y:Q", scale=scale, axis=axis)
-
-
-def _ticks(ends: tuple[float, float]) -> list[float]:
-    """Ticks of a logarithmic axis: 1, 2, 5 of each decade or, of many decades, 1 alone."""
-    first, last = (int(np.floor(np.log10(end))) for end in ends)
-    steps = (1, 2, 5) if last - first <= 3 else (1,)
-    found = [step * 10.0**power for power in range(first, last + 1) for step in steps]
-    return [tick for tick in found if ends[0] <= tick <= ends[1]]
+        return scale.axis("x", title=panel.x + " (logarithmic)" * scale.log, grid=False, **ticks)
+    return scale.axis(
+        "y", title=None, domain=False, ticks=False, **({"format": "~%"} if panel.percent else {}), **ticks
+    )
 
 
 def _text(text: str, at: tuple[float, float]) -> list[alt.Chart]:
@@ -154,13 +133,13 @@ def _rules(panel: Panel, curves: pl.DataFrame, frame: Frame) -> list[alt.Chart]:
         at = _height(mark, curves)
         if at is None:
             continue
-        across, down = (float(value) for value in frame.place(at if mark.axis == "x" else frame.x[1], at))
+        across, down = frame.place(at if mark.axis == "x" else frame.x.high, at)
         wide = labels.width(mark.words)
         if mark.axis == "y":
-            begin = frame.width - wide - 2 * GAP
-            layers += [_rule((begin, down), (frame.width, down)), *_text(mark.words, (begin, down - 9))]
+            begin = frame.x.length - wide - 2 * GAP
+            layers += [_rule((begin, down), (frame.x.length, down)), *_text(mark.words, (begin, down - 9))]
             continue
-        left = min(max(across - wide + 4, 0.0), frame.width - wide)
+        left = min(max(across - wide + 4, 0.0), frame.x.length - wide)
         row = next(
             k
             for k in range(len(taken) + 1)
@@ -168,7 +147,7 @@ def _rules(panel: Panel, curves: pl.DataFrame, frame: Frame) -> list[alt.Chart]:
         )
         taken.append((left, left + wide, row))
         above = -TOP - LINE * row
-        layers += [_rule((across, above + TOP / 2), (across, frame.height)), *_text(mark.words, (left, above))]
+        layers += [_rule((across, above + TOP / 2), (across, HEIGHT)), *_text(mark.words, (left, above))]
     return layers
 
 
@@ -189,10 +168,8 @@ def _rule(begin: tuple[float, float], end: tuple[float, float]) -> alt.Chart:
 def _names(curves: pl.DataFrame, frame: Frame, colours: dict[str, str]) -> list[alt.Chart]:
     """The names of series, but those of exact accounting, beside their curves or at their right ends."""
     each = {name: own for (name,), own in curves.group_by("series", maintain_order=True) if not name.endswith(EXACT)}
-    spots = {
-        name: np.stack(frame.place(own["x"].to_numpy(), own["y"].to_numpy()), axis=1) for name, own in each.items()
-    }
+    spots = {name: np.array([frame.place(x, y) for x, y in own.select("x", "y").rows()]) for name, own in each.items()}
     if _is_distribution(curves):
-        return words(named_along(spots, colours, frame.width, frame.height))
+        return words(named_along(spots, colours, frame.x.length, HEIGHT))
     ends = [(name, float(own[-1, 1]), colours[name]) for name, own in spots.items()]
-    return words(shifted(named_ends(ends, frame.height, labels.SIZE)[0], frame.width + GAP))
+    return words(shifted(named_ends(ends, HEIGHT, labels.SIZE)[0], frame.x.length + GAP))

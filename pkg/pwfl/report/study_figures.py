@@ -51,7 +51,8 @@ def swept(rows: pl.DataFrame) -> str:
     """What a study varies, with the values."""
     parts = []
     for key in varied(rows):
-        values = [text(value) for value in rows[key].drop_nulls().unique(maintain_order=True)]
+        values = rows[key].drop_nulls().unique(maintain_order=True)
+        values = [text(value) for value in (values.sort() if values.dtype.is_numeric() else values)]
         told = ", ".join(values) if len(values) <= LONGEST else f"{values[0]} to {values[-1]} ({len(values)} values)"
         parts.append(f"{symbol(key)} over {told}")
     return "; ".join(parts)
