@@ -33,7 +33,7 @@ class _Part:
 
     def __init__(self, mark: Path) -> None:
         held, root = json.loads(mark.with_suffix(".json").read_bytes()), mark.parents[3]
-        self.rule, self.seconds, self.mark, self.begun = rule_of(mark), held["seconds"], mark, time.monotonic()
+        self.rule, self.seconds, self.mark, self.begun = mark.parent.name, held["seconds"], mark, time.monotonic()
         self.name, self.store = f"{self.rule} {mark.stem}", Store(root / "store")
         if held["again"]:
             self.store.note_old(held["items"])
@@ -64,11 +64,6 @@ def _changed(path: Path) -> int | None:
         return None
 
 
-def rule_of(mark: Path) -> str:
-    """The rule of a part, by its mark."""
-    return mark.parent.name
-
-
 class Progress:
     """Follows the parts of a run; a thread prints a line to standard error every few seconds."""
 
@@ -95,7 +90,7 @@ class Progress:
                 computed = {path: part for path, part in held.items() if part["computes"]}
                 self.total = sum(part["computes"] for part in computed.values())
                 for path, part in computed.items():
-                    self.waiting[rule_of(path)] += part["seconds"]
+                    self.waiting[path.parent.name] += part["seconds"]
                 self.start = time.monotonic()
                 threading.Thread(target=self._print, daemon=True).start()
             part = _Part(mark)
