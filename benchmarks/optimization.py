@@ -27,8 +27,8 @@ GAP, MOST_SECONDS = 5e-4, 0.010  # of the schedulers of all cells: mean gap to t
 def case(blocks: int, gamma: float):
     """The scheduler's part of Table I with these blocks and this weight, the users' samples, links, start values."""
     model = scenario.resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
-    tables = execute(Task("channel", model.of_stage("channel"), None, range(REALIZATIONS)), {})
-    values, uplink = model.of_stage("schedule", "optimal"), Uplink.of(model.radio, tables["users"], tables["links"])
+    tables = execute(Task("channel", model.select_stage("channel"), None, range(REALIZATIONS)), {})
+    values, uplink = model.select_stage("schedule", "optimal"), Uplink.of(model.radio, tables["users"], tables["links"])
     samples = to_array(tables["users"], "samples", "realization", "user")
     return values, samples, uplink, start_values.drawn(values, range(REALIZATIONS), uplink.cell, samples, uplink.cells)
 
@@ -87,7 +87,7 @@ def joint(scheduler: str, blocks: int, gamma: float) -> list[dict]:
     """A scheduler of all cells; its schedules must be within GAP of their bound in the mean."""
     model, samples, uplink, start = case(blocks, gamma)
     whole = scenario.resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
-    own = whole.of_stage("schedule", scheduler)
+    own = whole.select_stage("schedule", scheduler)
     max_error = whole.privacy.max_noise_error
     if scheduler == "joint":
         problem = GivenNoise.of(samples, start.noise_std, gamma, max_error)
@@ -167,8 +167,8 @@ def fading(scheduler: str) -> dict:
 
     def schedules(coherence: int):
         model = scenario.resolve({"radio": {"coherence_rounds": coherence}}, {})
-        tables = execute(Task("channel", model.of_stage("channel"), None, realizations), {})
-        own = model.of_stage("schedule", scheduler)
+        tables = execute(Task("channel", model.select_stage("channel"), None, realizations), {})
+        own = model.select_stage("schedule", scheduler)
         return lambda: execute(Task("schedule", own, scheduler), tables)
 
     rounds = scenario.resolve({}, {}).training.rounds

@@ -22,11 +22,11 @@ from pwfl.execution import execute
 overrides, realizations, size = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 model, scheduler, noise = scenario.resolve(overrides, {}), *sys.argv[4:6]
 def chunk(first, stop):
-    tables = execute(Task("channel", model.of_stage("channel"), None, range(first, stop)), {})
-    tables |= execute(Task("schedule", model.of_stage("schedule", scheduler), scheduler), tables)
-    tables |= execute(Task("noise", model.of_stage("noise", noise), noise), tables)
-    tables |= execute(Task("receive", model.of_stage("receive")), tables)
-    execute(Task("account", model.of_stage("account")), tables)
+    tables = execute(Task("channel", model.select_stage("channel"), None, range(first, stop)), {})
+    tables |= execute(Task("schedule", model.select_stage("schedule", scheduler), scheduler), tables)
+    tables |= execute(Task("noise", model.select_stage("noise", noise), noise), tables)
+    tables |= execute(Task("receive", model.select_stage("receive")), tables)
+    execute(Task("account", model.select_stage("account")), tables)
 chunk(0, min(realizations, size))
 start = time.perf_counter()
 for first in range(0, realizations, size):

@@ -58,7 +58,7 @@ def compute_seconds() -> float:
     def everything(config: dict, folder: str) -> None:
         study, found = api.load(config, "config.yaml"), pwfl.simulate(config)
         for name in study.scenarios.keys() - study.points.keys():  # whose figures and audits are on demand
-            scenario, result = study.scenarios[name].of_stage(REPORT), found.scenarios[name]
+            scenario, result = study.scenarios[name].select_stage(REPORT), found.scenarios[name]
             for figure in scenario_figures(registry.system(scenario.system).catalog):
                 paths = {kind: f"{folder}/figure.{kind}" for kind in ("json", "png", "svg")}
                 theme.save(build.figure(scenario, figure, result.stages | result.report), paths)

@@ -9,7 +9,7 @@ from pwfl import execution, registry, tables
 from pwfl.api import stage_tables
 from pwfl.learning import datasets, sources
 from pwfl.scenario import resolve
-from pwfl.scenario.values import of_release
+from pwfl.scenario.values import name_release
 from pwfl.stages import AUDIT, REPORT
 
 
@@ -22,7 +22,7 @@ def digits() -> datasets.Dataset:
 def part(model, stage: str, variant: str | None = None):
     """The part of a scenario that a stage's variant reads, for a release of its first scheme."""
     scheme = model.schemes[0]
-    return of_release(model.of_stage(stage, variant), f"{scheme.scheduler}/{scheme.noise}")
+    return name_release(model.select_stage(stage, variant), f"{scheme.scheduler}/{scheme.noise}")
 
 
 def run(config: dict, audited: bool = True) -> tuple:

@@ -9,10 +9,10 @@ STAGES = (*stages.STAGES, stages.AUDIT, stages.REPORT)
 
 def slices(model) -> dict[str, dict]:
     """The parameters each stage, or stage/variant, is handed."""
-    found = {stage: plain(model.of_stage(stage)) for stage in STAGES if stage not in ("schedule", "noise")}
+    found = {stage: plain(model.select_stage(stage)) for stage in STAGES if stage not in ("schedule", "noise")}
     for scheme in model.schemes:
         for stage, variant in (("schedule", scheme.scheduler), ("noise", scheme.noise)):
-            found[f"{stage}/{variant}"] = plain(model.of_stage(stage, variant))
+            found[f"{stage}/{variant}"] = plain(model.select_stage(stage, variant))
     return found
 
 

@@ -36,7 +36,7 @@ def tiny() -> dict[str, tuple]:
         model = resolve({"audit": {"canaries": 50}}, {"system": system} | own | counts)
         tables = stage_tables(model)
         if system == AUDITED:
-            tables[AUDIT] = execution.audit_schemes(model.of_stage(AUDIT), tables)
+            tables[AUDIT] = execution.audit_schemes(model.select_stage(AUDIT), tables)
         found[system] = with_others(model.part(None), withholds=False), tables
     return found
 

@@ -503,12 +503,12 @@ def test_users_of_an_audit_hold_a_few_records(made, way, change, most):
     for key, value in change.items():
         parameters = replaced(parameters, key, value)
     audited = of_audits.Audited(None, parameters, found, None, few=True)
-    assert dataclasses.replace(audited, few=False).of_few is found
-    held, asked = found["users"]["samples"], audited.of_few["users"]["samples"]
+    assert dataclasses.replace(audited, few=False).audited_tables is found
+    held, asked = found["users"]["samples"], audited.audited_tables["users"]["samples"]
     assert held.max() > 3
     assert asked.to_list() == [held_by if most is None else min(held_by, most) for held_by in held]
     assert audited.records == max(
-        sum(each) for each in audited.of_few["users"].group_by("realization").agg("samples")["samples"]
+        sum(each) for each in audited.audited_tables["users"].group_by("realization").agg("samples")["samples"]
     )
 
 

@@ -483,7 +483,7 @@ def test_the_channel_gives_users_as_many_samples_as_training_deals_out_to_them(f
     held = arrays()
     held["user_train"] = np.random.default_rng(1).choice(USERS, 120, p=np.arange(1, USERS + 1) / 78)
     np.savez("own.npz", **held)
-    data = resolve({}, scenario(reserved=20)).of_stage("channel").data
+    data = resolve({}, scenario(reserved=20)).select_stage("channel").data
     users = data_file.load("own.npz", (-4, 4)).users[:100]
     samples = channel.sample_counts(1, data, range(5), 10)
     assert len(set(samples.ravel())) > 5

@@ -30,7 +30,7 @@ def multicell():
     """The tiny scenario, its stages' tables, and those of its report."""
     model = tiny("multicell")
     stages = stage_tables(model)
-    return model, stages, build.summarize(model.of_stage(REPORT), stages)
+    return model, stages, build.summarize(model.select_stage(REPORT), stages)
 
 
 def elsewhere(function):
@@ -41,12 +41,12 @@ def elsewhere(function):
 def run_again(model, stages: dict, tables: dict) -> None:
     """Channel, noise, account, a figure of the report and the claims, from tables that are there."""
     first = {name: frame.filter(scheme=model.schemes[-1].name) for name, frame in stages.items() if "scheme" in frame}
-    stage_of.channel(model.of_stage("channel"), range(1))
+    stage_of.channel(model.select_stage("channel"), range(1))
     given = {name: stages[name] for name in ("users", "links")}
     found = given | {name: frame.drop("scheme") for name, frame in first.items()}
-    stage_of.noise(model.of_stage("noise", model.schemes[-1].noise), model.schemes[-1].noise, found)
-    stage_of.account(model.of_stage("account"), found)
-    build.figure(model.of_stage(REPORT), "leakage", stages)
+    stage_of.noise(model.select_stage("noise", model.schemes[-1].noise), model.schemes[-1].noise, found)
+    stage_of.account(model.select_stage("account"), found)
+    build.figure(model.select_stage(REPORT), "leakage", stages)
     build.compare({"one": {"scenario": model.part()} | tables})
 
 

@@ -235,7 +235,7 @@ def test_training_weighs_each_rounds_own_senders(clipping, share):
     for r in range(2):
         owned = deal(len(data.y_train), samples[r], 1, r)
         weights = np.concatenate([w.ravel() for w in glorot_uniform([64, 10], streams.generator(1, "weights", r))])
-        key = streams.key(*streams.of_noise(part(model, "train"), r))
+        key = streams.key(*streams.name_noise(part(model, "train"), r))
         for t in range(ROUNDS):
             senders = np.flatnonzero(sends[r, t // 4])
             share_of = samples[r] / samples[r, senders].sum()

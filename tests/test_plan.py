@@ -119,7 +119,7 @@ def test_points_of_a_sweep_draw_noise_of_their_own():
     found = trainings(TINY | {"scenarios": sweep})
     assert len({each["parameters"]["release"] for each in found.values()}) == len(found)
     assert len(found) == 4 * len({scheme for _, scheme in found})
-    keys = {streams.key(*streams.of_noise(build_values(each["parameters"]), 0)) for each in found.values()}
+    keys = {streams.key(*streams.name_noise(build_values(each["parameters"]), 0)) for each in found.values()}
     assert len(keys) == len(found)
 
 

@@ -138,7 +138,7 @@ def audit(system: str) -> pl.DataFrame:
     """The audit of a scenario, which reads no table that a record moves."""
     assert {table for table, _ in moved(system)}.isdisjoint(registry.reads(system, AUDIT))
     with within(folder(system, replaced=False)):
-        values = resolve(scenario(system), {}).of_stage(AUDIT)
+        values = resolve(scenario(system), {}).select_stage(AUDIT)
     return execution.audit_schemes(values, stages(system, replaced=False))
 
 

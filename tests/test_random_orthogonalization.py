@@ -181,7 +181,7 @@ def test_signs_of_weights_are_counted_user_by_user(coherence):
         of_it = [count for (r, _), count in own.items() if r == realization]
         assert share == pytest.approx(sum(of_it) / 36)
         assert users == of_it.count(6)
-    signs = build.summarize(scenario.resolve(config, {}).of_stage(REPORT), tables)["signs"].filter(scheme="Private")
+    signs = build.summarize(scenario.resolve(config, {}).select_stage(REPORT), tables)["signs"].filter(scheme="Private")
     assert signs["negative_rounds"].to_list() == list(range(7))
     for many, mean in signs.select("negative_rounds", "user_count_mean").iter_rows():
         assert mean == pytest.approx(list(own.values()).count(many) / 5)

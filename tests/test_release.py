@@ -13,7 +13,7 @@ from pwfl.learning import data_file
 from pwfl.scenario import common, resolve
 from pwfl.scenario.fields import Section, keyed_of, observes_of, parameter, parameters
 from pwfl.scenario.release import depended_on
-from pwfl.scenario.values import Values, of_release, plain, with_contents
+from pwfl.scenario.values import Values, name_release, plain, with_contents
 from pwfl.stages import STAGES
 from pwfl.systems.multicell import imported
 from pwfl.testing import declared, tiny
@@ -176,7 +176,7 @@ def test_a_renamed_a_folded_and_a_new_key_draw_the_same_noise():
     def digests(*schedules):
         for model, schedule in zip(models, schedules, strict=True):
             made = model.model_validate({"system": "age_aware", "seed": 3, "schedule": schedule})
-            read = [plain(made.of_stage(stage, "bound_constant")) for stage in ("channel", "schedule", "train")]
+            read = [plain(made.select_stage(stage, "bound_constant")) for stage in ("channel", "schedule", "train")]
             yield depended_on(made, made.schemes[0], read)
 
     same = [
@@ -284,13 +284,15 @@ def test_noise_depends_on_training_records_and_not_on_their_file(tmp_path):
 
 
 def test_contents_draw_other_noise_and_a_realization_without_any_is_an_error():
-    values = of_release(Values({"seed": 1}), "r")
+    values = name_release(Values({"seed": 1}), "r")
     of_files = with_contents(values, {"0": "abc"})
-    keys = {streams.key(*streams.of_noise(each, 0)) for each in (values, of_files, with_contents(values, {"0": "abd"}))}
+    keys = {
+        streams.key(*streams.name_noise(each, 0)) for each in (values, of_files, with_contents(values, {"0": "abd"}))
+    }
     assert len(keys) == 3
     assert with_contents(values, {}) == values
     with pytest.raises(KeyError):
-        streams.of_noise(of_files, 1)
+        streams.name_noise(of_files, 1)
 
 
 def test_a_study_of_two_channels_from_files_has_two_releases(tmp_path):

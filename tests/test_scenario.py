@@ -279,11 +279,11 @@ def test_a_stage_gets_objects_of_its_annotations_and_plain_values_that_are_no_li
 
 def test_parts_of_equal_parameters_are_equal_and_keys_of_a_cache():
     model, other = (scenario.resolve({"network": {"users": users}}, {}) for users in (17, 18))
-    one, again, unlike = (each.of_stage("channel") for each in (model, model, other))
+    one, again, unlike = (each.select_stage("channel") for each in (model, model, other))
     assert one == again != unlike
     assert hash(one) == hash(again)
     assert {one: 1, unlike: 2}[again] == 1
-    assert one != model.of_stage("train")
+    assert one != model.select_stage("train")
     assert repr(one) == repr(again) != repr(unlike)
     assert repr(with_others(one, point=1)) != repr(with_others(one, point=2)) != repr(one)
     assert copy.deepcopy(one) == pickle.loads(pickle.dumps(one)) == one
@@ -326,7 +326,7 @@ def test_replaced_values_are_others():
     assert other != values
     with pytest.raises(UndeclaredError, match=r"^network\.user: "):
         replaced(values, "network.user", 2)
-    part_of = scenario.resolve({}, {}).of_stage("channel")
+    part_of = scenario.resolve({}, {}).select_stage("channel")
     fewer, own = replaced(part_of, "network.users", 2), replaced(part_of.network, "users", 2)
     assert type(fewer) is Multicell
     assert (fewer.network, fewer.radio) == (own, part_of.radio)
@@ -349,7 +349,7 @@ def test_a_stage_reads_no_parameter_that_another_one_makes_idle_for_it():
 def test_a_stage_reads_no_parameter_that_no_scheme_uses_and_knows_that():
     def start(*pairs):
         schemes = [{"name": f"{k}", "scheduler": s, "noise": n} for k, (s, n) in enumerate(pairs)]
-        values = scenario.resolve({"schemes": schemes, "privacy": {"target_epsilon": 4.0}}, {}).of_stage(
+        values = scenario.resolve({"schemes": schemes, "privacy": {"target_epsilon": 4.0}}, {}).select_stage(
             "schedule", "random"
         )
         privacy = getattr(values, "privacy", None)

@@ -28,7 +28,7 @@ def drawn(*shape: int) -> np.ndarray:
 
 
 def table(path: Path):
-    users = stage_of.channel(resolve({}, {}).of_stage("channel"), range(1))["users"]
+    users = stage_of.channel(resolve({}, {}).select_stage("channel"), range(1))["users"]
     tables.write(users, "users", str(path), DESCRIPTION)
     return users, lambda: tables.read("users", str(path), {"system": "multicell", "upstream": {"channel": ADDRESS}})
 

@@ -116,7 +116,7 @@ def test_groups_of_different_sizes_train_in_one_process(system):
     _, tables = next(stages(model))
     given, own = (part(model, "train"), digits(), tables), registry.system(system).part("train")
     if system == "utility_fair":
-        train_all, _ = own.of_some(*given, compiled=False)
+        train_all, _ = own.build_trainer(*given, compiled=False)
         losses = {size: [rows["loss"] for rows in train_all(range(size)).values()] for size in (1, 2, 3, 4)}
     else:
         used = trainings.training(own.parts(*given), *given)

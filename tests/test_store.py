@@ -144,7 +144,7 @@ def test_few_trainings_are_computed_in_vain_and_many_chunks_are_few():
 @pytest.mark.parametrize("system", registry.BUILT_IN)
 def test_chunks_follow_from_what_the_channel_reads_alone(system):
     model = resolve({"system": system, "realizations": 9, "training_realizations": 4}, {})
-    assert checks.realization_bytes(model) == checks.realization_bytes(model.of_stage("channel")) > 0
+    assert checks.realization_bytes(model) == checks.realization_bytes(model.select_stage("channel")) > 0
     of_tables = set(map(tuple, (chunks_of(model, stage) for stage in registry.stages(system) if stage != "train")))
     assert of_tables == {("000000-000010",)}
     trained = chunks_of(model, "train")

@@ -24,7 +24,7 @@ READER = {"system": "multicell", "upstream": {"channel": "0123456789ab"}}
 
 @pytest.fixture
 def users() -> pl.DataFrame:
-    return stage_of.channel(resolve({}, {}).of_stage("channel"), range(1))["users"]
+    return stage_of.channel(resolve({}, {}).select_stage("channel"), range(1))["users"]
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def blas_threads() -> dict[str, int]:
 @pytest.mark.parametrize("count", [2, 4])
 def test_stages_take_one_thread_of_blas(count):
     model = resolve({"system": "random_orthogonalization", "network": {"users": 100, "antennas": 64}}, {})
-    part = model.of_stage("channel")
+    part = model.select_stage("channel")
     with threadpool_limits(1):
         expected = stage_of.channel(part, range(2))
     with threadpool_limits(count):

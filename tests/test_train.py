@@ -306,7 +306,7 @@ def test_the_stage_adds_the_aggregated_noise():
         return np.log(np.exp(bias).sum(axis=1)) - bias[:, 1]
 
     noise = [
-        tf.random.stateless_normal([650], seed=tf.constant([streams.key(*streams.of_noise(values, r)), 0], tf.int64))
+        tf.random.stateless_normal([650], seed=tf.constant([streams.key(*streams.name_noise(values, r)), 0], tf.int64))
         for r in range(20)
     ]
     bias_noise = np.array([n.numpy()[640:] for n in noise], float)

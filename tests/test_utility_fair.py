@@ -404,7 +404,7 @@ def plain_training(found, model, data, scheduler, compared_with):
     sizes = [w.size for w in weights]
     noise = found["noise"].filter(realization=0).rows(named=True)
     purposes = ("noise", "gradient_noise", "update_noise")
-    keys = [streams.key(*streams.of_noise(part(model, "train"), 0, name)) for name in purposes]
+    keys = [streams.key(*streams.name_noise(part(model, "train"), 0, name)) for name in purposes]
     beta_1, deviation, rows = np.ones(devices), None, []
     for t in range(1, model.training.rounds + 1):
         a = found["schedule"].filter(realization=0, round=t)["unit_power_w"].to_numpy()

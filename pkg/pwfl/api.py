@@ -257,9 +257,9 @@ def _check_stages(scenario, stages: Collection[str], routes: Mapping[str, plan.R
 def _scenario_tables(study: Study, name: str, known: Known, until: str | None) -> ScenarioTables:
     scenario = study.scenarios[name]
     stages = stage_tables(scenario, _needed(scenario, until) if until else STAGES, known)
-    report = {} if until else build.summarize(scenario.of_stage(REPORT), stages)
+    report = {} if until else build.summarize(scenario.select_stage(REPORT), stages)
     if until == AUDIT or not (until or name in study.points):
-        report[AUDIT] = execution.audit_schemes(scenario.of_stage(AUDIT), stages)
+        report[AUDIT] = execution.audit_schemes(scenario.select_stage(AUDIT), stages)
     return ScenarioTables(stages, with_point(report, study.point(name)), scenario.system)
 
 

@@ -36,8 +36,8 @@ def key(seed: int, purpose: str, realization: int) -> int:
     return int(_sequence(seed, purpose, realization).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def of_noise(scenario, realization: int, purpose: str = "noise", release: str | None = None) -> tuple[int, str, int]:
-    """Seed, purpose and realization of the noise that users add to one release, which no other release draws.
+def name_noise(scenario, realization: int, purpose: str = "noise", release: str | None = None) -> tuple[int, str, int]:
+    """Name the noise that users add to one release, which no other draws: seed, purpose and realization.
 
     `scenario` are the parameters of a stage that draws noise, and say of which release (`pwfl.workflow.plan`), and what
     a realization has of the user's files, if anything (`pwfl.execution.contents`).
@@ -48,10 +48,10 @@ def of_noise(scenario, realization: int, purpose: str = "noise", release: str | 
     return scenario.seed, named, realization
 
 
-def of_tested_noise(scenario, purpose: str = "noise") -> list[tuple[int, str, int]]:
-    """Three streams whose noise an audit compares: a release's first two realizations, and another one's first."""
-    own = [of_noise(scenario, realization, purpose) for realization in range(2)]
-    return [*own, of_noise(scenario, 0, purpose, "another release")]
+def name_tested_noise(scenario, purpose: str = "noise") -> list[tuple[int, str, int]]:
+    """Name the streams whose noise an audit compares: a release's first two realizations, another one's first."""
+    own = [name_noise(scenario, realization, purpose) for realization in range(2)]
+    return [*own, name_noise(scenario, 0, purpose, "another release")]
 
 
 def _sequence(seed: int, purpose: str, *realization: int) -> np.random.SeedSequence:

@@ -14,7 +14,7 @@ from pwfl.privacy import audit
 from pwfl.tables.arrays import to_array
 from pwfl.tables.reception import Reception
 from pwfl.training.audit import Audited, claim_of, trained
-from pwfl.training.audit import verdicts as of_message
+from pwfl.training.audit import verdicts as message_verdicts
 
 
 def verdicts(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
@@ -29,7 +29,7 @@ def verdicts(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> Iterator[
     def in_slot(device: int, reception: Reception) -> Reception:
         """What is received in a device's slot, with the receiver's noise in it."""
         sharing, devices = slot[0] == slot[0, device], len(slot[0])
-        seen = reception.of_users(sharing)
+        seen = reception.select_users(sharing)
         return seen._replace(noise_std=np.hypot(seen.noise_std, receiver[:, device] / devices))
 
     claim = claim_of(tables, realization, SERVER, 2 * scenario.training.clip_norm, view=in_slot)
@@ -40,5 +40,5 @@ def verdicts(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> Iterator[
         return
     generator = streams.generator(scenario.seed, "audit", realization)
     audited = Audited(parts, scenario, tables, features.size(scenario))
-    yield from of_message(audited, subject, claim, generator)
+    yield from message_verdicts(audited, subject, claim, generator)
     yield from trained(audited, trainer, subject, generator)

@@ -15,7 +15,7 @@ from pwfl.privacy import audit
 from pwfl.tables.arrays import to_array
 from pwfl.tables.reception import Reception
 from pwfl.training.audit import Audited, claim_of, trained
-from pwfl.training.audit import verdicts as of_message
+from pwfl.training.audit import verdicts as message_verdicts
 
 
 def verdicts(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
@@ -31,7 +31,7 @@ def verdicts(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> Itera
 
     def in_slot(device: int, reception: Reception) -> Reception:
         """The part of the update that is received in a device's slot."""
-        seen = reception.of_users(slot[0] == slot[0, device])
+        seen = reception.select_users(slot[0] == slot[0, device])
         return seen._replace(noise_std=reception.noise_std * share[:, device])
 
     claim = claim_of(tables, realization, SERVER, 2 * scenario.training.clip_norm, view=in_slot)
@@ -43,7 +43,7 @@ def verdicts(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> Itera
     generator = streams.generator(scenario.seed, "audit", realization)
     size = Size(int(own["users"]["samples"].sum()), 1, (scenario.task.dimension + 1,), CLASSES)
     audited = Audited(parts, dealt(scenario), tables, size, receiver=True)
-    yield from of_message(audited, subject, claim, generator)
+    yield from message_verdicts(audited, subject, claim, generator)
     yield from trained(audited, _with_objective, subject, generator)
 
 

@@ -7,7 +7,7 @@ from pwfl.execution.stage import StageTables, Tables, Task, loaded, tables_read
 from pwfl.privacy import audit
 from pwfl.report.columns import with_terms
 from pwfl.scenario.common import Scenario
-from pwfl.scenario.values import of_release
+from pwfl.scenario.values import name_release
 from pwfl.stages import AUDIT
 
 
@@ -26,7 +26,7 @@ def run(values: Scenario, found: Tables) -> pl.DataFrame:
         for scheme in values.schemes:
             of_it = {name: _of_scheme(found[name], scheme.name, values.realizations) for name in read}
             inputs = StageTables(AUDIT, tables_read(task, of_it))
-            released = of_release(values, f"audit of {scheme.scheduler}/{scheme.noise}")
+            released = name_release(values, f"audit of {scheme.scheduler}/{scheme.noise}")
             try:
                 made = audit.table(verdicts(released, inputs))
             except Exception as error:

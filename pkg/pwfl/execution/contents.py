@@ -1,7 +1,7 @@
 """Digests of what a training has of the user's files: records and rows as they are checked, not the files' bytes.
 
-Noise depends on them (`pwfl.streams.of_noise`), so that of other records or channels is independent, and that of a file
-written anew, in another format or with further realizations is the same.
+Noise depends on them (`pwfl.streams.name_noise`), so noise on other records or channels is independent, and noise on a
+file written again, in another format or with further realizations is the same.
 """
 
 import hashlib

@@ -185,8 +185,8 @@ def shown(
     return Losses(mu, length), there
 
 
-def of_each_user(found: Losses, price: Callable) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What `price` says of each user's rounds, pairs of a noise multiplier and how many have it: (realization, user).
+def price_each_user(found: Losses, price: Callable) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Price each user's rounds, pairs of a noise multiplier and how many have it: (realization, user).
 
     `price` returns an epsilon, its kind and a rate, and is asked once of those who are alike.
     """

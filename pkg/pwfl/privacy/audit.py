@@ -29,7 +29,7 @@ LIMIT = float(stats.norm.isf(LEVEL / 2))  # standard errors
 NO_MOVE = 1e-9  # of a stated sensitivity: nothing
 REACHED, ROUNDING = 0.99, 1e-3  # of a stated sensitivity: what some replaced record moves at least; float32's error
 DRAWS = 140_000  # normal numbers that a test of noise takes at least: a deviation 1.5 % too small is seen
-STREAMS = 3  # of `pwfl.streams.of_tested_noise`
+STREAMS = 3  # of `pwfl.streams.name_tested_noise`
 BLOCKS = 64  # of coordinates that follow each other, between which correlations are looked for
 LOSS = "privacy loss of canaries"  # the test of their log-likelihood ratios in favour of what they are
 LEAST = "epsilon of the losses"  # that messages are held to, at least
@@ -147,7 +147,7 @@ def noise(subject: Subject, draws: np.ndarray, std: np.ndarray | float) -> Itera
     Parameters
     ----------
     draws
-        Of the streams that `pwfl.streams.of_tested_noise` names, shape (stream, round, coordinate).
+        Of the streams that `pwfl.streams.name_tested_noise` names, shape (stream, round, coordinate).
     std
         What is stated, of a shape that `draws` broadcasts with.
     """

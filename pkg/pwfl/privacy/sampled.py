@@ -24,7 +24,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 
 from pwfl.privacy import gaussian, rounding
-from pwfl.privacy.accountant import FALSE_POSITIVES, Account, Claim, Losses, of_each_user
+from pwfl.privacy.accountant import FALSE_POSITIVES, Account, Claim, Losses, price_each_user
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.privacy.labels import Kind, gives, labeled
 
@@ -71,16 +71,16 @@ class Batches(NamedTuple):
 
     def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray]:
         """By the privacy losses of a user's rounds, of one record."""
-        return of_each_user(found, lambda parts: self._worth(parts, delta))[:2]
+        return price_each_user(found, lambda parts: self._worth(parts, delta))[:2]
 
     def epsilons(self, found: Losses, delta: float) -> np.ndarray:
         """Each user's epsilon of one record, (realization, user)."""
-        return of_each_user(found, lambda parts: self._worth(parts, delta))[0]
+        return price_each_user(found, lambda parts: self._worth(parts, delta))[0]
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
         """By the privacy profile of all rounds, on a coarser grid, which makes it larger."""
         one = account.losses.of(np.arange(len(worst)), worst)
-        return of_each_user(one, lambda parts: self._worth(parts, account.delta, FALSE_POSITIVES))[2][:, 0]
+        return price_each_user(one, lambda parts: self._worth(parts, account.delta, FALSE_POSITIVES))[2][:, 0]
 
     def _worth(self, parts: Sequence[tuple[float, int]], delta: float, false_positives: float | None = None) -> tuple:
         how = self.method, self.absent, self.interval * (COARSER if false_positives else 1), false_positives

@@ -1,7 +1,8 @@
 """Functions of users' own, which a config names: FILE.py:FUNCTION, or PACKAGE.MODULE:FUNCTION of what is installed.
 
-The address of what a function makes names all Python files in the folder of its file (`pwfl.store.imports.of_users`),
-and the files declared that it reads; that it reads no other one is checked whenever it runs.
+The address of what a function makes names all Python files in the folder of its file
+(`pwfl.store.imports.find_user_files`), and the files declared that it reads; that it reads no other one is checked
+whenever it runs.
 """
 
 import dataclasses
@@ -82,7 +83,7 @@ def call(reference: str, *given, reads: Collection[str] = (), now: tuple | None 
 @contextmanager
 def loaded(reference: str, reads: Collection[str] = ()) -> Generator[Callable]:
     """What `call` calls, as a function of the same arguments, loaded once for several calls."""
-    known = imports.of_users(split(reference)[0])
+    known = imports.find_user_files(split(reference)[0])
     process = os.getpid()
     with guard.alone(_home(reference)) as read, chdir("."):
         function = _load(reference)

@@ -21,7 +21,7 @@ from pwfl.scenario.common import DataSource, Scenario
 from pwfl.scenario.fields import functions, stages_of
 from pwfl.scenario.values import value_of
 from pwfl.store.files import TextError, content, decoded
-from pwfl.store.imports import TooManyFilesError, file_of, of_users
+from pwfl.store.imports import TooManyFilesError, file_of, find_user_files
 from pwfl.system import Checks
 
 LARGEST_CODE = 10**6  # bytes of a file of code
@@ -158,7 +158,7 @@ def _flaw(reference: str) -> str | None:
             return f"{where}: {no_text}"
         return f"{where}: is not valid Python: {error}"
     try:
-        of_users(where)
+        find_user_files(where)
     except TooManyFilesError as error:
         return str(error)
     if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in tree.body):

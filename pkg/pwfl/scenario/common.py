@@ -338,7 +338,7 @@ class Scenario(Section):
     audit: Audit = Audit()
     if TYPE_CHECKING:
         schemes: Sequence[Any]  # of the system's Scheme
-        release: str  # of what a stage that draws noise gets: see `pwfl.streams.of_noise`
+        release: str  # of what a stage that draws noise gets: see `pwfl.streams.name_noise`
         contents: Any  # Values, which pydantic knows no schema of: tools that document set TYPE_CHECKING
 
     @classmethod
@@ -381,8 +381,8 @@ class Scenario(Section):
         """The scenario with those parameters alone that are read by one of the wanted stages (None: by any)."""
         return select_part(type(self), self.dump_read(wanted))
 
-    def of_stage(self, stage: str, variant: str | None = None) -> Self:
-        """What a stage, or a variant of one, gets: the parameters that it is declared to read."""
+    def select_stage(self, stage: str, variant: str | None = None) -> Self:
+        """Select the parameters that a stage, or a variant of one, is declared to read."""
         return select_part(type(self), self.dump_for(stage, variant))
 
     def dump_read(self, wanted: set[str] | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a training's messages and their noise depend on, which names its release (`pwfl.streams.of_noise`).
+"""What a training's messages and their noise depend on, which names its release (`pwfl.streams.name_noise`).
 
 Releases that differ in any of it have independent noise, and what only observes a training changes none. Parameters
 count by stable names, and those at their default not at all, so that a new parameter, or a renamed key of the config,

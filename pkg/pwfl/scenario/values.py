@@ -119,8 +119,8 @@ def value_of(scenario, key: str):
     return value
 
 
-def of_release(values: V, release: str) -> V:
-    """The values of a stage that draws noise, and of which release this is (`pwfl.workflow.plan`)."""
+def name_release(values: V, release: str) -> V:
+    """Add the name of the release, by which noise is drawn, to a stage's values (`pwfl.workflow.plan`)."""
     return with_others(values, release=release)
 
 

@@ -93,7 +93,7 @@ def _of_users(functions: Iterable[str]) -> dict[str, Path]:
     """The files that count with functions of the user's own, by their names."""
     found = {}
     for function in functions:
-        found |= imports.of_users(function.rpartition(":")[0])
+        found |= imports.find_user_files(function.rpartition(":")[0])
     return found
 
 

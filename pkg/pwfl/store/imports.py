@@ -43,8 +43,8 @@ def parsed(path: Path) -> Parsed:
     return _parsed(path, status.st_mtime_ns, status.st_size)
 
 
-def of_users(where: str) -> dict[str, Path]:
-    """The files that count with a user's FILE.py or PACKAGE.MODULE, by their names.
+def find_user_files(where: str) -> dict[str, Path]:
+    """Find the files that a user's FILE.py or PACKAGE.MODULE depends on, by their names.
 
     They are all Python files in the folder of FILE.py, or of the whole top-level package, and the modules of pwfl that
     these import. A script that calls `pwfl.simulate` is none of them, unless it is FILE.py. Raises TooManyFilesError.

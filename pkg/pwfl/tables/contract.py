@@ -338,8 +338,8 @@ class Outcome(PerRealization):
     taken_as_public = dy.String(description="facts computed from users' data without noise; no epsilon covers them")
 
 
-def of_users(description: str) -> dy.Float64:
-    """A column of what test accuracies by label come to, weighted by users' shares of labels."""
+def user_accuracy_column(description: str) -> dy.Float64:
+    """Declare a column of users' test accuracies, weighted by their shares of labels."""
     return amount(
         f"{description}, with each user's label distribution; null: not evaluated, or a label has no test sample",
         max=1,
@@ -360,9 +360,9 @@ class History(PerRealization):
 class UserHistory(History):
     """What a model is worth to users who hold different labels, where it was evaluated; see `learning.partition`."""
 
-    user_accuracy = of_users("mean test accuracy over users")
-    user_accuracy_std = of_users("standard deviation of test accuracy over users")
-    user_accuracy_bottom_decile = of_users("mean test accuracy of the worst tenth of users, rounded up")
+    user_accuracy = user_accuracy_column("mean test accuracy over users")
+    user_accuracy_std = user_accuracy_column("standard deviation of test accuracy over users")
+    user_accuracy_bottom_decile = user_accuracy_column("mean test accuracy of the worst tenth of users, rounded up")
 
 
 def clipped_share() -> dy.Float64:

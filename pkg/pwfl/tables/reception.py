@@ -77,15 +77,15 @@ class Reception(NamedTuple):
     @property
     def receiver_std(self) -> np.ndarray:
         """Of the receiver's noise alone, shape (interval,)."""
-        return np.sqrt(np.maximum(self.noise_std**2 - self._of_users.mean(axis=1), 0.0))
+        return np.sqrt(np.maximum(self.noise_std**2 - self._users_noise_squared.mean(axis=1), 0.0))
 
     @property
     def band_noise_std(self) -> np.ndarray:
         """Of all noise in each band, shape (interval, band); the receiver's is alike in all."""
-        return np.hypot(np.sqrt(self._of_users), self.receiver_std[:, None])
+        return np.hypot(np.sqrt(self._users_noise_squared), self.receiver_std[:, None])
 
     @property
-    def _of_users(self) -> np.ndarray:
+    def _users_noise_squared(self) -> np.ndarray:
         """The square of all users' noise in each band, of one if there are none."""
         heard = 1.0 if self.bands is None else self.bands
         return np.square(self.user_noise_std[..., None] * heard).sum(axis=1)
@@ -114,8 +114,8 @@ class Reception(NamedTuple):
         """The same if in all bands it were as in the one in which a user's message shows most."""
         return self.as_in_band(self.shown(user).argmax(axis=1))
 
-    def of_users(self, chosen: np.ndarray) -> "Reception":
-        """What some users alone deliver, boolean (user,), without the receiver's noise: an observer of them sees it."""
+    def select_users(self, chosen: np.ndarray) -> "Reception":
+        """Select what some users deliver, boolean (user,), without the receiver's noise, as their observer sees it."""
         noise = self.user_noise_std * chosen
         squares = noise**2 if self.bands is None else noise**2 * np.square(self.bands).mean(axis=2)
         return self._replace(
@@ -132,10 +132,10 @@ class Reception(NamedTuple):
         """
         left = self.user_noise_std.copy()
         colluding = np.minimum(np.ceil(colluders * senders - 1e-9), np.maximum(senders - 1, 0)).astype(int)
-        for of_interval, heard, number in zip(left, self.sends, colluding, strict=True):
+        for stds, heard, number in zip(left, self.sends, colluding, strict=True):
             others = np.flatnonzero(heard & (np.arange(len(heard)) != target))
-            order = others[np.argsort(-of_interval[others], kind="stable")]
-            of_interval[order[:number]] = 0.0
+            order = others[np.argsort(-stds[others], kind="stable")]
+            stds[order[:number]] = 0.0
         return left
 
 
@@ -149,22 +149,22 @@ def receptions(tables: dict[str, pl.DataFrame]) -> Callable[[int], Reception]:
     number = bands_of(tables["reception"])
 
     def of(realization: int) -> Reception:
-        of_intervals, count = noise[realization,].sort("interval"), len(users[realization,])
+        interval_rows, count = noise[realization,].sort("interval"), len(users[realization,])
         rows = each.get((realization,), tables["reception"].clear())
         place = rows["interval"].to_numpy(), rows["user"].to_numpy()
 
         def spread(name: str, kind: type = float) -> np.ndarray:
-            found = np.zeros((len(of_intervals), count), kind)
+            found = np.zeros((len(interval_rows), count), kind)
             found[place] = rows[name].to_numpy()
             return found
 
-        sends = np.zeros((len(of_intervals), count), bool)
+        sends = np.zeros((len(interval_rows), count), bool)
         sends[place] = True
         bands = None
         if number:
             bands = np.zeros((*sends.shape, number))
             bands[place] = rows["bands"].explode().to_numpy().reshape(-1, number)
-        std, planned = (of_intervals[name].cast(pl.Float64).to_numpy() for name in STD)
+        std, planned = (interval_rows[name].cast(pl.Float64).to_numpy() for name in STD)
         return Reception(
             sends,
             spread("weight"),
@@ -172,8 +172,8 @@ def receptions(tables: dict[str, pl.DataFrame]) -> Callable[[int], Reception]:
             spread("records", int) if drawn else None,
             std,
             planned,
-            of_intervals["planned_senders"].to_numpy(),
-            of_intervals["rounds"].to_numpy(),
+            interval_rows["planned_senders"].to_numpy(),
+            interval_rows["rounds"].to_numpy(),
             *((spread("group", int), spread("grid_step")) if integers else (None, None)),
             bands,
         )

@@ -53,7 +53,7 @@ def check_audit(model: Scenario, given: dict) -> None:
 def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.DataFrame:
     """The verdicts on the observer of whom the worst epsilon of the tables is stated; all have to be as they should."""
     with loosened(None) as asked:
-        frame = execution.audit_schemes(model.model_copy(update={"schemes": [scheme]}).of_stage(AUDIT), made)
+        frame = execution.audit_schemes(model.model_copy(update={"schemes": [scheme]}).select_stage(AUDIT), made)
     worst = audit.worst(made["outcome"])
     epsilon, delta = worst["epsilon"], worst["delta"]
     for row in frame.filter(status="failed").iter_rows(named=True):

@@ -48,7 +48,7 @@ def check_modules(model: Scenario, given: dict) -> None:
                 f"{own} imports {', '.join(sorted(foreign))}; move code that two stages share into a separate "
                 "module, since a stage's address covers no other stage's module"
             )
-    checks.realization_bytes(model.of_stage("channel"))  # what it reads must be in the addresses of all stages
+    checks.realization_bytes(model.select_stage("channel"))  # what it reads must be in the addresses of all stages
     for path, field in parameters(type(model)):
         if get_origin(field.annotation) is list:
             continue  # its items' bounds are the items' own

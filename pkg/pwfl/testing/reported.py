@@ -45,8 +45,8 @@ def _build(model: Scenario) -> None:
     few = stage_tables(one)
     untrained = few | {"history": few["history"].clear()}
     for case, stages in ((model, stage_tables(model)), (one, few), (one, untrained)):
-        scenario = case.of_stage(REPORT)
-        stages[AUDIT] = execution.audit_schemes(case.of_stage(AUDIT), stages)
+        scenario = case.select_stage(REPORT)
+        stages[AUDIT] = execution.audit_schemes(case.select_stage(AUDIT), stages)
         found = build.summarize(scenario, stages)
         wanted = {*catalog.all_tables}
         if set(found) != wanted:

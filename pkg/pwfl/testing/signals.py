@@ -79,8 +79,8 @@ def example(seed: int = 1) -> Sent:
     )
 
 
-def of_one(sent: Sent, realization: int, interval: int) -> Sent:
-    """What is sent in one interval alone; what the air draws is that of all intervals."""
+def select_one(sent: Sent, realization: int, interval: int) -> Sent:
+    """Select what is sent in one interval; what the air draws is that of all intervals."""
     rows, columns = slice(realization, realization + 1), slice(interval, interval + 1)
     of_users = {name: getattr(sent, name)[rows, columns] for name in ("sends", "weight", "noise_std", "norm", "gain")}
 
@@ -99,18 +99,18 @@ def faults(module: ModuleType, sent: Sent, found: Received) -> Iterator[tuple[st
     generator = np.random.default_rng(2)
     for realization, interval in np.ndindex(REALIZATIONS, INTERVALS):
         here = f"realization {realization}, interval {interval}"
-        own = of_one(sent, realization, interval)
+        own = select_one(sent, realization, interval)
 
         def play(messages=0.0, noise=0.0, receivers=0.0, coordinates=1, own=own) -> Signals:
             silent = np.zeros((USERS, coordinates))
             heard = np.zeros((RECEIVERS, coordinates)) + receivers
             return module.signals(own, silent + messages, silent + noise, heard)
 
-        for what, fault in _of_interval(own, _at(found, realization, interval), play, generator):
+        for what, fault in _check_interval(own, _at(found, realization, interval), play, generator):
             yield f"{here}: {what}", fault
 
 
-def _of_interval(sent: Sent, found: Received, play: Callable, generator) -> Iterator[tuple[str, str]]:
+def _check_interval(sent: Sent, found: Received, play: Callable, generator) -> Iterator[tuple[str, str]]:
     """As `faults`, of one interval; `found` is of it alone, arrays of (user,) or numbers."""
     sends, std, norm = sent.sends[0, 0], sent.noise_std[0, 0], sent.norm[0, 0]
     if not sends.any():
@@ -140,10 +140,10 @@ def _of_interval(sent: Sent, found: Received, play: Callable, generator) -> Iter
             shown = _shown(of_users, std, noise)
             if off := _off(shown[sends], stated[sends]):
                 yield f"seen[{observer!r}] against {of_which}", f"by the signals, it is {off}"
-    yield from _of_power(sent, found, norm, std, play, generator)
+    yield from _check_power(sent, found, norm, std, play, generator)
 
 
-def _of_power(sent: Sent, found: Received, norm, std, play: Callable, generator) -> Iterator[tuple[str, str]]:
+def _check_power(sent: Sent, found: Received, norm, std, play: Callable, generator) -> Iterator[tuple[str, str]]:
     """Faults of power and energy, of messages of the largest norm, which are spread over their coordinates."""
     repeats = -(-DRAWS // DIMENSION)
     signs = generator.choice([-1.0, 1.0], (USERS, repeats * DIMENSION))

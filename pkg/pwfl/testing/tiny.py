@@ -79,8 +79,8 @@ def differing(expected: Tables, made: Tables) -> list[str]:
 def outcome(model: Scenario, made: Tables) -> pl.DataFrame:
     """What the account states of tables that no scenario need lead to, of what is received by these."""
     if RECEIVE in registry.stages(model.system):
-        made = made | execution.execute(Task(RECEIVE, model.of_stage(RECEIVE)), made)
-    stated = execution.execute(Task("account", model.of_stage("account")), made)["outcome"]
+        made = made | execution.execute(Task(RECEIVE, model.select_stage(RECEIVE)), made)
+    stated = execution.execute(Task("account", model.select_stage("account")), made)["outcome"]
     return contract.ordered(stated, contract.schema(model.system, "outcome"), "outcome")
 
 

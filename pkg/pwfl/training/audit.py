@@ -36,13 +36,23 @@ from pwfl.scenario.values import value_of
 from pwfl.training.audits import bands, rounding, votes
 from pwfl.training.audits.audited import Audited, blank, random_data
 from pwfl.training.audits.chance import participation, senders
-from pwfl.training.audits.claims import Claim, claim_of, noise_of, of_records, upload
+from pwfl.training.audits.claims import Claim, claim_of, noise_of, select_deliveries, upload
 from pwfl.training.audits.model import model, side_by_side, trained, whatever_the_data
 from pwfl.training.audits.noise import all_noise, all_users, noise, silence
-from pwfl.training.audits.signal import of_any_user, signal
+from pwfl.training.audits.signal import check_any_user, signal
 from pwfl.training.audits.whole import whole_update
 
-__all__ = ["Audited", "Claim", "claim_of", "of_records", "participation", "senders", "trained", "upload", "verdicts"]
+__all__ = [
+    "Audited",
+    "Claim",
+    "claim_of",
+    "participation",
+    "select_deliveries",
+    "senders",
+    "trained",
+    "upload",
+    "verdicts",
+]
 
 
 def verdicts(
@@ -63,7 +73,7 @@ def verdicts(
         views = [partial(noise_of, user, view) for user in loud]  # which is drawn user by user, and takes long
     yield from noise(subject, *silence(scenario, used, begin, views, generator))
     yield from signal(audited, subject, claim, used, views[0], generator)
-    yield from of_any_user(subject, whole, claim, used.parts.learner.sensitivity)
+    yield from check_any_user(subject, whole, claim, used.parts.learner.sensitivity)
     if not integers:
         yield from whole_update(audited, subject, used, claim.target, generator)
     lively = random_data(audited.size, audited.records, generator)

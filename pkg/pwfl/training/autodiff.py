@@ -44,19 +44,19 @@ def clipped_mean(
         block = tf.range(size)
     held = tf.cast(sizes, tf.float32)
 
-    def of_record(row: tf.Tensor) -> Weights:
+    def record_gradient(row: tf.Tensor) -> Weights:
         with tf.GradientTape() as tape:
             tape.watch(weights)
             loss = losses(weights, tf.gather(x, row[None]), tf.gather(y, row[None]))
         return _slopes(tape, loss, weights)
 
-    def of_block(number, total, clipped):
+    def add_block(number, total, clipped):
         first = number * size
         rows = first + block if filled_up else tf.range(first, tf.minimum(first + size, records))
         there = rows < sizes
         if filled_up:
             rows = tf.minimum(rows, records - 1)
-        gradients = tf.vectorized_map(of_record, rows)
+        gradients = tf.vectorized_map(record_gradient, rows)
         squares = [tf.reduce_sum(tf.square(g), axis=list(range(1, g.shape.rank))) for g in gradients]
         kept = clip_norm * tf.math.rsqrt(tf.reduce_sum(tf.stack(squares), axis=0))
         factor = tf.minimum(1.0, kept)
@@ -67,7 +67,7 @@ def clipped_mean(
         return total, clipped + tf.math.count_nonzero((kept < 1) & there, dtype=tf.float32)
 
     state = [tf.zeros_like(w) for w in weights], tf.constant(0.0)
-    return repeated(of_block, 0, -(-records // size), state)
+    return repeated(add_block, 0, -(-records // size), state)
 
 
 def weighted_sum(losses: Losses, weights: Weights, x: tf.Tensor, y: tf.Tensor, factor: tf.Tensor) -> Weights:

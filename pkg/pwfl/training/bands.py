@@ -41,14 +41,14 @@ class ByBand:
 
     def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple:
         assert reception.bands is not None  # with which alone there is a learner by band
-        of_each = [
+        band_inputs = [
             self.learner.inputs(reception._replace(weight=reception.weight * factor), owned, seed, realization)
             for factor in np.moveaxis(reception.bands, 2, 0)
         ]
-        (own, at), *_ = of_each
+        (own, at), *_ = band_inputs
         if hasattr(at, "weight"):
             raise NotImplementedError("messages that the learner does not sum are heard in one band")
-        return own, Banded(tuple(at for _, at in of_each))
+        return own, Banded(tuple(at for _, at in band_inputs))
 
     def gather(self, own: Any, at: Banded, data: Any) -> tuple:
         return tuple(self.learner.gather(own, part, data) for part in at.parts)
@@ -60,8 +60,8 @@ class ByBand:
         _, measured = sums[0]
         bands = places([w.shape[measured.shape.rank - 1 :] for w in weights], len(sums))  # without realizations' axis
         total = [
-            tf.add_n([tf.where(band == b, part, tf.zeros_like(part)) for b, part in enumerate(of_bands)])
-            for band, of_bands in zip(bands, zip(*(messages for messages, _ in sums), strict=True), strict=True)
+            tf.add_n([tf.where(band == b, part, tf.zeros_like(part)) for b, part in enumerate(band_messages)])
+            for band, band_messages in zip(bands, zip(*(messages for messages, _ in sums), strict=True), strict=True)
         ]
         return total, measured
 

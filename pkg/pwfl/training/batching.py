@@ -51,14 +51,16 @@ def side_by_side(parts: Sequence[Any], compiled: bool) -> Any:
     """
     by_record = getattr(parts[0], "by_record", ())
 
-    def filled(name: str | None, *of_each):
+    def filled(name: str | None, *structures):
         round_up = compiled and name in by_record
-        return tf.nest.map_structure(lambda *each: tf.constant(stacked(each, round_up)), *of_each)
+        return tf.nest.map_structure(lambda *each: tf.constant(stacked(each, round_up)), *structures)
 
     if not hasattr(parts[0], "_fields"):
         return filled(None, *parts)
     fields = zip(*parts, strict=True)
-    return type(parts[0])(*(filled(name, *of_each) for name, of_each in zip(parts[0]._fields, fields, strict=True)))
+    return type(parts[0])(
+        *(filled(name, *structures) for name, structures in zip(parts[0]._fields, fields, strict=True))
+    )
 
 
 def repeated(body: Callable, first: int | tf.Tensor, stop: int | tf.Tensor, state: Sequence) -> tuple:
@@ -90,8 +92,8 @@ def bytes_each(widths: Sequence[int], records: int, tested: tuple[int, ...]) -> 
     """
     layers = 3 * sum(widths[1:])
     weights = sum(a * b + b for a, b in pairwise(widths))
-    of_test = tested[0] * layers
-    return 4.0 * (max(records * (widths[0] + layers), of_test) + 8 * weights)
+    test_numbers = tested[0] * layers
+    return 4.0 * (max(records * (widths[0] + layers), test_numbers) + 8 * weights)
 
 
 class Draws(NamedTuple):

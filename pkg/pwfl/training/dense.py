@@ -61,7 +61,7 @@ def clipped_mean(
     records = tf.shape(y)[-1]
     edges = [slice(records * k // blocks, records * (k + 1) // blocks) for k in range(blocks)] if blocks > 1 else [...]
 
-    def of_block(rows):
+    def clip_block(rows):
         some = (x[..., rows, :], y[..., rows]) if blocks > 1 else (x, y)
         inputs, deltas = backward(weights, *some)
         first = row_squares(x) if x_squares is None else x_squares
@@ -73,7 +73,7 @@ def clipped_mean(
         clipped = tf.math.count_nonzero(less if alone else less & there, axis=-1, dtype=tf.float32)
         return [part for a, d in zip(inputs, deltas, strict=True) for part in _weighted(a, d, factor)], clipped
 
-    parts, clipped = zip(*map(of_block, edges), strict=True)
+    parts, clipped = zip(*map(clip_block, edges), strict=True)
     return [_sum(layer) for layer in zip(*parts, strict=True)], _sum(clipped)
 
 
@@ -89,13 +89,13 @@ def clipped_sums(
     kept = _kept(inputs, deltas, x_squares, clip_norm)
     factor = tf.minimum(1.0, kept)
 
-    def of_user(user: tf.Tensor) -> tf.Tensor:
+    def sum_user(user: tf.Tensor) -> tf.Tensor:
         rows = slice(stop[user] - samples[user], stop[user])
         summed = sums([a[rows] for a in inputs], [d[rows] for d in deltas], factor[rows])
         return tf.concat([tf.reshape(g, [-1]) for g in summed], axis=0)
 
     users = tf.range(tf.size(samples))
-    each = tf.map_fn(of_user, users, fn_output_signature=tf.float32, parallel_iterations=1)
+    each = tf.map_fn(sum_user, users, fn_output_signature=tf.float32, parallel_iterations=1)
     clipped = tf.math.count_nonzero(kept < 1, dtype=tf.float32)
     return tf.reshape(each, [-1, sum(w.shape.num_elements() for w in weights)]), clipped
 
@@ -138,8 +138,8 @@ def measured(outputs: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     hits = tf.cast(tf.equal(tf.argmax(outputs, axis=-1, output_type=tf.int32), y), tf.float32)
     loss = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.broadcast_to(y, tf.shape(hits)), outputs)
     label = tf.one_hot(y, outputs.shape[-1])
-    of_labels = tf.matmul(hits, label) / tf.reduce_sum(label, axis=0)
-    return tf.concat([tf.reduce_mean(hits, axis=-1, keepdims=True), of_labels], axis=-1), tf.reduce_mean(loss, axis=-1)
+    label_hits = tf.matmul(hits, label) / tf.reduce_sum(label, axis=0)
+    return tf.concat([tf.reduce_mean(hits, axis=-1, keepdims=True), label_hits], axis=-1), tf.reduce_mean(loss, axis=-1)
 
 
 def _sum(tensors) -> tf.Tensor:

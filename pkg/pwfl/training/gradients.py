@@ -198,7 +198,7 @@ class UserGradients(Gradients):
         passed, stop = self.model.passed(weights, x, y) if alone else (), tf.cumsum(at.sizes, axis=-1)
         senders = tf.math.count_nonzero(at.sizes, axis=-1, dtype=tf.int32)
 
-        def of_sender(sender, total, clipped):
+        def add_sender(sender, total, clipped):
             size = at.sizes[..., sender]
             if alone:
                 rows = slice(stop[sender] - size, stop[sender])
@@ -216,7 +216,7 @@ class UserGradients(Gradients):
             return total, clipped + tf.cast(length > self.clip_norm, tf.float32)
 
         state = [tf.zeros_like(w) for w in weights], tf.zeros_like(number)
-        total, clipped = repeated(of_sender, 0, tf.reduce_max(senders), state)
+        total, clipped = repeated(add_sender, 0, tf.reduce_max(senders), state)
         return total, tf.stack([clipped, tf.cast(senders, tf.float32)], axis=-1)
 
     def opposed(self, generator: np.random.Generator, records: int) -> Iterator[adversarial.Opposed]:

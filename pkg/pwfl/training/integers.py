@@ -12,7 +12,7 @@ from pwfl.privacy import discrete
 from pwfl.tables.reception import Reception
 from pwfl.training.batching import Weights
 from pwfl.training.gradients import Own
-from pwfl.training.sent import Sent, SentGradients, of_senders
+from pwfl.training.sent import Sent, SentGradients, select_senders
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class IntegerGradients(SentGradients):
         if reception.grid_step is None or reception.group is None:
             raise NotImplementedError("messages without a grid are no integers")
         own, sent = super().inputs(reception, owned, seed, realization)
-        step, group = of_senders(reception.sends, reception.grid_step, reception.group)
+        step, group = select_senders(reception.sends, reception.grid_step, reception.group)
         return own, sent._replace(grid_step=step, group=group)
 
 

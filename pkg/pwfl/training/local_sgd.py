@@ -200,14 +200,14 @@ class ModelLocalSgd(LocalSgd):
         total = [tf.zeros_like(w) for w in weights]
         each = tf.TensorArray(tf.float32, tf.shape(at.factor)[-1], element_shape=[*at.factor.shape[: int(several)], 3])
 
-        def of_user(user, total, each):
-            def of_step(number, local):
+        def add_user(user, total, each):
+            def take_step(number, local):
                 chosen = rows[..., user, number, :]
                 mine = self.model.passed(local, tf.gather(used[0], chosen), tf.gather(used[1], chosen))
                 slope = self.model.sums(local, mine, step)
                 return ([w - g for w, g in zip(local, slope, strict=True)],)
 
-            (local,) = repeated(of_step, 0, steps.number, [weights])
+            (local,) = repeated(take_step, 0, steps.number, [weights])
             update = [a - b for a, b in zip(local, weights, strict=True)]
             length = norm(update, at.factor[..., 0])
             factor = tf.minimum(1.0, steps.clip_norm / length) * at.factor[..., user]
@@ -216,7 +216,7 @@ class ModelLocalSgd(LocalSgd):
             measured = tf.stack([length, clipped, tf.minimum(length, steps.clip_norm) ** 2], axis=-1)
             return total, each.write(user, measured)
 
-        total, each = repeated(of_user, 0, tf.shape(at.factor)[-1], (total, each))
+        total, each = repeated(add_user, 0, tf.shape(at.factor)[-1], (total, each))
         measured = each.stack()
         return total, mean_of_users(tf.transpose(measured, [*range(1, measured.shape.rank), 0]), own)
 
@@ -294,11 +294,11 @@ def updates(weights: tf.Tensor, x: tf.Tensor, y: tf.Tensor, batches: tf.Tensor, 
         blocks = -(-users // size)
     done = tf.TensorArray(tf.float32, blocks, element_shape=[None, *weights.shape], infer_shape=False)
 
-    def of_block(block, done):
+    def update_block(block, done):
         rows = slice(block * size, (block + 1) * size)
         return (done.write(block, _updates(weights, x[rows], y[rows], batches[rows], step_size)),)
 
-    (done,) = repeated(of_block, 0, blocks, [done])
+    (done,) = repeated(update_block, 0, blocks, [done])
     return tf.ensure_shape(done.concat(), [users, *weights.shape])
 
 
@@ -306,14 +306,14 @@ def _updates(weights, x, y, batches, step_size):
     scale = step_size / tf.cast(tf.shape(batches)[2], tf.float32)
     local = tf.repeat(weights[None], tf.shape(x)[0], axis=0)
 
-    def of_step(step, local):
+    def take_step(step, local):
         chosen = batches[:, step]
         samples = tf.gather(x, chosen, batch_dims=1)
         outputs = tf.matmul(samples, local, transpose_b=True)
         slope = scale * _derivative(outputs, tf.gather(y, chosen, batch_dims=1))
         return (local - tf.matmul(slope, samples, transpose_a=True),)
 
-    (local,) = repeated(of_step, 0, tf.shape(batches)[1], [local])
+    (local,) = repeated(take_step, 0, tf.shape(batches)[1], [local])
     return local - weights
 
 
@@ -326,12 +326,12 @@ def updates_together(start: tf.Tensor, x: tf.Tensor, y: tf.Tensor, rows: tf.Tens
     rows, begun = tf.reshape(rows, [-1, *rows.shape[2:]]), tf.repeat(start, users, axis=0)
     scale = step_size / rows.shape[2]
 
-    def of_step(step, local):
+    def take_step(step, local):
         own, labels = (tf.gather(part, rows[:, step]) for part in (x, y))
         slope = scale * _derivative(tf.matmul(own, local, transpose_b=True), labels)
         return (local - tf.matmul(slope, own, transpose_a=True),)
 
-    (local,) = repeated(of_step, 0, rows.shape[1], [begun])
+    (local,) = repeated(take_step, 0, rows.shape[1], [begun])
     return tf.reshape(local - begun, [-1, users, *start.shape[1:]])
 
 

@@ -57,7 +57,7 @@ class SentGradients(Gradients):
         with np.errstate(divide="ignore", invalid="ignore"):
             std = np.nan_to_num(reception.user_noise_std / np.abs(reception.weight))
         parts = (reception.sends * records).astype(np.int32), reception.weight, std
-        return own, Sent(*rows, *of_senders(reception.sends, *parts))
+        return own, Sent(*rows, *select_senders(reception.sends, *parts))
 
     def summed(
         self, weights: Weights, own: Own, at: Sent, used: tuple, uniforms: Callable
@@ -68,7 +68,7 @@ class SentGradients(Gradients):
         return vectors, tf.stack([clipped, tf.cast(at.sizes, tf.float32)])
 
 
-def of_senders(sends: np.ndarray, *parts: np.ndarray) -> list[np.ndarray]:
+def select_senders(sends: np.ndarray, *parts: np.ndarray) -> list[np.ndarray]:
     """Arrays of users, (interval, user), as those of senders, which come first in each interval, filled up with 0."""
     found = [np.zeros((len(sends), sends.sum(axis=1).max(initial=0)), part.dtype) for part in parts]
     for interval, mine in enumerate(sends):

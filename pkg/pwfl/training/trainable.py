@@ -139,28 +139,28 @@ class Differentiated:
         return x, y
 
     def sums(self, weights: Weights, passed: tuple, factor: tf.Tensor) -> Weights:
-        of_one = partial(autodiff.weighted_sum, self.losses)
+        compute_one = partial(autodiff.weighted_sum, self.losses)
         if factor.shape.rank == 1:
-            return of_one(weights, *passed, factor)
-        return _each(of_one, self._signature, weights, *passed, factor)
+            return compute_one(weights, *passed, factor)
+        return _each(compute_one, self._signature, weights, *passed, factor)
 
     def clipped_mean(self, weights: Weights, x, y, clip_norm: float, sizes, counts, prepared) -> tuple:
-        def of_one(weights, x, y, sizes, counts=None):
+        def compute_one(weights, x, y, sizes, counts=None):
             return autodiff.clipped_mean(self.losses, weights, x, y, clip_norm, sizes, counts, self.compiled)
 
         if y.shape.rank == 1:
-            return of_one(weights, x, y, sizes, counts)
+            return compute_one(weights, x, y, sizes, counts)
         parts = (weights, x, y, sizes) if counts is None else (weights, x, y, sizes, counts)
-        return _each(of_one, (self._signature, tf.TensorSpec([], tf.float32)), *parts)
+        return _each(compute_one, (self._signature, tf.TensorSpec([], tf.float32)), *parts)
 
     def evaluate(self, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        def of_one(*weights):
+        def compute_one(*weights):
             return autodiff.evaluate(self.outputs, list(weights), x, y)
 
         if weights[0].shape.rank == len(self.shapes[0]):
-            return of_one(*weights)
+            return compute_one(*weights)
         scores = tf.TensorSpec([1 + self.size.classes], tf.float32), tf.TensorSpec([], tf.float32)
-        return _each(of_one, scores, *weights)
+        return _each(compute_one, scores, *weights)
 
     @property
     def _signature(self) -> list:

@@ -146,7 +146,7 @@ def given(begun: Sequence[Any], several: bool, compiled: bool, names: Sequence[s
 
 def key_of(scenario, realization: int, purpose: str = "noise") -> np.int64:
     """The key of the noise of a realization's training."""
-    return np.int64(streams.key(*streams.of_noise(scenario, realization, purpose)))
+    return np.int64(streams.key(*streams.name_noise(scenario, realization, purpose)))
 
 
 def beginnings(
@@ -212,8 +212,8 @@ def training(
     return Training(parts, loop, begin, learner.tensors(data), data.x_test.shape)
 
 
-def both_trainers(of_some: Callable[..., tuple[Callable, float]]) -> tuple[OneByOne, SideBySide]:
-    """A system's `trainer` and `batch_trainer`, by `of_some(scenario, data, tables, compiled)`.
+def both_trainers(build_trainer: Callable[..., tuple[Callable, float]]) -> tuple[OneByOne, SideBySide]:
+    """A system's `trainer` and `batch_trainer`, by `build_trainer(scenario, data, tables, compiled)`.
 
     This gives a function that trains some realizations and returns the rows of `history` of each, and about how many
     bytes of a GPU's memory each takes. `trainer` gives a function of one realization, on a CPU; `batch_trainer` one
@@ -221,11 +221,11 @@ def both_trainers(of_some: Callable[..., tuple[Callable, float]]) -> tuple[OneBy
     """
 
     def trainer(scenario, data: datasets.Dataset, tables: dict) -> Callable[[int], pl.DataFrame]:
-        train_all, _ = of_some(scenario, data, tables, compiled=False)
+        train_all, _ = build_trainer(scenario, data, tables, compiled=False)
         return lambda realization: train_all([realization])[realization]
 
     def batch_trainer(scenario, data: datasets.Dataset, tables: dict) -> tuple[Callable, float]:
-        return of_some(scenario, data, tables, compiled=True)
+        return build_trainer(scenario, data, tables, compiled=True)
 
     return trainer, batch_trainer
 
@@ -237,7 +237,7 @@ def trainers(parts_of: Callable[..., Parts]) -> tuple[OneByOne, SideBySide]:
     is not trained; one whose loss leaves the finite numbers stops there. The column `status` says so.
     """
 
-    def of_some(scenario, data, tables, compiled: bool) -> tuple[Callable[[Iterable[int]], dict], float]:
+    def build_trainer(scenario, data, tables, compiled: bool) -> tuple[Callable[[Iterable[int]], dict], float]:
         parts = parts_of(scenario, data, tables, compiled)
         used = training(parts, scenario, data, tables, compiled)
         table = history_table(used, data, tables)
@@ -250,7 +250,7 @@ def trainers(parts_of: Callable[..., Parts]) -> tuple[OneByOne, SideBySide]:
 
         return train_all, parts.size
 
-    return both_trainers(of_some)
+    return both_trainers(build_trainer)
 
 
 def evaluation_rounds(rounds: int, every: int) -> list[int]:

@@ -5,7 +5,7 @@ code, the versions of the packages that this imports, and the addresses of the i
 their *address* in the store. Planning reads files from outside and writes nothing.
 
 A training's *release*, among its parameters, is a digest of what its messages depend on (`pwfl.scenario.release`), and
-names the noise that it draws (`pwfl.streams.of_noise`). So the noise of two schemes, or points of a sweep, that train
+names the noise that it draws (`pwfl.streams.name_noise`). So the noise of two schemes, or points of a sweep, that train
 on the same records is independent, and neither what only observes nor editing code draws other noise.
 """
 

@@ -97,11 +97,11 @@ def noise(subject: audit.Subject, scenario: AgeAware, tables: dict[str, pl.DataF
     stated = joined(tables["leakage"].filter(realization=subject.realization), users.drop("realization"), "user")
     scale = to_array(stated.with_columns(scale=moved_by_one() / pl.col("epsilon_classical")), "scale", "case", "user")
     draws, own = max(-(-audit.DRAWS // (audit.STREAMS * scale.size)), FEW), subject.realization
-    other = streams.of_noise(scenario, own, "noise", "another release")
+    other = streams.name_noise(scenario, own, "noise", "another release")
     of_it, further, of_other = (begun(scenario, tables, silent(users)) for _ in range(audit.STREAMS))
     runs = (
         of_it,
-        further._replace(noise=streams.generator(*streams.of_noise(scenario, own + 1))),
+        further._replace(noise=streams.generator(*streams.name_noise(scenario, own + 1))),
         of_other._replace(noise=streams.generator(*other)),
     )
     drawn = np.array([uploaded_at_once(run, draws) for run in runs]) / scale  # (run, draw, case, user)

@@ -70,7 +70,7 @@ def beginnings(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> Callable[
             to_array(plan_of[realization,], name, "case", "user") for name in ("collection_time", "noise_scale_wh")
         )
         data = streams.generator(scenario.seed, "data", realization)
-        noise = streams.generator(*streams.of_noise(scenario, realization))
+        noise = streams.generator(*streams.name_noise(scenario, realization))
         return Start(Clients.of(users_of[realization,].sort("user")), times, scale, data, noise)
 
     return begin

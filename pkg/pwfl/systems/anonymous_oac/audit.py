@@ -19,7 +19,7 @@ from pwfl.systems.anonymous_oac.train import parts, trainer
 from pwfl.tables.reception import Reception
 from pwfl.training.audit import Audited, Claim, senders, trained
 from pwfl.training.audit import participation as rounds_of_records
-from pwfl.training.audit import verdicts as of_message
+from pwfl.training.audit import verdicts as message_verdicts
 
 SEEN = {"sum": "sum of all uploads of every round", "upload": "one device's upload of every round"}
 
@@ -43,7 +43,7 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
 
     def view(device: int, reception: Reception) -> Reception:
         seen = np.arange(scenario.network.devices) == device if observer == UPLOAD else np.ones(len(mu.T), bool)
-        return reception.of_users(seen)
+        return reception.select_users(seen)
 
     audited = Audited(parts, scenario, tables, features.size(scenario), few=True)
     scheme = tables["noise"]["noise"][0]
@@ -64,7 +64,7 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
     mu = np.repeat(found.mu[row], found.rounds, axis=0)
     claim = Claim(target, mu[:, target], partial(view, target), epsilon=opposite, everyone=mu, view_of=view)
     generator = streams.generator(scenario.seed, "audit", realization)
-    yield from of_message(audited, subject, claim, generator)
+    yield from message_verdicts(audited, subject, claim, generator)
     yield from trained(audited, trainer, subject, generator)
     # Of whom a function lets take part, that is no chance: further runs, in which all do, show that of records.
     by_function = scheduled.by_function(tables)

@@ -15,8 +15,8 @@ from pwfl.systems.multicell.sending import ENFORCED
 from pwfl.systems.multicell.train import parts, trainer
 from pwfl.tables.arrays import size_of
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, claim_of, of_records, participation, trained, upload
-from pwfl.training.audit import verdicts as of_message
+from pwfl.training.audit import Audited, claim_of, participation, select_deliveries, trained, upload
+from pwfl.training.audit import verdicts as message_verdicts
 
 
 def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
@@ -43,7 +43,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     if np.isinf(epsilon):
         yield audit.untested(audit.Subject(realization, "every upload", delta, epsilon))
         return
-    if of_records(tables, realization).is_empty():  # none was drawn into a message, or nobody is heard
+    if select_deliveries(tables, realization).is_empty():  # none was drawn into a message, or nobody is heard
         yield audit.untested(audit.Subject(realization, "nobody's record is received", delta, None))
         return
     cell = tables["users"].filter(realization=realization).sort("user")["cell"].to_numpy()
@@ -52,7 +52,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
 
     def view(target: int, reception: Reception) -> Reception:
         if on_air and audited_observer == "network":
-            return reception.of_users(np.ones(len(cell), bool))
+            return reception.select_users(np.ones(len(cell), bool))
         if on_air:
             return upload(target, reception)
         return observed(privacy, reception, target, group == group[target], planned)
@@ -76,7 +76,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     if audited_observer == "network" != privacy.observer:
         whose["network"] += "; not tested: all else that stations receive"
     subject = audit.Subject(realization, whose[audited_observer], delta, epsilon)
-    yield from of_message(audited, subject, claim, generator)
+    yield from message_verdicts(audited, subject, claim, generator)
     yield from trained(audited, trainer, subject, generator)
     if rate := scenario.data.sampling:
         yield participation(audited, subject, rate, of_senders=True)
@@ -96,7 +96,7 @@ def observed(privacy: Privacy, reception: Reception, target: int, own: np.ndarra
     Whoever is missing from a round adds none. `own` says who is in the group, (user,), `senders` who is to send in each
     interval in which nobody drops out.
     """
-    seen = reception.of_users(own)
+    seen = reception.select_users(own)
     if privacy.observer == "user":
         return seen
     each = -(-len(reception.sends) // len(senders))

@@ -76,7 +76,7 @@ def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) ->
         if user_code.is_reference(scheduler):
             now = Now.of(scenario.seed, realizations, load.shape[1], [before for before, _ in results], kept)
             chosen, kept = user_blocks(scenario, scheduler, uplink, users, start, now)
-        results.append(of_interval(scenario, scheduler, interval, uplink, users, start, chosen))
+        results.append(schedule_interval(scenario, scheduler, interval, uplink, users, start, chosen))
         sent += results[-1][0]["resource_block"] >= 0
     schedule, programs = (
         {name: np.stack([result[k][name] for result in results], axis=1) for name in results[0][k]} for k in range(2)
@@ -91,7 +91,7 @@ def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) ->
     }
 
 
-def of_interval(
+def schedule_interval(
     scenario: Multicell,
     scheduler: str,
     interval: int,
@@ -100,7 +100,7 @@ def of_interval(
     start: StartValues,
     chosen: np.ndarray | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Schedule and powers in one interval, of users shape (realization, user), and of cells, (realization, cell).
+    """Compute schedule and powers in an interval, of users (realization, user), and of cells (realization, cell).
 
     `start` holds the blocks of this interval that schedulers start from. `chosen` are those by a user-defined function.
     """
@@ -137,7 +137,7 @@ def of_interval(
 
 
 def inverted(scenario: Multicell, uplink: Uplink) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """As `of_interval`: all users whose gain to their own station is not below `schedule.least_gain_db` send on air.
+    """As `schedule_interval`: all users with a gain to their station of at least `schedule.least_gain_db` send on air.
 
     They have no blocks of their own, and no powers and rates: these follow from what they send.
     """

@@ -18,8 +18,8 @@ from pwfl.systems.random_orthogonalization.parameters import Privacy, RandomOrth
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER
 from pwfl.systems.random_orthogonalization.train import parts, trainer
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, Claim, claim_of, of_records, trained, upload
-from pwfl.training.audit import verdicts as of_message
+from pwfl.training.audit import Audited, Claim, claim_of, select_deliveries, trained, upload
+from pwfl.training.audit import verdicts as message_verdicts
 
 SEEN = "server's update of every round, channels known"
 
@@ -39,12 +39,12 @@ def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame])
     if np.isinf(epsilon):
         yield audit.untested(subject)
         return
-    if of_records(tables, realization).is_empty():  # everybody dropped out of all rounds
+    if select_deliveries(tables, realization).is_empty():  # everybody dropped out of all rounds
         yield audit.untested(subject._replace(epsilon=None))
         return
     generator = streams.generator(scenario.seed, "audit", realization)
     audited = Audited(parts, scenario, tables, features.size(scenario), few=True)
-    yield from of_message(audited, subject, claim, generator)
+    yield from message_verdicts(audited, subject, claim, generator)
     yield from trained(audited, trainer, subject, generator)
 
 

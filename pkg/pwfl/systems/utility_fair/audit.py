@@ -153,7 +153,7 @@ def silence(
     parts = [np.concatenate(each, axis=1) for each in zip(*(each.parts for each in runs), strict=True)]
     std = np.concatenate([each.std for each in runs], axis=1)
     found = list(of_noise.noise(subject, parts, std, "messages of a round", others=0))
-    streams_of = [streams.of_noise(scenario, begun.realization, purpose, "another release") for purpose in STREAMS]
+    streams_of = [streams.name_noise(scenario, begun.realization, purpose, "another release") for purpose in STREAMS]
     other = [np.int64(streams.key(*stream)) for stream in streams_of]
     groups = np.concatenate([scaled(own), *(scaled(run(keys, FEW)) for keys in (next(further), other))])
     found.append(audit.correlation(subject, "noise of different runs", groups))

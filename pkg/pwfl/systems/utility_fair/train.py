@@ -190,7 +190,7 @@ def training(
     return Training(scenario, data, model, begin, play, evaluate, compiled)
 
 
-def of_some(
+def build_trainer(
     scenario: UtilityFair, data: datasets.Dataset, tables: dict[str, pl.DataFrame], compiled: bool
 ) -> tuple[Callable[[Iterable[int]], dict[int, pl.DataFrame]], float]:
     """A function that trains some realizations and returns each device's rounds, rows of `history`; their bytes."""
@@ -201,7 +201,7 @@ def of_some(
     return training(scenario, data, tables, compiled).train, weights + held
 
 
-trainer, batch_trainer = trainings.both_trainers(of_some)
+trainer, batch_trainer = trainings.both_trainers(build_trainer)
 
 
 def history(start: Began, place: int, found: list[Played], data: datasets.Dataset) -> pl.DataFrame:

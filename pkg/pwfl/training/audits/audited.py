@@ -34,8 +34,8 @@ class Audited:
 
     def training(self, data: datasets.Dataset, compiled: bool = False) -> trainings.Training:
         """That of some data, which users hold one after the other."""
-        parts = self.parts(self.scenario, data, self.of_few, compiled)
-        return trainings.training(parts, self.scenario, data, self.of_few, compiled, in_turn)
+        parts = self.parts(self.scenario, data, self.audited_tables, compiled)
+        return trainings.training(parts, self.scenario, data, self.audited_tables, compiled, in_turn)
 
     def untested(self, used: trainings.Training) -> str | None:
         """Why what trains cannot be tested, as the table `audit` calls it; None: it can."""
@@ -43,7 +43,7 @@ class Audited:
         return model.untested() if model else None
 
     @cached_property
-    def of_few(self) -> dict[str, pl.DataFrame]:
+    def audited_tables(self) -> dict[str, pl.DataFrame]:
         """The tables; of users who hold few records, if so few do."""
         if not self.few or self.tables["reception"]["records"].is_not_null().any():
             return self.tables
@@ -54,7 +54,9 @@ class Audited:
     @cached_property
     def records(self) -> int:
         """How many the users of a realization have at most."""
-        return self.of_few["users"].group_by("realization").agg(pl.sum("samples")).select(pl.max("samples")).item()
+        return (
+            self.audited_tables["users"].group_by("realization").agg(pl.sum("samples")).select(pl.max("samples")).item()
+        )
 
 
 def in_turn(samples: np.ndarray, realization: int) -> list[np.ndarray]:

@@ -13,7 +13,7 @@ from pwfl.tables.reception import Reception
 from pwfl.training import trainings
 from pwfl.training.audits.audited import Audited
 from pwfl.training.audits.claims import Claim, View
-from pwfl.training.audits.received import of_neighbours, received
+from pwfl.training.audits.received import receive_neighbours, received
 from pwfl.training.bands import places
 
 CLOSE = 1e-4  # of a message's largest coordinate: what float32 adds
@@ -52,7 +52,7 @@ def verdicts(
     case, moved = next(learner.opposed(generator, audited.records)), []
     place = learner.place(starts[0], target, int(np.argmax(reception.weight[:, target] != 0)))
     for start in starts:
-        first, second = map(flat, of_neighbours(audited, used, case, place, [start]))
+        first, second = map(flat, receive_neighbours(audited, used, case, place, [start]))
         moved.append(first - second)
     worst = reception.shown(target).argmax(axis=1)
     assert reception.bands is not None

@@ -57,7 +57,7 @@ def claim_of(
     """
     found = accountant.losses(tables, observer, sensitivity, users_only)
     row = tables["users"]["realization"].unique().sort().to_list().index(realization)
-    heard = of_records(tables, realization)["user"].unique().sort().to_list()
+    heard = select_deliveries(tables, realization)["user"].unique().sort().to_list()
     among = heard or list(range(found.mu.shape[2]))
     target = among[int(found.rho[row, among].argmax())]
     everyone = np.repeat(found.mu[row], found.rounds, axis=0)
@@ -65,8 +65,8 @@ def claim_of(
     return claim._replace(view_of=view) if view else claim
 
 
-def of_records(tables: dict[str, pl.DataFrame], realization: int) -> pl.DataFrame:
-    """The rows of `reception` in a realization that deliver anybody's records."""
+def select_deliveries(tables: dict[str, pl.DataFrame], realization: int) -> pl.DataFrame:
+    """Select the rows of `reception` in a realization that deliver records."""
     sent = pl.col("records").is_null() | (pl.col("records") > 0)
     in_a_band = pl.col("bands").is_null() | pl.col("bands").list.eval(pl.element() != 0).list.any()
     return tables["reception"].filter(pl.col("weight") != 0, sent, in_a_band, realization=realization)
@@ -74,7 +74,7 @@ def of_records(tables: dict[str, pl.DataFrame], realization: int) -> pl.DataFram
 
 def upload(target: int, reception: Reception) -> Reception:
     """The view of who sees a user's uploads alone."""
-    return reception.of_users(np.arange(reception.sends.shape[1]) == target)
+    return reception.select_users(np.arange(reception.sends.shape[1]) == target)
 
 
 def noise_of(user: int, view: View | None, reception: Reception) -> Reception:

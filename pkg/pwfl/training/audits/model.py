@@ -63,7 +63,7 @@ def trained(
     another model.
     """
     dealt = plain(audited.scenario.data) | {"partition": "iid"}
-    scenario, tables = with_others(audited.scenario, data=dealt), audited.of_few
+    scenario, tables = with_others(audited.scenario, data=dealt), audited.audited_tables
     data = random_data(audited.size, audited.records, generator)
     parts = audited.parts(scenario, data, tables, False)
     reception = receptions(tables)(subject.realization)

@@ -40,7 +40,7 @@ def silence(
     begun = [first, *map(begin, views[1 : runs - RUNS + 1])]
     starts = [first] * (RUNS - 1) + [begun[run % len(begun)] for run in range(1, runs - RUNS + 1)] + [first]
     keys = [trainings.key_of(scenario, run) for run in range(runs - 1)]
-    keys.append(np.int64(streams.key(*streams.of_noise(scenario, 0, "noise", "another release"))))
+    keys.append(np.int64(streams.key(*streams.name_noise(scenario, 0, "noise", "another release"))))
     starts = [start._replace(weights=silent, key=key) for start, key in zip(starts, keys, strict=True)]
     std = np.stack([np.repeat(start.reception.noise_std, start.reception.rounds) for start in starts], axis=1)
     return received(used, starts, places=places), std
@@ -69,10 +69,10 @@ def noise(
         parts.append(scaled.reshape(*std.shape, part[0, 0].size).astype(float))
     together, alike = np.concatenate(parts, axis=2), ((std > 0) == (std[:, :1] > 0)).all(axis=0)
     every, each = together[std > 0], [part[std > 0] for part in parts]
-    for of_what, test, more in TESTS:
-        yield test(subject, f"{of_what} of the noise", every, *more)
+    for statistic, test, more in TESTS:
+        yield test(subject, f"{statistic} of the noise", every, *more)
         if len(each) > 1:
-            yield audit.worst_of(test, subject, f"{of_what} of each tensor's noise", each, *more)
+            yield audit.worst_of(test, subject, f"{statistic} of each tensor's noise", each, *more)
     yield audit.each_coordinate(subject, "deviation of each coordinate's noise", every)
     yield audit.lags(subject, "noise of different coordinates", every)
     in_a_row = np.swapaxes(together, 0, 1)[std.T > 0]
@@ -82,11 +82,11 @@ def noise(
     rounds, runs, _ = paired.shape
     if rounds > 1:
         yield audit.correlation(subject, "noise of different rounds", paired.reshape(rounds, -1))
-    of_runs = np.swapaxes(paired, 0, 1).reshape(runs, -1)
+    by_run = np.swapaxes(paired, 0, 1).reshape(runs, -1)
     if rounds and runs - others > 1:
-        yield audit.correlation(subject, f"noise of different {runs_are}", of_runs[: runs - others])
+        yield audit.correlation(subject, f"noise of different {runs_are}", by_run[: runs - others])
     if others:
-        yield audit.correlation(subject, "noise of another release", of_runs[[0, -1]])
+        yield audit.correlation(subject, "noise of another release", by_run[[0, -1]])
 
 
 def all_users(subject: audit.Subject, reception: Reception, receiver: bool) -> Iterator[audit.Verdict]:

@@ -34,7 +34,7 @@ def received(
     return [np.concatenate(each, axis=1) for each in zip(*found, strict=True)]
 
 
-def of_neighbours(
+def receive_neighbours(
     audited: Audited,
     used: trainings.Training,
     case: adversarial.Opposed,

@@ -9,7 +9,7 @@ from pwfl.tables.reception import Reception
 from pwfl.training import trainings
 from pwfl.training.audits.audited import Audited
 from pwfl.training.audits.claims import Claim, View
-from pwfl.training.audits.received import RUNS, SAME, lengths, looked_at, of_neighbours
+from pwfl.training.audits.received import RUNS, SAME, lengths, looked_at, receive_neighbours
 
 WRAPPED = 5.0  # times the median of differences of sums: one of the two sums was wrapped around
 ANY_USER = "signal of any user's record"  # the test of what tables say of all users
@@ -34,7 +34,7 @@ def signal(
     share, most, error = [], np.zeros(rounds), 0.0
     for k, case in enumerate(learner.opposed(generator, audited.records)):
         starts = [seen._replace(key=key) for key in keys]
-        pair = of_neighbours(audited, used, case, place, starts, looked_at(seen) if k > 0 else None)
+        pair = receive_neighbours(audited, used, case, place, starts, looked_at(seen) if k > 0 else None)
         moved = lengths([first - second for first, second in zip(*pair, strict=True)])
         if rounded:  # what is alike in all rounds is what was moved
             rows = [np.concatenate([p.reshape(*p.shape[:2], -1) for p in parts], axis=2, dtype=float) for parts in pair]
@@ -59,7 +59,7 @@ def signal(
     yield audit.within(subject, audit.RECORD, int(here.sum()), wanted, found, low, high, seen, "mu {percent} too low")
 
 
-def of_any_user(
+def check_any_user(
     subject: audit.Subject, reception: Reception, claim: Claim, sensitivity: float
 ) -> Iterator[audit.Verdict]:
     """Whether no user's message is more visible to the observer, in any round, than the claim has it."""

@@ -7,7 +7,7 @@ import numpy as np
 from pwfl.privacy import audit
 from pwfl.training import trainings
 from pwfl.training.audits.audited import Audited
-from pwfl.training.audits.received import chosen, lengths, looked_at, of_neighbours, scaled_silence
+from pwfl.training.audits.received import chosen, lengths, looked_at, receive_neighbours, scaled_silence
 
 ALL_RECORDS, ONE_RECORD = "records of all users", "a record in all messages"  # tests of the whole update
 
@@ -24,19 +24,19 @@ def whole_update(
     case = next(learner.opposed(generator, audited.records))
     weight = np.repeat(reception.weight * reception.sends, reception.rounds, axis=0)
     place = learner.place(begun, target, int(np.argmax(weight[:, target] != 0)))
-    number, of_one = np.ones(weight.shape), np.abs(weight[:, target])
+    number, own_records = np.ones(weight.shape), np.abs(weight[:, target])
     if reception.records is not None:
-        of_rounds = [rows[:size] for rows, size in zip(begun.at.rows, begun.at.sizes, strict=True)]
-        of_one *= [place in rows for rows in of_rounds]
+        round_rows = [rows[:size] for rows, size in zip(begun.at.rows, begun.at.sizes, strict=True)]
+        own_records *= [place in rows for rows in round_rows]
         number = np.repeat(reception.records, reception.rounds, axis=0)
-        taken = max(np.bincount(rows).max(initial=0) for rows in of_rounds)
+        taken = max(np.bincount(rows).max(initial=0) for rows in round_rows)
         test, fault = "times of a record in a round", "{number} more time"
         yield audit.within(subject, test, number.size, 1.0, float(taken), 1.0, 1.0, 1.0, fault)
     elif learner.message == "sum of gradients":
         number = number * [len(mine) for mine in begun.owned]
     rounds, everyone = looked_at(begun), (slice(None), np.abs((weight * number).sum(axis=1)))
-    for test, (places, every) in (ALL_RECORDS, everyone), (ONE_RECORD, (place, of_one)):
-        pair, total = of_neighbours(audited, used, case, places, [begun], rounds), every[:rounds]
+    for test, (places, every) in (ALL_RECORDS, everyone), (ONE_RECORD, (place, own_records)):
+        pair, total = receive_neighbours(audited, used, case, places, [begun], rounds), every[:rounds]
         here = total > 0.5 * total.max()  # of users whose weights have opposite signs, little may be left
         moved = lengths([first - second for first, second in zip(*pair, strict=True)])
         share = moved[here] / (sensitivity * total[here])
