@@ -18,6 +18,7 @@ def build(folder: Path) -> int:
     """Make the site; returns Sphinx's exit status, 1 where it warned of anything."""
     from sphinx.cmd.build import build_main
 
+    pages = {system: full_size.paper_html(system) for system in full_size.STUDIES}  # Sphinx imports models otherwise
     source, html = folder / "source", folder / "html"
     for old in (source, html):
         shutil.rmtree(old, ignore_errors=True)
@@ -30,9 +31,8 @@ def build(folder: Path) -> int:
     status = build_main([*strict, "--doctree-dir", str(folder / "doctrees"), str(source), str(html)])
     if not status:
         shutil.copy(html / "README.html", html / "index.html")
-        papers = html / "docs" / "papers"
-        for system in full_size.STUDIES:
-            (papers / f"{system}.html").write_text(full_size.paper_html(system), encoding="utf-8")
+        for system, page in pages.items():
+            (html / "docs" / "papers" / f"{system}.html").write_text(page, encoding="utf-8")
     return status
 
 

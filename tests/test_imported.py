@@ -414,6 +414,8 @@ def test_the_example_adds_paths_up_and_takes_time_steps_for_realizations(tmp_pat
 def test_the_example_runs_in_the_workflow_as_in_simulate(tmp_path, monkeypatch):
     config = yaml.safe_load((EXAMPLE / "study.yaml").read_text())
     config["base"] |= {"training_realizations": 1, "schemes": OPTIMAL, "audit": {"canaries": 50}}
+    config["base"] |= {"privacy": {"min_noise": 3.5, "max_noise_error": 0.4}, "schedule": {"gamma": 300.0}}
+    del config["scenarios"]["traced_sum"]
     convert.main(*map(str, (EXAMPLE / "paths.npz", tmp_path / "links.parquet", tmp_path / "users.parquet")))
     result = snakemake(tmp_path, config, "--cores", "2")
     assert result.returncode == 0, result.stdout + result.stderr

@@ -1,5 +1,6 @@
 """Tutorials and examples learn: they end where their pages say, above chance, with a decided comparison."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -21,6 +22,7 @@ EXPECTED = {
     "docs/how-to/own_air.md": "examples/own_air/study.yaml",
     "examples/moving_users/README.md": "examples/moving_users/study.yaml",
     "examples/local_dp_mac/README.md": "examples/local_dp_mac/study.yaml",
+    "examples/sionna_links/README.md": "examples/sionna_links/study.yaml",
 }
 
 
@@ -43,6 +45,10 @@ def config_of(page: str, folder: Path) -> dict:
 def folder(tmp_path, monkeypatch):
     """A folder with the examples, and their systems, as if these were installed."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    traced = ROOT / "examples/sionna_links"
+    monkeypatch.syspath_prepend(traced)
+    tables = [str(tmp_path / f"{name}.parquet") for name in ("links", "users")]
+    importlib.import_module("convert").main(str(traced / "paths.npz"), *tables)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "examples/local_dp_mac")
     known = registry.claims()

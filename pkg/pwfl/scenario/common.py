@@ -43,10 +43,10 @@ PARTITIONS = {
     "given": "by the users that data.file names",
 }
 ALPHA = (
-    "concentration of a user's proportions of labels, a label, with `dirichlet`: towards 0, one label a user; "
-    "towards infinity, `iid`"
+    "concentration of a user's label proportions, per label, with `dirichlet`: near 0, one label per user; large "
+    "values, `iid`"
 )
-RESERVED = "training images, the last ones, that are dealt to nobody: for constants to be chosen on, at no privacy"
+RESERVED = "number of training records, the last ones, that no user holds, for choosing constants without privacy loss"
 EVALUATED_ON = "records on which models are evaluated"
 EVALUATIONS = {"test": "the test set", "reserved": "the reserved training records, while constants are chosen"}
 # Bounds that are the same wherever a quantity of the kind stands.
@@ -83,7 +83,7 @@ def _shared(default, meaning: str, **options):
 
 
 seed = _shared(1, "seed of every random draw", ge=0, lt=2**63)
-NOISED = "realizations that are scheduled, noised and accounted for"
+NOISED = "number of realizations for which schedules, noise and privacy are computed"
 realizations = partial(parameter, description=NOISED, stages="audit report", ge=1, le=10**9)
 system = partial(parameter, description="the system simulated")
 dataset = _shared(
@@ -100,7 +100,7 @@ dataset = _shared(
 )
 content = _shared(
     None,
-    "how much data.file holds; filled in when it is read. Where it stands already, the file must hold as much",
+    "sizes of data.file; filled in when the file is read. If it is set, the file must have these sizes",
     observes=True,  # noise depends on the records themselves
 )
 features = _shared(
@@ -146,7 +146,7 @@ model = _shared(
 )
 model_reads = _shared(
     [],
-    "files that the function of your own in `model` reads (docs/how-to/own_functions.md)",
+    "files that the user-defined function in `model` reads (docs/how-to/own_functions.md)",
     observes=True,  # the function decides what it does with them
     max_length=1000,
 )
@@ -154,7 +154,7 @@ model_reads = _shared(
 
 def own_reads(stages: str, **options):
     """The parameter `own.reads` of a system whose functions of the user's own run in some stages."""
-    meaning = "files that functions of your own read, but for the one in training.model (docs/how-to/own_functions.md)"
+    meaning = "files that user-defined functions read, except that of training.model (docs/how-to/own_functions.md)"
     return parameter([], meaning, stages=stages, observes=True, max_length=1000, **options)  # functions decide of what
 
 
@@ -167,8 +167,8 @@ def hidden_layers(default: list[int], stages: str):
 def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
     """The parameter `target_epsilon` of a system that adds noise."""
     meaning = (
-        "epsilon that the noise is set for, in each realization: of the record that is worst off, after all "
-        "rounds, at delta, against the observer that the table outcome names; it is reached from below, to 1e-4 of it; "
+        "epsilon that the noise is calibrated to in each realization: of the most exposed record, after all rounds, at "
+        "delta, against the observer in the table outcome; reached from below, to 1e-4 of it; "
         f"{otherwise}"
     )
     return parameter(None, meaning, stages=stages, ge=1e-2, le=100)
@@ -200,21 +200,21 @@ class DataSource(Section):
     )
     file: str | None = parameter(
         None,
-        "a data set of one's own, an .npz or .parquet file that every job can read (docs/how-to/own_data.md)",
+        "your data set, an .npz or .parquet file that every job can read (docs/how-to/own_data.md)",
         stages=DATASET,
     )
     bounds: ListOf[Bound] | None = parameter(
         None,
-        "least and greatest value that a feature in data.file can have, known without a look at users' data; features "
-        "are scaled from there to 0 to 1, one beyond is an error; null: 0 and 255, of bytes (uint8)",
+        "minimum and maximum of a feature in data.file, not computed from the data; features are scaled from there to "
+        "0 and 1, and a value outside is an error; null: 0 and 255, for bytes (uint8)",
         stages=DATASET,
         min_length=2,
         max_length=2,
     )
     sha256: str | None = parameter(
         None,
-        "SHA-256 of data.file, as `sha256sum FILE` prints it; filled in when the file is read. Where it is set, a file "
-        "with another one is refused, which is the one way to notice every damage of a Parquet file",
+        "SHA-256 of data.file, as `sha256sum FILE` prints it; filled in when the file is read. If it is set, any other "
+        "file is refused",
         stages=DATASET,
         pattern=SHA256,
     )
@@ -227,7 +227,7 @@ class DataSource(Section):
     )
     alpha: float = parameter(0.5, ALPHA, stages="train", ge=1e-3, le=1e6)
     labels_per_user: int = parameter(
-        2, "labels that a user's samples have, as many of each, with `shards`", stages="train", ge=1, le=1000
+        2, "number of labels of a user's records, equally many of each, with `shards`", stages="train", ge=1, le=1000
     )
     reserved: int | None = parameter(None, RESERVED, unit="samples", stages="train", ge=1, le=10**6)
     evaluate_on: Literal["test", "reserved"] = parameter(
@@ -304,12 +304,12 @@ class Audit(Section):
     """Tests of the code that trains, against what is stated of it."""
 
     canaries: int = parameter(
-        4000, "records whose signal is looked for; more see smaller faults", stages="audit", ge=10, le=1_000_000
+        4000, "number of canary records; more detect smaller errors", stages="audit", ge=10, le=1_000_000
     )
 
 
 class Own(Section):
-    """What functions of your own take beside what pwfl gives them."""
+    """Parameters of user-defined functions."""
 
     schedule: fields.Own = fields.own("a scheduler", stages="schedule/own")
     noise: fields.Own = fields.own("a noise scheme", stages="noise/own")
@@ -333,7 +333,7 @@ class Scenario(Section):
     seed: int = seed(stages="channel train audit")
     realizations: int = realizations(100)
     training_realizations: int = parameter(
-        10, "how many of them, from the first on, are trained", stages="report", ge=1, le=10**9
+        10, "how many of them, from the first on, are also trained", stages="report", ge=1, le=10**9
     )
     audit: Audit = Audit()
     if TYPE_CHECKING:

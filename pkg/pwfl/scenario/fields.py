@@ -144,7 +144,7 @@ def own(of: str, stages: str):
 
     Values are what YAML takes them for, and can be swept by their names.
     """
-    meaning = f"parameters of {of} of your own, `NAME: VALUE`, which it gets as they are (docs/how-to/own_functions.md)"
+    meaning = f"parameters of a user-defined function for {of}, `NAME: VALUE` (docs/how-to/own_functions.md)"
     return parameter({}, meaning, stages=stages, max_length=1000)
 
 

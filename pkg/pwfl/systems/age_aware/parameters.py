@@ -99,8 +99,11 @@ class Privacy(Section):
     )
     total_variation: Literal["exact", "spectral_gap"] = parameter(
         "exact",
-        "Delta(T - t) in (4), from which required epsilons follow: the exact one, or the provable upper bound by the "
-        "chain's spectral gap, which asks for more noise",
+        "Delta(T - t) in (4), from which the required epsilons follow",
+        values={
+            "exact": "the exact Delta",
+            "spectral_gap": "the proved upper bound by the chain's spectral gap, which requires more noise",
+        },
         stages=f"{TARGETED} schedule/fixed schedule/fresh schedule/sweep report",
     )
 

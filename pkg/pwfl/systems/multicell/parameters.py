@@ -467,7 +467,7 @@ class Channel(Section):
 
 
 class Own(common.Own):
-    """What functions of your own take beside what pwfl gives them."""
+    """Parameters of user-defined functions."""
 
     reads: ListOf[str] = common.own_reads("schedule/own noise/own noise/target receive", unless=ON_AIR)
 
