@@ -28,7 +28,7 @@ def title(system: str, key: str) -> str:
         return key
     meaning, unit = re.sub(r" \([^)]*\)", "", known[key].description or ""), extra_of(known[key])["unit"]
     first = re.split("[,;:]", meaning, maxsplit=1)[0]
-    if NO_NOUN.match(first) or CUT.match(meaning) or "`" in first or len(first) > LONGEST:
+    if NO_NOUN.match(first) or CUT.match(meaning) or re.search("[`(]", first) or len(first) > LONGEST:
         first = in_words(key)
     words = LETTERS.sub(lambda name: GREEK[name[0]], first).replace("^2", "²")
     words = words[0].upper() + words[1:] if words[0].isascii() else words
