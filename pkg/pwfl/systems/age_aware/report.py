@@ -170,24 +170,21 @@ def _over_target(frame: pl.DataFrame, value: str, scenario: AgeAware, title: str
     means = theme.means(frame, ["scheme", "target_epsilon"], [value], scenario.system)
     if means.is_empty():
         return theme.empty("nothing was trained for a privacy target", title)
+    over = theme.band_over(frame["realization"].n_unique())
+    schemes, target = _of_targets(scenario, means)
+    if not target:
+        title = alt.TitleParams(title, subtitle=[over, *_minimized(scenario, schemes)])
+        return theme.band(means, value, scenario, title, y, TARGET)
     y = fitted(y, *theme.ends(means, value))
     means = theme.within(means, value, *y["scale"]["domain"])
     tooltip = [*theme.tips(TARGET_TIPS), *theme.interval_tips(value, y["title"])]
-    over = theme.band_over(frame["realization"].n_unique())
-    schemes, target = _of_targets(scenario, means)
-    if target:
-        means = theme.with_shapes(means, theme.scheme_looks(scenario, schemes))
-        rows = alt.Chart(means, width=theme.WIDTH, height=alt.Step(28)).encode(**_rows(scenario, schemes))
-        x = alt.X(f"{value}_mean:Q", title=y["title"], scale=y["scale"], axis=y["axis"])
-        bars = rows.mark_rule(strokeWidth=2.5).encode(x=f"{value}_ci_low:Q", x2=f"{value}_ci_high:Q")
-        dots = rows.mark_point(filled=True, size=90).encode(x=x, tooltip=tooltip, shape=theme.ON_LINES)
-        subtitle = [over.replace("band", "interval"), target, *_minimized(scenario, schemes)]
-        return (bars + dots).properties(title=alt.TitleParams(title, subtitle=subtitle))
-    colour, dash, chosen, opacity = _schemes(scenario, schemes)
-    base = alt.Chart(means).encode(x=fitted(TARGET, means["target_epsilon"]), color=colour)
-    area, mean = theme.mean_and_band(base, value, y, chosen)
-    line = base.mark_line(point=True).encode(y=mean, opacity=opacity, tooltip=tooltip, strokeDash=dash)
-    return theme.sized(alt.layer(area, line).add_params(chosen), alt.TitleParams(title, subtitle=over))
+    means = theme.with_shapes(means, theme.scheme_looks(scenario, schemes))
+    rows = alt.Chart(means, width=theme.WIDTH, height=alt.Step(28)).encode(**_rows(scenario, schemes))
+    x = alt.X(f"{value}_mean:Q", title=y["title"], scale=y["scale"], axis=y["axis"])
+    bars = rows.mark_rule(strokeWidth=2.5).encode(x=f"{value}_ci_low:Q", x2=f"{value}_ci_high:Q")
+    dots = rows.mark_point(filled=True, size=90).encode(x=x, tooltip=tooltip, shape=theme.ON_LINES)
+    subtitle = [over.replace("band", "interval"), target, *_minimized(scenario, schemes)]
+    return (bars + dots).properties(title=alt.TitleParams(title, subtitle=subtitle))
 
 
 def _of_targets(scenario: AgeAware, frame: pl.DataFrame) -> tuple[list, str]:
