@@ -219,19 +219,19 @@ def test_what_the_store_lacks_is_missing_and_of_what_it_has_nothing_is_asked(tmp
     work, root = work_of(tmp_path, TINY), Store(tmp_path / "store")
     everything = list(work.items())
     keys = [item.key for item in everything]
-    assert parts.missing(work, keys, root) == everything
+    assert parts.needed(work, keys, root) == everything
     page = everything[-1]
     assert page.stage == "page"
     touch(work, everything, root)
-    assert parts.missing(work, keys, root) == []
+    assert parts.needed(work, keys, root) == []
     (trained, *_), (noise, *_) = stages(work, "train"), stages(work, "noise")
     root.path(f"{trained.key}/history.parquet").unlink()
     shutil.rmtree(root.path(noise.key))
-    assert parts.missing(work, [page.key], root) == []
-    assert parts.missing(work, [trained.key], root) == [
+    assert parts.needed(work, [page.key], root) == []
+    assert parts.needed(work, [trained.key], root) == [
         item for item in everything if item == trained or (item == noise and noise.key in work.needs(trained))
     ]
-    assert parts.missing(work, keys, root) == [item for item in everything if item in (noise, trained)]
+    assert parts.needed(work, keys, root) == [item for item in everything if item in (noise, trained)]
 
 
 def test_a_manifest_tells_a_job_all_and_is_read_by_its_mark(tmp_path):
@@ -251,6 +251,13 @@ def test_a_manifest_tells_a_job_all_and_is_read_by_its_mark(tmp_path):
             made |= {f"{item['key']}/{file}" for file in item["files"]}
     assert set(found.view.values()) <= made
     assert Store(tmp_path / "store").in_use() == {item.address for item in found.work.items()}
+
+
+def test_what_is_wanted_has_the_parts_that_it_needs_and_no_more(tmp_path):
+    found = session_of(tmp_path, TINY, ("*/objective.svg",))
+    items_ = [item for part in found.parts.values() for item in part.items]
+    assert {item.key for item in items_} == found.lacks  # all of them, as the store has nothing
+    assert {item.stage for item in items_} == {"channel", "schedule", "noise", "receive", "account", "figures"}
 
 
 def test_what_is_of_other_parts_goes_when_a_run_begins(tmp_path):
@@ -866,7 +873,7 @@ def test_of_chunks_that_are_computed_at_once_only_the_one_that_fails_is_lost(tmp
     told = run(work, trained, root)
     assert sorted(told.errors) == sorted(item.key for item in broken)
     assert all("no idea" in error for error in told.errors.values())
-    assert parts.missing(work, [item.key for item in trained], root) == broken
+    assert parts.needed(work, [item.key for item in trained], root) == broken
     assert 0 < len(broken) < len(trained)
 
 

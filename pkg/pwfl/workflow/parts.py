@@ -91,19 +91,19 @@ class Work(NamedTuple):
         return item._asdict() | files | {"key": item.key, "given": given, "scenario": self.scenario(item)}
 
 
-def missing(work: Work, wanted: Iterable[str], store: Store) -> list[Item]:
-    """The items that the store lacks of those with the keys wanted, and of what these are made of, in order."""
+def needed(work: Work, wanted: Iterable[str], store: Store | None = None) -> list[Item]:
+    """The items with the keys wanted, and what these are made of, in order; with a store, those that it lacks."""
     known = {item.key: item for item in work.items()}
-    open_, lacks, seen = list(wanted), set(), set()
+    open_, found, seen = list(wanted), set(), set()
     while open_:
         key = open_.pop()
         if key not in seen:
             seen.add(key)
             item = known[key]
-            if not store.has(key, work.outputs(item)):
-                lacks.add(key)
+            if store is None or not store.has(key, work.outputs(item)):
+                found.add(key)
                 open_ += work.needs(item)
-    return [item for key, item in known.items() if key in lacks]
+    return [item for key, item in known.items() if key in found]
 
 
 def plan(work: Work, items: Iterable[Item], store: Store, seconds: float, cores: int | None) -> dict[str, Part]:
@@ -131,12 +131,12 @@ def plan(work: Work, items: Iterable[Item], store: Store, seconds: float, cores:
     return found
 
 
-def divided(work: Work, held: Any) -> dict[str, Part] | None:
+def divided(items: Iterable[Item], held: Any) -> dict[str, Part] | None:
     """The parts that items were divided into before, by what `division` made of them; None where it is not of these.
 
     So parts keep their names though estimates change.
     """
-    known = {item.key: item for item in work.items()}
+    known = {item.key: item for item in items}
     try:
         found = [Part(rule, name, [known[key] for key in keys], after) for rule, name, keys, after in held]
     except (KeyError, TypeError, ValueError):  # of other items, or damaged

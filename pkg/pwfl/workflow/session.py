@@ -41,7 +41,7 @@ class Session(NamedTuple):
     base
         The folder of store, results, marks and logs.
     parts
-        The study's parts, by their paths.
+        The study's parts, or those of what is wanted of it, by their paths.
     by
         The seconds and cores that these were divided for.
     lacks
@@ -234,15 +234,16 @@ def start(
     kind = publish.ALL if everything or not wanted else f"wanted_{addressing.digest(sorted(set(wanted)))}"
     published = publish.latest(folder, kind)
     is_shown = publish.is_shown(published, report.view, folder)
-    keys = [] if is_shown else [key_of(file) for file in report.view.values()]
-    if everything:
-        keys = [item.key for item in work.items()]
-    lacks = {item.key for item in parts.missing(work, keys, root)}
+    items, keys = list(work.items()), [key_of(file) for file in report.view.values()]
+    if wanted and not everything:
+        items = parts.needed(work, keys)
+    wanting = [item.key for item in items] if everything else [] if is_shown else keys
+    lacks = {item.key for item in parts.needed(work, wanting, root)}
     longest = seconds or (parts.LOCAL_SECONDS if cores else parts.CLUSTER_SECONDS)
     record = publish.record_path(folder, kind)
     held = _read(division_path(base, study.name, record))
-    found = parts.divided(work, held.get("parts")) if held.get("by") == [longest, cores] else None
-    found = found or parts.plan(work, work.items(), root, longest, cores)
+    found = parts.divided(items, held.get("parts")) if held.get("by") == [longest, cores] else None
+    found = found or parts.plan(work, items, root, longest, cores)
     last = published if kind == publish.ALL else publish.latest(folder)
     return Session(study, base, work, found, [longest, cores], lacks, report.view, record, last, is_shown, *again)
 
