@@ -37,7 +37,7 @@ def drawn(contents: dict[str, dict], titles: dict[str, str]) -> tuple[dict, pl.D
     for (system,), own in rows.group_by("system", maintain_order=True):
         lead = headline.lead(own)
         outcomes = frames["outcomes"].filter(system=system)
-        charts[system] = study_figures.of_page(own, lead, contents, outcomes, rows)
+        charts[system] = study_figures.draw_page(own, lead, contents, outcomes, rows)
     return frames, rows, charts
 
 
@@ -59,7 +59,9 @@ def page_of(config: dict, folder: Path, contents: dict[str, dict] | None = None,
     for part in parts:
         part["tables"] = [pair for pair in part["tables"] if f"{pair[0]}.parquet" in view]
     heading = {"study": study.name, "title": study.title or study.name, "question": study.question}
-    text = page.of_files(heading, parts, view, {"addresses": {"train": ["a", "b"]}, "packages": {"numpy": "2"}}, papers)
+    text = page.build_page(
+        heading, parts, view, {"addresses": {"train": ["a", "b"]}, "packages": {"numpy": "2"}}, papers
+    )
     (folder / "index.html").write_text(text, encoding="utf-8")
     return text
 

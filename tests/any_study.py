@@ -56,7 +56,7 @@ def figures(
     rows = points.points(study, frames, {})
     lead = headline.lead(rows)
     if others:
-        assert study_figures.of_page(rows, lead, study, frames["outcomes"], rows)["wide"]
+        assert study_figures.draw_page(rows, lead, study, frames["outcomes"], rows)["wide"]
     for name in STUDY_FIGURES:
         if name in compared(catalog, swept=True):
             yield f"{system}.{name}", study_figures.chart(name, rows, lead, study, frames["outcomes"])

@@ -45,7 +45,7 @@ def test_the_start_model_is_that_of_round_0():
 
 
 def test_lines_name_what_they_are():
-    alone = chance.of_scenario(DIGITS, history(0.1))
+    alone = chance.scenario_levels(DIGITS, history(0.1))
     assert alone["text"].to_list() == ["chance 13.1% (largest class)", "start model 10%"]
     own = Values({"data": {"dataset": "file", "content": {"classes": 4}}})
     study = {"a": {"scenario": DIGITS, "history": history(0.1)}, "b": {"scenario": own, "history": history(0.3)}}

@@ -337,7 +337,7 @@ def described(**config):
     return resolve(config, {}).part(None)
 
 
-def of_system(system: str, schemes: list[tuple[str, str, str]], **config):
+def make_scenario(system: str, schemes: list[tuple[str, str, str]], **config):
     """A scenario of a system with schemes of these names, schedulers and noises."""
     return described(system=system, schemes=[dict(zip(KEYS, scheme, strict=True)) for scheme in schemes], **config)
 
@@ -345,7 +345,7 @@ def of_system(system: str, schemes: list[tuple[str, str, str]], **config):
 def test_scenarios_are_alike_that_differ_in_the_named_keys_alone():
     def content(blocks, gamma, sd, name="a"):
         changed = {"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}, "data": {"samples_log_sd": sd}}
-        return {"scenario": of_system("multicell", [(name, "random", "random")], **changed)}
+        return {"scenario": make_scenario("multicell", [(name, "random", "random")], **changed)}
 
     scenarios = {"a": content(5, 1, 1), "x": content(5, 1, 2), "b": content(8, 2, 1), "y": content(8, 2, 2)}
     scenarios |= {"z": content(8, 2, 2, "b")}
@@ -405,7 +405,7 @@ def world(means: dict, count: int, prefix: str = "", schemes=SCHEMES, **override
             values = {name: means[k] - generator.uniform(0, 1e-3, count) for name, means in columns.items()}
             keys = {"scheme": scheme, "realization": range(count), "training": "trained"}
             frames.append(pl.DataFrame(keys | UNSAID | values))
-        scenario = of_system("multicell", schemes, **config)
+        scenario = make_scenario("multicell", schemes, **config)
         found[f"{prefix}{len(found)}"] = {"scenario": scenario, "realizations": pl.concat(frames)}
     return found
 
@@ -731,7 +731,7 @@ def fair_copies(means: dict, schemes=FAIR, **override) -> dict:
         for of, *_ in schemes
         for k in range(12)
     )  # fmt: skip
-    scenario = of_system("utility_fair", schemes, **override)
+    scenario = make_scenario("utility_fair", schemes, **override)
     return {"scenario": scenario, "realizations": realizations(columns), "devices": devices}
 
 
@@ -838,7 +838,7 @@ def test_every_claim_of_anonymous_oac_can_hold_and_fail(expected, monkeypatch):
     for name, multiplier in multipliers.items():
         columns |= {(name, "noise_multiplier"): multiplier, (name, "participants"): 10.0, (name, "epsilon"): 5.0}
     network, data = {"devices": 20, "participation": 0.5}, {"sampling": 0.02, "dataset": "digits", "samples": 60}
-    scenario = of_system("anonymous_oac", schemes, network=network, data=data, training={"rounds": 1000})
+    scenario = make_scenario("anonymous_oac", schemes, network=network, data=data, training={"rounds": 1000})
     content = {"scenario": scenario, "curves": curves, "realizations": realizations(columns)}
     table = anonymous_oac_claims.claims({"one": content})
     declared = anonymous_oac_claims.PAPER_CLAIMS + anonymous_oac_claims.OWN_CLAIMS
@@ -887,7 +887,7 @@ def test_every_claim_of_random_orthogonalization_can_hold_and_fail(expected):
         history = pl.concat([history, bare])
         parts = {"network": {"antennas": antennas}, "radio": {"coherence_rounds": coherence}}
         schemes = [("Private", "all", "fixed"), ("Bare", "all", "none")]
-        scenario = of_system("random_orthogonalization", schemes, **parts)
+        scenario = make_scenario("random_orthogonalization", schemes, **parts)
         found[name] = {"scenario": scenario, "leakage": leakage, "realizations": each, "history": history}
     table = random_orthogonalization_claims.claims(found)
     declared = random_orthogonalization_claims.PAPER_CLAIMS + random_orthogonalization_claims.OWN_CLAIMS

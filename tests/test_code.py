@@ -31,7 +31,7 @@ def digests(system: str = "multicell") -> dict[str, str]:
 
 
 def forget():
-    for cached in (code.files, code._in, code._of_library, code._digests, code._versions, code._parsed):
+    for cached in (code.files, code._in, code._describe_library, code._digests, code._versions, code._parsed):
         cached.cache_clear()  # what `imports.parsed` keeps, it keeps by the files' times
 
 

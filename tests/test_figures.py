@@ -110,7 +110,7 @@ def test_a_scheme_looks_the_same_in_all_figures_of_a_study():
     assert len({str(look.dash) for look in own.values()}) == len(own)  # so no line hides another one
     assert len({look.shape for look in own.values()}) == len(own)
     schemes = [("RndSched", "random", "target"), *((s.name, s.scheduler, s.noise) for s in second.schemes)]
-    with theme.of_study("multicell", schemes):
+    with theme.use_looks("multicell", schemes):
         looks = theme.scheme_looks(second)
         scale = theme.scheme_colour(second)[0]["scale"].to_dict()
     assert looks["RndSched"] == theme.looks("multicell", schemes[:1])["RndSched"] != own["RndSched"]

@@ -33,7 +33,7 @@ MORE = {  # what an example needs for rounds to differ, and for a guarantee
 FEW = {"realizations": 3, "training_realizations": 2}
 
 
-def of_system(system, **changes):
+def write_config(system, **changes):
     """The tiny scenario of a system with the page's schemes; and others."""
     _, _, said = EXAMPLES[system]
     more = merge(registry.system(system).catalog.tiny, MORE[system])
@@ -56,7 +56,7 @@ def with_function(folder, system, what, body, **changes):
         parameters = {"scheduler": "scenario, profiles, required, now"}.get(what, parameters)
     (folder / "mine.py").write_text(f"import numpy as np\n\n\ndef function({parameters}):\n    {body}\n")
     scheme = {"name": "a", "scheduler": BUILT_IN[system][0], "noise": BUILT_IN[system][1]} | {what: "mine.py:function"}
-    return resolve(of_system(system, **changes) | {"schemes": [scheme]}, {})
+    return resolve(write_config(system, **changes) | {"schemes": [scheme]}, {})
 
 
 def simulated(base):
@@ -84,7 +84,7 @@ def test_the_page_has_an_example_of_each_other_system():
 
 @pytest.mark.parametrize("system", EXAMPLES)
 def test_the_pages_functions_are_accounted_for_and_audited_as_others(system, folder):
-    base = of_system(system)
+    base = write_config(system)
     made = simulated(base)
     each, audit = made["realizations"], made["audit"]
     noisy = pl.col("scheme") != "No noise"
@@ -96,7 +96,7 @@ def test_the_pages_functions_are_accounted_for_and_audited_as_others(system, fol
 
 @pytest.mark.parametrize("system", EXAMPLES)
 def test_a_functions_own_parameters_are_swept(system, folder):
-    base = of_system(system)
+    base = write_config(system)
     what = next(iter(base["own"]))
     (name,) = base["own"][what]
     base["sweep"] = {f"own.{what}.{name}": [1, 2]}
@@ -161,7 +161,7 @@ def test_a_function_that_does_what_a_built_in_scheduler_does_is_that_scheduler(s
     returned, names = ALIKE[system]
     mine = tables_of(with_function(folder, system, "scheduler", f"return {returned}"))
     scheme = dict(zip(("name", "scheduler", "noise"), ("a", *BUILT_IN[system]), strict=True))
-    same = tables_of(resolve(of_system(system) | {"schemes": [scheme]}, {}))
+    same = tables_of(resolve(write_config(system) | {"schemes": [scheme]}, {}))
     for name in names:
         places = [column for column in same[name].columns if column in PLACES]
         own, other = (frames[name].sort(places) for frames in (mine, same))
@@ -209,7 +209,7 @@ def test_what_is_no_schedule_or_noise_is_refused(case, folder):
 
 def test_a_device_that_rests_sends_nothing(folder):
     """It has neither iterations nor time on air, and what it radiated before counts."""
-    found = tables_of(resolve(of_system("utility_fair", schemes=of_system("utility_fair")["schemes"][:1]), {}))
+    found = tables_of(resolve(write_config("utility_fair", schemes=write_config("utility_fair")["schemes"][:1]), {}))
     schedule = found["schedule"].sort("realization", "round", "device")
     power, least = (schedule[name].to_numpy().reshape(3, 4, 3) for name in ("power_w", "min_power_w"))
     limit = 10 ** (30 / 10 - 3)
@@ -231,7 +231,7 @@ def test_a_device_that_rests_sends_nothing(folder):
 def test_the_server_adds_up_the_channels_of_those_who_send(folder):
     """By channels drawn in another way: a network of the two who send has their couplings."""
     model = resolve(
-        of_system("random_orthogonalization", schemes=of_system("random_orthogonalization")["schemes"][1:]), {}
+        write_config("random_orthogonalization", schemes=write_config("random_orthogonalization")["schemes"][1:]), {}
     )
     found = tables_of(model)
     sent = found["schedule"].filter(pl.col("amplitude") > 0)
@@ -259,7 +259,7 @@ REFUSED = {  # scheduler, noise of `anonymous_oac` -> what is said
 def test_noise_that_rests_on_a_chance_to_take_part_goes_with_no_function(pair, folder):
     scheme = dict(zip(("name", "scheduler", "noise"), ("a", *pair), strict=True))
     with pytest.raises(ScenarioError, match=REFUSED[pair]):
-        resolve(of_system("anonymous_oac") | {"schemes": [scheme]}, {})
+        resolve(write_config("anonymous_oac") | {"schemes": [scheme]}, {})
 
 
 def test_a_rule_of_noise_that_a_scheduler_is_made_for_is_not_replaced(folder):
@@ -268,7 +268,7 @@ def test_a_rule_of_noise_that_a_scheduler_is_made_for_is_not_replaced(folder):
         ScenarioError,
         match=r"optimizes collection times for adaptive noise; it cannot be combined with halves\.py:noise",
     ):
-        resolve(of_system("age_aware") | {"schemes": [scheme]}, {})
+        resolve(write_config("age_aware") | {"schemes": [scheme]}, {})
 
 
 @pytest.mark.parametrize("scheduler", ["turns.py:schedule", "over_the_air", "orthogonal"])
@@ -279,7 +279,7 @@ def test_a_record_loses_by_the_rounds_that_its_device_took_part_in(scheduler, fo
         "    return np.full(gain.shape[:2], 3.0)\n"
     )
     scheme = {"name": "a", "scheduler": scheduler, "noise": "mine.py:noise"}
-    model = resolve(of_system("anonymous_oac") | {"schemes": [scheme]}, {})
+    model = resolve(write_config("anonymous_oac") | {"schemes": [scheme]}, {})
     found = tables_of(model)
     multiplier, rate = 3.0 / (2 * model.training.clip_norm), model.data.sampling
     law = sampled.Rates(np.array([rate]), np.ones(1))
@@ -300,7 +300,7 @@ def test_a_record_loses_by_the_rounds_that_its_device_took_part_in(scheduler, fo
 
 def test_noise_meets_the_target_where_a_function_says_who_takes_part(folder):
     schemes = [{"name": "a", "scheduler": "turns.py:schedule", "noise": "identified_fixed"}]
-    outcome = tables_of(resolve(of_system("anonymous_oac") | {"schemes": schemes}, {}))["outcome"]
+    outcome = tables_of(resolve(write_config("anonymous_oac") | {"schemes": schemes}, {}))["outcome"]
     assert outcome["epsilon"].is_between(4.0 * (1 - 2e-4), 4.0).all()
 
 
@@ -308,7 +308,7 @@ def test_noise_is_found_where_what_it_is_to_be_as_private_as_has_an_epsilon_of_0
     monkeypatch.setattr(sampled, "POINTS", 2000)  # coarse
     schemes = [{"name": "a", "scheduler": "turns.py:schedule", "noise": "identified_fixed"}]
     privacy = {"target_epsilon": None, "noise_multiplier": 100.0, "delta": 0.01}
-    base = merge(of_system("anonymous_oac"), {"privacy": privacy, "data": {"sampling": 0.01}})
+    base = merge(write_config("anonymous_oac"), {"privacy": privacy, "data": {"sampling": 0.01}})
     outcome = tables_of(resolve(base | {"schemes": schemes}, {}))["outcome"]
     assert outcome["epsilon"].is_between(0.0, sampled.NEGLIGIBLE).all()
 
@@ -319,7 +319,7 @@ def test_a_realization_in_which_nobody_takes_part_has_no_epsilon(folder):
     outcome = tables_of(model)["outcome"]
     assert set(outcome.select(pl.selectors.matches("^epsilon|^guarantee")).null_count().row(0)) == {3}
     scheme = {"name": "a", "scheduler": "mine.py:function", "noise": "identified_fixed"}
-    report = simulated(of_system("anonymous_oac") | {"schemes": [scheme]})
+    report = simulated(write_config("anonymous_oac") | {"schemes": [scheme]})
     assert set(report["audit"]["reason"]) == {"nobody sends"}
 
 
@@ -333,7 +333,7 @@ def test_many_levels_of_noise_are_rounded_to_a_bound():
 
 @pytest.mark.parametrize("system", EXAMPLES)
 def test_all_figures_are_drawn_of_the_pages_functions(system, folder):
-    base = of_system(system)
+    base = write_config(system)
     scenario, found = run(base | {"realizations": 2, "training_realizations": 1}, audited=False)
     tables = build.summarize(scenario, found)
     assert len(tables["summary"])

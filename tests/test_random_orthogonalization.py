@@ -396,7 +396,7 @@ def leakages_of_one_user(visible, sensitivity=0.0, noise_std=0.0):
         f"epsilon_{name}": (np.full((1, 2, 1), sensitivity), np.full((1, 2), noise_std))
         for name in ("closed_form", "printed", "modulus")
     }
-    return account.of_a_round(by_theorem, mu, mu, DELTA, DELTA)
+    return account.account_round(by_theorem, mu, mu, DELTA, DELTA)
 
 
 def test_what_all_antennas_see_counts_an_update_turned_around():

@@ -276,7 +276,7 @@ def test_code_is_looked_at_unless_the_stamp_tells_that_it_is_as_planned():
 
 def test_another_version_of_a_package_has_another_address(monkeypatch):
     found = []
-    monkeypatch.setattr(code, "_of_library", code._of_library.__wrapped__)  # which keeps what it found
+    monkeypatch.setattr(code, "_describe_library", code._describe_library.__wrapped__)  # which keeps what it found
     for version in ("1.0", "2.0"):
         trained = {"tensorflow": version}
         monkeypatch.setattr(code, "_versions", lambda stage, _, of=trained: of if stage == "train" else {})

@@ -188,4 +188,4 @@ def test_a_realization_that_was_trained_in_one_round_of_utility_fair_is_not_amon
             "status": ["nobody_took_part", "trained"] + ["nobody_took_part"] * 2,
         }
     )
-    assert unscheduled.of_history(history).rows() == [("a", 0, False), ("a", 1, True)]
+    assert unscheduled.find_unscheduled(history).rows() == [("a", 0, False), ("a", 1, True)]

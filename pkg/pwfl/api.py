@@ -225,7 +225,7 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
             if key not in known:
                 if stage in PREPARATIONS:
                     _forget(known, stage)
-                known[key] = _of_stage(scenario, description, found)
+                known[key] = _read_stage(scenario, description, found)
             found |= known[key]
         for stage in stages:
             for table in registry.makes(scenario.system, stage):
@@ -271,7 +271,7 @@ def _needed(scenario, until: str) -> list[str]:
     return [stage for stage in STAGES if stage in found]
 
 
-def _of_stage(scenario, description: dict, found: dict) -> dict:
+def _read_stage(scenario, description: dict, found: dict) -> dict:
     """What a stage makes of all realizations, chunk by chunk where its jobs are many; training starts but once."""
     stage = GRAPH[description["stage"]]
     if stage.grid is None:

@@ -24,8 +24,8 @@ def run(values: Scenario, found: Tables) -> pl.DataFrame:
     task, read, frames = Task(AUDIT, values), registry.reads(values.system, AUDIT), []
     with loaded(task) as verdicts:
         for scheme in values.schemes:
-            of_it = {name: _of_scheme(found[name], scheme.name, values.realizations) for name in read}
-            inputs = StageTables(AUDIT, tables_read(task, of_it))
+            scheme_tables = {name: _select_scheme(found[name], scheme.name, values.realizations) for name in read}
+            inputs = StageTables(AUDIT, tables_read(task, scheme_tables))
             released = name_release(values, f"audit of {scheme.scheduler}/{scheme.noise}")
             try:
                 made = audit.table(verdicts(released, inputs))
@@ -36,7 +36,7 @@ def run(values: Scenario, found: Tables) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def _of_scheme(frame: pl.DataFrame, scheme: str, realizations: int) -> pl.DataFrame:
+def _select_scheme(frame: pl.DataFrame, scheme: str, realizations: int) -> pl.DataFrame:
     """The rows of a scheme and of so many realizations, without the scheme's name."""
     asked = frame.filter(pl.col("realization") < realizations)
     return asked.filter(scheme=scheme).drop("scheme") if "scheme" in frame.columns else asked

@@ -19,12 +19,12 @@ def extract(arrays: tuple[np.ndarray, ...], learned: projection.Projection | Non
     x_train, y_train, x_test, y_test, *users = arrays
     side, levels = isqrt(x_test.shape[1]), datasets.levels(x_test)
 
-    def of_images(images: np.ndarray) -> np.ndarray:
+    def extract_images(images: np.ndarray) -> np.ndarray:
         roots = projection.coefficients((images.astype(np.float32) / levels).reshape(-1, side, side))
         return roots if learned is None else (roots - learned.mean) @ learned.directions
 
     with threads.one_of_blas():
-        return _chunked(of_images, x_train), y_train, _chunked(of_images, x_test), y_test, *users
+        return _chunked(extract_images, x_train), y_train, _chunked(extract_images, x_test), y_test, *users
 
 
 def _chunked(function: Callable[[np.ndarray], np.ndarray], images: np.ndarray) -> np.ndarray:

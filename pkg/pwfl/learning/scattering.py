@@ -35,11 +35,11 @@ def scattering(images: np.ndarray, scales: int) -> np.ndarray:
     coefficients = np.empty((len(images), paths(scales), small * small), np.float32)
     for first in range(0, len(images), IMAGES):
         block = slice(first, first + IMAGES)
-        coefficients[block] = _of_block(images[block], scales)
+        coefficients[block] = _scatter_block(images[block], scales)
     return coefficients.reshape(-1, paths(scales), small, small)
 
 
-def _of_block(images: np.ndarray, scales: int) -> np.ndarray:
+def _scatter_block(images: np.ndarray, scales: int) -> np.ndarray:
     side = images.shape[-1]
     first, second = [], []
     spectrum = fft.fft2(images)[:, None]

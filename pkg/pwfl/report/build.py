@@ -55,7 +55,7 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     claims = [
         registry.system(name)
         .part("claims")
-        .claims(_of_system(different, name))
+        .claims(_select_system(different, name))
         .select(pl.lit(name).alias("system"), "*")
         for name in present
     ]
@@ -72,7 +72,7 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
 
 def comparison_figure(system: str, name: str, study: dict[str, dict]):
     """The Altair chart `name` of a system's own that compares its scenarios; see `compare`."""
-    return registry.system(system).load_report().comparison_figures[name](_of_system(study, system))
+    return registry.system(system).load_report().comparison_figures[name](_select_system(study, system))
 
 
 def titled(study: dict[str, dict], titles: dict[str, str]) -> dict[str, dict]:
@@ -84,7 +84,7 @@ def titled(study: dict[str, dict], titles: dict[str, str]) -> dict[str, dict]:
     return named
 
 
-def _of_system(study: dict[str, dict], system: str) -> dict[str, dict]:
+def _select_system(study: dict[str, dict], system: str) -> dict[str, dict]:
     return {name: content for name, content in study.items() if content["scenario"].system == system}
 
 

@@ -72,8 +72,8 @@ def levels(study: dict[str, dict]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={"level": pl.Float64, "text": pl.String}, orient="row")
 
 
-def of_scenario(scenario, history: pl.DataFrame) -> pl.DataFrame:
-    """The `levels` of one scenario."""
+def scenario_levels(scenario, history: pl.DataFrame) -> pl.DataFrame:
+    """Compute the `levels` of one scenario."""
     return levels({"": {"scenario": scenario, "history": history}})
 
 

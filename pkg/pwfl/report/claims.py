@@ -187,7 +187,7 @@ class Series:
         return (self.name, self.column or column) if self.of_scheme else self.name
 
 
-def _of_means(function: Callable, *values: np.ndarray) -> Measure | None:
+def _measure_means(function: Callable, *values: np.ndarray) -> Measure | None:
     together = paired(*values)
     return estimate(function, together) if together.shape[1] else None
 
@@ -237,7 +237,7 @@ class Term:
 
     def measure(self, values: list) -> Measure | None:
         """What it is, of the series' values."""
-        return self.measured(*values) if self.measured else _of_means(self.function, *values)
+        return self.measured(*values) if self.measured else _measure_means(self.function, *values)
 
 
 def scheme(scheduler: str, noise: str, name: str) -> Term:

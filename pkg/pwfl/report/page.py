@@ -55,10 +55,10 @@ def _audited_twins(scenarios: Mapping[str, dict], audits: Mapping[str, object]) 
     return found
 
 
-def of_files(
+def build_page(
     heading: dict[str, str], parts: list[dict], view: dict[str, str], computed: dict, papers: Sequence[dict] = ()
 ) -> str:
-    """The page of a study's files, as HTML.
+    """Build the page of a study's files, as HTML.
 
     `heading` is its `study`, `title` and `question`, which may be "". `parts` are its sections: the study's first, then
     one for each `scenario`, with its `title`, of a `system`, a `point` of a sweep or not, by which slots it is
@@ -135,7 +135,7 @@ def of_files(
 
 
 def render(context: dict) -> str:
-    """The page as HTML, of all that `of_files` finds."""
+    """The page as HTML, of all that `build_page` finds."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     said = {
         "terms": glossary.TERMS,

@@ -31,8 +31,10 @@ DIGITS = 5  # of curves in their file
 UNBROKEN = re.compile(r"\b([RKMTγpqδ]) ([=≤<]) (?=[\d<])")  # what a line does not break
 
 
-def of_study(system: str, cited: Mapping, claims: pl.DataFrame, contents: dict[str, dict]) -> tuple[pl.DataFrame, str]:
-    """The curves of a system's paper, a table with the panel's name, and its page, of a study's scenarios.
+def build_paper(
+    system: str, cited: Mapping, claims: pl.DataFrame, contents: dict[str, dict]
+) -> tuple[pl.DataFrame, str]:
+    """Build the curves of a system's paper, a table with the panel's name, and its page, of a study's scenarios.
 
     `claims` are the system's rows of the table, `contents` have each scenario's parameters and tables by name.
     """

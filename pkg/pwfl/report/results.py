@@ -97,7 +97,7 @@ def statuses(tables: dict[str, pl.DataFrame], **others: pl.DataFrame) -> pl.Data
 def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test accuracy over rounds, with its confidence band."""
     history = tables["history"]
-    levels = chance.of_scenario(scenario, history)
+    levels = chance.scenario_levels(scenario, history)
     y = theme.accuracy_axis()
     return _over_rounds(scenario, history, "accuracy", "Test accuracy", y, form=".2%", levels=levels)
 
@@ -234,7 +234,7 @@ def _over_spent(scenario, tables: dict[str, pl.DataFrame], column: str, what: st
     x = alt.X(f"{column}:Q", title=f"{what.capitalize()} ({prefix}{unit})", scale=scale, axis=axis)
     frame = theme.means(curves, ["scheme", column], ["accuracy"], scenario.system)
     frame = frame.with_columns(pl.col(column) / factor)
-    levels = chance.of_scenario(scenario, tables["history"])
+    levels = chance.scenario_levels(scenario, tables["history"])
     return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, form=".2%", levels=levels)
 
 
@@ -274,7 +274,7 @@ def _thinned(history: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     subtitle = theme.band_over(kept["realization"].n_unique())
     if len(left_out):
         subtitle += f"; left out: {left_out.select('scheme', 'realization').n_unique()} that diverged or had no noise"
-    return kept, [subtitle, *unscheduled.lines(unscheduled.counted(unscheduled.of_history(kept)))]
+    return kept, [subtitle, *unscheduled.lines(unscheduled.counted(unscheduled.find_unscheduled(kept)))]
 
 
 def _over_rounds(scenario, history: pl.DataFrame, value: str, title: str, y: alt.Y, **options) -> alt.LayerChart:

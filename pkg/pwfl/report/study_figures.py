@@ -58,10 +58,10 @@ def swept(rows: pl.DataFrame) -> str:
     return "; ".join(parts)
 
 
-def of_page(
+def draw_page(
     rows: pl.DataFrame, lead: Lead, study: dict[str, dict], outcomes: pl.DataFrame, every: pl.DataFrame
 ) -> dict:
-    """A system's figures as its page has them, each panel an element.
+    """Draw a system's figures as its page has them, each panel an element.
 
     `every` are the points of all systems: figures of those with the same outcome have common axes, side by side.
     """

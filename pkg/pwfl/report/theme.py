@@ -137,7 +137,7 @@ _study: dict[str, Look] = {}  # looks of the study whose figures are drawn; empt
 
 
 @contextmanager
-def of_study(system: str, schemes: Iterable[tuple[str, str, str]]) -> Generator[None]:
+def use_looks(system: str, schemes: Iterable[tuple[str, str, str]]) -> Generator[None]:
     """Within it, schemes look as in all figures of a study that has these schemes; see `looks`."""
     _study.update(looks(system, schemes))
     yield

@@ -15,8 +15,8 @@ LEFT_OUT = "left out, as no user is scheduled"
 LINE_LENGTH = 90  # characters of a subtitle's lines
 
 
-def of_history(history: pl.DataFrame) -> pl.DataFrame:
-    """A row for each scheme and realization of a history: `scheme`, `realization` and COLUMN."""
+def find_unscheduled(history: pl.DataFrame) -> pl.DataFrame:
+    """Find where no user was scheduled, by scheme and realization of a history: `scheme`, `realization` and COLUMN."""
     status = pl.col("status").cast(pl.String)
     groups = history.group_by("scheme", "realization", maintain_order=True)
     return groups.agg(status.is_in(STATUSES).all().alias(COLUMN))

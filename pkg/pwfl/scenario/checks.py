@@ -84,7 +84,7 @@ def _data_problems(data: DataSource) -> list[str]:
             return [f"data.folder: {error}"]
         return []
     try:
-        data.of_file()
+        data.describe_file()
     except ValueError as error:
         return [f"data.{error}"]
     try:
@@ -97,7 +97,7 @@ def _data_problems(data: DataSource) -> list[str]:
 def user_functions(scenario: Scenario, stage: str, variant: str | None = None) -> tuple[list[str], list[str]]:
     """The functions of the user's own that a stage's variant runs, and the files that they are declared to read."""
     read = {stage, f"{stage}/{variant}"}
-    named = {key: value_of(scenario, key) for key, readers in _of_functions(scenario).items() if readers & read}
+    named = {key: value_of(scenario, key) for key, readers in _find_functions(scenario).items() if readers & read}
     named = ({stage: variant} if variant and user_code.is_reference(variant) else {}) | named
     return list(named.values()), [path for _, path in _reads(scenario, named)]
 
@@ -107,7 +107,7 @@ def _may_name(scenario: Scenario) -> dict[str, set[str]]:
     return {".".join(path): stages_of(field) for path, field in functions(type(scenario))}
 
 
-def _of_functions(scenario: Scenario) -> dict[str, set[str]]:
+def _find_functions(scenario: Scenario) -> dict[str, set[str]]:
     """The stages that read each parameter, by its key, that names a function of the user's own."""
     return {
         key: readers for key, readers in _may_name(scenario).items() if user_code.is_reference(value_of(scenario, key))
@@ -116,7 +116,7 @@ def _of_functions(scenario: Scenario) -> dict[str, set[str]]:
 
 def _references(scenario: Scenario) -> dict[str, str]:
     """The functions of the user's own that a scenario names, by the keys that name them."""
-    texts = {key: value_of(scenario, key) for key in _of_functions(scenario)}
+    texts = {key: value_of(scenario, key) for key in _find_functions(scenario)}
     for scheme in scenario.schemes:
         texts |= {f"schemes: {scheme.name!r}: {part}": getattr(scheme, part) for part in ("scheduler", "noise")}
     return {key: text for key, text in texts.items() if user_code.is_reference(text)}

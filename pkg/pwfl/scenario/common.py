@@ -260,7 +260,7 @@ class DataSource(Section):
         if self.evaluate_on == "reserved" and self.reserved is None:
             raise ValueError("reserved: is missing; data.evaluate_on: reserved requires some training images")
         if self.dataset == FILE and None in (self.sha256, self.content):
-            vars(self).update(self.of_file())  # of a frozen model that is being made
+            vars(self).update(self.describe_file())  # of a frozen model that is being made
         if self.partition == "given" and not (self.content and self.content.users):
             raise ValueError(
                 "partition: given requires a data.file that names users, as `user_train` or a column `user`; "
@@ -268,7 +268,7 @@ class DataSource(Section):
             )
         return self
 
-    def of_file(self) -> dict:
+    def describe_file(self) -> dict:
         """The file's `sha256` and `content`. Raises ValueError where these are others, or the file is not a data set.
 
         The digest decides before anything is read.

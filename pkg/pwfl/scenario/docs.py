@@ -164,7 +164,7 @@ def pages() -> dict[str, str]:
             parts.append(
                 f"{title}\n\n{_summary(owner)}\n\n{_folded([r for r in left if r.key.rpartition('.')[0] == section])}"
             )
-        parts.append(_of_scheme(model))
+        parts.append(_describe_scheme(model))
         found[f"{name}.md"] = "\n".join(parts)
     return found
 
@@ -220,7 +220,7 @@ def _folded(rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _of_scheme(model: type[Section]) -> str:
+def _describe_scheme(model: type[Section]) -> str:
     """The table of the keys of each of a system's schemes: the schedulers and noise mechanisms that there are."""
     (kind,) = get_args(model.model_fields["schemes"].annotation)
     lines = [f"## Each of `schemes`\n\n{_summary(kind)}\n\n| key | meaning |\n|---|---|"]

@@ -274,7 +274,7 @@ def _points(name: str, base: dict, override: dict) -> tuple[Lines, dict[str, _As
             scenario = resolve(plain, point)
         except ScenarioError as error:
             for line in str(error).splitlines():
-                problems[_of_sweep(line, values)] += [sweep.name(name, values)] if values else []
+                problems[_blame_sweep(line, values)] += [sweep.name(name, values)] if values else []
             continue
         validated = {key: value_of(scenario, key) for key in values}
         label = sweep.name(name, validated)
@@ -290,7 +290,7 @@ def _points(name: str, base: dict, override: dict) -> tuple[Lines, dict[str, _As
     return {blame(line, name, base, override): of for line, of in problems.items()}, points
 
 
-def _of_sweep(line: str, values: sweep.Values) -> str:
+def _blame_sweep(line: str, values: sweep.Values) -> str:
     """A line about a scenario's parameter, `key: what`, as one about the sweep where that sets the key."""
     return f"{sweep.KEY}: {line}" if line.startswith(tuple(f"{key}:" for key in values)) else line
 
@@ -482,7 +482,7 @@ def _unusual(config: dict, asked: Collection[str] | None = None) -> list[str]:
         for values, content, model in _contents(base, override) if isinstance(override, dict) else ():
             point = sweep.name(name, {key: value_of(content, key) for key in values})
             for line in units.unusual(content, model) if asked is None or point in asked else ():
-                found[blame(_of_sweep(line, values), name, base, override)] += [point] if values else []
+                found[blame(_blame_sweep(line, values), name, base, override)] += [point] if values else []
     return [at(line, points) for line, points in found.items()]
 
 

@@ -67,10 +67,10 @@ def described(
         The files that these functions read.
     """
     if not (functions or reads):
-        return _of_library(stage, tuple(sources))
+        return _describe_library(stage, tuple(sources))
     asked = {"sources": sources, "functions": functions, "reads": reads}
     part = {key: list(given) for key, given in asked.items() if given}
-    users = _of_users(functions)
+    users = _find_user_files(functions)
     named = {name for path in users.values() for name in imports.parsed(path).imports}
     versions = dict(_versions(stage, tuple(sources))) | _installed(named)
     found = _all(stage, sources, users, reads)
@@ -80,7 +80,7 @@ def described(
 def of(description: Mapping) -> dict[str, str]:
     """The digest of each file that the code of a description's `code` is of, by the file's name."""
     sources, functions, reads = (description.get(key, ()) for key in ("sources", "functions", "reads"))
-    return _all(description["stage"], sources, _of_users(functions), reads)
+    return _all(description["stage"], sources, _find_user_files(functions), reads)
 
 
 def _all(stage: str, sources: Iterable[str], users: Mapping[str, Path], reads: Iterable[str]) -> dict[str, str]:
@@ -89,7 +89,7 @@ def _all(stage: str, sources: Iterable[str], users: Mapping[str, Path], reads: I
     return found | {path: content(path) for path in reads}
 
 
-def _of_users(functions: Iterable[str]) -> dict[str, Path]:
+def _find_user_files(functions: Iterable[str]) -> dict[str, Path]:
     """The files that count with functions of the user's own, by their names."""
     found = {}
     for function in functions:
@@ -108,7 +108,7 @@ def files(stage: str, packages: tuple[str, ...] = ()) -> Mapping[str, Path]:
     rooms = COMPUTES + (() if stage in GRAPH else OF_AUDIT if stage == AUDIT else DRAWS)
     found = {name: path for room in rooms for name, path in _in(ROOT / room, f"{LIBRARY}/{room}").items()}
     for package in packages:
-        found |= _of_system(package)
+        found |= _find_system_files(package)
     of_stages = [f"{package.replace('.', '/')}/" for package in (f"{LIBRARY}.execution", *packages)]
     left_out = {f"{folder}{module}" for folder in of_stages for module in _left_out(stage)}
     left_out |= set() if stage == AUDIT else AUDITS
@@ -133,7 +133,7 @@ def _heads(name: str) -> set[str]:
     return {"/".join(parts[:count]) for count in range(1, len(parts) + 1)}
 
 
-def _of_system(package: str) -> dict[str, Path]:
+def _find_system_files(package: str) -> dict[str, Path]:
     """The modules of a system's package by their names; of the whole top-level package, where that is not pwfl."""
     top, _, inner = package.partition(".")
     room = ROOT / inner.replace(".", "/") if top == LIBRARY else imports.folder(top)
@@ -165,7 +165,7 @@ def stamp() -> str:
 
 
 @cache
-def _of_library(stage: str, sources: tuple[str, ...]) -> dict:
+def _describe_library(stage: str, sources: tuple[str, ...]) -> dict:
     """As `described`, without anything of the user's; descriptions of many points of a sweep share it."""
     stamp()  # before anything is read, so that what changes meanwhile is seen
     part = {"sources": list(sources)} if sources else {}

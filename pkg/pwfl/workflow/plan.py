@@ -160,8 +160,8 @@ def preparations(scenario: Scenario) -> list[dict]:
     if "data" not in type(scenario).model_fields:
         return found
     data, wanted = value_of(scenario, "data"), requested(scenario)
-    of_file: dict[str, Any] = {"contents": {FILE: data.sha256}} if data.dataset == FILE else {}
-    images = [_addressed(DATASET, data.dataset, {"bounds": data.bounds} if of_file else {}, [], **of_file)]
+    file_contents: dict[str, Any] = {"contents": {FILE: data.sha256}} if data.dataset == FILE else {}
+    images = [_addressed(DATASET, data.dataset, {"bounds": data.bounds} if file_contents else {}, [], **file_contents)]
     if wanted != PIXELS:
         if wanted in DIRECTIONS:  # learned from no data: neither users nor a data set are named
             images.append(_addressed(PROJECTION, wanted, {"side": size(data).shape[0]}, []))

@@ -50,7 +50,7 @@ def _figure(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     found = tables.read_schemes(paths, given, values)
     if audited:
         found[AUDIT] = tables.read_report(Path(audited[0]).parent / "audit.parquet")
-    with theme.of_study(given["system"], given["schemes"]), unchecked():
+    with theme.use_looks(given["system"], given["schemes"]), unchecked():
         chart = theme.named(build.figure(values, name, found), given["title"])
         theme.save(chart, {kind: str(folder / f"{name}.{kind}") for kind in given["formats"]})
 
@@ -78,7 +78,7 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     with unchecked():
         for (system,), own in rows.group_by("system", maintain_order=True):
             lead, outcomes = headline.lead(own), frames["outcomes"].filter(system=system)
-            charts[system] = study_figures.of_page(own, lead, study, outcomes, rows)
+            charts[system] = study_figures.draw_page(own, lead, study, outcomes, rows)
             for name in (name for of, name in given["figures"] if of == system):
                 paths = {kind: str(folder / f"{system}_{name}.{kind}") for kind in given["formats"]}
                 if name in catalog.STUDY_FIGURES:
@@ -105,7 +105,7 @@ def _paper(given: dict, root: Store, inputs: Files, folder: Path) -> None:
         contents[titles[name]] = (
             {"scenario": values} | found | tables.read_schemes(_paths(root, paths), described, values)
         )
-    curves, text = paper_page.of_study(system, given["cited"], latex.titled(claims, titles), contents)
+    curves, text = paper_page.build_paper(system, given["cited"], latex.titled(claims, titles), contents)
     curves.write_csv(folder / f"{system}_curves.csv")
     (folder / f"{system}_paper.html").write_text(text, encoding="utf-8")
 
@@ -113,7 +113,7 @@ def _paper(given: dict, root: Store, inputs: Files, folder: Path) -> None:
 def _page(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The page of a study."""
     view = {path: str(root.path(file)) for path, (file,) in inputs.items()}
-    text = pages.of_files(given["heading"], given["parts"], view, given["computed"], given["papers"])
+    text = pages.build_page(given["heading"], given["parts"], view, given["computed"], given["papers"])
     (folder / "index.html").write_text(text, encoding="utf-8")
 
 

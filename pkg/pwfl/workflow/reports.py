@@ -108,14 +108,19 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         if study.name in registry.system(system).catalog.studies and system in papers:
             own = {name: item for name, item in tables_.items() if study.scenarios[name].system == system}
             _add_paper(planned, papers[system], own, latest[COMPARISON, None], add)
-    of_page = {"parts": page_parts(study, captions), "computed": _computed(planned)}
-    of_page["papers"] = list(papers.values())
-    of_page |= {"heading": {"study": study.name, "title": study.title or study.name, "question": study.question}}
+    page_content = {"parts": page_parts(study, captions), "computed": _computed(planned)}
+    page_content["papers"] = list(papers.values())
+    page_content |= {"heading": {"study": study.name, "title": study.title or study.name, "question": study.question}}
     shown = dict(view)
     add(
         PAGE,
         None,
-        {"stage": PAGE, "study": study.name, "view": addressing.digest(shown), "content": addressing.digest(of_page)}
+        {
+            "stage": PAGE,
+            "study": study.name,
+            "view": addressing.digest(shown),
+            "content": addressing.digest(page_content),
+        }
         | code.described(PAGE),
         ["index.html"],
         words={COMPARISON: latest[COMPARISON, None].address},
@@ -123,7 +128,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
             {path: [key] for path, key in shown.items()}
             | {file: [f"{latest[COMPARISON, None].key}/{file}"] for file in FOR_PAGE}
         ),
-        given=lambda: of_page,
+        given=lambda: page_content,
     )
     if wanted:
         everything = view | on_demand
@@ -156,7 +161,7 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
     add(
         TABLES,
         name,
-        of_scenario(planned, name, TABLES),
+        describe_scenario(planned, name, TABLES),
         of_report if scenario.withholds else [*of_report, ADDRESSES],
         kept=[ADDRESSES] if scenario.withholds else [],
         inputs=files_of((*OF_TABLES, *registry.makes(system, "account"))),
@@ -167,7 +172,7 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
     audit = add(
         AUDIT,
         name,
-        of_scenario(planned, name, AUDIT),
+        describe_scenario(planned, name, AUDIT),
         _both(AUDIT),
         inputs=files_of(registry.reads(system, AUDIT)),
     )
@@ -175,14 +180,14 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
     schemes = dict.fromkeys((each.name, each.scheduler, each.noise) for of in alike for each in of.schemes)
     # Of the study are the titles, and the schemes, by which colours go.
     looks = {"title": study.titles[name], "schemes": [list(each) for each in schemes]}
-    of_all = of_scenario(planned, name, FIGURES)
+    shared = describe_scenario(planned, name, FIGURES)
     for figure, needed in figures(scenario).items():
         drawn = tuple(table for table in needed if table != AUDIT)
         of_audit = audit if AUDIT in needed else None
         add(
             FIGURES,
             name,
-            of_figure(planned, of_all, figure, drawn, of_audit) | looks,
+            describe_figure(planned, shared, figure, drawn, of_audit) | looks,
             [f"{figure}.{kind}" for kind in formats(study)],
             inputs=_figure_inputs(files_of(drawn, FIRST_CHUNK), of_audit),
         )
@@ -256,8 +261,8 @@ def _catalog(study: Study, name: str) -> catalog.Catalog:
     return registry.system(study.scenarios[name].system).catalog
 
 
-def of_scenario(planned: Plan, name: str, job: str) -> dict:
-    """What a job of a scenario's report depends on, the scenario's point in the study's sweep included."""
+def describe_scenario(planned: Plan, name: str, job: str) -> dict:
+    """Describe what a job of a scenario's report depends on, the scenario's point in the study's sweep included."""
     study, scenario = planned.study, planned.study.scenarios[name]
     own = registry.stages(scenario.system)
     stages = [stage for stage in READS[job] if stage in own]
@@ -278,13 +283,13 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
     return description | ({"formats": formats(study)} if kind == REPORT else {})
 
 
-def of_figure(planned: Plan, of_all: dict, figure: str, drawn: tuple[str, ...], audit: Item | None) -> dict:
-    """What a figure of a scenario, which may be of its audit, depends on.
+def describe_figure(planned: Plan, shared: dict, figure: str, drawn: tuple[str, ...], audit: Item | None) -> dict:
+    """Describe what a figure of a scenario, which may be of its audit, depends on.
 
-    `of_all` is what all figures of the scenario depend on (`of_scenario`). Of the parameters that the report reads, a
-    figure gets those that its tables depend on, and those that no stage reads.
+    `shared` is what all figures of the scenario depend on (`describe_scenario`). Of the parameters that the report
+    reads, a figure gets those that its tables depend on, and those that no stage reads.
     """
-    name = of_all["scenario"]
+    name = shared["scenario"]
     scenario = planned.study.scenarios[name]
     makers, routes = registry.makers(scenario.system), planned.routes[name]
     stages = list(dict.fromkeys(makers[table] for table in drawn))  # in an order: a description's bits are equal
@@ -295,8 +300,8 @@ def of_figure(planned: Plan, of_all: dict, figure: str, drawn: tuple[str, ...], 
             read[stage in behind[scheme]].append(description["parameters"])
     read[True] += [scenario.dump_for(AUDIT)] if audit else []
     upstream = {scheme: {stage: route[stage]["address"] for stage in stages} for scheme, route in routes.items()}
-    own = {"figure": figure, "parameters": _left(of_all["parameters"], read), "upstream": upstream}
-    return of_all | own | ({AUDIT: audit.address} if audit else {})
+    own = {"figure": figure, "parameters": _left(shared["parameters"], read), "upstream": upstream}
+    return shared | own | ({AUDIT: audit.address} if audit else {})
 
 
 def _left(parameters: dict, read: dict[bool, list[dict]]) -> dict:

@@ -86,7 +86,7 @@ def check_folders(base: Path, study: str, home: Path = Path()) -> None:
     """Raise StartError where a run cannot use a folder that it writes into: in `base`; in `home` those of Snakemake."""
     inner = (home / SNAKEMAKE / name for name in ("", *INNER))
     stored = (base / "store" / name for name in STORED)
-    for path in (*inner, *(base / name for name in WRITTEN), *stored, *_of_study(base, study)):
+    for path in (*inner, *(base / name for name in WRITTEN), *stored, *_study_folders(base, study)):
         _check_folder(path)
 
 
@@ -103,7 +103,7 @@ def _check_folder(path: Path) -> None:
 
 def check_writable(base: Path, study: str) -> None:
     """Raise StartError where nothing can be written into a folder that a run in the folder `base` writes into."""
-    for path in (base, SNAKEMAKE, *(base / name for name in WRITTEN), *_of_study(base, study)):
+    for path in (base, SNAKEMAKE, *(base / name for name in WRITTEN), *_study_folders(base, study)):
         _check_writable(path)
 
 
@@ -117,7 +117,7 @@ def _check_writable(path: Path) -> None:
         ) from None
 
 
-def _of_study(base: Path, study: str) -> tuple[Path, Path]:
+def _study_folders(base: Path, study: str) -> tuple[Path, Path]:
     """The folders of a study's results, and of their records."""
     return base / "results" / study, base / "results" / study / PUBLISHED
 

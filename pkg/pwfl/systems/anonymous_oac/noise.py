@@ -35,7 +35,7 @@ def run(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) ->
     Where a function of the user's own says who takes part, or `scheme` is one, noise is as `scheduled` says.
     """
     if user_code.is_reference(scheme):
-        return of_function(scenario, scheme, tables)
+        return call_function(scenario, scheme, tables)
     if scheme == "identified_fixed" and scheduled.by_function(tables):
         return calibrated(scenario, tables)
     multiplier, epsilon, status = _multiplier(scenario, scheme, tables)
@@ -94,7 +94,7 @@ def _to_target(
     return float(start * scale)
 
 
-def of_function(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def call_function(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables `noise` and `noise_status` by a function of the user's own.
 
     It gets the scenario, samples (realization, user), gains and who takes part (realization, round, user), and `now`,

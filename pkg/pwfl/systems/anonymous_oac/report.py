@@ -99,7 +99,7 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     base = alt.Chart(frame).encode(x=fitted(x, frame["beside"]), color=colour, opacity=opacity)
     y, levels = (
         theme.accuracy_axis("accuracy_mean:Q", "Final test accuracy"),
-        chance.of_scenario(scenario, tables["history"]),
+        chance.scenario_levels(scenario, tables["history"]),
     )
     y, levels = leveled(y, levels, *theme.ends(frame, "accuracy"), most=1)
     bars = base.mark_rule(strokeWidth=2.5).encode(y="accuracy_ci_low:Q", y2="accuracy_ci_high:Q")

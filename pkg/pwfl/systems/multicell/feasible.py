@@ -39,9 +39,9 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
     if not realizations:
         return []
     if users is None:
-        line, most = _of_drawn_users(json.dumps(values), realizations, stations)
+        line, most = _check_drawn_users(json.dumps(values), realizations, stations)
     else:
-        line, most = _of_users(
+        line, most = _check_users(
             build_values(values), realizations, users.filter(users["realization"] < realizations.stop), stations
         )
     if line or values["bounded"]:
@@ -74,16 +74,16 @@ def _parameters(scenario: "Multicell") -> dict:
 
 
 @lru_cache(maxsize=100)  # points of a sweep of what neither reads draw the same
-def _of_drawn_users(values: str, realizations: range, stations: int) -> tuple[str, int]:
-    """`_of_users` of the users that a channel draws by `_parameters`, as JSON."""
+def _check_drawn_users(values: str, realizations: range, stations: int) -> tuple[str, int]:
+    """`_check_users` of the users that a channel draws by `_parameters`, as JSON."""
     from pwfl.systems.multicell import channel  # with SciPy, which only reading a scenario does without
 
     parameters = build_values(json.loads(values))
     users, _ = channel.located(parameters, realizations)
-    return _of_users(parameters, realizations, users, stations)
+    return _check_users(parameters, realizations, users, stations)
 
 
-def _of_users(values: "Multicell", realizations: range, users: "pl.DataFrame", stations: int) -> tuple[str, int]:
+def _check_users(values: "Multicell", realizations: range, users: "pl.DataFrame", stations: int) -> tuple[str, int]:
     """What stops the channel or schedules, a line, or nothing; and the most samples that a user has."""
     from pwfl.systems.multicell import channel
 

@@ -205,7 +205,7 @@ def tradeoff(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     axis = f"Record-level epsilon at delta = {scenario.privacy.delta:g}"
     x = fitted(alt.X("epsilon:Q", title=axis), shown["epsilon"], mean["epsilon"])
     y = theme.accuracy_axis("accuracy:Q", "Final test accuracy")
-    levels = chance.of_scenario(scenario, tables["history"])
+    levels = chance.scenario_levels(scenario, tables["history"])
     y, levels = leveled(y, levels, *(part["accuracy"] for part in (shown, mean, bare)), most=1)
     shared = {"x": x, "y": y, "color": colour, "shape": theme.scheme_shape(scenario)}
     tips = {"scheme:N": "Scheme", "epsilon:Q": ("Record-level epsilon", ".3f")}

@@ -49,7 +49,7 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
         costs = accountant.accounts(tables, asked, ROUNDS, delta, lost, size)
         seen = {name: costs[observer(name, size, users), RECORD, ALL] for name in (UPDATE, ANTENNAS)}
         by_theorem = theorem_1(coupling, uplink, clip_norm, antennas, mimo.sends_of(tables, size))
-        each = of_a_round(by_theorem, seen[UPDATE].losses.mu, seen[ANTENNAS].losses.mu, delta, delta - lost)
+        each = account_round(by_theorem, seen[UPDATE].losses.mu, seen[ANTENNAS].losses.mu, delta, delta - lost)
         declared = observer(privacy.observer, size, users)
         stated = costs[declared, RECORD, own]
         each |= {
@@ -92,7 +92,7 @@ def theorem_1(
     }
 
 
-def of_a_round(
+def account_round(
     by_theorem: dict[str, tuple[np.ndarray, np.ndarray]],
     update: np.ndarray,
     antennas: np.ndarray,

@@ -29,12 +29,14 @@ def run(scenario: RandomOrthogonalization, scheme: str, tables: dict[str, pl.Dat
     if user_code.is_reference(scheme):
         noise_std, status = user_noise(scenario, scheme, tables), ["own"] * len(realizations)
     return {
-        "noise": of_std(scenario, tables, noise_std),
+        "noise": build_noise(scenario, tables, noise_std),
         "noise_status": pl.DataFrame({"realization": realizations, "status": status}),
     }
 
 
-def of_std(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], noise_std: np.ndarray) -> pl.DataFrame:
+def build_noise(
+    scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], noise_std: np.ndarray
+) -> pl.DataFrame:
     """The table `noise` of deviations of the users' noise, (realization, round) or (realization, 1)."""
     schedule = tables["schedule"]
     coupling = {name: to_array(schedule, name, *KEYS) for name in mimo.COUPLINGS}
@@ -60,7 +62,7 @@ def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]
     links = tables["schedule"].drop("amplitude").with_columns(users=own)
 
     def worst(noise_std: np.ndarray) -> np.ndarray:
-        found = tables | {"links": links, "noise": of_std(scenario, tables, noise_std[:, None])}
+        found = tables | {"links": links, "noise": build_noise(scenario, tables, noise_std[:, None])}
         found["visibility"] = receive.visible(scenario, found, span, (seen,))
         losses = accountant.losses(found, seen, 2 * scenario.training.clip_norm)
         return accountant.Gaussian().worth(losses, accountant.Claim(seen), delta)[0].max(axis=1)

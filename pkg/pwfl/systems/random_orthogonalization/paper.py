@@ -94,7 +94,8 @@ PAPER = Paper(
         ("effective noise (5)", "systems.random_orthogonalization.mimo.effective_noise", ""),
         (
             "Theorem 1, (6)",
-            "systems.random_orthogonalization.account.theorem_1, systems.random_orthogonalization.account.of_a_round",
+            "systems.random_orthogonalization.account.theorem_1, "
+            "systems.random_orthogonalization.account.account_round",
             "leakage (Fig. 2)",
         ),
     ),

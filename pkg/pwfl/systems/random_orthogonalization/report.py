@@ -21,7 +21,7 @@ def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     kept = marks.trained(tables["history"])
     title = alt.TitleParams(f"Test accuracy, M = {scenario.network.antennas}", subtitle=marks.interval_of(kept))
     frame = marks.accuracies(kept, ["scheme"])
-    levels = chance.of_scenario(scenario, tables["history"])
+    levels = chance.scenario_levels(scenario, tables["history"])
     return theme.band(frame, "accuracy", scenario, title, theme.accuracy_axis(), form=".2%", levels=levels)
 
 
@@ -61,7 +61,7 @@ def tradeoff(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         subtitle=[f"after {marks.rounds_of(scenario)}, worst user", marks.dots_of(frame)],
     )
     colour, chosen, _ = theme.scheme_colour(scenario, symbol=None)
-    x, levels = marks.epsilon_axis(scenario, alt.X), chance.of_scenario(scenario, tables["history"])
+    x, levels = marks.epsilon_axis(scenario, alt.X), chance.scenario_levels(scenario, tables["history"])
     chart = marks.scatter(frame, "epsilon", ["scheme"], x, colour, chosen, levels)
     return theme.sized(chart.encode(shape=theme.scheme_shape(scenario)), title)
 

@@ -68,7 +68,7 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     whole, released = silence(subject, silent, generator)
     yield from whole
     rows = released.rows
-    yield from of_one_record(subject, used, rows, generator)
+    yield from audit_one_record(subject, used, rows, generator)
 
     std, rounds = own["noise"].sort("device")["upload_std" if noisy else "copy_std"].to_numpy(), len(rows)
     if noisy:
@@ -203,7 +203,7 @@ def scaled(released: Released) -> np.ndarray:
     return np.concatenate(released.parts, axis=2)[noisy] / released.std[noisy][:, None]
 
 
-def of_one_record(
+def audit_one_record(
     subject: audit.Subject, used: Training, rows: np.ndarray, generator: np.random.Generator
 ) -> Iterator[audit.Verdict]:
     """Whether data change no noise, of which no difference then depends, and a record its device's uploads alone.

@@ -52,7 +52,7 @@ def spread(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerC
 def accuracy(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Test accuracy of the access point's model, over rounds."""
     title = "Test accuracy of the access point's model"
-    levels = chance.of_scenario(scenario, tables["history"])
+    levels = chance.scenario_levels(scenario, tables["history"])
     return _curve(scenario, tables["history"], "accuracy", pl.Expr.first, title, theme.accuracy_axis(), levels)
 
 
@@ -256,7 +256,7 @@ def _curve(
     left_out = history.select(KEYS).n_unique() - kept.select(KEYS).n_unique()
     subtitle = theme.band_over(kept["realization"].n_unique())
     subtitle += f"; left out: {left_out} that diverged" if left_out else ""
-    subtitle = [subtitle, *unscheduled.lines(unscheduled.counted(unscheduled.of_history(kept)))]
+    subtitle = [subtitle, *unscheduled.lines(unscheduled.counted(unscheduled.find_unscheduled(kept)))]
     rounds = _grouped(kept.drop_nulls(column), "round").agg(value=over_devices(pl.col(column)))
     frame = theme.means(rounds, ["scheme", "round"], ["value"], scenario.system)
     frame = theme.within(frame, "value", *limits(scenario.system, column))

@@ -29,7 +29,7 @@ class Blocks:
         self.user = np.full((len(rows), blocks, cells), -1)  # of each cell, -1 for none
         self.inverse = np.zeros((len(rows), blocks, cells, cells))  # of M, zero at cells without a user
 
-    def of_rows(self, chosen: np.ndarray) -> Self:
+    def select_rows(self, chosen: np.ndarray) -> Self:
         """A copy of some rows."""
         copy = type(self)(self.snr, self.sinr, self.rows[chosen], 0)
         copy.user, copy.inverse = self.user[chosen], self.inverse[chosen]

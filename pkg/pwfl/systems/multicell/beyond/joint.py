@@ -101,7 +101,7 @@ class _Network:
             left = (blocks.user != before).any(axis=(1, 2)) & (total < limit[blocks.rows])
             if not left.any():
                 break
-            blocks = blocks.of_rows(left)
+            blocks = blocks.select_rows(left)
         return user
 
     def searched(
@@ -187,7 +187,7 @@ class _Network:
             member, gain = (np.take_along_axis(each, order, axis=1) for each in (member, gain))
             enters = gain[:, None] - gone[..., None] > least[:, None, None]
             some = np.flatnonzero(enters.any(axis=(1, 2)))
-            others, each = blocks.of_rows(some), np.full(len(some), cell)
+            others, each = blocks.select_rows(some), np.full(len(some), cell)
             others.vacate(each)
             enters[some] &= np.isfinite(others.largest_power(each, member[some]))
             row, block, place = np.nonzero(enters)

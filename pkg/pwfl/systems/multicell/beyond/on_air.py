@@ -20,7 +20,7 @@ def received(scenario: Multicell, tables: dict[str, pl.DataFrame], sent: Sent) -
     """What the air makes of what is sent; `tables` has `links`. Raises UserCodeError where one's own returns no air."""
     name, given = scenario.radio.air, on_air(scenario, tables["links"], sent)
     if user_code.is_reference(name):
-        return of_users_own(name, given, scenario.own.reads, scenario.privacy.observer)
+        return call_user_air(name, given, scenario.own.reads, scenario.privacy.observer)
     return AIRS[name](scenario)(given)
 
 
@@ -56,7 +56,7 @@ def costs(sent: Sent, found: air.Received) -> pl.DataFrame:
     return to_table(sent.keys, symbols=found.symbols, seconds=found.seconds, joules=found.joules)
 
 
-def of_users_own(name: str, given: air.Sent, reads: Sequence[str], observer: str) -> air.Received:
+def call_user_air(name: str, given: air.Sent, reads: Sequence[str], observer: str) -> air.Received:
     """What an air of the user's own makes of it. Raises UserCodeError where that is no `Received` of the observer."""
     found = user_code.call(name, given, reads=reads)
     if wrong := air.problem(given, found):
