@@ -165,7 +165,7 @@ def replace(monkeypatch, right, wrong):
     """Put a function in the place of another one, in all modules of the package that call it by its name."""
     for system in map(registry.system, registry.systems()):
         for stage in ("train", "audit"):  # imported later, they would keep the wrong one
-            system.part(stage)
+            system.parts[stage].load()
     for name, module in list(sys.modules.items()):
         if name.startswith("pwfl.") and getattr(module, right.__name__, None) is right:
             monkeypatch.setattr(module, right.__name__, wrong)

@@ -199,7 +199,15 @@ def package(folder, name: str, entry: str, **modules: str) -> None:
         (folder / name / f"{module}.py").write_text(content)
 
 
-MINE = "from pwfl.systems.age_aware.parameters import AgeAware\nclass MODEL(AgeAware):\n    system: str = 'mine'"
+MINE = """
+from dataclasses import replace
+from pwfl.systems.age_aware.parameters import AgeAware
+from pwfl.systems.age_aware.system import SYSTEM as OTHER
+from pwfl.system import Checks
+class Mine(AgeAware):
+    system: str = 'mine'
+SYSTEM = replace(OTHER, name="mine", package=__package__, model=Mine, load_checks=Checks)
+"""
 
 
 @pytest.fixture
@@ -220,39 +228,40 @@ def installed(tmp_path, monkeypatch):
     ("entry", "content", "expected"),
     [
         ("mine = nowhere_at_all", "", "has no module nowhere_at_all: "),
-        ("mine = broken_one", None, "has no module broken_one.parameters"),
-        ("mine = broken_one:attribute", "", "broken_one:attribute must be a pwfl.system.System, is None"),
+        ("mine = broken_one.system:SYSTEM", None, "has no module broken_one.system"),
+        ("mine = broken_one.system:A", "", "'broken_one.system:A' must name a pwfl.system.System, as MODULE:NAME, and names None"),
+        ("mine = broken_one", "", "'broken_one' must name a pwfl.system.System, as MODULE:NAME, and names a module"),
         ("mine =", "", "cannot be imported"),
-        ("mine = broken_one", "raise RuntimeError('on\\npurpose')", "cannot be imported: RuntimeError: on purpose ("),
-        ("mine = broken_one", "import sys; sys.exit('over')", "cannot be imported: SystemExit: over ("),
-        ("mine = broken_one", "def (", "cannot be imported: SyntaxError"),
-        ("mine = broken_one", "import not_installed", "cannot be imported: ModuleNotFoundError: No module named 'not_in"),
-        ("mine = broken_one", "", "declares no MODEL"),
-        ("mine = broken_one", "from pwfl.systems.age_aware.parameters import MODEL", "has no module broken_one.checks"),
-        ("mine = broken_one", "MODEL = 3", "its MODEL must be a pwfl.scenario.common.Scenario, is 3"),
-        ("mine = broken_one", "class MODEL: pass", "its MODEL must be a pwfl.scenario.common.Scenario, is <class"),
+        ("mine = broken_one.system:SYSTEM", "raise RuntimeError('on\\npurpose')", "cannot be imported: RuntimeError: on purpose ("),
+        ("mine = broken_one.system:SYSTEM", "import sys; sys.exit('over')", "cannot be imported: SystemExit: over ("),
+        ("mine = broken_one.system:SYSTEM", "def (", "cannot be imported: SyntaxError"),
+        ("mine = broken_one.system:SYSTEM", "import not_installed", "cannot be imported: ModuleNotFoundError: No module named 'not_in"),
+        ("mine = broken_one.system:SYSTEM", "from pwfl.system import System\nSYSTEM = System(name='mine')", "required keyword-only arguments: 'package', "),
+        ("mine = broken_one.system:SYSTEM", MINE + "from broken_one import checks", "cannot be imported: ImportError"),
+        ("mine = broken_one.system:SYSTEM", MINE.replace("model=Mine", "model=3"), "its model must be a pwfl.scenario.common.Scenario, is 3"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_system_of_another_package_is_said(
     installed, tmp_path, capsys, monkeypatch, entry, content, expected
 ):
-    package(installed, "broken_one", entry, **({} if content is None else {"parameters": content}))
+    package(installed, "broken_one", entry, **({} if content is None else {"system": content}))
     path = tmp_path / "study.yaml"
     path.write_text("base: {system: mine}\n" + FEW)
     monkeypatch.setattr(sys, "argv", ["pwfl", "check", str(path)])
     with pytest.raises(SystemExit, match="1"):
         cli.main()
     said = capsys.readouterr().err
-    assert said.startswith(f"{path}: base.system: {'' if 'MODEL must' in expected else 'system '}'mine'")
+    assert said.startswith(f"{path}: base.system: {'' if 'model must' in expected else 'system '}'mine'")
     assert expected in said
     path.write_text(FEW)
     cli.pwfl(["check", str(path)], standalone_mode=False)  # of the system that needs no other package
 
 
 @pytest.mark.parametrize(("declared", "said"), [
-    ("", "implements version 1 of the system interface, but this pwfl has version 4: .*; a package declares its version"),
-    ("INTERFACE = 2", r"implements version 2 .* has version 4: epsilons are stated by .* a stage `receive` .* `training.audit`; .*\. See 'Versions"),
-    ("INTERFACE = 3", r"implements version 3 .* has version 4: epsilons are stated by `accountant.accounts`.* in words is ALWAYS_PUBLIC; .*`report.measures`\. See 'Versions"),
+    ("", "implements version 1 of the system interface, but this pwfl has version 5: .*; a package declares its version"),
+    ("INTERFACE = 2", r"implements version 2 .* has version 5: .* epsilons are stated by .* a stage `receive` .* `training.audit`; .*\. See 'Versions"),
+    ("INTERFACE = 3", r"implements version 3 .* has version 5: .* epsilons are stated by `accountant.accounts`.* in words is ALWAYS_PUBLIC; .*`report.measures`\. See 'Versions"),
+    ("INTERFACE = 4", r"implements version 4 .* has version 5: a system is one object, .* write NAME/system.py .* NAME = 'NAME.system:SYSTEM'.* SCHEMAS; `parameters.py` has no MODEL\. See 'Versions"),
     ("INTERFACE = 1", "implements version 1 .*: .*`deals` and `silent` of its catalog are `uses_dataset` and `zero_noise_values`"),
     ("INTERFACE = 99", "implements version 99 of the system interface, .*: it needs a newer pwfl"),
     ("INTERFACE = 'two'", "implements version two of the system interface, .*: it needs a newer pwfl"),
@@ -261,7 +270,7 @@ def test_a_system_for_another_version_of_the_interface_gets_one_sentence(
     installed, tmp_path, capsys, monkeypatch, declared, said
 ):
     catalog_of_old = "from pwfl.report.catalog import Catalog\nCATALOG = Catalog(figures={}, tables={}, deals=True)\n"
-    modules = {"parameters": catalog_of_old + MINE, "catalog": catalog_of_old, "__init__": declared}
+    modules = {"parameters": "MODEL = None\n", "catalog": catalog_of_old, "__init__": declared}
     package(installed, "broken_old", "mine = broken_old", **modules)
     path = tmp_path / "study.yaml"
     path.write_text("base: {system: mine}\n" + FEW)
@@ -290,7 +299,7 @@ def test_the_page_has_a_section_on_every_version_of_the_interface():
 
 
 def test_a_system_may_leave_out_all_checks(installed):
-    package(installed, "broken_four", "mine = broken_four", parameters=MINE, checks="")
+    package(installed, "broken_four", "mine = broken_four.system:SYSTEM", system=MINE)
     chosen = scenario.resolve({"system": "mine", "clients": {"number": 5}}, {})
     assert (checks.problems(chosen), checks.imports(chosen), size.memory(chosen)["training"]) == ([], {}, (0.0, ""))
     assert checks.idle(chosen) == {}

@@ -73,7 +73,6 @@ ROOMS = {
     "stages.py": {*COMPUTED, "report"},
     "streams.py": {*COMPUTED, "report"},
     "registry.py": {*COMPUTED, "report"},
-    "by_name.py": {*COMPUTED, "report"},
     "system.py": {*COMPUTED, "report"},
     "execution/audit.py": {"audit"},
     "execution/channel.py": {"channel", "audit"},

@@ -1,19 +1,17 @@
 """The systems, found by name: those of this package, and others by entry points of the group `pwfl.systems`.
 
-An entry point names the package that holds a system's modules, or a system's object, a `pwfl.system.System`:
+An entry point names a system's object, a `pwfl.system.System`, as MODULE:NAME:
 
     [project.entry-points."pwfl.systems"]
-    one_bit = "one_bit"
-    two_bits = "two_bits.system:SYSTEM"
+    one_bit = "one_bit.system:SYSTEM"
 """
 
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
-from pwfl import by_name
 from pwfl.errors import describe
 from pwfl.process import user_code
 from pwfl.stages import GRAPH, READS, STAGES, Stage
@@ -22,8 +20,11 @@ from pwfl.system import System
 GROUP = "pwfl.systems"
 OWN = "own"  # the variant that functions of users' own are
 # The version of what systems and pwfl expect of each other; what changed with each is in docs/how-to/own_system.md.
-INTERFACE = 4
+INTERFACE = 5
 CHANGED = {
+    5: "a system is one object, a `pwfl.system.System`: write NAME/system.py as `pwfl new` shows it, and name it in "
+    "pyproject.toml: NAME = 'NAME.system:SYSTEM'. `reads` and `makes` of the catalog are there, beside what each stage "
+    "runs; `train` is `Trainers(one, several)`; `tables.py` lists its schemas in SCHEMAS; `parameters.py` has no MODEL",
     4: "epsilons are stated by `accountant.accounts`, `guarantees` and `stated` of `pwfl.privacy`: `receive`, or else "
     "`account`, makes a table `observers`, and `account` a table `guarantees`; the outcome's `epsilon_is`, "
     "`epsilon_user_is`, `guaranteed` and `guarantee` in words are `epsilon_kind`, `epsilon_user_kind`, `guarantee` "
@@ -40,7 +41,6 @@ CHANGED = {
     "; `tables.beside` is `joined`, `report.claims.alike` is `comparable`; `results.summary` takes the scenario first, "
     "`theme.means` the system's name last",
 }
-OBJECTS = {"random_orthogonalization": "pwfl.systems.random_orthogonalization.system:SYSTEM"}  # others are packages
 BUILT_IN = ("multicell", "anonymous_oac", "random_orthogonalization", "utility_fair", "age_aware")
 
 
@@ -50,18 +50,15 @@ class RegistryError(LookupError):
 
 @cache
 def _load(name: str, value: str) -> System[Any]:
-    """The object that an entry point names, MODULE:NAME, or that is made of a package. Raises RegistryError."""
+    """The object that an entry point names, MODULE:NAME. Raises RegistryError."""
     path, _, attribute = value.partition(":")
     _check_interface(name, (path.rpartition(".")[0] if attribute else path) or path)
-    module = partial(_module, name)
-    if not attribute:
-        try:
-            return by_name.system(name, path, module)
-        except LookupError as error:
-            raise RegistryError(str(error)) from None
-    found = vars(module(path)).get(attribute)
+    found = vars(_module(name, path)).get(attribute)
     if not isinstance(found, System):
-        raise RegistryError(f"system {name!r}: {value} must be a pwfl.system.System, is {found!r}")
+        raise RegistryError(
+            f"system {name!r}: its entry point {value!r} must name a pwfl.system.System, as MODULE:NAME, and names "
+            f"{'a module' if not attribute else repr(found)}; see docs/own_system.md"
+        )
     return found
 
 
@@ -94,7 +91,7 @@ def _check_interface(name: str, package: str) -> None:
 
 def function(name: str, stage: str) -> Any:
     """What a stage of a system, or its audit, runs; it is loaded. Raises RegistryError where it cannot be."""
-    part = system(name).parts()[stage]
+    part = system(name).parts.get(stage)
     if part is None:
         raise RegistryError(f"system {name!r} has no stage {stage}")
     try:
@@ -114,10 +111,11 @@ def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
 
 @cache
 def makes(name: str, stage: str) -> tuple[str, ...]:
-    """The tables, or arrays, that a stage of a system makes: those of all systems, and those that its catalog adds."""
+    """The tables, or arrays, that a stage of a system makes: those of all systems, and those that the system adds."""
     if stage in STAGES and stage not in stages(name):
         return ()
-    return (*GRAPH[stage].makes, *system(name).catalog.makes.get(stage, ()))
+    part = system(name).parts.get(stage)
+    return (*GRAPH[stage].makes, *(part.makes if part else ()))
 
 
 @cache
@@ -135,8 +133,8 @@ def stages(name: str) -> dict[str, Stage]:
 
 @cache
 def claims() -> dict[str, tuple[str, ...]]:
-    """What claims each system's name: packages, or objects, MODULE:NAME. Raises RegistryError if none can be listed."""
-    packages = {name: [OBJECTS.get(name, f"pwfl.systems.{name}")] for name in BUILT_IN}
+    """The objects, MODULE:NAME, that claim each system's name. Raises RegistryError if none can be listed."""
+    packages = {name: [f"pwfl.systems.{name}.system:SYSTEM"] for name in BUILT_IN}
     try:
         points = entry_points(group=GROUP)
     except Exception as error:  # of a damaged installation

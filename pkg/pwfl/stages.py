@@ -6,8 +6,8 @@ from typing import NamedTuple
 class Stage(NamedTuple):
     """A stage of the graph: what it makes and reads, and how many jobs it has."""
 
-    makes: tuple[str, ...]  # tables, or arrays of the stages before the channel; a catalog may add tables
-    reads: tuple[str, ...] = ()  # of earlier stages, as far as a scenario has these; a catalog may list other tables
+    makes: tuple[str, ...]  # tables, or arrays of the stages before the channel; a system may add tables
+    reads: tuple[str, ...] = ()  # of earlier stages, as far as a scenario has these; a system may list other tables
     takes_data: bool = False  # what users train on: features where a scenario asks for any, otherwise a data set
     grid: str | None = None  # whose number of realizations its jobs follow, of REALIZATIONS; None: one job takes all
     each: tuple[str, ...] = ()  # the parts of a scheme for each of whose values it has jobs of its own
@@ -60,7 +60,7 @@ STAGES = {
 REPORT, AUDIT = "report", "audit"  # what is made of the stages' tables of all schemes
 READERS = {DATASET, IMPORTED, *STAGES, AUDIT, REPORT}  # what a parameter may be declared to be read by
 GRAPH = PREPARATIONS | STAGES
-# The tables that each stage, and the audit, reads, where a system's catalog lists no others.
+# The tables that each stage, and the audit, reads, where a system lists no others.
 READS = {name: stage.reads for name, stage in GRAPH.items()}
 READS[AUDIT] = ("users", "reception", "reception_noise", "visibility", "guarantees", "outcome")
 

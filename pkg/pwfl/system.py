@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -52,12 +51,15 @@ class Part(Generic[F_co]):
     reads
         The tables, where these are not those of `pwfl.stages.READS`.
     reads_of
-        Those of single variants, by name, where they differ.
+        Those of single variants, by name, where they differ; `own` is any function of the user's own.
+    makes
+        Tables that it makes beside those of `pwfl.stages`.
     """
 
     load: Callable[[], F_co]
     reads: tuple[str, ...] | None = None
     reads_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    makes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,10 @@ class System(Generic[S]):
         What reads tables from outside, which `channel` then gets as its third argument; None: it takes none.
     receive
         None: its air is not linear.
+    load_claims
+        Gives a function that measures the paper's claims, of the scenarios' contents by their names.
+    load_paper
+        Gives what the paper's page shows, a `pwfl.report.paper.Paper`; None: it has none.
     """
 
     name: str
@@ -139,6 +145,8 @@ class System(Generic[S]):
     account: Part[Callable[[S, Tables], Tables]]
     audit: Part[Callable[[S, Tables], Iterator[Any]]]
     load_report: Callable[[], Report[S]]
+    load_claims: "Callable[[], Callable[[Study], pl.DataFrame]]"
+    load_paper: Callable[[], Any] | None = None
 
     @cached_property
     def catalog(self) -> Any:
@@ -155,16 +163,22 @@ class System(Generic[S]):
         """The package's folder, which holds its captions."""
         return Path(str(import_module(self.package).__file__)).parent
 
-    def part(self, module: str) -> ModuleType:
-        """A module of its package."""
-        return import_module(f"{self.package}.{module}")
-
-    def parts(self) -> dict[str, Part[Any] | None]:
-        """What its stages and its audit run, by their names; None of a stage that it has not."""
-        stages = "imported", "channel", "schedule", "noise", "receive", "train", "account", "audit"
-        return {stage: getattr(self, stage) for stage in stages}
+    @cached_property
+    def parts(self) -> dict[str, Part[Any]]:
+        """What its stages and its audit run, by their names."""
+        found = {
+            "imported": self.imported,
+            "channel": self.channel,
+            "schedule": self.schedule,
+            "noise": self.noise,
+            "receive": self.receive,
+            "train": self.train,
+            "account": self.account,
+            "audit": self.audit,
+        }
+        return {stage: part for stage, part in found.items() if part is not None}
 
     def reads(self, stage: str, variant: str | None) -> tuple[str, ...] | None:
         """The tables that a stage, or a variant of it, or the audit, gets; None: those of all systems."""
-        part = self.parts().get(stage)
+        part = self.parts.get(stage)
         return part.reads_of.get(str(variant), part.reads) if part else None

@@ -12,11 +12,6 @@ CATALOG = Catalog(
         "leakage": "zCDP rho and exact epsilon of a record of each device.",
         "statuses": "How often each status of the schedule and of the noise occurs.",
     },
-    reads={
-        "schedule": ("links",),
-        "noise": ("schedule",),
-        "audit": ("users", "schedule", "noise", "reception", "reception_noise", "visibility", "outcome"),
-    },
     uses_dataset=True,
     colours={
         ("over_the_air", "gaussian"): "#0072B2",

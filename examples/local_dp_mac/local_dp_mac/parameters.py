@@ -77,6 +77,3 @@ class LocalDpMac(common.Scenario):
         Scheme(name="Orthogonal", scheduler="orthogonal", noise="gaussian"),
         Scheme(name="Over the air, receiver noise only", scheduler="over_the_air", noise="none"),
     )
-
-
-MODEL = LocalDpMac

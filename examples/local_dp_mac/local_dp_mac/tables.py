@@ -92,3 +92,16 @@ class Outcome(contract.Outcome):
     REVEALS = PUBLIC
     rho = epsilon_column(meaning("rho", "the worst record's"))
     rho_server = epsilon_column(meaning("rho_server", "the worst record's"))
+
+
+SCHEMAS = {
+    "users": Users,
+    "links": Links,
+    "schedule": Schedule,
+    "schedule_status": ScheduleStatus,
+    "noise": Noise,
+    "noise_status": NoiseStatus,
+    "history": History,
+    "leakage": Leakage,
+    "outcome": Outcome,
+}

@@ -16,12 +16,6 @@ CATALOG = Catalog(
     private_figures=("gap",),
     comparison_figures=("gap_over_epsilon",),
     outcomes={"optimality_gap": Outcome("Normalized optimality gap", "less")},
-    reads={
-        "noise": ("schedule",),
-        "receive": ("users", "schedule", "noise"),
-        "account": ("users", "reception_noise", "visibility", "observers"),
-        "audit": ("users", "schedule", "noise", "reception", "reception_noise", "visibility", "outcome"),
-    },
     colours={
         ("superposed_adaptive", "receiver"): "#0072B2",
         ("superposed_static", "receiver"): "#56B4E9",

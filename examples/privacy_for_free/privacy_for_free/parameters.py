@@ -133,6 +133,3 @@ class PrivacyForFree(common.Scenario):
         Scheme(name="Orthogonal, static", scheduler="orthogonal_static", noise="receiver"),
         Scheme(name="Orthogonal, no budget", scheduler="orthogonal_full", noise="receiver"),
     )
-
-
-MODEL = PrivacyForFree

@@ -127,3 +127,16 @@ class Outcome(contract.Outcome):
     rho = epsilon_column(meaning("rho", "the most exposed record's"))
     rho_server = epsilon_column(meaning("rho_server", "the most exposed record's"))
     epsilon_paper = epsilon_column("epsilon by the paper's conversion of rho: the most exposed record's")
+
+
+SCHEMAS = {
+    "users": Users,
+    "links": Links,
+    "schedule": Schedule,
+    "schedule_status": ScheduleStatus,
+    "noise": Noise,
+    "noise_status": NoiseStatus,
+    "history": History,
+    "leakage": Leakage,
+    "outcome": Outcome,
+}

@@ -45,7 +45,7 @@ class StageTables(dict):
     def __missing__(self, table: str):
         raise KeyError(
             f"stage {self.stage} uses the table {table!r}, which is not among its inputs: {', '.join(self)}; if an "
-            f"earlier stage writes {table!r}, add it to `reads` in the system's catalog"
+            f"earlier stage writes {table!r}, add it to what the stage reads in the system's object"
         )
 
 
@@ -65,7 +65,7 @@ def loaded(task: Task) -> Generator[Any]:
 
 
 def tables_read(task: Task, found: Mapping) -> StageTables:
-    """The tables that a stage's variant reads by its catalog, in the order of their keys, whichever they came in."""
+    """The tables that a stage's variant reads, in the order of their keys, whichever they came in."""
     wanted = registry.reads(task.values.system, task.stage, task.variant)
     return StageTables(task.stage, {name: ordered(task, name, found) for name in wanted})
 

@@ -53,10 +53,7 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     different = {name: study[name] for name in first.values()}
     present = sorted({content["scenario"].system for content in study.values()})
     claims = [
-        registry.system(name)
-        .part("claims")
-        .claims(_select_system(different, name))
-        .select(pl.lit(name).alias("system"), "*")
+        registry.system(name).load_claims()(_select_system(different, name)).select(pl.lit(name).alias("system"), "*")
         for name in present
     ]
     summaries = [content["summary"].select(pl.lit(name).alias("scenario"), pl.all()) for name, content in study.items()]

@@ -18,7 +18,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Catalog:
-    """What a system's stages read and what the reports of its scenarios show."""
+    """What the reports of a system's scenarios show."""
 
     # Figure -> the stages' tables that it is drawn from: `users`, `links` and `holdings` of the first chunk, others of
     # all schemes. Captions are in the system's folder captions/FIGURE.rst.
@@ -30,10 +30,6 @@ class Catalog:
     comparison_figures: tuple[str, ...] = ()  # figures that compare scenarios
     # Columns of the table `realizations` that points of a sweep are compared by, beside COMMON_OUTCOMES.
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    # A stage or a variant of one (`noise`, `noise/random`) -> its tables, where these are not all of `pwfl.stages`.
-    reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    # A stage -> tables that it makes in this system beside those of `pwfl.stages`.
-    makes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # (scheduler, noise) -> colour in all studies; dashes and shapes are by the place here, so a pair that is added
     # stands last. Pairs that have one colour are told apart by these.
     colours: dict[tuple[str, str], str] = field(default_factory=dict)

@@ -39,7 +39,8 @@ def build_paper(
     `claims` are the system's rows of the table, `contents` have each scenario's parameters and tables by name.
     """
     found, catalog = registry.system(system), registry.system(system).catalog
-    of = found.part("paper").PAPER
+    assert found.load_paper is not None, f"{system} has no paper's page"
+    of = found.load_paper()
     settings = paper.settings_of(of, {name: content["scenario"] for name, content in contents.items()})
     curves = {}
     for panel in (panel for row in of.panels for panel in row):

@@ -49,7 +49,7 @@ def model_of(content: dict) -> type[Scenario]:
         model = system.model
         if not (isinstance(model, type) and issubclass(model, Scenario)):
             raise ScenarioError(
-                f"system: {name!r}: its MODEL must be a pwfl.scenario.common.Scenario, is {shown(model)}"
+                f"system: {name!r}: its model must be a pwfl.scenario.common.Scenario, is {shown(model)}"
             )
         _ = system.checks
     except registry.RegistryError as error:

@@ -32,7 +32,6 @@ COMPUTES = (
     "privacy",
     "process/user_code.py",
     "radio",
-    "by_name.py",
     "registry.py",  # says which tables a stage reads
     "tables",
     "scenario/values.py",

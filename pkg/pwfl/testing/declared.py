@@ -34,12 +34,16 @@ FOR_SHARED = {"data.evaluate_on": {"data": {"reserved": 10}}}  # what parameters
 
 
 def check_modules(model: Scenario, given: dict) -> None:
-    """All modules are there, no stage imports another one, and numbers are bounded on both sides."""
+    """All that the system names is there, no stage imports another one, and numbers are bounded on both sides."""
     system = registry.system(model.system)
     parts = (*registry.stages(model.system), AUDIT)
     with tensorflow_import.tensorflow_import():
-        for module in ("catalog", "tables", *parts, REPORT, "claims"):
-            system.part(module)
+        for stage in parts:
+            registry.function(model.system, stage)
+        for load in (system.load_catalog, system.load_schemas, system.load_report, system.load_claims):
+            load()
+        if system.load_paper is not None:
+            system.load_paper()
     for stage in parts:
         own = f"{system.package}.{stage}"
         others = {f"{system.package}.{other}" for other in PARTS if other not in (stage, IMPORTING.get(stage))}
@@ -90,7 +94,7 @@ def check_catalog(model: Scenario, given: dict) -> None:
             raise CheckError(f"{name} of report and the catalog's figures differ: {', '.join(sorted(differing))}")
     if catalog.paper is not None:
         _check_paper(catalog.paper)
-    if rows := system.part("claims").claims({}).height:
+    if rows := system.load_claims()({}).height:
         raise CheckError(f"claims: {rows} for a study without scenarios; measure only scenarios that exist")
 
 

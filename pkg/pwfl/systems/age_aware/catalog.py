@@ -48,12 +48,6 @@ CATALOG = Catalog(
         ("random", "none"): BARE,
         ("fresh", "none"): BARE,
     },
-    reads={
-        "train": ("users", "schedule", "noise"),
-        "account": ("users", "schedule", "noise"),
-        "audit": ("users", "schedule", "noise", "leakage", "outcome"),
-    },
-    makes={"account": ("observers",)},
     tiny={"schedule": {"horizon": 5}, "training": {"draws": 3}, "audit": {"canaries": 50}},
     zero_noise_values={"noise_scale_wh": 0.0, "classical_epsilon": float("inf")},
     user_noise=("noise_scale_wh", "classical_epsilon"),

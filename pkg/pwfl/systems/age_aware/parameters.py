@@ -183,6 +183,3 @@ class AgeAware(common.Scenario):
         Scheme(name="simulated optimum, adaptive noise", scheduler="simulated_adaptive", noise="adaptive"),
         Scheme(name="sweep", scheduler="sweep", noise="adaptive"),
     )
-
-
-MODEL = AgeAware

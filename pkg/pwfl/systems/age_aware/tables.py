@@ -171,3 +171,17 @@ class Outcome(contract.Outcome):
         allow_inf=True,
         description="this project's bound on the expected loss difference, both losses bounded separately",
     )
+
+
+SCHEMAS = {
+    "users": Users,
+    "links": Links,
+    "schedule": Schedule,
+    "schedule_status": ScheduleStatus,
+    "noise": Noise,
+    "noise_status": NoiseStatus,
+    "history": History,
+    "leakage": Leakage,
+    "guarantees": Guarantees,
+    "outcome": Outcome,
+}

@@ -28,7 +28,6 @@ CATALOG = Catalog(
             "empty_rounds": "number of rounds without any record in a batch, sum over realizations",
         },
     },
-    makes={"account": ("curves",)},
     colours={
         ("over_the_air", "anonymous"): "#009E73",
         ("over_the_air", "identified"): "#0072B2",
@@ -45,12 +44,6 @@ CATALOG = Catalog(
         "privacy": {"noise_multiplier": 20.0, "curve_rates": [0.5], "estimate_scales": [1.0]},
         "training": {"hidden_layers": [4], "rounds": 2, "evaluate_every": 1},
         "audit": {"canaries": 50},
-    },
-    reads={
-        "noise/identified_fixed": ("users", "schedule", "schedule_status"),
-        "noise/own": ("users", "links", "schedule", "schedule_status"),
-        "receive": ("users", "schedule", "noise"),
-        "audit": ("users", "schedule_status", "noise", "reception", "reception_noise", "visibility", "outcome"),
     },
     uses_dataset=True,
     zero_noise_values={"update_noise_std": 0.0, "noise_multiplier": 0.0},

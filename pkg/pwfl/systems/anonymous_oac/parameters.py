@@ -155,6 +155,3 @@ class AnonymousOac(common.Scenario):
         Scheme(name="OAC, participation known", scheduler="over_the_air", noise="identified"),
         Scheme(name="Orthogonal", scheduler="orthogonal", noise="local"),
     )
-
-
-MODEL = AnonymousOac

@@ -186,3 +186,17 @@ class Outcome(contract.Outcome):
     epsilon_theorem_1 = epsilon_column(
         "epsilon by the closed form of Theorem 1; null: its conditions do not hold", nullable=True
     )
+
+
+SCHEMAS = {
+    "users": Users,
+    "links": Links,
+    "schedule": Schedule,
+    "schedule_status": ScheduleStatus,
+    "noise": Noise,
+    "noise_status": NoiseStatus,
+    "history": History,
+    "leakage": Leakage,
+    "curves": Curves,
+    "outcome": Outcome,
+}

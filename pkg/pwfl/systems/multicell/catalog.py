@@ -75,15 +75,6 @@ CATALOG = Catalog(
         ("joint", "none"): BARE,
         ("inversion", "none"): BARE,
     },
-    makes={"schedule": ("start_values",)},
-    reads={
-        "noise": ("users", "schedule", "start_values"),
-        **dict.fromkeys(("noise/target", "noise/own"), ("users", "links", "schedule", "start_values")),
-        "account": (
-            *("users", "links", "schedule", "start_values"),
-            *("noise", "noise_status", "reception_noise", "visibility", "observers"),
-        ),
-    },
     slots={"radio.air": "digital", "training.learner": "gradients", "data.sampling": None},
     tiny={
         "network": {"users": 12},

@@ -535,6 +535,3 @@ class Multicell(common.Scenario):
     if TYPE_CHECKING:  # the conditions of Scheme, in what a stage gets
         bounded: bool
         start_noise: bool
-
-
-MODEL = Multicell

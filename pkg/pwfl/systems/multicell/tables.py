@@ -264,3 +264,19 @@ class Outcome(contract.Outcome):
         nullable=False, description="whether Theorem 1's bound is below the initial optimality gap, in words"
     )
     bound_premise = dy.String(nullable=False, description="whether the assumptions of Theorem 1 hold, in words")
+
+
+SCHEMAS = {
+    "users": Users,
+    "links": Links,
+    "imported_links": ImportedLinks,
+    "imported_users": ImportedUsers,
+    "start_values": StartValues,
+    "schedule": Schedule,
+    "schedule_status": ScheduleStatus,
+    "noise": Noise,
+    "noise_status": NoiseStatus,
+    "history": History,
+    "leakage": Leakage,
+    "outcome": Outcome,
+}

@@ -178,6 +178,3 @@ class RandomOrthogonalization(common.Scenario):
         Scheme(name="Private", scheduler="all", noise="fixed"),
         Scheme(name="No privacy noise", scheduler="all", noise="none"),
     )
-
-
-MODEL = RandomOrthogonalization

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
         account,
         audit,
         channel,
+        claims,
         noise,
+        paper,
         receive,
         report,
         schedule,
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
         train,
     )
 else:
-    account, audit, channel, noise, receive, report, schedule, tables, train = deferred(
-        __package__, "account audit channel noise receive report schedule tables train"
+    account, audit, channel, claims, noise, paper, receive, report, schedule, tables, train = deferred(
+        __package__, "account audit channel claims noise paper receive report schedule tables train"
     )
 
 OF_NOISE = "users", "schedule", "noise", "reception", "reception_noise"
@@ -56,4 +58,6 @@ SYSTEM = System(
         comparison_figures=report.COMPARISON_FIGURES,
         published=report.published,
     ),
+    load_claims=lambda: claims.claims,
+    load_paper=lambda: paper.PAPER,
 )

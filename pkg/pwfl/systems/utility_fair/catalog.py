@@ -65,14 +65,6 @@ CATALOG = Catalog(
         "deviation",
     ),
     comparison_figures=("robustness",),
-    reads={
-        "noise": ("users",),
-        "noise/own": ("users", "links", "schedule"),
-        "train": ("users", "schedule", "noise"),
-        "account": ("users", "schedule", "noise"),
-        "audit": ("users", "schedule", "noise", "leakage", "outcome"),
-    },
-    makes={"account": ("observers",)},
     colours={
         ("utility", "fair"): "#0072B2",
         ("benchmark", "independent"): "#D55E00",

@@ -271,6 +271,3 @@ class UtilityFair(common.Scenario):
         Scheme(name="Benchmark", scheduler="benchmark", noise="independent"),
         Scheme(name="Benchmark, shared noise", scheduler="benchmark", noise="shared"),
     )
-
-
-MODEL = UtilityFair

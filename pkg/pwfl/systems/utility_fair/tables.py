@@ -196,3 +196,17 @@ class Outcome(contract.Outcome):
     epsilon_upload = epsilon_column(f"{OF_UPLOAD}: of the most exposed device; infinite: no noise")
     rho_server = epsilon_column(f"{meaning('rho_server')}: of the most exposed device; infinite: no noise")
     epsilon_worst_case = epsilon_column(meaning("epsilon_worst_case"))
+
+
+SCHEMAS = {
+    "users": Users,
+    "links": Links,
+    "schedule": Schedule,
+    "schedule_status": ScheduleStatus,
+    "noise": Noise,
+    "noise_status": NoiseStatus,
+    "history": History,
+    "realizations": Realizations,
+    "leakage": Leakage,
+    "outcome": Outcome,
+}
