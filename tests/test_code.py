@@ -97,7 +97,8 @@ ROOMS = {
 }
 MODULES = {name: {name, "audit"} for name in (*graph.STAGES, "imported")}  # of a system, beside its building blocks
 MODULES |= {"receive": {"receive", "noise", "audit"}}  # by which noise is found, too
-MODULES |= {"audit": {"audit"}, "claims": {"report"}, "report": {"report"}}
+MODULES |= {"audit": {"audit"}}
+MODULES |= {name: {"report"} for name in ("catalog", "checks", "claims", "paper", "parameters", "report")}
 
 
 def expected(file: str, system: str) -> set[str]:
@@ -126,7 +127,7 @@ def test_an_edit_changes_the_addresses_of_its_room(package, system):
     assert digests(system) == before
 
 
-@pytest.mark.parametrize("file", ["report/page.html", "report/simple.css"])
+@pytest.mark.parametrize("file", ["report/page.html", "report/style.css"])
 def test_what_the_page_is_made_of_counts_though_it_is_no_python(package, file):
     before = digests()
     package(file, one_more)
@@ -158,6 +159,43 @@ def test_comments_docstrings_and_layout_do_not_count(package, edit):
     before = digests()
     package(file, lambda text: text.replace(old, new))
     assert digests() == before
+
+
+ALL, MULTI = set(OF_A_SYSTEM) | {"report"}, "systems/multicell/"
+MOVES = {  # a kind of edit -> file, old and new text, the stages whose addresses move
+    "a colour": (f"{MULTI}catalog.py", "#D55E00", "#D55E01", {"report"}),
+    "a caption of a table": (f"{MULTI}catalog.py", "Objective, guarantee and", "Objective, privacy and", {"report"}),
+    "a figure's title": (f"{MULTI}report.py", "Scheduler's objective", "The scheduler's objective", {"report"}),
+    "a claim's statement": (f"{MULTI}claims.py", 'statement="', 'statement="Indeed: ', {"report"}),
+    "a parameter's meaning": (f"{MULTI}parameters.py", '"rings of hexagonal', '"circles of hexagonal', {"report"}),
+    "a bound of a parameter": (f"{MULTI}parameters.py", "le=20,", "le=30,", {"report"}),
+    "a check": (f"{MULTI}checks.py", "raise ValueError(", "raise ArithmeticError(", {"report"}),
+    "what a check says": (f"{MULTI}checks.py", "does not divide", "is no divisor of", set()),
+    "what a stage's error says": (f"{MULTI}noise.py", "must return each", "returns each", set()),
+    "what a shared error says": (
+        "learning/partition.py",
+        'raise ValueError(\n            f"',
+        'raise ValueError(f"Sorry: ',
+        set(),
+    ),
+    "a constant of a recipe": (f"{MULTI}recipes.py", "Recipe(True, False, False", "Recipe(True, True, False", ALL),
+    "a formula of a stage": (
+        f"{MULTI}noise.py",
+        "2 * training.clip_norm",
+        "3 * training.clip_norm",
+        {"noise", "audit"},
+    ),
+    "what a stage reads": (f"{MULTI}system.py", 'makes=("start_values",)', "makes=()", ALL),
+}
+
+
+@pytest.mark.parametrize("edit", MOVES)
+def test_an_edit_moves_only_the_stages_that_compute_with_it(package, edit):
+    file, old, new, moved = MOVES[edit]
+    before = digests()
+    package(file, lambda text: text.replace(old, new))
+    after = digests()
+    assert {kind for kind in KINDS if after[kind] != before[kind]} == moved
 
 
 CODE = "def f(x: int = 1, *, y=(2,)):\n    if x: return [y, None, 'a', 1.0]\n"

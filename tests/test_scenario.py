@@ -26,7 +26,8 @@ from pwfl.stages import STAGES
 from pwfl.store.imports import closure
 from pwfl.systems.multicell import bounds
 from pwfl.systems.multicell.beyond import allocation
-from pwfl.systems.multicell.parameters import BOUNDED_NOISE, RECIPES, Multicell
+from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.recipes import BOUNDED_NOISE, RECIPES
 
 
 def error_of(config) -> str:

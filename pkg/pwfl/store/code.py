@@ -1,8 +1,9 @@
 """The code in an address: the files that a stage's results may depend on.
 
 A stage's code is its system's package without the other stages' modules (noise has that of receive, by which it meets a
-target), the audit, the claims and the report, plus the shared packages that compute, without what only audits run; what
-keeps, logs, plans or draws is in no stage's address.
+target), the audit, the claims and the report, and without what only declares: catalog, checks and parameters, whose
+values are in the address by themselves. With it count the shared packages that compute, without what only audits run.
+What keeps, logs, plans or draws is in no stage's address, and neither is what an exception says.
 
 The stages before the channel have no system's package, except `imported`. The audit's code includes the stages'
 modules, as it runs them. The report's jobs have their systems' packages without the stages' modules and the audit, the
@@ -44,6 +45,7 @@ DRAWS = ("report", "scenario", "workflow/reporting.py")
 OF_AUDIT = ("report/columns.py",)
 AUDITS = {f"{LIBRARY}/{name}" for name in ("privacy/audit", "training/audit", "training/audits")}
 CLAIMS, PAPER = "claims", "paper"
+WORDS = {"catalog", "checks", "parameters"}  # modules of a system that say what is drawn, asked for and refused
 UNREAD = ("__pycache__", "captions")  # folders; descriptions hold the captions
 INSTALLED = (".dist-info", ".egg-info")  # folders of distributions, named by their versions
 MODULES = (".py", *EXTENSION_SUFFIXES)
@@ -117,8 +119,8 @@ def files(stage: str, packages: tuple[str, ...] = ()) -> Mapping[str, Path]:
 def _left_out(stage: str) -> set[str]:
     """The names of modules of a system and of `pwfl.execution` that are no code of a stage, or of a report's job."""
     if stage in GRAPH:
-        return {*GRAPH, AUDIT, CLAIMS, PAPER, REPORT} - {stage, "receive" if stage == "noise" else stage}
-    return {CLAIMS, PAPER, REPORT} if stage == AUDIT else {*GRAPH, AUDIT}
+        return {*GRAPH, AUDIT, CLAIMS, PAPER, REPORT, *WORDS} - {stage, "receive" if stage == "noise" else stage}
+    return {CLAIMS, PAPER, REPORT, *WORDS} if stage == AUDIT else {*GRAPH, AUDIT}
 
 
 def _heads(name: str) -> set[str]:

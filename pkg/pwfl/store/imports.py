@@ -27,8 +27,8 @@ class Parsed(NamedTuple):
     Attributes
     ----------
     digest
-        Hex digest of its syntax tree without docstrings, the same under all versions of Python that parse it; of its
-        bytes where it is no Python.
+        Hex digest of its syntax tree without docstrings and what raised exceptions say, the same under all versions of
+        Python that parse it; of its bytes where it is no Python.
     imports
         What it imports anywhere: names of modules, or of something in a module; relative ones begin with dots.
     """
@@ -169,9 +169,11 @@ def _parsed(path: Path, *_stamp: int) -> Parsed:
 
 
 def _write(node: Any, words: list[str], imports: set[str]) -> None:
-    """Add a syntax tree as words, without docstrings and empty fields, which newer Pythons add, and what it imports."""
+    """Add a syntax tree as words, and what it imports.
+
+    Without docstrings, texts of exceptions that are raised, and empty fields, which newer Pythons add.
+    """
     kind = type(node)
-    words.append(kind.__name__)
     if isinstance(node, ast.Import):
         imports.update(alias.name for alias in node.names)
     if isinstance(node, ast.ImportFrom):
@@ -187,11 +189,24 @@ def _write(node: Any, words: list[str], imports: set[str]) -> None:
             words.append(name)
             value = [value]
         for each in value or ():
-            if isinstance(each, ast.AST):
+            if kind is ast.Raise and isinstance(each, ast.Call):
+                _write(ast.Call(each.func, _without_texts(each.args), each.keywords), words, imports)
+            elif isinstance(each, ast.AST):
                 _write(each, words, imports)
             else:
                 words.append(f"{type(each).__name__}:{each!r}")
     words.append(")")
+
+
+def _without_texts(arguments: list[ast.expr]) -> list[ast.expr]:
+    """Arguments of an exception that are no texts: strings, with or without values, and their sums."""
+    return [each for each in arguments if not _is_text(each)]
+
+
+def _is_text(node: ast.expr) -> bool:
+    if isinstance(node, ast.BinOp):
+        return _is_text(node.left)
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 @cache

@@ -1,8 +1,9 @@
 """What a system declares: modules, catalog, and which stages read which parameter."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args, get_origin
@@ -19,9 +20,10 @@ from pwfl.process import tensorflow_import
 from pwfl.report import captions, page, references
 from pwfl.scenario import ScenarioError, checks, parameters, resolve
 from pwfl.scenario.common import Scenario
+from pwfl.scenario.fields import Section
 from pwfl.scenario.values import value_of
 from pwfl.stages import AUDIT, GRAPH, REPORT, STAGES
-from pwfl.store import imports
+from pwfl.store import code, imports
 from pwfl.tables import contract
 from pwfl.testing.tiny import CheckError
 from pwfl.workflow import plan, reports
@@ -52,6 +54,7 @@ def check_modules(model: Scenario, given: dict) -> None:
                 f"{own} imports {', '.join(sorted(foreign))}; move code that two stages share into a separate "
                 "module, since a stage's address covers no other stage's module"
             )
+    _check_words(system.package, type(model), parts)
     checks.realization_bytes(model.select_stage("channel"))  # what it reads must be in the addresses of all stages
     for path, field in parameters(type(model)):
         if get_origin(field.annotation) is list:
@@ -60,6 +63,23 @@ def check_modules(model: Scenario, given: dict) -> None:
         signs = {type(bound) for bound in field.metadata}
         if kinds and not (signs & {Ge, Gt} and signs & {Le, Lt}):
             raise CheckError(f"{'.'.join(path)}: needs a lower and an upper bound (`ge` or `gt`, `le` or `lt`)")
+
+
+def _check_words(package: str, model: type[Scenario], stages: Iterable[str]) -> None:
+    """Raise CheckError if what computes takes more than classes of parameters from modules that no address covers."""
+    files = {name: path for stage in stages for name, path in code.files(stage, (package,)).items()}
+    inner = f"{package.replace('.', '/')}/"
+    own = {name: path for name, path in files.items() if name.startswith(inner) and name != f"{inner}system.py"}
+    classes = vars(import_module(model.__module__))
+    for name, path in own.items():
+        for imported in imports.parsed(path).imports:
+            module, _, what = imported.removeprefix(f"{package}.").partition(".")
+            declares = isinstance(kind := classes.get(what), type) and issubclass(kind, Section)
+            if imported.startswith(f"{package}.") and module in code.WORDS and not declares:
+                raise CheckError(
+                    f"{name} imports {what or module} of {package}.{module}, which no stage's address covers; move "
+                    "what stages compute with into a separate module"
+                )
 
 
 def check_columns(model: Scenario, given: dict) -> None:

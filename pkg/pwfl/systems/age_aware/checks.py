@@ -6,7 +6,8 @@ import numpy as np
 
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES
 from pwfl.systems.age_aware import markov
-from pwfl.systems.age_aware.parameters import SWEPT_CLIENTS, AgeAware, Chain
+from pwfl.systems.age_aware.parameters import AgeAware, Chain
+from pwfl.systems.age_aware.schemes import SWEPT_CLIENTS
 
 AGE_BYTES = 540  # a row of `users` over its times and what the stages make of it; see `LINK_BYTES`
 MAX_SCHEDULES = 10**7  # that the schedulers simulated_* enumerate

@@ -77,8 +77,6 @@ class Schedule(Section):
     )
 
 
-SWEPT_CLIENTS, SWEPT_EPSILON = 3, 0.3  # of the scheduler `sweep`: the first clients, one after the other (Fig. 2)
-
 TARGETED = " ".join(
     f"schedule/{scheduler}"
     for scheduler in (

@@ -9,7 +9,8 @@ import polars as pl
 from pwfl import streams
 from pwfl.process import user_code
 from pwfl.systems.age_aware import age, age_search, loss_difference
-from pwfl.systems.age_aware.parameters import SWEPT_CLIENTS, SWEPT_EPSILON, AgeAware
+from pwfl.systems.age_aware.parameters import AgeAware
+from pwfl.systems.age_aware.schemes import SWEPT_CLIENTS, SWEPT_EPSILON
 from pwfl.tables.arrays import to_array
 
 KEYS = ("realization", "user")

@@ -20,7 +20,8 @@ from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.mechanism import mechanism
-from pwfl.systems.multicell.parameters import RECIPES, Multicell, Training
+from pwfl.systems.multicell.parameters import Multicell, Training
+from pwfl.systems.multicell.recipes import RECIPES
 from pwfl.systems.multicell.sending import ENFORCED, moves, sums_records
 from pwfl.tables.arrays import joined, to_array
 from pwfl.tables.contract import ALWAYS_PUBLIC

@@ -15,7 +15,8 @@ from pwfl.store import files
 from pwfl.systems.multicell import feasible, hexagons
 from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
-from pwfl.systems.multicell.parameters import RECIPES, Multicell
+from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.recipes import RECIPES
 from pwfl.training import models
 
 if TYPE_CHECKING:

@@ -29,7 +29,8 @@ from pwfl.report.measures import ONE_SIDED, Measure, counted, estimate, maximum,
 from pwfl.scenario.values import value_of
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import leakage_bound
-from pwfl.systems.multicell.parameters import RECIPES, Multicell
+from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.recipes import RECIPES
 
 TRAININGS = 100  # realizations over which the paper's maxima of rho go
 ROUNDING = 1e-9

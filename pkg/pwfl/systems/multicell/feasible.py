@@ -10,7 +10,7 @@ from pwfl.scenario.messages import first
 from pwfl.scenario.values import build_values, value_of
 from pwfl.systems.multicell import hexagons, start_values
 from pwfl.systems.multicell.bounds import alternatives
-from pwfl.systems.multicell.parameters import BOUNDED_NOISE
+from pwfl.systems.multicell.recipes import BOUNDED_NOISE
 
 if TYPE_CHECKING:
     import polars as pl

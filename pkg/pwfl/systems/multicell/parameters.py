@@ -5,43 +5,22 @@ Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6. In ea
 the paper stands last; the section `Channel` is all beyond it.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pwfl.scenario import common
 from pwfl.scenario.fields import ListOf, OrFunction, Section, Uses, parameter
 from pwfl.stages import IMPORTED
+from pwfl.systems.multicell.recipes import BOUNDED_NOISE, RECIPES
 
 BOUNDED = ("privacy.bounds", "noise")  # with it, noise depends on neither rounds nor clip_norm
 ALONE = ("privacy.observer", "user")  # with it, nobody's noise depends on the others
 OPTIMIZED = "noise/optimal noise/equal_sum noise/equal_max noise/fill_up"  # noise that follows from (36)
-BOUNDED_NOISE = ("random", "optimal", "equal_sum", "equal_max", "fill_up")  # noise that (21) or (22) limits
 FREE_START = ("bounded", False)  # with it, nothing is asked of start values
 DIGITAL = ("radio.air", "digital")  # with it, messages are uploads at the schedule's powers and rates
 ON_AIR = dict.fromkeys(("noise/target", "receive"), DIGITAL)
 WHOLE_GRADIENTS = ("training.learner", "gradients")  # with it, users take no local steps
 LEARNS = "noise/target receive train account audit"
 OF_DATA = "channel receive train account audit report noise/target"
-
-
-class Recipe(NamedTuple):
-    """How the server averages and steps, and where training starts; `former` names what noise depends on."""
-
-    from_zero: bool  # softmax regression starts at zero
-    inverse_variance: bool  # users are weighed by the inverse variance of their noise, else by their samples
-    falling: bool  # steps fall linearly
-    former: dict[str, str]
-
-
-_ZERO, _PRECISION, _FALLING = (
-    {"training.initial_weights": "zero"}, {"training.weights": "precision"}, {"training.step_decay": "linear"}
-)  # fmt: skip
-RECIPES = {
-    "paper": Recipe(False, False, False, {}),
-    "zero_start": Recipe(True, False, False, _ZERO),
-    "falling_steps": Recipe(False, False, True, _FALLING),
-    "inverse_variance": Recipe(True, True, False, _ZERO | _PRECISION),
-    "inverse_variance_falling": Recipe(True, True, True, _PRECISION | _FALLING),
-}
 
 
 class Network(Section):

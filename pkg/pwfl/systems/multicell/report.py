@@ -11,7 +11,8 @@ from pwfl.report.drawing import INK, LINE
 from pwfl.report.words import plural
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import leakage_bound
-from pwfl.systems.multicell.parameters import BOUNDED_NOISE, Multicell, Network
+from pwfl.systems.multicell.parameters import Multicell, Network
+from pwfl.systems.multicell.recipes import BOUNDED_NOISE
 from pwfl.tables.arrays import ends_of, to_table
 
 COMPARABILITY = (

@@ -7,7 +7,8 @@ import polars as pl
 
 from pwfl.learning import datasets, features
 from pwfl.systems.multicell.beyond.server import step_sizes
-from pwfl.systems.multicell.parameters import RECIPES, Multicell
+from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.recipes import RECIPES
 from pwfl.tables.reception import Reception
 from pwfl.training import batching, trainable, trainings
 from pwfl.training.gradients import Gradients, UserGradients

@@ -3,7 +3,8 @@
 import numpy as np
 
 from pwfl.systems.multicell.beyond.sums import groups, total
-from pwfl.systems.multicell.parameters import RECIPES, Training
+from pwfl.systems.multicell.parameters import Training
+from pwfl.systems.multicell.recipes import RECIPES
 
 SAMPLING = 1e-3  # of a record's gradient by sampling, over that of a user's noise with K_i^2 rho_i = 1; see `counts`
 
