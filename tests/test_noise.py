@@ -202,3 +202,8 @@ def test_who_has_no_leakage_to_spend_is_not_scheduled_but_keeps_no_one_else_out(
         "schedule": users.select("realization", "user", resource_block=pl.Series([0, 1, 2, None])),
     }
     assert assigned(on_one_channel(tables))["scheduled"].to_list() == [True, False, True, False]
+
+
+def test_an_unknown_allocation_is_refused():
+    with pytest.raises(ValueError, match="equal_share: is no allocation; known: equal_sum, equal_max, fill_up"):
+        allocate("equal_share", np.ones((1, 2)), np.ones((1, 2)))

@@ -27,7 +27,8 @@ from pwfl.store.imports import closure
 from pwfl.systems.multicell import bounds
 from pwfl.systems.multicell.beyond import allocation
 from pwfl.systems.multicell.parameters import Multicell
-from pwfl.systems.multicell.recipes import BOUNDED_NOISE, RECIPES
+from pwfl.systems.multicell.recipes import RECIPES
+from pwfl.systems.multicell.schemes import LIMITED, NOISES
 
 
 def error_of(config) -> str:
@@ -57,7 +58,10 @@ def test_what_parameters_repeat_of_modules_that_compute_is_the_same():
     assert declared["training.clip_norm"].default == bounds.PAPER_CLIP_NORM
     optimized = {f"noise/{scheme}" for scheme in ("optimal", *allocation.ALLOCATIONS)}
     assert stages_of(declared["privacy.min_noise"]) >= optimized
-    assert set(Multicell.conditions["bounded"].noise) == set(BOUNDED_NOISE)
+    assert set(Multicell.conditions["bounded"].noise) == set(LIMITED)
+    assert tuple(NOISES) == get_args(
+        get_args(Multicell.model_fields["schemes"].annotation)[0].model_fields["noise"].annotation
+    )
     assert get_args(declared["training.recipe"].annotation) == tuple(RECIPES)
 
 

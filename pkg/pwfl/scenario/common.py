@@ -22,10 +22,12 @@ from pwfl.scenario.fields import (
     selected,
     stages_of,
     unless_of,
+    values_of,
 )
 from pwfl.scenario.values import select_part
 from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
+OF_USERS = "FILE.py:FUNCTION"  # in the place of a choice
 RELEASE = "what is published of data.file in results/ (docs/how-to/own_data.md); other data sets are public"
 RELEASES = {
     "without_private": "no column or figure that is a function of users' records without noise",
@@ -141,7 +143,7 @@ model = _shared(
     values={
         "dense": "a fully connected network of `hidden_layers`; without any, softmax regression",
         "cnn": "two convolutions and two dense layers, 26,010 parameters for MNIST",
-        "FILE.py:FUNCTION": "the Keras model that a user-defined function returns (docs/how-to/own_functions.md)",
+        OF_USERS: "the Keras model that a user-defined function returns (docs/how-to/own_functions.md)",
     },
 )
 model_reads = _shared(
@@ -353,7 +355,12 @@ class Scenario(Section):
         for name, stage in STAGES.items():
             if stage.variant:
                 field = scheme.model_fields[stage.variant]
-                known |= {f"{name}/{variant}" for variant in get_args(field.annotation)}
+                choices = set(get_args(field.annotation))
+                known |= {f"{name}/{variant}" for variant in choices}
+                said = set(values_of(field)) - {OF_USERS}
+                if said and (differing := said ^ choices):
+                    names = ", ".join(sorted(differing))
+                    raise TypeError(f"{cls.__name__}: {stage.variant}: {names}: must be a choice and have a meaning")
                 known |= {f"{name}/own"} if OWN in field.metadata else set()
         declared = {".".join(path): field for path, field in parameters(cls)}
         for key, field in declared.items():

@@ -11,6 +11,7 @@ from pwfl.learning import datasets, features
 from pwfl.privacy import accountant
 from pwfl.privacy.accountant import ALL, RECORD, USER, USERS, Account, Claim, Mechanism
 from pwfl.privacy.gaussian import classic_epsilon, tight_epsilon
+from pwfl.process import user_code
 from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import integers, sums
@@ -22,6 +23,7 @@ from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.mechanism import mechanism
 from pwfl.systems.multicell.parameters import Multicell, Training
 from pwfl.systems.multicell.recipes import RECIPES
+from pwfl.systems.multicell.schemes import NOISES
 from pwfl.systems.multicell.sending import ENFORCED, moves, sums_records
 from pwfl.tables.arrays import joined, to_array
 from pwfl.tables.contract import ALWAYS_PUBLIC
@@ -267,12 +269,13 @@ def values_bound(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> np.nda
     (noise,) = tables["noise_status"]["noise"].unique()
     if privacy.observer != "user" or scenario.radio.air != "digital":
         return np.full((len(samples), len(channels)), np.nan)  # others' noise hides a record, too, or no blocks limit
-    if noise == "random":
-        problem = GivenNoise.of(samples, noise_std, gamma, privacy.max_noise_error)
-    elif noise == "optimal":
-        problem = ChosenNoise(samples, gamma, privacy.max_noise_error, privacy.min_noise)
-    else:
+    bound = None if user_code.is_reference(noise) else NOISES[noise].bound
+    if bound is None:
         return np.full((len(samples), len(channels)), np.nan)
+    if bound == "given":
+        problem = GivenNoise.of(samples, noise_std, gamma, privacy.max_noise_error)
+    else:
+        problem = ChosenNoise(samples, gamma, privacy.max_noise_error, privacy.min_noise)
     uplinks = (Uplink.of(scenario.radio, users, links) for links in channels)
     return np.stack([upper_bound(uplink, problem)[0] for uplink in uplinks], axis=1)
 

@@ -10,7 +10,7 @@ from pwfl.scenario.messages import first
 from pwfl.scenario.values import build_values, value_of
 from pwfl.systems.multicell import hexagons, start_values
 from pwfl.systems.multicell.bounds import alternatives
-from pwfl.systems.multicell.recipes import BOUNDED_NOISE
+from pwfl.systems.multicell.schemes import LIMITED
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,7 +53,7 @@ def required_by(scenario: "Multicell", condition: str) -> str:
     """The end of a line on the bounds: which schemes need them, and what to write where their noise needs none."""
     needs = scenario.conditions[condition]
     schemes = [scheme for scheme in scenario.schemes if needs.met([scheme])]
-    of_noise = [scheme for scheme in schemes if scheme.noise in BOUNDED_NOISE]
+    of_noise = [scheme for scheme in schemes if scheme.noise in LIMITED]
     why = [f"noise: {scheme.noise}" if scheme in of_noise else f"scheduler: {scheme.scheduler}" for scheme in schemes]
     names = [f"{scheme.name!r} (`{key}`)" for scheme, key in zip(schemes, why, strict=True)]
     said = f". Required by {'scheme' if len(names) == 1 else 'schemes'} {first(names, 'scheme')}"

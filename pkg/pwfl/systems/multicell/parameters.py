@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pwfl.scenario import common
 from pwfl.scenario.fields import ListOf, OrFunction, Section, Uses, parameter
 from pwfl.stages import IMPORTED
-from pwfl.systems.multicell.recipes import BOUNDED_NOISE, RECIPES
+from pwfl.systems.multicell.recipes import RECIPES
+from pwfl.systems.multicell.schemes import LIMITED
 
 BOUNDED = ("privacy.bounds", "noise")  # with it, noise depends on neither rounds nor clip_norm
 ALONE = ("privacy.observer", "user")  # with it, nobody's noise depends on the others
@@ -456,9 +457,9 @@ class Scheme(common.Scheme):
 
     conditions: ClassVar = {
         # Start values must satisfy (21) and (22), for noise that these limit, or schedulers that use their noise.
-        "bounded": Uses(("optimal", "joint"), BOUNDED_NOISE),
+        "bounded": Uses(("optimal", "joint"), LIMITED),
         # Start values have noise, for these or for a user-defined function, which gets it.
-        "start_noise": Uses(("optimal", "joint"), BOUNDED_NOISE, own=True),
+        "start_noise": Uses(("optimal", "joint"), LIMITED, own=True),
         # A scheduler decides by the least noise that (22) allows.
         "least_noise": Uses(("joint_noise", "joint_snr")),
     }

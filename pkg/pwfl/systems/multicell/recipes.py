@@ -1,8 +1,6 @@
-"""What some values of parameters stand for: how the server averages and steps, and which noise bounds limit."""
+"""What some values of parameters stand for: how the server averages and steps."""
 
 from typing import NamedTuple
-
-BOUNDED_NOISE = ("random", "optimal", "equal_sum", "equal_max", "fill_up")  # noise that (21) or (22) limits
 
 
 class Recipe(NamedTuple):

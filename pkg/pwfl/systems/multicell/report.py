@@ -12,7 +12,7 @@ from pwfl.report.words import plural
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import leakage_bound
 from pwfl.systems.multicell.parameters import Multicell, Network
-from pwfl.systems.multicell.recipes import BOUNDED_NOISE
+from pwfl.systems.multicell.schemes import LIMITED
 from pwfl.tables.arrays import ends_of, to_table
 
 COMPARABILITY = (
@@ -181,7 +181,7 @@ def gap(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 def leakage(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart | alt.LayerChart:
     """Fig. 5 (e), (f): distribution of rho over users and realizations, with the bound of (22) where noise obeys it."""
     heading = f"Privacy leakage after {scenario.training.rounds} rounds"
-    bounded = any(scheme.noise in BOUNDED_NOISE for scheme in scenario.schemes)
+    bounded = any(scheme.noise in LIMITED for scheme in scenario.schemes)
     bound = leakage_bound(scenario)
     also = [bound] * bounded
     chart = theme.cdf(tables["leakage"], "rho", scenario, heading, LEAKAGE, "scheduled users", also)

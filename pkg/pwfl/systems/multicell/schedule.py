@@ -260,9 +260,11 @@ def blocks_of_all_cells(
         problem = GivenNoise.of(samples, start_noise_std, scenario.schedule.gamma, privacy.max_noise_error)
     elif scheduler == "joint_noise":
         problem = ChosenNoise(samples, scenario.schedule.gamma, privacy.max_noise_error, privacy.min_noise)
-    else:  # the least noise meets (21)
+    elif scheduler == "joint_snr":  # the least noise meets (21)
         worth = samples ** (2.0 if privacy.observer == "user" else 1.0)
         problem = GivenNoise(worth, objective.least_load(samples, privacy.max_noise_error, privacy.min_noise))
+    else:
+        raise ValueError(f"{scheduler}: is no scheduler of all cells; known: joint, joint_noise, joint_snr")
     purpose = "schedule" if interval == 0 else f"schedule/{interval}"
     shape = (SEARCHES, uplink.cells + uplink.blocks + 1)
     block, proven = joint_blocks(uplink, problem, uniforms(scenario.seed, purpose, uplink.realizations, shape))

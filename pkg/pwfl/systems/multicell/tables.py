@@ -5,7 +5,7 @@ from functools import partial
 import dataframely as dy
 import polars as pl
 
-from pwfl.systems.multicell.beyond.allocation import ALLOCATIONS
+from pwfl.systems.multicell.schemes import NOISES
 from pwfl.tables import contract
 from pwfl.tables.contract import NOISY, PUBLIC, key, meaning
 
@@ -19,7 +19,7 @@ PROGRAM_STATUSES = (
     "inversion",
     "own",
 )
-NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "none", "own", "infeasible", "no_user_scheduled")
+NOISE_STATUSES = (*NOISES, "own", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 READ = "exact epsilon of the same training run against an observer of"
 WORST = "of the most exposed user"

@@ -29,8 +29,10 @@ def allocate(name: str, samples: np.ndarray, noise_std: np.ndarray) -> np.ndarra
             shared = total / scheduled.sum(axis=1, keepdims=True)
         elif name == "equal_max":
             shared = most
-        else:
+        elif name == "fill_up":
             paid = np.floor(total / most * (1 + WHOLE))
             rank = np.argsort(np.argsort(-np.where(scheduled, samples, 0), axis=1, kind="stable"), axis=1)
             shared = np.where(rank >= paid, 0.0, most)
+        else:
+            raise ValueError(f"{name}: is no allocation; known: {', '.join(ALLOCATIONS)}")
         return np.where(scheduled, 1 / (samples * np.sqrt(shared)), 0.0)
