@@ -64,7 +64,7 @@ SYSTEM = System(
     load_report=lambda: Report(
         summarize=report.summarize,
         figures=report.FIGURES,
-        differs=report.DIFFERS,
+        comparability=report.COMPARABILITY,
         published=report.published,
     ),
     load_claims=lambda: claims.claims,

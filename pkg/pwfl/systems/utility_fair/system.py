@@ -47,7 +47,7 @@ SYSTEM = System(
     load_report=lambda: Report(
         summarize=report.summarize,
         figures=report.FIGURES,
-        differs=report.DIFFERS,
+        comparability=report.COMPARABILITY,
         comparison_figures=report.COMPARISON_FIGURES,
         published=report.published,
     ),
