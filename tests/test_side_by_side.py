@@ -1,5 +1,7 @@
 """Trainings of several realizations as one program: each ends as it does alone, but for rounding, whatever is chosen."""
 
+from importlib import import_module
+
 import numpy as np
 import polars as pl
 import pytest
@@ -67,7 +69,7 @@ def test_a_realization_ends_as_it_would_alone(choice):
     model = resolve(merge(TINY, CHOICES[choice]), {})
     ((_, tables),) = stages(model)
     given = part(model, "train"), digits(), tables
-    parts = registry.system("multicell").part("train").parts
+    parts = import_module("pwfl.systems.multicell.train").parts
     one, all_of_them = (trainings.training(parts(*given, compiled), *given, compiled) for compiled in (False, True))
     alone = [one.train([one.begin(realization)])[0] for realization in range(4)]
     assert_as_alone(all_of_them.train([all_of_them.begin(realization) for realization in range(4)]), alone)
@@ -91,7 +93,7 @@ def test_another_system_s_realizations_end_as_they_would_alone(choice):
     tiny = registry.system(system).catalog.tiny | {"system": system, "realizations": 3, "training_realizations": 3}
     model = resolve(merge(tiny, changed), {})
     _, tables = next(stages(model))
-    given, own = (part(model, "train"), digits(), tables), registry.system(system).part("train")
+    given, own = (part(model, "train"), digits(), tables), import_module(f"pwfl.systems.{system}.train")
     one, (all_of_them, size) = own.trainer(*given), own.batch_trainer(*given)
     together = all_of_them([0, 1, 2])
     assert size > 0
@@ -114,7 +116,7 @@ def test_groups_of_different_sizes_train_in_one_process(system):
     tiny = registry.system(system).catalog.tiny | {"system": system, "realizations": 4, "training_realizations": 4}
     model = resolve(tiny, {})
     _, tables = next(stages(model))
-    given, own = (part(model, "train"), digits(), tables), registry.system(system).part("train")
+    given, own = (part(model, "train"), digits(), tables), import_module(f"pwfl.systems.{system}.train")
     if system == "utility_fair":
         train_all, _ = own.build_trainer(*given, compiled=False)
         losses = {size: [rows["loss"] for rows in train_all(range(size)).values()] for size in (1, 2, 3, 4)}
@@ -131,7 +133,7 @@ def test_an_audit_receives_side_by_side_what_it_does_alone_in_groups_of_any_size
     model = resolve(TINY, {})
     ((_, tables),) = stages(model)
     given = part(model, "train"), digits(), tables
-    used = trainings.training(registry.system("multicell").part("train").parts(*given), *given)
+    used = trainings.training(import_module("pwfl.systems.multicell.train").parts(*given), *given)
     begun, keys = used.begin(0), [np.int64(key) for key in range(1, 12)]
     weights = used.parts.learner.silent()
     starts = [begun._replace(weights=weights, key=key) for key in keys]

@@ -1,5 +1,7 @@
 """What trainings have spent by each round, against plain loops; accuracy over it, against plain step functions."""
 
+from importlib import import_module
+
 import numpy as np
 import polars as pl
 import pytest
@@ -133,7 +135,7 @@ def test_utility_fair_waits_for_the_slowest_device_and_pays_for_all(scheduler, n
         stated = (None, None) if scheduler == "utility" else pytest.approx(expected[5], rel=1e-9)
         assert (after["air_seconds"], after["transmit_energy_j"]) == stated
     tables = {name: frame.with_columns(scheme=pl.lit("only")) for name, frame in found.items()}
-    each = registry.system("utility_fair").part("report").realizations(part(model, REPORT), tables)
+    each = import_module("pwfl.systems.utility_fair.report").realizations(part(model, REPORT), tables)
     last = [curve(found, realization, SECONDS)[5] for realization in range(2)]
     assert each["air_seconds"].to_list() == pytest.approx(last, rel=1e-12)
 
