@@ -201,7 +201,7 @@ def test_a_report_that_differs_from_the_catalog_is_found(aging, monkeypatch):
 def example(monkeypatch):
     """The example outside of the package, in this process: its scenario of two schemes, and a function to patch it."""
     monkeypatch.syspath_prepend(ROOT / "examples" / "local_dp_mac")
-    monkeypatch.setattr(registry, "claims", lambda: {"local_dp_mac": ("local_dp_mac",)})
+    monkeypatch.setattr(registry, "claims", lambda: {"local_dp_mac": ("local_dp_mac.system:SYSTEM",)})
 
     def patch(place, change):
         module, _, name = place.rpartition(".")
@@ -269,7 +269,7 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
         "audit: epsilon of the losses of .* train and account disagree",
     ),
     "half the sensitivity": (
-        AUDIT, "account.accountant", losses_of_half, "audit: epsilon of the losses of",
+        AUDIT, "pwfl.airs.linear.accountant", losses_of_half, "audit: epsilon of the losses of",
     ),
     "half the noise": (
         AUDIT, "pwfl.training.rounds.receive",
@@ -290,7 +290,7 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
     "no test of the sensitivity": (AUDIT, "audit.verdicts", without("sensitivity"), "no test covers the sensitivity"),
     "no test of the signal": (AUDIT, "audit.verdicts", without("signal"), "no test covers the signal"),
     "no test of epsilon": (AUDIT, "audit.verdicts", without("epsilon"), "no test covers the epsilon itself"),
-    "no test of the trainer": (AUDIT, "audit.trained", lambda _: lambda *_: iter(()), "no test covers the trainer"),
+    "no test of the trainer": (AUDIT, "pwfl.training.audit.trained", lambda _: lambda *_: iter(()), "no test covers the trainer"),
     "an audit of another noise": (
         AUDIT, "audit.verdicts", by_other_streams, "uses none of the random streams of train",
     ),

@@ -17,11 +17,11 @@ from scipy import stats
 
 import stage_of
 from conftest import in_turn
+from pwfl.airs import linear
 from pwfl.learning import modular, partition
 from pwfl.privacy import accountant, audit, gaussian
 from pwfl.privacy.labels import gives
 from pwfl.scenario.values import replaced
-from pwfl.systems.anonymous_oac import account as anonymous_oac_account
 from pwfl.systems.anonymous_oac import fading, participation
 from pwfl.systems.anonymous_oac import receive as anonymous_oac
 from pwfl.systems.multicell import account as multicell_account
@@ -898,13 +898,9 @@ FAULTS = {
     ("anonymous_oac", "half the visibility delivered"): Fault(
         delivered(anonymous_oac, "visibility", visibility=SEEN / 2), RECORD, anew=True
     ),
-    ("anonymous_oac", "half the sensitivity"): Fault(
-        accounted(anonymous_oac_account, losses=half_as_visible), LEAST, anew=True
-    ),
-    ("anonymous_oac", "half the rounds"): Fault(
-        accounted(anonymous_oac_account, losses=half_the_rounds), ALL_ROUNDS, anew=True
-    ),
-    ("anonymous_oac", "another delta"): Fault(accounted(anonymous_oac_account, delta=100), ALL_ROUNDS, anew=True),
+    ("anonymous_oac", "half the sensitivity"): Fault(accounted(linear, losses=half_as_visible), LEAST, anew=True),
+    ("anonymous_oac", "half the rounds"): Fault(accounted(linear, losses=half_the_rounds), ALL_ROUNDS, anew=True),
+    ("anonymous_oac", "another delta"): Fault(accounted(linear, delta=100), ALL_ROUNDS, anew=True),
     # What random_orthogonalization has of its own.
     ("random_orthogonalization", "half the noise"): Fault(deviation(HALF), DEVIATION),
     ("random_orthogonalization", "noise 2 % low"): Fault(deviation(LOW), DEVIATION),

@@ -33,8 +33,8 @@ CHANGED = {
     "whose PUBLIC in words is ALWAYS_PUBLIC; `claims.py` declares `report.claims.Claim` by keywords, with an id, a "
     "statement, a quantity and arithmetic on schemes, and `measure` returns the table; statistics are in "
     "`report.measures`; `DIFFERS` of `report.py` is `COMPARABILITY`, and columns of `theme.means` are `*_ci_low` and "
-    "`*_ci_high`; `streams.of_noise` is `name_noise`, `Reception.of_users` `select_users`, and `chance.of_scenario` "
-    "`scenario_levels`",
+    "`*_ci_high`; `streams.of_noise` is `name_noise`, `Reception.of_users` `select_users`, `chance.of_scenario` "
+    "`scenario_levels`, and `accountant.spent` `airs.linear.spent`",
     3: "a stage `receive` says what the air delivers, and `train`, `account` and `audit` read its tables; "
     "`learning.descent` is `training.plain`, `privacy.received` is `training.audit`; the outcome's `epsilon_exact` is "
     "`epsilon`, with `epsilon_is`, `epsilon_user`, `epsilon_user_is` and `taken_as_public` beside it",

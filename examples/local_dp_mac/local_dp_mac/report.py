@@ -4,7 +4,6 @@ import altair as alt
 import polars as pl
 
 from local_dp_mac.parameters import LocalDpMac
-from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme
 
 COMPARABILITY = (
@@ -15,20 +14,7 @@ COMPARABILITY = (
 
 def summarize(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables of a scenario's report."""
-    each = results.realizations(tables)
-    averaged = ["accuracy", "loss", "rho", "epsilon", "channel_uses"]
-    return {
-        "summary": theme.means(each, ["scheme"], averaged, scenario.system),
-        "realizations": each,
-        "history": tables["history"],
-        "leakage": tables["leakage"],
-        "statuses": results.statuses(tables),
-    }
-
-
-def published(scenario: LocalDpMac, each: pl.DataFrame) -> list[Loss]:
-    """What each training costs the worst record, all of its rounds being Gaussian mechanisms."""
-    return [Loss(rho=rho) for rho in each["rho_server"]]
+    return results.summarized(scenario, tables, ["accuracy", "loss", "rho", "epsilon", "channel_uses"])
 
 
 def leakage(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -38,4 +24,4 @@ def leakage(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 
 FIGURES = {"accuracy": results.accuracy, "loss": results.loss, "leakage": leakage}
-COMPARISON_FIGURES = {}
+published = results.gaussian_losses

@@ -3,7 +3,7 @@
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import NOISY, PUBLIC, amount, epsilon_column, key, meaning
+from pwfl.tables.contract import PUBLIC, epsilon_column, key, meaning
 
 SERVER = "server"  # the observer of all that is received
 
@@ -65,25 +65,10 @@ class NoiseStatus(contract.PerRealization):
     )
 
 
-class History(contract.UserHistory):
+class History(contract.Learning):
     """The server's model over the rounds (`train`)."""
 
-    round = key(meaning("round", "0 is the start"))
-    accuracy = amount(meaning("accuracy", "null: diverged"), max=1, metadata=NOISY)
-    loss = amount(meaning("loss"), allow_inf=True, allow_nan=True, metadata=NOISY)
-    clipped_share = contract.clipped_share()
-    status = dy.Enum(
-        ["trained", "diverged"], nullable=False, description=meaning("status", "the training"), metadata=NOISY
-    )
-
-
-class Leakage(contract.PerUser):
-    """What the server learns of a record of each device, after all rounds (`account`)."""
-
-    REVEALS = PUBLIC
-    rho = epsilon_column(meaning("rho"))
-    epsilon = epsilon_column(meaning("epsilon", "exact"))
-    epsilon_user = contract.epsilon_column(meaning("epsilon_user"))
+    status = contract.training_status("trained", "diverged")
 
 
 class Outcome(contract.Outcome):
@@ -102,6 +87,5 @@ SCHEMAS = {
     "noise": Noise,
     "noise_status": NoiseStatus,
     "history": History,
-    "leakage": Leakage,
     "outcome": Outcome,
 }

@@ -9,13 +9,11 @@ from privacy_for_free.learner import CLASSES
 from privacy_for_free.parameters import PrivacyForFree
 from privacy_for_free.tables import SERVER
 from privacy_for_free.train import dealt, parts, trainer
-from pwfl import streams
 from pwfl.learning.datasets import Size
 from pwfl.privacy import audit
 from pwfl.tables.arrays import to_array
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, claim_of, trained
-from pwfl.training.audit import verdicts as message_verdicts
+from pwfl.training.audit import Audited, claim_of, of_system
 
 
 def verdicts(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
@@ -37,14 +35,9 @@ def verdicts(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> Itera
     claim = claim_of(tables, realization, SERVER, 2 * scenario.training.clip_norm, view=in_slot)
     observer = f"the server: output of its receiver in the slot of device {claim.target} of every round"
     subject = audit.Subject(realization, observer, outcome["delta"], epsilon)
-    if not np.isfinite(epsilon):
-        yield audit.untested(subject)
-        return
-    generator = streams.generator(scenario.seed, "audit", realization)
     size = Size(int(own["users"]["samples"].sum()), 1, (scenario.task.dimension + 1,), CLASSES)
     audited = Audited(parts, dealt(scenario), tables, size, receiver=True)
-    yield from message_verdicts(audited, subject, claim, generator)
-    yield from trained(audited, _with_objective, subject, generator)
+    yield from of_system(audited, _with_objective, subject, claim)
 
 
 def _with_objective(scenario: PrivacyForFree, data, tables: dict[str, pl.DataFrame]):

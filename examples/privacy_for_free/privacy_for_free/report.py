@@ -28,14 +28,7 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 
 def summarize(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables of a scenario's report."""
-    each = realizations(tables)
-    return {
-        "summary": results.summary(scenario, each, AVERAGED),
-        "realizations": each,
-        "history": tables["history"],
-        "leakage": tables["leakage"],
-        "statuses": results.statuses(tables),
-    }
+    return results.summarized(scenario, tables, AVERAGED, realizations(tables))
 
 
 def published(scenario: PrivacyForFree, each: pl.DataFrame) -> list[Loss]:

@@ -346,20 +346,3 @@ def stated(
         own = own.select(*keys, *(pl.col(of).alias(name) for of, name in columns.items()))
         found = found.join(own, on=keys, how="left", maintain_order="left")
     return found.with_columns(guarantee=guarantee(), observer=pl.lit(receives))
-
-
-def spent(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Each realization's symbols, seconds and joules of all rounds, columns of `outcome`; null where nothing counts."""
-    columns = {"channel_uses": "symbols", "air_seconds": "seconds", "transmit_energy_j": "joules"}
-    noise = tables["reception_noise"].sort("realization", "interval")
-    shape = -1, noise["interval"].n_unique()  # every realization has all
-
-    def total(column: str) -> pl.Series:
-        # Round after round, as `history` adds up; Polars adds up groups in an order that depends on other realizations.
-        each = (noise[column].cast(pl.Float64) * noise["rounds"]).to_numpy().reshape(shape)
-        return pl.Series(each.cumsum(axis=1)[:, -1]).fill_nan(None)
-
-    return pl.DataFrame(
-        {"realization": noise["realization"].unique(maintain_order=True)}
-        | {name: total(of) for name, of in columns.items()}
-    )

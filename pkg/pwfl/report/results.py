@@ -8,6 +8,7 @@ import altair as alt
 import polars as pl
 
 from pwfl.learning.partition import USER_ACCURACIES
+from pwfl.privacy.composition import Loss
 from pwfl.report import chance, theme, unscheduled
 from pwfl.report.columns import TERMS, terms
 from pwfl.report.drawing import INK, RULE
@@ -66,6 +67,28 @@ def summary(scenario, each: pl.DataFrame, averaged: list[str], *columns: pl.Expr
     for more in (terms(each, lacking), theme.means(each, ["scheme"], averaged, scenario.system), *apart):
         rows = rows.join(more, on="scheme", how="left", maintain_order="left")
     return rows
+
+
+def summarized(
+    scenario, tables: dict[str, pl.DataFrame], averaged: list[str], each: pl.DataFrame | None = None
+) -> dict[str, pl.DataFrame]:
+    """The report's tables of a system that shows its stages' tables as they are; `averaged` and `each` as in `summary`.
+
+    `each` is that of `realizations` where it is None.
+    """
+    each = realizations(tables) if each is None else each
+    return {
+        "summary": summary(scenario, each, averaged),
+        "realizations": each,
+        "history": tables["history"],
+        "leakage": tables["leakage"],
+        "statuses": statuses(tables),
+    }
+
+
+def gaussian_losses(_scenario, each: pl.DataFrame) -> list[Loss]:
+    """What each training costs its most exposed record, all of its rounds being Gaussian mechanisms."""
+    return [Loss(rho=rho) for rho in each["rho_server"]]
 
 
 def _if_scheduled(each: pl.DataFrame, columns: list[str], system: str) -> pl.DataFrame:

@@ -370,6 +370,29 @@ def clipped_share() -> dy.Float64:
     return amount(meaning("clipped_share", "null: none sent"), max=1, metadata=PRIVATE)
 
 
+class Learning(UserHistory):
+    """Test accuracy and loss over the rounds of what `pwfl.training` trains; a system adds how it ended."""
+
+    round = key(meaning("round", "0: before training"))
+    accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"), metadata=NOISY)
+    loss = dy.Float64(min=0, allow_inf=True, allow_nan=True, description=meaning("loss"), metadata=NOISY)
+    clipped_share = clipped_share()
+
+
+def training_status(*statuses: str) -> dy.Enum:
+    """The column of a history that says how the training ended."""
+    return dy.Enum(statuses, nullable=False, description=meaning("status", "of the training run"), metadata=NOISY)
+
+
+class Leakage(PerUser):
+    """What each user's records are left with, after all rounds (`account`)."""
+
+    REVEALS = PUBLIC
+    rho = epsilon_column(meaning("rho", "of a record in all messages of the user"))
+    epsilon = epsilon_column(meaning("epsilon", "of a record of the user"))
+    epsilon_user = epsilon_column(meaning("epsilon_user"))
+
+
 class Audit(dy.Schema):
     """What tests of the code that trains measured, beside what `account` states (`audit`).
 
@@ -501,6 +524,7 @@ class Observers(PerRealization):
 
 
 COMMON = {
+    "leakage": Leakage,
     "guarantees": Guarantees,
     "observers": Observers,
     "audit": Audit,

@@ -25,11 +25,12 @@ records; of networks of more than KEPT weights, noise is looked at in as many of
 first layer's signal, and how far records move the whole update.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 
+from pwfl import streams
 from pwfl.privacy import audit
 from pwfl.process import devices
 from pwfl.scenario.values import value_of
@@ -46,6 +47,7 @@ __all__ = [
     "Audited",
     "Claim",
     "claim_of",
+    "of_system",
     "participation",
     "select_deliveries",
     "senders",
@@ -53,6 +55,22 @@ __all__ = [
     "upload",
     "verdicts",
 ]
+
+
+def of_system(audited: Audited, trainer: Callable, subject: audit.Subject, claim: Claim) -> Iterator[audit.Verdict]:
+    """Tests of what an observer receives and of what the system's `trainer` comes to; or why nothing is tested.
+
+    That is where nothing is sent, nothing hidden, or no record is received in the subject's realization.
+    """
+    if subject.epsilon is None or np.isinf(subject.epsilon):
+        yield audit.untested(subject)
+        return
+    if select_deliveries(audited.tables, subject.realization).is_empty():
+        yield audit.untested(subject._replace(epsilon=None))
+        return
+    generator = streams.generator(audited.scenario.seed, "audit", subject.realization)
+    yield from verdicts(audited, subject, claim, generator)
+    yield from trained(audited, trainer, subject, generator)
 
 
 def verdicts(

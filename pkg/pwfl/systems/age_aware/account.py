@@ -17,7 +17,7 @@ from pwfl.tables.arrays import joined, to_array
 
 TERMS = {
     "unit": "one training record of one client",
-    "neighbouring_relation": "replace-one",
+    "neighbouring_relation": accountant.REPLACE_ONE,
     "energy_scope": "none: no radio model",
     "rounds": 1,
     "delta": 0.0,

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from pwfl.airs import linear
 from pwfl.privacy import accountant, sampled
 from pwfl.privacy.accountant import RECORD, USER, Claim
 from pwfl.systems.anonymous_oac import batches, scheduled
@@ -15,13 +16,12 @@ from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.participation import counts
 from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS, SCHEDULED, SUM, UPLOAD
 from pwfl.systems.anonymous_oac.tables import Curves
-from pwfl.tables.arrays import joined, to_table
+from pwfl.tables.arrays import joined
 from pwfl.tables.contract import ALWAYS_PUBLIC
 
 ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # points of a curve
 TERMS = {
     "unit": "one training record of one device",
-    "neighbouring_relation": "replace-one",
     "evaluated_model": "the server's global model",
     "energy_scope": f"radiated over {PATH_LOSS_DB:g} dB and thermal noise: over the air what the received SNR takes, "
     "orthogonally Shannon's least for 2 bit/s/Hz",
@@ -39,25 +39,17 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     record = Claim(declared, RECORD, 2 * scenario.training.clip_norm, rows=declared)
     others = sorted({*observers["observer"]} - {declared})
     asked = [record, record._replace(unit=USER), *(record._replace(observer=name) for name in others)]
-    found = accountant.accounts(tables, asked, rounds, delta)
-    guarantees = accountant.guarantees(found, rounds)
-    outcome = cost(scenario, tables)
-    for part in (
-        accountant.stated(guarantees, observers, declared).drop("rho_server"),
-        (scheduled.epsilons if occurred else further)(scenario, tables),
-    ):
-        outcome = outcome.join(part, on="realization", how="left", maintain_order="left")
+    made = linear.account(tables, asked, rounds, delta, declared, TERMS)
+    sent = counts(tables["users"], uploaded(tables), scenario.training.rounds)
+    more = (scheduled.epsilons if occurred else further)(scenario, tables)
+    sent = sent.drop("samples", "rounds")  # which all outcomes have
+    outcome = made["outcome"].pipe(joined, sent, "realization").pipe(joined, more, "realization")
     proved = pl.coalesce("epsilon_proved", "epsilon") if MECHANISMS[scheme].fixed else pl.col("epsilon_proved")
-    outcome = outcome.with_columns(
-        epsilon_proved=proved, delta=pl.lit(delta), **{name: pl.lit(value) for name, value in TERMS.items()}
-    )
     curves = Curves.create_empty()
     if outcome["realization"][0] == 0:
-        curves = pl.concat(drawn(scenario, tables, found[record.key].losses.multiplier)).with_columns(realization=0)
-    of_record = found[record.key]
-    keys = {"realization": outcome["realization"].sort(), "user": range(of_record.rho.shape[1])}
-    leakage = to_table(keys, there=of_record.there, rho=of_record.rho, epsilon=of_record.epsilon).filter("there")
-    return {"leakage": leakage.drop("there"), "outcome": outcome, "guarantees": guarantees, "curves": curves}
+        multiplier = accountant.losses(tables, declared, record.sensitivity).multiplier
+        curves = pl.concat(drawn(scenario, tables, multiplier)).with_columns(realization=0)
+    return made | {"outcome": outcome.with_columns(epsilon_proved=proved), "curves": curves}
 
 
 def further(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -98,12 +90,6 @@ def drawn(scenario: AnonymousOac, tables: dict[str, pl.DataFrame], multiplier: f
         return over_rounds(scenario, 0.0, {}, 1.0)
     laws, absent = readings(scenario, scheme, tables), accounting(scheme)["absent"]
     return over_rounds(scenario, multiplier, laws, absent) + robustness(scenario, tables, multiplier, laws)
-
-
-def cost(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """What each realization's uploads are, and what they take."""
-    sent = counts(tables["users"], uploaded(tables), scenario.training.rounds)
-    return joined(sent, accountant.spent(tables), "realization")
 
 
 def renyi_epsilon(

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import accountant, audit, sampled
 from pwfl.systems.anonymous_oac import fading, participation, scheduled
@@ -17,9 +16,8 @@ from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import SCHEDULED, SUM, UPLOAD
 from pwfl.systems.anonymous_oac.train import parts, trainer
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, Claim, senders, trained
+from pwfl.training.audit import Audited, Claim, of_system, senders
 from pwfl.training.audit import participation as rounds_of_records
-from pwfl.training.audit import verdicts as message_verdicts
 
 SEEN = {"sum": "sum of all uploads of every round", "upload": "one device's upload of every round"}
 
@@ -63,9 +61,7 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
     yield audit.within(subject, "epsilon of all rounds", 1, epsilon, accounted, low, high, 0.01, fault)
     mu = np.repeat(found.mu[row], found.rounds, axis=0)
     claim = Claim(target, mu[:, target], partial(view, target), epsilon=opposite, everyone=mu, view_of=view)
-    generator = streams.generator(scenario.seed, "audit", realization)
-    yield from message_verdicts(audited, subject, claim, generator)
-    yield from trained(audited, trainer, subject, generator)
+    yield from of_system(audited, trainer, subject, claim)
     # Of whom a function lets take part, that is no chance: further runs, in which all do, show that of records.
     by_function = scheduled.by_function(tables)
     first = 0 if by_function else tables["users"]["realization"].n_unique()

@@ -5,7 +5,7 @@ import polars as pl
 
 from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS
 from pwfl.tables import contract
-from pwfl.tables.contract import NOISY, PUBLIC, epsilon_column, key, meaning
+from pwfl.tables.contract import PUBLIC, epsilon_column, meaning
 
 ESTIMATES = ("estimate_scale", "estimate_scale_counting_channel_noise", "estimate_scale_of_one_device")
 QUANTITIES = ("rounds", "failed_devices", "failed_devices_one_adds_all", *ESTIMATES)
@@ -92,27 +92,10 @@ class NoiseStatus(contract.PerRealization):
     epsilon = epsilon_column(meaning("epsilon", f"target of the calibration; {OWN}"), nullable=True)
 
 
-class History(contract.UserHistory):
+class History(contract.Learning):
     """Test accuracy and loss over the rounds (`train`)."""
 
-    round = key(meaning("round", "0: before training"))
-    accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"), metadata=NOISY)
-    loss = dy.Float64(min=0, allow_inf=True, allow_nan=True, description=meaning("loss"), metadata=NOISY)
-    clipped_share = contract.clipped_share()
-    status = dy.Enum(
-        ("trained", "diverged", "no_user_scheduled"),
-        nullable=False,
-        description=meaning("status", "of the training run"),
-        metadata=NOISY,
-    )
-
-
-class Leakage(contract.PerUser):
-    """What each device's records are left with, under the scheme's reading (`account`)."""
-
-    REVEALS = PUBLIC
-    rho = epsilon_column(meaning("rho", "of a record in all messages of the device"))
-    epsilon = epsilon_column(meaning("epsilon", "of a record of the device"))
+    status = contract.training_status("trained", "diverged", "no_user_scheduled")
 
 
 class Curves(contract.PerRealization):
@@ -196,7 +179,6 @@ SCHEMAS = {
     "noise": Noise,
     "noise_status": NoiseStatus,
     "history": History,
-    "leakage": Leakage,
     "curves": Curves,
     "outcome": Outcome,
 }

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from pwfl.airs import linear
 from pwfl.learning import datasets, features
 from pwfl.privacy import accountant
 from pwfl.privacy.accountant import ALL, RECORD, USER, USERS, Account, Claim, Mechanism
@@ -31,7 +32,6 @@ from pwfl.training.models import is_softmax, network, parameter_count
 
 TERMS = {
     "unit": "one training record of one user",
-    "neighbouring_relation": "replace-one",
     "evaluated_model": "the server's global model",
     "taken_as_public": f"{ALWAYS_PUBLIC}; schedule, noise and the server's weights follow numbers of records",
 }
@@ -71,25 +71,19 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     asked = claims(scenario, observers, to_array(tables["users"], "samples", "realization", "user"))
     found = accountant.accounts(tables, asked, rounds, privacy.delta)
     guarantees = accountant.guarantees(found, rounds)
-    leakage, outcome = leakages(scenario, found, rounds, frame), participation(frame)
-    own = (selection(frame, tables), objectives(scenario, tables, frame), convergence(scenario, frame))
-    for part in (*own, accountant.spent(tables)):
-        outcome = joined(outcome, part, "realization")
-    for part in (totals(leakage), accountant.stated(guarantees, observers, privacy.observer)):
-        new = ["realization", *(name for name in part.columns if name not in outcome.columns)]
-        outcome = outcome.join(part.select(new), on="realization", how="left", maintain_order="left")
+    leakage = leakages(scenario, found, rounds, frame)
+    parts = (
+        *(participation(frame), selection(frame, tables), objectives(scenario, tables, frame)),
+        *(convergence(scenario, frame), linear.spent(tables), totals(leakage)),
+        accountant.stated(guarantees, observers, privacy.observer),
+    )
     terms = TERMS | {
         "energy_scope": ENERGY_SCOPES["digital" if scenario.radio.air == "digital" else "on air"],
         "local_steps": float(training.local_steps) if training.learner == "local_steps" else 1.0,
         "delta": privacy.delta,
         "rounds": training.rounds,
     }
-    outcome = outcome.with_columns(**{name: pl.lit(term) for name, term in terms.items()})
-    return {
-        "leakage": leakage.drop("epsilon_worst_case", "rho_server", "order_server"),
-        "outcome": outcome,
-        "guarantees": guarantees,
-    }
+    return {"leakage": leakage, "outcome": linear.outcome(parts, terms), "guarantees": guarantees}
 
 
 def claims(scenario: Multicell, observers: pl.DataFrame, samples: np.ndarray) -> Iterator[Claim]:

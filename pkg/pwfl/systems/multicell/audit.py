@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import accountant, audit, sampled
 from pwfl.privacy.accountant import RECORD
@@ -15,8 +14,7 @@ from pwfl.systems.multicell.sending import ENFORCED
 from pwfl.systems.multicell.train import parts, trainer
 from pwfl.tables.arrays import size_of
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, claim_of, participation, select_deliveries, trained, upload
-from pwfl.training.audit import verdicts as message_verdicts
+from pwfl.training.audit import Audited, claim_of, of_system, participation, select_deliveries, upload
 
 
 def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
@@ -65,7 +63,6 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
         opposite = batches.PoissonBatches(rate).of_record._replace(method="opposite", interval=sampled.INTERVAL)
         claim = claim._replace(epsilon=float(opposite.epsilons(losses, delta).max()))
     audited = Audited(parts, scenario, tables, features.size(scenario), receiver=on_air, few=True)
-    generator = streams.generator(scenario.seed, "audit", realization)
     whose = {
         "user": f"user {target}'s {'noisy message' if on_air else 'upload'} of every round",
         "cell": f"sum of cell {cell[target]} of every round, user {target}'s records; the coalition's noise taken off",
@@ -76,8 +73,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     if audited_observer == "network" != privacy.observer:
         whose["network"] += "; not tested: all else that stations receive"
     subject = audit.Subject(realization, whose[audited_observer], delta, epsilon)
-    yield from message_verdicts(audited, subject, claim, generator)
-    yield from trained(audited, trainer, subject, generator)
+    yield from of_system(audited, trainer, subject, claim)
     if rate := scenario.data.sampling:
         yield participation(audited, subject, rate, of_senders=True)
 

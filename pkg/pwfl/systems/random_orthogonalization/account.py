@@ -8,6 +8,7 @@ observer.
 import numpy as np
 import polars as pl
 
+from pwfl.airs import linear
 from pwfl.learning import features
 from pwfl.privacy import accountant
 from pwfl.privacy.accountant import ALL, RECORD, USER, USERS, Gaussian
@@ -21,7 +22,6 @@ from pwfl.training.models import network, parameter_count
 
 TERMS = {
     "unit": f"one training record of one user; {A_USERS}",
-    "neighbouring_relation": "replace-one",
     "energy_scope": "none: signals have no unit of energy",
     "evaluated_model": "the server's global model",
     "taken_as_public": ALWAYS_PUBLIC,
@@ -134,7 +134,7 @@ def outcome(
         negative_weights=pl.col("negative_rounds").mean() / training.rounds,
         negative_users=(pl.col("negative_rounds") == training.rounds).sum(),
     )
-    frame = joined(frame, accountant.spent(tables), "realization")
+    frame = joined(frame, linear.spent(tables), "realization")
     strongest = pl.col("noise_std").max()
     for table, columns in {
         "users": [pl.col("samples").sum()],
@@ -145,11 +145,6 @@ def outcome(
     sent = training.clip_norm**2 + dimension * pl.col("noise_variance")
     privacy = scenario.privacy
     stated = accountant.stated(guarantees, tables["observers"], privacy.observer, observers.counted(privacy.observer))
-    frame = joined(frame, stated.drop("epsilon"), "realization")
-    return frame.with_columns(
-        local_steps=pl.lit(float(training.local_steps)),
-        rounds=pl.lit(training.rounds),
-        delta=pl.lit(privacy.delta),
-        transmit_energy_bound=pl.col("transmit_energy_limit") * sent,
-        **{name: pl.lit(term) for name, term in TERMS.items()},
-    )
+    frame = frame.with_columns(transmit_energy_bound=pl.col("transmit_energy_limit") * sent)
+    terms = {"local_steps": float(training.local_steps), "rounds": training.rounds, "delta": privacy.delta}
+    return linear.outcome([frame, stated], TERMS | terms)

@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import audit
 from pwfl.privacy.accountant import ALL
@@ -18,8 +17,7 @@ from pwfl.systems.random_orthogonalization.parameters import Privacy, RandomOrth
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER
 from pwfl.systems.random_orthogonalization.train import parts, trainer
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, Claim, claim_of, select_deliveries, trained, upload
-from pwfl.training.audit import verdicts as message_verdicts
+from pwfl.training.audit import Audited, Claim, claim_of, of_system, upload
 
 SEEN = "server's update of every round, channels known"
 
@@ -28,24 +26,15 @@ def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame])
     """On what the scenario's observer sees, of all antennas the update, held to the worst user's exact epsilon."""
     privacy, shown_more = scenario.privacy, scenario.privacy.observer == ANTENNAS
     outcome = audit.worst(audit.against(tables, UPDATE, noise=ALL) if shown_more else tables["outcome"])
-    realization, epsilon = outcome["realization"], outcome["epsilon"]
-    claim = claim_by(privacy, tables, realization, 2 * scenario.training.clip_norm)
+    claim = claim_by(privacy, tables, outcome["realization"], 2 * scenario.training.clip_norm)
     seen = SEEN + "; the loudest colluders' noise taken off" * (privacy.colluders > 0)
     if shown_more:
         seen += "; not tested: all else that its antennas show"
     if privacy.observer == USER:
         seen = f"user {claim.target}'s noisy update of every round"
-    subject = audit.Subject(realization, seen, outcome["delta"], epsilon)
-    if np.isinf(epsilon):
-        yield audit.untested(subject)
-        return
-    if select_deliveries(tables, realization).is_empty():  # everybody dropped out of all rounds
-        yield audit.untested(subject._replace(epsilon=None))
-        return
-    generator = streams.generator(scenario.seed, "audit", realization)
+    subject = audit.Subject(outcome["realization"], seen, outcome["delta"], outcome["epsilon"])
     audited = Audited(parts, scenario, tables, features.size(scenario), few=True)
-    yield from message_verdicts(audited, subject, claim, generator)
-    yield from trained(audited, trainer, subject, generator)
+    yield from of_system(audited, trainer, subject, claim)
 
 
 def claim_by(privacy: Privacy, tables: dict[str, pl.DataFrame], realization: int, sensitivity: float) -> Claim:

@@ -3,7 +3,7 @@
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import NOISY, PRIVATE, PUBLIC, amount, epsilon_column, key, meaning
+from pwfl.tables.contract import PRIVATE, PUBLIC, amount, epsilon_column, key, meaning
 
 WITHOUT_RECEIVER = ["epsilon_without_receiver", "epsilon_antennas_without_receiver"]
 WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon", "epsilon_antennas", "epsilon_antennas_rounds"]
@@ -99,20 +99,14 @@ class NoiseStatus(contract.PerRealization):
     )
 
 
-class History(contract.UserHistory):
-    """Test accuracy and loss over the rounds, and what the users send (`train`); round 0: the start."""
+class History(contract.Learning):
+    """Test accuracy and loss over the rounds, and what the users send (`train`)."""
 
-    round = key(meaning("round", "0: before training"))
-    accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"), metadata=NOISY)
-    loss = dy.Float64(min=0, allow_inf=True, allow_nan=True, description=meaning("loss"), metadata=NOISY)
     update_norm = magnitude("norm of a user's update before clipping, mean over users")
-    clipped_share = contract.clipped_share()
     transmit_energy = magnitude(
         "expected transmit energy E ||x_k||^2 of a user, mean over users, times the share who send"
     )
-    status = dy.Enum(
-        ("trained", "diverged"), nullable=False, description=meaning("status", "of the training run"), metadata=NOISY
-    )
+    status = contract.training_status("trained", "diverged")
 
 
 class Realizations(contract.PerRealization):

@@ -16,7 +16,7 @@ from pwfl.tables.contract import ALWAYS_PUBLIC
 
 TERMS = {
     "unit": "one training record of one device",
-    "neighbouring_relation": "replace-one",
+    "neighbouring_relation": accountant.REPLACE_ONE,
     "evaluated_model": "the access point's model, which no device gets: copies carry noise",
     "taken_as_public": f"{ALWAYS_PUBLIC}; privacy.sensitivity, where training.clip_norm is null",
     "energy_scope": "radiated on channels without interference, path loss of network.max_distance_m at most, noise "

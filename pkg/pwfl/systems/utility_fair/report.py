@@ -8,7 +8,6 @@ import polars as pl
 from polars.dataframe.group_by import GroupBy
 
 from pwfl.learning.partition import USER_ACCURACIES
-from pwfl.privacy.composition import Loss
 from pwfl.report import chance, results, theme, unscheduled
 from pwfl.report.axes import fitted
 from pwfl.report.claims import INCONCLUSIVE, REFUTED, SUPPORTED, Band, Reported
@@ -163,11 +162,6 @@ def summarize(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[st
     }
 
 
-def published(_scenario: UtilityFair, each: pl.DataFrame) -> list[Loss]:
-    """What each training's uploads cost the worst record, all else being computed of them."""
-    return [Loss(rho=rho) for rho in each["rho_server"]]
-
-
 def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """The outcome of each realization and scheme, with what its training came to.
 
@@ -303,3 +297,6 @@ def _over_path_loss(
         dash["legend"] = None
         layers.append(line.encode(x=x, y=encoded, color=colour, opacity=opacity, strokeDash=dash))
     return theme.sized(alt.layer(*layers).add_params(chosen), alt.TitleParams(title, subtitle=subtitle))
+
+
+published = results.gaussian_losses
