@@ -609,6 +609,22 @@ def test_every_claim_about_learning_holds_in_its_world_and_fails_in_its_opposite
     assert Counter(places(table)) == counts | {f"{b} against {a}": 3 for a, b in pairwise(names[1:])}
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([np.inf, np.inf], [np.inf, np.inf], None),  # no noise
+        ([1.0, 2.0], [1.0, 3.0], 0.5),
+        ([1.0, np.inf], [1.0, np.inf], 0.0),
+        ([1.0, 2.0], [1.0, np.inf], np.inf),
+        ([1.0, np.inf], [1.0, 2.0], np.inf),
+    ],
+)
+def test_the_change_of_an_unbounded_leakage_is_not_measured(before, after, expected):
+    found = multicell_claims._largest_change({"scheme": np.array(before)}, {"scheme": np.array(after)})
+    assert (found and found.value) == expected
+
+
 AT_TARGET = [("RndSched", "random", "target"), ("OptSched", "optimal", "target"), ("JointSNR", "joint_snr", "target")]
 OWN_NOISE = [*SCHEMES, ("four", "joint_snr", "equal_max")]
 

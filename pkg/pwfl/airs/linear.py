@@ -35,7 +35,7 @@ def account(
         rows.group_by("realization", maintain_order=True).agg(pl.col("rho").max()),
         accountant.stated(guarantees, tables["observers"], declared, noise, of_server),
     )
-    return {"leakage": rows, "outcome": outcome(parts, {"delta": delta} | terms), "guarantees": guarantees}
+    return {"leakage": rows, "outcome": outcome(parts, {"delta": delta, **terms}), "guarantees": guarantees}
 
 
 def leakage(of: Account, **columns) -> pl.DataFrame:
@@ -58,8 +58,8 @@ def outcome(parts: Sequence[pl.DataFrame], terms: Mapping[str, object]) -> pl.Da
     for part in others:
         new = [name for name in part.columns if name == "realization" or name not in found.columns]
         found = found.join(part.select(new), on="realization", how="left", maintain_order="left")
-    terms = {"neighbouring_relation": REPLACE_ONE} | terms
-    return found.with_columns(**{name: pl.lit(term) for name, term in terms.items()})
+    same = {"neighbouring_relation": REPLACE_ONE, **terms}
+    return found.with_columns(**{name: pl.lit(term) for name, term in same.items()})
 
 
 def spent(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:

@@ -504,14 +504,20 @@ INTEGERS = pairs("with integers of enough bits", "training.bits", matches=_sends
 
 
 def _largest_change(first: dict, other: dict) -> Measure | None:
-    """How far the leakage of two scenarios' realizations differs, in the schemes that both have."""
+    """How far the leakage of two scenarios' realizations differs, in the schemes that both have; of none without noise.
+
+    Without noise both leak without bound, of which there is no difference.
+    """
     columns = [paired(values, other[name]) for name, values in first.items() if name in other]
+    columns = [each for each in columns if np.isfinite(each).any()]
     if not columns:
         return None
     both = np.concatenate(columns, axis=1)
+    both = both[:, np.isfinite(both).any(axis=0)]
     changed = np.abs(both[1] - both[0])
-    share = np.divide(changed, both[0], out=np.where(changed > 0, np.inf, 0.0), where=both[0] != 0)
-    return counted(share.max(initial=0.0), len(columns[0][0]))
+    known = np.isfinite(both).all(axis=0) & (both[0] != 0)
+    share = np.divide(changed, both[0], out=np.where(changed > 0, np.inf, 0.0), where=known)
+    return counted(share.max(initial=0.0), columns[0].shape[1])
 
 
 def _epsilon_ratio(
