@@ -252,7 +252,7 @@ def _assumes(column: str) -> dy.String:
 
 TRUSTED = "parties whom {} trusts to see and pass on no more than the observer; empty: none; null: no user sends"
 ATTACK = (
-    "largest true-positive rate of any attack on the most exposed {} at 1 % false positives; of the same kind as "
+    "largest true-positive rate of any attack at 1 % false positives: on the most exposed {}; of the same kind as "
     "epsilon; null: no user sends, or only epsilon at delta is known"
 )
 
