@@ -58,7 +58,7 @@ def _load(name: str, value: str) -> System[Any]:
     if not isinstance(found, System):
         raise RegistryError(
             f"system {name!r}: its entry point {value!r} must name a pwfl.system.System, as MODULE:NAME, and names "
-            f"{'a module' if not attribute else repr(found)}; see docs/own_system.md"
+            f"{'a module' if not attribute else repr(found)}; see docs/how-to/own_system.md"
         )
     return found
 
