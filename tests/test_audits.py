@@ -198,7 +198,7 @@ def one_key(monkeypatch):
 
 
 def one_stream_for_all_schemes(monkeypatch):
-    monkeypatch.setattr(streams, "of_noise", lambda scenario, run, purpose="noise", *_: (scenario.seed, purpose, run))
+    monkeypatch.setattr(streams, "name_noise", lambda scenario, run, purpose="noise", *_: (scenario.seed, purpose, run))
 
 
 def unclipped(module, name):

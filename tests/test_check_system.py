@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-from dataclasses import replace
 from importlib import import_module
 from types import SimpleNamespace
 from unittest import mock
@@ -143,9 +142,9 @@ def test_a_stage_with_a_fault_is_found(aging, monkeypatch, fault):
         check(aging, {})
 
 
-def test_a_table_that_the_catalog_does_not_let_a_stage_read_is_named(aging, monkeypatch):
-    catalog = registry.system("age_aware").catalog
-    monkeypatch.setattr("pwfl.systems.age_aware.catalog.CATALOG", replace(catalog, reads={"noise": ("users",)}))
+def test_a_table_that_the_system_does_not_let_a_stage_read_is_named(aging, monkeypatch):
+    reads = registry.reads
+    monkeypatch.setattr(registry, "reads", lambda *of: ("users",) if of[1] == "noise" else reads(*of))
     with pytest.raises(KeyError, match="stage noise uses the table 'schedule', which is not among its inputs"):
         repeated.check_chunks(aging, {})
 
@@ -257,7 +256,7 @@ def by_other_streams(right):
 
 def streams_but(**changed):
     """`pwfl.streams` as it is when it is called, with other functions for some."""
-    names = ("generator", "key", "of_noise", "of_tested_noise")
+    names = ("generator", "key", "name_noise", "of_tested_noise")
     right = {name: lambda *given, name=name: getattr(streams, name)(*given) for name in names}
     return lambda _: SimpleNamespace(**(right | changed))
 

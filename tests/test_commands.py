@@ -23,10 +23,13 @@ from pwfl.scenario.resolution import merge
 from pwfl.workflow import executors, session
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+NAMED = ("pwfl check", "pwfl run", "pwfl new", "pwfl audit", "pwfl test")  # of which prose speaks, without arguments
 PROGRAMS = ("pwfl", "snakemake", "make", "pip", "pytest", "docker")
 PLACEHOLDERS = {"FILE": "study.yaml", "STUDY": "mine", "POINT": "one,gamma=30"}
-PLACEHOLDERS |= dict.fromkeys(("SYSTEM", "NAME"), "age_aware")
+PLACEHOLDERS |= dict.fromkeys(("SYSTEM", "NAME"), "age_aware") | {"TABLE": "claims"}
+OF_PAGES = ("first", "better")  # studies that a reader of a page writes
 SUMMARY = ["scheme", "scheduled_samples_mean", "accuracy_mean", "epsilon_mean"]  # columns that pages name
+EFFECTS = ["outcome", "from_scenario", "to_scenario", "from", "to", "difference", "p_corrected"]
 SWEPT = {"one": {"sweep": {"schedule.gamma": [30, 300]}}}
 STUDY = {"study": "mine", "base": TINY["base"] | {"schedule": {}}, "scenarios": SWEPT}
 LONG = ("--report", "--sdm", "--unlock", "--rulegraph", "--workflow-profile", "--executor")  # or of other machines
@@ -43,7 +46,7 @@ def commands() -> list[list[str]]:
                 found[tuple(shlex.split(line.removeprefix("$ "), comments=True))] = page.name
         prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
         for span in re.findall(r"`([^`]+)`", prose):
-            if span.startswith(tuple(f"{program} " for program in PROGRAMS)):
+            if span.startswith(tuple(f"{program} " for program in PROGRAMS)) and span not in NAMED:
                 found[tuple(shlex.split(" ".join(span.split())))] = page.name
     return [list(words) for words in found if words]
 
@@ -93,6 +96,8 @@ def folder(tmp_path_factory):
     (path / PLACEHOLDERS["NAME"]).mkdir()
     for study in (path, path / PLACEHOLDERS["NAME"]):
         (study / "study.yaml").write_text(yaml.safe_dump(STUDY))
+    for name in OF_PAGES:
+        (path / f"{name}.yaml").write_text(yaml.safe_dump(STUDY | {"study": name}))
     return path
 
 
@@ -135,10 +140,12 @@ def test_snakemake_and_the_study_take_its_options(words, folder, monkeypatch):
 def test_pwfl_runs_it(words, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     (folder / "store").mkdir(exist_ok=True)
-    page = folder / "results" / PLACEHOLDERS["STUDY"] / "index.html"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.touch()
+    for study in (PLACEHOLDERS["STUDY"], *OF_PAGES):
+        page = folder / "results" / study / "index.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.touch()
     did, found = [], {"claims": pl.DataFrame(), "summary": pl.DataFrame(schema=SUMMARY)}
+    found |= {"effects": pl.DataFrame(schema=EFFECTS), "outcomes": pl.DataFrame()}
     for slow in (
         "snakemake.cli.main",
         "pwfl.new.write",
@@ -154,7 +161,7 @@ def test_pwfl_runs_it(words, folder, monkeypatch, capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.pwfl(arguments)
     says = {
-        "check": "study 'mine' is valid (2 scenarios: one,gamma=30, one,gamma=300)",
+        "check": "is valid (2 scenarios: one,gamma=30, one,gamma=300)",
         "prune": "in 0 folders",
         "--help": "Usage: ",
     }

@@ -238,7 +238,7 @@ def test_factors_are_named_by_titles_and_say_what_else_changes(study):
     assert list(known)[:2] == [SCHEDULER, NOISE]
     assert list(known)[-1] == PRIVACY
     assert known["training"].name == "Learning rule"
-    assert known[OBSERVER].before == "each active user's noisy message"
+    assert known[OBSERVER].before == "each user's message"
     said = [row["setting"] for each in known.values() for row in each.rows]
     assert not any("_" in text or "privacy." in text for text in said)
     for each in known.values():

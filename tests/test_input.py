@@ -327,7 +327,7 @@ def test_the_configs_that_come_along_are_read_strictly_and_without_warnings(path
     examples = ("local_dp_mac", "privacy_for_free")
     for name in examples:
         monkeypatch.syspath_prepend(ROOT / "examples" / name)
-    claims = registry.claims() | {name: (name,) for name in examples}
+    claims = registry.claims() | {name: (f"{name}.system:SYSTEM",) for name in examples}
     monkeypatch.setattr(registry, "claims", lambda: claims)
     assert scenario.load(scenario.read([path]), path.name).warnings == ()
 

@@ -329,7 +329,7 @@ def test_anonymous_oac_s_leakage_is_of_its_devices_and_its_curves_are_a_table_of
     few = {"training": {"rounds": 6}, "privacy": {"curve_rates": [0.5], "estimate_scales": [1.0]}}
     found = tables("anonymous_oac", "over_the_air", "identified", few, some=range(2))
     leakage, outcome = found["leakage"], found["outcome"]
-    assert leakage.columns == ["realization", "user", "rho", "epsilon"]
+    assert leakage.columns == ["realization", "user", "rho", "epsilon", "epsilon_user"]
     most = leakage.group_by("realization", maintain_order=True).agg(pl.col("epsilon").max())
     assert most["epsilon"].to_list() == outcome.sort("realization")["epsilon"].to_list()
     assert {"quantity", "x"} <= set(found["curves"].columns)

@@ -311,7 +311,7 @@ def test_every_built_in_system_names_its_paper_and_its_page(system):
 @pytest.mark.parametrize("paper", [None, PAPER])
 def test_a_system_of_a_users_may_have_a_paper(monkeypatch, paper):
     monkeypatch.syspath_prepend(ROOT / "examples/local_dp_mac")
-    monkeypatch.setattr(registry, "claims", lambda: {"local_dp_mac": ("local_dp_mac",)})
+    monkeypatch.setattr(registry, "claims", lambda: {"local_dp_mac": ("local_dp_mac.system:SYSTEM",)})
     own = registry.system("local_dp_mac").catalog
     object.__setattr__(own, "paper", paper)
     try:

@@ -43,7 +43,7 @@ def example():
     """The example is one of the systems."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "examples" / SYSTEM)
-        claims = registry.claims() | {SYSTEM: (SYSTEM,)}
+        claims = registry.claims() | {SYSTEM: (f"{SYSTEM}.system:SYSTEM",)}
         patch.setattr(registry, "claims", lambda: claims)
         yield
 
@@ -473,6 +473,7 @@ def test_every_claim_can_be_supported_and_refuted():
                     "realization": range(50),
                     "optimality_gap": gaps[scheme.scheduler] * generator.lognormal(0, 0.1, 50),
                     "optimality_gap_bound": 2 * gaps[scheme.scheduler],
+                    "epsilon_paper": 297.0 if gaps["superposed_full"] == 1.0 else 200.0,
                     "training": "trained",
                     "no_user_scheduled": False,
                 }
@@ -481,7 +482,7 @@ def test_every_claim_can_be_supported_and_refuted():
         ]
         found = claims.claims({"a": {"scenario": model, "realizations": pl.concat(rows)}})
         assert found["origin"].unique().to_list() == ["paper"]
-        assert len(found) == 8
+        assert len(found) == 9
         return found["verdict"].to_list()
 
     order = ("superposed_full", "superposed_adaptive", "superposed_static", "orthogonal_full", "orthogonal_adaptive")

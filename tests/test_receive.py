@@ -6,6 +6,7 @@ be what the tables `reception`, `reception_noise` and `visibility` say of it; wh
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import import_module
 from itertools import combinations, count, product
 from math import ceil
 from typing import NamedTuple
@@ -430,7 +431,7 @@ def example():
     """The example outside of the package is one of the systems."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "examples" / EXAMPLE)
-        claims = registry.claims() | {EXAMPLE: (EXAMPLE,)}
+        claims = registry.claims() | {EXAMPLE: (f"{EXAMPLE}.system:SYSTEM",)}
         patch.setattr(registry, "claims", lambda: claims)
         yield
 
@@ -736,7 +737,7 @@ FAULTS = {  # what is wrong, the check that sees it, in which cases
 @pytest.mark.parametrize(("fault", "name"), [(fault, name) for fault in FAULTS for name in sorted(FAULTS[fault][2])])
 def test_a_fault_of_the_stage_is_seen(fault, name, monkeypatch):
     case, (change, check, _) = made(name), FAULTS[fault]
-    stage = registry.system(case.model.system).part("receive")
+    stage = import_module(f"{registry.system(case.model.system).package}.receive")
     run = stage.run
     monkeypatch.setattr(stage, "run", lambda *given: change(run(*given), *given, run))
     monkeypatch.setattr(features, "training_data", lambda *given: np.ones((4, 64)))

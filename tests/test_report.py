@@ -104,7 +104,7 @@ def test_the_distribution_function_ends_at_the_extremes_and_counts_right():
 
 def test_claims_name_measured_value_interval_and_verdict(studied):
     table = claims(studied)
-    to_gamma = {"F4-3", "F4-4", "F5-10", "F5-11"}
+    to_gamma = {"F4-3", "F4-4", "F5-10", "F5-11"}  # at a larger gamma alone
     alone = {
         *("F4-1", "F4-2", "F5-1", "F5-2", "F5-3", "F5-4", "F5-7", "F5-8", "F5-9"),
         *(f"S6B-{k}" for k in (1, 2, 3)),
@@ -118,6 +118,6 @@ def test_claims_name_measured_value_interval_and_verdict(studied):
     first = table.row(0, named=True)
     assert first["scenario"] == "low"
     assert first["measured"] == pytest.approx(mean["OptSched"] - mean["RndSched"])
-    assert first["verdict"] == ("supported" if first["measured_ci_high"] < 0 else "inconclusive")
+    assert first["verdict"] is None  # its R and gamma are not the paper's
     # Of one scenario nothing is said that compares two.
     assert set(claims({"low": studied["low"]})["claim"]) == alone

@@ -41,7 +41,7 @@ def made() -> dict[str, pl.DataFrame]:
     return {
         "history": history.select(pl.lit("a").alias("scheme"), pl.all(), processor=pl.lit("cpu"), **users),
         "outcome": pl.DataFrame(keys | columns).with_columns(**none),
-        "leakage": pl.DataFrame({"scheme": "a", "rho": [0.5, 4.0, 0.1]}),
+        "leakage": pl.DataFrame({"scheme": "a", "realization": [0, 1, 2], "user": 0, "rho": [0.5, 4.0, 0.1]}),
         "schedule_status": status,
         "noise_status": status,
     }

@@ -232,7 +232,9 @@ def of_kinds(**changes):
     )
     rows = rows.with_columns(**{name: pl.Series(values) for name, values in changes.items()})
     null = pl.lit(None, pl.Float64)
-    rows = rows.with_columns(no_user_scheduled=pl.lit(0, pl.Int64), diverged=pl.lit(0, pl.Int64), low=null, chance=null)
+    rows = rows.with_columns(
+        no_user_scheduled=pl.lit(0, pl.Int64), diverged=pl.lit(0, pl.Int64), ci_low=null, chance=null
+    )
     means = {"accuracy": [0.9, 0.8, 0.7], "epsilon": [1.0, 2.0, 3.0]}
     frames = [rows.with_columns(outcome=pl.lit(name), mean=pl.Series(values)) for name, values in means.items()]
     return pl.concat(frames).select(*sweeps.KEYS, pl.exclude(sweeps.KEYS))

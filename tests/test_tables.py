@@ -220,7 +220,7 @@ def columns(monkeypatch) -> dict[str, dict[str, dy.Column]]:
     examples = ("local_dp_mac", "privacy_for_free")
     for name in examples:
         monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / name)
-    modules = {name: registry.system(name).part("tables") for name in registry.systems()}
+    modules = {name: import_module(f"{registry.system(name).package}.tables") for name in registry.systems()}
     modules |= {name: import_module(f"{name}.tables") for name in examples}
     kinds = dict(contract.COMMON)
     for system, module in modules.items():

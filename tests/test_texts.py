@@ -171,7 +171,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*/study.yaml"))
 @pytest.fixture
 def examples(monkeypatch):
     """The systems of examples, as if they were installed."""
-    names = {name: (name,) for name in ("local_dp_mac", "privacy_for_free")}
+    names = {name: (f"{name}.system:SYSTEM",) for name in ("local_dp_mac", "privacy_for_free")}
     for name in names:
         monkeypatch.syspath_prepend(ROOT / "examples" / name)
     known = registry.claims()

@@ -52,7 +52,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "examples/local_dp_mac")
     known = registry.claims()
-    monkeypatch.setattr(registry, "claims", lambda: known | {"local_dp_mac": ("local_dp_mac",)})
+    monkeypatch.setattr(registry, "claims", lambda: known | {"local_dp_mac": ("local_dp_mac.system:SYSTEM",)})
     yield tmp_path
     for cached in (registry.makes, registry.makers, registry.stages):
         cached.cache_clear()

@@ -224,7 +224,7 @@ def test_too_many_samples_of_a_realization_are_refused_before_any_job():
 def test_points_that_draw_the_same_are_drawn_once(monkeypatch):
     drawn, located = [], channel.located
     monkeypatch.setattr(channel, "located", lambda *given: drawn.append(given) or located(*given))
-    feasible._of_drawn_users.cache_clear()
+    feasible._check_drawn_users.cache_clear()
     plain = of(("random", "target"))
     check(plain | {"sweep": {"schedule.gamma": [30.0, 300.0, 3000.0]}})
     assert len(drawn) == 1

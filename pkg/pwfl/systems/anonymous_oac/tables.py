@@ -74,7 +74,7 @@ class Noise(contract.PerRound):
         ),
     )
     noise = dy.Enum(list(MECHANISMS), nullable=False, description=meaning("noise"))
-    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING} under which the noise was set")
+    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}: under which the noise was set")
 
 
 class NoiseStatus(contract.PerRealization):
@@ -135,7 +135,7 @@ class Outcome(contract.Outcome):
         min=0,
         description=meaning("noise_multiplier"),
     )
-    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}, for epsilon")
+    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}: for epsilon")
     epsilon_anonymous = epsilon_column(
         f"epsilon of a typical pair of data sets, participation and batch size hidden; {HIDDEN}", nullable=True
     )

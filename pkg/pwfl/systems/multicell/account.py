@@ -83,7 +83,8 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
         "delta": privacy.delta,
         "rounds": training.rounds,
     }
-    return {"leakage": leakage, "outcome": linear.outcome(parts, terms), "guarantees": guarantees}
+    users = leakage.drop("epsilon_worst_case", "rho_server", "order_server")  # of which `outcome` has the totals
+    return {"leakage": users, "outcome": linear.outcome(parts, terms), "guarantees": guarantees}
 
 
 def claims(scenario: Multicell, observers: pl.DataFrame, samples: np.ndarray) -> Iterator[Claim]:

@@ -43,7 +43,7 @@ class Users(contract.PerUser):
     cell = dy.Int64(
         nullable=False,
         min=0,
-        description="number of the user's cell: nearest station; imported channels: as given, or strongest station",
+        description="number of the cell: the user's nearest station; imported channels: as given, or strongest station",
     )
     samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "of the user, K_i"))
 
@@ -83,7 +83,7 @@ class ImportedUsers(contract.PerUser):
     REVEALS = PUBLIC
     x_m = dy.Float64(nullable=True, description="x coordinate of the user")
     y_m = dy.Float64(nullable=True, description="y coordinate of the user")
-    cell = dy.Int64(nullable=False, min=0, description="number of the user's cell")
+    cell = dy.Int64(nullable=False, min=0, description="number of the cell: of the user")
     samples = dy.Int64(nullable=True, min=1, description=meaning("samples", "of the user, K_i"))
 
 
@@ -134,7 +134,7 @@ class ScheduleStatus(contract.PerInterval):
     """
 
     REVEALS = PUBLIC
-    cell = key("number of the cell, from 0")
+    cell = key("number of the cell: from 0")
     status = dy.Enum(PROGRAM_STATUSES, nullable=False, description=meaning("status", "of the cell's optimization"))
     users = dy.Int64(nullable=False, min=0, description=meaning("users", "in the cell"))
     assigned = dy.Int64(

@@ -147,7 +147,7 @@ class Leakage(contract.PerRealization):
         "exact epsilon of all rounds if all antennas and channels are observed, without receiver noise"
     )
     mu = epsilon_column(meaning("mu"))
-    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED} of the user")
+    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}: of the user")
     negative_rounds = dy.Int64(
         nullable=False, min=0, description="number of rounds in which the user's weight in the update is negative"
     )
@@ -167,7 +167,7 @@ class Outcome(contract.Outcome):
         "exact epsilon of all rounds if all antennas and channels are observed, without receiver noise"
     )
     rho_server = epsilon_column(meaning("rho_server", "of the most exposed record"))
-    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}, over all users")
+    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}: over all users")
     negative_weights = dy.Float64(
         nullable=False, min=0, max=1, description="share of users and rounds with a negative weight in the update"
     )

@@ -35,7 +35,7 @@ class Users(_PerDevice):
 
     REVEALS = PUBLIC
     distance_m = dy.Float64(min_exclusive=0, description=meaning("distance_m", "r"))
-    path_loss_db = dy.Float64(description=f"{PATH_LOSS}, r^alpha / kappa")
+    path_loss_db = dy.Float64(description=f"{PATH_LOSS}: r^alpha / kappa")
     samples = dy.Int64(min=1, description=meaning("samples", "of the device"))
 
 
@@ -75,7 +75,7 @@ class ScheduleStatus(_PerDevice):
     REVEALS = PUBLIC
     status = dy.Enum(SCHEDULE_STATUSES, description=meaning("status", "who decides about the device's rounds"))
     path_loss_db = dy.Float64(description=PATH_LOSS)
-    rounds_out = dy.Int64(min=0, description=f"{ROUNDS_OUT}, of the device")
+    rounds_out = dy.Int64(min=0, description=f"{ROUNDS_OUT}: of the device")
 
 
 class Noise(_PerDevice):
@@ -89,7 +89,7 @@ class Noise(_PerDevice):
         min=0, description="number of the noise vector; devices with the same number share one draw"
     )
     upload_multiplier = dy.Float64(
-        nullable=True, min=0, description=f"{UPLOAD_MULTIPLIER}, by (7) or for the target epsilon; null: no noise"
+        nullable=True, min=0, description=f"{UPLOAD_MULTIPLIER}: by (7) or for the target epsilon; null: no noise"
     )
     upload_std = dy.Float64(
         nullable=True,
@@ -131,9 +131,9 @@ class History(contract.UserHistory):
         description="learning gain: first two terms of (18), with beta_1 fitted by (17) to this round's deviation",
     )
     utility = _private(description="utility (18) of the device, with the same beta_1; 0: does not take part")
-    air_seconds_cumulative = _private(min=0, description="airtime up to this round, s, as decided during training")
+    air_seconds_cumulative = _private(min=0, description="airtime up to this round, s; as decided during training")
     transmit_energy_j_cumulative = _private(
-        min=0, description="energy radiated by all devices up to this round, as decided during training"
+        min=0, description="energy radiated by all users up to this round; as decided during training"
     )
     accuracy = amount(meaning("accuracy"), max=1, metadata=NOISY)
     loss = amount(meaning("loss"), allow_inf=True, allow_nan=True, metadata=NOISY)
@@ -188,7 +188,7 @@ class Outcome(contract.Outcome):
 
     REVEALS = PUBLIC
     devices = dy.Int64(min=1, description="number of devices")
-    rounds_out = dy.Int64(min=0, description=f"{ROUNDS_OUT}, sum over devices")
+    rounds_out = dy.Int64(min=0, description=f"{ROUNDS_OUT}: sum over devices")
     epsilon_printed = epsilon_column(meaning("epsilon_printed", "one copy, epsilon_g"))
     epsilon_copy = epsilon_column("exact epsilon of one copy")
     epsilon_round = epsilon_column("exact epsilon of the copies for all devices in one round")
