@@ -95,7 +95,7 @@ def _if_scheduled(each: pl.DataFrame, columns: list[str], system: str) -> pl.Dat
     """As `theme.means` of each scheme, over the realizations with a user scheduled, and how many others have values."""
     kept = each.with_columns(pl.when(~pl.col(unscheduled.COLUMN)).then(pl.col(columns)))
     means = theme.means(kept, ["scheme"], columns, system)
-    means = means.rename(lambda name: re.sub("_(mean|low|high)$", r"_if_scheduled_\1", name))
+    means = means.rename(lambda name: re.sub("_(mean|ci_low|ci_high)$", r"_if_scheduled_\1", name))
     others = {f"{column}_{unscheduled.COLUMN}": unscheduled.count(column) for column in columns}
     counts = each.group_by("scheme", maintain_order=True).agg(**others)
     return counts.join(means, on="scheme", maintain_order="left")

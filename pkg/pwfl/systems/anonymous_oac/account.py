@@ -15,7 +15,7 @@ from pwfl.systems.anonymous_oac.mechanism import Readings, accounting, populatio
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.participation import counts
 from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS, SCHEDULED, SUM, UPLOAD
-from pwfl.systems.anonymous_oac.tables import Curves
+from pwfl.systems.anonymous_oac.tables import Curves, Outcome
 from pwfl.tables.arrays import joined
 from pwfl.tables.contract import ALWAYS_PUBLIC
 
@@ -44,12 +44,17 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     more = (scheduled.epsilons if occurred else further)(scenario, tables)
     sent = sent.drop("samples", "rounds")  # which all outcomes have
     outcome = made["outcome"].pipe(joined, sent, "realization").pipe(joined, more, "realization")
-    proved = pl.coalesce("epsilon_proved", "epsilon") if MECHANISMS[scheme].fixed else pl.col("epsilon_proved")
+    # Of fixed noise, and where participation occurred, what is stated is proved.
+    stated = "epsilon" if occurred or MECHANISMS[scheme].fixed else "epsilon_proved"
     curves = Curves.create_empty()
     if outcome["realization"][0] == 0:
         multiplier = accountant.losses(tables, declared, record.sensitivity).multiplier
         curves = pl.concat(drawn(scenario, tables, multiplier)).with_columns(realization=0)
-    return made | {"outcome": outcome.with_columns(epsilon_proved=proved), "curves": curves}
+    outcome = outcome.with_columns(epsilon_proved=pl.col(stated))
+    if occurred:  # nothing is hidden, so the epsilons of other interpretations are none
+        outcome = outcome.with_columns(reading=pl.lit(tables["noise"]["reading"][0]))
+        outcome = outcome.with_columns(pl.lit(None).alias(name) for name in {*Outcome.columns()} - {*outcome.columns})
+    return made | {"outcome": outcome, "curves": curves}
 
 
 def further(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
