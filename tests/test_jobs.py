@@ -998,7 +998,7 @@ def test_a_dry_run_prints_a_line_for_each_part_with_its_reason(tmp_path):
     assert {line.partition(":")[0] for line in lines} == {path.replace("/", " ") for path in found}
     assert len(lines) == len(found)
     assert all(
-        re.fullmatch(rf"{NAMED}: [a-z ]+, [\d,]+ results?.*, about \d+ seconds? \((first result: )?new\)", line)
+        re.fullmatch(rf"{NAMED}: [a-z ,]+, [\d,]+ results?.*, about \d+ seconds? \((first result: )?new\)", line)
         for line in lines
     )
     assert "reason:" not in said
