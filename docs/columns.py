@@ -36,7 +36,6 @@ and what it reveals of users' records.
 
 `pwfl tables results/STUDY TABLE --columns` prints the same for one table.
 """
-STUDY = ("systems", "summary", "outcomes", "effects", "front", "claims", "published")
 ENDS = re.compile("_ci_(low|high)$")
 
 
@@ -52,7 +51,7 @@ def simulated() -> dict[str, StudyTables]:
 def page(found: dict[str, StudyTables]) -> str:
     """The page, as Markdown, of the tables of each system."""
     parts = [HEAD, "## Tables that compare scenarios\n"]
-    for name in STUDY:
+    for name in next(iter(found.values())).comparison:
         known: dict[str, Column] = {}
         for system, study in found.items():
             own = _columns(study.comparison[name], name, system)

@@ -15,7 +15,7 @@ import numpy as np
 from pwfl.learning import datasets
 from pwfl.learning.datasets import Dataset, Size
 
-PIXELS, SCATTERING = "pixels", "scattering"
+PIXELS = "pixels"
 NORM = 10.0  # of a record's features: large beside a bias's input of 1, as pixels' is
 DIRECTIONS = {"strokes": 160, "shapes": 500}  # of the projections, those of largest eigenvalue
 

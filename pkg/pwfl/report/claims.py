@@ -22,25 +22,25 @@ from pwfl.scenario.values import plain, value_of
 
 PAPER, PROJECT = "paper", "project"  # whose a claim is, and whose a required range
 VERDICTS = SUPPORTED, REFUTED, INCONCLUSIVE, NOT_MEASURED = "supported", "refuted", "inconclusive", "not measured"
-SCHEMA = {
-    "claim": pl.String,  # its id
+SCHEMA = {  # of the table `claims`; `pwfl.report.meanings` says what its columns mean
+    "claim": pl.String,
     "statement": pl.String,
     "scenario": pl.String,
-    "against": pl.String,  # with which the scenario is compared; null: with none
-    "interpretation": pl.String,  # under which it is measured; null: the one that this project chose
-    "origin": pl.String,  # PAPER or PROJECT
-    "source": pl.String,  # where the paper says it, or where this project does
-    "reported": pl.String,  # the paper's number or words; null: none
+    "against": pl.String,
+    "interpretation": pl.String,
+    "origin": pl.String,
+    "source": pl.String,
+    "reported": pl.String,
     "quantity": pl.String,
     "measured": pl.Float64,
-    "measured_ci_low": pl.Float64,  # ends of the interval; null: none, or unbounded
+    "measured_ci_low": pl.Float64,
     "measured_ci_high": pl.Float64,
-    "interval": pl.String,  # what kind of interval, or why there is none
+    "interval": pl.String,
     "required_range": pl.String,
-    "range_source": pl.String,  # PAPER or PROJECT
-    "verdict": pl.String,  # of VERDICTS; null outside of the paper's setting
+    "range_source": pl.String,
+    "verdict": pl.String,
     "realizations": pl.Int64,
-    unscheduled.COLUMN: pl.Int64,  # how many of these have no user scheduled in one of the schemes
+    unscheduled.COLUMN: pl.Int64,
 }
 UNBOUNDED, SHARE, POSITIVE = (-np.inf, np.inf), (0.0, 1.0), (0.0, np.inf)
 # The setting of what the papers' users learn: MNIST as it is, dealt out at random.

@@ -2,11 +2,10 @@
 
 import polars as pl
 
-from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, PAPER, PROJECT, REFUTED, SUPPORTED
+from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, REFUTED, SUPPORTED
 
 DEPENDS = "depends on interpretation"
 OUTCOMES = SUPPORTED, REFUTED, INCONCLUSIVE, DEPENDS, NOT_MEASURED
-OF = {PAPER: "of the papers", PROJECT: "of this project"}
 
 
 def judged(claims: pl.DataFrame) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from pwfl.systems.anonymous_oac.mechanism import Readings, accounting, populatio
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.participation import counts
 from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS, SCHEDULED, SUM, UPLOAD
-from pwfl.systems.anonymous_oac.tables import Curves, Outcome
+from pwfl.systems.anonymous_oac.tables import Curves
 from pwfl.tables.arrays import joined
 from pwfl.tables.contract import ALWAYS_PUBLIC
 
@@ -44,16 +44,11 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     more = (scheduled.epsilons if occurred else further)(scenario, tables)
     sent = sent.drop("samples", "rounds")  # which all outcomes have
     outcome = made["outcome"].pipe(joined, sent, "realization").pipe(joined, more, "realization")
-    # Of fixed noise, and where participation occurred, what is stated is proved.
-    stated = "epsilon" if occurred or MECHANISMS[scheme].fixed else "epsilon_proved"
     curves = Curves.create_empty()
     if outcome["realization"][0] == 0:
         multiplier = accountant.losses(tables, declared, record.sensitivity).multiplier
         curves = pl.concat(drawn(scenario, tables, multiplier)).with_columns(realization=0)
-    outcome = outcome.with_columns(epsilon_proved=pl.col(stated))
-    if occurred:  # nothing is hidden, so the epsilons of other interpretations are none
-        outcome = outcome.with_columns(reading=pl.lit(tables["noise"]["reading"][0]))
-        outcome = outcome.with_columns(pl.lit(None).alias(name) for name in {*Outcome.columns()} - {*outcome.columns})
+    outcome = outcome.with_columns(pl.coalesce("epsilon_proved", "epsilon"))
     return made | {"outcome": outcome, "curves": curves}
 
 
@@ -77,7 +72,7 @@ def further(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataF
         **{f"epsilon_{name}": epsilon(law) for name, law in laws.items()},
         "epsilon_renyi_anonymous": renyi_epsilon(1.0, participation * rate, multiplier, [rounds], delta)[0],
         "epsilon_renyi_identified": renyi_epsilon(participation, rate, multiplier, [rounds], delta)[0],
-        # That of fixed noise is stated.
+        # That of fixed noise is what is stated.
         "epsilon_proved": None if MECHANISMS[scheme].fixed else epsilon(laws[reading], "proved", absent=absent),
         "epsilon_opposite_records": epsilon(laws[reading], "opposite"),
         "epsilon_theorem_1": float(theorem) if np.isfinite(theorem) else None,

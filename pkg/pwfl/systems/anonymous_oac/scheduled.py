@@ -27,6 +27,11 @@ SAMPLING = (
     "probability q"
 )
 LEVELS = 16  # of mu, of which each takes half a second to account for
+# Columns of `outcome` that only participation by chance has, and `epsilon_proved`, which is what is stated.
+BY_CHANCE = (
+    *("epsilon_anonymous", "epsilon_anonymous_read", "epsilon_identified_read"),
+    *("epsilon_renyi_anonymous", "epsilon_renyi_identified", "epsilon_theorem_1", "epsilon_proved"),
+)
 ACCOUNTED: dict[str, Any] = {"method": "proved", "absent": 0.5}  # as of `_fixed` noise
 
 
@@ -145,7 +150,10 @@ def least_multiplier(found: Losses) -> np.ndarray:
 
 
 def epsilons(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Further epsilons of each realization, columns of `outcome`, and the least multiplier; null: nobody sends."""
+    """Further epsilons of each realization, columns of `outcome`, and the least multiplier; null: nobody sends.
+
+    Those of participation by chance are null.
+    """
     found, delta, q = losses(scenario, tables), scenario.privacy.delta, scenario.data.sampling
     sends = found.mu.max(axis=(1, 2)) > 0
     columns = {
@@ -155,5 +163,6 @@ def epsilons(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.Data
             at_least(mu[:, longest(mu)], q, delta) if some else np.nan for mu, some in zip(found.mu, sends, strict=True)
         ],
     }
-    realizations = tables["users"]["realization"].unique().sort()
-    return pl.DataFrame({"realization": realizations} | columns).with_columns(pl.col(pl.Float64).fill_nan(None))
+    keys = {"realization": tables["users"]["realization"].unique().sort(), "reading": tables["noise"]["reading"][0]}
+    nulls = dict.fromkeys(BY_CHANCE, pl.lit(None, pl.Float64))
+    return pl.DataFrame(keys | columns).with_columns(pl.col(pl.Float64).fill_nan(None), **nulls)
