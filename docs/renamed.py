@@ -14,7 +14,6 @@ PAGE = ROOT / "docs/upgrading.md"
 HISTORY = {
     "CHANGELOG.md",
     "docs/upgrading.md",
-    "docs/how-to/own_system.md",
     "pkg/pwfl/registry.py",
     "tests/test_renamed.py",
 }

@@ -290,7 +290,7 @@ def test_a_system_for_another_version_of_the_interface_gets_one_sentence(
 
 
 def test_the_page_has_a_section_on_every_version_of_the_interface():
-    page = (ROOT / "docs/how-to/own_system.md").read_text(encoding="utf-8").partition("## Versions of the interface")[2]
+    page = (ROOT / "docs/upgrading.md").read_text(encoding="utf-8").partition("## Versions of the interface")[2]
     assert [int(version) for version in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)] == [
         1,
         *sorted(registry.CHANGED),

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from conftest import ROOT
-from pwfl.scenario import messages, study
+from pwfl.scenario import messages, read, study
 
 sys.path.insert(0, str(ROOT / "docs"))
 import renamed
@@ -27,7 +27,7 @@ FORMER_CONFIGS = {  # of version 1: a scenario's former keys, and what each conf
         [
             f"base.{CHUNKS}",
             f"base.data.validation: {GONE}write `data.reserved` and `data.evaluate_on: reserved`",
-            f"base.training.weights: {GONE}`training.recipe` sets it",
+            f"base.training.weights: {GONE}{messages.RECIPE}",
         ],
     ),
     "anonymous_oac": (
@@ -71,3 +71,28 @@ def test_swept_former_keys_are_told_too():
 def test_the_page_lists_the_keys_that_are_told():
     page = (ROOT / "docs/upgrading.md").read_text(encoding="utf-8")
     assert all(f"`{key}`" in page for key in messages.FORMER)
+
+
+OLD_CONFIGS = sorted((ROOT / "tests/former").glob("*.yaml"))  # the default study and five others, as they were
+
+
+def without_former_keys(section: dict) -> dict:
+    """A base or scenario as its messages say: without former keys, in sections and as sweeps."""
+    kept = {key: value for key, value in section.items() if key not in messages.FORMER}
+    for name, content in kept.items():
+        if isinstance(content, dict):
+            paths = {key: key if name == "sweep" else f"{name}.{key}" for key in content}
+            kept[name] = {key: value for key, value in content.items() if paths[key] not in messages.FORMER}
+    return kept
+
+
+@pytest.mark.parametrize("path", OLD_CONFIGS, ids=lambda path: path.stem)
+def test_an_old_config_is_told_former_keys_alone_and_runs_without_them(path):
+    config = read([path])
+    with pytest.raises(messages.ScenarioError) as error:
+        study.load(config, path.name)
+    lines = str(error.value).removeprefix(f"{path.name}:").strip().splitlines()
+    assert all(GONE in line and line.partition(GONE)[2] for line in lines)
+    scenarios = {name: without_former_keys(own or {}) for name, own in config["scenarios"].items()}
+    loaded = study.load(config | {"base": without_former_keys(config["base"]), "scenarios": scenarios}, path.name)
+    assert loaded.scenarios

@@ -32,11 +32,26 @@ PAGE = re.sub(
 )  # test_own_schemes.py
 SYSTEMS = (ROOT / "docs/how-to/own_system.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, flags=re.DOTALL)
-SCHEDULER, NOISE, NETWORK, READER = (text for kind, text in BLOCKS if kind == "python")
+NOISE, NETWORK, READER = (text for kind, text in BLOCKS if kind == "python")
 FAIR, AGE, JOULES, WITH_GAIN = (text for kind, text in BLOCKS if kind == "py")
-(STUDY,) = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yaml")
 OWN, DECLARED = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yml")
-BASE = STUDY["base"]
+TUTORIAL = (ROOT / "docs/tutorials/2_compare_schedulers.md").read_text(encoding="utf-8")
+(SCHEDULER,) = re.findall(r"```python\n(.*?)```", TUTORIAL, flags=re.DOTALL)
+BASE = yaml.safe_load("""
+  realizations: 4
+  training_realizations: 4
+  network: {users: 20}
+  radio: {resource_blocks: 2}
+  data: {dataset: digits, samples_offset: 10, samples_log_mean: 2.5}
+  privacy: {min_noise: 3.5, max_noise_error: 0.4}
+  schedule: {gamma: 300.0}
+  training: {hidden_layers: [], rounds: 20, clip_norm: 1.0, learning_rate: 1.0}
+  schemes:
+    - {name: OptSched+DP, scheduler: optimal, noise: optimal}
+    - {name: Greedy, scheduler: "greedy.py:schedule", noise: optimal}
+    - {name: No noise, scheduler: "greedy.py:schedule", noise: none}
+""")
+STUDY = {"study": "own", "base": BASE, "scenarios": {"two_blocks": {}}}
 
 
 @pytest.fixture
@@ -58,7 +73,7 @@ def scheduled(model):
     return found | stage_of.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, found)
 
 
-def test_the_study_of_the_page_runs(folder):
+def test_a_user_defined_scheduler_is_certified_accounted_for_and_audited(folder):
     made = pwfl.simulate(STUDY).scenarios["two_blocks"]
     each = made.report["realizations"]
     assert each.filter(scheme="Greedy")["objective_gap"].min() >= 0

@@ -19,7 +19,7 @@ from pwfl.system import System
 
 GROUP = "pwfl.systems"
 OWN = "own"  # the variant that functions of users' own are
-# The version of what systems and pwfl expect of each other; what changed with each is in docs/how-to/own_system.md.
+# The version of what systems and pwfl expect of each other; what changed with each is in docs/upgrading.md.
 INTERFACE = 5
 CHANGED = {
     5: "a system is one object, a `pwfl.system.System`: write NAME/system.py as `pwfl new` shows it, and name it in "
@@ -85,7 +85,7 @@ def _check_interface(name: str, package: str) -> None:
     what = "; ".join(CHANGED[each] for each in CHANGED if each > version) if older else "it needs a newer pwfl"
     raise RegistryError(
         f"system {name!r}: its package {package} implements version {version} of the system interface, "
-        f"but this pwfl has version {INTERFACE}: {what}. See 'Versions of the interface' in docs/how-to/own_system.md; "
+        f"but this pwfl has version {INTERFACE}: {what}. See 'Versions of the interface' in docs/upgrading.md; "
         f"then set INTERFACE = {INTERFACE} in {package}/__init__.py"
     )
 

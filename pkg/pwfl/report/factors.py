@@ -55,7 +55,7 @@ def factors(effects: pl.DataFrame, points: pl.DataFrame, outcome: str, known: Ou
     groups: dict[tuple[str, str, str], list[dict]] = {}
     for row in effects.filter(outcome=outcome).iter_rows(named=True):
         one, other = (of_points.get(tuple(row[f"{end}_{key}"] for key in INDEX)) for end in ("from", "to"))
-        if one and other:
+        if one and other and not _sees_the_same(row, one, other):
             before, after = _levels(row, one, other)
             setting = {"setting": _setting(row, one, other)}
             groups.setdefault((row["factor"], before, after), []).append(row | setting)
@@ -78,9 +78,21 @@ def name(system: str, key: str) -> str:
     return upper(parameters.short(system, key))
 
 
+def _sees_the_same(row: dict, one: dict, other: dict) -> bool:
+    """Whether two observers of other names see the same, so that there is nothing to compare.
+
+    >>> message = {"seen": "each message"}
+    >>> _sees_the_same({"factor": OBSERVER}, message, message), _sees_the_same({"factor": NOISE}, message, message)
+    (True, False)
+    >>> _sees_the_same({"factor": OBSERVER}, message, {"seen": "the server's update"})
+    False
+    """
+    return row["factor"] == OBSERVER and bool(one["seen"]) and one["seen"] == other["seen"]
+
+
 def _levels(row: dict, one: dict, other: dict) -> tuple[str, str]:
     """The two values of a factor, as readers see them: of several parameters, what tells the titles apart."""
-    if row["factor"] == OBSERVER and one["seen"] and other["seen"] and one["seen"] != other["seen"]:
+    if row["factor"] == OBSERVER and one["seen"] and other["seen"]:
         return without_common_end(one["seen"], other["seen"])
     if row["factor"] in (SCHEDULER, NOISE, PRIVACY) or "." in row["factor"]:
         return row["from"].replace("_", " "), row["to"].replace("_", " ")

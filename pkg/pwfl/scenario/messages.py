@@ -35,7 +35,7 @@ RULES = {  # of texts, by their patterns
     fields.OWN_NAME: "must be a name: letters, digits and _, beginning with a letter, at most 64 of them",
 }
 # What takes the place of parameters of version 1, which no system has any more; docs/upgrading.md lists them, too.
-RECIPE = "`training.recipe` sets it"
+RECIPE = "`training.recipe` sets it (values: docs/upgrading.md)"
 CONSTANT = "it is a constant now; delete it"
 FORMER = {
     "shards": "chunks of realizations follow from the network's size; delete it",
