@@ -66,5 +66,5 @@ rule all:
     default_target: True
     input:
         rules.publish.output,
-        current.outputs if current and wanted == (session.EVERYTHING,) else [],
+        [*map(current.mark, current.parts)] if wanted == (session.EVERYTHING,) else [],
     localrule: True

@@ -69,11 +69,9 @@ if workflow.is_main_process:
             cores=workflow.resource_settings.cores if workflow.local_exec else None,
             again=(session.command_of(configs, is_main), values),
         )
-        outputs = [str(BASE / path) for path in current.outputs]
-        startup.check_outputs(outputs)
         if not startup.is_running(BASE, study.name):  # else another run is using the marks
             current.write_marks()
-            startup.forget_incomplete(outputs)
+            startup.forget_incomplete(BASE, study.name)
     except Exception as error:
         raise WorkflowError(errors.message(error)) from None
     for warning in current.warnings:

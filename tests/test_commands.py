@@ -20,7 +20,8 @@ from conftest import ROOT, TINY, environment
 from pwfl import api, cli, scenario
 from pwfl.api import StudyTables
 from pwfl.scenario.resolution import merge
-from pwfl.workflow import executors, session
+from pwfl.workflow import options as snakemake_options
+from pwfl.workflow import session
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
 NAMED = ("pwfl check", "pwfl run", "pwfl new", "pwfl audit", "pwfl test")  # of which prose speaks, without arguments
@@ -156,7 +157,7 @@ def test_pwfl_runs_it(words, folder, monkeypatch, capsys):
         "webbrowser.open",
     ):  # which have tests of their own
         monkeypatch.setattr(slow, lambda *given, slow=slow: did.append(slow) or StudyTables({}, found, "mine"))
-    monkeypatch.setattr("pwfl.workflow.executors.check", lambda options: None)  # plugins need not be there
+    monkeypatch.setattr("pwfl.workflow.options._profiles", lambda given: ())  # whose plugins need not be there
     arguments = [path for word in map(filled, words[1:]) for path in (sorted(glob(word)) if "*" in word else [word])]
     with pytest.raises(SystemExit, match="0"):
         cli.pwfl(arguments)
@@ -246,50 +247,39 @@ def test_a_table_that_is_cut_says_so_and_all_claims_are_printed(tmp_path, monkey
 
 # Executors of Snakemake without a plugin, which Snakemake answers with its usage.
 
-SLURM = (
-    "executor 'slurm': Snakemake's plugin for it is not installed; install it by `pip install --require-hashes -r "
-    "envs/slurm.lock`"
-)
-
 
 @pytest.fixture
 def only_local(monkeypatch):
     """Snakemake without any executor but its own."""
-    monkeypatch.setattr(ExecutorPluginRegistry(), "plugins", {"local": None, "dryrun": None})
+    registry = ExecutorPluginRegistry()
+    own = {name: plugin for name, plugin in registry.plugins.items() if name in ("local", "dryrun", "touch")}
+    monkeypatch.setattr(registry, "plugins", own)
     monkeypatch.chdir(ROOT)
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("words", "expected"),
     [
-        ("--workflow-profile", "profiles/slurm"),
-        ("--workflow-profile=profiles/slurm/config.yaml", "--jobs", "3"),
-        ("--workflow-profile", "slurm"),
-        ("--profile", "profiles/slurm", "--cores", "2"),
-        ("--executor", "slurm", "--workflow-profile", "profiles/gpu"),
-        ("-e", "slurm"),
+        ("--workflow-profile profiles/slurm", "--require-hashes -r {envs}/slurm.lock"),
+        ("--workflow-profile=profiles/slurm/config.yaml --jobs 3", "--require-hashes -r {envs}/slurm.lock"),
+        ("--workflow-profile slurm", "--require-hashes -r {envs}/slurm.lock"),
+        ("--profile profiles/slurm --cores 2", "--require-hashes -r {envs}/slurm.lock"),
+        ("--executor slurm --workflow-profile profiles/gpu", "--require-hashes -r {envs}/slurm.lock"),
+        ("-e slurm", "--require-hashes -r {envs}/slurm.lock"),
+        ("--executor kubernetes", "--require-hashes -r {envs}/kubernetes.lock"),
+        ("--executor google-batch", "snakemake-executor-plugin-google-batch"),
     ],
 )
-def test_an_executor_without_its_plugin_says_what_to_install(options, only_local):
-    with pytest.raises(click.ClickException) as caught:
-        cli.pwfl(["run", "config/sums_small.yaml", *options], standalone_mode=False)
-    assert caught.value.message == f"{SLURM} (installed: local, dryrun)"
+def test_an_executor_without_its_plugin_says_what_to_install(words, expected, only_local):
+    with pytest.raises(click.UsageError) as caught:
+        cli.pwfl(["run", "config/sums_small.yaml", *words.split()], standalone_mode=False)
+    assert caught.value.message.startswith("--executor: invalid choice: ")
+    assert caught.value.message.endswith(f": pip install {expected.format(envs=ROOT / 'envs')}")
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (("--executor", "kubernetes"), "-r envs/kubernetes.lock"),
-        (("--executor", "google-batch"), "`pip install snakemake-executor-plugin-google-batch`"),
-        (("--executor", "local"), None),
-        (("--workflow-profile", "profiles/gpu", "--cores", "2", "--config", "run=[a]"), None),
-        (("--workflow-profile", "none"), None),
-        (("-n",), None),
-    ],
+    "words",
+    ["--executor local", "--workflow-profile profiles/gpu --cores 2 --config run=[a]", "--workflow-profile none", "-n"],
 )
-def test_an_executor_that_is_there_or_not_asked_for_is_no_error(options, expected, only_local):
-    if expected is None:
-        executors.check(options)
-    else:
-        with pytest.raises(executors.ExecutorError, match=re.escape(expected)):
-            executors.check(options)
+def test_an_executor_that_is_there_or_not_asked_for_is_no_error(words, only_local):
+    assert snakemake_options.parse(words.split(), "study.yaml").cores in (None, 2)

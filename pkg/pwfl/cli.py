@@ -47,20 +47,16 @@ def run(file: str, options: tuple[str, ...]) -> None:
     from snakemake import cli
 
     from pwfl import workflow
-    from pwfl.workflow import executors, startup
     from pwfl.workflow import options as snakemake_options
+    from pwfl.workflow import startup
     from pwfl.workflow.session import study_values
 
     try:
-        executors.check(options)
         given = snakemake_options.parse(options, file)
-    except executors.ExecutorError as error:
-        raise click.ClickException(str(error)) from None
     except snakemake_options.OptionError as error:
         raise click.UsageError(str(error)) from None
     values = study_values(given.config or [])
     study = _checked([file], values)
-    snakemake_options.check_cache()
     startup.check(Path(given.directory or "."), study.name, is_dry=given.dryrun)
     # The store decides what runs, and several runs may share it.
     ours = ["--rerun-triggers", "mtime", "--logger", "pwfl", "--nolock", "--keep-going"]

@@ -12,7 +12,8 @@ from snakemake_interface_logger_plugins.common import LogEvent
 LEFT_OUT = re.compile(
     r"Select jobs to execute|Execute \d+ jobs|Building DAG|Assuming unrestricted|Using shell|Provided (cores|res)|"
     r"Rules claiming more|Conda environments: ignored|Touching output|host: |Job stats:\njob +count\n[- ]+\nall +1\n|"
-    r"Reasons:|This was a dry-run|\s*\(check individual|Elapsed time"
+    r"Reasons:|This was a dry-run|\s*\(check individual|Elapsed time|"
+    r"\d+ jobs? ha(s|ve) missing provenance|Rules with missing metadata"
 )
 # The job of a part prints itself which items failed, and the run at its end.
 OF_PART = re.compile(r"RuleException:\nCalledProcessError in file .*\n.*\.part\.py'")
@@ -28,6 +29,9 @@ EVENTS = {LogEvent.ERROR, LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR, LogEvent.RUN
 
 class LogHandler(LogHandlerBase):
     """Writes a line for each part that starts, and one every few seconds on how far all are; errors as they come."""
+
+    writes_to_stream = has_filter = True  # in place of Snakemake's own handler; it selects records by itself
+    writes_to_file = has_formatter = needs_rulegraph = False
 
     def __post_init__(self) -> None:
         self.progress = None
@@ -81,31 +85,6 @@ class LogHandler(LogHandlerBase):
     def _write(self, text: str) -> None:
         stream = sys.stdout if self.common_settings.stdout else sys.stderr
         print(text, file=stream, flush=True)
-
-    @property
-    def writes_to_stream(self) -> bool:
-        """It does, in place of Snakemake's own handler."""
-        return True
-
-    @property
-    def writes_to_file(self) -> bool:
-        """No log file of its own."""
-        return False
-
-    @property
-    def has_filter(self) -> bool:
-        """It selects records by itself."""
-        return True
-
-    @property
-    def has_formatter(self) -> bool:
-        """Errors are formatted as Snakemake does."""
-        return False
-
-    @property
-    def needs_rulegraph(self) -> bool:
-        """No graph is needed."""
-        return False
 
 
 def _is_interrupted() -> bool:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 log = logging.getLogger(__name__)
 
 CPU = "cpu"  # as the table `history` names it
+WITH_GPU = ", with a GPU"  # after a processor's name
 SHARE = 0.8  # of a GPU's memory that is planned for
 VISIBLE, XLA = "CUDA_VISIBLE_DEVICES", "XLA_FLAGS"
 SAME_KERNELS = "--xla_gpu_autotune_level=0"  # else XLA chooses products of matrices by the time that they take
@@ -64,7 +65,7 @@ def processor(asked: str | None) -> str:
         name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):  # of other systems
         name = platform.processor() or platform.machine()
-    return f"{name}, with a GPU" if has_gpu(asked) else name
+    return name + WITH_GPU if has_gpu(asked) else name
 
 
 def hide() -> None:

@@ -1,10 +1,14 @@
-"""Estimate items' times: medians of stored items of the same stage and system, otherwise guesses."""
+"""Estimate items' times: medians of stored items of the same stage and system, otherwise guesses.
+
+Times are CPU seconds, which other programs on the machine do not lengthen; on a GPU, wall seconds.
+"""
 
 import json
 from itertools import islice
 from math import inf
 from statistics import median
 
+from pwfl.process import devices
 from pwfl.report.words import plural
 from pwfl.stages import AUDIT, DATASET, FEATURES, IMPORTED, PROJECTION, REPORT
 from pwfl.store import grids
@@ -63,8 +67,8 @@ class Costs:
             for path in islice(folder.rglob(COST), SAMPLE_OF_ADDRESS):
                 try:
                     held = json.loads(path.read_bytes())
-                    count, seconds = int(held["realizations"]), float(held["seconds"])
-                    system = str(held["system"])
+                    clock = "seconds" if str(held["processor"]).endswith(devices.WITH_GPU) else "cpu_seconds"
+                    count, seconds, system = int(held["realizations"]), float(held[clock]), str(held["system"])
                     if not 0 < seconds < inf:
                         continue
                 except (OSError, ValueError, KeyError, TypeError):  # being pruned, or damaged: another one tells

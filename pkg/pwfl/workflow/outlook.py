@@ -14,20 +14,6 @@ from pwfl.workflow.plan import Item, gpus
 from pwfl.workflow.publish import Published
 from pwfl.workflow.reasons import Reasons
 
-DOES = {  # what the job of a part does, by its rule
-    "dataset": "loading the data set",
-    "projection": "computing a projection",
-    "features": "computing features",
-    "imported": "checking imported channels",
-    "channel": "drawing networks and channels",
-    "schedule": "scheduling users",
-    "noise": "setting privacy noise",
-    "receive": "simulating reception",
-    "train": "training models",
-    "account": "accounting for privacy",
-    "audit": "auditing privacy",
-    "report": "writing tables, figures and the page",
-}
 MARGIN = 3  # times the seconds of an estimate that a part may take
 LEAST_MIB, LEAST_MINUTES = 1000, 10
 NAMED = 3  # scenarios that a message names
@@ -77,11 +63,11 @@ class Outlook:
 
     def message(self, part: Part) -> str:
         """What a part's job does, and why, in a line."""
-        said, items = f"{part.rule} {part.name}: {DOES[part.rule]}", self.computes(part)
+        name, items = f"{part.rule} {part.name}", self.computes(part)
         if not items:
-            return f"{said}: the store has all {plural(len(part.items), 'result')} (something before it ran)"
-        about = f"{said}, {self._summary(items)}, about {duration(self.seconds(part, items))}"
-        if part.path in self.again:
+            return f"{name}: the store has all {plural(len(part.items), 'result')} (something before it ran)"
+        about = f"{name}: {self._summary(items)}, about {duration(self.seconds(part, items))}"
+        if part.path in self.again and not self.lacks.issuperset(item.key for item in items):
             return f"{about} (again, as Snakemake was told)"
         why = self.reasons().why(items[0], self.work.scenario(items[0]))
         return f"{about} ({'first result: ' if len({item.address for item in items}) > 1 else ''}{why})"
@@ -122,7 +108,7 @@ class Outlook:
         rough = f" (a rough guess{of}: ./store has no timings of such jobs yet)" if guessed else ""
         time = duration(sum(self.seconds(*each) for each in computed), "core-")
         results = plural(sum(len(items) for _, items in computed), "result")
-        return f"To compute: {results} in {plural(len(computed), 'job')}, about {time}{rough}"
+        return f"Not computed yet: {results} in {plural(len(computed), 'job')}, about {time}{rough}"
 
     def _summary(self, items: list[Item]) -> str:
         """Which items, in a few words."""

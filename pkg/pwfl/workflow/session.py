@@ -99,12 +99,6 @@ class Session(NamedTuple):
         return Publication(record=str(self.record), mark=str(self.base / self.shown_mark), **given)
 
     @property
-    def outputs(self) -> list[str]:
-        """What Snakemake is to have in the end, by its names."""
-        shown = (f"results/{self.study.name}/{name}" for name in self.view)
-        return [*map(self.mark, self.parts), self.shown_mark, *shown]
-
-    @property
     def warnings(self) -> list[str]:
         """What is worth saying before anything runs."""
         line = self.outlook().remaining(self.parts.values())

@@ -4,25 +4,18 @@ import os
 import resource
 import shlex
 import tempfile
-from base64 import urlsafe_b64encode
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from base64 import urlsafe_b64decode
+from collections.abc import Collection
 from pathlib import Path
 
+from snakemake.common import get_appdirs
+
 from pwfl.process import lock
-from pwfl.stages import GRAPH, REPORT
-from pwfl.store.items import IN_USE, PARTIAL
-from pwfl.workflow import reports
+from pwfl.stages import REPORT
 from pwfl.workflow.publish import FOLDER as PUBLISHED
 
 SNAKEMAKE = Path(".snakemake")
-INCOMPLETE = SNAKEMAKE / "incomplete"  # what Snakemake notes of outputs that jobs write, in a file each
 WRITTEN = (".pwfl", "logs", "results", "store")
-STORED = (PARTIAL, IN_USE, *GRAPH, *reports.JOBS)  # folders of the store
-INNER = (  # folders that Snakemake makes, those of containers even where nothing needs them
-    *("conda", "conda-archive", "singularity"),
-    *("auxiliary", "incomplete", "iocache", "locks", "metadata", "scripts", "shadow"),
-)
-
 ADDRESS_SPACE = 70 * 2**30  # bytes: the JavaScript engine V8 was measured to reserve 64 GiB, and libraries some more
 
 
@@ -32,10 +25,11 @@ class StartError(RuntimeError):
 
 def check(folder: Path, study: str, is_dry: bool) -> None:
     """Check what Snakemake needs before it reads the workflow of a study in a folder. Raises StartError."""
-    check_folders(folder, study, folder)
-    if not is_dry:
-        for path in (folder, folder / SNAKEMAKE):
-            _check_writable(path)
+    check_folders(folder, study)
+    cache = Path(get_appdirs().user_cache_dir, "snakemake")  # in HOME, by default
+    _check_writable(cache, "name another one: export XDG_CACHE_HOME=FOLDER")
+    for path in () if is_dry else (folder, folder / SNAKEMAKE):
+        _check_writable(path)
 
 
 def check_address_space(rules: Collection[str]) -> None:
@@ -82,11 +76,9 @@ def _lock(base: Path, study: str) -> Path:
     return base / ".pwfl" / f"{study}.lock"
 
 
-def check_folders(base: Path, study: str, home: Path = Path()) -> None:
-    """Raise StartError where a run cannot use a folder that it writes into: in `base`; in `home` those of Snakemake."""
-    inner = (home / SNAKEMAKE / name for name in ("", *INNER))
-    stored = (base / "store" / name for name in STORED)
-    for path in (*inner, *(base / name for name in WRITTEN), *stored, *_study_folders(base, study)):
+def check_folders(base: Path, study: str) -> None:
+    """Raise StartError where what a run writes into is no folder, such as a link to a share that is not mounted."""
+    for path in _folders(base, study):
         _check_folder(path)
 
 
@@ -103,44 +95,31 @@ def _check_folder(path: Path) -> None:
 
 def check_writable(base: Path, study: str) -> None:
     """Raise StartError where nothing can be written into a folder that a run in the folder `base` writes into."""
-    for path in (base, SNAKEMAKE, *(base / name for name in WRITTEN), *_study_folders(base, study)):
+    for path in (base, SNAKEMAKE, *_folders(base, study)):
         _check_writable(path)
 
 
-def _check_writable(path: Path) -> None:
+def _check_writable(path: Path, remedy: str = "run in another folder") -> None:
+    nearest = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
     try:
-        if path.is_dir():
-            tempfile.TemporaryFile(dir=path).close()
+        tempfile.TemporaryFile(dir=nearest).close()
     except OSError as error:
-        raise StartError(
-            f"{path.absolute()}: cannot be written: {error.strerror}; allow it, or run in another folder"
-        ) from None
+        raise StartError(f"{nearest}: cannot be written: {error.strerror}; allow it, or {remedy}") from None
 
 
-def _study_folders(base: Path, study: str) -> tuple[Path, Path]:
-    """The folders of a study's results, and of their records."""
-    return base / "results" / study, base / "results" / study / PUBLISHED
+def _folders(base: Path, study: str) -> list[Path]:
+    """The folders that a run writes into, the study's results and their records included."""
+    results = base / "results" / study
+    return [*(base / name for name in WRITTEN), results, results / PUBLISHED]
 
 
-def check_outputs(outputs: Sequence[str]) -> None:
-    """Raise StartError where a folder is in the place of a file that Snakemake is to make, or no folder around it."""
-    for path in map(Path, outputs):
-        if path.is_dir():
-            raise StartError(f"{path}: is a folder, but a run writes a file of this name; rename or delete it")
-        _check_folder(path.parent)
+def forget_incomplete(base: Path, study: str) -> None:
+    """Delete Snakemake's notes that a killed run left a study's outputs incomplete: the store says which are.
 
-
-def forget_incomplete(outputs: Sequence[str]) -> None:
-    """Delete Snakemake's notes that a killed run left outputs incomplete: the store says which are."""
-    if INCOMPLETE.is_dir() and any(INCOMPLETE.iterdir()):
-        for path in _records(INCOMPLETE, outputs):
+    A note has the name of the output in base 64, a long one in several folders.
+    """
+    folder, outputs = SNAKEMAKE / "incomplete", tuple(f"{base / name / study}/" for name in (".pwfl", "results"))
+    for path in folder.rglob("*"):
+        name = "".join(part.removeprefix("@") for part in path.relative_to(folder).parts)
+        if path.is_file() and urlsafe_b64decode(name).decode().startswith(outputs):
             path.unlink(missing_ok=True)
-
-
-def _records(folder: Path, outputs: Iterable[str]) -> Iterator[Path]:
-    """Where Snakemake keeps notes of outputs: by their names in base 64, in parts that a folder may hold."""
-    length = os.pathconf(folder, "PC_NAME_MAX") - 1
-    for output in outputs:
-        name = urlsafe_b64encode(output.encode()).decode()
-        *above, last = (name[start : start + length] for start in range(0, len(name), length))
-        yield folder.joinpath(*(f"@{part}" for part in above), last)
