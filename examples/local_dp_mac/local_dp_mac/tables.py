@@ -11,8 +11,8 @@ SERVER = "server"  # the observer of all that is received
 class PerDeviceRound(contract.PerRealization):
     """Keys of what is told of each device in each round."""
 
-    round = key(meaning("round", "from 0"))
-    user = key(meaning("user"))
+    round = key(description=meaning("round", "from 0"))
+    user = key(description=meaning("user"))
 
 
 class Users(contract.PerUser):
@@ -75,8 +75,8 @@ class Outcome(contract.Outcome):
     """Guarantee and cost of each realization (`account`)."""
 
     REVEALS = PUBLIC
-    rho = epsilon_column(meaning("rho", "the worst record's"))
-    rho_server = epsilon_column(meaning("rho_server", "the worst record's"))
+    rho = epsilon_column(description=meaning("rho", "the worst record's"))
+    rho_server = epsilon_column(description=meaning("rho_server", "the worst record's"))
 
 
 SCHEMAS = {

@@ -20,16 +20,16 @@ class Links(contract.PerRealization):
     """Each device's channel in each block (`channel`)."""
 
     REVEALS = PUBLIC
-    block = key("communication block, from 0")
-    user = key(meaning("user"))
+    block = key(description="communication block, from 0")
+    user = key(description=meaning("user"))
     fading_gain = dy.Float64(nullable=False, min=0, description=meaning("fading_gain", "|h|^2"))
 
 
 class PerDeviceRound(contract.PerRealization):
     """Keys of each device in each round."""
 
-    round = key(meaning("round", "from 0"))
-    user = key(meaning("user"))
+    round = key(description=meaning("round", "from 0"))
+    user = key(description=meaning("user"))
 
 
 class Schedule(PerDeviceRound):
@@ -78,11 +78,11 @@ class NoiseStatus(contract.PerRealization):
 class History(contract.History):
     """The server's model over the rounds (`train`)."""
 
-    round = key(meaning("round", "0 is the start"))
-    accuracy = amount(meaning("accuracy", "null: a regression has none"), max=1, metadata=NOISY)
-    loss = amount(meaning("loss", "null: a regression has none; see `ridge_objective`"), metadata=NOISY)
+    round = key(description=meaning("round", "0 is the start"))
+    accuracy = amount(description=meaning("accuracy", "null: a regression has none"), max=1, metadata=NOISY)
+    loss = amount(description=meaning("loss", "null: a regression has none; see `ridge_objective`"), metadata=NOISY)
     ridge_objective = amount(
-        "half the mean squared error on the training records, plus lambda ||w||^2",
+        description="half the mean squared error on the training records, plus lambda ||w||^2",
         allow_inf=True,
         allow_nan=True,
         metadata=PRIVATE,
@@ -95,12 +95,12 @@ class History(contract.History):
         metadata=PRIVATE,
     )
     optimality_gap_bound = amount(
-        "the paper's bound on the mean of optimality_gap over the receiver's noise", metadata=PRIVATE
+        description="the paper's bound on the mean of optimality_gap over the receiver's noise", metadata=PRIVATE
     )
     clipped_share = contract.clipped_share()
     limited_share = amount(
-        "share of devices' mean gradients that are scaled down to training.mean_norm, in the rounds since the row "
-        "before",
+        description="share of devices' mean gradients that are scaled down to training.mean_norm, in the rounds since "
+        "the row before",
         max=1,
         metadata=PRIVATE,
     )
@@ -113,20 +113,22 @@ class Leakage(contract.PerUser):
     """Privacy loss of a record of each device to the server, after all rounds (`account`)."""
 
     REVEALS = PUBLIC
-    rho = epsilon_column(meaning("rho"))
-    epsilon = epsilon_column(meaning("epsilon", "exact"))
-    epsilon_paper = epsilon_column("epsilon by the paper's conversion of rho: after all rounds")
-    epsilon_user = epsilon_column(meaning("epsilon_user"))
+    rho = epsilon_column(description=meaning("rho"))
+    epsilon = epsilon_column(description=meaning("epsilon", "exact"))
+    epsilon_paper = epsilon_column(description="epsilon by the paper's conversion of rho: after all rounds")
+    epsilon_user = epsilon_column(description=meaning("epsilon_user"))
 
 
 class Outcome(contract.Outcome):
     """Privacy and cost of each realization (`account`)."""
 
     REVEALS = PUBLIC
-    epsilon_without_receiver = epsilon_column(meaning("epsilon_without_receiver", "the most exposed record's"))
-    rho = epsilon_column(meaning("rho", "the most exposed record's"))
-    rho_server = epsilon_column(meaning("rho_server", "the most exposed record's"))
-    epsilon_paper = epsilon_column("epsilon by the paper's conversion of rho: the most exposed record's")
+    epsilon_without_receiver = epsilon_column(
+        description=meaning("epsilon_without_receiver", "the most exposed record's")
+    )
+    rho = epsilon_column(description=meaning("rho", "the most exposed record's"))
+    rho_server = epsilon_column(description=meaning("rho_server", "the most exposed record's"))
+    epsilon_paper = epsilon_column(description="epsilon by the paper's conversion of rho: the most exposed record's")
 
 
 SCHEMAS = {

@@ -1,13 +1,14 @@
 """The code in an address: the files that a stage's results may depend on.
 
 A stage's code is its system's package without the other stages' modules (noise has that of receive, by which it meets a
-target), the audit, the claims and the report, and without what only declares: catalog, checks and parameters, whose
-values are in the address by themselves. With it count the shared packages that compute, without what only audits run.
-What keeps, logs, plans or draws is in no stage's address, and neither is what an exception says.
+target), the audit, the claims and the report, and without what only declares: catalog, checks, meanings of columns and
+parameters, whose values are in the address by themselves. With it count the shared packages that compute, without what
+only audits run. What keeps, logs, plans or draws is in no stage's address, and neither is what an exception says, nor
+how a column is described.
 
 The stages before the channel have no system's package, except `imported`. The audit's code includes the stages'
-modules, as it runs them. The report's jobs have their systems' packages without the stages' modules and the audit, the
-shared packages, and all of `pwfl.report`, `pwfl.scenario` and `pwfl.workflow.reporting`.
+modules, as it runs them. The report's jobs have their systems' packages without the stages' modules, the audit and
+meanings, the shared packages, and all of `pwfl.report`, `pwfl.scenario` and `pwfl.workflow.reporting`.
 """
 
 import hashlib
@@ -45,7 +46,13 @@ DRAWS = ("report", "scenario", "workflow/reporting.py")
 OF_AUDIT = ("report/columns.py",)
 AUDITS = {f"{LIBRARY}/{name}" for name in ("privacy/audit", "training/audit", "training/audits")}
 CLAIMS, PAPER = "claims", "paper"
-WORDS = {"catalog", "checks", "parameters"}  # modules of a system that say what is drawn, asked for and refused
+MEANINGS = "meanings"  # of columns, of which schemas are described
+WORDS = {
+    "catalog",
+    "checks",
+    MEANINGS,
+    "parameters",
+}  # modules of a system that say what is drawn, asked for and refused
 UNREAD = ("__pycache__", "captions")  # folders; descriptions hold the captions
 INSTALLED = (".dist-info", ".egg-info")  # folders of distributions, named by their versions
 MODULES = (".py", *EXTENSION_SUFFIXES)
@@ -112,7 +119,7 @@ def files(stage: str, packages: tuple[str, ...] = ()) -> Mapping[str, Path]:
         found |= _find_system_files(package)
     of_stages = [f"{package.replace('.', '/')}/" for package in (f"{LIBRARY}.execution", *packages)]
     left_out = {f"{folder}{module}" for folder in of_stages for module in _left_out(stage)}
-    left_out |= set() if stage == AUDIT else AUDITS
+    left_out |= {f"{LIBRARY}/tables/{MEANINGS}"} | (set() if stage == AUDIT else AUDITS)
     return MappingProxyType({name: path for name, path in found.items() if not _heads(name) & left_out})
 
 
@@ -120,7 +127,7 @@ def _left_out(stage: str) -> set[str]:
     """The names of modules of a system and of `pwfl.execution` that are no code of a stage, or of a report's job."""
     if stage in GRAPH:
         return {*GRAPH, AUDIT, CLAIMS, PAPER, REPORT, *WORDS} - {stage, "receive" if stage == "noise" else stage}
-    return {CLAIMS, PAPER, REPORT, *WORDS} if stage == AUDIT else {*GRAPH, AUDIT}
+    return {CLAIMS, PAPER, REPORT, *WORDS} if stage == AUDIT else {*GRAPH, AUDIT, MEANINGS}
 
 
 def _heads(name: str) -> set[str]:

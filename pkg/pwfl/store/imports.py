@@ -27,8 +27,8 @@ class Parsed(NamedTuple):
     Attributes
     ----------
     digest
-        Hex digest of its syntax tree without docstrings and what raised exceptions say, the same under all versions of
-        Python that parse it; of its bytes where it is no Python.
+        Hex digest of its syntax tree without docstrings, what raised exceptions say and the keyword `description` of a
+        class's columns, the same under all versions of Python that parse it; of its bytes where it is no Python.
     imports
         What it imports anywhere: names of modules, or of something in a module; relative ones begin with dots.
     """
@@ -171,7 +171,8 @@ def _parsed(path: Path, *_stamp: int) -> Parsed:
 def _write(node: Any, words: list[str], imports: set[str]) -> None:
     """Add a syntax tree as words, and what it imports.
 
-    Without docstrings, texts of exceptions that are raised, and empty fields, which newer Pythons add.
+    Without docstrings, texts of exceptions that are raised, descriptions of columns, and empty fields, which newer
+    Pythons add.
     """
     kind = type(node)
     if isinstance(node, ast.Import):
@@ -191,6 +192,8 @@ def _write(node: Any, words: list[str], imports: set[str]) -> None:
         for each in value or ():
             if kind is ast.Raise and isinstance(each, ast.Call):
                 _write(ast.Call(each.func, _without_texts(each.args), each.keywords), words, imports)
+            elif kind is ast.ClassDef and isinstance(each, ast.Assign) and isinstance(each.value, ast.Call):
+                _write(ast.Assign(each.targets, _without_description(each.value)), words, imports)
             elif isinstance(each, ast.AST):
                 _write(each, words, imports)
             else:
@@ -201,6 +204,12 @@ def _write(node: Any, words: list[str], imports: set[str]) -> None:
 def _without_texts(arguments: list[ast.expr]) -> list[ast.expr]:
     """Arguments of an exception that are no texts: strings, with or without values, and their sums."""
     return [each for each in arguments if not _is_text(each)]
+
+
+def _without_description(column: ast.Call) -> ast.Call:
+    """The call that makes a class's attribute, such as a column of a schema, without what describes it."""
+    keywords = [keyword for keyword in column.keywords if keyword.arg != "description"]
+    return ast.Call(column.func, column.args, keywords)
 
 
 def _is_text(node: ast.expr) -> bool:

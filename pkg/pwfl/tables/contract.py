@@ -4,13 +4,15 @@ A system's schemas stand in its module `tables`, a class for each table, named a
 `ScheduleStatus`).
 """
 
-from functools import cache
+from functools import cache, partial
 
 import dataframely as dy
 import polars as pl
 
 from pwfl import registry
 from pwfl.privacy import labels
+from pwfl.tables import meanings
+from pwfl.tables.meanings import meaning
 
 ROUNDING = 1e-9  # relative, of an epsilon
 A_USERS = "a user's guarantee: a user's message is clipped as a whole, so one record moves it as far as all of them"
@@ -26,42 +28,6 @@ PRIVATE = {"reveals": "private"}  # a function of records without noise
 AUDIT_STATUS = ("passed", "failed", "not_tested")
 # Why an audit tests nothing; the last two: of gradients, and of those of a blank record at all weights that were tried.
 NOT_TESTED_REASONS = ("no noise", "nobody sends", "not finite", "gradient never zero")
-# The meaning of each column that tables of several systems have; see `meaning`.
-MEANINGS = {
-    "accuracy": "share of the test set that the model classifies correctly",
-    "clipped_share": "share of all gradients or updates that are clipped, in the rounds since the row before",
-    "delta": "delta of the epsilons",
-    "distance_m": "distance between user and base station or access point",
-    "epsilon": "epsilon at delta, after all rounds",
-    "epsilon_printed": "epsilon by the paper's formula as printed",
-    "epsilon_server": "epsilon against an observer of everything that the system's server receives",
-    "epsilon_user": "epsilon at delta if all records of one user are replaced, against epsilon's observer",
-    "epsilon_without_receiver": "epsilon that counts only the noise added by users",
-    "epsilon_worst_case": "exact epsilon if sensitivities have only the bounds that are enforced",
-    "fading_gain": "power gain of the fading alone, mean 1",
-    "gain": "power gain of the link, path loss included",
-    "loss": "mean cross-entropy of the model on the test set, nats",
-    "mu": "mu of Gaussian differential privacy, after all rounds",
-    "neighbouring_relation": "which data sets count as neighbours",
-    "noise": "noise mechanism of the scheme",
-    "noise_multiplier": "standard deviation of the noise, divided by the sensitivity of the protected message",
-    "noise_std": "standard deviation of the noise that a user adds to its upload, per coordinate",
-    "observer": "adversary against whom epsilon is stated",
-    "power_w": "transmit power",
-    "realization": "number of the realization, from 0",
-    "rho": "rho of zero-concentrated differential privacy (zCDP), after all rounds",
-    "rho_server": "rho of zCDP against an observer of everything that the system's server receives; composes releases",
-    "round": "number of the training round",
-    "rounds": "number of rounds",
-    "samples": "number of training records",
-    "sampling": "sampling of records or users that the epsilons account for",
-    "slot": "time slot of the round",
-    "status": "outcome in one word",
-    "unit": "unit of privacy: what neighbouring data sets differ in",
-    "update_noise_std": "standard deviation of noise in the update, per coordinate",
-    "user": "number of the user, device or client, from 0",
-    "users": "number of users",
-}
 
 
 class TableError(ValueError):
@@ -189,77 +155,48 @@ def _in_order(frame: pl.DataFrame, order: list[str]) -> bool:
     return keys.equals(keys.sort(order))
 
 
-def meaning(column: str, detail: str = "") -> str:
-    """The description of a column of a name that has one meaning in all tables, and what a table adds to it."""
-    return f"{MEANINGS[column]}: {detail}" if detail else MEANINGS[column]
-
-
-def key(description: str, metadata: dict = PUBLIC, **options) -> dy.Int64:
+def key(metadata: dict = PUBLIC, **options) -> dy.Int64:
     """A column of numbers that rows are keyed by."""
-    return dy.Int64(primary_key=True, min=0, description=description, metadata=metadata, **options)
+    return dy.Int64(primary_key=True, min=0, metadata=metadata, **options)
 
 
-def epsilon_column(description: str, nullable: bool = False, **options) -> dy.Float64:
+def epsilon_column(nullable: bool = False, **options) -> dy.Float64:
     """A column of guarantees: infinite where there is none."""
-    return dy.Float64(nullable=nullable, min=0, allow_inf=True, description=description, **options)
+    return dy.Float64(nullable=nullable, min=0, allow_inf=True, **options)
 
 
-def amount(description: str, **options) -> dy.Float64:
+def amount(**options) -> dy.Float64:
     """A column of amounts, where there are any."""
-    return dy.Float64(nullable=True, min=0, description=description, **options)
+    return dy.Float64(nullable=True, min=0, **options)
 
 
 class PerRealization(dy.Schema):
     """The key of what is told of each realization."""
 
-    realization = key(meaning("realization"))
+    realization = key(description=meaning("realization"))
 
 
 class PerUser(PerRealization):
     """Keys of what is told of each user."""
 
-    user = key(meaning("user"))
+    user = key(description=meaning("user"))
 
 
 class PerRound(PerRealization):
     """Keys of what is told of each round."""
 
-    round = key(meaning("round", "from 1"))
+    round = key(description=meaning("round", "from 1"))
 
 
 class PerUserRound(PerRound):
     """Keys of what is told of each user in each round."""
 
-    user = key(meaning("user"))
+    user = key(description=meaning("user"))
 
 
-def _kind(column: str) -> dy.Enum:
-    return dy.Enum(
-        tuple(labels.KINDS),
-        nullable=True,
-        description=f"kind of number that {column} is: exact: reached by the worst data; upper bound: proved for all "
-        "data; estimated: an upper bound with probability 99.9 %; not proved: of typical data, others may lose "
-        "more; null: no user sends",
-    )
-
-
-def _assumes(column: str) -> dy.String:
-    return dy.String(
-        nullable=True,
-        description=f"assumptions of {column} about nature and data; empty: none; null: no user sends",
-    )
-
-
-TRUSTED = "parties whom {} trusts to see and pass on no more than the observer; empty: none; null: no user sends"
-ATTACK = (
-    "largest true-positive rate of any attack at 1 % false positives: on the most exposed {}; of the same kind as "
-    "epsilon; null: no user sends, or only epsilon at delta is known"
-)
-
-
-def attack_rate(unit: str) -> dy.Float64:
-    """A column that says what an epsilon means for an attacker."""
-    return dy.Float64(nullable=True, min=0, max=1, description=ATTACK.format(unit))
+_kind = partial(dy.Enum, tuple(labels.KINDS), nullable=True)
+_assumes = partial(dy.String, nullable=True)
+attack_rate = partial(dy.Float64, nullable=True, min=0, max=1)  # what an epsilon means for an attacker
 
 
 class Guarantees(PerRealization):
@@ -269,11 +206,11 @@ class Guarantees(PerRealization):
     observer = dy.String(primary_key=True, description=meaning("observer", "its name in the system"))
     unit = dy.String(primary_key=True, description=meaning("unit", "a record, or all records of a user"))
     noise_from = dy.String(primary_key=True, description="parties whose noise counts")
-    epsilon = epsilon_column(meaning("epsilon", "of the most exposed user"))
-    epsilon_kind = _kind("epsilon")
-    epsilon_assumes = _assumes("epsilon")
-    epsilon_trusts = dy.String(nullable=False, description=TRUSTED.format("epsilon"))
-    attack_rate = attack_rate("user")
+    epsilon = epsilon_column(description=meaning("epsilon", "of the most exposed user"))
+    epsilon_kind = _kind(description=meanings.KIND.format("epsilon"))
+    epsilon_assumes = _assumes(description=meanings.ASSUMES.format("epsilon"))
+    epsilon_trusts = dy.String(nullable=False, description=meanings.TRUSTED.format("epsilon"))
+    attack_rate = attack_rate(description=meanings.ATTACK.format("user"))
     rho = dy.Float64(nullable=True, min=0, allow_inf=True, description=meaning("rho", "largest of all users"))
     delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
     neighbouring_relation = dy.String(description=meaning("neighbouring_relation"))
@@ -292,43 +229,46 @@ class Outcome(PerRealization):
     samples = dy.Int64(min=1, description=meaning("samples", "of all users"))
     rounds = dy.Int64(min=1, description=meaning("rounds", "of the training"))
     epsilon = epsilon_column(
-        meaning("epsilon", "of the most exposed record, against the row's observer; null: no user sends"),
+        description=meaning("epsilon", "of the most exposed record, against the row's observer; null: no user sends"),
         nullable=True,
         check={"said_what_each_epsilon_is": _said_what_each_is},
     )
-    epsilon_kind = _kind("epsilon")
-    epsilon_assumes = _assumes("epsilon")
-    epsilon_trusts = dy.String(nullable=True, description=TRUSTED.format("epsilon"))
+    epsilon_kind = _kind(description=meanings.KIND.format("epsilon"))
+    epsilon_assumes = _assumes(description=meanings.ASSUMES.format("epsilon"))
+    epsilon_trusts = dy.String(nullable=True, description=meanings.TRUSTED.format("epsilon"))
     guarantee = dy.Enum(
         labels.GUARANTEES,
         nullable=True,
         description="strength of epsilon if the trusted parties behave: proved: exact or an upper bound for all data; "
         "conditional: the same under the stated assumptions; none: not proved, or infinite; null: no user sends",
     )
-    attack_rate = attack_rate("record")
+    attack_rate = attack_rate(description=meanings.ATTACK.format("record"))
     epsilon_user = epsilon_column(
-        meaning("epsilon_user", "most exposed user; null: no user sends"),
+        description=meaning("epsilon_user", "most exposed user; null: no user sends"),
         nullable=True,
         check={"users_lose_no_less_than_records": lambda of: of >= pl.col("epsilon") * (1 - ROUNDING)},
     )
-    epsilon_user_kind = _kind("epsilon_user")
-    epsilon_user_assumes = _assumes("epsilon_user")
+    epsilon_user_kind = _kind(description=meanings.KIND.format("epsilon_user"))
+    epsilon_user_assumes = _assumes(description=meanings.ASSUMES.format("epsilon_user"))
     epsilon_server = epsilon_column(
-        meaning("epsilon_server", "no party is trusted; null: no user sends"), nullable=True
+        description=meaning("epsilon_server", "no party is trusted; null: no user sends"), nullable=True
     )
-    epsilon_server_kind = _kind("epsilon_server")
-    epsilon_server_assumes = _assumes("epsilon_server")
+    epsilon_server_kind = _kind(description=meanings.KIND.format("epsilon_server"))
+    epsilon_server_assumes = _assumes(description=meanings.ASSUMES.format("epsilon_server"))
     delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
-    channel_uses = amount("symbols transmitted in all rounds; null: decided during training")
+    channel_uses = amount(description="symbols transmitted in all rounds; null: decided during training")
     air_seconds = amount(
-        "airtime of all rounds, each as long as its slowest upload, s; null: no radio model, or decided during training"
+        description="airtime of all rounds, each as long as its slowest upload, s; null: no radio model, or decided "
+        "during training"
     )
     transmit_energy_j = amount(
-        "energy radiated by all users in all rounds; null: no unit, or decided during training", allow_inf=True
+        description="energy radiated by all users in all rounds; null: no unit, or decided during training",
+        allow_inf=True,
     )
     energy_scope = dy.String(description="what transmit_energy_j includes; energies compare only within the same scope")
     local_steps = amount(
-        "mean gradient steps per user and round of participation; null: decided during training, or no participant"
+        description="mean gradient steps per user and round of participation; null: decided during training, or no "
+        "participant"
     )
     evaluated_model = dy.String(description="model whose accuracy is reported")
     unit = dy.String(description=meaning("unit"))
@@ -338,42 +278,40 @@ class Outcome(PerRealization):
     taken_as_public = dy.String(description="facts computed from users' data without noise; no epsilon covers them")
 
 
-def user_accuracy_column(description: str) -> dy.Float64:
-    """Declare a column of users' test accuracies, weighted by their shares of labels."""
-    return amount(
-        f"{description}, with each user's label distribution; null: not evaluated, or a label has no test sample",
-        max=1,
-        metadata=PRIVATE,
-    )
+_user_accuracy = partial(amount, max=1, metadata=PRIVATE)
 
 
 class History(PerRealization):
     """What each system's history says: what a training has spent by the end of a row's round, and on what it ran."""
 
     processor = dy.String(description="processor that trained the model: cpu, or the name of a GPU", metadata=PUBLIC)
-    air_seconds_cumulative = amount("airtime up to this round, s; null: no radio model", metadata=PUBLIC)
+    air_seconds_cumulative = amount(description="airtime up to this round, s; null: no radio model", metadata=PUBLIC)
     transmit_energy_j_cumulative = amount(
-        "energy radiated by all users up to this round; null: no unit", allow_inf=True, metadata=PUBLIC
+        description="energy radiated by all users up to this round; null: no unit", allow_inf=True, metadata=PUBLIC
     )
 
 
 class UserHistory(History):
     """What a model is worth to users who hold different labels, where it was evaluated; see `learning.partition`."""
 
-    user_accuracy = user_accuracy_column("mean test accuracy over users")
-    user_accuracy_std = user_accuracy_column("standard deviation of test accuracy over users")
-    user_accuracy_bottom_decile = user_accuracy_column("mean test accuracy of the worst tenth of users, rounded up")
+    user_accuracy = _user_accuracy(description=meanings.USER_ACCURACY.format("mean test accuracy over users"))
+    user_accuracy_std = _user_accuracy(
+        description=meanings.USER_ACCURACY.format("standard deviation of test accuracy over users")
+    )
+    user_accuracy_bottom_decile = _user_accuracy(
+        description=meanings.USER_ACCURACY.format("mean test accuracy of the worst tenth of users, rounded up")
+    )
 
 
 def clipped_share() -> dy.Float64:
     """The column of a history that says how much was clipped."""
-    return amount(meaning("clipped_share", "null: none sent"), max=1, metadata=PRIVATE)
+    return amount(description=meanings.CLIPPED_SHARE, max=1, metadata=PRIVATE)
 
 
 class Learning(UserHistory):
     """Test accuracy and loss over the rounds of what `pwfl.training` trains; a system adds how it ended."""
 
-    round = key(meaning("round", "0: before training"))
+    round = key(description=meaning("round", "0: before training"))
     accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"), metadata=NOISY)
     loss = dy.Float64(min=0, allow_inf=True, allow_nan=True, description=meaning("loss"), metadata=NOISY)
     clipped_share = clipped_share()
@@ -381,16 +319,16 @@ class Learning(UserHistory):
 
 def training_status(*statuses: str) -> dy.Enum:
     """The column of a history that says how the training ended."""
-    return dy.Enum(statuses, nullable=False, description=meaning("status", "of the training run"), metadata=NOISY)
+    return dy.Enum(statuses, nullable=False, description=meanings.TRAINING_STATUS, metadata=NOISY)
 
 
 class Leakage(PerUser):
     """What each user's records are left with, after all rounds (`account`)."""
 
     REVEALS = PUBLIC
-    rho = epsilon_column(meaning("rho", "of a record in all messages of the user"))
-    epsilon = epsilon_column(meaning("epsilon", "of a record of the user"))
-    epsilon_user = epsilon_column(meaning("epsilon_user"))
+    rho = epsilon_column(description=meaning("rho", "of a record in all messages of the user"))
+    epsilon = epsilon_column(description=meaning("epsilon", "of a record of the user"))
+    epsilon_user = epsilon_column(description=meaning("epsilon_user"))
 
 
 class Audit(dy.Schema):
@@ -400,7 +338,7 @@ class Audit(dy.Schema):
     """
 
     REVEALS = PUBLIC
-    realization = key(meaning("realization", "the one with the most exposed record"))
+    realization = key(description=meaning("realization", "the one with the most exposed record"))
     observer = dy.String(
         primary_key=True, description=meaning("observer", "the messages that the observer sees, in words")
     )
@@ -409,7 +347,9 @@ class Audit(dy.Schema):
     reason = dy.Enum(NOT_TESTED_REASONS, nullable=True, description="why nothing is tested; null: it is")
     draws = dy.Int64(min=0, description="how many numbers the test uses")
     delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
-    epsilon = epsilon_column(meaning("epsilon", "as stated for the observer; null: no user sends"), nullable=True)
+    epsilon = epsilon_column(
+        description=meaning("epsilon", "as stated for the observer; null: no user sends"), nullable=True
+    )
     stated = dy.Float64(nullable=True, description="expected value if the code is as stated; null: nothing to test")
     measured = dy.Float64(nullable=True, allow_inf=True, description="measured value; infinite: not a number")
     expected_min = dy.Float64(nullable=True, description="smallest measured value that passes")
@@ -430,21 +370,21 @@ class Audit(dy.Schema):
 class Holdings(PerUser):
     """Who holds what (`train`), the same for all schemes; of a system whose users hold no samples, nothing."""
 
-    label = key("class label", metadata=PRIVATE)
+    label = key(description="class label", metadata=PRIVATE)
     samples = dy.Int64(min=1, description=meaning("samples", "of this label, held by the user"), metadata=PRIVATE)
 
 
 class PerInterval(PerRealization):
     """Keys of what is the same in all rounds of an interval."""
 
-    interval = key("number of the coherence interval, from 0; all have equally many rounds")
+    interval = key(description="number of the coherence interval, from 0; all have equally many rounds")
 
 
 class Reception(PerInterval):
     """What the server's update takes of each user whom it hears (`receive`)."""
 
     REVEALS = PUBLIC
-    user = key(meaning("user"))
+    user = key(description=meaning("user"))
     weight = dy.Float64(nullable=False, description="weight of the user's message in the server's update")
     user_noise_std = dy.Float64(
         nullable=False,
@@ -481,9 +421,9 @@ class ReceptionNoise(PerInterval):
         description="update_noise_std if no user drops out; the server plans its step size with it",
     )
     planned_senders = dy.Int64(nullable=False, min=0, description="number of users scheduled in a round")
-    symbols = amount("symbols transmitted in one round")
-    seconds = amount("airtime of one round, s; null: no radio model")
-    joules = amount("energy radiated by all users in one round, J; null: no unit", allow_inf=True)
+    symbols = amount(description="symbols transmitted in one round")
+    seconds = amount(description="airtime of one round, s; null: no radio model")
+    joules = amount(description="energy radiated by all users in one round, J; null: no unit", allow_inf=True)
 
 
 class Visibility(PerInterval):
@@ -495,7 +435,7 @@ class Visibility(PerInterval):
     REVEALS = PUBLIC
     rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "in the coherence interval"))
     observer = dy.String(primary_key=True, description=meaning("observer", "its name in the system"))
-    user = key(meaning("user"))
+    user = key(description=meaning("user"))
     visibility = dy.Float64(
         nullable=True,
         min=0,

@@ -66,7 +66,10 @@ def check_modules(model: Scenario, given: dict) -> None:
 
 
 def _check_words(package: str, model: type[Scenario], stages: Iterable[str]) -> None:
-    """Raise CheckError if what computes takes more than classes of parameters from modules that no address covers."""
+    """Raise CheckError if what computes imports from modules that no address covers: only classes of parameters.
+
+    `tables` may import `meanings`, as descriptions of columns are in no address either.
+    """
     files = {name: path for stage in stages for name, path in code.files(stage, (package,)).items()}
     inner = f"{package.replace('.', '/')}/"
     own = {name: path for name, path in files.items() if name.startswith(inner) and name != f"{inner}system.py"}
@@ -75,7 +78,8 @@ def _check_words(package: str, model: type[Scenario], stages: Iterable[str]) -> 
         for imported in imports.parsed(path).imports:
             module, _, what = imported.removeprefix(f"{package}.").partition(".")
             declares = isinstance(kind := classes.get(what), type) and issubclass(kind, Section)
-            if imported.startswith(f"{package}.") and module in code.WORDS and not declares:
+            describes = module == code.MEANINGS and name == f"{inner}tables.py"
+            if imported.startswith(f"{package}.") and module in code.WORDS and not (declares or describes):
                 raise CheckError(
                     f"{name} imports {what or module} of {package}.{module}, which no stage's address covers; move "
                     "what stages compute with into a separate module"

@@ -3,31 +3,26 @@
 A `case` is what a realization is scheduled for: a privacy target, or in a sweep a client and its time.
 """
 
+from functools import partial
+
 import dataframely as dy
 
+from pwfl.systems.age_aware import meanings
 from pwfl.tables import contract
 from pwfl.tables.contract import PRIVATE, PUBLIC, epsilon_column, key, meaning
 
 SCHEDULE_STATUSES = ("random", "fixed", "fresh", "sweep", "optimal", "own")
 FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # of (1), by what it is of
-COLLECTED, AGE = "time step at which the client collects its data", "age of the data at time T, in steps"
-AMPLIFIED = "the paper's bound (1) on epsilon, with the exact Delta"
-CLASSICAL, UNSAFE = "epsilon of the data as collected", "bound (1) with spectral_decay as Delta: no guarantee"
-USERS = "an upper bound for all data of the client at T"
-USERS_CLASSICAL = "epsilon of all records of a client as collected"
 NOISE_STATUSES = ("constant", "adaptive", "none", "own")
-
-
-def _target() -> dy.Float64:
-    return dy.Float64(min_exclusive=0, description="target epsilon of the data at time T", metadata=PUBLIC)
+_positive = partial(dy.Float64, min_exclusive=0)
 
 
 class _PerCase(contract.PerRealization):
-    case = key("number of the case: a privacy target or, in a sweep, a client and its collection time")
+    case = key(description="number of the case: a privacy target or, in a sweep, a client and its collection time")
 
 
 class _PerClient(_PerCase):
-    user = key(meaning("user"))
+    user = key(description=meaning("user"))
 
 
 class Users(contract.PerUser):
@@ -48,8 +43,8 @@ class Links(contract.PerUser):
     """What data collected at each time tell at T, for each client (`channel`); see `age.profiles`."""
 
     REVEALS = PUBLIC
-    collection_time = key(f"{COLLECTED}: t")
-    age = dy.Int64(min=0, description=f"{AGE}: T - t")
+    collection_time = key(description=f"{meanings.COLLECTED}: t")
+    age = dy.Int64(min=0, description=f"{meanings.AGE}: T - t")
     total_variation = dy.Float64(
         min=0,
         max=1,
@@ -73,16 +68,16 @@ class Schedule(_PerClient):
     """When each client collects, and what that asks of its mechanism (`schedule`)."""
 
     REVEALS = PUBLIC
-    target_epsilon = _target()
-    collection_time = dy.Int64(min=0, description=f"{COLLECTED}: t_k")
-    required_epsilon = epsilon_column("epsilon_C that the classical mechanism must have (4)")
+    target_epsilon = _positive(description=meanings.TARGET, metadata=PUBLIC)
+    collection_time = dy.Int64(min=0, description=f"{meanings.COLLECTED}: t_k")
+    required_epsilon = epsilon_column(description="epsilon_C that the classical mechanism must have (4)")
 
 
 class ScheduleStatus(_PerCase):
     """How each schedule was found (`schedule`)."""
 
     REVEALS = PUBLIC
-    target_epsilon = _target()
+    target_epsilon = _positive(description=meanings.TARGET, metadata=PUBLIC)
     swept_user = dy.Int64(nullable=True, min=0, description="client whose collection time is swept; null: no sweep")
     swept_time = dy.Int64(nullable=True, min=0, description="collection time of the swept client; null: no sweep")
     status = dy.Enum(SCHEDULE_STATUSES, description=meaning("status", "of the schedule"))
@@ -97,7 +92,7 @@ class Noise(_PerClient):
     """Each client's mechanism (`noise`)."""
 
     REVEALS = PUBLIC
-    classical_epsilon = epsilon_column("epsilon_C of the data at t_k")
+    classical_epsilon = epsilon_column(description="epsilon_C of the data at t_k")
     noise_scale_wh = dy.Float64(min=0, description="scale b_k of the Laplace noise")
 
 
@@ -106,7 +101,7 @@ class NoiseStatus(_PerCase):
 
     REVEALS = PUBLIC
     status = dy.Enum(NOISE_STATUSES, description=meaning("status", "of the noise"))
-    least_classical_epsilon = epsilon_column("smallest epsilon_C of a client")
+    least_classical_epsilon = epsilon_column(description="smallest epsilon_C of a client")
     largest_scale_wh = dy.Float64(min=0, description="largest scale b_k of a client")
 
 
@@ -116,8 +111,8 @@ class History(contract.History):
     The difference is from a fresh model without noise.
     """
 
-    case = key("number of the case: a privacy target or, in a sweep, a client and its collection time")
-    target_epsilon = _target()
+    case = key(description="number of the case: a privacy target or, in a sweep, a client and its collection time")
+    target_epsilon = _positive(description=meanings.TARGET, metadata=PUBLIC)
     loss_difference_wh2 = dy.Float64(
         description="simulated loss difference to a fresh model without noise, mean over draws of data and noise",
         metadata=PRIVATE,
@@ -128,36 +123,36 @@ class Leakage(_PerClient):
     """The privacy that each client's records are left with (`account`)."""
 
     REVEALS = PUBLIC
-    target_epsilon = _target()
-    collection_time = dy.Int64(min=0, description=f"{COLLECTED}: t_k")
-    age = dy.Int64(min=0, description=f"{AGE}: T - t_k")
-    epsilon_classical = epsilon_column(CLASSICAL)
-    epsilon = epsilon_column(meaning("epsilon", "of the client's data at T, largest privacy loss"))
-    epsilon_amplified = epsilon_column(AMPLIFIED)
-    epsilon_bound = epsilon_column("bound (1) on epsilon, with the proved bound on Delta")
-    epsilon_unsafe = epsilon_column(UNSAFE)
-    epsilon_user = epsilon_column(meaning("epsilon_user", USERS))
-    epsilon_user_classical = epsilon_column(USERS_CLASSICAL)
+    target_epsilon = _positive(description=meanings.TARGET, metadata=PUBLIC)
+    collection_time = dy.Int64(min=0, description=f"{meanings.COLLECTED}: t_k")
+    age = dy.Int64(min=0, description=f"{meanings.AGE}: T - t_k")
+    epsilon_classical = epsilon_column(description=meanings.CLASSICAL)
+    epsilon = epsilon_column(description=meaning("epsilon", "of the client's data at T, largest privacy loss"))
+    epsilon_amplified = epsilon_column(description=meanings.AMPLIFIED)
+    epsilon_bound = epsilon_column(description="bound (1) on epsilon, with the proved bound on Delta")
+    epsilon_unsafe = epsilon_column(description=meanings.UNSAFE)
+    epsilon_user = epsilon_column(description=meaning("epsilon_user", meanings.USERS))
+    epsilon_user_classical = epsilon_column(description=meanings.USERS_CLASSICAL)
 
 
 class Guarantees(contract.Guarantees):
     """What the worst-off client of each case has (`account`)."""
 
-    case = key("number of the case: a privacy target or, in a sweep, a client and its collection time")
+    case = key(description="number of the case: a privacy target or, in a sweep, a client and its collection time")
 
 
 class Outcome(contract.Outcome):
     """Guarantee, noise, expected loss difference and bounds of each realization and case (`account`)."""
 
     REVEALS = PUBLIC
-    case = key("number of the case: a privacy target or, in a sweep, a client and its collection time")
-    target_epsilon = _target()
-    epsilon_amplified = epsilon_column(f"{AMPLIFIED}: of the most exposed client")
-    epsilon_bound = epsilon_column("bound (1) on epsilon, with the proved bound on Delta")
-    epsilon_classical = epsilon_column(f"{CLASSICAL}: of the most exposed client")
-    epsilon_unsafe = epsilon_column(f"{UNSAFE}; of the most exposed client")
-    epsilon_user_classical = epsilon_column(f"{USERS_CLASSICAL}: of the most exposed client")
-    epsilon_understated = epsilon_column("largest ratio epsilon_amplified / epsilon_unsafe of a client")
+    case = key(description="number of the case: a privacy target or, in a sweep, a client and its collection time")
+    target_epsilon = _positive(description=meanings.TARGET, metadata=PUBLIC)
+    epsilon_amplified = epsilon_column(description=f"{meanings.AMPLIFIED}: of the most exposed client")
+    epsilon_bound = epsilon_column(description="bound (1) on epsilon, with the proved bound on Delta")
+    epsilon_classical = epsilon_column(description=f"{meanings.CLASSICAL}: of the most exposed client")
+    epsilon_unsafe = epsilon_column(description=f"{meanings.UNSAFE}; of the most exposed client")
+    epsilon_user_classical = epsilon_column(description=f"{meanings.USERS_CLASSICAL}: of the most exposed client")
+    epsilon_understated = epsilon_column(description="largest ratio epsilon_amplified / epsilon_unsafe of a client")
     target_met = dy.Bool(description="whether epsilon_amplified is at most the target")
     noise_power_wh2 = dy.Float64(min=0, description="variance of the model's noise")
     expected_loss_difference_wh2 = dy.Float64(

@@ -3,17 +3,13 @@
 import dataframely as dy
 import polars as pl
 
+from pwfl.systems.anonymous_oac import meanings
 from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS
 from pwfl.tables import contract
 from pwfl.tables.contract import PUBLIC, epsilon_column, meaning
 
 ESTIMATES = ("estimate_scale", "estimate_scale_counting_channel_noise", "estimate_scale_of_one_device")
 QUANTITIES = ("rounds", "failed_devices", "failed_devices_one_adds_all", *ESTIMATES)
-READING = "interpretation of what the observer knows"
-BATCH_RECORDS = "mean number of records in a round's batches, b_t"
-EMPTY = "number of rounds without any record in a batch"
-OWN = "null: set by a user-defined function"
-HIDDEN = "null: a user-defined function sets participation or noise"
 METHODS = ("advanced_composition", "renyi", "tight", "proved", "opposite_records")
 
 
@@ -49,9 +45,9 @@ class ScheduleStatus(contract.PerRealization):
         ("over_the_air", "orthogonal", "own"), nullable=False, description=meaning("status", "of the schedule")
     )
     rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "of the training"))
-    empty_rounds = dy.Int64(nullable=False, min=0, description=EMPTY)
+    empty_rounds = dy.Int64(nullable=False, min=0, description=meanings.EMPTY)
     participants = dy.Float64(nullable=False, min=0, description="mean number of participating devices a_t")
-    batch_records = dy.Float64(nullable=False, min=0, description=BATCH_RECORDS)
+    batch_records = dy.Float64(nullable=False, min=0, description=meanings.BATCH_RECORDS)
 
 
 class Noise(contract.PerRound):
@@ -74,7 +70,7 @@ class Noise(contract.PerRound):
         ),
     )
     noise = dy.Enum(list(MECHANISMS), nullable=False, description=meaning("noise"))
-    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}: under which the noise was set")
+    reading = dy.Enum(list(READINGS), nullable=False, description=f"{meanings.READING}: under which the noise was set")
 
 
 class NoiseStatus(contract.PerRealization):
@@ -89,7 +85,9 @@ class NoiseStatus(contract.PerRealization):
     noise_multiplier = dy.Float64(
         nullable=False, min=0, description=meaning("noise_multiplier", "smallest of all rounds")
     )
-    epsilon = epsilon_column(meaning("epsilon", f"target of the calibration; {OWN}"), nullable=True)
+    epsilon = epsilon_column(
+        description=meaning("epsilon", f"target of the calibration; {meanings.OWN}"), nullable=True
+    )
 
 
 class History(contract.Learning):
@@ -103,7 +101,7 @@ class Curves(contract.PerRealization):
 
     REVEALS = PUBLIC
     quantity = dy.Enum(QUANTITIES, primary_key=True, description="quantity on the axis x")
-    reading = dy.Enum(list(READINGS), primary_key=True, description=READING)
+    reading = dy.Enum(list(READINGS), primary_key=True, description=meanings.READING)
     x = dy.Float64(primary_key=True, min=0, description="value of `quantity`")
     participation = dy.Float64(
         primary_key=True,
@@ -119,7 +117,7 @@ class Curves(contract.PerRealization):
     )
     method = dy.Enum(METHODS, primary_key=True, description="accountant that computed epsilon")
     noise_multiplier = dy.Float64(primary_key=True, min=0, description=meaning("noise_multiplier"))
-    epsilon = epsilon_column(meaning("epsilon", "by this method, at this x"))
+    epsilon = epsilon_column(description=meaning("epsilon", "by this method, at this x"))
 
 
 class Outcome(contract.Outcome):
@@ -127,47 +125,52 @@ class Outcome(contract.Outcome):
 
     REVEALS = PUBLIC
     participants = dy.Float64(nullable=False, min=0, description="mean number of participating devices a_t")
-    batch_records = dy.Float64(nullable=False, min=0, description=BATCH_RECORDS)
-    empty_rounds = dy.Int64(nullable=False, min=0, description=EMPTY)
+    batch_records = dy.Float64(nullable=False, min=0, description=meanings.BATCH_RECORDS)
+    empty_rounds = dy.Int64(nullable=False, min=0, description=meanings.EMPTY)
     noise_multiplier = dy.Float64(
         check={"only_noise_hides": lambda of: (of > 0) | pl.col("epsilon_server").is_infinite()},
         nullable=False,
         min=0,
         description=meaning("noise_multiplier"),
     )
-    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}: for epsilon")
+    reading = dy.Enum(list(READINGS), nullable=False, description=f"{meanings.READING}: for epsilon")
     epsilon_anonymous = epsilon_column(
-        f"epsilon of a typical pair of data sets, participation and batch size hidden; {HIDDEN}", nullable=True
+        description=f"epsilon of a typical pair of data sets, participation and batch size hidden; {meanings.HIDDEN}",
+        nullable=True,
     )
     epsilon_identified = epsilon_column(
-        "epsilon of a typical pair of data sets, participation known, batch size hidden; null: no device sends",
+        description="epsilon of a typical pair of data sets, participation known, batch size hidden; null: no device "
+        "sends",
         nullable=True,
     )
     epsilon_anonymous_read = epsilon_column(
-        "epsilon of a typical pair of data sets, participation hidden, noise strength observed; "
+        description="epsilon of a typical pair of data sets, participation hidden, noise strength observed; "
         "null: each device sends separately",
         nullable=True,
     )
     epsilon_identified_read = epsilon_column(
-        "epsilon of a typical pair of data sets, participation known, noise strength observed; null: no device sends",
+        description="epsilon of a typical pair of data sets, participation known, noise strength observed; null: no "
+        "device sends",
         nullable=True,
     )
     epsilon_renyi_anonymous = epsilon_column(
-        f"epsilon by the paper's Renyi accountant, participation hidden; {HIDDEN}", nullable=True
+        description=f"epsilon by the paper's Renyi accountant, participation hidden; {meanings.HIDDEN}", nullable=True
     )
     epsilon_renyi_identified = epsilon_column(
-        f"epsilon by the paper's Renyi accountant, participation known; {HIDDEN}", nullable=True
+        description=f"epsilon by the paper's Renyi accountant, participation known; {meanings.HIDDEN}", nullable=True
     )
     epsilon_proved = epsilon_column(
-        "proved upper bound for all neighbouring data sets, under the scheme's interpretation; null: no device sends",
+        description="proved upper bound for all neighbouring data sets, under the scheme's interpretation; null: no "
+        "device sends",
         nullable=True,
     )
     epsilon_opposite_records = epsilon_column(
-        "lower bound from a pair of opposite records, under the scheme's interpretation; null: no device sends",
+        description="lower bound from a pair of opposite records, under the scheme's interpretation; null: no device "
+        "sends",
         nullable=True,
     )
     epsilon_theorem_1 = epsilon_column(
-        "epsilon by the closed form of Theorem 1; null: its conditions do not hold", nullable=True
+        description="epsilon by the closed form of Theorem 1; null: its conditions do not hold", nullable=True
     )
 
 

@@ -5,6 +5,7 @@ from functools import partial
 import dataframely as dy
 import polars as pl
 
+from pwfl.systems.multicell import meanings
 from pwfl.systems.multicell.schemes import NOISES
 from pwfl.tables import contract
 from pwfl.tables.contract import NOISY, PUBLIC, key, meaning
@@ -21,15 +22,6 @@ PROGRAM_STATUSES = (
 )
 NOISE_STATUSES = (*NOISES, "own", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
-READ = "exact epsilon of the same training run against an observer of"
-WORST = "of the most exposed user"
-TIGHT, CLASSIC = (
-    "bound on epsilon from rho by Renyi differential privacy",
-    "bound on epsilon from rho by the formula rho + 2 sqrt(rho ln(1 / delta))",
-)
-RHO_WORST_CASE = "rho if one record can reverse its user's clipped mean (per_user clipping only)"
-ALONE = "rho if all other users of the sum collude with the observer"
-DITHERS_KNOWN = "epsilon if the observer knows the users' random rounding (integers only)"
 amount = partial(dy.Float64, nullable=True, min=0)
 unlimited = partial(amount, allow_inf=True)
 
@@ -55,8 +47,8 @@ class Links(contract.PerInterval):
     """
 
     REVEALS = PUBLIC
-    station = key("number of the base station, from 0")
-    user = key(meaning("user"))
+    station = key(description="number of the base station, from 0")
+    user = key(description=meaning("user"))
     distance_m = amount(description=meaning("distance_m", "null: unknown"))
     gain = dy.Float64(nullable=False, min_exclusive=0, description=meaning("gain", "h_i,s (17)"))
     line_of_sight = dy.Bool(
@@ -70,8 +62,8 @@ class ImportedLinks(contract.PerInterval):
     """Gains from outside (`imported`)."""
 
     REVEALS = PUBLIC
-    station = key("number of the base station, from 0")
-    user = key(meaning("user"))
+    station = key(description="number of the base station, from 0")
+    user = key(description=meaning("user"))
     gain = dy.Float64(nullable=False, min_exclusive=0, description=meaning("gain", "h_i,s"))
     station_x_m = dy.Float64(nullable=True, description="x coordinate of the base station; null: unknown")
     station_y_m = dy.Float64(nullable=True, description="y coordinate of the base station; null: unknown")
@@ -107,7 +99,7 @@ class Schedule(contract.PerInterval):
     """
 
     REVEALS = PUBLIC
-    user = key(meaning("user"))
+    user = key(description=meaning("user"))
     resource_block = dy.Int64(
         nullable=True,
         min=0,
@@ -134,7 +126,7 @@ class ScheduleStatus(contract.PerInterval):
     """
 
     REVEALS = PUBLIC
-    cell = key("number of the cell: from 0")
+    cell = key(description="number of the cell: from 0")
     status = dy.Enum(PROGRAM_STATUSES, nullable=False, description=meaning("status", "of the cell's optimization"))
     users = dy.Int64(nullable=False, min=0, description=meaning("users", "in the cell"))
     assigned = dy.Int64(
@@ -149,7 +141,7 @@ class Noise(contract.PerInterval):
     """Each user's noise (`noise`): 0 where not scheduled, null where no noise is feasible."""
 
     REVEALS = PUBLIC
-    user = key(meaning("user"))
+    user = key(description=meaning("user"))
     noise_std = unlimited(
         description=meaning("noise_std", "sigma_i, of a mean gradient; infinite: no leakage is permitted")
     )
@@ -167,7 +159,7 @@ class NoiseStatus(contract.PerInterval):
 class History(contract.UserHistory):
     """Test accuracy and loss over the rounds (`train`)."""
 
-    round = key(meaning("round", "0: before training"))
+    round = key(description=meaning("round", "0: before training"))
     accuracy = amount(max=1, description=meaning("accuracy"), metadata=NOISY)
     loss = unlimited(allow_nan=True, description=meaning("loss"), metadata=NOISY)
     clipped_share = contract.clipped_share()
@@ -187,16 +179,18 @@ class Leakage(contract.PerUser):
         description=meaning("rho", "(11); 0 if no message of the user is received"),
     )
     mu = dy.Float64(nullable=False, min=0, allow_inf=True, description=meaning("mu"))
-    epsilon = contract.epsilon_column(meaning("epsilon", "of a record of the user; an upper bound with integers"))
-    epsilon_user = contract.epsilon_column(meaning("epsilon_user"))
-    epsilon_tight = contract.epsilon_column(TIGHT)
-    epsilon_classic = contract.epsilon_column(CLASSIC)
-    rho_worst_case = unlimited(description=RHO_WORST_CASE)
-    rho_own_noise = contract.epsilon_column(ALONE)
-    epsilon_observer_user = contract.epsilon_column(f"{READ} each upload")
-    epsilon_observer_cell = contract.epsilon_column(f"{READ} each cell's sum")
-    epsilon_observer_network = contract.epsilon_column(f"{READ} the sum of all")
-    epsilon_dithers_known = unlimited(description=DITHERS_KNOWN)
+    epsilon = contract.epsilon_column(
+        description=meaning("epsilon", "of a record of the user; an upper bound with integers")
+    )
+    epsilon_user = contract.epsilon_column(description=meaning("epsilon_user"))
+    epsilon_tight = contract.epsilon_column(description=meanings.TIGHT)
+    epsilon_classic = contract.epsilon_column(description=meanings.CLASSIC)
+    rho_worst_case = unlimited(description=meanings.RHO_WORST_CASE)
+    rho_own_noise = contract.epsilon_column(description=meanings.ALONE)
+    epsilon_observer_user = contract.epsilon_column(description=f"{meanings.READ} each upload")
+    epsilon_observer_cell = contract.epsilon_column(description=f"{meanings.READ} each cell's sum")
+    epsilon_observer_network = contract.epsilon_column(description=f"{meanings.READ} the sum of all")
+    epsilon_dithers_known = unlimited(description=meanings.DITHERS_KNOWN)
 
 
 class Outcome(contract.Outcome):
@@ -234,28 +228,28 @@ class Outcome(contract.Outcome):
     rho_total = unlimited(description="sum of the users' rho (19)")
     rho_worst_user = unlimited(description="largest rho of a user")
     rho_median = unlimited(description="median rho of the users who send")
-    epsilon_tight = unlimited(description=f"{TIGHT}: {WORST}")
-    epsilon_classic = unlimited(description=f"{CLASSIC}: {WORST}")
-    rho_worst_case = unlimited(description=f"{RHO_WORST_CASE}; {WORST}")
+    epsilon_tight = unlimited(description=f"{meanings.TIGHT}: {meanings.WORST}")
+    epsilon_classic = unlimited(description=f"{meanings.CLASSIC}: {meanings.WORST}")
+    rho_worst_case = unlimited(description=f"{meanings.RHO_WORST_CASE}; {meanings.WORST}")
     epsilon_worst_case = unlimited(description=meaning("epsilon_worst_case", "per_user clipping only"))
-    rho_own_noise = unlimited(description=f"{ALONE}: {WORST}")
+    rho_own_noise = unlimited(description=f"{meanings.ALONE}: {meanings.WORST}")
     rho_server = unlimited(  # by which releases are composed
         check={"every_release_has_a_rho": lambda of: of.is_null() == pl.col("epsilon_server").is_null()},
-        description=f"{meaning('rho_server', 'for any data')}; {WORST}",
+        description=f"{meaning('rho_server', 'for any data')}; {meanings.WORST}",
     )
     order_server = dy.Float64(
         nullable=True,
         min=2,
         description="largest Renyi order for which rho_server holds (integers only); null: all orders",
     )
-    epsilon_observer_user = unlimited(description=f"{READ} each upload: {WORST}")
+    epsilon_observer_user = unlimited(description=f"{meanings.READ} each upload: {meanings.WORST}")
     epsilon_observer_cell = unlimited(
-        description=f"{READ} each cell's sum: {WORST}; with the same colluders and dropouts"
+        description=f"{meanings.READ} each cell's sum: {meanings.WORST}; with the same colluders and dropouts"
     )
     epsilon_observer_network = unlimited(
-        description=f"{READ} the sum of all: {WORST}; with the same colluders and dropouts"
+        description=f"{meanings.READ} the sum of all: {meanings.WORST}; with the same colluders and dropouts"
     )
-    epsilon_dithers_known = unlimited(description=f"{DITHERS_KNOWN}; {WORST}")
+    epsilon_dithers_known = unlimited(description=f"{meanings.DITHERS_KNOWN}; {meanings.WORST}")
     c1 = dy.Float64(nullable=False, description="C1 of Theorem 1, largest of the coherence intervals")
     c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1, largest of the coherence intervals")
     c3 = amount(description="C3 of Theorem 1, largest of the coherence intervals")

@@ -2,14 +2,13 @@
 
 import dataframely as dy
 
+from pwfl.systems.random_orthogonalization import meanings
 from pwfl.tables import contract
 from pwfl.tables.contract import PRIVATE, PUBLIC, amount, epsilon_column, key, meaning
 
 WITHOUT_RECEIVER = ["epsilon_without_receiver", "epsilon_antennas_without_receiver"]
 WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon", "epsilon_antennas", "epsilon_antennas_rounds"]
 WORST += WITHOUT_RECEIVER
-
-UNDERSTATED = "share of rounds in which (6) is below the exact epsilon"
 
 # Observers of the server's update, of the signals of all antennas, of every user's noisy update.
 UPDATE, ANTENNAS, USER = "update", "antennas", "user"
@@ -20,9 +19,9 @@ def observer(seen: str, users: int, own: int) -> str:
     return seen if users == own else f"{seen} of {users} users"
 
 
-def magnitude(description: str) -> dy.Float64:
+def magnitude(**options) -> dy.Float64:
     """A column of norms or energies of users' updates, which diverge with a training; null before round 1."""
-    return amount(description, allow_inf=True, allow_nan=True, metadata=PRIVATE)
+    return amount(allow_inf=True, allow_nan=True, metadata=PRIVATE, **options)
 
 
 class Users(contract.PerUser):
@@ -102,9 +101,9 @@ class NoiseStatus(contract.PerRealization):
 class History(contract.Learning):
     """Test accuracy and loss over the rounds, and what the users send (`train`)."""
 
-    update_norm = magnitude("norm of a user's update before clipping, mean over users")
+    update_norm = magnitude(description="norm of a user's update before clipping, mean over users")
     transmit_energy = magnitude(
-        "expected transmit energy E ||x_k||^2 of a user, mean over users, times the share who send"
+        description="expected transmit energy E ||x_k||^2 of a user, mean over users, times the share who send"
     )
     status = contract.training_status("trained", "diverged")
 
@@ -125,29 +124,33 @@ class Leakage(contract.PerRealization):
 
     REVEALS = PUBLIC
     users = dy.Int64(primary_key=True, min=1, description=meaning("users", "in the network, K"))
-    user = key(meaning("user"))
+    user = key(description=meaning("user"))
     epsilon_closed_form = epsilon_column(
-        "epsilon of one round by (6), with ||h_k||^2 = 1 and the closed form of the mean of (5)"
+        description="epsilon of one round by (6), with ||h_k||^2 = 1 and the closed form of the mean of (5)"
     )
-    epsilon_printed = epsilon_column(meaning("epsilon_printed", "one round, (6) with (5)"))
-    epsilon_modulus = epsilon_column("epsilon of one round by (6), with |h_s^H h_j| in (5)")
+    epsilon_printed = epsilon_column(description=meaning("epsilon_printed", "one round, (6) with (5)"))
+    epsilon_modulus = epsilon_column(description="epsilon of one round by (6), with |h_s^H h_j| in (5)")
     epsilon_sensitivity = epsilon_column(
-        "epsilon of one round by the formula of (6), with the sensitivity and noise of the server's update"
+        description="epsilon of one round by the formula of (6), with the sensitivity and noise of the server's update"
     )
-    epsilon_gaussian = epsilon_column("exact epsilon of one round")
-    rho = epsilon_column(meaning("rho", "of the user"))
-    epsilon = epsilon_column(meaning("epsilon", "of a record of the user"))
-    epsilon_antennas = epsilon_column("exact epsilon of one round if all antennas and channels are observed")
+    epsilon_gaussian = epsilon_column(description="exact epsilon of one round")
+    rho = epsilon_column(description=meaning("rho", "of the user"))
+    epsilon = epsilon_column(description=meaning("epsilon", "of a record of the user"))
+    epsilon_antennas = epsilon_column(
+        description="exact epsilon of one round if all antennas and channels are observed"
+    )
     epsilon_antennas_classic = epsilon_column(
-        "epsilon of one round by the formula of (6) if all antennas and channels are observed"
+        description="epsilon of one round by the formula of (6) if all antennas and channels are observed"
     )
-    epsilon_antennas_rounds = epsilon_column("exact epsilon of all rounds if all antennas and channels are observed")
-    epsilon_without_receiver = epsilon_column(meaning("epsilon_without_receiver"))
+    epsilon_antennas_rounds = epsilon_column(
+        description="exact epsilon of all rounds if all antennas and channels are observed"
+    )
+    epsilon_without_receiver = epsilon_column(description=meaning("epsilon_without_receiver"))
     epsilon_antennas_without_receiver = epsilon_column(
-        "exact epsilon of all rounds if all antennas and channels are observed, without receiver noise"
+        description="exact epsilon of all rounds if all antennas and channels are observed, without receiver noise"
     )
-    mu = epsilon_column(meaning("mu"))
-    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}: of the user")
+    mu = epsilon_column(description=meaning("mu"))
+    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{meanings.UNDERSTATED}: of the user")
     negative_rounds = dy.Int64(
         nullable=False, min=0, description="number of rounds in which the user's weight in the update is negative"
     )
@@ -157,17 +160,23 @@ class Outcome(contract.Outcome):
     """Guarantee and cost of each realization (`account`); epsilons are maxima over users."""
 
     REVEALS = PUBLIC
-    epsilon_without_receiver = epsilon_column(meaning("epsilon_without_receiver", "of the most exposed record"))
-    users = dy.Int64(nullable=False, min=1, description=meaning("users", "in the network, K"))
-    epsilon_printed = epsilon_column(meaning("epsilon_printed", "one round, (6) with (5)"))
-    epsilon_gaussian = epsilon_column("exact epsilon of one round")
-    epsilon_antennas = epsilon_column("exact epsilon of one round if all antennas and channels are observed")
-    epsilon_antennas_rounds = epsilon_column("exact epsilon of all rounds if all antennas and channels are observed")
-    epsilon_antennas_without_receiver = epsilon_column(
-        "exact epsilon of all rounds if all antennas and channels are observed, without receiver noise"
+    epsilon_without_receiver = epsilon_column(
+        description=meaning("epsilon_without_receiver", "of the most exposed record")
     )
-    rho_server = epsilon_column(meaning("rho_server", "of the most exposed record"))
-    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}: over all users")
+    users = dy.Int64(nullable=False, min=1, description=meaning("users", "in the network, K"))
+    epsilon_printed = epsilon_column(description=meaning("epsilon_printed", "one round, (6) with (5)"))
+    epsilon_gaussian = epsilon_column(description="exact epsilon of one round")
+    epsilon_antennas = epsilon_column(
+        description="exact epsilon of one round if all antennas and channels are observed"
+    )
+    epsilon_antennas_rounds = epsilon_column(
+        description="exact epsilon of all rounds if all antennas and channels are observed"
+    )
+    epsilon_antennas_without_receiver = epsilon_column(
+        description="exact epsilon of all rounds if all antennas and channels are observed, without receiver noise"
+    )
+    rho_server = epsilon_column(description=meaning("rho_server", "of the most exposed record"))
+    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{meanings.UNDERSTATED}: over all users")
     negative_weights = dy.Float64(
         nullable=False, min=0, max=1, description="share of users and rounds with a negative weight in the update"
     )

@@ -4,30 +4,23 @@ from functools import partial
 
 import dataframely as dy
 
+from pwfl.systems.utility_fair import meanings
 from pwfl.tables import contract
 from pwfl.tables.contract import NOISY, PRIVATE, PUBLIC, amount, epsilon_column, key, meaning
 
 SCHEDULE_STATUSES = ("chosen_in_training", "full_power", "least_effort", "always_out", "own")
 NOISE_STATUSES = ("fair", "independent", "shared", "none", "own")
 TRAINING_STATUSES = ("trained", "diverged", "nobody_took_part")
-PATH_LOSS, ROUNDS_OUT = "path loss without fading", "number of rounds without participation"
-ITERATIONS = "number of local iterations; 0: does not take part"
-LARGEST_MULTIPLIER, UPLOAD_MULTIPLIER = (
-    "largest noise multiplier of a copy: (14) at deviation 1",
-    "noise multiplier of an upload",
-)
-OF_COPIES, OF_UPLOAD = "exact epsilon of all copies for a device", "exact epsilon of a device's messages in a round"
-
 
 _private = partial(dy.Float64, metadata=PRIVATE)
 
 
 class _PerDevice(contract.PerRealization):
-    device = key("number of the device, from 0")
+    device = key(description="number of the device, from 0")
 
 
 class _PerDeviceRound(contract.PerRound):
-    device = key("number of the device, from 0")
+    device = key(description="number of the device, from 0")
 
 
 class Users(_PerDevice):
@@ -35,7 +28,7 @@ class Users(_PerDevice):
 
     REVEALS = PUBLIC
     distance_m = dy.Float64(min_exclusive=0, description=meaning("distance_m", "r"))
-    path_loss_db = dy.Float64(description=f"{PATH_LOSS}: r^alpha / kappa")
+    path_loss_db = dy.Float64(description=f"{meanings.PATH_LOSS}: r^alpha / kappa")
     samples = dy.Int64(min=1, description=meaning("samples", "of the device"))
 
 
@@ -66,7 +59,7 @@ class Schedule(_PerDeviceRound):
     power_w = dy.Float64(
         nullable=True, min=0, description=meaning("power_w", "0: does not take part; null: chosen during training")
     )
-    iterations = dy.Int64(nullable=True, min=0, description=f"{ITERATIONS}; null: chosen during training")
+    iterations = dy.Int64(nullable=True, min=0, description=f"{meanings.ITERATIONS}; null: chosen during training")
 
 
 class ScheduleStatus(_PerDevice):
@@ -74,8 +67,8 @@ class ScheduleStatus(_PerDevice):
 
     REVEALS = PUBLIC
     status = dy.Enum(SCHEDULE_STATUSES, description=meaning("status", "who decides about the device's rounds"))
-    path_loss_db = dy.Float64(description=PATH_LOSS)
-    rounds_out = dy.Int64(min=0, description=f"{ROUNDS_OUT}: of the device")
+    path_loss_db = dy.Float64(description=meanings.PATH_LOSS)
+    rounds_out = dy.Int64(min=0, description=f"{meanings.ROUNDS_OUT}: of the device")
 
 
 class Noise(_PerDevice):
@@ -89,7 +82,9 @@ class Noise(_PerDevice):
         min=0, description="number of the noise vector; devices with the same number share one draw"
     )
     upload_multiplier = dy.Float64(
-        nullable=True, min=0, description=f"{UPLOAD_MULTIPLIER}: by (7) or for the target epsilon; null: no noise"
+        nullable=True,
+        min=0,
+        description=f"{meanings.UPLOAD_MULTIPLIER}: by (7) or for the target epsilon; null: no noise",
     )
     upload_std = dy.Float64(
         nullable=True,
@@ -104,7 +99,7 @@ class NoiseStatus(contract.PerRealization):
     REVEALS = PUBLIC
     status = dy.Enum(NOISE_STATUSES, description=meaning("status", "of the copies' noise"))
     noise_multiplier = dy.Float64(min=0, description=meaning("noise_multiplier", "(14) at deviation 0"))
-    largest_multiplier = dy.Float64(min=0, description=LARGEST_MULTIPLIER)
+    largest_multiplier = dy.Float64(min=0, description=meanings.LARGEST_MULTIPLIER)
 
 
 class History(contract.UserHistory):
@@ -113,8 +108,8 @@ class History(contract.UserHistory):
     What a device does in a round follows from how far its update deviated in the round before.
     """
 
-    round = key(meaning("round", "from 1"))
-    device = key("number of the device, from 0")
+    round = key(description=meaning("round", "from 1"))
+    device = key(description="number of the device, from 0")
     batch_loss = _private(
         min=0, allow_inf=True, allow_nan=True, description="mean cross-entropy of the device's copy on its batch, nats"
     )
@@ -122,7 +117,7 @@ class History(contract.UserHistory):
         nullable=True, min=0, description=meaning("noise_multiplier", "of the copy; null: no noise")
     )
     deviation = _private(min=0, max=1, description="deviation E (15) of the device's update")
-    iterations = dy.Int64(min=0, description=ITERATIONS, metadata=PRIVATE)
+    iterations = dy.Int64(min=0, description=meanings.ITERATIONS, metadata=PRIVATE)
     power_w = _private(min=0, description=meaning("power_w"))
     transmit_s = _private(min=0, description="transmission time of the device in the round")
     energy_j = _private(min=0, description="energy of the device in the round (13)")
@@ -135,8 +130,8 @@ class History(contract.UserHistory):
     transmit_energy_j_cumulative = _private(
         min=0, description="energy radiated by all users up to this round; as decided during training"
     )
-    accuracy = amount(meaning("accuracy"), max=1, metadata=NOISY)
-    loss = amount(meaning("loss"), allow_inf=True, allow_nan=True, metadata=NOISY)
+    accuracy = amount(description=meaning("accuracy"), max=1, metadata=NOISY)
+    loss = amount(description=meaning("loss"), allow_inf=True, allow_nan=True, metadata=NOISY)
     status = dy.Enum(TRAINING_STATUSES, description=meaning("status", "of the round"), metadata=NOISY)
 
 
@@ -166,21 +161,21 @@ class Leakage(_PerDevice):
     REVEALS = PUBLIC
     copies = dy.Int64(min=1, description="number of noisy copies of the model in a training run")
     noise_multiplier = dy.Float64(min=0, description=meaning("noise_multiplier", "smallest, at deviation 0"))
-    largest_multiplier = dy.Float64(min=0, description=LARGEST_MULTIPLIER)
+    largest_multiplier = dy.Float64(min=0, description=meanings.LARGEST_MULTIPLIER)
     exact_multiplier = dy.Float64(
         min_exclusive=0, description="noise multiplier that exact accounting requires for epsilon_g, at deviation 0"
     )
     exact_largest_multiplier = dy.Float64(
         min_exclusive=0, description="noise multiplier that exact accounting requires for epsilon_g, at deviation 1"
     )
-    epsilon_printed = epsilon_column(meaning("epsilon_printed", "one copy, epsilon_g"))
-    epsilon_copy = epsilon_column("exact epsilon of one copy")
-    epsilon_device = epsilon_column(OF_COPIES)
-    rho = epsilon_column(meaning("rho", "against the outcome's observer"))
-    epsilon = epsilon_column(meaning("epsilon", "against the outcome's observer"))
-    upload_multiplier = dy.Float64(nullable=True, min=0, description=f"{UPLOAD_MULTIPLIER}; null: no noise")
-    epsilon_upload = epsilon_column(f"{OF_UPLOAD}: a gradient and an update; infinite: no noise")
-    epsilon_user = epsilon_column(meaning("epsilon_user", "infinite: nothing is clipped"))
+    epsilon_printed = epsilon_column(description=meaning("epsilon_printed", "one copy, epsilon_g"))
+    epsilon_copy = epsilon_column(description="exact epsilon of one copy")
+    epsilon_device = epsilon_column(description=meanings.OF_COPIES)
+    rho = epsilon_column(description=meaning("rho", "against the outcome's observer"))
+    epsilon = epsilon_column(description=meaning("epsilon", "against the outcome's observer"))
+    upload_multiplier = dy.Float64(nullable=True, min=0, description=f"{meanings.UPLOAD_MULTIPLIER}; null: no noise")
+    epsilon_upload = epsilon_column(description=f"{meanings.OF_UPLOAD}: a gradient and an update; infinite: no noise")
+    epsilon_user = epsilon_column(description=meaning("epsilon_user", "infinite: nothing is clipped"))
 
 
 class Outcome(contract.Outcome):
@@ -188,14 +183,14 @@ class Outcome(contract.Outcome):
 
     REVEALS = PUBLIC
     devices = dy.Int64(min=1, description="number of devices")
-    rounds_out = dy.Int64(min=0, description=f"{ROUNDS_OUT}: sum over devices")
-    epsilon_printed = epsilon_column(meaning("epsilon_printed", "one copy, epsilon_g"))
-    epsilon_copy = epsilon_column("exact epsilon of one copy")
-    epsilon_round = epsilon_column("exact epsilon of the copies for all devices in one round")
-    epsilon_device = epsilon_column(f"{OF_COPIES}: of the most exposed device")
-    epsilon_upload = epsilon_column(f"{OF_UPLOAD}: of the most exposed device; infinite: no noise")
-    rho_server = epsilon_column(f"{meaning('rho_server')}: of the most exposed device; infinite: no noise")
-    epsilon_worst_case = epsilon_column(meaning("epsilon_worst_case"))
+    rounds_out = dy.Int64(min=0, description=f"{meanings.ROUNDS_OUT}: sum over devices")
+    epsilon_printed = epsilon_column(description=meaning("epsilon_printed", "one copy, epsilon_g"))
+    epsilon_copy = epsilon_column(description="exact epsilon of one copy")
+    epsilon_round = epsilon_column(description="exact epsilon of the copies for all devices in one round")
+    epsilon_device = epsilon_column(description=f"{meanings.OF_COPIES}: of the most exposed device")
+    epsilon_upload = epsilon_column(description=f"{meanings.OF_UPLOAD}: of the most exposed device; infinite: no noise")
+    rho_server = epsilon_column(description=f"{meaning('rho_server')}: of the most exposed device; infinite: no noise")
+    epsilon_worst_case = epsilon_column(description=meaning("epsilon_worst_case"))
 
 
 SCHEMAS = {
