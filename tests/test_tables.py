@@ -16,7 +16,7 @@ from pipeline import on_one_cell, part
 from pwfl import registry, tables
 from pwfl.scenario import resolve
 from pwfl.store import files, sealed
-from pwfl.tables import contract
+from pwfl.tables import contract, meanings
 
 DESCRIPTION = {"system": "multicell", "address": "0123456789ab", "code": "c", "packages": {}}
 READER = {"system": "multicell", "upstream": {"channel": "0123456789ab"}}
@@ -254,8 +254,8 @@ def test_what_systems_share_is_declared_once(columns):
 
     inherited = {*contract.Outcome.columns(), *contract.UserHistory.columns(), *contract.PerInterval.columns()}
     shared = {name for name, found in columns.items() if len(systems(name)) > 1}
-    assert shared - inherited <= set(contract.MEANINGS)
-    for name, meant in contract.MEANINGS.items():
+    assert shared - inherited <= set(meanings.MEANINGS)
+    for name, meant in meanings.MEANINGS.items():
         assert len(columns[name]) > 1, name
         for table, column in columns[name].items():
             assert column.description.startswith(meant), (name, table)
