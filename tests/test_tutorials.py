@@ -4,6 +4,7 @@ import importlib
 import re
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 import yaml
@@ -50,9 +51,11 @@ def folder(tmp_path, monkeypatch):
     tables = [str(tmp_path / f"{name}.parquet") for name in ("links", "users")]
     importlib.import_module("convert").main(str(traced / "paths.npz"), *tables)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(ROOT / "examples/local_dp_mac")
+    installed = {name: (f"{name}.system:SYSTEM",) for name in ("local_dp_mac", "privacy_for_free")}
+    for name in installed:
+        monkeypatch.syspath_prepend(ROOT / "examples" / name)
     known = registry.claims()
-    monkeypatch.setattr(registry, "claims", lambda: known | {"local_dp_mac": ("local_dp_mac.system:SYSTEM",)})
+    monkeypatch.setattr(registry, "claims", lambda: known | installed)
     yield tmp_path
     for cached in (registry.makes, registry.makers, registry.stages):
         cached.cache_clear()
@@ -75,3 +78,34 @@ def test_a_study_ends_where_its_page_says_with_a_decided_comparison_above_chance
         for scenario, scheme, *expected in rows if seed == SEEDS[0] else ():
             (row,) = accuracies.filter(scenario=scenario, scheme=scheme).select("mean", *ends).rows()
             assert row == pytest.approx([float(number) for number in expected], abs=2e-3)
+
+
+FREE = ROOT / "examples/privacy_for_free"
+GAPS = re.compile(r"^\| (superposed|orthogonal), (adaptive|static) \| (.+) \|$", re.MULTILINE)
+GAP = re.compile(r"([\d.]+) \(([\d.]+)–([\d.]+)\)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_privacy_for_free_learns_and_adaptive_power_is_better(seed, folder):
+    """Gaps end far below the start's, adaptive power's below static power's at small budgets, and where README says."""
+    config = read([FREE / "study.yaml"]) | {"run": ["budget"]}
+    config["base"]["seed"] = seed
+    if seed != SEEDS[0]:
+        config["base"] |= {"realizations": 20, "training_realizations": 20}
+    study = pwfl.simulate(config)
+    gaps = study.comparison["outcomes"].filter(outcome="optimality_gap")
+    start = study.scenarios["budget,epsilon=1"].stages["history"].filter(round=0)["optimality_gap"].mean()
+    assert gaps["ci_high"].max() < start / 1.5
+    pair = {"from": "Superposed, adaptive", "to": "Superposed, static"}
+    effects = study.comparison["effects"].filter(outcome="optimality_gap", **pair)
+    small = effects.filter(pl.col("from_scenario").str.extract(r"epsilon=(\d+)$").cast(float) <= 10)
+    assert small.height == 3
+    assert (small["difference"] > 0).all()
+    assert (small["p_corrected"] < 0.05).all()
+    for access, rule, cells in (
+        GAPS.findall((FREE / "README.md").read_text(encoding="utf-8")) if seed == SEEDS[0] else ()
+    ):
+        scheme = gaps.filter(scheme=f"{access.capitalize()}, {rule}")
+        stated = [[float(number) for number in cell] for cell in GAP.findall(cells)]
+        np.testing.assert_allclose(stated, scheme.select("mean", "ci_low", "ci_high").to_numpy(), rtol=6e-3)

@@ -33,7 +33,23 @@ PAGE = re.sub(
 SYSTEMS = (ROOT / "docs/how-to/own_system.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, flags=re.DOTALL)
 NOISE, NETWORK, READER = (text for kind, text in BLOCKS if kind == "python")
-FAIR, AGE, JOULES, WITH_GAIN = (text for kind, text in BLOCKS if kind == "py")
+FAIR, AGE, WITH_GAIN = (text for kind, text in BLOCKS if kind == "py")
+JOULES = """
+import numpy as np
+
+
+def schedule(scenario, uplink, users, start, now):
+    own, sends = scenario.own.schedule, now.block >= 0
+    seconds = own.bits * own.rounds / np.where(sends, now.rate_bps, 1.0)  # on air in an interval
+    spent = np.where(sends, seconds * now.power_w, 0.0).sum(axis=0)
+    gain = np.take_along_axis(uplink.gain, uplink.cell[:, None], axis=1)[:, 0]
+    block, row = np.full(start.shape, -1), np.arange(len(start))[:, None]
+    for each in range(uplink.cells):
+        mine = (uplink.cell == each) & (spent < own.joules)
+        first = np.argsort(np.where(mine, -gain, 1), axis=1)[:, : uplink.blocks]
+        block[row, first] = np.where(mine[row, first], np.arange(first.shape[1]), block[row, first])
+    return block
+"""
 OWN, DECLARED = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yml")
 TUTORIAL = (ROOT / "docs/tutorials/2_compare_schedulers.md").read_text(encoding="utf-8")
 (SCHEDULER,) = re.findall(r"```python\n(.*?)```", TUTORIAL, flags=re.DOTALL)

@@ -1,0 +1,241 @@
+"""What the documentation compares in words is what its tables say: each sentence is made of the table again."""
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+
+import pwfl
+from conftest import ROOT
+from pwfl.privacy.gaussian import attack_rate, exact_epsilon
+from pwfl.scenario import read
+from test_tutorials import EXPECTED, ROW
+
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+def text_of(page: str) -> str:
+    """A page in one line."""
+    return " ".join((ROOT / page).read_text(encoding="utf-8").split())
+
+
+def table(page: str, head: str) -> list[list[str]]:
+    """The cells of the table whose head begins so, without head and rule; empty cells of a first column repeat."""
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    (first,) = (number for number, line in enumerate(lines) if line.startswith(head))
+    rows, left = [], ""
+    for line in lines[first + 2 :]:
+        if not line.startswith("|"):
+            break
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        left = cells[0] = cells[0] or left
+        rows.append(cells)
+    return rows
+
+
+def number(cell: str) -> float:
+    """The first number of a cell."""
+    return float(NUMBER.search(cell)[0])
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def test_good_epsilon_states_the_success_of_the_best_attack():
+    page = "docs/explanation/good_epsilon.md"
+    rho = np.geomspace(1e-4, 60, 20_000)
+    epsilon = exact_epsilon(rho, 1e-5)
+    rows = table(page, "| record-level ε")
+    for stated, *rates in rows:
+        at = np.interp(float(stated), epsilon, rho)
+        assert rates == [percent(attack_rate(at, false)) for false in (0.001, 0.01, 0.1)]
+    found = {float(row[0]): number(row[2]) for row in rows}
+    assert (round(100 / found[4.0]), round(100 / found[8.0])) == (12, 4)  # one record in twelve, every fourth
+    assert found[1.0] <= 2
+
+
+@pytest.mark.parametrize(
+    ("page", "better", "worse", "points"),
+    [
+        (
+            "docs/tutorials/1_first_study.md",
+            ("secure_sum", "RndSched"),
+            ("single_messages", "RndSched"),
+            "{} points more",
+        ),
+        (
+            "docs/tutorials/2_compare_schedulers.md",
+            ("one_block", "Greedy"),
+            ("one_block", "RndSched"),
+            "{} points better",
+        ),
+        ("docs/how-to/own_air.md", ("own", "Inversion"), ("superposed", "Inversion"), "{} points better"),
+        ("examples/moving_users/README.md", ("moving", "JointSNR"), ("moving", "RndSched"), "{} points better"),
+        ("examples/sionna_links/README.md", ("traced_sum", "JointSNR"), ("traced", "JointSNR"), "{} points more"),
+    ],
+)
+def test_examples_state_the_difference_of_their_rows(page, better, worse, points):
+    assert page in EXPECTED  # whose rows are run
+    means = {(scenario, scheme): float(mean) for scenario, scheme, mean, *_ in ROW.findall((ROOT / page).read_text())}
+    assert points.format(round(100 * (means[better] - means[worse]))) in text_of(page)
+
+
+def test_more_devices_learn_more():
+    page = "examples/local_dp_mac/README.md"
+    rows = ROW.findall((ROOT / page).read_text(encoding="utf-8"))
+    means = {(scenario, scheme): float(mean) for scenario, scheme, mean, *_ in rows}
+    gains = sorted(
+        100 * (means["many_devices", scheme] - means["few_devices", scheme])
+        for scheme in ("Over the air", "Orthogonal")
+    )
+    assert f"{gains[0]:.0f} to {gains[1]:.0f} points more" in text_of(page)
+
+
+def test_a_learnable_study_agrees_with_the_tutorial_and_a_sum_is_worth_four_times_the_epsilon():
+    page, tutorial = "docs/how-to/learnable.md", (ROOT / "docs/tutorials/1_first_study.md").read_text(encoding="utf-8")
+    message, total, strokes, few, short, deep = (
+        np.array([float(cell) for cell in row[1:]]) for row in table(page, "| record-level ε")
+    )
+    stated = {scenario: float(mean) for scenario, scheme, mean, *_ in ROW.findall(tutorial) if scheme == "RndSched"}
+    assert (message[2], total[2]) == (stated["single_messages"], stated["secure_sum"])  # epsilon of 4
+    assert np.abs(total[:2] - message[2:]).max() < 0.02  # epsilons of 1 and 2 against 4 and 8
+    assert "worth a factor of four in ε" in text_of(page)
+    assert (strokes > message).all()
+    assert all((each < message).all() for each in (few, short, deep))
+
+
+def test_weights_by_precision_lose_from_the_alpha_on_that_is_stated():
+    page = "docs/explanation/partitions.md"
+    rows = {float(alpha): rest for alpha, *rest in table(page, "| alpha |")}
+    gain, low, high = {}, {}, {}
+    for alpha, cells in rows.items():
+        for scheme, cell in zip(("RndSched", "OptSched", "OptSched+DP"), cells[1::2], strict=True):
+            gain[scheme, alpha], low[scheme, alpha], high[scheme, alpha] = map(float, NUMBER.findall(cell))
+    assert all((mean > 0) is (alpha >= 0.3) for (scheme, alpha), mean in gain.items() if scheme != "OptSched+DP")
+    assert all(mean < 0 for (scheme, _), mean in gain.items() if scheme == "OptSched+DP")
+    lost = {scheme: {alpha for (name, alpha), end in high.items() if name == scheme and end < 0} for scheme, _ in high}
+    assert lost == {"RndSched": {0.03, 0.01}, "OptSched": {0.1, 0.01}, "OptSched+DP": {0.03, 0.01}}
+    said = "OptSched significantly at 0.1 and 0.01, RndSched and OptSched+DP at 0.03 and 0.01"
+    assert said in text_of(page)
+
+
+MULTICELL = "docs/explanation/multicell.md"
+
+
+def test_gaps_narrow_at_the_small_gamma_and_widen_at_the_large_one():
+    gaps = {"1e6": [], "1e7": []}
+    for gamma, _, random, best, _, gap, _ in table(MULTICELL, "| gamma | R |"):
+        assert float(gap) == pytest.approx(float(random) - float(best), abs=1.5e-3)
+        gaps[gamma].append(float(gap))
+    assert (np.diff(gaps["1e6"]) < 0).all()
+    assert (np.diff(gaps["1e7"]) > 0).all()
+
+
+def test_what_one_leakage_buys_is_what_the_table_says():
+    rows = {}
+    for setting, scheme, *_, largest, _, accuracy in table(MULTICELL, "| | scheme | objective"):
+        name = scheme if not scheme.startswith("the same") else re.search(r"`(\w+)`", scheme)[1]
+        rows.setdefault(setting, {})[name] = (float(largest), float(accuracy))
+    assert len(rows) == 2
+    gains = []
+    for schemes in rows.values():
+        (largest, accuracy), equal = schemes["OptSched+DP"], schemes["equal_sum"]
+        assert 1 - equal[0] / largest == pytest.approx(1 / 3, abs=0.02)
+        assert equal[1] >= accuracy
+        assert schemes["fill_up"][0] == largest
+        assert schemes["JointSNR"][0] <= largest
+        gains += [100 * (schemes[name][1] - accuracy) for name in ("fill_up", "JointSNR")]
+    assert f"gains {min(gains):.1f} to {max(gains):.1f} points" in text_of(MULTICELL)
+
+
+def test_planning_half_of_the_rounds_gains_what_is_stated():
+    rows = [
+        [scheme, float(rho), float(accuracy)] for _, scheme, _, rho, _, accuracy in filled(MULTICELL, "| channel |")
+    ]
+    found = {}
+    for scheme, rho, accuracy in rows:
+        found.setdefault(scheme, []).append((rho, accuracy))
+    gains = {scheme: 100 * (each[2][1] - each[1][1]) for scheme, each in found.items()}
+    page = text_of(MULTICELL)
+    assert f"RndSched gains {gains['RndSched']:.1f} points" in page
+    assert f"OptSched {gains['OptSched']:.1f} (" in page
+    assert gains["OptSched+DP"] > 0
+    assert found["OptSched+DP"][2][0] > 2 * found["OptSched+DP"][0][0]
+
+
+def filled(page: str, head: str) -> list[list[str]]:
+    """The rows of a table whose second column's empty cells repeat the cell above."""
+    rows = table(page, head)
+    for before, row in pairwise(rows):
+        row[1] = row[1] or before[1]
+    return rows
+
+
+def test_energy_is_fair():
+    page = "docs/explanation/utility_fair.md"
+    proposed, benchmark = table(page, "| | `fitted`: Proposed")[0][1:3]
+    spread = [float(NUMBER.findall(cell)[1]) for cell in (proposed, benchmark)]
+    assert f"falls by {100 * (1 - spread[0] / spread[1]):.1f} %" in text_of(page)
+
+
+FREE = "examples/privacy_for_free/README.md"
+
+
+def test_privacy_for_free_compares_as_its_tables_do():
+    gaps = {row[0]: [number(cell) for cell in row[1:] if cell != "same"] for row in table(FREE, "| budget ε")}
+    ratios = np.divide(gaps["superposed, adaptive"], gaps["orthogonal, adaptive"])
+    assert f"superposed access has {ratios.min():.2f} to {ratios.max():.2f} times the gap" in text_of(FREE)
+    for access in ("superposed", "orthogonal"):
+        assert (np.array(gaps[f"{access}, adaptive"]) < gaps[f"{access}, static"]).all()
+    outside = 0
+    for _, script, measured in table(FREE, "| | script | measured"):
+        mean, low, high = map(float, re.findall(r"[\d.]+", measured))
+        assert abs(mean / float(script) - 1) < 0.1
+        outside += not low <= float(script) <= high
+    assert outside == len(table(FREE, "| | script | measured")) - 2
+
+
+CROSSINGS = "docs/explanation/crossings.md"
+
+
+def test_crossings_compare_symbols_and_epsilons_as_their_table_does():
+    rows = table(CROSSINGS, "| messages | air")
+    symbols = {(row[1], row[2], row[0]): float(row[9]) for row in rows}
+    uploads = [value for (air, *_), value in symbols.items() if air == "uploads"]
+    on_air = [value for (air, *_), value in symbols.items() if air != "uploads"]
+    least, most = min(uploads) / max(on_air), max(uploads) / min(on_air)
+    assert f"need {10 * round(least / 10)} to {10 * round(most / 10)} times fewer symbols" in text_of(CROSSINGS)
+    failed = [float(row[6]) for row in rows if "stations that add up" in row[8]]
+    assert f"If they fail, ε is {min(failed):.0f} to {max(failed):.0f} instead of 8" in text_of(CROSSINGS)
+
+
+# The default study, of which README shows the figure.
+
+
+@pytest.mark.slow
+def test_readme_says_what_the_default_study_comes_to():
+    readme_agrees(pwfl.simulate(read([ROOT / "config/config.yaml"])).comparison)
+
+
+def readme_agrees(comparison) -> None:
+    """README's sentence on its figure, of the tables `outcomes` and `effects` of the default study."""
+    said = text_of("README.md")
+    accuracy = comparison["outcomes"].filter(outcome="accuracy")
+    means = {(row["scenario"], row["scheme"]): row for row in accuracy.iter_rows(named=True)}
+    total, alone = (means[f"{name},target_epsilon=2", "OptSched"] for name in ("secure_sum", "single_messages"))
+    assert f"attack rate {100 * total['attack_rate']:.1f}%" in said
+    assert (
+        f"reaches {100 * total['mean']:.1f}% if observers see only sums (solid), otherwise {100 * alone['mean']:.1f}%"
+        in said
+    )
+    effects = comparison["effects"].filter(outcome="accuracy", factor="scheduler")
+    pairs = effects.filter(pl.col("to") == "OptSched", pl.col("from") == "RndSched")
+    assert (pairs["p_corrected"] < 0.05).all()
+    least, most = 100 * pairs["difference"].min(), 100 * pairs["difference"].max()
+    assert f"by {least:.1f}–{most:.1f} points, significantly in all {len(pairs)} settings" in said
+    own = ("papers_learning", "better_learning")
+    costs = [100 * (means[name, "OptSched"]["mean"] - means[name, "OptSched+DP"]["mean"]) for name in own]
+    assert f"for {min(costs):.0f}–{max(costs):.0f} points" in said
