@@ -425,8 +425,20 @@ def test_the_parameter_table_holds_every_parameter():
     ]  # numbers, no formula
 
 
+def test_the_reference_folds_away_what_no_study_sets(tmp_path):
+    (tmp_path / "a.yaml").write_text(
+        "base: {network: {rings: 2}}\nscenarios: {one: {sweep: {radio.max_power_dbm: [1]}}}\n"
+    )
+    studied = docs.studied_keys(tmp_path)
+    assert studied == {"network.rings", "radio.max_power_dbm"}
+    shown = re.sub(r"<details>.*?</details>", "", docs.pages(studied)["multicell.md"], flags=re.DOTALL)
+    for key, folded in (("rings", False), ("max_power_dbm", False), ("frequency_hz", True), ("cell_radius_m", True)):
+        assert (f"| `{key}` |" in shown) is not folded
+        assert f"| `{key}` |" in docs.pages(studied)["multicell.md"]
+
+
 def test_generated_documents_are_up_to_date():
-    for name, text in docs.pages().items():
+    for name, text in docs.pages(docs.studied_keys(ROOT / "config")).items():
         assert (ROOT / "config" / name).read_text(encoding="utf-8") == text, "run `make docs`"
     assert json.loads((ROOT / "config" / "schema.json").read_text(encoding="utf-8")) == docs.schema(), "run `make docs`"
 
@@ -483,7 +495,7 @@ def test_canaries_that_take_long_are_warned_of_with_their_seconds():
 def test_every_choice_says_what_each_value_means_and_the_reference_has_a_row_for_it(name):
     model = registry.system(name).model
     (scheme,) = get_args(model.model_fields["schemes"].annotation)
-    text = "".join(docs.pages().values())
+    text = "".join(docs.pages(set()).values())
     fields_ = [(".".join(path), field) for path, field in parameters(model) if path != ("system",)]
     for key, field in [*fields_, *scheme.model_fields.items()]:
         choices = set(get_args(field.annotation)) if get_origin(field.annotation) is Literal else set()

@@ -4,6 +4,7 @@ Run as `python -m pwfl.scenario.docs CONFIG_FOLDER`.
 """
 
 import json
+from collections.abc import Iterator
 from functools import reduce
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args, get_origin
@@ -12,7 +13,7 @@ from pydantic_core import PydanticUndefined
 
 from pwfl import registry
 from pwfl.errors import run_command
-from pwfl.scenario import size, sweep
+from pwfl.scenario import read, size, sweep
 from pwfl.scenario.fields import Section, extra_of, parameters, stages_of, usual_of, values_of
 
 HEADER = """\
@@ -141,8 +142,36 @@ class Row(NamedTuple):
     values: tuple[tuple[str, str], ...]
 
 
-def pages() -> dict[str, str]:
-    """The reference of parameters as Markdown: `README.md`, with what systems share, and a page for each system."""
+def studied_keys(folder: Path) -> set[str]:
+    """The dotted keys that the studies of a folder set or sweep."""
+    found: set[str] = set()
+    for path in folder.glob("*.yaml"):
+        study = read([path])
+        for content in (study.get("base", {}), *study["scenarios"].values()):
+            found |= set(dotted_keys(content or {}))
+    return found
+
+
+def dotted_keys(content: dict, section: str = "") -> Iterator[str]:
+    """The dotted keys of a scenario's mappings, those that it sweeps included.
+
+    >>> sorted(dotted_keys({"seed": 1, "radio": {"air": "digital"}, "sweep": {"data.alpha": [1]}}))
+    ['data.alpha', 'radio.air', 'seed']
+    """
+    for key, value in content.items():
+        if key == sweep.KEY:
+            yield from (name for grid in ([value] if isinstance(value, dict) else value) for name in grid)
+        elif isinstance(value, dict):
+            yield from dotted_keys(value, f"{section}{key}.")
+        else:
+            yield f"{section}{key}"
+
+
+def pages(studied: set[str]) -> dict[str, str]:
+    """The reference of parameters as Markdown: `README.md`, with what systems share, and a page for each system.
+
+    Parameters of a system that are not among the `studied` are folded away.
+    """
     rows = {name: _rows(registry.system(name).model) for name in registry.BUILT_IN}
     users: dict[tuple[str, str], list[str]] = {}
     for name, own in rows.items():
@@ -161,9 +190,8 @@ def pages() -> dict[str, str]:
                 if section
                 else model
             )
-            parts.append(
-                f"{title}\n\n{_summary(owner)}\n\n{_folded([r for r in left if r.key.rpartition('.')[0] == section])}"
-            )
+            own_rows = [row for row in left if row.key.rpartition(".")[0] == section]
+            parts.append(f"{title}\n\n{_summary(owner)}\n\n{_section(own_rows, studied)}")
         parts.append(_describe_scheme(model))
         found[f"{name}.md"] = "\n".join(parts)
     return found
@@ -210,8 +238,17 @@ def _by_system(cells: dict[str, str]) -> str:
     return "; ".join(f"{cell} ({', '.join(of)})" for cell, of in names.items())
 
 
-def _folded(rows: list[Row]) -> str:
-    """A section's table."""
+def _section(rows: list[Row], studied: set[str]) -> str:
+    """A section's table, and another one to unfold, of the parameters that no study of the folder sets."""
+    used, constants = ([row for row in rows if (row.key in studied) is kind] for kind in (True, False))
+    if not constants:
+        return _table(rows)
+    title = f"<summary>Parameters that no study here changes ({len(constants)})</summary>"
+    return f"{_table(used) + chr(10) if used else ''}<details>{title}\n\n{_table(constants)}\n</details>\n"
+
+
+def _table(rows: list[Row]) -> str:
+    """A table of parameters."""
     lines = ["| key | meaning | unit | default | bounds | invalidates |", "|---|---|---|---|---|---|"]
     for row in rows:
         name = row.key.rpartition(".")[2]
@@ -262,7 +299,7 @@ def main(arguments: list[str]) -> None:
     """Write the schema and the pages into a folder."""
     (folder,) = arguments
     Path(folder, "schema.json").write_text(json.dumps(schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    for name, text in pages().items():
+    for name, text in pages(studied_keys(Path(folder))).items():
         Path(folder, name).write_text(text, encoding="utf-8")
 
 
