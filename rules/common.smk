@@ -48,16 +48,13 @@ if workflow.is_main_process:
             *map(str, workflow.configfiles or ["config/config.yaml"])
         ]  # also under `--config` alone
         values = session.study_values(workflow.config_settings.config_args or [])
-        # Read by pwfl and not by `configfile:`, which takes `010` for 8 and `on` for true, and does not say which line is wrong.
-        given = scenario.command_line(values) if is_main else {}
-        files = scenario.read(configs, given) if is_main else None
         if is_main and not workflow.configfiles:
             workflow.configfile(*configs)
         # --config wanted=FILES: only these files are computed and published; part_seconds=N: how long a part is to take.
         wanted, seconds = session.options(config)
-        source = ", ".join(configs) if is_main else "the module's config"
-        merged = scenario.merge(files, given) if is_main else config
-        study = session.study_of(merged, source, files)
+        # Read by pwfl and not by `configfile:`, which takes `010` for 8 and `on` for true, and does not say which line is wrong.
+        study = scenario.load_files(configs, values) if is_main else scenario.load(config, "the module's config")
+        scenario.check_surroundings(study)
         startup.check_counts(workflow.resource_settings.cores, workflow.resource_settings.nodes)
         startup.check_folders(BASE, study.name)
         current = session.start(
@@ -117,8 +114,8 @@ def before(wildcards):
 
 def shown_parts(wildcards):
     """The marks of what is published; if results/STUDY is up to date and nothing is forced, their times do not count."""
-    marks = current.shown_parts
-    return ancient(marks) if current.is_shown and not outlook().again else marks
+    marks, again = current.shown_parts, outlook().again
+    return ancient(marks) if current.is_shown and not again else marks
 
 
 def published(path):

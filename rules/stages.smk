@@ -85,7 +85,7 @@ rule publish:
         # Files of sweeps' points, of which there may be many thousands, come with the others.
         [
             published(path)
-            for path in (current.view if current else ())
+            for path in (current.work.view if current else ())
             if path.rpartition("/")[0] not in study.points or wanted
         ],
         mark=current.shown_mark if current else ".pwfl/-",
@@ -94,10 +94,8 @@ rule publish:
     localrule: True
     conda:
         "../envs/environment.yaml"
-    params:
-        publication=current and current.publication,
     message:
-        "Publishing {params.publication} in results/"
+        "Publishing results/"
     script:
         "../scripts/publish.py"
 

@@ -1,4 +1,4 @@
 from pwfl.workflow import jobs, publish
 
 jobs.log_to(snakemake.log[0])
-publish.publish(**snakemake.params.publication)
+publish.publish_planned(snakemake.output.mark)

@@ -24,7 +24,7 @@ import yaml
 from pwfl.process import threads
 from pwfl.scenario import load
 from pwfl.stages import STAGES
-from pwfl.workflow import session
+from pwfl.workflow import publish, session
 
 threads.before_tensorflow()
 
@@ -342,6 +342,12 @@ def planned(folder: Path, config: dict, *arguments: str, **options) -> dict[str,
 def session_of(folder: Path, config: dict, wanted: tuple[str, ...] = ()) -> session.Session:
     """What a call of the workflow in a folder would do."""
     return session.start(load(config, "a test"), folder, ROOT / "report", wanted, None, 2, ("pwfl run study.yaml", []))
+
+
+def publish_view(found: session.Session) -> None:
+    """Publish what a study's folder is to show, as the workflow's last rule does."""
+    mark = str(found.base / found.shown_mark)
+    publish.publish(found.record, mark, found.work.view, found.command, found.values)
 
 
 def missing(folder: Path, config: dict, wanted: tuple[str, ...] = ()) -> Counter:

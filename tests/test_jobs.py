@@ -17,7 +17,19 @@ import polars as pl
 import pytest
 import yaml
 
-from conftest import PWFL, ROOT, SMALL, TINY, changed, command, environment, python, session_of, write_config
+from conftest import (
+    PWFL,
+    ROOT,
+    SMALL,
+    TINY,
+    changed,
+    command,
+    environment,
+    publish_view,
+    python,
+    session_of,
+    write_config,
+)
 from pwfl import registry
 from pwfl import stages as stages_of
 from pwfl.process import devices, supervisor
@@ -54,24 +66,24 @@ def quiet(monkeypatch):
     monkeypatch.setenv(devices.VISIBLE, "-1")
 
 
-def work_of(folder: Path, config: dict) -> parts.Work:
+def work_of(folder: Path, config: dict) -> reports.Work:
     return session_of(folder, config, ("store",)).work
 
 
-def manifests(work: parts.Work, some: list[Item], root: Store) -> list[dict]:
+def manifests(work: reports.Work, some: list[Item], root: Store) -> list[dict]:
     """The manifests of items, in a part for each rule."""
     found = parts.plan(work, some, root, 1e9, 1).values()
     ahead = outlook.Outlook(work, root, {item.key for item in some})
     return [json.loads(json.dumps(ahead.manifest(part, is_last=False))) for part in found]
 
 
-def one_part(work: parts.Work, some: list[Item], root: Store) -> dict:
+def one_part(work: reports.Work, some: list[Item], root: Store) -> dict:
     """The manifest of items of one rule, in one part."""
     (found,) = manifests(work, some, root)
     return found
 
 
-def run(work: parts.Work, some: list[Item], root: Store) -> Told:
+def run(work: reports.Work, some: list[Item], root: Store) -> Told:
     """Compute items, a part for each rule; in this process, but for users' code, which forks one that is still fresh."""
     told = Told()
     for manifest in manifests(work, some, root):
@@ -92,11 +104,11 @@ def job(manifest: dict, folder: Path, **options) -> dict[str, str]:
     return jobs.failures([mark])
 
 
-def stages(work: parts.Work, *names: str) -> list[Item]:
+def stages(work: reports.Work, *names: str) -> list[Item]:
     return [item for item in work.items() if item.stage in names]
 
 
-def touch(work: parts.Work, some: list[Item], root: Store) -> None:
+def touch(work: reports.Work, some: list[Item], root: Store) -> None:
     """Let items exist, of empty files."""
     for item in some:
         for name in work.outputs(item):
@@ -250,7 +262,7 @@ def test_a_manifest_tells_a_job_all_and_is_read_by_its_mark(tmp_path):
             assert read.descriptions[item["address"]]["address"] == item["address"]
             assert {path for paths in item["inputs"].values() for path in paths} <= made
             made |= {f"{item['key']}/{file}" for file in item["files"]}
-    assert set(found.view.values()) <= made
+    assert set(found.work.view.values()) <= made
     assert Store(tmp_path / "store").in_use() == {item.address for item in found.work.items()}
 
 
@@ -394,7 +406,7 @@ def test_a_training_that_was_never_timed_is_guessed_by_its_memory_and_rounds(tmp
 
 def published(folder: Path, config: dict) -> publish.Published:
     """A record of all that a study of a config shows."""
-    view = work_of(folder, config).report.view
+    view = work_of(folder, config).view
     return publish.Published("pwfl run", [], {name: (at, 0, 0, "") for name, at in view.items()})
 
 
@@ -598,11 +610,11 @@ def test_the_kind_of_a_record_is_what_was_wanted(tmp_path):
     assert session_of(tmp_path, TWO, ("two/noise.*",)).record not in records
     found, root = session_of(tmp_path, TWO), Store(tmp_path / "store")
     touch(found.work, list(found.work.items()), root)
-    for item in found.work.report.items():
+    for item in found.work.jobs:
         root.path(f"{item.key}/{sealed.MANIFEST}").unlink()
         sealed.seal_folder(root.path(item.key))
     found.write_marks()
-    publish.publish(**found.publication)
+    publish_view(found)
     again = session_of(tmp_path, TWO)
     assert (again.is_shown, again.record, again.lacks) == (True, found.record, set())
     trained, *_ = stages(found.work, "train")

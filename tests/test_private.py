@@ -160,7 +160,7 @@ def published(system: str, replaced: bool, release: str) -> Path:
         patch.setattr(reporting.tables, "read_schemes", lambda paths, *_: {table: found[table] for table in paths})
         content = {"study": "own", "print": True, "scenarios": {"one": given, "two": given | {"seed": 2}}}
         report, root = reports.plan(plan.plan(load(content, "own.yaml")), ROOT / "report"), Store(place / "store")
-        for item, of_report in report.parts.items():
+        for item, of_report in report.jobs.items():
             target = root.path(item.key)
             target.mkdir(parents=True)
             given = of_report.description | of_report.given()

@@ -10,12 +10,11 @@ import pytest
 
 import conftest
 import pwfl
-from conftest import SMALL, TINY, changed, missing, planned, session_of, snakemake, workflow
+from conftest import SMALL, TINY, changed, missing, planned, publish_view, session_of, snakemake, workflow
 from pwfl import registry, tables
 from pwfl.report import catalog
 from pwfl.store import sealed
 from pwfl.store.items import Store
-from pwfl.workflow import publish
 
 
 def stored(folder, config: dict, name: str, stage: str, scheme: str = "") -> Path:
@@ -90,7 +89,7 @@ def fill(folder: Path, config: dict) -> None:
         if sealed.MANIFEST in found.work.outputs(item):
             (path.parent / sealed.MANIFEST).unlink()
             sealed.seal_folder(path.parent)
-    publish.publish(**found.publication)
+    publish_view(found)
 
 
 ACCOUNT = {"account", *conftest.REPORT}

@@ -46,7 +46,7 @@ def run(file: str, options: tuple[str, ...]) -> None:
     interrupts.answer(interrupts.STOPPED)
     from snakemake import cli
 
-    from pwfl import workflow
+    from pwfl import scenario, workflow
     from pwfl.workflow import options as snakemake_options
     from pwfl.workflow import startup
     from pwfl.workflow.session import study_values
@@ -56,7 +56,7 @@ def run(file: str, options: tuple[str, ...]) -> None:
     except snakemake_options.OptionError as error:
         raise click.UsageError(str(error)) from None
     values = study_values(given.config or [])
-    study = _checked([file], values)
+    study = scenario.load_files([file], values)
     startup.check(Path(given.directory or "."), study.name, is_dry=given.dryrun)
     # The store decides what runs, and several runs may share it.
     ours = ["--rerun-triggers", "mtime", "--logger", "pwfl", "--nolock", "--keep-going"]
@@ -70,22 +70,13 @@ def check(files: tuple[str, ...]) -> None:
 
     FILEs are the config; later files override earlier ones.
     """
-    study = _checked(files)
+    from pwfl import scenario
+
+    study = scenario.load_files(files)
     for warning in study.warnings:
         click.echo(warning, err=True)
     names, count = ", ".join(study.scenarios), len(study.scenarios)
     click.echo(f"OK: study {study.name!r} is valid ({count} scenario{'s' * (count > 1)}: {names})")
-
-
-def _checked(paths, arguments=()):
-    """The study of config files and the KEY=VALUE `arguments` of --config. Raises ScenarioError."""
-    from pwfl import scenario
-
-    given = scenario.command_line(arguments)
-    files = scenario.read(paths, given)
-    study = scenario.load(scenario.merge(files, given), ", ".join(paths), files)
-    scenario.check_surroundings(study)
-    return study
 
 
 @pwfl.command()

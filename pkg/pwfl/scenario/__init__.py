@@ -3,7 +3,7 @@
 from pwfl.scenario.fields import parameters
 from pwfl.scenario.messages import ScenarioError
 from pwfl.scenario.resolution import merge, resolve
-from pwfl.scenario.study import Study, check_device, check_surroundings, command_line, load, read
+from pwfl.scenario.study import Study, check_device, check_surroundings, command_line, load, load_files, read
 
 __all__ = [
     "ScenarioError",
@@ -12,6 +12,7 @@ __all__ = [
     "check_surroundings",
     "command_line",
     "load",
+    "load_files",
     "merge",
     "parameters",
     "read",

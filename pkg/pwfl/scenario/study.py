@@ -125,6 +125,18 @@ def command_line(arguments: Iterable[str]) -> dict:
     return found
 
 
+def load_files(paths: Sequence[str], arguments: Iterable[str] = ()) -> Study:
+    """The study of config files and the KEY=VALUE `arguments` of --config, checked with what it needs besides itself.
+
+    Raises ScenarioError.
+    """
+    given = command_line(arguments)
+    files = read(paths, given)
+    study = load(merge(files, given), ", ".join(paths), files)
+    check_surroundings(study)
+    return study
+
+
 def load(config: dict, source: str, files: dict | None = None) -> Study:
     """The study that a config describes. Raises ScenarioError with one line for every mistake in any scenario.
 

@@ -124,6 +124,11 @@ def write(save: Callable[[BytesIO], object], path: str) -> None:
         Path(partial).write_bytes(buffer.getbuffer())
 
 
+def write_bytes(content: bytes, path: str | Path) -> None:
+    """Write a file, which appears whole or not at all."""
+    write(lambda buffer: buffer.write(content), str(path))
+
+
 def regular(path: str | Path) -> str | Path:
     """The path of a regular file: a device or a pipe may never end. Raises OSError for anything else."""
     try:

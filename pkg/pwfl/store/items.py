@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pwfl.store.files import content, room_for, write
+from pwfl.store.files import content, room_for, write_bytes
 
 PARTIAL = ".partial"  # folder of the store: what is being written, and what is being computed
 IN_USE = ".in_use"  # folder of the store: what recent plans need
@@ -113,15 +113,14 @@ class Store(NamedTuple):
         """Write an address's description into its folder, where it is not."""
         path = self.root / description["stage"] / description["address"] / DESCRIPTION
         if not (path.is_file() and description["address"].encode() in path.read_bytes()):
-            text = json.dumps(description, indent=1).encode()
-            write(lambda buffer: buffer.write(text), str(path))
+            write_bytes(json.dumps(description, indent=1).encode(), path)
 
     def use(self, plan: str, addresses: Collection[str]) -> None:
         """Note which addresses a plan needs, for whoever prunes the store meanwhile."""
         folder = self.root / IN_USE
         with room_for(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        write(lambda buffer: buffer.write(json.dumps(sorted(addresses)).encode()), str(folder / f"{plan}.json"))
+        write_bytes(json.dumps(sorted(addresses)).encode(), folder / f"{plan}.json")
 
     def in_use(self) -> set[str]:
         """The addresses that plans of the last week need."""

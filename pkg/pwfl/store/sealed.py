@@ -130,7 +130,7 @@ def read_arrays(path: str, names: Iterable[str], expected: Mapping) -> tuple[np.
 def seal_folder(folder: str | Path) -> None:
     """Write the manifest of a folder's files, after them."""
     held = {path.name: _sha256(path.read_bytes()) for path in sorted(Path(folder).iterdir()) if path.name[0] != "."}
-    files.write(lambda buffer: buffer.write(json.dumps(held, indent=1).encode()), str(Path(folder, MANIFEST)))
+    files.write_bytes(json.dumps(held, indent=1).encode(), Path(folder, MANIFEST))
 
 
 def read_bytes(path: str | Path) -> bytes:

@@ -81,9 +81,9 @@ def _check_parameters(model: Scenario, stages: dict[str, pl.DataFrame], charts: 
     """Figures are the same of the parameters that the workflow gives them: those that their tables depend on, too."""
     planned = plan(load({"scenarios": {"one": model.model_dump()}}, "the tiny scenario"))
     found = reports.plan(planned, folder() / "report")
-    parts = [part.description for item, part in found.parts.items() if item.stage == reports.FIGURES]
+    jobs = [job.description for item, job in found.jobs.items() if item.stage == reports.FIGURES]
     needed = scenario_figures(registry.system(model.system).catalog)
-    for given, chart in zip(parts, charts, strict=False):  # which are the first ones
+    for given, chart in zip(jobs, charts, strict=False):  # which are the first ones
         name = given["figure"]
         try:
             own = build.figure(

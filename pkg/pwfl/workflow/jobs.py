@@ -12,7 +12,7 @@ from pathlib import Path
 from pwfl.errors import describe, speaks
 from pwfl.process import supervisor
 from pwfl.store import grids
-from pwfl.store.files import write
+from pwfl.store.files import write_bytes
 from pwfl.store.items import Store
 
 VARIANTS = {"schedule": "scheduler", "noise": "noise"}  # what chooses a stage's variant
@@ -54,7 +54,7 @@ def run_part(mark: str, log: str) -> None:
         for line in lines.values():
             os.write(terminal, f"Failed: {line}\n".encode())
         if lacking:
-            write(lambda buffer: buffer.write(json.dumps(lines, indent=1).encode()), str(noted))
+            write_bytes(json.dumps(lines, indent=1).encode(), noted)
         if lacking and part["is_last"]:
             sys.exit(1)
     target.touch()

@@ -9,10 +9,11 @@ from pwfl.scenario import checks
 from pwfl.store import code
 from pwfl.store.items import Store
 from pwfl.workflow.costs import MEMORY_MIB, START_SECONDS, Costs, duration
-from pwfl.workflow.parts import Part, Work, kind, seconds_of
+from pwfl.workflow.parts import Part, kind, seconds_of
 from pwfl.workflow.plan import Item, gpus
 from pwfl.workflow.publish import Published
 from pwfl.workflow.reasons import Reasons
+from pwfl.workflow.reports import Work
 
 MARGIN = 3  # times the seconds of an estimate that a part may take
 LEAST_MIB, LEAST_MINUTES = 1000, 10

@@ -14,10 +14,10 @@ from pwfl.scenario import checks
 from pwfl.scenario.values import value_of
 from pwfl.stages import AUDIT, GRAPH, REPORT
 from pwfl.store import addressing
-from pwfl.store.items import Store, key_of
+from pwfl.store.items import Store
 from pwfl.workflow.costs import START_SECONDS, Costs
-from pwfl.workflow.plan import Files, Item, Plan, device
-from pwfl.workflow.reports import Report
+from pwfl.workflow.plan import Item, device
+from pwfl.workflow.reports import Work
 
 ORDER = [*GRAPH, AUDIT, REPORT]  # of rules
 LOCAL_SECONDS, CLUSTER_SECONDS = 60.0, 900.0  # that a part is to take
@@ -43,52 +43,6 @@ class Part(NamedTuple):
     def path(self) -> str:
         """Its name in a study, RULE/NAME."""
         return f"{self.rule}/{self.name}"
-
-
-class Work(NamedTuple):
-    """The items of a study, stages' and report's, as one."""
-
-    planned: Plan
-    report: Report
-
-    def items(self) -> Iterator[Item]:
-        """All items, each after those that it is made of."""
-        yield from self.planned.items()
-        yield from self.report.items()
-
-    @property
-    def descriptions(self) -> dict[str, dict]:
-        """What items' files depend on, by the items' addresses."""
-        return self.planned.descriptions | {item.address: part.description for item, part in self.report.parts.items()}
-
-    def description(self, item: Item) -> dict:
-        """What an item's files depend on."""
-        return self.planned.descriptions[item.address] if item.stage in GRAPH else self.report.parts[item].description
-
-    def outputs(self, item: Item) -> list[str]:
-        """The names of an item's files."""
-        return (self.planned if item.stage in GRAPH else self.report).outputs(item)
-
-    def inputs(self, item: Item) -> Files:
-        """The files of the store that an item is made of."""
-        return (self.planned if item.stage in GRAPH else self.report).inputs(item)
-
-    def needs(self, item: Item) -> set[str]:
-        """The keys of the items that an item is made of."""
-        return {key_of(path) for paths in self.inputs(item).values() for path in paths}
-
-    def scenario(self, item: Item) -> str | None:
-        """A scenario that an item belongs to, if any."""
-        if item.stage in GRAPH:
-            return self.planned.owners[item.address]
-        return self.report.parts[item].description.get("scenario")
-
-    def entry(self, item: Item) -> dict:
-        """An item in a manifest: key, files, inputs, files from outside, scenario."""
-        given = {} if item.stage in GRAPH else self.report.parts[item].given()
-        outside = self.planned.outside(item) if item.stage in GRAPH else {}
-        files = {"files": self.outputs(item), "inputs": self.inputs(item), "outside": outside}
-        return item._asdict() | files | {"key": item.key, "given": given, "scenario": self.scenario(item)}
 
 
 def needed(work: Work, wanted: Iterable[str], store: Store | None = None) -> list[Item]:

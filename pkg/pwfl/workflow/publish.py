@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from pwfl.store.files import content, regular, write
+from pwfl.store.files import content, regular, write_bytes
 from pwfl.store.items import Store
 from pwfl.store.sealed import DamagedError, read_bytes
 
@@ -60,6 +60,13 @@ def is_shown(record: Published | None, view: dict[str, str], folder: Path) -> bo
     return all(_is_as_published(folder / name, stamp) for name, stamp in record.files.items())
 
 
+def publish_planned(mark: str) -> None:
+    """Publish what the plan beside a study's mark says (`pwfl.workflow.session`), and make the mark."""
+    path = Path(mark)
+    planned = json.loads(path.with_suffix(".json").read_bytes())["publication"]
+    publish(record_path(path.parents[2] / "results" / path.parent.name, path.stem), mark, **planned)
+
+
 def publish(record: str | Path, mark: str, view: dict[str, str], command: str, values: list[str]) -> None:
     """Copy the view's files to the folder results/STUDY of a record, from the store beside results, and make a mark.
 
@@ -76,7 +83,7 @@ def publish(record: str | Path, mark: str, view: dict[str, str], command: str, v
         held = read_bytes(origin)
         digest = hashlib.sha256(held).hexdigest()
         if not (target.is_file() and content(str(target)) == digest):
-            write(lambda buffer, held=held: buffer.write(held), str(target))
+            write_bytes(held, target)
         status = target.stat()
         files[name] = (source, status.st_size, status.st_mtime_ns, digest)
     for other in {path.stem for path in record.parent.glob("*.json")} if kind == ALL else {kind}:
@@ -88,8 +95,7 @@ def publish(record: str | Path, mark: str, view: dict[str, str], command: str, v
         if (path := record_path(folder, other)).is_file():
             path.unlink()
     record.parent.mkdir(exist_ok=True)
-    held = json.dumps(Published(command, values, files)._asdict(), indent=1)
-    write(lambda buffer: buffer.write(held.encode()), str(record))
+    write_bytes(json.dumps(Published(command, values, files)._asdict(), indent=1).encode(), record)
     Path(mark).parent.mkdir(parents=True, exist_ok=True)
     Path(mark).touch()
 

@@ -1,4 +1,4 @@
-"""The items of a study's report, beside the stages' items of `plan`; and what its folder, `results/STUDY`, shows."""
+"""All that a study computes: beside the stages' items of `plan` those of its report; what `results/STUDY` shows."""
 
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
@@ -13,6 +13,7 @@ from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT, REPORT, STAGES
 from pwfl.store import addressing, code, sealed
 from pwfl.store.files import text as read_text
+from pwfl.store.items import key_of
 from pwfl.workflow.plan import Files, Item, Plan, listing, made_of, releases
 
 RESOLVED, TABLES, FIGURES = "scenario", "tables", "figures"
@@ -31,7 +32,7 @@ READS = {  # stages, by job
 OF_TABLES = ("schedule_status", "noise_status", "history")  # and all that account makes
 
 
-class Part(NamedTuple):
+class Job(NamedTuple):
     """An item of the report: its description, its files, and, when asked for, all else that its job is given.
 
     Some of the description is not in the address, but says in words what digests in it stand for.
@@ -43,33 +44,58 @@ class Part(NamedTuple):
     given: Callable[[], dict] = dict
 
 
-class Report(NamedTuple):
-    """The report's items, each after those that it is made of, and what the study's folder shows of the store."""
+class Work(NamedTuple):
+    """All that a study computes: the stages' items, the report's, and what the study's folder shows of the store."""
 
-    parts: dict[Item, Part]
+    planned: Plan
+    jobs: dict[Item, Job]  # of the report
     view: dict[str, str]  # path in the study's folder -> file in the store
 
     def items(self) -> Iterator[Item]:
-        """All items."""
-        yield from self.parts
+        """All items, each after those that it is made of."""
+        yield from self.planned.items()
+        yield from self.jobs
+
+    @property
+    def descriptions(self) -> dict[str, dict]:
+        """What items' files depend on, by the items' addresses."""
+        return self.planned.descriptions | {item.address: job.description for item, job in self.jobs.items()}
+
+    def description(self, item: Item) -> dict:
+        """What an item's files depend on."""
+        return self.jobs[item].description if item in self.jobs else self.planned.descriptions[item.address]
 
     def outputs(self, item: Item) -> list[str]:
         """The names of an item's files."""
-        return self.parts[item].outputs
+        return self.jobs[item].outputs if item in self.jobs else self.planned.outputs(item)
 
     def inputs(self, item: Item) -> Files:
         """The files of the store that an item is made of, by name."""
-        return self.parts[item].inputs()
+        return self.jobs[item].inputs() if item in self.jobs else self.planned.inputs(item)
+
+    def needs(self, item: Item) -> set[str]:
+        """The keys of the items that an item is made of."""
+        return {key_of(path) for paths in self.inputs(item).values() for path in paths}
+
+    def scenario(self, item: Item) -> str | None:
+        """A scenario that an item belongs to, if any."""
+        return self.description(item).get("scenario") if item in self.jobs else self.planned.owners[item.address]
+
+    def entry(self, item: Item) -> dict:
+        """An item in a manifest: key, files, inputs, files from outside, scenario."""
+        given, outside = (self.jobs[item].given(), {}) if item in self.jobs else ({}, self.planned.outside(item))
+        files = {"files": self.outputs(item), "inputs": self.inputs(item), "outside": outside}
+        return item._asdict() | files | {"key": item.key, "given": given, "scenario": self.scenario(item)}
 
 
-def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
-    """The report of a study; its folder shows all, or the files that some patterns want.
+def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Work:
+    """All that a study computes; its folder shows all, or the files that some patterns want.
 
     Points of sweeps have figures and audits only where they are wanted. `captions` is the folder of those of figures of
     no one system. Raises ScenarioError where nothing matches a pattern.
     """
     study = planned.study
-    parts: dict[Item, Part] = {}
+    jobs: dict[Item, Job] = {}
     view: dict[str, str] = {}
     on_demand: dict[str, str] = {}  # of points of sweeps
     latest: dict[tuple[str, str | None], Item] = {}  # by job and scenario
@@ -77,7 +103,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
     def add(name: str, scenario: str | None, description: dict, files: list[str], kept=(), words=None, **more) -> Item:
         item = Item(name, addressing.digest(description))
         addressed = {"address": item.address} | (words or {}) | description
-        parts[item] = Part(addressed, [*files, *kept, sealed.MANIFEST], **more)
+        jobs[item] = Job(addressed, [*files, *kept, sealed.MANIFEST], **more)
         shown = on_demand if name in (AUDIT, FIGURES) and scenario in study.points else view
         shown |= {f"{scenario}/{file}" if scenario else file: f"{item.key}/{file}" for file in files}
         latest[name, scenario] = item
@@ -135,7 +161,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         view = {path: at for path, at in everything.items() if any(fnmatch(path, each) for each in wanted)}
         if not view:
             raise ScenarioError(f"wanted: {', '.join(wanted)}: results/{study.name} has no such file")
-    return Report(parts, view)
+    return Work(planned, jobs, view)
 
 
 def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: bool) -> None:

@@ -10,27 +10,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from pwfl import scenario
-from pwfl.report.words import plural
 from pwfl.scenario import ScenarioError, Study
 from pwfl.store import addressing
-from pwfl.store.files import write
+from pwfl.store.files import write_bytes
 from pwfl.store.items import Store, key_of
 from pwfl.workflow import parts, publish, reports
 from pwfl.workflow.jobs import FAILED
 from pwfl.workflow.outlook import Outlook
-from pwfl.workflow.parts import Part, Work, division, following
+from pwfl.workflow.parts import Part, division, following
 from pwfl.workflow.plan import plan
+from pwfl.workflow.reports import Work
 
 EVERYTHING = "store"  # wanted: all of the study that belongs into the store
 OPTIONS = ("wanted", "part_seconds")  # keys of --config that are not the study's
-
-
-class Publication(dict):
-    """Arguments of the rule `publish`; its repr stays short in Snakemake's metadata."""
-
-    def __repr__(self) -> str:
-        return plural(len(self["view"]), "file")
 
 
 class Session(NamedTuple):
@@ -46,8 +38,6 @@ class Session(NamedTuple):
         The seconds and cores that these were divided for.
     lacks
         The keys of the items that the store lacks of what is wanted.
-    view
-        What the study's folder is to show: path in it -> file of the store.
     record
         Where that is recorded (`pwfl.workflow.publish`).
     last
@@ -64,7 +54,6 @@ class Session(NamedTuple):
     parts: dict[str, Part]
     by: list
     lacks: set[str]
-    view: dict[str, str]
     record: Path
     last: publish.Published | None
     is_shown: bool
@@ -89,14 +78,8 @@ class Session(NamedTuple):
     @property
     def shown_parts(self) -> list[str]:
         """The marks of the parts that hold what the folder is to show."""
-        shown = {key_of(file) for file in self.view.values()}
+        shown = {key_of(file) for file in self.work.view.values()}
         return [self.mark(path) for path, part in self.parts.items() if any(item.key in shown for item in part.items)]
-
-    @property
-    def publication(self) -> Publication:
-        """What is to be published, and by what."""
-        given = {"view": self.view, "command": self.command, "values": self.values}
-        return Publication(record=str(self.record), mark=str(self.base / self.shown_mark), **given)
 
     @property
     def warnings(self) -> list[str]:
@@ -131,20 +114,16 @@ class Session(NamedTuple):
             target = folder / f"{path}.json"
             target.parent.mkdir(parents=True, exist_ok=True)
             if not (target.exists() and target.read_bytes() == text):
-                write(lambda buffer, text=text: buffer.write(text), str(target))
+                write_bytes(text, target)
         for path in folder.glob("*/*"):
             if path.suffix == FAILED or f"{path.parent.name}/{path.stem}" not in self.parts:
                 path.unlink(missing_ok=True)
-        held = json.dumps({"by": self.by, "parts": division(self.parts.values())}).encode()
-        write(lambda buffer: buffer.write(held), str(division_path(self.base, self.study.name, self.record)))
+        held = {"by": self.by, "parts": division(self.parts.values())}
+        held["publication"] = {"view": self.work.view, "command": self.command, "values": self.values}
+        write_bytes(json.dumps(held).encode(), folder / self.record.name)
         root = Store(self.base / "store")
         root.use(self.study.name, {item.address for item in self.work.items()})
         root.sweep()
-
-
-def division_path(base: Path, study: str, record: Path) -> Path:
-    """The file that keeps a study's division into parts, of what one record is of."""
-    return base / ".pwfl" / study / record.name
 
 
 def _read(path: Path) -> dict:
@@ -176,16 +155,6 @@ def options(config: dict) -> tuple[tuple[str, ...], float | None]:
     if number is not None and not number > 0:
         raise ScenarioError(f"part_seconds: {seconds} is wrong: must be a number of seconds above 0")
     return patterns, number
-
-
-def study_of(config: dict, source: str, files: dict | None) -> Study:
-    """The study of a config, checked, with what it needs of this machine. Raises ScenarioError.
-
-    `source` names where the config comes from, `files` is what its files alone hold; None: it has none, as a module.
-    """
-    study = scenario.load(config, source, files)
-    scenario.check_surroundings(study)
-    return study
 
 
 def command_of(configs: list[str], is_main: bool) -> str:
@@ -220,26 +189,24 @@ def start(
 
     `cores` are those of this machine that jobs may use, None on a cluster.
     """
-    planned = plan(study)
     everything = wanted == (EVERYTHING,)
-    report = reports.plan(planned, captions, () if everything else wanted)
-    work, root = Work(planned, report), Store(base / "store")
+    work, root = reports.plan(plan(study), captions, () if everything else wanted), Store(base / "store")
     folder = base / "results" / study.name
     kind = publish.ALL if everything or not wanted else f"wanted_{addressing.digest(sorted(set(wanted)))}"
     published = publish.latest(folder, kind)
-    is_shown = publish.is_shown(published, report.view, folder)
-    items, keys = list(work.items()), [key_of(file) for file in report.view.values()]
+    is_shown = publish.is_shown(published, work.view, folder)
+    items, keys = list(work.items()), [key_of(file) for file in work.view.values()]
     if wanted and not everything:
         items = parts.needed(work, keys)
     wanting = [item.key for item in items] if everything else [] if is_shown else keys
     lacks = {item.key for item in parts.needed(work, wanting, root)}
     longest = seconds or (parts.LOCAL_SECONDS if cores else parts.CLUSTER_SECONDS)
     record = publish.record_path(folder, kind)
-    held = _read(division_path(base, study.name, record))
+    held = _read(base / ".pwfl" / study.name / record.name)
     found = parts.divided(items, held.get("parts")) if held.get("by") == [longest, cores] else None
     found = found or parts.plan(work, items, root, longest, cores)
     last = published if kind == publish.ALL else publish.latest(folder)
-    return Session(study, base, work, found, [longest, cores], lacks, report.view, record, last, is_shown, *again)
+    return Session(study, base, work, found, [longest, cores], lacks, record, last, is_shown, *again)
 
 
 def planned_part(mark: Path) -> SimpleNamespace:
