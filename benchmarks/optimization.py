@@ -18,6 +18,7 @@ from pwfl.systems.multicell.beyond.bound import upper_bound  # noqa: E402
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise  # noqa: E402
 from pwfl.systems.multicell.interference import Uplink  # noqa: E402
 from pwfl.systems.multicell.optimal_noise import optimal_noise  # noqa: E402
+from pwfl.systems.multicell.schemes import SCHEDULERS  # noqa: E402
 from pwfl.tables import to_array  # noqa: E402
 
 REALIZATIONS, BASELINE = 100, 3  # the baselines are so slow that a few realizations must do
@@ -36,12 +37,12 @@ def case(blocks: int, gamma: float):
 def scheduling(blocks: int, gamma: float, target: float) -> dict:
     """All cells of a realization in turn, against one CVXPY program with GLPK_MI for each cell."""
     model, samples, uplink, start = case(blocks, gamma)
-    block, _ = schedule.optimal_blocks(model, uplink, samples, start)
+    block, _ = schedule.optimal_blocks(model, 0, uplink, samples, start)
     # (30), summed over cells
     ours = np.where(block >= 0, gamma / (samples * start.noise_std) ** 2, samples).sum(axis=1)
     np.testing.assert_allclose(ours[:BASELINE], optima(model, samples, uplink, start, block, BASELINE), rtol=1e-9)
     fast, slow = seconds(
-        lambda: schedule.optimal_blocks(model, uplink, samples, start),
+        lambda: schedule.optimal_blocks(model, 0, uplink, samples, start),
         lambda: optima(model, samples, uplink, start, block, BASELINE),
     )
     name = f"scheduling a realization, R = {blocks}, gamma = {gamma:.0e}"
@@ -93,19 +94,19 @@ def joint(scheduler: str, blocks: int, gamma: float) -> list[dict]:
         problem = GivenNoise.of(samples, start.noise_std, gamma, max_error)
     else:
         problem = ChosenNoise(samples, gamma, max_error, whole.privacy.min_noise)
-    block, _ = schedule.blocks_of_all_cells(own, scheduler, 0, uplink, samples, start.noise_std)
+    block, _ = SCHEDULERS[scheduler].load()(own, 0, uplink, samples, start)
     least = samples.sum(axis=1) - upper_bound(uplink, problem)[0]
     gap = (samples.sum(axis=1) - problem.value(block >= 0)) / least - 1
     assert gap.mean() < GAP, f"{scheduler}, R = {blocks}: mean gap {gap.mean():.2e}"
     ours, paper, slow = seconds(
-        lambda: schedule.blocks_of_all_cells(own, scheduler, 0, uplink, samples, start.noise_std),
-        lambda: schedule.optimal_blocks(model, uplink, samples, start),
+        lambda: SCHEDULERS[scheduler].load()(own, 0, uplink, samples, start),
+        lambda: schedule.optimal_blocks(model, 0, uplink, samples, start),
         lambda: optima(
             model,
             samples,
             uplink,
             start,
-            schedule.optimal_blocks(model, uplink, samples, start)[0],
+            schedule.optimal_blocks(model, 0, uplink, samples, start)[0],
             BASELINE,
         ),
     )
@@ -120,7 +121,7 @@ def joint(scheduler: str, blocks: int, gamma: float) -> list[dict]:
 def powers() -> dict:
     """Powers of a chunk, against one linear program over all users for each realization."""
     model, samples, uplink, start = case(5, 1e6)
-    block, _ = schedule.optimal_blocks(model, uplink, samples, start)
+    block, _ = schedule.optimal_blocks(model, 0, uplink, samples, start)
 
     def one_program(b):
         sends = np.flatnonzero(block[b] >= 0)

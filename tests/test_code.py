@@ -176,6 +176,8 @@ MOVES = {  # a kind of edit -> file, old and new text, the stages whose addresse
     "a meaning of all systems' columns": ("tables/meanings.py", "share of the test set", "part of the test set", set()),
     "a bound of a column": (f"{MULTI}tables.py", "dy.Int64(nullable=False, min=1,", "dy.Int64(min=2,", ALL),
     "what a column reveals": (f"{MULTI}tables.py", "metadata=NOISY", "metadata=PUBLIC", ALL),
+    "a scheme's sentence": (f"{MULTI}schemes.py", '"optimal noise (36)"', '"optimum noise (36)"', set()),
+    "what bounds a scheme": (f"{MULTI}schemes.py", 'bound="chosen"', 'bound="given"', ALL),
     "a check": (f"{MULTI}checks.py", "raise ValueError(", "raise ArithmeticError(", {"report"}),
     "what a check says": (f"{MULTI}checks.py", "does not divide", "is no divisor of", set()),
     "what a stage's error says": (f"{MULTI}noise.py", "must return each", "returns each", set()),

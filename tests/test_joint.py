@@ -11,10 +11,9 @@ from scipy import optimize
 
 from pipeline import part, stages
 from pwfl.scenario import ScenarioError, resolve
-from pwfl.systems.multicell import schedule
 from pwfl.systems.multicell.beyond import bound, joint
 from pwfl.systems.multicell.beyond.admission import MOST_POWER, Blocks, signal_to_noise
-from pwfl.systems.multicell.beyond.allocation import allocate
+from pwfl.systems.multicell.beyond.allocation import share_maximum
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.optimal_noise import optimal_noise
@@ -121,10 +120,10 @@ def test_the_signal_to_noise_ratio_at_equal_rho_is_the_greatest_of_all_assignmen
     # Users of few samples can only be scheduled beside others: even their least noise is above Vmax.
     config = {"privacy": {"min_noise": 3.5, "max_noise_error": 0.06}}
     own = part(resolve(config, {}), "schedule", "joint_snr")
-    block, status = schedule.blocks_of_all_cells(own, "joint_snr", 0, uplink, samples, np.nan)
+    block, status = joint.maximize_snr(own, 0, uplink, samples, start=None)
     optimal, _, feasible = optimal_noise(samples, block >= 0, 0.06, 3.5)
     assert feasible.all()
-    equal = allocate("equal_max", samples, optimal)
+    equal = share_maximum(samples, optimal)
     reached = bound_by_21 = 0
     for row in range(40):
         sent = np.flatnonzero(block[row] >= 0)

@@ -13,7 +13,7 @@ import stage_of
 from pipeline import on_one_channel, part
 from pwfl.scenario import resolve
 from pwfl.systems.multicell.assigned import assigned
-from pwfl.systems.multicell.beyond.allocation import ALLOCATIONS, allocate
+from pwfl.systems.multicell.beyond import allocation
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 
 
@@ -133,6 +133,9 @@ def test_random_noise_table_holds_the_start_values_of_the_scheduled():
 
 # Allocations of what (36) leaves.
 
+ALLOCATIONS = {
+    "equal_sum": allocation.share_sum, "equal_max": allocation.share_maximum, "fill_up": allocation.fill_up
+}  # fmt: skip
 MIXED = np.array([[90, 20, 55, 300, 41], [60, 70, 80, 90, 100], [10, 20, 30, 40, 50]])
 SENT = np.array([[True, True, True, True, False], [True] * 5, [False] * 5])
 
@@ -143,7 +146,7 @@ def allocated(name):
     assert feasible.all()
     exposure = (MIXED[0, :4] * noise[0, :4]) ** -2.0
     assert np.ptp(exposure) > 0.1 * exposure.max()
-    return noise, allocate(name, MIXED, noise)
+    return noise, ALLOCATIONS[name](MIXED, noise)
 
 
 def test_equal_exposures_at_a_sum_have_the_least_variance_of_the_servers_average():
@@ -180,18 +183,18 @@ def test_filling_up_takes_the_users_of_most_samples_that_the_sum_pays_for():
 def test_allocations_of_equal_exposures_change_nothing(name):
     samples = np.array([[12, 35, 80, 7, 11, 19, 23]])
     noise = 1 / (samples * np.sqrt(0.07))
-    np.testing.assert_allclose(allocate(name, samples, noise), noise, rtol=1e-12)
+    np.testing.assert_allclose(ALLOCATIONS[name](samples, noise), noise, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ALLOCATIONS)
 def test_allocations_leave_the_unscheduled_silent_and_the_infeasible_unknown(name):
     noise, _, _ = optimal_noise(MIXED, SENT, 0.05, 3.0)
     noise[1] = np.nan
-    found = allocate(name, MIXED, noise)
+    found = ALLOCATIONS[name](MIXED, noise)
     assert found[0, 4] == 0
     assert (found[2] == 0).all()
     assert np.isnan(found[1]).all()
-    np.testing.assert_array_equal(found[:1], allocate(name, MIXED[:1], noise[:1]))
+    np.testing.assert_array_equal(found[:1], ALLOCATIONS[name](MIXED[:1], noise[:1]))
 
 
 def test_who_has_no_leakage_to_spend_is_not_scheduled_but_keeps_no_one_else_out():
@@ -202,8 +205,3 @@ def test_who_has_no_leakage_to_spend_is_not_scheduled_but_keeps_no_one_else_out(
         "schedule": users.select("realization", "user", resource_block=pl.Series([0, 1, 2, None])),
     }
     assert assigned(on_one_channel(tables))["scheduled"].to_list() == [True, False, True, False]
-
-
-def test_an_unknown_allocation_is_refused():
-    with pytest.raises(ValueError, match="equal_share: is no allocation; known: equal_sum, equal_max, fill_up"):
-        allocate("equal_share", np.ones((1, 2)), np.ones((1, 2)))

@@ -25,7 +25,6 @@ from pwfl.scenario.values import UndeclaredError, Values, build_values, plain, r
 from pwfl.stages import STAGES
 from pwfl.store.imports import closure
 from pwfl.systems.multicell import bounds
-from pwfl.systems.multicell.beyond import allocation
 from pwfl.systems.multicell.parameters import Multicell
 from pwfl.systems.multicell.recipes import RECIPES
 from pwfl.systems.multicell.schemes import LIMITED, NOISES
@@ -56,7 +55,7 @@ def test_what_parameters_repeat_of_modules_that_compute_is_the_same():
     declared = {".".join(path): field for path, field in scenario.parameters(Multicell)}
     assert declared["training.rounds"].default == bounds.PAPER_ROUNDS
     assert declared["training.clip_norm"].default == bounds.PAPER_CLIP_NORM
-    optimized = {f"noise/{scheme}" for scheme in ("optimal", *allocation.ALLOCATIONS)}
+    optimized = {f"noise/{scheme}" for scheme in ("optimal", "equal_sum", "equal_max", "fill_up")}
     assert stages_of(declared["privacy.min_noise"]) >= optimized
     assert set(Multicell.conditions["bounded"].noise) == set(LIMITED)
     assert tuple(NOISES) == get_args(

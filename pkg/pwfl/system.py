@@ -62,6 +62,30 @@ class Part(Generic[F_co]):
     makes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Scheme:
+    """A scheduler or a noise scheme: systems add to it what sets theirs apart, such as a function and bounds.
+
+    A system lists each in one place, by names, in its module `schemes`; the choices of its parameters, the status words
+    of its tables and what its stages run follow from there.
+
+    Attributes
+    ----------
+    description
+        Its sentence in the reference of parameters.
+    statuses
+        The words with which its stage can end; none: its name.
+    """
+
+    description: str
+    statuses: tuple[str, ...] = ()
+
+
+def list_statuses(schemes: Mapping[str, Scheme], *others: str) -> tuple[str, ...]:
+    """The status words of schemes by names, and those that any may end with."""
+    return tuple(dict.fromkeys(word for name in schemes for word in schemes[name].statuses or (name,))) + others
+
+
 @dataclass(frozen=True)
 class Trainers(Generic[S]):
     """What trains: one realization after the other, or several side by side, with about how many bytes one takes.

@@ -91,6 +91,11 @@ def parameter(
     return Field(default, description=description, json_schema_extra=extra, **bounds)
 
 
+def describe(schemes: Mapping[str, Any], function: str) -> dict[str, str]:
+    """What each scheduler or noise scheme is, for `values` of `parameter`, and what a function of the user's is."""
+    return {name: scheme.description for name, scheme in schemes.items()} | {"FILE.py:FUNCTION": function}
+
+
 def _choice_or_user_function(value, choice):
     if isinstance(value, str) and user_code.is_reference(value):
         return value

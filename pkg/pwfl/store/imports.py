@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 LIBRARY, INIT = "pwfl", "__init__.py"
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 DIGITS = 16  # of a digest
 ENVIRONMENTS = {"__pycache__", "site-packages", "venv"}  # folders without code of the user's, beside hidden ones
@@ -27,10 +28,12 @@ class Parsed(NamedTuple):
     Attributes
     ----------
     digest
-        Hex digest of its syntax tree without docstrings, what raised exceptions say and the keyword `description` of a
-        class's columns, the same under all versions of Python that parse it; of its bytes where it is no Python.
+        Hex digest of its syntax tree without docstrings, what raised exceptions say and, outside functions, the keyword
+        `description` of calls, which declare columns and schemes. It is the same under all versions of Python that
+        parse it; of its bytes where it is no Python.
     imports
-        What it imports anywhere: names of modules, or of something in a module; relative ones begin with dots.
+        What it imports anywhere, except for a type checker: names of modules, or of something in a module; relative
+        ones begin with dots.
     """
 
     digest: str
@@ -168,13 +171,15 @@ def _parsed(path: Path, *_stamp: int) -> Parsed:
     return Parsed(hashlib.sha256("\0".join(words).encode()).hexdigest()[:DIGITS], frozenset(imports))
 
 
-def _write(node: Any, words: list[str], imports: set[str]) -> None:
+def _write(node: Any, words: list[str], imports: set[str], declares: bool = True) -> None:
     """Add a syntax tree as words, and what it imports.
 
-    Without docstrings, texts of exceptions that are raised, descriptions of columns, and empty fields, which newer
-    Pythons add.
+    Without docstrings, texts of exceptions that are raised, descriptions of what is declared outside functions, and
+    empty fields, which newer Pythons add. What is imported under TYPE_CHECKING does not count as imported.
     """
     kind = type(node)
+    declares = declares and kind not in FUNCTIONS
+    checks_types = kind is ast.If and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     if isinstance(node, ast.Import):
         imports.update(alias.name for alias in node.names)
     if isinstance(node, ast.ImportFrom):
@@ -185,17 +190,17 @@ def _write(node: Any, words: list[str], imports: set[str]) -> None:
         if isinstance(value, list):
             if name == "body" and kind in DOCUMENTED and ast.get_docstring(node, clean=False) is not None:
                 value = value[1:]
+            if declares and kind is ast.Call and name == "keywords":
+                value = [keyword for keyword in value if keyword.arg != "description"]
             words += [f"{name}:{len(value)}"] if value else []
         elif value is not None:
             words.append(name)
             value = [value]
         for each in value or ():
             if kind is ast.Raise and isinstance(each, ast.Call):
-                _write(ast.Call(each.func, _without_texts(each.args), each.keywords), words, imports)
-            elif kind is ast.ClassDef and isinstance(each, ast.Assign) and isinstance(each.value, ast.Call):
-                _write(ast.Assign(each.targets, _without_description(each.value)), words, imports)
+                _write(ast.Call(each.func, _without_texts(each.args), each.keywords), words, imports, declares)
             elif isinstance(each, ast.AST):
-                _write(each, words, imports)
+                _write(each, words, set() if checks_types and name == "body" else imports, declares)
             else:
                 words.append(f"{type(each).__name__}:{each!r}")
     words.append(")")
@@ -204,12 +209,6 @@ def _write(node: Any, words: list[str], imports: set[str]) -> None:
 def _without_texts(arguments: list[ast.expr]) -> list[ast.expr]:
     """Arguments of an exception that are no texts: strings, with or without values, and their sums."""
     return [each for each in arguments if not _is_text(each)]
-
-
-def _without_description(column: ast.Call) -> ast.Call:
-    """The call that makes a class's attribute, such as a column of a schema, without what describes it."""
-    keywords = [keyword for keyword in column.keywords if keyword.arg != "description"]
-    return ast.Call(column.func, column.args, keywords)
 
 
 def _is_text(node: ast.expr) -> bool:

@@ -6,6 +6,7 @@ import polars as pl
 from pwfl.process import user_code
 from pwfl.systems.age_aware import age
 from pwfl.systems.age_aware.parameters import AgeAware
+from pwfl.systems.age_aware.schemes import NOISES
 from pwfl.tables.arrays import joined, to_array
 
 KEYS = ["realization", "case"]
@@ -14,17 +15,14 @@ KEYS = ["realization", "case"]
 def run(scenario: AgeAware, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each client's classical epsilon and Laplace scale.
 
-    `scheme` is `adaptive`, each client's own required epsilon (4), `constant`, for all clients the least
-    of them, so that the client whose age protects it least meets the target, too, `none`, or the name of a function of
-    the user's own (`user_scales`).
+    `scheme` is one of `schemes.NOISES`, or the name of a user-defined function (`user_scales`).
     """
     frame, own = joined(tables["schedule"], tables["users"], "realization", "user"), user_code.is_reference(scheme)
     if own:
         frame = frame.sort(*KEYS, "user")
         epsilon = pl.col("sensitivity_wh") / pl.Series(user_scales(scenario, scheme, frame).ravel())
     else:
-        asked = pl.col("required_epsilon")
-        epsilon = {"adaptive": asked, "constant": asked.min().over(KEYS), "none": pl.lit(np.inf)}[scheme]
+        epsilon = NOISES[scheme].load()(pl.col("required_epsilon"))
     noise = frame.with_columns(classical_epsilon=epsilon)
     scale = age.laplace_scale(pl.col("sensitivity_wh"), pl.col("classical_epsilon"))
     noise = noise.select(*KEYS, "user", "classical_epsilon", noise_scale_wh=scale)
@@ -34,6 +32,21 @@ def run(scenario: AgeAware, scheme: str, tables: dict[str, pl.DataFrame]) -> dic
         largest_scale_wh=pl.col("noise_scale_wh").max(),
     )
     return {"noise": noise, "noise_status": status}
+
+
+def require_own(required_epsilon: pl.Expr) -> pl.Expr:
+    """The classical epsilon that each client's age requires (4)."""
+    return required_epsilon
+
+
+def require_same(required_epsilon: pl.Expr) -> pl.Expr:
+    """The least of them for all clients, so that the client whose age protects it least meets the target, too."""
+    return required_epsilon.min().over(KEYS)
+
+
+def add_none(required_epsilon: pl.Expr) -> pl.Expr:
+    """No noise: no classical epsilon holds."""
+    return pl.lit(np.inf)
 
 
 def user_scales(scenario: AgeAware, scheme: str, frame: pl.DataFrame) -> np.ndarray:

@@ -5,12 +5,18 @@ The chains and start laws of its three clients are lost; those here are chosen s
 cases, a client that had better collect fresh data and clients that had better not.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import ListOf, OrFunction, Section, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, describe, parameter
+from pwfl.systems.age_aware.schemes import NOISES, SCHEDULERS
+
+if TYPE_CHECKING:
+    Scheduler = Noise = str
+else:
+    Scheduler, Noise = Literal[tuple(SCHEDULERS)], Literal[tuple(NOISES)]
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 State = Annotated[float, Field(ge=-1e9, le=1e9)]  # Wh
@@ -77,21 +83,13 @@ class Schedule(Section):
     )
 
 
-TARGETED = " ".join(
-    f"schedule/{scheduler}"
-    for scheduler in (
-        "random", "bound_constant", "bound_adaptive", "noise_first", "simulated_constant", "simulated_adaptive"
-    )
-)  # fmt: skip
-
-
 class Privacy(Section):
     """What is asked of the mechanisms."""
 
     target_epsilons: list[Annotated[float, Field(ge=1e-6, le=100)]] = parameter(
         [0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5],
         "age-dependent epsilons that must be met at T, one case each",
-        stages=f"{TARGETED} schedule/fixed schedule/fresh",
+        stages=" ".join(f"schedule/{name}" for name, kind in SCHEDULERS.items() if not kind.sweeps),
         min_length=1,
         max_length=100,
     )
@@ -102,7 +100,7 @@ class Privacy(Section):
             "exact": "the exact Delta",
             "spectral_gap": "the proved upper bound by the chain's spectral gap, which requires more noise",
         },
-        stages=f"{TARGETED} schedule/fixed schedule/fresh schedule/sweep report",
+        stages=" ".join(f"schedule/{name}" for name in SCHEDULERS) + " report",
     )
 
 
@@ -115,43 +113,15 @@ class Training(Section):
 class Scheme(common.Scheme):
     """A pair of scheduler and noise rule, and the name it has in figures and tables."""
 
-    scheduler: OrFunction[
-        Literal[
-            "random",
-            "fixed",
-            "fresh",
-            "sweep",
-            "bound_constant",
-            "bound_adaptive",
-            "noise_first",
-            "simulated_constant",
-            "simulated_adaptive",
-        ]
-    ] = parameter(
+    scheduler: OrFunction[Scheduler] = parameter(
         ...,
         "collection times",
-        values={
-            "random": "random times",
-            "fixed": "fixed times",
-            "fresh": "all data collected at T",
-            "sweep": "the sweep of Fig. 2",
-            "bound_constant": "minimum of the bound under constant noise",
-            "bound_adaptive": "minimum of the bound under adaptive noise",
-            "noise_first": "minimum of the bound with the noise fixed first (the paper's scheme 3, literally)",
-            "simulated_constant": "minimum of the expected loss difference under constant noise",
-            "simulated_adaptive": "minimum of the expected loss difference under adaptive noise",
-            "FILE.py:FUNCTION": "times by a user-defined function (docs/how-to/own_functions.md)",
-        },
+        values=describe(SCHEDULERS, "times by a user-defined function (docs/how-to/own_functions.md)"),
     )
-    noise: OrFunction[Literal["constant", "adaptive", "none"]] = parameter(
+    noise: OrFunction[Noise] = parameter(
         ...,
         "noise rule",
-        values={
-            "constant": "one epsilon_C for all clients",
-            "adaptive": "for each client the epsilon_C that its age requires (4)",
-            "none": "no noise: a non-private baseline",
-            "FILE.py:FUNCTION": "Laplace scales by a user-defined function (docs/how-to/own_functions.md)",
-        },
+        values=describe(NOISES, "Laplace scales by a user-defined function (docs/how-to/own_functions.md)"),
     )
 
 

@@ -8,25 +8,15 @@ import polars as pl
 
 from pwfl import streams
 from pwfl.process import user_code
+from pwfl.system import list_statuses
 from pwfl.systems.age_aware import age, age_search, loss_difference
 from pwfl.systems.age_aware.parameters import AgeAware
-from pwfl.systems.age_aware.schemes import SWEPT_CLIENTS, SWEPT_EPSILON
+from pwfl.systems.age_aware.schemes import SCHEDULERS, SWEPT_CLIENTS, SWEPT_EPSILON, Scheduler
 from pwfl.tables.arrays import to_array
 
 KEYS = ("realization", "user")
 VARIATIONS = {"exact": "total_variation", "spectral_gap": "total_variation_bound"}  # Delta(T - t) of (4)
 PENALTIES = {"paired": loss_difference.paired_penalty, "separate": loss_difference.separate_penalty}
-
-
-# Whether a bound on the loss difference is minimized, else its exact expectation; the rule by which the noise follows
-# from the times, None where it was fixed before and so has no say.
-SEARCHES = {
-    "bound_constant": (True, "constant"),
-    "bound_adaptive": (True, "adaptive"),
-    "noise_first": (True, None),
-    "simulated_constant": (False, "constant"),
-    "simulated_adaptive": (False, "adaptive"),
-}
 
 
 class Profiles(NamedTuple):
@@ -51,18 +41,15 @@ class Profiles(NamedTuple):
 def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Collection times of all clients, one case for each privacy target (or for each step of a sweep).
 
-    `scheduler` is `random`, `fixed`, `fresh` (all at T), `sweep` (each of the first clients in turn at all times, the
-    others fresh), or bound_RULE and simulated_RULE: the minimum of the loss difference's bound or of its exact
-    expectation, where RULE is the noise rule, `constant` or `adaptive`, that the schedule is made for; `noise_first`:
-    the minimum of the bound at a level of noise fixed before (scheme 3 of Sec. IV-B to the letter); or the name of a
-    function of the user's own (`user_times`).
+    `scheduler` is one of `schemes.SCHEDULERS`, or the name of a user-defined function (`user_times`).
     """
     users = tables["users"]
     realizations = users.select(pl.col("realization").unique(maintain_order=True))
     profiles = Profiles.of(users, tables["links"])
     clients, times = profiles.mean_wh.shape[1:]
     swept_user = swept_time = None
-    if scheduler == "sweep":
+    kind = None if user_code.is_reference(scheduler) else SCHEDULERS[scheduler]
+    if kind and kind.sweeps:
         swept_user, swept_time = np.indices((min(SWEPT_CLIENTS, clients), times)).reshape(2, -1)
         targets = np.full(len(swept_time), SWEPT_EPSILON)
     else:
@@ -71,33 +58,21 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
     required = age.required_epsilon(targets[:, None, None], variation[:, None])
 
     size = required.shape[:3]
-    status, objective, evaluations = scheduler, np.full(size[:2], np.nan), np.zeros(size[:2])
-    if scheduler == "sweep":
-        schedules = np.full(size, times - 1)
-        schedules[:, np.arange(len(targets)), swept_user] = swept_time
-    elif scheduler == "fixed":
-        schedules = np.broadcast_to(scenario.schedule.times, size)
-    elif scheduler == "fresh":
-        schedules = np.full(size, times - 1)
-    elif scheduler == "random":
-        block = range(realizations["realization"][0], realizations["realization"][-1] + 1)
-        drawn = (streams.uniforms(scenario.seed, "schedule", block, (clients,)) * times).astype(int)
-        schedules = np.broadcast_to(drawn[:, None], size)  # the same in all cases
-    elif user_code.is_reference(scheduler):
-        now = user_code.Drawn(user_code.generators(scenario.seed, "schedule", realizations["realization"]))
-        schedules, status = user_times(scenario, scheduler, profiles, required, now), "own"
+    if kind:
+        cases = Cases(profiles, required, realizations["realization"], swept_user, swept_time)
+        status, found = list_statuses({scheduler: kind})[0], kind.load()(scenario, cases, kind)
     else:
-        bounded, rule = SEARCHES[scheduler]
-        bound, status = scenario.schedule.bound if bounded else None, "optimal"
-        schedules, objective, evaluations = optimal_times(bound, rule, profiles, required)
+        now = user_code.Drawn(user_code.generators(scenario.seed, "schedule", realizations["realization"]))
+        status, found = "own", Times(user_times(scenario, scheduler, profiles, required, now))
+    objective, evaluations = (np.broadcast_to(values, size[:2]) for values in (found.objective, found.evaluations))
 
     targeted = pl.DataFrame({"case": np.arange(len(targets)), "target_epsilon": targets})
     swept = targeted.with_columns(swept_user=swept_user, swept_time=swept_time)
     cases = realizations.join(swept, how="cross", maintain_order="left_right")
     rows = cases.join(users.select("realization", "user"), on="realization", maintain_order="left_right")
-    asked = np.take_along_axis(required, schedules[..., None], 3)
+    asked = np.take_along_axis(required, found.times[..., None], 3)
     return {
-        "schedule": rows.with_columns(collection_time=schedules.ravel(), required_epsilon=asked.ravel()),
+        "schedule": rows.with_columns(collection_time=found.times.ravel(), required_epsilon=asked.ravel()),
         "schedule_status": cases.with_columns(
             status=pl.lit(status),
             objective_wh2=pl.Series(objective.ravel(), nan_to_null=True),
@@ -105,6 +80,58 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
             log10_schedules=pl.lit(clients * np.log10(times)),
         ),
     }
+
+
+class Cases(NamedTuple):
+    """What realizations are scheduled for: privacy targets, or the steps of a sweep."""
+
+    profiles: Profiles
+    required: np.ndarray  # epsilon_C of each case for each client at each time, (realization, case, user, time)
+    realizations: pl.Series
+    swept_user: np.ndarray | None  # (case,)
+    swept_time: np.ndarray | None
+
+
+class Times(NamedTuple):
+    """Collection times (realization, case, user); of a search, its objective and evaluations (realization, case)."""
+
+    times: np.ndarray
+    objective: np.ndarray | float = np.nan
+    evaluations: np.ndarray | float = 0.0
+
+
+def draw_times(scenario: AgeAware, cases: Cases, scheduler: Scheduler) -> Times:
+    """Random times, the same in all cases."""
+    _, _, clients, times = cases.required.shape
+    block = range(cases.realizations[0], cases.realizations[-1] + 1)
+    drawn = (streams.uniforms(scenario.seed, "schedule", block, (clients,)) * times).astype(int)
+    return Times(np.broadcast_to(drawn[:, None], cases.required.shape[:3]))
+
+
+def take_times(scenario: AgeAware, cases: Cases, scheduler: Scheduler) -> Times:
+    """The configured times."""
+    return Times(np.broadcast_to(scenario.schedule.times, cases.required.shape[:3]))
+
+
+def collect_last(scenario: AgeAware, cases: Cases, scheduler: Scheduler) -> Times:
+    """All clients collect at T."""
+    return Times(np.full(cases.required.shape[:3], cases.required.shape[3] - 1))
+
+
+def sweep_times(scenario: AgeAware, cases: Cases, scheduler: Scheduler) -> Times:
+    """Each of the first clients in turn collects at all times, the others at T."""
+    times = collect_last(scenario, cases, scheduler).times
+    times[:, np.arange(times.shape[1]), cases.swept_user] = cases.swept_time
+    return Times(times)
+
+
+def search_times(scenario: AgeAware, cases: Cases, scheduler: Scheduler) -> Times:
+    """The times that minimize the loss difference, as the scheduler has it.
+
+    `noise_first` minimizes the bound at a level of noise fixed before: scheme 3 of Sec. IV-B to the letter.
+    """
+    bound = scenario.schedule.bound if scheduler.minimizes == "bound" else None
+    return Times(*optimal_times(bound, scheduler.rule, cases.profiles, cases.required))
 
 
 def user_times(

@@ -1,3 +1,93 @@
-"""The schemes of the system `age_aware`."""
+"""The schedulers and noise rules of the system `age_aware`: each is declared here, and nowhere else."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pwfl.system import Scheme, deferred, list_statuses
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from pwfl.systems.age_aware import noise, schedule
+    from pwfl.systems.age_aware.parameters import AgeAware
+    from pwfl.systems.age_aware.schedule import Cases, Times
+else:
+    noise, schedule = deferred(__package__, "noise schedule")
 
 SWEPT_CLIENTS, SWEPT_EPSILON = 3, 0.3  # of the scheduler `sweep`: the first clients, one after the other (Fig. 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheduler(Scheme):
+    """How collection times are chosen.
+
+    Attributes
+    ----------
+    load
+        Gives the function of the scenario, its cases and the scheduler itself.
+    sweeps
+        Whether its cases are the steps of a sweep, not the privacy targets.
+    minimizes
+        What of the loss difference it minimizes: its `bound`, or its exact expectation; None: it searches nothing.
+    rule
+        The noise rule that the search assumes; None: the noise was fixed before, and has no say.
+    """
+
+    load: "Callable[[], Callable[[AgeAware, Cases, Scheduler], Times]]"
+    sweeps: bool = False
+    minimizes: Literal["bound", "expectation"] | None = None
+    rule: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseRule(Scheme):
+    """The classical epsilon of each client's noise: `load` gives the function of what its target requires."""
+
+    load: "Callable[[], Callable[[pl.Expr], pl.Expr]]"
+
+
+def _search(description: str, minimizes: Literal["bound", "expectation"], rule: str | None) -> Scheduler:
+    """A scheduler that minimizes the loss difference."""
+    words = ("optimal",)
+    return Scheduler(
+        description=description, load=lambda: schedule.search_times, statuses=words, minimizes=minimizes, rule=rule
+    )
+
+
+SCHEDULERS = {
+    "random": Scheduler(description="random times", load=lambda: schedule.draw_times),
+    "fixed": Scheduler(description="fixed times", load=lambda: schedule.take_times),
+    "fresh": Scheduler(description="all data collected at T", load=lambda: schedule.collect_last),
+    "sweep": Scheduler(description="the sweep of Fig. 2", load=lambda: schedule.sweep_times, sweeps=True),
+    "bound_constant": _search(
+        description="minimum of the bound under constant noise", minimizes="bound", rule="constant"
+    ),
+    "bound_adaptive": _search(
+        description="minimum of the bound under adaptive noise", minimizes="bound", rule="adaptive"
+    ),
+    "noise_first": _search(
+        description="minimum of the bound with the noise fixed first (the paper's scheme 3, literally)",
+        minimizes="bound",
+        rule=None,
+    ),
+    "simulated_constant": _search(
+        description="minimum of the expected loss difference under constant noise",
+        minimizes="expectation",
+        rule="constant",
+    ),
+    "simulated_adaptive": _search(
+        description="minimum of the expected loss difference under adaptive noise",
+        minimizes="expectation",
+        rule="adaptive",
+    ),
+}
+NOISES = {
+    "constant": NoiseRule(description="one epsilon_C for all clients", load=lambda: noise.require_same),
+    "adaptive": NoiseRule(
+        description="for each client the epsilon_C that its age requires (4)", load=lambda: noise.require_own
+    ),
+    "none": NoiseRule(description="no noise: a non-private baseline", load=lambda: noise.add_none),
+}
+SCHEDULE_STATUSES = list_statuses(SCHEDULERS, "own")
+NOISE_STATUSES = list_statuses(NOISES, "own")

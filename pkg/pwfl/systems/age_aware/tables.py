@@ -8,12 +8,11 @@ from functools import partial
 import dataframely as dy
 
 from pwfl.systems.age_aware import meanings
+from pwfl.systems.age_aware.schemes import NOISE_STATUSES, SCHEDULE_STATUSES
 from pwfl.tables import contract
 from pwfl.tables.contract import PRIVATE, PUBLIC, epsilon_column, key, meaning
 
-SCHEDULE_STATUSES = ("random", "fixed", "fresh", "sweep", "optimal", "own")
 FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # of (1), by what it is of
-NOISE_STATUSES = ("constant", "adaptive", "none", "own")
 _positive = partial(dy.Float64, min_exclusive=0)
 
 

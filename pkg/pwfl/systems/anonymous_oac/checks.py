@@ -5,7 +5,7 @@ from pwfl.process import user_code
 from pwfl.scenario.checks import check_holdings
 from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import NOISES, SCHEDULABLE
+from pwfl.systems.anonymous_oac.schemes import NOISES, SCHEDULERS
 from pwfl.training import models
 
 LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
@@ -36,18 +36,19 @@ def consistent(scenario: AnonymousOac) -> None:
             f"radio.noise_variance: {scenario.radio.noise_variance:g} is too small to compute transmit energies; use "
             f"0, or at least {LEAST_NOISE:g}"
         )
+    schedulable = [name for name, kind in NOISES.items() if kind.goes_with_functions]
     for scheme in scenario.schemes:
         own_noise = user_code.is_reference(scheme.noise)
-        if user_code.is_reference(scheme.scheduler) and not own_noise and scheme.noise not in SCHEDULABLE:
+        if user_code.is_reference(scheme.scheduler) and not own_noise and scheme.noise not in schedulable:
             raise ValueError(
                 f"schemes: {scheme.scheduler} + {scheme.noise} cannot be combined: the accounting of this noise "
                 "requires the participation probability network.participation, which a user-defined scheduler does "
-                f"not have; use noise {', '.join(SCHEDULABLE)} or a user-defined function, which are accounted for "
+                f"not have; use noise {', '.join(schedulable)} or a user-defined function, which are accounted for "
                 "by who took part"
             )
         if own_noise or user_code.is_reference(scheme.scheduler):
             continue
-        if NOISES[scheme.noise].local != (scheme.scheduler == "orthogonal"):
+        if NOISES[scheme.noise].local != SCHEDULERS[scheme.scheduler].in_turn:
             raise ValueError(
                 f"schemes: {scheme.scheduler} + {scheme.noise} cannot be combined: noise `local` and `local_fixed` "
                 "require scheduler `orthogonal`, all others require `over_the_air`"

@@ -10,31 +10,19 @@ from pwfl.privacy.accountant import RECORD, Account, Claim, Losses
 from pwfl.privacy.labels import Kind
 from pwfl.systems.anonymous_oac import batches
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READ, READINGS, SUM, UPLOAD
-
-HIDDEN = "a record is in a batch with probability p q; nobody can infer which devices take part"
-SEEN = "a device takes part with probability p, seen by the observer; then a record is in its batch with probability q"
-SAMPLING = {
-    "anonymous": f"{HIDDEN}, nor from the noise how many records",
-    "anonymous_fixed": f"{HIDDEN}, unless none does",
-    "identified": f"{SEEN}; the noise tells the size of all batches together",
-    "identified_fixed": SEEN,
-    "local": f"{SEEN}, whose size its noise tells",
-    "local_fixed": SEEN,
-    "none": HIDDEN,
-}
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS, NOISES, READ, READINGS, SUM, UPLOAD
 
 
 def strengths(scenario: AnonymousOac, scheme: str, multiplier: float, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """The table `noise` of a noise multiplier, from `users` and `schedule`; see `noise.run`."""
     keys, (devices, samples) = ["realization", "round"], population(tables)
-    reading, local, fixed = MECHANISMS[scheme]
-    senders = tables["schedule"].filter(pl.lit(fixed) | (pl.col("batch") > 0))
+    kind = MECHANISMS[scheme]
+    senders = tables["schedule"].filter(pl.lit(kind.fixed) | (pl.col("batch") > 0))
     sums = senders.group_by(keys, maintain_order=True).agg(senders=pl.len(), records=pl.col("batch").sum())
     of_each = samples * scenario.data.sampling
     divisor = pl.col("records").cast(pl.Float64)
-    if fixed:
-        divisor = pl.col("senders") * of_each if local else devices * scenario.network.participation * of_each
+    if kind.fixed:
+        divisor = pl.col("senders") * of_each if kind.local else devices * scenario.network.participation * of_each
     realizations = tables["users"].select("realization").unique(maintain_order=True)
     rounds = pl.DataFrame({"round": np.arange(1, scenario.training.rounds + 1)})
     update_noise_std = pl.lit(float(multiplier * 2 * scenario.training.clip_norm)) / pl.col("divisor")
@@ -43,11 +31,11 @@ def strengths(scenario: AnonymousOac, scheme: str, multiplier: float, tables: di
         .join(sums.with_columns(divisor=divisor), on=keys, how="left", maintain_order="left")
         .select(
             *keys,
-            update_noise_std=(update_noise_std * (pl.col("senders").sqrt() if local else 1.0)).fill_null(0.0),
+            update_noise_std=(update_noise_std * (pl.col("senders").sqrt() if kind.local else 1.0)).fill_null(0.0),
             divisor=pl.col("divisor").fill_null(0.0),
             noise_multiplier=pl.lit(multiplier),
             noise=pl.lit(scheme),
-            reading=pl.lit(reading),
+            reading=pl.lit(kind.reading),
         )
     )
 
@@ -81,13 +69,13 @@ class Readings(NamedTuple):
     @classmethod
     def of(cls, scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> Self:
         """Those of a noise scheme, by its own accounting; the server's is that of the usual pair."""
-        reading, _, fixed = MECHANISMS[scheme]
-        laws, known = readings(scenario, scheme, tables), READINGS[reading].participation
+        kind = NOISES[scheme]
+        laws, known = readings(scenario, scheme, tables), READINGS[kind.reading].participation
         chances = scenario.network.participation, scenario.data.sampling
-        message = batches.messages(*population(tables), *chances, known, fixed)
-        own = sampled.Batches(laws[reading], **accounting(scheme))
+        message = batches.messages(*population(tables), *chances, known, kind.fixed)
+        own = sampled.Batches(laws[kind.reading], **accounting(scheme))
         read = {READ: sampled.Batches(law, "tight")} if (law := laws.get("anonymous_read")) else {}  # else it is seen
-        return cls({SUM: own, UPLOAD: own} | read, message, SAMPLING[scheme])
+        return cls({SUM: own, UPLOAD: own} | read, message, kind.sampling)
 
     def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray | Kind]:
         """By the observer's law. What a user loses is bounded, and no less than what one of its records does."""
@@ -105,5 +93,5 @@ class Readings(NamedTuple):
 
 def readings(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, sampled.Rates]:
     """What each reading of a noise scheme lets the observer know; see `batches.readings`."""
-    _, local, fixed = MECHANISMS[scheme]
-    return batches.readings(*population(tables), scenario.network.participation, scenario.data.sampling, local, fixed)
+    kind, network, data = MECHANISMS[scheme], scenario.network, scenario.data
+    return batches.readings(*population(tables), network.participation, data.sampling, kind.local, kind.fixed)

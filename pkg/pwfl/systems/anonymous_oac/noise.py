@@ -36,7 +36,7 @@ def run(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) ->
     """
     if user_code.is_reference(scheme):
         return call_function(scenario, scheme, tables)
-    if scheme == "identified_fixed" and scheduled.by_function(tables):
+    if scheduled.by_function(tables) and NOISES[scheme].goes_with_functions and not NOISES[scheme].is_silent:
         return calibrated(scenario, tables)
     multiplier, epsilon, status = _multiplier(scenario, scheme, tables)
     realizations = tables["users"].select("realization").unique(maintain_order=True)
@@ -54,17 +54,18 @@ def _multiplier(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFr
     All schemes get the target, each under its own reading, or without one the epsilon that the paper's reading gives
     the configured multiplier.
     """
-    if scheme == "none":
+    kind = NOISES[scheme]
+    if kind.is_silent:
         return 0.0, np.inf, "no_noise"
     rounds, delta, goal = scenario.training.rounds, scenario.privacy.delta, scenario.privacy.target_epsilon
     given, laws = scenario.privacy.noise_multiplier, readings(scenario, scheme, tables)
     if goal is not None:
-        return _to_target(scenario, scheme, tables, laws[NOISES[scheme].reading], goal), goal, "calibrated"
+        return _to_target(scenario, scheme, tables, laws[kind.reading], goal), goal, "calibrated"
     epsilon = float(sampled.tight_epsilon(laws["anonymous"], given, [rounds], delta)[0])
     if not np.isfinite(epsilon):
         return given, epsilon, "no_guarantee"
-    own, accounted = laws[NOISES[scheme].reading], accounting(scheme)
-    if scheme == "anonymous":
+    own, accounted = laws[kind.reading], accounting(scheme)
+    if kind.is_given:
         return given, epsilon, "given"
     reached = sampled.composed_epsilon(own, [(given, rounds)], delta, **accounted)
     if epsilon * (1 - SAME) <= reached <= epsilon:

@@ -4,15 +4,20 @@ Hasircioglu and Gunduz, "Private Wireless Federated Learning with Anonymous Over
 nothing; what training needs is chosen here.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import ListOf, OrFunction, Section, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, describe, parameter
+from pwfl.systems.anonymous_oac.schemes import NOISES, SCHEDULERS
+
+if TYPE_CHECKING:
+    Scheduler = Noise = str
+else:
+    Scheduler, Noise = Literal[tuple(SCHEDULERS)], Literal[tuple(NOISES)]
 
 Rate = Annotated[float, Field(ge=1e-9, le=1)]
-Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed", "none"]
 
 
 class Network(Section):
@@ -105,29 +110,17 @@ class Training(Section):
 class Scheme(common.Scheme):
     """A way to transmit, the noise that goes with it, and the name it has in figures and tables."""
 
-    scheduler: OrFunction[Literal["over_the_air", "orthogonal"]] = parameter(
+    scheduler: OrFunction[Scheduler] = parameter(
         ...,
         "transmission",
-        values={
-            "over_the_air": "all participants at once; the channel adds their messages",
-            "orthogonal": "one participant after the other; the server sees each message",
-            "FILE.py:FUNCTION": "participants by a user-defined function (docs/how-to/own_functions.md)",
-        },
+        values=describe(SCHEDULERS, "participants by a user-defined function (docs/how-to/own_functions.md)"),
     )
     noise: OrFunction[Noise] = parameter(
         ...,
         "noise mechanism; a user-defined scheduler requires `identified_fixed`, `none` or a function",
-        values={
-            "anonymous": "calibrated with participation hidden",
-            "identified": "calibrated with participation known",
-            "local": "each device calibrates for itself",
-            "anonymous_fixed": "as `anonymous`, with a strength that does not reveal the batch size",
-            "identified_fixed": "as `identified`, with a strength that does not reveal the batch size",
-            "local_fixed": "as `local`, with a strength that does not reveal the batch size",
-            "none": "no noise: a non-private baseline",
-            "FILE.py:FUNCTION": "a user-defined function (docs/how-to/own_functions.md), accounted with "
-            "participation known",
-        },
+        values=describe(
+            NOISES, "a user-defined function (docs/how-to/own_functions.md), accounted with participation known"
+        ),
     )
 
 

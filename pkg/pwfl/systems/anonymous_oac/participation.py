@@ -9,6 +9,7 @@ from scipy.stats import binom
 from pwfl import streams
 from pwfl.process import user_code
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
+from pwfl.systems.anonymous_oac.schemes import SCHEDULERS
 from pwfl.tables.arrays import joined, to_array, to_table
 
 KEYS = ("realization", "round", "user")
@@ -32,8 +33,9 @@ def batches(scenario: AnonymousOac, scheduler: str, tables: dict[str, pl.DataFra
     if user_code.is_reference(scheduler):
         links = user_participants(scenario, scheduler, tables["users"], links)
     schedule = drawn(scenario, links.filter("good").drop("good"), tables["users"])
+    in_turn = not user_code.is_reference(scheduler) and SCHEDULERS[scheduler].in_turn
     turns = pl.int_range(pl.len()).over("realization", "round")
-    return schedule.with_columns(slot=turns if scheduler == "orthogonal" else pl.lit(None, pl.Int64))
+    return schedule.with_columns(slot=turns if in_turn else pl.lit(None, pl.Int64))
 
 
 def user_participants(scenario: AnonymousOac, scheduler: str, users: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:

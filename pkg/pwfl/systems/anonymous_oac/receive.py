@@ -66,12 +66,15 @@ def observed_by(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict
     Noise whose strength does not follow the batches' sizes hides them, unless somebody publishes them.
     """
     scheme = tables["noise"]["noise"][0]
-    reading, local, fixed = MECHANISMS[scheme]
-    hidden = () if READINGS[reading].participation else (PARTICIPATION,)
-    sizes = (BATCH_SIZES,) if scenario.data.sampling < 1 and (fixed or not READINGS[reading].noise) else ()
-    name, seen = (UPLOAD, "each participant's noisy update") if local else (SUM, "the sum of all participants' updates")
+    kind = MECHANISMS[scheme]
+    known = READINGS[kind.reading]
+    hidden = () if known.participation else (PARTICIPATION,)
+    sizes = (BATCH_SIZES,) if scenario.data.sampling < 1 and (kind.fixed or not known.noise) else ()
+    name, seen = (
+        (UPLOAD, "each participant's noisy update") if kind.local else (SUM, "the sum of all participants' updates")
+    )
     receives = f"{seen} of every round"
-    if READINGS[reading].noise:
+    if known.noise:
         return {name: Observer(receives, name, assumes=(*hidden, *sizes))}
     server = Observer(f"{seen} of every round, and reads off its noise how many records it is of", READ, assumes=hidden)
     return {name: Observer(receives, READ, assumes=(*hidden, *sizes)), READ: server}

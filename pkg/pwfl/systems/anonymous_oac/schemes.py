@@ -1,6 +1,12 @@
-"""The noise schemes of the system `anonymous_oac`, and what an observer may know of the sampling."""
+"""The schedulers and noise schemes of the system `anonymous_oac`, and what an observer may know of the sampling.
 
+Each scheme is declared here, and nowhere else.
+"""
+
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from pwfl.system import Scheme, list_statuses
 
 
 class Reading(NamedTuple):
@@ -10,11 +16,7 @@ class Reading(NamedTuple):
     noise: bool
 
 
-SUM, UPLOAD, READ = (
-    "sum",
-    "upload",
-    "noise read",
-)  # observers: of the sum of all uploads, of each upload; see `observed`
+SUM, UPLOAD, READ = "sum", "upload", "noise read"  # observers: of the sum of all uploads, of each; see `observed`
 READINGS = {
     "anonymous": Reading(participation=False, noise=False),
     "identified": Reading(participation=True, noise=False),
@@ -24,10 +26,25 @@ READINGS = {
 }
 
 
-class NoiseScheme(NamedTuple):
-    """How devices add noise, enough against a `reading`: each to an update of its own (`local`), or all to their sum.
+@dataclass(frozen=True, kw_only=True)
+class Scheduler(Scheme):
+    """How participants transmit: all at once, or one after the other."""
 
-    The strength of `fixed` noise does not follow the batch's size.
+    in_turn: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism:
+    """How devices add noise.
+
+    Attributes
+    ----------
+    reading
+        What the observer knows against whom there is enough.
+    local
+        Whether each device adds enough to an update of its own, else all together to their sum.
+    fixed
+        Whether its strength does not follow the batch's size.
     """
 
     reading: str
@@ -43,21 +60,87 @@ class NoiseScheme(NamedTuple):
         return frozenset(told)
 
 
-NOISES = {
-    "anonymous": NoiseScheme("anonymous"),
-    "identified": NoiseScheme("identified_read"),
-    "local": NoiseScheme("identified_read", local=True),
-    "anonymous_fixed": NoiseScheme("anonymous_read", fixed=True),
-    "identified_fixed": NoiseScheme("identified_read", fixed=True),
-    "local_fixed": NoiseScheme("identified_read", local=True, fixed=True),
-    "none": NoiseScheme("anonymous"),
+@dataclass(frozen=True, kw_only=True)
+class NoiseScheme(Mechanism, Scheme):
+    """A noise scheme of a config.
+
+    Attributes
+    ----------
+    sampling
+        The sampling that its epsilons account for, in words.
+    is_given
+        Whether the configured multiplier is meant for it; others get the multiplier that gives the same epsilon.
+    is_silent
+        Whether devices add no noise.
+    goes_with_functions
+        Whether it goes with a user-defined scheduler: its accounting does not require network.participation.
+    """
+
+    sampling: str
+    is_given: bool = False
+    is_silent: bool = False
+    goes_with_functions: bool = False
+
+
+SCHEDULERS = {
+    "over_the_air": Scheduler(description="all participants at once; the channel adds their messages"),
+    "orthogonal": Scheduler(description="one participant after the other; the server sees each message", in_turn=True),
 }
+HIDDEN = "a record is in a batch with probability p q; nobody can infer which devices take part"
+SEEN = "a device takes part with probability p, seen by the observer; then a record is in its batch with probability q"
+NOISES = {
+    "anonymous": NoiseScheme(
+        description="calibrated with participation hidden",
+        reading="anonymous",
+        sampling=f"{HIDDEN}, nor from the noise how many records",
+        is_given=True,
+    ),
+    "identified": NoiseScheme(
+        description="calibrated with participation known",
+        reading="identified_read",
+        sampling=f"{SEEN}; the noise tells the size of all batches together",
+    ),
+    "local": NoiseScheme(
+        description="each device calibrates for itself",
+        reading="identified_read",
+        sampling=f"{SEEN}, whose size its noise tells",
+        local=True,
+    ),
+    "anonymous_fixed": NoiseScheme(
+        description="as `anonymous`, with a strength that does not reveal the batch size",
+        reading="anonymous_read",
+        sampling=f"{HIDDEN}, unless none does",
+        fixed=True,
+    ),
+    "identified_fixed": NoiseScheme(
+        description="as `identified`, with a strength that does not reveal the batch size",
+        reading="identified_read",
+        sampling=SEEN,
+        fixed=True,
+        goes_with_functions=True,
+    ),
+    "local_fixed": NoiseScheme(
+        description="as `local`, with a strength that does not reveal the batch size",
+        reading="identified_read",
+        sampling=SEEN,
+        local=True,
+        fixed=True,
+    ),
+    "none": NoiseScheme(
+        description="no noise: a non-private baseline",
+        reading="anonymous",
+        sampling=HIDDEN,
+        is_silent=True,
+        goes_with_functions=True,
+    ),
+}
+SCHEDULE_STATUSES = list_statuses(SCHEDULERS, "own")
+NOISE_STATUSES = ("given", "calibrated", "no_guarantee", "no_noise", "own")  # how multipliers are found, of all schemes
 
 # What the table `noise` has in their place where a function of the user's own decides who takes part, or how much noise
 # there is, so that the participation that occurred is what is known.
 SCHEDULED = {
-    "scheduled": NoiseScheme("scheduled", fixed=True),
-    "scheduled_local": NoiseScheme("scheduled", local=True, fixed=True),
+    "scheduled": Mechanism(reading="scheduled", fixed=True),
+    "scheduled_local": Mechanism(reading="scheduled", local=True, fixed=True),
 }
-MECHANISMS = NOISES | SCHEDULED
-SCHEDULABLE = ("identified_fixed", "none")  # that go with a scheduler of the user's own
+MECHANISMS: dict[str, Mechanism] = NOISES | SCHEDULED

@@ -4,7 +4,7 @@ import dataframely as dy
 import polars as pl
 
 from pwfl.systems.anonymous_oac import meanings
-from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS, NOISE_STATUSES, READINGS, SCHEDULE_STATUSES
 from pwfl.tables import contract
 from pwfl.tables.contract import PUBLIC, epsilon_column, meaning
 
@@ -41,9 +41,7 @@ class ScheduleStatus(contract.PerRealization):
     """How rounds turned out (`schedule`)."""
 
     REVEALS = PUBLIC
-    status = dy.Enum(
-        ("over_the_air", "orthogonal", "own"), nullable=False, description=meaning("status", "of the schedule")
-    )
+    status = dy.Enum(SCHEDULE_STATUSES, nullable=False, description=meaning("status", "of the schedule"))
     rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "of the training"))
     empty_rounds = dy.Int64(nullable=False, min=0, description=meanings.EMPTY)
     participants = dy.Float64(nullable=False, min=0, description="mean number of participating devices a_t")
@@ -78,7 +76,7 @@ class NoiseStatus(contract.PerRealization):
 
     REVEALS = PUBLIC
     status = dy.Enum(
-        ("given", "calibrated", "no_guarantee", "no_noise", "own"),
+        NOISE_STATUSES,
         nullable=False,
         description=meaning("status", "of the noise"),
     )

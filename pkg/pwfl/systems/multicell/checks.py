@@ -17,6 +17,7 @@ from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
 from pwfl.systems.multicell.parameters import Multicell
 from pwfl.systems.multicell.recipes import RECIPES
+from pwfl.systems.multicell.schemes import BY_LEAST_NOISE, FREE, SCHEDULERS
 from pwfl.training import models
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
 NO_GLPK = (
     "schedule.solver: GLPK_MI is not installed; install pwfl with its extra `glpk`, or use `assignment` or `HIGHS`"
 )
-FREE_NOISE = ("target", "none")  # noise that means something whatever users send, as one's own may
-FOR_NOISE = {"joint_noise": "optimal", "joint_snr": "equal_max"}  # schedulers, and what they are made for
 
 
 def consistent(scenario: Multicell) -> None:
@@ -106,11 +105,11 @@ def _check_schemes(scenario: Multicell) -> None:
                 f"(docs/explanation/multicell.md), so the noise of scheme {scheme.name!r} cannot "
                 "be calibrated to a target epsilon; use `per_sample`"
             )
-        if scheme.scheduler in FOR_NOISE and scheme.noise == "random":
+        if scheme.scheduler in BY_LEAST_NOISE and scheme.noise == "random":
             raise ValueError(
                 f"schemes: {scheme.name!r} has `scheduler: {scheme.scheduler}`, which satisfies the constraint (21) "
                 "only with the noise (36) of the paper (docs/explanation/multicell.md), not with start values; use "
-                f"`noise: {FOR_NOISE[scheme.scheduler]}` or `scheduler: joint`"
+                f"`noise: {SCHEDULERS[scheme.scheduler].made_for}` or `scheduler: joint`"
             )
 
 
@@ -125,7 +124,7 @@ def _check_slots(scenario: Multicell) -> None:
     }
     for slot in (slot for slot, taken in slots.items() if taken):
         for scheme in scenario.schemes:
-            if scheme.noise not in FREE_NOISE and not user_code.is_reference(scheme.noise):
+            if scheme.noise not in FREE and not user_code.is_reference(scheme.noise):
                 raise ValueError(
                     f"{slot}: the scheme {scheme.name!r} has `noise: {scheme.noise}`, whose constraints, (21) and "
                     "(22) of the paper (docs/explanation/multicell.md), assume uploads of all records' gradients; use "

@@ -10,13 +10,13 @@ from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.process import user_code
 from pwfl.systems.multicell import receive
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.beyond import sums
-from pwfl.systems.multicell.beyond.allocation import allocate
+from pwfl.systems.multicell.beyond import allocation, sums
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.mechanism import mechanism
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.systems.multicell.parameters import Multicell, Privacy
+from pwfl.systems.multicell.schemes import NOISES
 from pwfl.systems.multicell.sending import sums_records
 from pwfl.tables.arrays import joined, to_array
 
@@ -24,10 +24,8 @@ from pwfl.tables.arrays import joined, to_array
 def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables `noise`, each scheduled user's noise standard deviation, and `noise_status`, how it was found.
 
-    `scheme` is `random` (start values), `optimal` (36), one of `allocation.ALLOCATIONS`, which share out anew what (36)
-    leaves, `target`: every user's records get the same epsilon, and nothing is asked of (21) and (22), `none`, or the
-    name of a function of the user's own (`user_noise`). An interval where even the least noise breaks (21) gets nulls
-    and the status `infeasible`; users who are not scheduled get 0.
+    `scheme` is one of `schemes.NOISES`, or the name of a user-defined function (`user_noise`). An interval where even
+    the least noise breaks (21) gets nulls and the status `infeasible`; users who are not scheduled get 0.
 
     A scheme's noise is what a user would add if it sent in all T rounds, and stands for its budget rho. A user who
     plans for n rounds spends rho / n in each, so it adds sqrt(n / T) times that noise. Bounds (21) and (22) are on the
@@ -41,32 +39,20 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     realizations, intervals, count = columns[0].shape
     samples, scheduled = (values.reshape(-1, count) for values in columns)
     start_noise_std = to_array(tables["start_values"], "noise_std", "realization", "user").repeat(intervals, axis=0)
-    multiplier = np.full(len(scheduled), np.nan)
-    status = np.full(len(scheduled), scheme, dtype=object)
-    privacy = scenario.privacy
-    # Users share the noise of digital sums; on air they add what they are given.
-    on_air = (scheme == "target" or user_code.is_reference(scheme)) and scenario.radio.air != "digital"
-    if scheme == "random":
-        noise = np.where(scheduled, start_noise_std, 0.0)
-    elif scheme == "target":
-        training = scenario.training
-        each = composed_multiplier(goal_of(privacy), privacy.delta, training.rounds)
-        of_record = 2 * training.clip_norm / (samples if sums_records(training) else 1)
-        noise = np.where(scheduled, each * of_record, 0.0)
-    elif scheme == "none":
-        noise = np.zeros(scheduled.shape)
-    elif user_code.is_reference(scheme):
+    privacy, calibrated = scenario.privacy, False
+    given = Given(samples, scheduled, start_noise_std)
+    if is_own := user_code.is_reference(scheme):
         now = Now.of(scenario, users, tables["links"])
-        noise = user_noise(scenario, scheme, samples, scheduled, start_noise_std, now)
-        status[:] = "own"
+        found = Computed(user_noise(scenario, scheme, samples, scheduled, start_noise_std, now))
     else:
-        noise, multiplier, feasible = optimal_noise(samples, scheduled, privacy.max_noise_error, privacy.min_noise)
-        if scheme != "optimal":
-            noise = allocate(scheme, samples, noise)
-        status[~feasible] = "infeasible"
+        calibrated = NOISES[scheme].calibrated
+        found = NOISES[scheme].load()(scenario, given)
+    status = np.full(len(scheduled), "own" if is_own else scheme, dtype=object)
+    status[~np.broadcast_to(found.feasible, status.shape)] = "infeasible"
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
-    if scheme != "target":
-        noise = noise * noise_scale(scenario)
+    noise = found.noise_std if calibrated else found.noise_std * noise_scale(scenario)
+    # Users share the noise of digital sums; on air they add what they are given.
+    on_air = (calibrated or is_own) and scenario.radio.air != "digital"
     if privacy.observer == "user" or on_air:
         noise = noise * np.sqrt(planned(privacy, intervals) / intervals)
     else:
@@ -75,15 +61,74 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
         group = sums.groups(privacy.observer, to_array(users, "cell", *keys))
         noise = sums.shared_noise(privacy, samples.reshape(shape), noise.reshape(shape), sends, group)
     rows = users.select("realization", "interval").unique(maintain_order=True)
-    found = users.select(keys).with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True))
+    table = users.select(keys).with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True))
+    multiplier = np.broadcast_to(found.multiplier, status.shape)
     return {
-        "noise": to_target(scenario, tables, found) if scheme == "target" else found,
+        "noise": to_target(scenario, tables, table) if calibrated else table,
         "noise_status": rows.with_columns(
             status=pl.Series(status.tolist(), dtype=pl.String),
             noise=pl.lit(scheme),
             multiplier=pl.Series(multiplier, nan_to_null=True),
         ),
     }
+
+
+class Given(NamedTuple):
+    """What noise is decided by: arrays of shape (interval, user), those of all realizations one after the other."""
+
+    samples: np.ndarray  # K_i
+    scheduled: np.ndarray
+    start_noise_std: np.ndarray
+
+
+class Computed(NamedTuple):
+    """Noise, in the units of (21) and (22), 0 of users who are not scheduled, NaN where infeasible."""
+
+    noise_std: np.ndarray  # sigma_i, (interval, user)
+    multiplier: np.ndarray | float = np.nan  # kappa of (38), (interval,)
+    feasible: np.ndarray | bool = True  # whether (21) holds with the least noise, (interval,)
+
+
+def take_start_noise(scenario: Multicell, given: Given) -> Computed:
+    """Noise of the start values."""
+    return Computed(np.where(given.scheduled, given.start_noise_std, 0.0))
+
+
+def add_none(scenario: Multicell, given: Given) -> Computed:
+    """No noise."""
+    return Computed(np.zeros(given.scheduled.shape))
+
+
+def equalize_epsilon(scenario: Multicell, given: Given) -> Computed:
+    """Noise that gives every scheduled user's records the same epsilon where each message is seen by itself."""
+    privacy, training = scenario.privacy, scenario.training
+    multiplier = composed_multiplier(goal_of(privacy), privacy.delta, training.rounds)
+    sensitivity = 2 * training.clip_norm / (given.samples if sums_records(training) else 1)
+    return Computed(np.where(given.scheduled, multiplier * sensitivity, 0.0))
+
+
+def minimize_noise(scenario: Multicell, given: Given) -> Computed:
+    """Optimal noise (36)."""
+    privacy = scenario.privacy
+    return Computed(*optimal_noise(given.samples, given.scheduled, privacy.max_noise_error, privacy.min_noise))
+
+
+def share_sum(scenario: Multicell, given: Given) -> Computed:
+    """The sum of the exposures of (36), shared equally."""
+    found = minimize_noise(scenario, given)
+    return found._replace(noise_std=allocation.share_sum(given.samples, found.noise_std))
+
+
+def share_maximum(scenario: Multicell, given: Given) -> Computed:
+    """The maximum of the exposures of (36), for everyone."""
+    found = minimize_noise(scenario, given)
+    return found._replace(noise_std=allocation.share_maximum(given.samples, found.noise_std))
+
+
+def fill_up(scenario: Multicell, given: Given) -> Computed:
+    """The maximum of the exposures of (36), for as many users as their sum pays for."""
+    found = minimize_noise(scenario, given)
+    return found._replace(noise_std=allocation.fill_up(given.samples, found.noise_std))
 
 
 def goal_of(privacy: Privacy) -> float:

@@ -8,10 +8,15 @@ the paper stands last; the section `Channel` is all beyond it.
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import ListOf, OrFunction, Section, Uses, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, Uses, describe, parameter
 from pwfl.stages import IMPORTED
 from pwfl.systems.multicell.recipes import RECIPES
-from pwfl.systems.multicell.schemes import LIMITED
+from pwfl.systems.multicell.schemes import BY_LEAST_NOISE, BY_START_NOISE, LIMITED, NOISES, SCHEDULERS
+
+if TYPE_CHECKING:
+    Scheduler = Noise = str
+else:
+    Scheduler, Noise = Literal[tuple(SCHEDULERS)], Literal[tuple(NOISES)]
 
 BOUNDED = ("privacy.bounds", "noise")  # with it, noise depends on neither rounds nor clip_norm
 ALONE = ("privacy.observer", "user")  # with it, nobody's noise depends on the others
@@ -457,40 +462,18 @@ class Scheme(common.Scheme):
 
     conditions: ClassVar = {
         # Start values must satisfy (21) and (22), for noise that these limit, or schedulers that use their noise.
-        "bounded": Uses(("optimal", "joint"), LIMITED),
+        "bounded": Uses(BY_START_NOISE, LIMITED),
         # Start values have noise, for these or for a user-defined function, which gets it.
-        "start_noise": Uses(("optimal", "joint"), LIMITED, own=True),
+        "start_noise": Uses(BY_START_NOISE, LIMITED, own=True),
         # A scheduler decides by the least noise that (22) allows.
-        "least_noise": Uses(("joint_noise", "joint_snr")),
+        "least_noise": Uses(BY_LEAST_NOISE),
     }
 
-    scheduler: OrFunction[Literal["random", "optimal", "joint", "joint_noise", "joint_snr", "inversion"]] = parameter(
-        ...,
-        "scheduler",
-        values={
-            "random": "Algorithm 2: shuffled round-robin",
-            "optimal": "Algorithm 3: cell by cell",
-            "joint": "all cells together, for the noise of the start values",
-            "joint_noise": "all cells together with the noise that (36) will add",
-            "joint_snr": "all cells together, for the largest sum of K_i^2",
-            "inversion": "over the air: all users whose gain permits channel inversion",
-            "FILE.py:FUNCTION": "a user-defined function (docs/how-to/own_functions.md)",
-        },
+    scheduler: OrFunction[Scheduler] = parameter(
+        ..., "scheduler", values=describe(SCHEDULERS, "a user-defined function (docs/how-to/own_functions.md)")
     )
-    noise: OrFunction[Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target", "none"]] = parameter(
-        ...,
-        "noise mechanism",
-        values={
-            "random": "noise of the start values",
-            "optimal": "optimal noise (36)",
-            "equal_sum": "the sum of leakages of (36), divided equally among users",
-            "equal_max": "the maximum leakage of (36) for every user",
-            "fill_up": "the maximum leakage of (36) for as many users with most records as its sum permits",
-            "target": "noise calibrated to `privacy.target_epsilon` for every scheduled user; (21) and (22) may be "
-            "violated",
-            "none": "no noise: a non-private baseline",
-            "FILE.py:FUNCTION": "a user-defined function (docs/how-to/own_functions.md)",
-        },
+    noise: OrFunction[Noise] = parameter(
+        ..., "noise mechanism", values=describe(NOISES, "a user-defined function (docs/how-to/own_functions.md)")
     )
 
 

@@ -1,4 +1,4 @@
-"""Schedulers of the system `multicell`: Algorithms 2 and 3 of Tavangaran et al., and all cells together."""
+"""Schedulers of the system `multicell`: Algorithms 2 and 3 of Tavangaran et al."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,18 +10,16 @@ import polars as pl
 from pwfl.process import user_code
 from pwfl.radio.units import db_to_ratio
 from pwfl.systems.multicell import assignment, objective, start_values
-from pwfl.systems.multicell.beyond.intervals import planned, redrawn_blocks, uniforms
-from pwfl.systems.multicell.beyond.joint import joint_blocks
-from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
+from pwfl.systems.multicell.beyond.intervals import planned, redrawn_blocks
 from pwfl.systems.multicell.interference import Uplink, interference, members, occupants, rates
 from pwfl.systems.multicell.parameters import Multicell
 from pwfl.systems.multicell.power import powers
+from pwfl.systems.multicell.schemes import SCHEDULERS
 from pwfl.systems.multicell.start_values import StartValues
 from pwfl.tables.arrays import to_array, to_table
 
 KEYS = ("realization", "user")
 RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
-SEARCHES = 32  # of the schedulers of all cells, in a realization that is not proven optimal
 
 
 class Now(NamedTuple):
@@ -50,12 +48,10 @@ def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) ->
 
     With them, the start values (`start_values.drawn`).
 
-    `scheduler` is `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3), one of all cells together:
-    `joint` (at the start values' noise), `joint_noise` (at each user's best noise, as (36) makes it) or `joint_snr`
-    (for the greatest sum of K_i^2), `inversion` (`inverted`), or the name of a function of the user's own
-    (`user_blocks`). Powers (35) follow from the blocks, and users whose rate stays below Rmin lose theirs. Raises
-    StartValueError where no start values satisfy (21), and reference.SolverError or ArithmeticError where a solver
-    gives up on a cell's program or on powers.
+    `scheduler` is one of `schemes.SCHEDULERS`, or the name of a user-defined function (`user_blocks`). Powers (35)
+    follow from the blocks, and users whose rate stays below Rmin lose theirs. Raises StartValueError where no start
+    values satisfy (21), and reference.SolverError or ArithmeticError where a solver gives up on a cell's program or on
+    powers.
     """
     users, channels = tables["users"], tables["links"].partition_by("interval", maintain_order=True)
     samples, cell = (to_array(users, name, *KEYS) for name in ("samples", "cell"))
@@ -104,25 +100,24 @@ def schedule_interval(
 
     `start` holds the blocks of this interval that schedulers start from. `chosen` are those by a user-defined function.
     """
-    samples = to_array(users, "samples", *KEYS)
-    if scheduler == "random":
-        block, status = start.block, np.full((len(samples), uplink.cells), "random", dtype=object)
-    elif scheduler == "optimal":
-        block, status = optimal_blocks(scenario, uplink, samples, start)
-    elif scheduler == "inversion":
-        return inverted(scenario, uplink)
-    elif chosen is not None:
-        block = chosen
-        status = np.full((len(samples), uplink.cells), "own", dtype=object)
+    samples, on_air = to_array(users, "samples", *KEYS), False
+    if chosen is not None:
+        block, status = chosen, np.full((len(samples), uplink.cells), "own", dtype=object)
     else:
-        block, status = blocks_of_all_cells(scenario, scheduler, interval, uplink, samples, start.noise_std)
-    power = powers(uplink, block)
-    lost = (block >= 0) & (rates(uplink, block, power) < uplink.min_rate_bps * (1 - RATE_TOLERANCE))
-    final, final_power = np.where(lost, -1, block), np.where(lost, 0.0, power)
+        on_air = SCHEDULERS[scheduler].on_air
+        block, status = SCHEDULERS[scheduler].load()(scenario, interval, uplink, samples, start)
+    if on_air:  # powers and rates follow from what users send
+        final, power, rate = block, np.zeros(block.shape), np.zeros(block.shape)
+        final_power, lost = power, np.zeros(block.shape, bool)
+    else:
+        power = powers(uplink, block)
+        lost = (block >= 0) & (rates(uplink, block, power) < uplink.min_rate_bps * (1 - RATE_TOLERANCE))
+        final, final_power = np.where(lost, -1, block), np.where(lost, 0.0, power)
+        rate = rates(uplink, final, final_power)
     schedule = {
         "resource_block": final,
         "power_w": final_power,
-        "rate_bps": rates(uplink, final, final_power),
+        "rate_bps": rate,
         "assigned_block": block,
         "assigned_power_w": power,
     }
@@ -136,25 +131,20 @@ def schedule_interval(
     return schedule, programs
 
 
-def inverted(scenario: Multicell, uplink: Uplink) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """As `schedule_interval`: all users with a gain to their station of at least `schedule.least_gain_db` send on air.
+def take_start_blocks(
+    scenario: Multicell, interval: int, uplink: Uplink, samples: np.ndarray, start: StartValues
+) -> tuple[np.ndarray, np.ndarray]:
+    """Blocks by Algorithm 2, which are those of the start values, and each cell's status."""
+    return start.block, np.full((len(samples), uplink.cells), "random", dtype=object)
 
-    They have no blocks of their own, and no powers and rates: these follow from what they send.
-    """
-    own = np.take_along_axis(uplink.gain, uplink.cell[:, None], axis=1)[:, 0]
-    sends = own >= db_to_ratio(scenario.schedule.least_gain_db)
-    block, nothing = np.where(sends, 0, -1), np.zeros(sends.shape)
-    schedule = {"resource_block": block, "power_w": nothing, "rate_bps": nothing}
-    schedule |= {"assigned_block": block, "assigned_power_w": nothing}
-    member = uplink.cell[:, None] == np.arange(uplink.cells)[:, None]  # (realization, cell, user)
-    users = member.sum(axis=2)
-    programs = {
-        "status": np.full(users.shape, "inversion", dtype=object),
-        "users": users,
-        "assigned": (member & sends[:, None]).sum(axis=2),
-        "unscheduled": np.zeros_like(users),
-    }
-    return schedule, programs
+
+def invert_channels(
+    scenario: Multicell, interval: int, uplink: Uplink, samples: np.ndarray, start: StartValues
+) -> tuple[np.ndarray, np.ndarray]:
+    """Block 0, on air, of all users with a gain to their station of at least `schedule.least_gain_db`."""
+    gain = np.take_along_axis(uplink.gain, uplink.cell[:, None], axis=1)[:, 0]
+    block = np.where(gain >= db_to_ratio(scenario.schedule.least_gain_db), 0, -1)
+    return block, np.full((len(samples), uplink.cells), "inversion", dtype=object)
 
 
 def start_load(scenario: "Multicell", samples: np.ndarray, start: StartValues) -> np.ndarray:
@@ -208,7 +198,7 @@ def user_blocks(
 
 
 def optimal_blocks(
-    scenario: Multicell, uplink: Uplink, samples: np.ndarray, start: StartValues
+    scenario: Multicell, interval: int, uplink: Uplink, samples: np.ndarray, start: StartValues
 ) -> tuple[np.ndarray, np.ndarray]:
     """Blocks of Algorithm 3: one cell's program after the other, the other cells as they are by then.
 
@@ -242,34 +232,6 @@ def optimal_blocks(
         rows, columns = np.nonzero((status[:, s] != assignment.INFEASIBLE_KEPT)[:, None] & real)
         block[rows, mine[rows, columns]] = solution[rows, columns]
     return block, status
-
-
-def blocks_of_all_cells(
-    scenario: Multicell, scheduler: str, interval: int, uplink: Uplink, samples: np.ndarray, start_noise_std: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Blocks by `joint.joint_blocks`, and each cell's status, `proven` or `searched`.
-
-    `samples` K_i and the start values' noise have shape (realization, user).
-
-    With weights K_i^2 rho_i, the aggregate has the greatest signal-to-noise ratio, whose square is in proportion to
-    their sum. If everyone is left with the same rho, that is the sum of K_i^2. Of a sum of uploads, the ratio is its
-    records times sqrt(rho): then samples are what counts.
-    """
-    privacy = scenario.privacy
-    if scheduler == "joint":
-        problem = GivenNoise.of(samples, start_noise_std, scenario.schedule.gamma, privacy.max_noise_error)
-    elif scheduler == "joint_noise":
-        problem = ChosenNoise(samples, scenario.schedule.gamma, privacy.max_noise_error, privacy.min_noise)
-    elif scheduler == "joint_snr":  # the least noise meets (21)
-        worth = samples ** (2.0 if privacy.observer == "user" else 1.0)
-        problem = GivenNoise(worth, objective.least_load(samples, privacy.max_noise_error, privacy.min_noise))
-    else:
-        raise ValueError(f"{scheduler}: is no scheduler of all cells; known: joint, joint_noise, joint_snr")
-    purpose = "schedule" if interval == 0 else f"schedule/{interval}"
-    shape = (SEARCHES, uplink.cells + uplink.blocks + 1)
-    block, proven = joint_blocks(uplink, problem, uniforms(scenario.seed, purpose, uplink.realizations, shape))
-    status = np.where(proven, "proven", "searched").astype(object)
-    return block, np.repeat(status[:, None], uplink.cells, axis=1)
 
 
 def solve_cells(

@@ -1,26 +1,134 @@
-"""The noise schemes of the system `multicell`; what they are in words, `parameters` says."""
+"""The schedulers and noise schemes of the system `multicell`: each is declared here, and nowhere else."""
 
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pwfl.system import Scheme, deferred, list_statuses
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from pwfl.systems.multicell import noise, schedule
+    from pwfl.systems.multicell.beyond import joint
+    from pwfl.systems.multicell.interference import Uplink
+    from pwfl.systems.multicell.noise import Computed, Given
+    from pwfl.systems.multicell.parameters import Multicell
+    from pwfl.systems.multicell.start_values import StartValues
+else:
+    joint, noise, schedule = deferred(__package__, "beyond.joint noise schedule")
 
 
-class NoiseScheme(NamedTuple):
-    """What is asked of a noise scheme: whether (21) or (22) limits it, and what its objective compares to.
+@dataclass(frozen=True, kw_only=True)
+class Scheduler(Scheme):
+    """How users get resource blocks in an interval.
 
-    `bound` is of the problem that leaves open schedules and powers, for `given` noise, or with `chosen` noise as well;
-    None: the noise is not what (20)-(22) ask for, and nothing bounds its objective.
+    Attributes
+    ----------
+    load
+        Gives the function of the scenario, the interval's number, the uplink, samples (realization, user) and start
+        values. It returns each user's block, -1 for none, shape (realization, user), and how each cell's program ended,
+        shape (realization, cell).
+    uses_start_noise
+        Whether it decides by the noise of the start values, with which (21) must hold.
+    made_for
+        The noise scheme whose least noise it decides by, with which alone (21) holds.
+    on_air
+        All who send do so at once, over the air, without blocks, powers and rates of their own.
     """
 
-    is_limited: bool
+    load: "Callable[[], Callable[[Multicell, int, Uplink, np.ndarray, StartValues], tuple[np.ndarray, np.ndarray]]]"
+    uses_start_noise: bool = False
+    made_for: str | None = None
+    on_air: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseScheme(Scheme):
+    """How much noise scheduled users add.
+
+    Attributes
+    ----------
+    load
+        Gives the function of the scenario and what is given where noise is decided.
+    is_limited
+        Whether (21) or (22) limits it: it assumes uploads of all records' gradients.
+    bound
+        What the objective is compared to, of the problem that leaves open schedules and powers: for `given` noise, or
+        with `chosen` noise as well. None: the noise is not what (20)-(22) ask for, and nothing bounds its objective.
+    calibrated
+        Whether it is scaled to a target epsilon in the end; other noise is in the units of `privacy.bounds`.
+    """
+
+    load: "Callable[[], Callable[[Multicell, Given], Computed]]"
+    is_limited: bool = False
     bound: Literal["given", "chosen"] | None = None
+    calibrated: bool = False
 
 
-NOISES = {
-    "random": NoiseScheme(is_limited=True, bound="given"),
-    "optimal": NoiseScheme(is_limited=True, bound="chosen"),
-    "equal_sum": NoiseScheme(is_limited=True),
-    "equal_max": NoiseScheme(is_limited=True),
-    "fill_up": NoiseScheme(is_limited=True),
-    "target": NoiseScheme(is_limited=False),
-    "none": NoiseScheme(is_limited=False),
+SCHEDULERS = {
+    "random": Scheduler(description="Algorithm 2: shuffled round-robin", load=lambda: schedule.take_start_blocks),
+    "optimal": Scheduler(
+        description="Algorithm 3: cell by cell",
+        load=lambda: schedule.optimal_blocks,
+        statuses=("assignment", "integer_program", "infeasible_kept"),
+        uses_start_noise=True,
+    ),
+    "joint": Scheduler(
+        description="all cells together, for the noise of the start values",
+        load=lambda: joint.maximize_value,
+        statuses=("proven", "searched"),
+        uses_start_noise=True,
+    ),
+    "joint_noise": Scheduler(
+        description="all cells together with the noise that (36) will add",
+        load=lambda: joint.maximize_value_with_noise,
+        statuses=("proven", "searched"),
+        made_for="optimal",
+    ),
+    "joint_snr": Scheduler(
+        description="all cells together, for the largest sum of K_i^2",
+        load=lambda: joint.maximize_snr,
+        statuses=("proven", "searched"),
+        made_for="equal_max",
+    ),
+    "inversion": Scheduler(
+        description="over the air: all users whose gain permits channel inversion",
+        load=lambda: schedule.invert_channels,
+        on_air=True,
+    ),
 }
+NOISES = {
+    "random": NoiseScheme(
+        description="noise of the start values", load=lambda: noise.take_start_noise, is_limited=True, bound="given"
+    ),
+    "optimal": NoiseScheme(
+        description="optimal noise (36)", load=lambda: noise.minimize_noise, is_limited=True, bound="chosen"
+    ),
+    "equal_sum": NoiseScheme(
+        description="the sum of leakages of (36), divided equally among users",
+        load=lambda: noise.share_sum,
+        is_limited=True,
+    ),
+    "equal_max": NoiseScheme(
+        description="the maximum leakage of (36) for every user", load=lambda: noise.share_maximum, is_limited=True
+    ),
+    "fill_up": NoiseScheme(
+        description="the maximum leakage of (36) for as many users with most records as its sum permits",
+        load=lambda: noise.fill_up,
+        is_limited=True,
+    ),
+    "target": NoiseScheme(
+        description="noise calibrated to `privacy.target_epsilon` for every scheduled user; (21) and (22) may be "
+        "violated",
+        load=lambda: noise.equalize_epsilon,
+        calibrated=True,
+    ),
+    "none": NoiseScheme(description="no noise: a non-private baseline", load=lambda: noise.add_none),
+}
+PROGRAM_STATUSES = list_statuses(SCHEDULERS, "own")
+NOISE_STATUSES = list_statuses(NOISES, "own", "infeasible", "no_user_scheduled")
 LIMITED = tuple(name for name, scheme in NOISES.items() if scheme.is_limited)
+FREE = tuple(name for name, scheme in NOISES.items() if not scheme.is_limited)  # whatever users send
+BY_START_NOISE = tuple(name for name, scheduler in SCHEDULERS.items() if scheduler.uses_start_noise)
+BY_LEAST_NOISE = tuple(name for name, scheduler in SCHEDULERS.items() if scheduler.made_for)

@@ -6,21 +6,10 @@ import dataframely as dy
 import polars as pl
 
 from pwfl.systems.multicell import meanings
-from pwfl.systems.multicell.schemes import NOISES
+from pwfl.systems.multicell.schemes import NOISE_STATUSES, PROGRAM_STATUSES
 from pwfl.tables import contract
 from pwfl.tables.contract import NOISY, PUBLIC, key, meaning
 
-PROGRAM_STATUSES = (
-    "random",
-    "assignment",
-    "integer_program",
-    "infeasible_kept",
-    "proven",
-    "searched",
-    "inversion",
-    "own",
-)
-NOISE_STATUSES = (*NOISES, "own", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 amount = partial(dy.Float64, nullable=True, min=0)
 unlimited = partial(amount, allow_inf=True)

@@ -1,5 +1,7 @@
 """Noise schemes of the system `random_orthogonalization`."""
 
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 
@@ -7,6 +9,7 @@ from pwfl.privacy import accountant, target
 from pwfl.process import user_code
 from pwfl.systems.random_orthogonalization import mimo, observers, receive
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
+from pwfl.systems.random_orthogonalization.schemes import NOISES
 from pwfl.tables.arrays import size_of, to_array, to_table
 
 KEYS = ("realization", "round", "user")
@@ -15,23 +18,39 @@ KEYS = ("realization", "round", "user")
 def run(scenario: RandomOrthogonalization, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The users' noise, and that of the server's update (5).
 
-    `scheme` is `fixed`, of one variance in all rounds, `none`, or the name of a function of the user's own
-    (`user_noise`).
+    `scheme` is one of `schemes.NOISES`, or the name of a user-defined function (`user_noise`).
     """
     realizations = tables["schedule"]["realization"].unique().sort()
-    noise_std, status = np.zeros(len(realizations)), [scheme] * len(realizations)
-    if scheme == "fixed" and (goal := scenario.privacy.target_epsilon) is not None:
-        noise_std = to_target(scenario, tables, goal)
-        status = ["target" if std > 0 else "receiver_noise_suffices" for std in noise_std]
-    elif scheme == "fixed":
-        noise_std[:] = np.sqrt(scenario.privacy.noise_variance)
-    noise_std = noise_std[:, None]
     if user_code.is_reference(scheme):
         noise_std, status = user_noise(scenario, scheme, tables), ["own"] * len(realizations)
+    else:
+        noise_std, status = NOISES[scheme].load()(scenario, tables)
     return {
         "noise": build_noise(scenario, tables, noise_std),
         "noise_status": pl.DataFrame({"realization": realizations, "status": status}),
     }
+
+
+class Deviations(NamedTuple):
+    """Standard deviations of the users' noise, and how they were found, one for each realization."""
+
+    noise_std: np.ndarray  # (realization, round) or (realization, 1)
+    status: list[str]
+
+
+def add_fixed(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> Deviations:
+    """Noise of one variance in all rounds: the configured one, or as a target epsilon requires."""
+    count, goal = tables["schedule"]["realization"].n_unique(), scenario.privacy.target_epsilon
+    if goal is None:
+        return Deviations(np.full((count, 1), np.sqrt(scenario.privacy.noise_variance)), ["fixed"] * count)
+    noise_std = to_target(scenario, tables, goal)
+    return Deviations(noise_std[:, None], ["target" if std > 0 else "receiver_noise_suffices" for std in noise_std])
+
+
+def add_none(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> Deviations:
+    """No noise."""
+    count = tables["schedule"]["realization"].n_unique()
+    return Deviations(np.zeros((count, 1)), ["none"] * count)
 
 
 def build_noise(

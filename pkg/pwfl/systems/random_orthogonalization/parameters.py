@@ -5,10 +5,16 @@ with M = 256, and for training, of which the paper says little, settings that re
 no units.
 """
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import ListOf, OrFunction, Section, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, describe, parameter
+from pwfl.systems.random_orthogonalization.schemes import NOISES, SCHEDULERS
+
+if TYPE_CHECKING:
+    Scheduler = Noise = str
+else:
+    Scheduler, Noise = Literal[tuple(SCHEDULERS)], Literal[tuple(NOISES)]
 
 UNAIMED = ("privacy.target_epsilon", None)  # with it, noise is given
 
@@ -140,22 +146,15 @@ class Training(Section):
 class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
-    scheduler: OrFunction[Literal["all"]] = parameter(
+    scheduler: OrFunction[Scheduler] = parameter(
         ...,
         "scheduler",
-        values={
-            "all": "all users transmit in every round",
-            "FILE.py:FUNCTION": "users and amplitudes by a user-defined function (docs/how-to/own_functions.md)",
-        },
+        values=describe(SCHEDULERS, "users and amplitudes by a user-defined function (docs/how-to/own_functions.md)"),
     )
-    noise: OrFunction[Literal["fixed", "none"]] = parameter(
+    noise: OrFunction[Noise] = parameter(
         ...,
         "noise mechanism",
-        values={
-            "fixed": "every user adds noise of `privacy.noise_variance`, or calibrated to `privacy.target_epsilon`",
-            "none": "no noise: a non-private baseline",
-            "FILE.py:FUNCTION": "a user-defined function (docs/how-to/own_functions.md)",
-        },
+        values=describe(NOISES, "a user-defined function (docs/how-to/own_functions.md)"),
     )
 
 

@@ -8,6 +8,7 @@ import polars as pl
 from pwfl.process import user_code
 from pwfl.systems.random_orthogonalization import mimo
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
+from pwfl.systems.random_orthogonalization.schemes import SCHEDULERS
 from pwfl.tables.arrays import size_of, to_array, to_table
 
 KEYS = ("realization", "round", "user")
@@ -24,16 +25,12 @@ class Uplink(NamedTuple):
 def run(scenario: RandomOrthogonalization, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Every user's amplitude in every round, the same for all who send, and their links.
 
-    `scheduler` is `all`, as no user knows its channel (2), or the name of a function of the user's own
-    (`user_amplitudes`). The server knows who sends: its sum h_s is of their channels alone, and K their number.
+    `scheduler` is one of `schemes.SCHEDULERS`, or the name of a user-defined function (`user_amplitudes`). The server
+    knows who sends: its sum h_s is of their channels alone, and K their number.
     """
-    users = tables["users"].group_by("realization", maintain_order=True)
-    links = tables["links"].filter(users=size_of(tables["users"], "user")).drop("users")
     if not user_code.is_reference(scheduler):
-        return {
-            "schedule": links.with_columns(amplitude=pl.lit(scenario.radio.amplitude)),
-            "schedule_status": users.agg(status=pl.lit(scheduler), transmitting=pl.len()),
-        }
+        return SCHEDULERS[scheduler].load()(scenario, tables)
+    links = _select_links(tables)
     amplitude = user_amplitudes(scenario, scheduler, tables["users"], links)
     realizations, (_, rounds, count) = tables["users"]["realization"].unique().sort().to_list(), amplitude.shape
     keys = {"realization": realizations, "round": range(1, rounds + 1), "user": range(count)}
@@ -44,6 +41,20 @@ def run(scenario: RandomOrthogonalization, scheduler: str, tables: dict[str, pl.
             status=pl.lit("own")
         ),
     }
+
+
+def schedule_all(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The stage's tables where all users send in every round, as no user knows its channel (2)."""
+    users = tables["users"].group_by("realization", maintain_order=True)
+    return {
+        "schedule": _select_links(tables).with_columns(amplitude=pl.lit(scenario.radio.amplitude)),
+        "schedule_status": users.agg(status=pl.lit("all"), transmitting=pl.len()),
+    }
+
+
+def _select_links(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Links in the network of all users."""
+    return tables["links"].filter(users=size_of(tables["users"], "user")).drop("users")
 
 
 def user_amplitudes(

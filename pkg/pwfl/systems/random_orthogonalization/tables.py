@@ -3,6 +3,7 @@
 import dataframely as dy
 
 from pwfl.systems.random_orthogonalization import meanings
+from pwfl.systems.random_orthogonalization.schemes import NOISE_STATUSES, SCHEDULE_STATUSES
 from pwfl.tables import contract
 from pwfl.tables.contract import PRIVATE, PUBLIC, amount, epsilon_column, key, meaning
 
@@ -67,7 +68,7 @@ class ScheduleStatus(contract.PerRealization):
     """Who transmits (`schedule`)."""
 
     REVEALS = PUBLIC
-    status = dy.Enum(("all", "own"), nullable=False, description=meaning("status", "of the schedule"))
+    status = dy.Enum(SCHEDULE_STATUSES, nullable=False, description=meaning("status", "of the schedule"))
     transmitting = dy.Int64(nullable=False, min=1, description="number of users in the round with the fewest users")
 
 
@@ -92,7 +93,7 @@ class NoiseStatus(contract.PerRealization):
 
     REVEALS = PUBLIC
     status = dy.Enum(
-        ("fixed", "target", "receiver_noise_suffices", "none", "own"),
+        NOISE_STATUSES,
         nullable=False,
         description=meaning("status", "of the noise"),
     )

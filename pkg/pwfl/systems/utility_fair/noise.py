@@ -7,6 +7,7 @@ from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.process import user_code
 from pwfl.systems.utility_fair import copies, uploads
 from pwfl.systems.utility_fair.parameters import UtilityFair
+from pwfl.systems.utility_fair.schemes import NOISES, OWN
 from pwfl.tables.arrays import joined, to_array, to_table
 
 KEYS = ("realization", "round", "device")
@@ -15,27 +16,26 @@ KEYS = ("realization", "round", "device")
 def run(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each device's noise at deviation 0, how deviation scales it, which devices share a draw; noise of uploads.
 
-    `scheme` is `fair` (more noise the more a device deviates, which training finds), `independent` (the same noise for
-    all, in vectors of their own), `shared` (one vector for all), `none` (nor is there any in uploads), or the name of a
-    function of the user's own (`user_noise`). Noisy uploads
-    have the noise of a copy at deviation 0: the paper's benchmark takes one (epsilon_g, delta_g) for both. A target
+    `scheme` is one of `schemes.NOISES`, or the name of a user-defined function (`user_noise`). Noisy uploads have the
+    noise of a copy at deviation 0: the paper's benchmark takes one (epsilon_g, delta_g) for both. A target
     sets the noise of what the outcome's observer sees, as a function does: of noisy uploads where there are any, while
     copies, which are computed of them, keep that of epsilon_g; else of all copies together, at deviation 0, the least
     noise.
     """
     privacy, training, noisy = scenario.privacy, scenario.training, scenario.privacy.uploads == "noisy"
+    kind = OWN if (own := user_code.is_reference(scheme)) else NOISES[scheme]
     target, devices = privacy.target_epsilon, tables["users"].select("realization", "device")
     copy = upload = copies.base_multiplier(privacy.epsilon, privacy.delta)
     if target is not None and noisy:
         upload = composed_multiplier(target, privacy.delta, uploads.SENT * training.rounds)
     elif target is not None:
-        vectors = 1 if scheme == "shared" else devices["device"].n_unique()
+        vectors = 1 if kind.one_vector else devices["device"].n_unique()
         copy = composed_multiplier(target, privacy.delta, vectors * (training.rounds - 1))
-    if scheme == "none":
+    if kind.is_silent:
         copy = upload = 0.0
-    theta = privacy.theta if scheme == "fair" else 0.0
+    theta = privacy.theta if kind.follows_deviation else 0.0
     of_upload = uploads.sensitivity(training.clip_norm, scenario.device.batch_size, privacy.sensitivity)
-    multiplier, sent, own = pl.lit(copy), pl.lit(upload if noisy else None, pl.Float64), user_code.is_reference(scheme)
+    multiplier, sent = pl.lit(copy), pl.lit(upload if noisy else None, pl.Float64)
     if own:
         devices, std = joined(devices, user_noise(scenario, scheme, tables), "realization", "device"), pl.col("std")
         multiplier, sent = (multiplier, std / of_upload) if noisy else (std / privacy.sensitivity, sent)
@@ -45,7 +45,7 @@ def run(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFrame]) -> 
         noise_multiplier=multiplier,
         copy_std=multiplier * privacy.sensitivity,
         theta=pl.lit(theta),
-        noise_vector=pl.lit(0) if scheme == "shared" else pl.col("device"),
+        noise_vector=pl.lit(0) if kind.one_vector else pl.col("device"),
         upload_multiplier=sent,
         upload_std=sent * of_upload,
     )

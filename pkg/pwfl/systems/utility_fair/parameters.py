@@ -4,10 +4,16 @@ Defaults are Table I of Alvi, Hong and Durrani, "Federated Learning Cost Dispari
 its claims can come out: a deadline of 0.75 s, 0 dBW, -174 dBm of noise in all.
 """
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import ListOf, OrFunction, Section, parameter
+from pwfl.scenario.fields import ListOf, OrFunction, Section, describe, parameter
+from pwfl.systems.utility_fair.schemes import NOISES, SCHEDULERS
+
+if TYPE_CHECKING:
+    Scheduler = Noise = str
+else:
+    Scheduler, Noise = Literal[tuple(SCHEDULERS)], Literal[tuple(NOISES)]
 
 FULL_POWER = {"schedule/benchmark": None}  # with it, devices do as much as fits, whatever energy and utility that has
 
@@ -225,26 +231,19 @@ class Training(Section):
 class Scheme(common.Scheme):
     """A pair of a device's policy and an access point's noise, and the name it has in figures and tables."""
 
-    scheduler: OrFunction[Literal["utility", "benchmark"]] = parameter(
+    scheduler: OrFunction[Scheduler] = parameter(
         ...,
         "policy of a device",
-        values={
-            "utility": "maximum utility (Theorem 2)",
-            "benchmark": "full power, and as many iterations as fit",
-            "FILE.py:FUNCTION": "powers by a user-defined function (docs/how-to/own_functions.md)",
-        },
+        values=describe(SCHEDULERS, "powers by a user-defined function (docs/how-to/own_functions.md)"),
     )
-    noise: OrFunction[Literal["fair", "independent", "shared", "none"]] = parameter(
+    noise: OrFunction[Noise] = parameter(
         ...,
         "noise of the devices' copies of the model",
-        values={
-            "fair": "by their deviation (14)",
-            "independent": "equal for all devices, drawn independently",
-            "shared": "equal for all devices, one draw for all, as the paper words its benchmark",
-            "none": "no noise, also in uploads: a non-private baseline",
-            "FILE.py:FUNCTION": "a user-defined function (docs/how-to/own_functions.md); of uploads where these are "
-            "noisy, otherwise of copies",
-        },
+        values=describe(
+            NOISES,
+            "a user-defined function (docs/how-to/own_functions.md); of uploads where these are noisy, "
+            "otherwise of copies",
+        ),
     )
 
 

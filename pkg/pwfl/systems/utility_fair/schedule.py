@@ -11,10 +11,10 @@ import polars as pl
 from pwfl.process import user_code
 from pwfl.systems.utility_fair import link
 from pwfl.systems.utility_fair.parameters import UtilityFair
+from pwfl.systems.utility_fair.schemes import SCHEDULERS
 from pwfl.tables.arrays import joined, to_array, to_table
 
 KEYS = ("realization", "round", "device")
-ENDS = {"utility": "chosen_in_training", "benchmark": "full_power"}
 TOLERANCE = 1e-9  # by which a function's power may miss its limits, relative
 
 
@@ -31,10 +31,9 @@ class Uplink(NamedTuple):
 def run(scenario: UtilityFair, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Limits (20), (21) of every device and round of the table `links`, and who decides.
 
-    `scheduler` is `utility` (nulls, to be decided in training), `benchmark` (full power, and as many
-    iterations as fit), or the name of a function of the user's own (`user_powers`). A device that saves effort
-    transmits at P_min, whatever the scheduler. A device that cannot do the least number of iterations sits the round
-    out.
+    `scheduler` is one of `schemes.SCHEDULERS`, or the name of a user-defined function (`user_powers`). What is decided
+    in training is null. A device that saves effort transmits at P_min, whatever the scheduler. A device that cannot do
+    the least number of iterations sits the round out.
     """
     limits = link.limits(scenario.radio, scenario.device)
     links, users = tables["links"], tables["users"].select("realization", "device", "path_loss_db")
@@ -45,12 +44,13 @@ def run(scenario: UtilityFair, scheduler: str, tables: dict[str, pl.DataFrame]) 
     saving = links.select(saves).to_series().to_numpy()
     with np.errstate(over="ignore", divide="ignore"):
         least = link.power_w(link.least_z(limits), unit)
-        chosen = np.nan if scheduler == "utility" else limits.max_power_w
         most = link.whole(np.maximum(link.iterations(z, limits), 0))
         if own := user_code.is_reference(scheduler):
             can = links.with_columns(min_power_w=least, max_iterations=most, able=takes_part)
             chosen = user_powers(scenario, scheduler, tables["users"], can, limits.max_power_w)
             takes_part = takes_part & (saving | (chosen > 0))
+        else:
+            chosen = np.nan if SCHEDULERS[scheduler].decides_in_training else limits.max_power_w
         power = np.where(takes_part, np.where(saving, least, chosen), 0.0)
         decided, iterations = takes_part & ~np.isnan(power), np.where(takes_part, np.nan, 0.0)
         sent_at = link.log_snr(power[decided], unit[decided])
@@ -67,7 +67,7 @@ def run(scenario: UtilityFair, scheduler: str, tables: dict[str, pl.DataFrame]) 
     devices = schedule.group_by("realization", "device", maintain_order=True)
     status = joined(users, devices.agg(rounds_out=sits_out.sum(), always=sits_out.all()), "realization", "device")
     ended = pl.when("always").then(pl.lit("always_out")).when(saves).then(pl.lit("least_effort"))
-    ended = ended.otherwise(pl.lit("own" if own else ENDS[scheduler]))
+    ended = ended.otherwise(pl.lit("own" if own else SCHEDULERS[scheduler].statuses[0]))
     return {"schedule": schedule, "schedule_status": status.with_columns(status=ended)}
 
 

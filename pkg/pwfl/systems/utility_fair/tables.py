@@ -5,11 +5,10 @@ from functools import partial
 import dataframely as dy
 
 from pwfl.systems.utility_fair import meanings
+from pwfl.systems.utility_fair.schemes import NOISE_STATUSES, SCHEDULE_STATUSES
 from pwfl.tables import contract
 from pwfl.tables.contract import NOISY, PRIVATE, PUBLIC, amount, epsilon_column, key, meaning
 
-SCHEDULE_STATUSES = ("chosen_in_training", "full_power", "least_effort", "always_out", "own")
-NOISE_STATUSES = ("fair", "independent", "shared", "none", "own")
 TRAINING_STATUSES = ("trained", "diverged", "nobody_took_part")
 
 _private = partial(dy.Float64, metadata=PRIVATE)

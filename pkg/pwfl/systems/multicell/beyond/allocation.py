@@ -2,37 +2,50 @@
 
 A user's leakage rho_i (11) is in proportion to its exposure x_i = 1 / (K_i sigma_i)^2, so each allocation is one of
 exposures at the sum or at the maximum of those that (36) leaves. None of them is the paper's.
+
+Each function gets `samples` K_i and `noise_std` sigma_i of the noise optimizer, 0 where not scheduled, NaN where
+infeasible, of shape (realization, user), and returns noise of this shape; infinite of users who then do not send.
 """
 
 import numpy as np
 
-ALLOCATIONS = ("equal_sum", "equal_max", "fill_up")
 WHOLE = 1e-9  # by which a sum may miss a whole number of maxima, relative
 
 
-def allocate(name: str, samples: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
-    """Noise sigma_i that shares out the exposures of a given noise anew; infinite of those who then do not send.
+def share_sum(samples: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
+    """Give everyone the same exposure, at the same sum, which gives the average the least noise (Cauchy-Schwarz).
 
-    `equal_sum`: everyone the same, at the same sum, which gives the average the least noise (Cauchy-Schwarz). Bound
-    (22) holds, (21) need not. `equal_max`: everyone at the maximum. Noise only falls, so (21) and (22) hold where they
-    did. `fill_up`: as many users as the sum pays for at the maximum, those of most samples; the others do not send.
-
-    `samples` K_i and `noise_std` sigma_i of the noise optimizer, 0 where not scheduled, NaN where infeasible, have
-    shape (realization, user), as has the result.
+    Bound (22) holds, (21) need not.
     """
-    with np.errstate(divide="ignore"):
-        exposure = np.where(noise_std == 0, 0.0, (samples * noise_std) ** -2.0)
-    total, most = exposure.sum(axis=1, keepdims=True), exposure.max(axis=1, keepdims=True)
-    scheduled = exposure != 0  # NaN among them
+    exposure = exposures(samples, noise_std)
     with np.errstate(invalid="ignore", divide="ignore"):
-        if name == "equal_sum":
-            shared = total / scheduled.sum(axis=1, keepdims=True)
-        elif name == "equal_max":
-            shared = most
-        elif name == "fill_up":
-            paid = np.floor(total / most * (1 + WHOLE))
-            rank = np.argsort(np.argsort(-np.where(scheduled, samples, 0), axis=1, kind="stable"), axis=1)
-            shared = np.where(rank >= paid, 0.0, most)
-        else:
-            raise ValueError(f"{name}: is no allocation; known: {', '.join(ALLOCATIONS)}")
-        return np.where(scheduled, 1 / (samples * np.sqrt(shared)), 0.0)
+        shared = exposure.sum(axis=1, keepdims=True) / (exposure != 0).sum(axis=1, keepdims=True)
+    return noise_at(samples, exposure, shared)
+
+
+def share_maximum(samples: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
+    """Give everyone the maximum exposure. Noise only falls, so (21) and (22) hold where they did."""
+    exposure = exposures(samples, noise_std)
+    return noise_at(samples, exposure, exposure.max(axis=1, keepdims=True))
+
+
+def fill_up(samples: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
+    """Give as many users as the sum pays for the maximum exposure, those of most samples; the others do not send."""
+    exposure = exposures(samples, noise_std)
+    total, most = exposure.sum(axis=1, keepdims=True), exposure.max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        paid = np.floor(total / most * (1 + WHOLE))
+    rank = np.argsort(np.argsort(-np.where(exposure != 0, samples, 0), axis=1, kind="stable"), axis=1)
+    return noise_at(samples, exposure, np.where(rank >= paid, 0.0, most))
+
+
+def exposures(samples: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
+    """Exposures x_i of a given noise: 0 where not scheduled, NaN where infeasible."""
+    with np.errstate(divide="ignore"):
+        return np.where(noise_std == 0, 0.0, (samples * noise_std) ** -2.0)
+
+
+def noise_at(samples: np.ndarray, exposure: np.ndarray, shared: np.ndarray) -> np.ndarray:
+    """Noise of which scheduled users, whose `exposure` is not 0, have the exposure `shared`."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(exposure != 0, 1 / (samples * np.sqrt(shared)), 0.0)

@@ -1,4 +1,4 @@
-"""The scheduler `joint`: all cells together, from empty blocks, with exact admission.
+"""The schedulers of all cells together: from empty blocks, with exact admission.
 
 Cell after cell chooses the users of most worth among those who can enter beside the others, until nothing changes;
 each choice leaves the total worth as it is or raises it. Users of least worth for their load leave where (21) is
@@ -8,18 +8,64 @@ some blocks, fill them again, and go on in the same way.
 
 import numpy as np
 
-from pwfl.systems.multicell import assignment
+from pwfl.systems.multicell import assignment, objective
 from pwfl.systems.multicell.beyond.admission import Blocks, signal_to_noise
 from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
-from pwfl.systems.multicell.beyond.problem import Problem
+from pwfl.systems.multicell.beyond.intervals import uniforms
+from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise, Problem
 from pwfl.systems.multicell.interference import Uplink, members
+from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.start_values import StartValues
 
+SEARCHES = 32  # in a realization that is not proven optimal
 SWEEPS = 10  # at most; few realizations need more than two
 SIDE_BY_SIDE = 8  # searches that start from the same schedule
 CLEARED = 3  # blocks
 SPREAD = 0.3  # by which a search's multiplier differs from the bound's, at most, relative
 LEAST_GAIN = 1e-12  # of the value, above rounding
 ROUNDING = 1e-9  # of what (21) is exceeded by
+
+
+def maximize_value(
+    scenario: Multicell, interval: int, uplink: Uplink, samples: np.ndarray, start: StartValues
+) -> tuple[np.ndarray, np.ndarray]:
+    """Blocks that maximize the schedule's value at the start values' noise, and each cell's status."""
+    privacy = scenario.privacy
+    problem = GivenNoise.of(samples, start.noise_std, scenario.schedule.gamma, privacy.max_noise_error)
+    return _solve(scenario, interval, uplink, problem)
+
+
+def maximize_value_with_noise(
+    scenario: Multicell, interval: int, uplink: Uplink, samples: np.ndarray, start: StartValues
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same at each user's best noise, as (36) makes it."""
+    privacy = scenario.privacy
+    problem = ChosenNoise(samples, scenario.schedule.gamma, privacy.max_noise_error, privacy.min_noise)
+    return _solve(scenario, interval, uplink, problem)
+
+
+def maximize_snr(
+    scenario: Multicell, interval: int, uplink: Uplink, samples: np.ndarray, start: StartValues
+) -> tuple[np.ndarray, np.ndarray]:
+    """Blocks that maximize the sum of K_i^2 where the least noise meets (21), and each cell's status.
+
+    With weights K_i^2 rho_i, the aggregate has the greatest signal-to-noise ratio, whose square is in proportion to
+    their sum. If everyone is left with the same rho, that is the sum of K_i^2. Of a sum of uploads, the ratio is its
+    records times sqrt(rho): then samples are what counts.
+    """
+    privacy = scenario.privacy
+    worth = samples ** (2.0 if privacy.observer == "user" else 1.0)
+    load = objective.least_load(samples, privacy.max_noise_error, privacy.min_noise)
+    return _solve(scenario, interval, uplink, GivenNoise(worth, load))
+
+
+def _solve(scenario: Multicell, interval: int, uplink: Uplink, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Blocks by `joint_blocks`, and each cell's status, `proven` or `searched`."""
+    purpose = "schedule" if interval == 0 else f"schedule/{interval}"
+    shape = (SEARCHES, uplink.cells + uplink.blocks + 1)
+    block, proven = joint_blocks(uplink, problem, uniforms(scenario.seed, purpose, uplink.realizations, shape))
+    status = np.where(proven, "proven", "searched").astype(object)
+    return block, np.repeat(status[:, None], uplink.cells, axis=1)
 
 
 def joint_blocks(uplink: Uplink, problem: Problem, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
