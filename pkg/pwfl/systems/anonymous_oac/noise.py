@@ -36,7 +36,8 @@ def run(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) ->
     """
     if user_code.is_reference(scheme):
         return call_function(scenario, scheme, tables)
-    if scheduled.by_function(tables) and NOISES[scheme].goes_with_functions and not NOISES[scheme].is_silent:
+    kind = NOISES[scheme]
+    if kind.goes_with_functions and not kind.is_silent and scheduled.by_function(tables):
         return calibrated(scenario, tables)
     multiplier, epsilon, status = _multiplier(scenario, scheme, tables)
     realizations = tables["users"].select("realization").unique(maintain_order=True)
