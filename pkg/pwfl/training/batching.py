@@ -64,12 +64,17 @@ def side_by_side(parts: Sequence[Any], compiled: bool) -> Any:
 
 
 def repeated(body: Callable, first: int | tf.Tensor, stop: int | tf.Tensor, state: Sequence) -> tuple:
-    """What a graph's state comes to by `state = body(number, *state)`, for numbers from `first` on below `stop`."""
+    """The state after `state = body(number, *state)` for the numbers from `first` to `stop` - 1, in a graph.
+
+    One iteration at a time: TensorFlow names the frames of nested loops by a 64-bit hash of their iterations' numbers,
+    and frames of iterations that run ahead get equal hashes from about 1,000 iterations on. Outputs then are empty.
+    """
 
     def step(number, *state):
         return number + 1, *body(number, *state)
 
-    return tf.while_loop(lambda number, *_: number < stop, step, (tf.convert_to_tensor(first), *state))[1:]
+    begin = tf.convert_to_tensor(first), *state
+    return tf.while_loop(lambda number, *_: number < stop, step, begin, parallel_iterations=1)[1:]
 
 
 def times(factor: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:

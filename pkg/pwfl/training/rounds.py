@@ -342,7 +342,12 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
         values = *learner.evaluate(weights, data), tf.zeros([*inputs.key.shape, learner.measured])
         found = [array.write(0, value) for array, value in zip(found, values, strict=True)]
         begun = tf.constant(1), tf.constant(True), weights, found
-        count, _, _, found = tf.while_loop(lambda count, going, *_: going & (count < len(stops)), further, begun)
+
+        def goes_on(count, going, *_):
+            return going & (count < len(stops))
+
+        # One iteration at a time, as in `repeated`.
+        count, _, _, found = tf.while_loop(goes_on, further, begun, parallel_iterations=1)
         return count, *(array.stack() for array in found)
 
     return history
