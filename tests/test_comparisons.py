@@ -226,9 +226,9 @@ def readme_agrees(comparison) -> None:
     accuracy = comparison["outcomes"].filter(outcome="accuracy")
     means = {(row["scenario"], row["scheme"]): row for row in accuracy.iter_rows(named=True)}
     total, alone = (means[f"{name},target_epsilon=2", "OptSched"] for name in ("secure_sum", "single_messages"))
-    assert f"attack rate {100 * total['attack_rate']:.1f}%" in said
+    assert f"(docs/explanation/good_epsilon.md) {100 * total['attack_rate']:.1f}%)" in said
     assert (
-        f"reaches {100 * total['mean']:.1f}% if observers see only sums (solid), otherwise {100 * alone['mean']:.1f}%"
+        f"reaches {100 * total['mean']:.1f}% if the observer sees only sums (solid), and {100 * alone['mean']:.1f}%"
         in said
     )
     effects = comparison["effects"].filter(outcome="accuracy", factor="scheduler")
@@ -238,4 +238,4 @@ def readme_agrees(comparison) -> None:
     assert f"by {least:.1f}–{most:.1f} points, significantly in all {len(pairs)} settings" in said
     own = ("papers_learning", "better_learning")
     costs = [100 * (means[name, "OptSched"]["mean"] - means[name, "OptSched+DP"]["mean"]) for name in own]
-    assert f"for {min(costs):.0f}–{max(costs):.0f} points" in said
+    assert f"costs {min(costs):.0f}–{max(costs):.0f} points" in said

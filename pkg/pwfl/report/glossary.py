@@ -6,9 +6,9 @@ TERMS = {
     "realization": "one Monte Carlo draw, the same for all schemes",
     "record": "one protected training example",
     "resource block": "a share of spectrum, for one user per cell",
-    "observer": "whom ε is stated against: who sees each message, or only sums",
+    "observer": "the adversary: one who sees each message, or only sums",
     "ε, δ": "privacy of a record, or a user, over the whole training",
-    "guarantee": "proved: exact or an upper bound for any data; conditional: on what is named; or none",
+    "guarantee": "of ε: proved (exact or an upper bound, for any data), conditional on a named assumption, or none",
     "privacy audit": "tests of the training code against its stated ε",
     "non-private baseline": "a scheme without noise",
 }
