@@ -28,7 +28,7 @@ from pwfl.systems.multicell import account as multicell_account
 from pwfl.systems.multicell import audit as multicell_audit
 from pwfl.systems.multicell import receive as multicell
 from pwfl.systems.multicell import train as multicell_train
-from pwfl.systems.multicell.beyond import sums
+from pwfl.systems.multicell.beyond import learners, sums
 from pwfl.systems.random_orthogonalization import account as random_orthogonalization_account
 from pwfl.systems.random_orthogonalization import observers
 from pwfl.systems.random_orthogonalization import receive as random_orthogonalization
@@ -322,7 +322,7 @@ def looser_users(monkeypatch):
         def summed(self, *given):
             return UserGradients.summed(dataclasses.replace(self, clip_norm=1.02 * self.clip_norm), *given)
 
-    monkeypatch.setattr(multicell_train, "UserGradients", Loose)
+    monkeypatch.setattr(learners, "UserGradients", Loose)
 
 
 def looser_updates(monkeypatch):

@@ -20,9 +20,9 @@ from pwfl.privacy import accountant, audit, discrete
 from pwfl.privacy.gaussian import tight_epsilon
 from pwfl.scenario import ScenarioError
 from pwfl.scenario.resolution import merge
-from pwfl.systems.multicell import account, claims, mechanism, receive
+from pwfl.systems.multicell import account, claims, receive
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.beyond import integers, sums
+from pwfl.systems.multicell.beyond import integers, mechanism, sums
 from pwfl.tables.arrays import to_array
 from pwfl.training.integers import server_sum
 from test_audits import violated

@@ -8,18 +8,7 @@ from local_dp_mac.parameters import LocalDpMac
 from pwfl.system import Checks, Part, Report, System, Trainers, deferred
 
 if TYPE_CHECKING:
-    from local_dp_mac import (
-        account,
-        audit,
-        channel,
-        claims,
-        noise,
-        receive,
-        report,
-        schedule,
-        tables,
-        train,
-    )
+    from local_dp_mac import account, audit, channel, claims, noise, receive, report, schedule, tables, train
 else:
     account, audit, channel, claims, noise, receive, report, schedule, tables, train = deferred(
         __package__, "account audit channel claims noise receive report schedule tables train"

@@ -8,18 +8,7 @@ from privacy_for_free.parameters import PrivacyForFree
 from pwfl.system import Checks, Part, Report, System, Trainers, deferred
 
 if TYPE_CHECKING:
-    from privacy_for_free import (
-        account,
-        audit,
-        channel,
-        claims,
-        noise,
-        receive,
-        report,
-        schedule,
-        tables,
-        train,
-    )
+    from privacy_for_free import account, audit, channel, claims, noise, receive, report, schedule, tables, train
 else:
     account, audit, channel, claims, noise, receive, report, schedule, tables, train = deferred(
         __package__, "account audit channel claims noise receive report schedule tables train"

@@ -8,18 +8,7 @@ from pwfl.systems.age_aware.catalog import CATALOG
 from pwfl.systems.age_aware.parameters import AgeAware
 
 if TYPE_CHECKING:
-    from pwfl.systems.age_aware import (
-        account,
-        audit,
-        channel,
-        claims,
-        noise,
-        paper,
-        report,
-        schedule,
-        tables,
-        train,
-    )
+    from pwfl.systems.age_aware import account, audit, channel, claims, noise, paper, report, schedule, tables, train
 else:
     account, audit, channel, claims, noise, paper, report, schedule, tables, train = deferred(
         __package__, "account audit channel claims noise paper report schedule tables train"

@@ -18,14 +18,14 @@ from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
 from pwfl.systems.multicell.beyond.intervals import planned
+from pwfl.systems.multicell.beyond.mechanism import mechanism
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
-from pwfl.systems.multicell.mechanism import mechanism
 from pwfl.systems.multicell.parameters import Multicell, Training
 from pwfl.systems.multicell.recipes import RECIPES
 from pwfl.systems.multicell.schemes import NOISES
-from pwfl.systems.multicell.sending import ENFORCED, moves, sums_records
+from pwfl.systems.multicell.sending import ENFORCED, is_digital, moves, sums_records
 from pwfl.tables.arrays import joined, to_array
 from pwfl.tables.contract import ALWAYS_PUBLIC
 from pwfl.training.models import is_softmax, network, parameter_count
@@ -78,7 +78,7 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
         accountant.stated(guarantees, observers, privacy.observer),
     )
     terms = TERMS | {
-        "energy_scope": ENERGY_SCOPES["digital" if scenario.radio.air == "digital" else "on air"],
+        "energy_scope": ENERGY_SCOPES["digital" if is_digital(scenario) else "on air"],
         "local_steps": float(training.local_steps) if training.learner == "local_steps" else 1.0,
         "delta": privacy.delta,
         "rounds": training.rounds,
@@ -100,7 +100,7 @@ def claims(scenario: Multicell, observers: pl.DataFrame, samples: np.ndarray) ->
                 yield moved[unit]._replace(observer=observer)
         if observer == own:
             yield moved[USER]._replace(observer=observer)
-            if scenario.radio.air != "digital":
+            if not is_digital(scenario):
                 yield moved[RECORD]._replace(observer=observer, noise=ALL)
 
 
@@ -262,7 +262,7 @@ def values_bound(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> np.nda
     noise_std = to_array(tables["start_values"], "noise_std", "realization", "user")
     channels = tables["links"].partition_by("interval", maintain_order=True)
     (noise,) = tables["noise_status"]["noise"].unique()
-    if privacy.observer != "user" or scenario.radio.air != "digital":
+    if privacy.observer != "user" or not is_digital(scenario):
         return np.full((len(samples), len(channels)), np.nan)  # others' noise hides a record, too, or no blocks limit
     bound = None if user_code.is_reference(noise) else NOISES[noise].bound
     if bound is None:

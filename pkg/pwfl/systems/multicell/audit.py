@@ -9,8 +9,9 @@ from pwfl.learning import features
 from pwfl.privacy import accountant, audit, sampled
 from pwfl.privacy.accountant import RECORD
 from pwfl.systems.multicell.beyond import batches, sums
+from pwfl.systems.multicell.beyond.on_air import find_audited_observer
 from pwfl.systems.multicell.parameters import Multicell, Privacy
-from pwfl.systems.multicell.sending import ENFORCED
+from pwfl.systems.multicell.sending import ENFORCED, is_digital
 from pwfl.systems.multicell.train import parts, trainer
 from pwfl.tables.arrays import size_of
 from pwfl.tables.reception import Reception
@@ -23,12 +24,8 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     With `per_user` clipping the record that is claimed about can turn its user's whole gradient around, and is held to
     that worst case.
     """
-    privacy, air = scenario.privacy, scenario.radio.air
-    on_air, audited_observer = air != "digital", privacy.observer
-    if air == "majority":  # who sees votes, or signs, is taken to see messages
-        audited_observer = "user"
-    elif on_air and privacy.observer in ("cell", "server"):  # signals tell of them
-        audited_observer = "network"
+    privacy, on_air = scenario.privacy, not is_digital(scenario)
+    audited_observer = find_audited_observer(scenario) if on_air else privacy.observer
     outcome, stated = tables["outcome"], "epsilon_worst_case" if scenario.training.clipping == "per_user" else "epsilon"
     if audited_observer != privacy.observer:
         unit = RECORD if stated == "epsilon" else ENFORCED

@@ -12,12 +12,12 @@ from pwfl.systems.multicell import receive
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import allocation, sums
 from pwfl.systems.multicell.beyond.intervals import planned
+from pwfl.systems.multicell.beyond.mechanism import mechanism
 from pwfl.systems.multicell.bounds import noise_scale
-from pwfl.systems.multicell.mechanism import mechanism
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.systems.multicell.parameters import Multicell, Privacy
 from pwfl.systems.multicell.schemes import NOISES
-from pwfl.systems.multicell.sending import sums_records
+from pwfl.systems.multicell.sending import is_digital, sums_records
 from pwfl.tables.arrays import joined, to_array
 
 
@@ -52,7 +52,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
     noise = found.noise_std if calibrated else found.noise_std * noise_scale(scenario)
     # Users share the noise of digital sums; on air they add what they are given.
-    on_air = (calibrated or is_own) and scenario.radio.air != "digital"
+    on_air = (calibrated or is_own) and not is_digital(scenario)
     if privacy.observer == "user" or on_air:
         noise = noise * np.sqrt(planned(privacy, intervals) / intervals)
     else:
@@ -147,7 +147,7 @@ def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.Da
     cell = to_array(tables["users"], "cell", "realization", "user")
     claim = accountant.Claim(privacy.observer)
     # On air messages of all cells arrive together: what hides one is everybody's noise.
-    group = sums.groups(privacy.observer if scenario.radio.air == "digital" else "network", cell)
+    group = sums.groups(privacy.observer if is_digital(scenario) else "network", cell)
     member = group[:, None] == np.arange(group.max() + 1)[:, None]  # (realization, group, user)
     place = tuple(noise[name].to_numpy() - noise[name].min() for name in ("realization", "user"))
 

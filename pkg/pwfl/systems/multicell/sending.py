@@ -62,6 +62,11 @@ def sent_of(scenario: Multicell, frame: pl.DataFrame) -> Sent:
     return Sent(keys, scheduled, noise_std, cell, counted, records, unit)
 
 
+def is_digital(scenario: Multicell) -> bool:
+    """Whether users upload digitally, as in the paper; else all send at once, over the air (`beyond.on_air`)."""
+    return scenario.radio.air == "digital"
+
+
 def sums_records(training: Training) -> bool:
     """Whether a message is a sum of its records' clipped gradients, and no mean, or update, clipped as a whole."""
     return training.learner == "gradients" and training.clipping == "per_sample"

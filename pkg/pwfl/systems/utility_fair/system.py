@@ -8,18 +8,7 @@ from pwfl.systems.utility_fair.catalog import CATALOG
 from pwfl.systems.utility_fair.parameters import UtilityFair
 
 if TYPE_CHECKING:
-    from pwfl.systems.utility_fair import (
-        account,
-        audit,
-        channel,
-        claims,
-        noise,
-        paper,
-        report,
-        schedule,
-        tables,
-        train,
-    )
+    from pwfl.systems.utility_fair import account, audit, channel, claims, noise, paper, report, schedule, tables, train
 else:
     account, audit, channel, claims, noise, paper, report, schedule, tables, train = deferred(
         __package__, "account audit channel claims noise paper report schedule tables train"

@@ -70,6 +70,16 @@ class Integers(NamedTuple):
         return np.fmax(np.min(best, axis=0), Gaussian().attack_rate(account, worst))
 
 
+def reception_columns(scenario: Multicell, frame: pl.DataFrame, group: np.ndarray) -> dict[str, pl.Series]:
+    """Columns of `reception` of who sends integers: in which sum, and on which grid; none where nobody does.
+
+    `group` has shape (realization, interval, user).
+    """
+    if not scenario.training.bits:
+        return {}
+    return {"group": pl.Series(group.ravel()), "grid_step": pl.Series(grids(scenario, frame).ravel())}
+
+
 def grids(scenario: Multicell, frame: pl.DataFrame) -> np.ndarray:
     """Steps of the senders' grids, shape (realization, interval, user); `frame` is that of `assigned`.
 

@@ -56,6 +56,14 @@ def costs(sent: Sent, found: air.Received) -> pl.DataFrame:
     return to_table(sent.keys, symbols=found.symbols, seconds=found.seconds, joules=found.joules)
 
 
+def find_audited_observer(scenario: Multicell) -> str:
+    """The observer whose view is tested in the place of `privacy.observer`: what it receives tells all of it."""
+    observer = scenario.privacy.observer
+    if scenario.radio.air == "majority":  # who sees votes, or signs, is taken to see messages
+        return "user"
+    return "network" if observer in ("cell", "server") else observer
+
+
 def call_user_air(name: str, given: air.Sent, reads: Sequence[str], observer: str) -> air.Received:
     """What an air of the user's own makes of it. Raises UserCodeError where that is no `Received` of the observer."""
     found = user_code.call(name, given, reads=reads)

@@ -1,0 +1,54 @@
+"""Other messages than the paper's sums of clipped gradients, and what the server makes of them."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import polars as pl
+
+from pwfl.learning import features
+from pwfl.systems.multicell.parameters import Multicell, Training
+from pwfl.training import trainable, trainings
+from pwfl.training.gradients import UserGradients
+from pwfl.training.integers import IntegerGradients, summed
+from pwfl.training.local_sgd import ModelLocalSgd, Steps
+from pwfl.training.sent import SentGradients, majority
+
+
+def select_learner(scenario: Multicell, model: trainable.Model, compiled: bool) -> trainings.Learner | None:
+    """The learner of other messages; None: they are the paper's."""
+    training, size = scenario.training, features.size(scenario)
+    if training.learner == "local_steps":
+        steps = Steps(training.local_steps, training.batch_size, training.learning_rate, training.clip_norm)
+        return ModelLocalSgd(size.features, size.classes, steps, compiled=compiled, model=model)
+    if training.clipping == "per_user":
+        return UserGradients(model, training.clip_norm, compiled=compiled)
+    if by_votes(scenario):
+        return SentGradients(model, training.clip_norm, compiled=compiled)
+    return IntegerGradients(model, training.clip_norm, compiled=compiled) if training.bits else None
+
+
+def by_votes(scenario: Multicell) -> bool:
+    """Whether messages are signs, of which the server takes the majority."""
+    return scenario.radio.air == "majority"
+
+
+def list_rules(training: Training, by_votes: bool) -> tuple[Callable | None, Callable | None]:
+    """How the server sums messages that are integers, and how it decides by votes; None: as the paper's server."""
+    return summed(training.bits) if training.bits else None, majority if by_votes else None
+
+
+def select_columns(training: Training, stops: Sequence[int]) -> Callable:
+    """The columns of `history` that training makes, of rounds that are evaluated: of clipped updates, or gradients."""
+    return clipped_updates(stops) if training.learner == "local_steps" else trainings.clipped_share
+
+
+def clipped_updates(stops: Sequence[int]) -> Callable[[trainings.Start, np.ndarray], dict[str, pl.Series]]:
+    """A function that makes the column of the share of users' updates that were clipped since the evaluation before."""
+
+    def columns(start: trainings.Start, sums: np.ndarray) -> dict[str, pl.Series]:
+        rounds = np.diff(stops[: len(sums)], prepend=0)
+        with np.errstate(invalid="ignore"):
+            share = sums[:, 1].astype(float) / rounds
+        return {"clipped_share": pl.Series(share).fill_nan(None)}
+
+    return columns
