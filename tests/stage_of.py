@@ -54,7 +54,7 @@ def audit(values, found):
 
 def data_of(model):
     """What a scenario trains on."""
-    return features.training_data(model.select_stage("train"), tiny.given(model))
+    return features.training_data(model.select_stage("train"), tiny.prepare(model))
 
 
 def addresses(model):

@@ -174,7 +174,7 @@ def test_a_delta_that_is_not_followed_is_found(monkeypatch):
     model, original = scenario("multicell"), accountant.exact_epsilon
     monkeypatch.setattr(accountant, "exact_epsilon", gives(Kind.EXACT)(lambda rho, delta: original(rho, 1e-5)))
     with pytest.raises(testing.CheckError, match="epsilon must grow as delta falls"):
-        stated.check_accounting(model, tiny.given(model))
+        stated.check_accounting(model, tiny.prepare(model))
 
 
 def test_losses_that_are_less_than_the_epsilon_of_a_release_are_found(aging, monkeypatch):
@@ -325,7 +325,7 @@ def test_a_fault_of_privacy_is_found(example, fault):
     (model, patch), (check, place, change, message) = example, OF_PRIVACY[fault]
     patch(place, change)
     with pytest.raises(testing.CheckError, match=message):
-        check(model, tiny.given(model))
+        check(model, tiny.prepare(model))
 
 
 def test_an_audit_that_sees_too_little_is_told_what_it_takes(aging, monkeypatch):
@@ -334,7 +334,7 @@ def test_an_audit_that_sees_too_little_is_told_what_it_takes(aging, monkeypatch)
     with pytest.raises(
         testing.CheckError, match=r"stated 10% too low, which needs about .* canaries: give the catalog's `tiny`"
     ):
-        AUDIT(few, tiny.given(few))
+        AUDIT(few, tiny.prepare(few))
 
 
 def test_all_steps_are_taken_and_all_faults_told_at_the_end(monkeypatch, capsys):

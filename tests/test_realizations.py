@@ -27,7 +27,7 @@ DRAWS = {
 def test_no_draw_is_left_out_and_there_are_no_others(system):
     config = registry.system(system).catalog.tiny | {"system": system, "realizations": 2, "training_realizations": 2}
     model, stages = resolve(config, {}), {}
-    given = tiny.given(model)
+    given = tiny.prepare(model)
     with draws.loosened(set()) as asked:
         for scheme in model.schemes:
             draws.drawn(model, scheme, given, asked, stages)

@@ -87,7 +87,7 @@ def common_idle(model, scheme) -> dict[str, str]:
 @pytest.mark.parametrize("system", registry.BUILT_IN)
 def test_what_only_observes_changes_nothing_of_what_is_received(system):
     model = scenario(system)
-    given = tiny.given(model)
+    given = tiny.prepare(model)
     for path, field in parameters(type(model)):
         observes, key = observes_of(field), ".".join(path)
         if not observes or key in FOLLOWING:
@@ -95,7 +95,9 @@ def test_what_only_observes_changes_nothing_of_what_is_received(system):
         beside, other = changed(model, path, field)
         for scheme in beside.schemes[: 1 if observes is True else None]:
             if observes is True or {f"schedule/{scheme.scheduler}", f"noise/{scheme.noise}"} & set(observes):
-                before, after = (tiny.made(each, scheme, given, range(2), STAGES_BEFORE) for each in (beside, other))
+                before, after = (
+                    tiny.make_tables(each, scheme, given, range(2), STAGES_BEFORE) for each in (beside, other)
+                )
                 for table in {"reception", "reception_noise", "schedule", "noise"} & set(before):
                     assert before[table].drop(COSTS, strict=False).equals(after[table].drop(COSTS, strict=False)), key
 

@@ -160,7 +160,7 @@ def test_a_history_that_does_not_end_at_the_outcome_is_found(monkeypatch):
 
     monkeypatch.setattr(trainings, "spent_function", late)
     with pytest.raises(testing.CheckError, match=r"air_seconds_cumulative of history is .* air_seconds of outcome is"):
-        repeated.check_chunks(model, tiny.given(model))
+        repeated.check_chunks(model, tiny.prepare(model))
 
 
 # Accuracy over what is spent.

@@ -64,7 +64,7 @@ def check_system(name: str, only: Collection[str] = (), say: Callable[[str], Non
             if check is declared.reruns:
                 found = declared.reruns(model)
             else:
-                given = given or (tiny.given(model) if step not in CHEAP else {})
+                given = given or (tiny.prepare(model) if step not in CHEAP else {})
                 check(model, given)
         except Exception as error:  # of the system's own code, too: the steps after it are still worth a look
             speaks = isinstance(error, CheckError) or type(error).__module__.partition(".")[0] == PACKAGE

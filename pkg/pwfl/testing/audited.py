@@ -23,9 +23,9 @@ def check_audit(model: Scenario, given: dict) -> None:
     """The audit tests all that a stated epsilon rests on, finds it as stated, and would see an epsilon 10 % low."""
     audited = []
     for scheme in model.schemes:
-        made = tiny.untrained(model, scheme, given)
+        made = tiny.make_untrained(model, scheme, given)
         with loosened(None) as asked:
-            tiny.made(model, scheme, given | made, range(1), ["train"])
+            tiny.make_tables(model, scheme, given | made, range(1), ["train"])
         purposes, worst = {draw.purpose for draw in asked}, audit.worst(made["outcome"])
         frame = _audit(model, scheme, made, purposes)
         if worst["epsilon"] is not None and np.isfinite(worst["epsilon"]):

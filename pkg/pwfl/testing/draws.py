@@ -28,7 +28,7 @@ def check_draws(model: Scenario, given: dict) -> None:
         with loosened(set()) as asked:
             fixed = drawn(model, scheme, given, asked, purposes)
         for stage, made in fixed.items():
-            if differing := tiny.differing(tiny.of(made, 0), tiny.of(made, 1)):
+            if differing := tiny.find_differing(tiny.select_realization(made, 0), tiny.select_realization(made, 1)):
                 raise CheckError(
                     f"{scheme.name}: table {differing[0]} of {stage} differs between realizations although all of "
                     "`pwfl.streams` was held fixed; use `pwfl.streams` for all random numbers"
@@ -37,11 +37,14 @@ def check_draws(model: Scenario, given: dict) -> None:
         for purpose, stage in purposes.items():
             with loosened({purpose}):
                 made, other = (
-                    tiny.made(each, scheme, inputs, range(tiny.TRAINED), [stage]) for each in (model, reseeded)
+                    tiny.make_tables(each, scheme, inputs, range(tiny.TRAINED), [stage]) for each in (model, reseeded)
                 )
-            first = tiny.of(made, 0)
-            for what, changed in (("realization", tiny.of(made, 1)), ("seed", tiny.of(other, 0))):
-                if not tiny.differing(first, changed):
+            first = tiny.select_realization(made, 0)
+            for what, changed in (
+                ("realization", tiny.select_realization(made, 1)),
+                ("seed", tiny.select_realization(other, 0)),
+            ):
+                if not tiny.find_differing(first, changed):
                     raise CheckError(
                         f"{scheme.name}: the stream {purpose!r} of {stage} has no effect when the {what} changes: "
                         f"its numbers do not depend on the {what}, or are not used"
@@ -64,7 +67,7 @@ class Draw(NamedTuple):
 def drawn(model: Scenario, scheme, given: dict, asked: list[Draw], purposes: dict[str, str]) -> dict[str, Tables]:
     """The tables of each stage that draws; `purposes` learns which stage draws for which purpose."""
     found = {}
-    for stage, made in tiny.each(model, scheme, given, range(tiny.TRAINED), DRAWING):
+    for stage, made in tiny.run_stages(model, scheme, given, range(tiny.TRAINED), DRAWING):
         found[stage] = made
         _check_apart(f"{scheme.name}: {stage}", asked)
         for purpose in sorted({draw.kind for draw in asked}):

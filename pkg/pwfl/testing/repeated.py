@@ -16,17 +16,17 @@ def check_chunks(model: Scenario, given: dict) -> None:
 
     everything = range(tiny.REALIZATIONS)
     for scheme in model.schemes:
-        whole = tiny.made(model, scheme, given, everything)
+        whole = tiny.make_tables(model, scheme, given, everything)
         if (trained := set(whole["history"]["realization"])) != set(range(tiny.TRAINED)):
             raise CheckError(f"{scheme.name}: history has realizations {trained}, expected 0 to {tiny.TRAINED - 1}")
-        mixed = tiny.made(model, scheme, given, everything, mix=shuffled)
-        if tiny.differing(whole, mixed):
-            again = tiny.made(model, scheme, given, everything)
+        mixed = tiny.make_tables(model, scheme, given, everything, mix=shuffled)
+        if tiny.find_differing(whole, mixed):
+            again = tiny.make_tables(model, scheme, given, everything)
             _check_same(whole, again, f"{scheme.name}: two runs differ; use `pwfl.streams` for all random numbers")
         _check_same(whole, mixed, f"{scheme.name}: depends on the order of a stage's input rows")
         _check_spent(scheme, whole)
         for realization in everything:
-            alone = tiny.made(model, scheme, given, range(realization, realization + 1))
+            alone = tiny.make_tables(model, scheme, given, range(realization, realization + 1))
             own = {name: whole[name].filter(realization=realization) for name in alone}
             _check_same(
                 own, alone, f"{scheme.name}: realization {realization} depends on other realizations of its chunk"
@@ -52,5 +52,5 @@ def _check_spent(scheme, made: Tables) -> None:
 
 
 def _check_same(expected: Tables, made: Tables, what: str) -> None:
-    if differing := tiny.differing(expected, made):
+    if differing := tiny.find_differing(expected, made):
         raise CheckError(f"{what}: table {differing[0]}")

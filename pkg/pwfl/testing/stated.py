@@ -31,17 +31,19 @@ def check_accounting(model: Scenario, given: dict) -> None:
     deltas = (1e-3, 1e-8) if privacy is not None and "delta" in type(privacy).model_fields else ()
     changed = [model.model_copy(update={"privacy": privacy.model_copy(update={"delta": delta})}) for delta in deltas]
     for scheme in model.schemes:
-        made = tiny.untrained(model, scheme, given)
-        others = [tiny.made(each, scheme, given, range(tiny.REALIZATIONS), tiny.BEFORE_TRAINING) for each in changed]
+        made = tiny.make_untrained(model, scheme, given)
+        others = [
+            tiny.make_tables(each, scheme, given, range(tiny.REALIZATIONS), tiny.BEFORE_TRAINING) for each in changed
+        ]
         for delta, other in zip(deltas, others, strict=True):
             if (stated := set(other["outcome"]["delta"])) != {delta}:
                 raise CheckError(f"{scheme.name}: outcome states delta {stated}, expected {delta}")
         if deltas:
-            large, small = (tiny.outcome(other, made)["epsilon"] for other in changed)
+            large, small = (tiny.account_outcome(other, made)["epsilon"] for other in changed)
             both = large.is_finite() & small.is_finite()
             if not (large < small).filter(both).all() or (both.any() and large.equals(small)):
                 raise CheckError(f"{scheme.name}: epsilon must grow as delta falls, with the same noise")
-        without = tiny.outcome(model, tiny.quiet(model, made, without_noise))["epsilon"]
+        without = tiny.account_outcome(model, tiny.silence_noise(model, made, without_noise))["epsilon"]
         if not without.is_infinite().fill_null(True).all():
             raise CheckError(
                 f"{scheme.name}: epsilon is {without.to_list()} without noise; must be infinite (with noise: "
@@ -57,7 +59,7 @@ def check_guarantee(model: Scenario, given: dict) -> None:
         raise CheckError(f"the catalog's `zero_noise_values` lacks {', '.join(sorted(unknown))}")
     stated, server = pl.col("epsilon"), pl.col("epsilon_server")
     for scheme in model.schemes:
-        made = tiny.untrained(model, scheme, given)
+        made = tiny.make_untrained(model, scheme, given)
         less = (server < stated * (1 - tiny.RELATIVE)) | (server.is_null() != stated.is_null())
         for realization, exact, low in made["outcome"].filter(less).select("realization", stated, server).iter_rows():
             raise CheckError(
@@ -72,13 +74,13 @@ def check_guarantee(model: Scenario, given: dict) -> None:
                 f"{scheme.name}: is guaranteed, but the catalog names no noise that users add; name its columns of "
                 "the table noise in `user_noise`; if there is none, nothing is guaranteed"
             )
-        alone = tiny.outcome(model, tiny.quiet(model, made, catalog.user_noise))
+        alone = tiny.account_outcome(model, tiny.silence_noise(model, made, catalog.user_noise))
         if alone.filter(PROVED & server.is_finite()).height:
             raise CheckError(
                 f"{scheme.name}: is guaranteed with epsilon_server {alone['epsilon_server'].to_list()} where users "
                 "add no noise; other noise, such as a receiver's, proves nothing: claim what the users' noise gives"
             )
-        perfect = tiny.outcome(model, tiny.quiet(model, made, catalog.receiver_noise))
+        perfect = tiny.account_outcome(model, tiny.silence_noise(model, made, catalog.receiver_noise))
         more = perfect["epsilon_server"] > made["outcome"]["epsilon_server"] * (1 + tiny.RELATIVE)
         if (more & made["outcome"].select(PROVED).to_series()).any():
             raise CheckError(
@@ -96,7 +98,7 @@ def check_users(model: Scenario, given: dict) -> None:
     """
     (user,) = set(contract.schema(model.system, "users").primary_key()) - {"realization"}
     for scheme in model.schemes:
-        whole = tiny.untrained(model, scheme, given)
+        whole = tiny.make_untrained(model, scheme, given)
         if user not in whole["leakage"].columns:
             continue
         drawing = {stage for stage in OF_USERS if _asks(model, scheme, given | whole, stage)}
@@ -106,7 +108,7 @@ def check_users(model: Scenario, given: dict) -> None:
         count = size_of(whole["users"], user)
         for number in (pl.col(user) + 1) % count, pl.col(user).replace({0: 1, 1: 0}):
             moved = _renumbered(whole, user, number)
-            made = tiny.made(model, scheme, given | moved, range(tiny.REALIZATIONS), stages)
+            made = tiny.make_tables(model, scheme, given | moved, range(tiny.REALIZATIONS), stages)
             for name in registry.makes(model.system, "account"):
                 kind = contract.schema(model.system, name)
                 expected = contract.ordered(moved[name], kind, name)
@@ -134,7 +136,7 @@ def _strayed(kind, user: str, count: int, expected: pl.DataFrame, made: pl.DataF
 def _asks(model: Scenario, scheme, given: dict, stage: str) -> bool:
     """Whether a stage draws."""
     with loosened(None) as asked:
-        tiny.made(model, scheme, given, range(tiny.REALIZATIONS), [stage])
+        tiny.make_tables(model, scheme, given, range(tiny.REALIZATIONS), [stage])
     return bool(asked)
 
 

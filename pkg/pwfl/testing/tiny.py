@@ -30,8 +30,8 @@ class Given(dict):
     untrained: dict[str, Tables]
 
 
-def given(model: Scenario) -> Given:
-    """What the model needs before its channel: what it trains on, and tables from outside."""
+def prepare(model: Scenario) -> Given:
+    """Make what the model needs before its channel: what it trains on, and tables from outside."""
     found = Given()
     found.untrained = {}
     for description in plan.preparations(model):
@@ -39,18 +39,18 @@ def given(model: Scenario) -> Given:
     return found
 
 
-def untrained(model: Scenario, scheme, given: dict) -> Tables:
-    """The tables of all stages but `train`, made once."""
+def make_untrained(model: Scenario, scheme, given: dict) -> Tables:
+    """Make the tables of all stages but `train`, once."""
     kept = getattr(given, "untrained", {})
     if scheme.name not in kept:
-        kept[scheme.name] = made(model, scheme, given, range(REALIZATIONS), BEFORE_TRAINING)
+        kept[scheme.name] = make_tables(model, scheme, given, range(REALIZATIONS), BEFORE_TRAINING)
     return kept[scheme.name]
 
 
-def each(
+def run_stages(
     model: Scenario, scheme, given: dict, wanted: range, stages=tuple(STAGES), mix: Callable = lambda made: made
 ) -> Iterator[tuple[str, Tables]]:
-    """Stages of a scheme, one by one, and their tables of some realizations; `mix` changes what each stage is given."""
+    """Run the stages of a scheme, and yield each with its tables of some realizations; `mix` changes its inputs."""
     route, found = plan.routes(model)[scheme.name], dict(given)
     for stage in [stage for stage in stages if stage in route]:
         stop = min(wanted.stop, getattr(model, COUNTS[STAGES[stage].grid]))
@@ -61,22 +61,22 @@ def each(
             yield stage, made
 
 
-def made(*arguments, **options) -> Tables:
-    """The tables of all stages that `each` runs."""
-    return {name: frame for _, made in each(*arguments, **options) for name, frame in made.items()}
+def make_tables(*arguments, **options) -> Tables:
+    """The tables of all stages that `run_stages` runs."""
+    return {name: frame for _, made in run_stages(*arguments, **options) for name, frame in made.items()}
 
 
-def of(made: Tables, realization: int) -> Tables:
+def select_realization(made: Tables, realization: int) -> Tables:
     """The rows of one realization, without its number."""
     return {name: frame.filter(realization=realization).drop("realization") for name, frame in made.items()}
 
 
-def differing(expected: Tables, made: Tables) -> list[str]:
+def find_differing(expected: Tables, made: Tables) -> list[str]:
     """The names of tables that are not the same."""
     return [name for name, frame in expected.items() if not frame.equals(made[name])]
 
 
-def outcome(model: Scenario, made: Tables) -> pl.DataFrame:
+def account_outcome(model: Scenario, made: Tables) -> pl.DataFrame:
     """What the account states of tables that no scenario need lead to, of what is received by these."""
     if RECEIVE in registry.stages(model.system):
         made = made | execution.execute(Task(RECEIVE, model.select_stage(RECEIVE)), made)
@@ -84,7 +84,7 @@ def outcome(model: Scenario, made: Tables) -> pl.DataFrame:
     return contract.ordered(stated, contract.schema(model.system, "outcome"), "outcome")
 
 
-def quiet(model: Scenario, made: Tables, columns: Collection[str]) -> Tables:
+def silence_noise(model: Scenario, made: Tables, columns: Collection[str]) -> Tables:
     """The tables with columns of `noise` as they are where no noise is added."""
     values = registry.system(model.system).catalog.zero_noise_values
     return made | {"noise": made["noise"].with_columns(**{column: pl.lit(values[column]) for column in columns})}
