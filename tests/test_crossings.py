@@ -432,7 +432,7 @@ REFUSED = {
     ),
     "sampling and precision": (
         {"training": {"recipe": "inverse_variance"}, "data": {"sampling": 0.5}},
-        r"data.sampling: 0.5 requires a training.recipe that weighs all records alike, .* not inverse_variance",
+        r"data.sampling: 0.5 requires a training.recipe that weighs all records alike, .* not training.recipe: inverse_variance",
     ),
     "integers and local steps": (
         {"training": {"learner": "local_steps", "bits": 12}, "privacy": {"observer": "network"}},

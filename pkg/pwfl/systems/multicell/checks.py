@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 
 from pwfl.learning import datasets
 from pwfl.privacy import rounding
-from pwfl.process import user_code
 from pwfl.scenario.checks import available, offer
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.stages import IMPORTS
 from pwfl.store import files
 from pwfl.systems.multicell import feasible, hexagons
-from pwfl.systems.multicell.beyond import urban
+from pwfl.systems.multicell.beyond import pairs, urban
 from pwfl.systems.multicell.beyond.intervals import intervals
 from pwfl.systems.multicell.parameters import Multicell
-from pwfl.systems.multicell.recipes import RECIPES
-from pwfl.systems.multicell.schemes import BY_LEAST_NOISE, FREE, SCHEDULERS
+from pwfl.systems.multicell.schemes import BY_LEAST_NOISE, SCHEDULERS
 from pwfl.training import models
 
 if TYPE_CHECKING:
@@ -41,7 +39,9 @@ def consistent(scenario: Multicell) -> None:
     _check_learning(scenario)
     _check_coherence(scenario)
     _check_schemes(scenario)
-    _check_slots(scenario)
+    pairs.check_schemes(scenario)
+    pairs.check_pairs(scenario)
+    _check_beyond(scenario)
 
 
 def _check_limits(scenario: Multicell) -> None:
@@ -67,11 +67,6 @@ def _check_learning(scenario: Multicell) -> None:
         raise ValueError(
             "data.partition: iid requires the same number of samples for all users, but data.samples_log_sd: "
             f"{data.samples_log_sd:g} makes them differ; set it to 0, or use `quantity`"
-        )
-    if training.bits and (training.model != "dense" or training.clipping == "per_user"):
-        raise ValueError(
-            f"training.bits: {training.bits} requires `model: dense` and `clipping: per_sample`, since sums of "
-            "integers are of samples' gradients of a fully connected network"
         )
     models.check(scenario)
     if training.recipe == "zero_start" and not models.is_softmax(training):
@@ -113,86 +108,18 @@ def _check_schemes(scenario: Multicell) -> None:
             )
 
 
-def _check_slots(scenario: Multicell) -> None:
-    """Refuse crossings of which nothing says how messages are normalized, or what is guaranteed."""
-    radio, training, privacy = scenario.radio, scenario.training, scenario.privacy
-    learner, rate, air = training.learner, scenario.data.sampling, radio.air
-    slots = {
-        f"radio.air: {air}": air != "digital",
-        f"training.learner: {learner}": learner != "gradients",
-        f"data.sampling: {rate}": rate is not None,
-    }
-    for slot in (slot for slot, taken in slots.items() if taken):
-        for scheme in scenario.schemes:
-            if scheme.noise not in FREE and not user_code.is_reference(scheme.noise):
-                raise ValueError(
-                    f"{slot}: the scheme {scheme.name!r} has `noise: {scheme.noise}`, whose constraints, (21) and "
-                    "(22) of the paper (docs/explanation/multicell.md), assume uploads of all records' gradients; use "
-                    "`noise: target`, `none` or a user-defined function"
-                )
-        whole_gradients = {
-            f"training.bits: {training.bits}": training.bits,
-            "training.clipping: per_user": training.clipping == "per_user" and not slot.startswith("radio.air"),
-            f"privacy.dropouts: {privacy.dropouts:g}": privacy.dropouts,
-        }
-        if key := next((key for key, given in whole_gradients.items() if given), None):
-            raise ValueError(f"{slot}: {key} requires uploads of all records' gradients; leave one of the two out")
+def _check_beyond(scenario: Multicell) -> None:
+    """Refuse what nothing says how it is normalized, or what is guaranteed."""
+    rate = scenario.data.sampling
     if rate is not None:
-        if learner != "gradients":
-            raise ValueError(
-                f"data.sampling: {rate:g} samples the records of a round, but training.learner: {learner} uses "
-                "mini-batches of all records, whose update one record can change entirely, so sampling does not "
-                "amplify privacy; leave one of them out"
-            )
-        if radio.coherence_rounds is not None:
-            raise ValueError(
-                f"data.sampling: {rate:g} is accounted for only if all rounds are alike, not with "
-                f"radio.coherence_rounds: {radio.coherence_rounds}; leave one of them out"
-            )
-        if rate < 1:
-            words = f"records sampled by data.sampling: {rate:g}"
-            rounding.check(privacy.delta, training.rounds, words, "set data.sampling to null, without sampling")
-        if RECIPES[training.recipe].inverse_variance:
-            raise ValueError(
-                f"data.sampling: {rate:g} requires a training.recipe that weighs all records alike, such as `paper`, "
-                f"not {training.recipe}"
-            )
-    if air == "majority":
-        of_votes = {
-            "training.step: snr": training.step == "snr",
-            f"training.learner: {learner}": learner != "gradients",
-            "training.clipping: per_user": training.clipping == "per_user",
-            f"training.model: {training.model}": training.model != "dense",
-        }
-        if key := next((key for key, given in of_votes.items() if given), None):
-            raise ValueError(
-                "radio.air: majority: each vote is the sign of a sum of clipped gradients and counts 1, however "
-                f"large its noise; {key} is not supported; use `step: constant`, `learner: gradients`, `clipping: "
-                "per_sample` and `model: dense`"
-            )
-    on_air = air != "digital"
-    if privacy.observer == "server" and not on_air:
+        words = f"records sampled by data.sampling: {rate:g}"
+        remedy = "set data.sampling to null, without sampling"
+        rounding.check(scenario.privacy.delta, scenario.training.rounds, words, remedy)
+    if scenario.privacy.observer == "server" and not pairs.AIR(scenario):
         raise ValueError(
             "privacy.observer: server: receives, of digital uploads, each of them or sums of secure aggregation; use "
             "`user`, `cell` or `network`, or set another radio.air"
         )
-    if on_air and (privacy.colluders or RECIPES[training.recipe].inverse_variance):
-        key = (
-            f"privacy.colluders: {privacy.colluders:g}" if privacy.colluders else f"training.recipe: {training.recipe}"
-        )
-        raise ValueError(f"radio.air: {air}: {key} requires uploads, which the server weights; leave it out")
-    for scheme in scenario.schemes:
-        inverts = scheme.scheduler == "inversion"
-        if on_air and not inverts and not user_code.is_reference(scheme.scheduler):
-            raise ValueError(
-                f"radio.air: {air}: the scheme {scheme.name!r} has `scheduler: {scheme.scheduler}`, which assigns "
-                "resource blocks and powers for uploads; use `scheduler: inversion` or a user-defined function"
-            )
-        if inverts and not on_air:
-            raise ValueError(
-                f"schemes: {scheme.name!r} has `scheduler: inversion`, which assigns no resource blocks, but "
-                "radio.air: digital needs them; set another radio.air"
-            )
 
 
 def _check_path_loss(scenario: Multicell) -> None:

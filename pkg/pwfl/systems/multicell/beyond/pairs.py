@@ -1,0 +1,123 @@
+"""What goes beyond the paper, and what each part of it does not go with: declared here, with the sentence.
+
+What schemes support is declared in `schemes`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pwfl.scenario.values import value_of
+from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.recipes import RECIPES
+from pwfl.systems.multicell.schemes import NOISES, SCHEDULERS
+
+Used = Callable[[Multicell], str | None]  # a part as a config writes it, where a scenario uses it
+
+
+def used(key: str, *without: object) -> Used:
+    """A part that a parameter chooses, unless it has one of the values `without`, or nothing."""
+
+    def write(scenario: Multicell) -> str | None:
+        value = value_of(scenario, key)
+        if not value or value in without:
+            return None
+        return f"{key}: {value:g}" if isinstance(value, float) else f"{key}: {value}"
+
+    return write
+
+
+def inverse_variance(scenario: Multicell) -> str | None:
+    """Aggregation weights by the inverse variance of the noise."""
+    recipe = scenario.training.recipe
+    return f"training.recipe: {recipe}" if RECIPES[recipe].inverse_variance else None
+
+
+def votes(scenario: Multicell) -> str | None:
+    """An air that decides by votes."""
+    return "radio.air: majority" if scenario.radio.air == "majority" else None
+
+
+AIR, LEARNER, SAMPLING = used("radio.air", "digital"), used("training.learner", "gradients"), used("data.sampling")
+BITS, DROPOUTS, COLLUDERS = used("training.bits"), used("privacy.dropouts"), used("privacy.colluders")
+PER_USER, MODEL = used("training.clipping", "per_sample"), used("training.model", "dense")
+STEP, COHERENCE = used("training.step", "constant"), used("radio.coherence_rounds")
+
+
+class Unsupported(NamedTuple):
+    """Parts, each of which does not support any of some others; `why` names both, and says what would be right."""
+
+    parts: tuple[Used, ...]
+    others: tuple[Used, ...]
+    why: str
+
+
+WHOLE_GRADIENTS = "{part}: {other} requires uploads of all records' gradients; leave one of the two out"
+UNSUPPORTED = (
+    Unsupported(
+        (BITS,),
+        (MODEL, PER_USER),
+        "{part} requires `model: dense` and `clipping: per_sample`, since sums of integers are of samples' gradients "
+        "of a fully connected network; {other} is not supported",
+    ),
+    Unsupported((AIR,), (BITS, DROPOUTS), WHOLE_GRADIENTS),
+    Unsupported((LEARNER, SAMPLING), (BITS, PER_USER, DROPOUTS), WHOLE_GRADIENTS),
+    Unsupported(
+        (SAMPLING,),
+        (LEARNER,),
+        "{part} samples the records of a round, but {other} uses mini-batches of all records, whose update one record "
+        "can change entirely, so sampling does not amplify privacy; leave one of them out",
+    ),
+    Unsupported(
+        (SAMPLING,),
+        (COHERENCE,),
+        "{part} is accounted for only if all rounds are alike, not with {other}; leave one of them out",
+    ),
+    Unsupported(
+        (SAMPLING,),
+        (inverse_variance,),
+        "{part} requires a training.recipe that weighs all records alike, such as `paper`, not {other}",
+    ),
+    Unsupported(
+        (votes,),
+        (STEP, LEARNER, PER_USER, MODEL),
+        "{part}: each vote is the sign of a sum of clipped gradients and counts 1, however large its noise; {other} is "
+        "not supported; use `step: constant`, `learner: gradients`, `clipping: per_sample` and `model: dense`",
+    ),
+    Unsupported(
+        (AIR,),
+        (COLLUDERS, inverse_variance),
+        "{part}: {other} requires uploads, which the server weights; leave it out",
+    ),
+)
+
+
+def check_pairs(scenario: Multicell) -> None:
+    """Raise ValueError for the first two parts of a scenario that do not go together."""
+    for unsupported in UNSUPPORTED:
+        for part in filter(None, (used(scenario) for used in unsupported.parts)):
+            for other in filter(None, (used(scenario) for used in unsupported.others)):
+                raise ValueError(unsupported.why.format(part=part, other=other))
+
+
+def check_schemes(scenario: Multicell) -> None:
+    """Raise ValueError for the first scheme whose noise or scheduler a part of the scenario does not support."""
+    part = next(filter(None, (used(scenario) for used in (AIR, LEARNER, SAMPLING))), None)
+    on_air = AIR(scenario)
+    for scheme in scenario.schemes:
+        noise, scheduler = NOISES.get(scheme.noise), SCHEDULERS.get(scheme.scheduler)  # None: a function
+        if part and noise and noise.is_limited:
+            raise ValueError(
+                f"{part}: the scheme {scheme.name!r} has `noise: {scheme.noise}`, whose constraints, (21) and (22) of "
+                "the paper (docs/explanation/multicell.md), assume uploads of all records' gradients; use "
+                "`noise: target`, `none` or a user-defined function"
+            )
+        if on_air and scheduler and not scheduler.on_air:
+            raise ValueError(
+                f"{on_air}: the scheme {scheme.name!r} has `scheduler: {scheme.scheduler}`, which assigns resource "
+                "blocks and powers for uploads; use `scheduler: inversion` or a user-defined function"
+            )
+        if not on_air and scheduler and scheduler.on_air:
+            raise ValueError(
+                f"schemes: {scheme.name!r} has `scheduler: {scheme.scheduler}`, which assigns no resource blocks, but "
+                "radio.air: digital needs them; set another radio.air"
+            )
