@@ -1,11 +1,8 @@
 """Chance levels, start models, and the lines that figures have for them."""
 
-import re
-
 import numpy as np
 import polars as pl
 import pytest
-import vl_convert
 
 from pwfl.learning import datasets, sources
 from pwfl.report import chance, theme
@@ -60,36 +57,22 @@ def test_lines_name_what_they_are():
     assert chance.levels({"a": {"scenario": Values({})}}).is_empty()
 
 
-def test_levels_are_on_the_axis_and_named_in_a_legend_that_says_which_are_beyond_it():
+def test_levels_are_lines_where_the_axis_reaches_and_are_named_at_its_right_end_in_any_case():
     levels = pl.DataFrame({"level": [0.1, 0.2], "text": ["start model 10%", "chance 20% (largest class, first)"]})
-    named = ["chance 20% (largest class,\nfirst)", "start model 10%"]  # from the highest
-    axis, layers = leveled(theme.accuracy_axis(), levels, [0.5, 0.9], most=1)
-    assert axis["scale"]["domain"][0] < 0.1
-    [line] = [layer.to_dict() for layer in layers]
-    assert line["mark"]["type"] == "rule"  # no text is drawn where curves are
-    assert line["encoding"]["strokeWidth"]["scale"]["domain"] == named
-    assert layers[0].data["level"].to_list() == [0.2, 0.1]
-    texts = re.findall(r">([^<>]+)</(?:text|tspan)>", vl_convert.vegalite_to_svg(line))
-    assert {"chance 20% (largest class,", "first)", "start model 10%"} <= set(texts)
-    axis, layers = leveled(theme.accuracy_axis(), levels, [0.92, 0.95], most=1)
+    axis = leveled(theme.accuracy_axis(), levels, [0.5, 0.9], most=1)
+    low, high = axis["scale"]["domain"]
+    assert low < 0.1
+    [lines], named = theme.level_lines(axis, levels)
+    assert lines.data["level"].to_list() == [0.1, 0.2]
+    assert [text for text, *_ in named] == ["start model 10%", "chance 20%"]
+    at = [theme.HEIGHT * (high - level) / (high - low) for level in levels["level"]]
+    assert [place for _, place, _ in named] == pytest.approx(at)
+    axis = leveled(theme.accuracy_axis(), levels, [0.92, 0.95], most=1)
     assert axis["scale"]["domain"][0] > 0.9
-    domain = layers[0].to_dict()["encoding"]["strokeWidth"]["scale"]["domain"]
-    assert [text.replace("\n", " ") for text in domain] == [
-        f"below this axis: {t.replace(chr(10), ' ')}" for t in named
-    ]
-    assert layers[0].data.is_empty()
-
-
-def test_a_legend_of_one_level_leaves_room_for_its_line():
-    levels = pl.DataFrame({"level": [0.2, 0.1], "text": ["chance 20%", "start model 10%"]})
-    places = []
-    for count in (2, 1):
-        _, (line,) = leveled(theme.accuracy_axis(), levels.head(count), [0.5, 0.9], most=1)
-        drawn = vl_convert.vegalite_to_svg(line.to_dict())
-        places += re.findall(r'translate\(([-\d.]+),([-\d.]+)\)"[^>]*>chance', drawn)
-    assert len(places) == 2
-    assert places[0] == places[1]
-    assert float(places[1][0]) > 0
+    [lines], named = theme.level_lines(axis, levels)
+    assert lines.data.is_empty()
+    assert [text for text, *_ in named] == ["start model 10% (below)", "chance 20% (below)"]
+    assert theme.level_lines(axis, None) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,6 @@ PART = {"claims.parquet": ["claim", "scenario", "source"], "outcomes.parquet": [
 # Without the digest of the data; of the outcomes, and the claims, that are known.
 FEWER = ("one/parameters.parquet", "two/parameters.parquet", "front.parquet", "utility_fair_result.json")
 FEWER += ("effects.parquet",)
-FEWER += ("utility_fair_robustness.json",)
 
 
 @cache

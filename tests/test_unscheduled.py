@@ -173,7 +173,6 @@ def test_of_utility_fair_it_is_realizations_in_which_no_device_takes_part_in_any
         build.figure(scenario, name, {table: tables[table] for table in catalog.figures[name]})
         for name in ("loss", "spread", "accuracy", "accuracy_seconds")
     ]
-    charts.append(build.comparison_figure("utility_fair", "robustness", {"one": content}))
     for chart in charts:
         spec = chart.to_dict()
         assert unscheduled.INCLUDED in " ".join(spec["title"]["subtitle"])

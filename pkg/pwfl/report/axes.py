@@ -1,6 +1,5 @@
-"""What axes show: domains that hold values, the ends of their intervals and levels, with lines for the levels."""
+"""What axes show: domains that hold values, the ends of their intervals, and levels."""
 
-import textwrap
 from collections.abc import Callable
 
 import altair as alt
@@ -12,8 +11,6 @@ WIDE = 0.2  # relative room around a single value
 ALIKE = 1e-6  # relative difference of values that are one
 LEVELED = 0.25  # the least share of an axis for values, beside levels
 SMALL = 0.1  # of accuracies, what an axis may show in any case
-GREY, WIDTHS = "#9AA4AE", [2, 1]  # of levels, from the highest
-LABEL = 32  # characters of the lines of a level's text
 
 
 def fitted(axis, points, *ends, most: float | None = None, room: float = ROOM):
@@ -76,34 +73,13 @@ def pixels(axis, values, length: float) -> np.ndarray:
 
 
 def leveled(axis, levels: pl.DataFrame | None, *values, **bounds):
-    """The axis `fitted` to values, points first, and to `levels`, within `bounds`, and the layers of lines for these.
+    """The axis `fitted` to values, points first, and to the column `level` of `levels`, within `bounds`.
 
-    `levels` has the columns `level` and `text`; texts are in a legend, where nothing is drawn across them. Where an
-    axis that reaches to the levels would leave less than LEVELED of it to the values, it does not, and the legend names
-    those beyond it.
+    Where an axis that reaches to the levels would leave less than LEVELED of it to the values, it does not.
     """
     own = fitted(axis, *values, **bounds)
     if levels is None or levels.is_empty():
-        return own, []
+        return own
     whole = fitted(axis, *values, levels["level"], **bounds)
     (low, high), (start, end) = own["scale"]["domain"], whole["scale"]["domain"]
-    reached = whole if end - start <= max(SMALL, (high - low) / LEVELED) else own
-    return reached, [_lines(reached, levels)]
-
-
-def _lines(axis, levels: pl.DataFrame) -> alt.Chart:
-    """A line across for each level on the axis, and a legend of all of them, from the highest."""
-    (low, high), along = axis["scale"]["domain"], axis.copy()
-    beyond = pl.when(pl.col("level") < low).then(pl.lit("below this axis: "))
-    beyond = beyond.when(pl.col("level") > high).then(pl.lit("above this axis: ")).otherwise(pl.lit(""))
-    levels = levels.sort("level", descending=True, maintain_order=True).select("level", text=beyond + pl.col("text"))
-    wrapped = ["\n".join(textwrap.wrap(text, LABEL)) for text in levels["text"]]
-    levels = levels.with_columns(text=pl.Series(wrapped))
-    along.shorthand, channel = "level:Q", "x" if isinstance(axis, alt.X) else "y"
-    looks = {"symbolType": "stroke", "symbolDash": [1, 0], "symbolStrokeColor": GREY, "symbolOpacity": 1}
-    legend = alt.Legend(**looks, symbolSize=400, labelExpr="split(datum.label, '\\n')", labelLimit=0)
-    # A channel that no other mark has a legend of. Vega leaves no room for symbols of a range of a single width.
-    scale = alt.Scale(domain=wrapped, range=WIDTHS)
-    named = alt.StrokeWidth("text:N", title="Accuracy without learning", scale=scale, legend=legend)
-    rule = alt.Chart(levels.filter(pl.col("level").is_between(low, high))).mark_rule(color=GREY)
-    return rule.encode(**{channel: along}, strokeWidth=named, tooltip=[alt.Tooltip("text:N", title="Line")])
+    return whole if end - start <= max(SMALL, (high - low) / LEVELED) else own

@@ -310,13 +310,15 @@ NOTHING, ANYTHING = Quantity(None, ""), Band()  # of statements that are not mea
 class Interpretation(NamedTuple):
     """What a paper leaves open: `id` (I1, I2, ...), what is open, what this project chose.
 
-    `chosen_values` has the values of parameters with which a scenario follows the choice, if any do.
+    `chosen_values` has the values of parameters with which a scenario follows the choice, if any do. `concerns` has the
+    ids of the paper's claims that it is about; none: all of them.
     """
 
     id: str
     left_open: str
     chosen: str
     chosen_values: Mapping[str, Collection] = {}
+    concerns: Collection[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -398,7 +400,7 @@ def measure(
     for claim in claims:
         for comparison, names in ((each, names) for each in _comparisons(claim) for names in each.find(contents)):
             compared, found = {name: contents[name]["scenario"] for name in names}, [values[name] for name in names]
-            others = list(_otherwise(interpretations, compared))
+            others = list(_otherwise(claim, interpretations, compared))
             for interpretation, of, term in claim.terms(compared[names[0]]):
                 measured = _measured(term, claim.quantity.column, found) if _moves(claim, term) == comparison else None
                 if measured is not None:
@@ -470,13 +472,17 @@ def without_users(term: Term, column: str | None, values: list[dict]) -> int:
     return int((np.stack([flag[:count] for flag in flags]).any(axis=0) & known).sum())
 
 
-def _otherwise(interpretations: Iterable[Interpretation], scenarios: Mapping[str, object]) -> Iterator[str]:
-    """By which interpretations that are not the chosen ones scenarios are, and how."""
+def _otherwise(
+    claim: Claim, interpretations: Iterable[Interpretation], scenarios: Mapping[str, object]
+) -> Iterator[str]:
+    """By which interpretations of a paper's claim that are not the chosen ones scenarios are, and how."""
     for each in interpretations:
+        found = []
         for key, chosen in each.chosen_values.items():
             others = {str(value_of(own, key)): None for own in scenarios.values() if value_of(own, key) not in chosen}
-            if others:
-                yield f"{each.id}: {key} {' and '.join(others)}"
+            found += [f"{key} {' and '.join(others)}"] * bool(others)
+        if found and claim.setting is not None and (not each.concerns or claim.id in each.concerns):
+            yield f"{each.id}: {', '.join(found)}"
 
 
 def row(

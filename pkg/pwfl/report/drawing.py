@@ -30,6 +30,7 @@ unchecked = partial(schemapi.debug_mode, False)  # in jobs; `pwfl test` and test
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])  # as Altair's own `save` has it
 INK, SOFT, RULE, LINE, HALO = "#1B1F24", "#57606A", "#E3E7EB", "#9AA4AE", "white"
 WEAK, WARM = "#F3E9E1", "#8A5A3C"  # where privacy is weak, and the words there
+BAD = "#B42318"  # what failed
 # Colours of marks as words have them, on white and on WEAK: contrast of 4.5 at least; figures.css: in the dark.
 TEXT = {
     "#0072B2": "#0066A0",

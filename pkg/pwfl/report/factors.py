@@ -139,10 +139,10 @@ def effect(factor: Factor) -> tuple[str, str, str]:
     >>> of(row)[:2]
     ('+2.5 points', 'significant in 1 of 1 setting')
     >>> of(row | {"p_corrected": 0.4}), of(row | {"above_chance": False})[:2]
-    (('no significant effect (+2.5 points)', '0 of 1 setting significant', '95% CI +1.3 to +3.7'), \
+    (('no significant effect (+2.5 points)', 'in 1 setting', '95% CI +1.3 to +3.7'), \
 ('Nothing to compare', 'neither is above chance'))
     >>> of(row | {"p_corrected": None, "difference_ci_low": None, "difference_ci_high": None})[1:]
-    ('0 of 1 setting significant', 'one realization: no interval')
+    ('in 1 setting', 'one realization: no interval')
     """
     rows, outcome = factor.rows, factor.outcome
     least, most = (signed(end(row["difference"] for row in rows), outcome) for end in (min, max))
@@ -156,7 +156,7 @@ def effect(factor: Factor) -> tuple[str, str, str]:
         return "Nothing to compare", "neither is above chance", f"difference {size}, {detail}"
     settings = "setting" if len(rows) == 1 else "settings"
     if not factor.significant:
-        return f"no significant effect ({size})", f"0 of {len(rows)} {settings} significant", detail
+        return f"no significant effect ({size})", f"in {len(rows)} {settings}", detail
     return size, f"significant in {factor.significant} of {len(rows)} {settings}", detail
 
 

@@ -32,10 +32,10 @@ FORMATS = ("svg", "png", "pdf", "json")
 FIRST_FACTORS, FIRST_SETTINGS = 6, 12  # that are shown at first
 MOST_SETTINGS = 60  # of a factor; the table `effects` has all
 FILES = {  # of a scenario
-    "parameters.csv": "all parameters (csv)",
-    "scenario.yaml": "resolved config (yaml)",
-    "addresses.csv": "addresses in the store (csv)",
-    "realizations.csv": "results (csv)",
+    "realizations.csv": "results",
+    "parameters.csv": "parameters",
+    "scenario.yaml": "config",
+    "addresses.csv": "addresses",
 }
 ROOM = 0.04  # share of a strip that is free at each end
 
@@ -99,8 +99,11 @@ def build_page(
         "published": published.sentences(tables["published"]),
         "answer": headline.answer(leads, audit, tables["claims"]),
         "schemes": page_tables.schemes(points, tested, audit.verdict == headline.FAILED),
+        "has_seconds": points["air_seconds_mean"].count() > 0,
+        "has_joules": points["transmit_energy_j_mean"].count() > 0,
         "count": len(points),
         "audits": page_tables.audits(audits),
+        "untested": page_tables.untested(audits),
         "audited": [places[name] for name in audits],
         "claims": claims,
         "counts": page_tables.counts(claims),
@@ -306,6 +309,7 @@ def _by(lead: headline.Lead, bare: float | None) -> str:
     outcome = outcome_of(point)
     interval = between(point["ci_low"], point["ci_high"], outcome)
     said = [called(point)] + ([f"95% interval {interval}"] if interval else [])
+    said += ["less is better"] * (outcome.better == "less")
     if bare is not None and lead.kind != headline.BARE:
         said.append(f"without noise {number(bare, outcome)}")
     return "; ".join([*said, *page_tables.left_out(point)])

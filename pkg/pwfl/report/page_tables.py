@@ -18,13 +18,14 @@ FOLDED = 12  # rows from which only the best are shown at first
 MOST_SCHEMES = 400  # rows of the page; its files have all
 SHOWN_CLAIMS, SHOWN_TESTS = 9, 8
 COLUMNS = 4  # curves of the table of prices
+NOT_TESTED = "not_tested"  # status of an audit's rows
 KEY_TESTS = (  # that show most of what epsilon rests on
     *("sensitivity", "deviation of the noise", "scale of the noise", "distribution of the noise"),
     *("noise of different rounds", "signal of a record", "epsilon of the losses", "largest privacy loss"),
     *("records of all users", "model of what was received"),
 )
 LOOKS = {REFUTED: "bad", DEPENDS: "open", INCONCLUSIVE: "none", NOT_MEASURED: "none", SUPPORTED: "good", None: "none"}
-SIGNS = {REFUTED: "✗", DEPENDS: "±", INCONCLUSIVE: "?", NOT_MEASURED: "?", SUPPORTED: "✓", None: NONE}
+SIGNS = {REFUTED: "✗", DEPENDS: "±", INCONCLUSIVE: "?", NOT_MEASURED: "?", SUPPORTED: "✓", None: "·"}
 UNJUDGED = "not the paper’s setting"
 
 
@@ -34,7 +35,9 @@ def schemes(points: pl.DataFrame, audited: set[tuple[str, str]], failed: bool) -
     folded = len(points) > FOLDED
     few = not (points["best"] | points["bare"]).any()  # then the first ones stand for all
     found = []
-    for place, row in enumerate(points.sort(order, maintain_order=True).head(MOST_SCHEMES).iter_rows(named=True)):
+    alike = pl.when("bare").then(pl.format("{} {} {}", "scheme", "sweep_of", "mean")).otherwise(pl.int_range(pl.len()))
+    shown = points.filter(alike.is_first_distinct()).sort(order, maintain_order=True).head(MOST_SCHEMES)
+    for place, row in enumerate(shown.iter_rows(named=True)):
         outcome = outcome_of(row)
         noted = "not above chance" if row["useless"] else between(row["ci_low"], row["ci_high"], outcome)
         found.append(
@@ -74,12 +77,13 @@ def prices(points: pl.DataFrame) -> dict:
     curves = joined or [own for _, own in private.group_by("sweep_of", "scheme", maintain_order=True)]
     shown = sorted(curves, key=lambda own: own.select(loss.min()).item())[:COLUMNS]
     base = baseline(points)
-    levels = sorted({round(value, 2) for own in shown for value in own["epsilon"]})
+    shown = [own.with_columns(level=pl.coalesce("target_epsilon", "epsilon").round_sig_figs(3)) for own in shown]
+    levels = sorted({value for own in shown for value in own["level"]})
     rows = []
     for place, level in enumerate(levels):
         cells, rates = [], []
         for own in shown:
-            here = own.filter(pl.col("epsilon").round(2) == level)
+            here = own.filter(level=level)
             cells.append(_price(here.row(0, named=True), base, outcome) if len(here) else None)
             rates += here["attack_rate"].drop_nulls().to_list()
         rows.append(
@@ -133,6 +137,16 @@ def audits(tables: Mapping[str, pl.DataFrame]) -> list[dict]:
     return rows
 
 
+def untested(tables: Mapping[str, pl.DataFrame]) -> list[str]:
+    """Schemes that no audit tested, with the reasons, each once."""
+    frames = [frame.filter(pl.col("status").cast(pl.String) == NOT_TESTED) for frame in tables.values()]
+    found = (
+        pl.concat([frame.select("scheme", "reason") for frame in frames], how="vertical_relaxed") if frames else None
+    )
+    rows = [] if found is None else found.unique(maintain_order=True).rows()
+    return [f"{scheme} ({reason})" if reason else scheme for scheme, reason in rows]
+
+
 def _edge(row: dict) -> float:
     """How near a measured value is to an end of its range: 0 in its middle, 1 at an end."""
     span = row["expected_max"] - row["expected_min"]
@@ -164,7 +178,9 @@ def claims(table: pl.DataFrame, places: Mapping[str, str], papers: Mapping[str, 
     several = table["system"].n_unique() > 1
     for said in judged(table).iter_rows(named=True):
         own = table.filter(system=said["system"], origin=said["origin"], claim=said["claim"])
-        first, cases = own.row(0, named=True), [_case(row, places) for row in own.iter_rows(named=True)]
+        several_numbers = own["quantity"].n_unique() > 1
+        first = own.row(0, named=True)
+        cases = [_case(row, places, several_numbers) for row in own.iter_rows(named=True)]
         row = said | {"look": LOOKS[said["verdict"]], "sign": SIGNS[said["verdict"]], "cases": cases}
         row |= {"verdict_words": said["verdict"] or UNJUDGED, "count": len(own), "measured": _range(own)}
         row |= {"required": _signs(first["required_range"]), "reported": first["reported"] or NONE}
@@ -190,13 +206,16 @@ def counts(rows: list[dict]) -> list[dict]:
     return [{"verdict": verdict, "count": count, "look": LOOKS[verdict]} for verdict, count in found if count]
 
 
-def _case(row: dict, places: Mapping[str, str]) -> dict:
+def _case(row: dict, places: Mapping[str, str], of_several: bool) -> dict:
+    """A row of the table `claims`: where it was measured, and of which number where a claim has several."""
     place = " and ".join(places.get(name, name) for name in row["scenario"].split(" and "))
     against = f", against {places.get(row['against'], row['against'])}" if row["against"] else ""
-    reading = f" ({interpreted(row['interpretation'])})" if row["interpretation"] else ""
+    judged_so = row["interpretation"] and row["verdict"]  # no matter where there is no verdict
+    reading = f" ({interpreted(row['interpretation'])})" if judged_so else ""
+    number_of = f"{row['quantity'].partition(': ')[2]}; " if of_several else ""
     interval = between(row["measured_ci_low"], row["measured_ci_high"])
     return {
-        "place": f"{place}{against}{reading}",
+        "place": f"{number_of}{place}{against}{reading}",
         "measured": number(row["measured"]) + (f" ({interval})" if interval else ""),
         "sign": SIGNS[row["verdict"]],
         "verdict": row["verdict"] or UNJUDGED,

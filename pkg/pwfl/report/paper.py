@@ -29,7 +29,7 @@ OUTSIDE = "not judged"  # measured in scenarios outside of the paper's setting a
 SIGNS = {SUPPORTED: "✓", REFUTED: "✗", DEPENDS: "±", INCONCLUSIVE: "?", OUTSIDE: "·", NOT_MEASURED: "-"}
 LISTED = SUPPORTED, REFUTED, DEPENDS, INCONCLUSIVE, OUTSIDE, NOT_MEASURED
 ORDER = (REFUTED, DEPENDS, INCONCLUSIVE, SUPPORTED, NOT_MEASURED)
-READING = re.compile(r"I\d+")
+READING = re.compile(r"(?:^|; )(I\d+):")
 SIGNIFICANT = 3  # digits
 
 
@@ -189,7 +189,7 @@ def _row(paper: Paper, claim: Claim, own: pl.DataFrame, settings: Mapping[str, s
     else:
         cells = [[_shortened(line, row) for key, row, line in lines if key == each] for each in paper.settings]
         cells.append([line for key, _, line in lines if not key])
-    readings = sorted({found[0] for text in own["interpretation"].drop_nulls() if (found := READING.match(text))})
+    readings = sorted({name for text in own["interpretation"].drop_nulls() for name in READING.findall(text)})
     verdict = judge(own["verdict"].to_list(), own["interpretation"].to_list())
     verdict = verdict or (OUTSIDE if len(own) else NOT_MEASURED)
     counts = own["realizations"].drop_nulls().unique(maintain_order=True)

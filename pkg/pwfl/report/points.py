@@ -67,19 +67,20 @@ def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -
     schemes = {(name, own.name): own for name in study for own in study[name]["scenario"].schemes}
     of_system = ((s.name, s.scheduler, s.noise) for name in study if study[name]["scenario"].system == system
                  for s in study[name]["scenario"].schemes)  # fmt: skip
-    looks = theme.looks(system, of_system)
+    colours = theme.scheme_colours(system, of_system)
     seen = {observer: seen_by(observer) for observer in rows["observer"].drop_nulls().unique(maintain_order=True)}
     ranks = _ranks(rows)
     found: dict[str, list] = {name: [] for name in NAMED}
     for row in rows.iter_rows(named=True):
         own, values = schemes[row["scenario"], row["scheme"]], point_of(study, row["scenario"]).values
         told_values = [f"{symbol(key)} {text(values[key])}" for key in swept if values.get(key) is not None]
-        told_values += [] if row["target_epsilon"] is None else [f"target ε {text(row['target_epsilon'])}"]
+        if row["target_epsilon"] is not None and own.noise != "none":  # which no target changes
+            told_values.append(f"target ε {text(row['target_epsilon'])}")
         place = [lower(short[row["sweep_of"]])] * (len(names) > 1) + told_values
         told = (names[row["sweep_of"]], ", ".join(place), ", ".join(told_values), own.scheduler, own.noise)
         of_noise = own.noise == "none"
         observed = seen.get(row["observer"], ""), ranks.get(row["observer"], 0)
-        for name, cell in zip(NAMED, (*told, of_noise, looks[row["scheme"]].colour, *observed), strict=True):
+        for name, cell in zip(NAMED, (*told, of_noise, colours[row["scheme"]], *observed), strict=True):
             found[name].append(cell)
     return [
         pl.Series(name, cells, dtype=kind) for (name, kind), cells in zip(NAMED.items(), found.values(), strict=True)

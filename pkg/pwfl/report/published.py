@@ -78,15 +78,14 @@ def sentences(found: pl.DataFrame) -> list[str]:
     """What the rows of `table` say."""
     said = []
     for row in found.iter_rows(named=True):
-        left_out = f" Left out: {row['left_out']}." if row["left_out"] else ""
+        left_out = f" Left out: {row['left_out'].replace(BETWEEN, '; ')}." if row["left_out"] else ""
+        records = row["records"].replace("_", " ")
         if row["epsilon"] is None:
-            said.append(
-                f"If all of this study were published, no epsilon would be known for {row['records']}.{left_out}"
-            )
+            said.append(f"If all of this study were published, no epsilon would be known for {records}.{left_out}")
             continue
         bound = row["bound"] + ("" if row["guarantee"] == PROVED else f"; {SAID[row['guarantee']]}")
         said.append(
-            f"If all of this study were published: its {row['releases']} training runs with noise on {row['records']} "
+            f"If all of this study were published: its {row['releases']:,} training runs with noise on {records} "
             f"would together cost {_short(row['unit'])} ε = {number(row['epsilon'])} at δ = {row['delta']:g} ({bound})."
             f"{left_out} Table columns computed from records without noise are not counted."
         )

@@ -10,8 +10,9 @@ import polars as pl
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.privacy.composition import Loss
 from pwfl.report import chance, theme, unscheduled
+from pwfl.report.axes import fitted, leveled, pixels
 from pwfl.report.columns import TERMS, terms
-from pwfl.report.drawing import INK, RULE
+from pwfl.report.drawing import BAD, INK, RULE
 from pwfl.report.words import plural
 from pwfl.tables.arrays import ends_of
 
@@ -20,6 +21,7 @@ LINE = 68  # letters of the lines of its subtitle
 TWO_LINES = 38  # pixels of a line, of which such letters may take two
 FOUND = 60  # pixels of where what was found lies
 BEYOND = 1.3  # times what may be: where anything further off is drawn
+DOTS = 100  # realizations shown one by one
 CURVE_POINTS = 80  # of a scheme, at most
 PREFIXES = {"M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}  # of units
 FEW_LABELS = 20  # rows of labels that are spread out
@@ -122,13 +124,48 @@ def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     history = tables["history"]
     levels = chance.scenario_levels(scenario, history)
     y = theme.accuracy_axis()
-    return _over_rounds(scenario, history, "accuracy", "Test accuracy", y, form=".2%", levels=levels)
+    return _over_rounds(scenario, history, "accuracy", "Test accuracy", y, levels=levels)
 
 
 def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test loss over rounds, with its confidence band."""
     y = alt.Y(title="Test loss (cross-entropy, nats)")
     return _over_rounds(scenario, tables["history"], "loss", "Test loss", y)
+
+
+def tradeoff(
+    scenario, history: pl.DataFrame, each: pl.DataFrame, axis: str, heading: str, *said: str
+) -> alt.LayerChart:
+    """Final accuracy against epsilon: dots of single realizations, a large one of the mean; no noise: a line.
+
+    `each` has the realizations' rows, `axis` is the title of epsilon's, `said` are lines of the subtitle.
+    """
+    epsilon = pl.col("epsilon").round_sig_figs(6)  # those set for one target differ in later digits
+    frame = each.select(pl.col("scheme").cast(pl.String), "realization", "accuracy", epsilon).drop_nulls()
+    mean = frame.group_by("scheme", maintain_order=True).agg(pl.col("accuracy", "epsilon").mean())
+    private = pl.col("epsilon").is_finite()
+    mean, bare = mean.filter(private), mean.filter(~private)
+    count, shown = frame["realization"].n_unique(), frame.filter(private & (pl.col("realization") < DOTS))
+    dots = f"dots: the first {plural(min(count, DOTS))}; large: means over {count}"
+    dots += "; lines: means without noise, no privacy" if len(bare) else ""
+    lost = unscheduled.lines(unscheduled.counted(unscheduled.known(each.drop_nulls("accuracy"))), unscheduled.LEFT_OUT)
+    colours = theme.colours_of(scenario)
+    x = fitted(alt.X("epsilon:Q", title=axis, axis=alt.Axis(format=".6~g")), shown["epsilon"], mean["epsilon"])
+    levels = chance.scenario_levels(scenario, history)
+    y = theme.accuracy_axis("accuracy:Q", "Final test accuracy")
+    y = leveled(y, levels, *(part["accuracy"] for part in (shown, mean, bare)), most=1)
+    rules, named = theme.level_lines(y, levels)
+    shared = {"y": y, "color": theme.coloured_by(colours)}
+    dot = alt.Chart(shown).mark_point(filled=True, size=45, opacity=0.55)
+    large = alt.Chart(mean).mark_point(size=260, filled=True, stroke=INK, strokeWidth=1, opacity=1)
+    across = alt.Chart(bare).mark_rule(strokeWidth=2.5)
+    layers = [across.encode(**shared), dot.encode(x=x, **shared), large.encode(x=x, **shared)]
+    places = pixels(y, bare["accuracy"], theme.HEIGHT)
+    named += [(name, place, colours[name]) for name, place in zip(bare["scheme"], places, strict=True)]
+    spots = zip(pixels(x, mean["epsilon"], theme.WIDTH), pixels(y, mean["accuracy"], theme.HEIGHT), strict=True)
+    marks = {name: [spot] for name, spot in zip(mean["scheme"], spots, strict=True)}
+    title = alt.TitleParams(heading, subtitle=[*said, dots, *lost])
+    return theme.sized(alt.layer(*layers, *rules, *theme.name_marks(marks, colours), *theme.name_ends(named)), title)
 
 
 def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -157,7 +194,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     lines = lines.with_columns(said=pl.col("said").map_elements(_wrapped, pl.String))
     subtitle = [
         "schemes: " + ", ".join(drawn["scheme"].unique(maintain_order=True)),
-        "marks: what was found; grey: what it may be, what is stated in its middle",
+        "dots: what was found, red crosses: what failed; grey: expected, what is stated in its middle",
         f"right: the smallest error that is seen with probability {frame['power'][0]:g}",
         f"{drawn['test'].n_unique()} tests; false alarms: {frame['false_alarm'][0]:g} a scheme",
     ]
@@ -169,28 +206,16 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     labels = alt.Axis(labelExpr="split(datum.label, '\\n')", ticks=False, domain=False)
     labels.labelBaseline = several  # of several lines, in the middle of the row, too
     y = alt.Y("line:N", title=None, sort=lines["line"].to_list(), axis=labels)
-    statuses = ["passed", "failed"]
-    colours, shapes = (alt.Scale(domain=statuses, range=kind) for kind in (["#0072B2", "#D55E00"], ["circle", "cross"]))
-    tips = {"scheme:N": "Scheme", "observer:N": "Observer", "test:N": "Test", "draws:Q": ("Numbers", "~s")}
-    named = {
-        "stated": "Stated",
-        "measured": "Measured",
-        "expected_min": "Expected, from",
-        "expected_max": "Expected, to",
-    }
-    tips |= {f"{column}:Q": (name, ".4g") for column, name in named.items()} | {"detects:N": "Is seen"}
     lines = lines.with_columns(least=-1.0, most=1.0, beside=BEYOND)
     allowed = alt.Chart(lines).mark_bar(color=RULE).encode(x=_placed("least"), x2="most:Q", y=y)
-    marks = alt.Chart(drawn).mark_point(filled=True, size=60, opacity=1)
-    marks = marks.encode(
-        x=_placed("place"),
-        y=y,
-        color=alt.Color("status:N", title=None, scale=colours, legend=alt.Legend(orient="bottom", columns=2)),
-        shape=alt.Shape("status:N", title=None, scale=shapes),
-        tooltip=theme.tips(tips),
-    )
+    marks = [
+        alt.Chart(drawn.filter(found))
+        .mark_point(filled=True, size=60, opacity=1, shape=shape, color=colour)
+        .encode(x=_placed("place"), y=y)
+        for found, shape, colour in ((~failed, "circle", INK), (failed, "cross", BAD))
+    ]
     two = pl.col("said").str.contains("\n")
-    colour = alt.when("datum.failed").then(alt.value("#D55E00")).otherwise(alt.value(INK))
+    colour = alt.when("datum.failed").then(alt.value(BAD)).otherwise(alt.value(INK))
     texts = [
         alt.Chart(rows)
         .mark_text(align="left", baseline=baseline, lineBreak="\n", dx=8)
@@ -199,7 +224,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         if len(rows)
     ]
     title = alt.TitleParams(heading, subtitle=subtitle)
-    return alt.layer(allowed, marks, *texts).properties(title=title, width=FOUND, height=alt.Step(TWO_LINES))
+    return alt.layer(allowed, *marks, *texts).properties(title=title, width=FOUND, height=alt.Step(TWO_LINES))
 
 
 def _placed(column: str) -> alt.X:
@@ -223,18 +248,18 @@ def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     users = users.sort("most", "all", "user").with_row_index("place").select("user", "all", "place")
     frame = frame.join(users, on="user").with_columns(share=pl.col("samples") / pl.col("all"))
     frame = frame.select("place", "label", "samples", "share", "user", "all").sort("place", "label")
-    subtitle = f"realization 0: {plural(len(users), 'user')}, {users['all'].sum()} samples; all schemes alike"
+    subtitle = [
+        f"realization 0: {plural(len(users), 'user')}, {users['all'].sum()} samples; all schemes alike",
+        f"white: none of a user's samples; darkest: {frame['share'].max():.0%} of them",
+    ]
     title = alt.TitleParams("Who holds what", subtitle=subtitle)
-    blues, percent = alt.Scale(domainMin=0, scheme="blues"), alt.Legend(format="~%")
-    tips = {"user:N": "User", "label:N": "Class", "samples:Q": "Training samples of the class"}
-    tips = {**tips, "share:Q": ("Share of the user's", ".1%"), "all:Q": "Training samples of the user"}
+    shades = alt.Scale(domain=[0, frame["share"].max() or 1.0], range=["#FFFFFF", "#08306B"])
     step = alt.Step(22 if frame["label"].n_unique() <= FEW_LABELS else 11)
     chart = alt.Chart(frame, title=title, width=HOLDERS_WIDTH, height=step).mark_rect()
     return chart.encode(
         x=alt.X("place:O", title="User, by the class held most", axis=alt.Axis(labels=False, ticks=False)),
         y=alt.Y("label:O", title="Class"),
-        color=alt.Color("share:Q", title="Share of a user's samples", scale=blues, legend=percent),
-        tooltip=theme.tips(tips),
+        color=alt.Color("share:Q", scale=shades, legend=None),
     )
 
 
@@ -258,7 +283,7 @@ def _over_spent(scenario, tables: dict[str, pl.DataFrame], column: str, what: st
     frame = theme.means(curves, ["scheme", column], ["accuracy"], scenario.system)
     frame = frame.with_columns(pl.col(column) / factor)
     levels = chance.scenario_levels(scenario, tables["history"])
-    return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, form=".2%", levels=levels)
+    return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, levels=levels)
 
 
 accuracy_seconds = partial(_over_spent, column="air_seconds_cumulative", what="time on air", unit="s")

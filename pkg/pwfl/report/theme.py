@@ -4,12 +4,11 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import cycle
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
@@ -18,9 +17,11 @@ import vl_convert
 from scipy.special import stdtrit
 
 from pwfl import registry
+from pwfl.report import labels
 from pwfl.report.axes import ALIKE, fitted, leveled, pixels
 from pwfl.report.catalog import BARE
 from pwfl.report.drawing import (
+    HALO,
     INK,
     LINE,
     SOFT,
@@ -34,6 +35,7 @@ from pwfl.report.drawing import (
     whole_ticks,
     words,
 )
+from pwfl.report.labels import Label, Spot
 from pwfl.report.words import plural
 from pwfl.store.files import appearing_whole
 from pwfl.tables.arrays import ends_of
@@ -42,27 +44,15 @@ from pwfl.tables.contract import limits
 CONFIDENCE = 0.95
 CDF_POINTS = 400
 DIGITS = 6  # of the numbers in a specification
-SOLID = [1000, 0]  # not in pieces that can be seen
-# Of schemes, by their place in the catalog.
-DASHES = [SOLID, [8, 4], [2, 3], [12, 3, 2, 3], [18, 4], [6, 2, 2, 2, 2, 2], [4, 6], [14, 2, 6, 2], [2, 10], [18, 10]]
-SHAPES = [
-    *("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right"),
-    "M0,-1L.24,-.32L.95,-.31L.38,.12L.59,.81L0,.4L-.59,.81L-.38,.12L-.95,-.31L-.24,-.32Z",  # star
-    "M-1,-.72L-.72,-1L0,-.28L.72,-1L1,-.72L.28,0L1,.72L.72,1L0,.28L-.72,1L-1,.72L-.28,0Z",  # saltire
-    *("M-1,-1L1,-1L-1,1L1,1Z", "M-1,-1L1,1L1,-1L-1,1Z"),  # hourglass, upright and lying
-    *("M-1,.5A1,1,0,0,1,1,.5Z", "M-1,-.5A1,1,0,0,0,1,-.5Z"),  # upper and lower half of a disc
-    *("M-.3,-1L.3,-1L.3,1L-.3,1Z", "M-1,-.3L1,-.3L1,.3L-1,.3Z"),  # bar, upright and lying
-    *("arrow", "wedge"),
-]
-CLEAR = 8  # shapes that are told apart at a glance
 SQUEEZED = 0.05  # share of an axis that is too little for a scheme
 DECADE = 10  # the least ratio of values that a logarithmic axis is for
 WIDTH, HEIGHT = 520, 340
 COLUMN = 252  # points, 3.5 in: width of figures for print, a column of IEEE's
 PRINT_SIZE = 19  # pixels of text in print: 8 points where a view of WIDTH becomes as wide as a column
-OUTLINE = 3  # pixels around words upon lines
-# Okabe and Ito's colours, told apart with any colour vision, a grey and an olive.
-PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800"]
+END = 8  # pixels from a curve's end to its name
+MARK = 8  # half the size of what a name stands beside
+# Okabe and Ito's colours, told apart with any colour vision, and an olive. Grey is BARE, of schemes without noise.
+PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B8A800", "#000000"]
 
 vl_convert.register_font_directory(str(Path(__file__).parent / "fonts"))  # Tinos, as wide as Times New Roman
 alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map shows all users
@@ -79,10 +69,6 @@ def _theme() -> alt.theme.ThemeConfig:
             "background": "white",
             "view": {"continuousWidth": WIDTH, "continuousHeight": HEIGHT, "stroke": None},
             "axis": config["axis"] | axis,
-            "legend": {"labelFontSize": 13, "titleFontSize": 13, "symbolStrokeWidth": 3, "labelLimit": 0}
-            | {"labelColor": SOFT, "titleColor": SOFT}
-            | {"titleLimit": 0, "symbolLimit": 0}  # nothing is cut, however long, or many
-            | {"layout": {"bottom": {"direction": "vertical", "margin": 6}}},
             "header": {"labelFontSize": 13, "titleFontSize": 13, "labelColor": SOFT, "titleColor": SOFT},
             "text": {"fontSize": 12},
             "title": title | {"color": INK, "subtitleColor": SOFT},
@@ -93,133 +79,83 @@ def _theme() -> alt.theme.ThemeConfig:
 
 @alt.theme.register("pwfl_print", enable=False)
 def _print_theme() -> alt.theme.ThemeConfig:
-    """The theme of figures for print: serifs, legends below the views."""
+    """The theme of figures for print: serifs."""
     config: dict = _theme()["config"]
-    for part in ("axis", "legend", "header"):
+    for part in ("axis", "header"):
         config[part] |= {"labelFontSize": PRINT_SIZE, "titleFontSize": PRINT_SIZE}
     config["title"] |= {"fontSize": PRINT_SIZE, "fontWeight": "normal"}
-    config["legend"] |= {"orient": "bottom", "columns": 2}
     return {"config": config | {"text": {"fontSize": PRINT_SIZE}, "font": "Tinos, serif"}}
 
 
-class Look(NamedTuple):
-    """A scheme's colour, the dashes of its lines and the shape of its marks."""
+def scheme_colours(system: str, schemes: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+    """The colour of each of a study's schemes, by name: that of its scheduler and noise in the system's catalog.
 
-    colour: str
-    dash: list[int]
-    shape: str
-
-
-def looks(system: str, schemes: Iterable[tuple[str, str, str]]) -> dict[str, Look]:
-    """The look of each of a study's schemes, by name: fixed for pairs of scheduler and noise in the system's catalog.
-
-    Other schemes, in the order of their names, get what the study leaves free; without noise, they are grey, too.
-    `schemes` are names, schedulers and noises, of several scenarios, too; of a name the first pair counts.
+    Schemes that the catalog lacks, or whose colour another one of the study has, get free colours in the order of their
+    names; those without noise are grey. `schemes` are names, schedulers and noises, of several scenarios, too; of a
+    name the first pair counts.
     """
     pairs: dict[str, tuple[str, str]] = {}
     for name, scheduler, noise in schemes:
         pairs.setdefault(name, (scheduler, noise))
-    known = registry.system(system).catalog.colours
-    rest = {
-        pair: Look(colour, DASHES[k % len(DASHES)], SHAPES[k % CLEAR]) for k, (pair, colour) in enumerate(known.items())
-    }
-    found = {name: rest.pop(pairs[name]) for name in sorted(pairs) if pairs[name] in rest}
-    used = {str(part) for look in found.values() for part in look} | {BARE}
-    every = ([*PALETTE, "#000000"], DASHES, SHAPES)
-    free: list[Iterator[Any]] = [cycle([part for part in parts if str(part) not in used] or parts) for parts in every]
-    for name in sorted(pairs.keys() - found):
-        look = Look(*map(next, free))
-        found[name] = look._replace(colour=BARE) if pairs[name][1] == "none" else look
+    found = {name: BARE for name, (_, noise) in pairs.items() if noise == "none"}
+    for pair, colour in registry.system(system).catalog.colours.items():
+        same = sorted(name for name in pairs if pairs[name] == pair and name not in found)
+        if same and colour not in found.values():
+            found[same[0]] = colour
+    free = cycle([colour for colour in PALETTE if colour not in found.values()] or PALETTE)
+    found |= {name: next(free) for name in sorted(pairs.keys() - found)}
     return {name: found[name] for name in pairs}
 
 
-_study: dict[str, Look] = {}  # looks of the study whose figures are drawn; empty: the scenario's own
+_study: dict[str, str] = {}  # colours of the study whose figures are drawn; empty: the scenario's own
 
 
 @contextmanager
-def use_looks(system: str, schemes: Iterable[tuple[str, str, str]]) -> Generator[None]:
-    """Within it, schemes look as in all figures of a study that has these schemes; see `looks`."""
-    _study.update(looks(system, schemes))
+def use_colours(system: str, schemes: Iterable[tuple[str, str, str]]) -> Generator[None]:
+    """Within it, schemes have the colours that they have in all figures of a study; see `scheme_colours`."""
+    _study.update(scheme_colours(system, schemes))
     yield
     _study.clear()
 
 
-def scheme_looks(scenario, schemes=None) -> dict[str, Look]:
-    """The `looks` of a scenario's schemes, or of some of them."""
-    known = _study or looks(scenario.system, ((s.name, s.scheduler, s.noise) for s in scenario.schemes))
+def colours_of(scenario, schemes=None) -> dict[str, str]:
+    """The colours of a scenario's schemes, or of some of them, by name."""
+    known = _study or scheme_colours(scenario.system, ((s.name, s.scheduler, s.noise) for s in scenario.schemes))
     return {scheme.name: known[scheme.name] for scheme in (schemes or scenario.schemes)}
 
 
-def scheme_colour(scenario, schemes=None, symbol: str | None = "stroke") -> tuple[alt.Color, alt.Parameter, dict]:
-    """As `named_colours`, by scheme; `schemes` are those of the scenario that are drawn, None: all."""
-    return colours_of(scheme_looks(scenario, schemes), symbol)
+def coloured_by(colours: Mapping[str, str], field: str = "scheme") -> alt.Color:
+    """Colour by a field's names, without a legend, as names stand at the marks."""
+    return alt.Color(f"{field}:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None)
 
 
-def scheme_dash(scenario, schemes=None) -> alt.StrokeDash:
-    """Dashes of lines by scheme, which tell apart lines that lie on each other; in one legend with `scheme_colour`."""
-    return dashes_of(scheme_looks(scenario, schemes))
+def name_ends(ends: Iterable[tuple[str, float, str]], across: float = WIDTH, high: float = HEIGHT) -> list[alt.Chart]:
+    """Names at the right of a frame: of each curve a text, its end in pixels from the top, and a colour."""
+    placed, _ = named_ends(list(ends), high, PRINT_SIZE)
+    return _resized(words(shifted(placed, across + END)))
 
 
-def scheme_shape(scenario, schemes=None) -> alt.Shape:
-    """Shapes of marks by scheme; in one legend with `scheme_colour` of the symbol None."""
-    return shapes_of(scheme_looks(scenario, schemes))
+def name_marks(
+    spots: Mapping[str, Sequence[Spot]],
+    colours: Mapping[str, str],
+    lines: Sequence[tuple[Spot, Spot]] = (),
+    size: tuple[float, float] = (WIDTH, HEIGHT),
+) -> list[alt.Chart]:
+    """Names beside marks, each at the best of its spots, in pixels, off lines and other marks."""
+    wanted = [
+        Label(labels.named(name), list(own), colours[name], PRINT_SIZE, (MARK, MARK))
+        for name, own in spots.items()
+        if own
+    ]
+    dots = [spot for own in spots.values() for spot in own]
+    return _resized(words(labels.place(wanted, list(lines), dots, (0, -6, *size))))
 
 
-def colours_of(shown: dict[str, Look], symbol: str | None = "stroke"):
-    """As `named_colours`, of the `looks` of some schemes."""
-    return named_colours({name: look.colour for name, look in shown.items()}, symbol)
-
-
-def dashes_of(shown: dict[str, Look]) -> alt.StrokeDash:
-    """As `scheme_dash`, of the `looks` of some schemes."""
-    scale = alt.Scale(domain=list(shown), range=[look.dash for look in shown.values()])
-    return alt.StrokeDash("scheme:N", title="Scheme", scale=scale, legend=legend(symbolSize=500))
-
-
-def shapes_of(shown: dict[str, Look]) -> alt.Shape:
-    """As `scheme_shape`, of the `looks` of some schemes."""
-    scale = alt.Scale(domain=list(shown), range=[look.shape for look in shown.values()])
-    return alt.Shape("scheme:N", title="Scheme", scale=scale, legend=legend(None))
-
-
-ON_LINES = alt.Shape("shape:N", scale=None)  # of marks on lines, whose legend shows lines
-
-
-def with_shapes(frame: pl.DataFrame, shown: dict[str, Look]) -> pl.DataFrame:
-    """The rows with the column of ON_LINES, each scheme's shape."""
-    shapes = {name: look.shape for name, look in shown.items()}
-    return frame.with_columns(shape=pl.col("scheme").replace_strict(shapes, return_dtype=pl.String))
-
-
-def named_colours(
-    colours: dict[str, str], symbol: str | None = "stroke", field: str = "scheme", title: str | None = "Scheme"
-) -> tuple[alt.Color, alt.Parameter, dict]:
-    """Colour by a field's names, the selection that a click on the legend makes, and the opacity it sets."""
-    chosen = alt.selection_point(fields=[field], bind="legend")
-    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-    return alt.Color(f"{field}:N", title=title, scale=scale, legend=legend(symbol)), chosen, faded(chosen)
-
-
-def faded(chosen: alt.Parameter, shown: float = 1.0, hidden: float = 0.08) -> dict:
-    """The opacity of marks that a selection has, and of others."""
-    return alt.when(chosen).then(alt.value(shown)).otherwise(alt.value(hidden))
-
-
-def legend(symbol: str | None = "stroke", **options) -> alt.Legend:
-    """A legend whose symbols look like the marks: lines, or dots of the shape `symbol`; None: of their own shapes."""
-    return alt.Legend(symbolOpacity=1, symbolType=symbol or alt.Undefined, **options)
-
-
-def tips(columns: Mapping[str, str | tuple[str, str]]) -> list[alt.Tooltip]:
-    """Tooltips with titles: column and its type, `rho:Q` -> title, or title and format."""
-    pairs = {column: (label, alt.Undefined) if isinstance(label, str) else label for column, label in columns.items()}
-    return [alt.Tooltip(column, title=title, format=form) for column, (title, form) in pairs.items()]
-
-
-def interval_tips(value: str, title: str, form: str = ".4g") -> list[alt.Tooltip]:
-    """Tooltips of the columns *_mean, *_ci_low, *_ci_high."""
-    labels = {"mean": f"{title}, mean", "ci_low": f"{title}, 95% from", "ci_high": f"{title}, 95% to"}
-    return tips({f"{value}_{part}:Q": (text, form) for part, text in labels.items()})
+def _resized(names: list[alt.Chart]) -> list[alt.Chart]:
+    """Layers of words in the size of the theme, which is that of print or less."""
+    for layer in names:
+        layer.mark.fontSize = alt.Undefined
+    return names
 
 
 def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.DataFrame:
@@ -246,43 +182,25 @@ def cdf(
     """
     present = frame.drop_nulls(value)
     having = set(present["scheme"])
-    shown = scheme_looks(scenario, [s for s in scenario.schemes if s.name in having])
+    colours = colours_of(scenario, [s for s in scenario.schemes if s.name in having])
     if x is None:
         scale = alt.Scale(type="log" if is_squeezed(frame, value) else "linear")
         x = alt.X(f"{value}:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=8, format=".6~g"))
         x = fitted(x, present[value], *also, most=limits(scenario.system, value)[1])
-    y = alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1]))
     subtitle = f"distribution over {of + ' of ' if of else ''}{plural(present['realization'].n_unique())}"
-    shares = distribution(present, value)
-    lines = (
-        alt.Chart(shares)
-        .mark_line(interpolate="step-after")
-        .encode(
-            x=x,
-            y=y,
-            color=coloured_by(shown),
-            tooltip=tips({"scheme:N": "Scheme", f"{value}:Q": (axis, ".4g"), "share:Q": ("Share up to it", ".1%")}),
-        )
-    )
+    layers = steps(distribution(present, value), value, x, colours, "scheme")
+    return sized(alt.layer(*layers), alt.TitleParams(title, subtitle=subtitle))
+
+
+def steps(shares: pl.DataFrame, value: str, x: alt.X, colours: dict[str, str], by: str) -> list[alt.Chart]:
+    """Step lines of `distribution`s, with their names beside them."""
+    y = alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1]))
     spots = {}  # corners of the steps
-    for (name,), own in shares.group_by("scheme", maintain_order=True):
+    for (name,), own in shares.group_by(by, maintain_order=True):
         across, up = pixels(x, own[value], WIDTH), HEIGHT * (1 - own["share"].to_numpy())
         spots[name] = np.stack([np.repeat(across, 2)[1:], np.repeat(up, 2)[:-1]], axis=1)
-    names = named_along(spots, {name: look.colour for name, look in shown.items()}, WIDTH, HEIGHT, PRINT_SIZE)
-    return sized(alt.layer(lines, *_resized(words(names))), alt.TitleParams(title, subtitle=subtitle))
-
-
-def coloured_by(shown: dict[str, Look]) -> alt.Color:
-    """Colour by scheme, without a legend, as names stand at the marks."""
-    scale = alt.Scale(domain=list(shown), range=[look.colour for look in shown.values()])
-    return alt.Color("scheme:N", scale=scale, legend=None)
-
-
-def _resized(names: list[alt.Chart]) -> list[alt.Chart]:
-    """Layers of words in the size of the theme, which is that of print or less."""
-    for layer in names:
-        layer.mark.fontSize = alt.Undefined
-    return names
+    lines = alt.Chart(shares).mark_line(interpolate="step-after").encode(x=x, y=y, color=coloured_by(colours, by))
+    return [lines, *_resized(words(named_along(spots, colours, WIDTH, HEIGHT, PRINT_SIZE)))]
 
 
 def is_squeezed(frame: pl.DataFrame, value: str) -> bool:
@@ -342,13 +260,6 @@ def sized(chart: alt.TopLevelMixin, title: str | alt.TitleParams) -> alt.TopLeve
     return chart.properties(title=title, width=WIDTH, height=HEIGHT)
 
 
-def mean_and_band(base: alt.Chart, value: str, y: alt.Y, chosen: alt.Parameter, **mark) -> tuple[alt.Chart, alt.Y]:
-    """The confidence band of a mean, from columns *_ci_low and *_ci_high, and the axis of *_mean; `y` has no field."""
-    low, mean = y.copy(), y.copy()
-    low.shorthand, mean.shorthand = f"{value}_ci_low:Q", f"{value}_mean:Q"
-    return base.mark_area(**mark).encode(y=low, y2=f"{value}_ci_high:Q", opacity=faded(chosen, 0.18, 0.02)), mean
-
-
 def ends(frame: pl.DataFrame, value: str) -> list[pl.Series]:
     """The columns *_mean, *_ci_low and *_ci_high."""
     return [frame[f"{value}_{part}"] for part in ("mean", "ci_low", "ci_high")]
@@ -378,38 +289,41 @@ def band(
     `levels` are lines across (`chance.levels`). With `steps` a value holds until the next row, and a dot ends a
     scheme's line. Names of schemes and levels stand at the right ends.
     """
-    interpolate, shown = "step-after" if steps else "linear", scheme_looks(scenario)
+    interpolate, colours = "step-after" if steps else "linear", colours_of(scenario)
     at = frame[x.shorthand.removesuffix(":Q")]
     x = fitted(x, at, *([0.0] if x["scale"] is alt.Undefined else []), room=0)
     if at.dtype.is_integer():
         x.axis = alt.Axis(format="d", values=whole_ticks(at.max() or 1))
     _, most = limits(scenario.system, column or value)
-    y = leveled(y, levels, *ends(frame, value), *also, most=most)[0]
+    y = leveled(y, levels, *ends(frame, value), *also, most=most)
     frame = within(frame, value, *y["scale"]["domain"])
-    base = alt.Chart(frame).encode(x=x, color=coloured_by(shown))
+    base = alt.Chart(frame).encode(x=x, color=coloured_by(colours))
     low, mean = y.copy(), y.copy()
     low.shorthand, mean.shorthand = f"{value}_ci_low:Q", f"{value}_mean:Q"
     area = base.mark_area(interpolate=interpolate, opacity=0.18).encode(y=low, y2=f"{value}_ci_high:Q")
-    tooltip = [*tips({"scheme:N": "Scheme", x.shorthand: (x["title"], "~g")}), *interval_tips(value, y["title"], form)]
-    points = base.mark_circle(size=60)
     layers = [area, base.mark_line(interpolate=interpolate).encode(y=mean)]
-    layers.append(points.encode(y=mean, opacity=alt.value(0.0), tooltip=tooltip))
     final = frame.drop_nulls(f"{value}_mean").sort(at.name, maintain_order=True)
     final = final.group_by("scheme", maintain_order=True).last()
     if steps:
-        layers.append(points.encode(y=mean).properties(data=final))
-    named = list(zip(final["scheme"], pixels(y, final[f"{value}_mean"], HEIGHT), strict=True))
-    named = [(name, place, shown[name].colour) for name, place in named]
-    for level, text in levels.rows() if levels is not None else ():
-        named.append((text.partition(" (")[0], pixels(y, level, HEIGHT)[0], SOFT))
-        if y["scale"]["domain"][0] <= level <= y["scale"]["domain"][1]:
-            across = alt.Chart(pl.DataFrame({"level": [level], "text": [text]})).mark_rule(color=LINE)
-            across = across.encode(tooltip=tips({"text:N": "Line"}))
-            along = y.copy()
-            along.shorthand = "level:Q"
-            layers.append(across.encode(y=along))
-    placed = shifted(named_ends(named, HEIGHT, PRINT_SIZE)[0], WIDTH + 8)
-    return sized(alt.layer(*layers, *_resized(words(placed))), title)
+        layers.append(base.mark_circle(size=60).encode(y=mean).properties(data=final))
+    rules, named = level_lines(y, levels)
+    places = pixels(y, final[f"{value}_mean"], HEIGHT)
+    named += [(name, place, colours[name]) for name, place in zip(final["scheme"], places, strict=True)]
+    return sized(alt.layer(*layers, *rules, *name_ends(named)), title)
+
+
+def level_lines(y: alt.Y, levels: pl.DataFrame | None) -> tuple[list[alt.Chart], list[tuple[str, float, str]]]:
+    """Lines across at levels (`chance.levels`) that an axis reaches, and what `name_ends` takes to name all of them."""
+    if levels is None or levels.is_empty():
+        return [], []
+    (low, high), along = y["scale"]["domain"], y.copy()
+    along.shorthand = "level:Q"
+    named = []
+    for (level, text), place in zip(levels.rows(), pixels(y, levels["level"], HEIGHT), strict=True):
+        beyond = " (below)" if level < low else " (above)" if level > high else ""
+        named.append((text.partition(" (")[0] + beyond, float(place), SOFT))
+    shown = levels.filter(pl.col("level").is_between(low, high))
+    return [alt.Chart(shown.select("level")).mark_rule(color=LINE).encode(y=along)], named
 
 
 def within(frame: pl.DataFrame, value: str, least: float | None = None, most: float | None = None) -> pl.DataFrame:
@@ -421,25 +335,20 @@ def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, tit
     """The chart with a dashed line at a value of the axis `x` or `y` of this title, and the words for it beside it."""
     data = alt.Chart(pl.DataFrame({"value": [value], "text": [text]}))
     place = (alt.X if axis == "x" else alt.Y)("value:Q", title=title)
-    rule = data.mark_rule(strokeDash=[4, 4], color=SOFT).encode(**{axis: place}, tooltip=tips({"text:N": "Line"}))
+    rule = data.mark_rule(strokeDash=[4, 4], color=SOFT).encode(**{axis: place})
     at_end = {"y": alt.value("height")} if axis == "x" else {"x": alt.value("width")}
     words = data.mark_text(align="right", dx=-6, dy=-10 if axis == "x" else -8, color=SOFT)
     words = words.encode(**{axis: place}, **at_end, text="text:N")
+    outline = words.copy()
+    outline.mark.stroke, outline.mark.strokeWidth = HALO, 3
     heading, chart = chart.title, chart.copy()
     chart.title = alt.Undefined
-    return sized(alt.layer(chart, rule, *legible(words)), heading)
+    return sized(alt.layer(chart, rule, outline, words), heading)
 
 
 def wrapped(lines: Iterable[str], length: int) -> list[str]:
-    """Lines of a subtitle or legend, in lines of at most so many characters."""
+    """Lines of a subtitle, in lines of at most so many characters."""
     return [part for line in lines for part in textwrap.wrap(line, length)]
-
-
-def legible(words: alt.Chart) -> list[alt.Chart]:
-    """Words, and a white outline below them, so that they can be read upon lines."""
-    outline = words.copy()
-    outline.mark.stroke, outline.mark.strokeWidth = "white", OUTLINE
-    return [outline, words]
 
 
 def empty(why: str, title: str) -> alt.Chart:

@@ -50,7 +50,7 @@ def _figure(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     found = tables.read_schemes(paths, given, values)
     if audited:
         found[AUDIT] = tables.read_report(Path(audited[0]).parent / "audit.parquet")
-    with theme.use_looks(given["system"], given["schemes"]), unchecked():
+    with theme.use_colours(given["system"], given["schemes"]), unchecked():
         chart = theme.named(build.figure(values, name, found), given["title"])
         theme.save(chart, {kind: str(folder / f"{name}.{kind}") for kind in given["formats"]})
 

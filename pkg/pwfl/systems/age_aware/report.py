@@ -8,8 +8,9 @@ import polars as pl
 
 from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme
-from pwfl.report.axes import fitted
+from pwfl.report.axes import fitted, pixels
 from pwfl.report.columns import TERMS
+from pwfl.report.drawing import INK
 from pwfl.report.words import plural
 from pwfl.systems.age_aware.catalog import CATALOG
 from pwfl.systems.age_aware.claims import FORMS, NOISE_FIRST, PROPOSED
@@ -30,21 +31,14 @@ VARIATIONS = {
     "total_variation_bound": "provable bound",
     "spectral_decay": "decay without its constant",
 }
-CURVES = {
-    "loss_difference_wh2": "simulated (mean, 95% band)",
-    "expected_loss_difference_wh2": "expected, closed form",
-    "paired_bound_wh2": "this project's bound (paired)",
-}
-LINE_COLOURS = ["#0072B2", "#009E73", "#D55E00"]
+DASHES = [[1000, 0], [6, 4], [2, 3]]  # of curves: of what is exact, or simulated, of others
 EVERY = "all (T + 1)^N schedules"
 SEARCH = "Cost of finding the best schedule"
 TIMES = "When clients collect their data"
 NEGLIGIBLE = 1e-9  # total variation distances not worth a logarithmic axis
-LEGEND = 22  # letters of a line of a legend's title
 SHOWN, PANEL = 3, 250  # chains or clients in a figure; width of a panel
 LOG = alt.Scale(type="log")
 TARGET = alt.X("target_epsilon:Q", title="Target: record-level epsilon at T, delta = 0", scale=LOG)
-TARGET_TIPS = {"scheme:N": "Scheme", "target_epsilon:Q": "Privacy target, record-level epsilon"}
 
 
 def aging(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart:
@@ -58,25 +52,23 @@ def aging(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
         .with_columns(pl.col("curve").replace(VARIATIONS))
         .filter(pl.col("distance") > NEGLIGIBLE)
     )
-    colour, picked = _colours(VARIATIONS, "Delta(age)")
-    distance = "Total variation distance"
-    tips = {"chain:N": "Chain", "age:Q": "Age (steps)", "curve:N": "Which", "distance:Q": (distance, ".4g")}
-    panels = [
-        alt.Chart(frame.filter(pl.col("chain") == chain), width=PANEL, height=PANEL, title=f"Chain {chain}")
-        .mark_line(point=alt.OverlayMarkDef(size=18))
-        .encode(
-            x=fitted(alt.X("age:Q", title="Age T - t (steps)"), 0.0, frame["age"], room=0),
-            y=fitted(alt.Y("distance:Q", title=distance, scale=LOG), frame["distance"]),
-            color=colour,
-            opacity=theme.faded(picked, hidden=0.1),
-            tooltip=theme.tips(tips),
-        )
-        for chain in one_each["chain"]
-    ]
+    x = fitted(alt.X("age:Q", title="Age T - t (steps)"), 0.0, frame["age"], room=0)
+    y = fitted(alt.Y("distance:Q", title="Total variation distance", scale=LOG), frame["distance"])
+    panels = []
+    for chain in one_each["chain"]:
+        lines = []
+        for name, dash in zip(VARIATIONS.values(), DASHES, strict=True):
+            own = alt.Chart(frame.filter(chain=chain, curve=name))
+            lines.append(own.mark_line(color=INK, strokeDash=dash).encode(x=x, y=y))
+        panels.append(alt.layer(*lines).properties(width=PANEL, height=PANEL, title=f"Chain {chain}"))
+    last = frame.filter(chain=one_each["chain"][-1]).sort("age", maintain_order=True)
+    last = last.group_by("curve", maintain_order=True).last()
+    places = pixels(y, last["distance"], PANEL)
+    ends = ((name, float(at), INK) for name, at in zip(last["curve"], places, strict=True))
+    panels[-1] = alt.layer(panels[-1], *theme.name_ends(ends, PANEL, PANEL))
     chains = plural(first["chain"].n_unique(), "chain")
     subtitle = f"computed, without realizations; {len(panels)} of {chains}"
-    title = alt.TitleParams("How fast a chain forgets", subtitle=subtitle)
-    return alt.hconcat(panels[0].add_params(picked), *panels[1:], title=title).resolve_scale(y="shared")
+    return alt.hconcat(*panels, title=alt.TitleParams("How fast a chain forgets", subtitle=subtitle))
 
 
 def sweep(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.LayerChart:
@@ -92,46 +84,42 @@ def sweep(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
     expected = "expected_loss_difference_wh2_mean"
     # The same scale for all: from what age can gain.
     room = max(fresh[expected] - frame[expected].min(), abs(fresh[expected]) / 10, 1e-9)
-    colour, picked = _colours(CURVES, None)
     columns = []
     for (user,), part in frame.group_by("swept_user", maintain_order=True):
-        losses = _near(part, LOSSES[:2], "Loss difference (Wh²)", room, colour, picked)
-        bound = _near(part, LOSSES[2:3], "Bound on it (Wh²)", room, colour, picked)
-        # All panels share the legend's selection, which belongs to the first one.
-        losses = losses if columns else losses.add_params(picked)
+        losses = _near(part, LOSSES[:2], "Loss difference (Wh²)", room)
+        bound = _near(part, LOSSES[2:3], "This project's bound, paired (Wh²)", room)
         columns.append(alt.vconcat(losses, bound, title=f"Client {user}"))
     title = alt.TitleParams(
         f"One client's collection time, the others fresh, record-level epsilon = {fresh['target_epsilon']:g} at T",
-        subtitle=f"simulated over {plural(trained)}; diamonds: minima; what old data cost beyond the axis is cut off",
+        subtitle=[
+            f"solid: simulated, mean and 95% band over {plural(trained)}; dashed: expected, closed form",
+            "diamonds: minima; what old data cost beyond the axis is cut off",
+        ],
     )
     return alt.hconcat(*columns, title=title)
 
 
-def _near(
-    frame: pl.DataFrame, columns: list[str], title: str, room: float, colour: alt.Color, picked: alt.Parameter
-) -> alt.LayerChart:
+def _near(frame: pl.DataFrame, columns: list[str], title: str, room: float) -> alt.LayerChart:
     """Curves of one swept client, on an axis that reaches twice `room` below and thrice above all clients fresh."""
-    closed = columns[-1]
-    fresh = frame.sort("swept_time")[f"{closed}_mean"][-1]
-    parts = ("mean", "ci_low", "ci_high")
-    long = pl.concat(
-        frame.select("swept_time", curve=pl.lit(CURVES[c]), **{part: pl.col(f"{c}_{part}") for part in parts})
-        for c in columns
-    )
+    closed = f"{columns[-1]}_mean"
+    frame = frame.sort("swept_time")
+    fresh = frame[closed][-1]
     times = alt.Scale(domain=[0, frame["swept_time"].max()], nice=False)
     x = alt.X("swept_time:Q", title="Collection time t (steps)", scale=times)
-    y = alt.Y("mean:Q", title=title, scale=alt.Scale(nice=False))
-    y = fitted(y, [fresh - 2 * room, fresh + 3 * room, frame[f"{closed}_mean"].min()], room=0)
+    y = alt.Y(f"{closed}:Q", title=title, scale=alt.Scale(nice=False))
+    y = fitted(y, [fresh - 2 * room, fresh + 3 * room, frame[closed].min()], room=0)
     y["scale"].zero = False  # nor for the band
-    shown = theme.faded(picked, hidden=0.1)
-    interval = {"mean:Q": (f"{title}, mean", ".4g"), "ci_low:Q": ("95% from", ".4g"), "ci_high:Q": ("95% to", ".4g")}
-    tips = theme.tips({"curve:N": "Which", "swept_time:Q": "Collection time (steps)"} | interval)
-    base = alt.Chart(long, width=PANEL, height=190).encode(x=x, color=colour)
-    band = base.mark_area(clip=True).encode(y="ci_low:Q", y2="ci_high:Q", opacity=theme.faded(picked, 0.2, 0.02))
-    line = base.mark_line(clip=True).encode(y=y, tooltip=tips, opacity=shown)
-    best = alt.Chart(long.filter(pl.col("curve") == CURVES[closed]).sort("mean").head(1))
-    mark = best.mark_point(size=110, filled=True, shape="diamond", clip=True)
-    return band + line + mark.encode(x=x, y=y, color=colour, opacity=shown, tooltip=tips)
+    base, layers = alt.Chart(frame, width=PANEL, height=190).encode(x=x), []
+    for column, dash in zip(columns, DASHES, strict=False):
+        along = y.copy()
+        along.shorthand = f"{column}_mean:Q"
+        band = base.mark_area(clip=True, opacity=0.2, color=INK)
+        layers += [band.encode(y=f"{column}_ci_low:Q", y2=f"{column}_ci_high:Q")] * (column == LOSSES[0])
+        layers.append(base.mark_line(clip=True, color=INK, strokeDash=dash).encode(y=along))
+    best = alt.Chart(frame.sort(closed).head(1)).mark_point(
+        size=110, filled=True, shape="diamond", clip=True, color=INK
+    )
+    return alt.layer(*layers, best.encode(x=x, y=y))
 
 
 def loss(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -177,12 +165,10 @@ def _over_target(frame: pl.DataFrame, value: str, scenario: AgeAware, title: str
         return theme.band(means, value, scenario, title, y, TARGET)
     y = fitted(y, *theme.ends(means, value))
     means = theme.within(means, value, *y["scale"]["domain"])
-    tooltip = [*theme.tips(TARGET_TIPS), *theme.interval_tips(value, y["title"])]
-    means = theme.with_shapes(means, theme.scheme_looks(scenario, schemes))
     rows = alt.Chart(means, width=theme.WIDTH, height=alt.Step(28)).encode(**_rows(scenario, schemes))
     x = alt.X(f"{value}_mean:Q", title=y["title"], scale=y["scale"], axis=y["axis"])
     bars = rows.mark_rule(strokeWidth=2.5).encode(x=f"{value}_ci_low:Q", x2=f"{value}_ci_high:Q")
-    dots = rows.mark_point(filled=True, size=90).encode(x=x, tooltip=tooltip, shape=theme.ON_LINES)
+    dots = rows.mark_point(filled=True, size=90).encode(x=x)
     subtitle = [over.replace("band", "interval"), target, *_minimized(scenario, schemes)]
     return (bars + dots).properties(title=alt.TitleParams(title, subtitle=subtitle))
 
@@ -200,21 +186,10 @@ def _minimized(scenario: AgeAware, schemes: list) -> list[str]:
     return [f"proposed: minimizes {FORMS[scenario.schedule.bound]}"] * proposed
 
 
-def _schemes(scenario: AgeAware, schemes: list) -> tuple[alt.Color, alt.StrokeDash, alt.Parameter, dict]:
-    """Colours and dashes of schemes, whose legend says which bound is minimized; see `theme.scheme_colour`."""
-    colour, chosen, opacity = theme.scheme_colour(scenario, schemes)
-    dash = theme.scheme_dash(scenario, schemes)
-    lines = theme.wrapped(_minimized(scenario, schemes), LEGEND)
-    colour["title"] = dash["title"] = ["Scheme", *lines]
-    return colour, dash, chosen, opacity
-
-
 def _rows(scenario: AgeAware, schemes: list) -> dict:
     """The encoding of a row for each scheme, in its colour: of a single target no curve can be drawn."""
-    looks = theme.scheme_looks(scenario, schemes)
-    scale = alt.Scale(domain=list(looks), range=[look.colour for look in looks.values()])
-    y = alt.Y("scheme:N", title=None, sort=list(looks))
-    return {"y": y, "color": alt.Color("scheme:N", scale=scale, legend=None)}
+    colours = theme.colours_of(scenario, schemes)
+    return {"y": alt.Y("scheme:N", title=None, sort=list(colours)), "color": theme.coloured_by(colours)}
 
 
 def times(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.Chart:
@@ -229,36 +204,28 @@ def times(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
     if frame.is_empty():
         return theme.empty("no scheme meets privacy targets", TIMES)
     schemes, target = _of_targets(scenario, frame)
-    frame = theme.with_shapes(frame, theme.scheme_looks(scenario, schemes))
-    time = {"title": "Collection time t (steps)"}
-    time["scale"] = alt.Scale(domain=[0, (leakage["collection_time"] + leakage["age"]).max()])
-    tooltip = theme.tips(TARGET_TIPS | {"time:Q": ("Mean collection time (steps)", ".4g")})
-    colour, dash, chosen, opacity = _schemes(scenario, schemes)
+    highest = (leakage["collection_time"] + leakage["age"]).max()
+    time = {"title": "Collection time t (steps)", "scale": alt.Scale(domain=[0, highest], nice=False)}
+    colours, x = theme.colours_of(scenario, schemes), fitted(TARGET, frame["target_epsilon"])
     panels = []
     for (user,), part in frame.group_by("user", maintain_order=True):
-        panel = alt.Chart(part, width=PANEL, title=f"Client {user}").encode(tooltip=tooltip)
+        panel = alt.Chart(part, width=PANEL, title=f"Client {user}")
         if target:
             rows = _rows(scenario, schemes)
             rows["y"].axis.labels = not panels  # once, at the left
             panel = panel.mark_point(filled=True, size=90).encode(x=alt.X("time:Q", **time), **rows)
-            panel = panel.encode(shape=theme.ON_LINES)
             panels.append(panel.properties(height=alt.Step(28)))
         else:
-            line = panel.mark_line(point=True).encode(
-                x=fitted(TARGET, frame["target_epsilon"]), y=alt.Y("time:Q", **time), color=colour, opacity=opacity
-            )
-            line = line.encode(strokeDash=dash).properties(height=PANEL)
-            panels.append(line if panels else line.add_params(chosen))
+            line = panel.mark_line(point=True).properties(height=PANEL)
+            panels.append(line.encode(x=x, y=alt.Y("time:Q", **time), color=theme.coloured_by(colours)))
+    if not target:
+        last = part.sort("target_epsilon", maintain_order=True).group_by("scheme", maintain_order=True).last()
+        ends = [(name, PANEL * (1 - at / highest), colours[name]) for name, at in last.select("scheme", "time").rows()]
+        panels[-1] = alt.layer(panels[-1], *theme.name_ends(ends, PANEL, PANEL))
     clients = plural(leakage["user"].n_unique(), "client")
     over = f"{len(panels)} of {clients}; means over {plural(leakage['realization'].n_unique())}"
-    title = alt.TitleParams(TIMES, subtitle=[over, target, *_minimized(scenario, schemes)] if target else over)
-    return alt.hconcat(*panels, title=title).resolve_scale(y="shared")
-
-
-def _colours(curves: dict[str, str], title: str | None) -> tuple[alt.Color, alt.Parameter]:
-    """Colours of curves by their names, and the selection that a click on the legend makes."""
-    colours = dict(zip(curves.values(), LINE_COLOURS, strict=True))
-    return theme.named_colours(colours, field="curve", title=title)[:2]
+    subtitle = [over, *filter(None, [target]), *_minimized(scenario, schemes)]
+    return alt.hconcat(*panels, title=alt.TitleParams(TIMES, subtitle=subtitle))
 
 
 def search(scenarios: dict[str, dict]) -> alt.Chart:
@@ -276,30 +243,26 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
     frame = pl.DataFrame(rows, schema=schema, orient="row").unique(maintain_order=True)
     if frame.is_empty():
         return theme.empty("no scheme searches for a schedule", SEARCH)
-    names = [EVERY, *(f"search, {rule} noise" for _, rule in PROPOSED)]
-    colours = alt.Scale(domain=names, range=["#7F7F7F", *(CATALOG.colours[pair] for pair in PROPOSED)])
-    # Hollow marks of different shapes and sizes: nearly equal costs lie on each other.
-    shapes = alt.Scale(domain=names, range=["square", "circle", "diamond"])
-    picked = alt.selection_point(fields=["search"], bind="legend")
+    colours = {f"search, {rule} noise": CATALOG.colours[scheduler, rule] for scheduler, rule in PROPOSED} | {EVERY: INK}
+    areas = dict(
+        zip(colours, (60.0, 260.0, 90.0), strict=True)
+    )  # of hollow marks: nearly equal costs lie on each other
+    frame = frame.with_columns(area=pl.col("search").replace_strict(areas, return_dtype=pl.Float64))
     powers = [d * 10**p for p in range(3) for d in (1, 2, 5) if d * 10**p <= frame["cost"].max()]
     clients = alt.Axis(values=sorted(set(frame["clients"])))
     exponents = alt.Axis(values=powers, labelExpr="'1e' + datum.value")
     title = "Evaluations (their exponents on a logarithmic axis)"
-    tips = {"scenario:N": "Scenario", "search:N": "Search", "clients:Q": "Clients", "horizon:Q": "Horizon (steps)"}
+    x = fitted(alt.X("clients:Q", title="Clients N", scale=LOG, axis=clients), frame["clients"], room=0.1)
+    y = fitted(alt.Y("cost:Q", title=title, scale=LOG, axis=exponents), frame["cost"])
     chart = alt.Chart(frame).mark_point(strokeWidth=2, filled=False)
-    chart = chart.encode(
-        x=fitted(alt.X("clients:Q", title="Clients N", scale=LOG, axis=clients), frame["clients"], room=0.1),
-        y=fitted(alt.Y("cost:Q", title=title, scale=LOG, axis=exponents), frame["cost"]),
-        color=alt.Color("search:N", title=None, scale=colours, legend=alt.Legend(symbolOpacity=1)),
-        shape=alt.Shape("search:N", title=None, scale=shapes),
-        size=alt.Size("search:N", legend=None, scale=alt.Scale(domain=names, range=[90, 60, 260])),
-        opacity=theme.faded(picked, hidden=0.1),
-        tooltip=theme.tips(tips | {"cost:Q": ("Evaluations, power of ten", ".2f")}),
-    )
+    chart = chart.encode(x=x, y=y, color=theme.coloured_by(colours, "search"), size=alt.Size("area:Q", scale=None))
+    last = frame.sort("clients", maintain_order=True).group_by("search", maintain_order=True).last()
+    places = pixels(y, last["cost"], theme.HEIGHT)
+    ends = [(name, float(at), colours[name]) for name, at in zip(last["search"], places, strict=True)]
     sizes = frame.unique("scenario", maintain_order=True).iter_rows(named=True)
     subtitle = "; ".join(f"{row['scenario']}: N = {row['clients']}, T = {row['horizon']}" for row in sizes)
     heading = alt.TitleParams(SEARCH, subtitle=[*textwrap.wrap(subtitle, 90), "means over realizations"])
-    return theme.sized(chart.add_params(picked), heading)
+    return theme.sized(alt.layer(chart, *theme.name_ends(ends)), heading)
 
 
 FIGURES = {"aging": aging, "sweep": sweep, "loss": loss, "noise": noise, "times": times}

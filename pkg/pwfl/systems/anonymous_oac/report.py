@@ -8,7 +8,8 @@ import polars as pl
 
 from pwfl.privacy.composition import Loss, Sampled
 from pwfl.report import chance, results, theme, unscheduled
-from pwfl.report.axes import fitted, leveled
+from pwfl.report.axes import fitted, leveled, pixels
+from pwfl.report.drawing import INK
 from pwfl.report.words import plural
 from pwfl.systems.anonymous_oac import batches
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
@@ -18,41 +19,41 @@ COMPARABILITY = (
     "the anonymous schemes rests on nobody knowing who takes part."
 )
 METHODS = {  # names of accountants, and dashes of their lines
-    "advanced_composition": ("advanced composition", [1, 3]),
-    "renyi": ("Renyi DP (the paper's)", [6, 4]),
-    "tight": ("privacy loss distribution", theme.SOLID),
-    "tight_read": ("privacy loss distribution, noise read", [12, 8]),
-    "proved": ("at most: any replaced record", [8, 3, 2, 3]),
-    "opposite_records": ("at least: opposite records", [2, 2]),
+    "renyi": ("", [1000, 0]),
+    "tight": (", exact", [6, 4]),
+    "advanced_composition": (", advanced", [2, 3]),
 }
+ACCOUNTANTS = (
+    "solid: Rényi DP, the paper's; dashed: exact, by the privacy loss distribution; dotted: advanced composition"
+)
+BOUNDS = {"tight": "", "proved": ", at most", "opposite_records": ", at least"}
 KNOWS = {
     "anonymous": "hidden",
-    "anonymous_read": "hidden, noise's strength read",
+    "anonymous_read": "hidden, noise read",
     "identified": "known",
-    "identified_read": "known, noise's strength read",
+    "identified_read": "known, noise read",
     "scheduled": "known, as it occurred",
 }
 OCCURRED = "its guarantee is for the participation that occurred, of which releases have no common law"
-COLOURS = ["#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#7F7F7F"]
 COMPUTED = "computed, without realizations"
 BESIDE = 1.12  # factor between schemes' places where they take as many symbols
+ROOM = 0.15  # share of an axis of symbols that is free at its ends
 
 
 def composition(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Fig. 1: epsilon over the rounds for several sampling rates, by the paper's accountant and a tight one."""
-    privacy = scenario.privacy
+    privacy, method = scenario.privacy, pl.col("method").cast(pl.String)
     frame = _of_first_scheme(tables, "rounds").filter(
         pl.col("reading") == "anonymous",
         pl.col("sampling_rate").is_in(privacy.curve_rates),
         pl.col("noise_multiplier") == privacy.noise_multiplier,
-        ~pl.col("method").cast(pl.String).is_in(("proved", "opposite_records")),
+        method.is_in(list(METHODS)),
     )
-    line = pl.col("sampling_rate").map_elements("p q = {:g}".format, pl.String)
-    subtitle = (
-        f"{COMPUTED}; noise multiplier {privacy.noise_multiplier:g}, delta = {privacy.delta:g}, hidden participants"
-    )
-    title = alt.TitleParams("Privacy over the rounds", subtitle=subtitle)
-    return _curves(frame.with_columns(line=line), title, "Sampling rate")
+    names = {name: more for name, (more, _) in METHODS.items()}
+    line = pl.format("p q = {}", pl.col("sampling_rate").map_elements("{:g}".format, pl.String))
+    said = f"{COMPUTED}; noise multiplier {privacy.noise_multiplier:g}, delta = {privacy.delta:g}, hidden participants"
+    title = alt.TitleParams("Privacy over the rounds", subtitle=[said, ACCOUNTANTS])
+    return _curves(frame.with_columns(line=line + method.replace_strict(names, return_dtype=pl.String)), title)
 
 
 def readings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -70,9 +71,8 @@ def readings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     subtitle = f"{COMPUTED}; {scenario.schemes[0].name}: p = {p:g}, q = {q:g}"
     subtitle += "".join(f", noise multiplier {multiplier:.4g}" for multiplier in own)
     title = alt.TitleParams("What the server may know", subtitle=subtitle)
-    # What the noise's strength tells may change little: dashes let the line below be seen.
-    dashed = pl.when(noise_read).then(pl.lit("tight_read")).otherwise(method)
-    return _curves(frame.with_columns(line=reading.replace(KNOWS), method=dashed), title, "Participation")
+    line = reading.replace_strict(KNOWS, return_dtype=pl.String) + method.replace_strict(BOUNDS, return_dtype=pl.String)
+    return _curves(frame.with_columns(line=line, method=pl.lit("renyi")), title)
 
 
 def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -81,7 +81,7 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     averaged = ["accuracy", "channel_uses", "noise_multiplier", "epsilon"]
     frame = theme.means(each, ["scheme"], averaged, scenario.system)
     frame = frame.with_columns(beside=_beside(frame["channel_uses_mean"]))
-    colour, chosen, opacity = theme.scheme_colour(scenario, symbol=None)
+    colours = theme.colours_of(scenario)
     noisy = frame.filter(pl.col("epsilon_mean").is_finite())
     epsilon = noisy["epsilon_mean"].max() if len(noisy) else np.nan
     bare = "".join(f", {name} infinite" for name in frame.filter(pl.col("epsilon_mean").is_infinite())["scheme"])
@@ -93,24 +93,22 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     ]
     title = alt.TitleParams("Accuracy over spectrum at equal privacy", subtitle=subtitle)
     ticks = [digit * 10.0**power for power in range(3, 12) for digit in (1, 2, 5)]
-    scale = alt.Scale(type="log")
     axis = alt.Axis(format="~s", values=ticks, labelOverlap="greedy", labelSeparation=8)
-    x = alt.X("beside:Q", title="Symbols on air, all rounds", scale=scale, axis=axis)
-    base = alt.Chart(frame).encode(x=fitted(x, frame["beside"]), color=colour, opacity=opacity)
-    y, levels = (
-        theme.accuracy_axis("accuracy_mean:Q", "Final test accuracy"),
-        chance.scenario_levels(scenario, tables["history"]),
-    )
-    y, levels = leveled(y, levels, *theme.ends(frame, "accuracy"), most=1)
+    x = alt.X("beside:Q", title="Symbols on air, all rounds", scale=alt.Scale(type="log"), axis=axis)
+    x = fitted(x, frame["beside"], room=ROOM)
+    levels = chance.scenario_levels(scenario, tables["history"])
+    y = theme.accuracy_axis("accuracy_mean:Q", "Final test accuracy")
+    y = leveled(y, levels, *theme.ends(frame, "accuracy"), most=1)
+    rules, named = theme.level_lines(y, levels)
+    base = alt.Chart(frame).encode(x=x, color=theme.coloured_by(colours))
     bars = base.mark_rule(strokeWidth=2.5).encode(y="accuracy_ci_low:Q", y2="accuracy_ci_high:Q")
-    tips = [
-        *theme.tips({"scheme:N": "Scheme", "channel_uses_mean:Q": ("Symbols on air", ".3s")}),
-        *theme.interval_tips("accuracy", "Final test accuracy", ".2%"),
-        *theme.tips({"noise_multiplier_mean:Q": ("Noise multiplier", ".3f")}),
-    ]
-    points = base.mark_point(size=260, filled=True, stroke="black", strokeWidth=1)
-    points = points.encode(y=y, shape=theme.scheme_shape(scenario), tooltip=tips)
-    return theme.sized(alt.layer(bars, points, *levels).add_params(chosen), title)
+    points = base.mark_point(size=260, filled=True, stroke="black", strokeWidth=1, opacity=1).encode(y=y)
+    across = pixels(x, frame["beside"], theme.WIDTH)
+    ends = [pixels(y, part, theme.HEIGHT) for part in theme.ends(frame, "accuracy")]
+    marks = {name: [spot] for name, spot in zip(frame["scheme"], zip(across, ends[0], strict=True), strict=True)}
+    lines = [((at, low), (at, high)) for at, low, high in zip(across, *ends[1:], strict=True)]
+    names = theme.name_marks(marks, colours, [line for line in lines if np.isfinite(line).all()])
+    return theme.sized(alt.layer(bars, points, *rules, *names, *theme.name_ends(named)), title)
 
 
 def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -128,12 +126,9 @@ def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     lost = _of_first_scheme(tables, "failed_devices_one_adds_all").filter(pl.col("noise_multiplier") == 0)
     if lost.is_empty():
         return chart
-    line = pl.lit(names["failed_devices_one_adds_all"])
-    marks = alt.Chart(lost.select("x", line=line, epsilon=pl.lit("infinite")))  # which no axis has
-    marks = marks.encode(x=alt.X("x:Q", title="Failed devices", axis=ticks), y=alt.value(8), color="line:N")
-    arrows = marks.mark_point(shape="triangle-up", filled=True, size=110, opacity=1)
-    tips = {"line:N": "Scheme", "x:Q": "Failed devices", "epsilon:N": "Record-level epsilon"}
-    arrows = arrows.encode(tooltip=theme.tips(tips))
+    marks = alt.Chart(lost.select("x"))  # infinite, which no axis has
+    marks = marks.encode(x=alt.X("x:Q", title="Failed devices", axis=ticks), y=alt.value(8))
+    arrows = marks.mark_point(shape="triangle-up", filled=True, size=110, opacity=1, color=INK)
     words = marks.transform_filter(f"datum.x == {lost['x'].min()}").mark_text(align="left", dx=10)
     chart, heading = chart.copy(), chart.title
     chart.title = alt.Undefined
@@ -213,6 +208,9 @@ def published(scenario, each: pl.DataFrame) -> list[Loss | str]:
     return [loss(row) for row in each.iter_rows(named=True)]
 
 
+NOTHING = pl.DataFrame(schema={"x": pl.Float64, "epsilon": pl.Float64, "line": pl.String})
+
+
 def _of_first_scheme(tables: dict[str, pl.DataFrame], *quantities: str) -> pl.DataFrame:
     """Some quantities' rows of one scheme: curves that schemes share are in each one's table."""
     return tables["curves"].filter(
@@ -220,45 +218,40 @@ def _of_first_scheme(tables: dict[str, pl.DataFrame], *quantities: str) -> pl.Da
     )
 
 
-def _curves(frame: pl.DataFrame, title: alt.TitleParams, legend: str) -> alt.Chart:
-    """epsilon over rounds, a colour for each `line`, a dash for each accountant."""
-    method = pl.col("method").cast(pl.String)
-    shown = [METHODS[name] for name in frame.select(method)["method"].unique(maintain_order=True)]
-    scale = alt.Scale(domain=[name for name, _ in shown], range=[dash for _, dash in shown])
-    dash = alt.StrokeDash("method:N", title="Accountant", legend=theme.legend(symbolSize=1500), scale=scale)
+def _curves(frame: pl.DataFrame, title: alt.TitleParams) -> alt.LayerChart:
+    """epsilon over rounds: the names of each `line` at its end, a dash for each `method`."""
     x = alt.X("x:Q", title="Communication rounds", scale=alt.Scale(type="log", nice=False))
     y = alt.Y("epsilon:Q", title="Record-level epsilon", scale=alt.Scale(type="log", nice=False))
-    tips = {"method:N": "Accountant", "x:Q": "Rounds"}
-    names = {key: name for key, (name, _) in METHODS.items()}
-    frame = frame.with_columns(method.replace_strict(names, return_dtype=pl.String))
-    return _lines(frame, title, COLOURS, legend, tips, {}, x=x, y=y, strokeDash=dash)
+    method = pl.col("method").cast(pl.String)
+    parts = [(dash, frame.filter(method == name)) for name, (_, dash) in METHODS.items()]
+    return _lines([(dash, own) for dash, own in parts if len(own)], title, {}, x, y)
 
 
-def _robustness(tables, names: dict[str, str], title: alt.TitleParams, axis: str, scale, ticks) -> alt.Chart:
-    """epsilon after all rounds over an axis, a colour for each quantity, by its name."""
+def _robustness(tables, names: dict[str, str], title: alt.TitleParams, axis: str, scale, ticks) -> alt.LayerChart:
+    """epsilon after all rounds over an axis, a line for each quantity, by its name."""
     frame = _of_first_scheme(tables, *names)
     frame = frame.with_columns(line=pl.col("quantity").cast(pl.String).replace_strict(names, return_dtype=pl.String))
     x = alt.X("x:Q", title=axis, axis=ticks)
     y = alt.Y("epsilon:Q", title="Record-level epsilon after all rounds", scale=scale)
-    colours, tips = ["#009E73", "#D55E00", "#0072B2"], {"x:Q": (axis, ".3~g")}
-    return _lines(frame, title, colours, "Scheme", tips, {"point": True}, x=x, y=y)
+    return _lines([(METHODS["renyi"][1], frame)], title, {"point": alt.OverlayMarkDef(color=INK)}, x, y)
 
 
-def _lines(frame, title, colours: list[str], legend: str, tips: dict, mark: dict, **encodings) -> alt.Chart:
-    """epsilon over something, a colour for each `line`; infinity, which cannot be drawn, is null."""
-    frame = frame.with_columns(epsilon=pl.when(pl.col("epsilon").is_finite()).then(pl.col("epsilon")))
-    lines = dict(zip(frame["line"].unique(maintain_order=True), colours, strict=False))
-    colour, chosen, opacity = theme.named_colours(lines, field="line", title=legend)
-    encodings["x"] = fitted(encodings["x"], frame["x"], room=0)
-    whole = encodings["y"]["scale"]["zero"] is True
-    encodings["y"] = fitted(encodings["y"], frame["epsilon"], *([0.0] if whole else []))
-    tooltip = theme.tips({"line:N": legend} | tips | {"epsilon:Q": ("Record-level epsilon", ".4g")})
-    return (
-        alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)
-        .mark_line(**mark)
-        .encode(color=colour, opacity=opacity, tooltip=tooltip, **encodings)
-        .add_params(chosen)
-    )
+def _lines(parts: list[tuple[list[int], pl.DataFrame]], title, mark: dict, x: alt.X, y: alt.Y) -> alt.LayerChart:
+    """epsilon over something, named at the right ends of lines, some of each dash; infinity is left out."""
+    finite = pl.when(pl.col("epsilon").is_finite()).then(pl.col("epsilon"))
+    parts = [(dash, own.with_columns(epsilon=finite)) for dash, own in parts]
+    every = pl.concat(own.select("x", "epsilon", "line") for _, own in parts) if parts else NOTHING
+    x = fitted(x, every["x"], room=0)
+    whole = y["scale"]["zero"] is True
+    y = fitted(y, every["epsilon"], *([0.0] if whole else []))
+    layers = [
+        alt.Chart(own).mark_line(strokeDash=dash, color=INK, strokeWidth=2, **mark).encode(x=x, y=y, detail="line:N")
+        for dash, own in parts or [([], NOTHING)]
+    ]
+    last = every.drop_nulls().sort("x", maintain_order=True).group_by("line", maintain_order=True).last()
+    places = pixels(y, last["epsilon"], theme.HEIGHT)
+    names = theme.name_ends((name, float(at), INK) for name, at in zip(last["line"], places, strict=True))
+    return theme.sized(alt.layer(*layers, *names), title)
 
 
 def _beside(values: pl.Series) -> pl.Series:

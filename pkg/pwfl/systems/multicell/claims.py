@@ -151,6 +151,7 @@ INTERPRETATIONS = (
         "What is clipped: “the gradient of all weights … their global norm”.",
         "Each record's gradient, which (11) needs; with `per_user`, (11) is not guaranteed.",
         {"training.clipping": ("per_sample",)},
+        concerns=(*(f"F5-{k}" for k in range(1, 7)), "S6B-2", "S6B-3", "S7-1"),  # accuracies and losses
     ),
     Interpretation(
         "I5",

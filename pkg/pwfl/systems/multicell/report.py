@@ -5,10 +5,9 @@ import numpy as np
 import polars as pl
 
 from pwfl.privacy.composition import Loss
-from pwfl.report import chance, results, theme, unscheduled
-from pwfl.report.axes import fitted, leveled
+from pwfl.report import results, theme
+from pwfl.report.axes import fitted, pixels
 from pwfl.report.drawing import INK, LINE
-from pwfl.report.words import plural
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import leakage_bound
 from pwfl.systems.multicell.parameters import Multicell, Network
@@ -21,12 +20,12 @@ COMPARABILITY = (
 )
 LEAKAGE = "Leakage rho of a user (zCDP)"
 GAP_LINEAR = 1e-4  # gap up to which the axis of gaps is linear
-DOTS = 100  # realizations shown one by one
 MARGIN = 1.08  # of a map, times the distance of who is furthest from its centre
 SIDE = 460  # of a map, in pixels
-CELL_COLOURS = ["#8DD3C7", "#8C564B", "#BEBADA", "#FB8072", "#1B5E20", "#B3DE69", "#FCCDE5"]  # none is a scheme's
-LINKS = 7  # of one user, the strongest ones
+LINKS = 7  # of one user, the strongest ones; of more stations the map is wider
 RINGED = "rings: users whom a scheme schedules"
+AREAS = (30, 400)  # of users' dots
+NAMED = 12  # rings of a scheme at which its name may stand
 RING, WIDER = 420, 260  # area of the first scheme's rings, and by how much more the next one's have
 KEYS = ["scheme", "realization"]
 PRIVACY = ["rho_worst_user", "rho_total", "epsilon", "epsilon_tight", "epsilon_classic"]
@@ -46,61 +45,41 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     if users["x_m"].null_count():
         return theme.empty("positions of the users are not known", heading)
     scheduled = tables["schedule"].filter(realization=first).drop_nulls("resource_block")
-    by_user = scheduled.group_by("user", maintain_order=True).agg(
-        scheduled_by=pl.col("scheme").unique(maintain_order=True).str.join(", ")
-    )
-    users = users.join(by_user, on="user", how="left", maintain_order="left")
     place = links.unique("station").sort("station").select("station_x_m", "station_y_m").to_numpy()
     grid = hexagons.stations(network.rings, network.cell_radius_m)
     located, drawn = not links["station_x_m"].null_count(), np.array_equal(place, grid)
     half = hexagons.half_side(network.rings, network.cell_radius_m) if drawn else None
     across, up = _square(np.concatenate([users.select("x_m", "y_m").to_numpy(), place]), half)
-    colours = [CELL_COLOURS[k % len(CELL_COLOURS)] for k in range(count)]
-    if drawn:
-        colours = cell_colours(hexagons.stations(network.rings, network.cell_radius_m), network.cell_radius_m)
     place = {"x": alt.X("x_m:Q", title=axes[0], scale=across), "y": alt.Y("y_m:Q", title=axes[1], scale=up)}
-    few = count <= len(CELL_COLOURS)  # of more, a legend has no room: stations have their numbers
-    legend = theme.legend("circle", symbolStrokeWidth=0.5) if few else None
-    colour = alt.Color("cell:N", title="Cell", scale=alt.Scale(domain=list(range(count)), range=colours), legend=legend)
-    grey = theme.legend("circle", symbolStrokeWidth=0.5, symbolFillColor=LINE, symbolStrokeColor=LINE)
-    size = alt.Size("samples:Q", title="Training samples", scale=alt.Scale(range=[30, 400]), legend=grey)
-    picked = alt.selection_point(fields=["cell"], bind="legend" if few else alt.Undefined)
-    opacity = theme.faded(picked, hidden=0.12)
-    named = {"user:N": "User", "cell:N": "Cell", "samples:Q": "Training samples", "scheduled_by:N": "Scheduled by"}
-    tips = theme.tips(named | {"x_m:Q": ("x (m)", ".0f"), "y_m:Q": ("y (m)", ".0f")})
-    people = alt.Chart(users).mark_circle(stroke=INK, strokeWidth=0.5)
-    people = people.encode(**place, color=colour, size=size, opacity=opacity, tooltip=tips)
-    schemes = theme.scheme_looks(scenario)
-    hues = alt.Scale(domain=list(schemes), range=[look.colour for look in schemes.values()])
-    areas = {name: float(RING + WIDER * k) for k, name in enumerate(schemes)}
-    ringed = scheduled.select("scheme", "user").join(users, on="user", maintain_order="left")
-    ringed = ringed.with_columns(area=pl.col("scheme").replace_strict(areas, return_dtype=pl.Float64))
-    rings = (
-        alt.Chart(ringed)
-        .mark_point(filled=False, strokeWidth=2)
-        .encode(
-            **place,
-            stroke=alt.Stroke(
-                "scheme:N", title="Scheduled by", scale=hues, legend=theme.legend("circle", symbolStrokeWidth=2)
-            ),
-            size=alt.Size("area:Q", scale=None),
-            opacity=opacity,
-        )
-    )
-    layers, subtitle = [people, rings], f"realization {first}; {RINGED}"
+    side = SIDE if count <= LINKS else 1.5 * SIDE
+    dots = alt.Chart(users).mark_circle(color=LINE, stroke=INK, strokeWidth=0.5, opacity=1)
+    dots = dots.encode(**place, size=alt.Size("samples:Q", scale=alt.Scale(range=AREAS), legend=None))
+    colours = theme.colours_of(scenario)
+    areas = {name: float(RING + WIDER * k) for k, name in enumerate(colours)}
+    ringed = scheduled.select(pl.col("scheme").cast(pl.String), "user").join(users, on="user", maintain_order="left")
+    ringed = ringed.with_columns(
+        area=pl.col("scheme").replace_strict(areas, return_dtype=pl.Float64),
+        px=pl.Series(pixels(place["x"], ringed["x_m"], side)),
+        py=pl.Series(pixels(place["y"], ringed["y_m"], side)),
+    ).sort(pl.len().over("user"), maintain_order=True)  # names stand where few schemes have rings
+    rings = alt.Chart(ringed).mark_point(filled=False, strokeWidth=2)
+    rings = rings.encode(**place, color=theme.coloured_by(colours), size=alt.Size("area:Q", scale=None))
+    spots = {name: ringed.filter(scheme=name).select("px", "py").head(NAMED).rows() for name in colours}
+    names = theme.name_marks(spots, colours, size=(side, side))
+    layers = [dots, rings]
+    said = f"areas of dots: {users['samples'].min()} to {users['samples'].max()} training samples"
+    subtitle = [f"realization {first}; {RINGED}", said]
     if located:
         chosen = users.row(0, named=True)
         below, above = _stations(links.filter(user=chosen["user"]), chosen, place)
-        if drawn:
-            below = [_grid(network, place), *below]
+        below = [_grid(network, place) if drawn else _spokes(users, links, place), *below]
         layers = [*below, *layers, *above]
-        strongest = "" if few else f", the {LINKS} strongest"
-        dashed = f"dashed: links of user {chosen['user']}{strongest}"
-        subtitle = [f"realization {first}; triangles: stations; {RINGED}", dashed]
-    title = alt.TitleParams(heading, subtitle=subtitle)
-    side = SIDE if few else 1.5 * SIDE
-    layered = alt.layer(*layers).add_params(picked).resolve_scale(size="independent")
-    return layered.properties(width=side, height=side, title=title)
+        strongest = "" if count <= LINKS else f", the {LINKS} strongest"
+        cells = "" if drawn else "; grey lines: users' cells"
+        subtitle = [f"realization {first}; triangles: stations; {RINGED}", said]
+        subtitle.append(f"dashed: links of user {chosen['user']}{strongest}{cells}")
+    layered = alt.layer(*layers, *names).resolve_scale(size="independent")
+    return layered.properties(width=side, height=side, title=alt.TitleParams(heading, subtitle=subtitle))
 
 
 def _square(places: np.ndarray, half: float | None) -> list[alt.Scale]:
@@ -125,34 +104,27 @@ def _grid(network: Network, place: dict[str, alt.X | alt.Y]) -> alt.Chart:
     return alt.Chart(cells).mark_line(color=LINE, strokeWidth=1).encode(**place, detail="cell:N", order="corner:Q")
 
 
+def _spokes(users: pl.DataFrame, links: pl.DataFrame, place: dict[str, alt.X | alt.Y]) -> alt.Chart:
+    """A line from each user to the station of its cell."""
+    masts = links.select("station", "station_x_m", "station_y_m").unique(maintain_order=True)
+    lines = users.join(masts, left_on="cell", right_on="station", maintain_order="left")
+    return alt.Chart(lines).mark_rule(color=LINE).encode(**place, x2="station_x_m:Q", y2="station_y_m:Q")
+
+
 def _stations(
     links: pl.DataFrame, user: dict, place: dict[str, alt.X | alt.Y]
 ) -> tuple[list[alt.Chart], list[alt.Chart]]:
     """What lies under the users, the strongest links of one; and above, stations with their numbers."""
     links = links.rename({"station_x_m": "x_m", "station_y_m": "y_m"})
     stations = links.select("x_m", "y_m", cell="station")
-    links = links.with_columns(
-        user_x_m=pl.lit(user["x_m"]), user_y_m=pl.lit(user["y_m"]), gain_db=10 * pl.col("gain").log10()
-    )
+    links = links.with_columns(user_x_m=pl.lit(user["x_m"]), user_y_m=pl.lit(user["y_m"]))
     links = links.sort("gain", descending=True, maintain_order=True).head(LINKS)
-    named = {"user:N": "User", "station:N": "Station"}
-    tips = theme.tips(named | {"distance_m:Q": ("Distance (m)", ".0f"), "gain_db:Q": ("Gain (dB)", ".1f")})
     lines = alt.Chart(links).mark_rule(strokeDash=[6, 4], color=INK, strokeWidth=1.2)
-    lines = lines.encode(**place, x2="user_x_m:Q", y2="user_y_m:Q", tooltip=tips)
-    few, above = len(stations) <= len(CELL_COLOURS), alt.Chart(stations)
+    lines = lines.encode(**place, x2="user_x_m:Q", y2="user_y_m:Q")
+    few, above = len(stations) <= LINKS, alt.Chart(stations)
     masts = above.mark_point(shape="triangle-up", filled=True, size=150 if few else 60, color="black", opacity=1)
     numbers = above.mark_text(dy=14 if few else 11, fontSize=10, color="black").encode(**place, text="cell:N")
-    return [lines], [masts.encode(**place, tooltip=theme.tips({"cell:N": "Station"})), numbers]
-
-
-def cell_colours(station: np.ndarray, radius: float) -> list[str]:
-    """A colour for each cell, of seven, so that cells which touch have different ones.
-
-    `station` holds the stations' places in metres, shape (cell, 2).
-    """
-    row = np.rint(station[:, 1] / (1.5 * radius))
-    column = np.rint(station[:, 0] / (np.sqrt(3) * radius) - row / 2)
-    return [CELL_COLOURS[k] for k in (column + 3 * row).astype(int) % len(CELL_COLOURS)]
+    return [lines], [masts.encode(**place), numbers]
 
 
 def objective(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -191,38 +163,9 @@ def leakage(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart |
 
 
 def tradeoff(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Final accuracy against the record-level epsilon of each trained realization; a line: a scheme without noise."""
-    epsilon = pl.col("epsilon").round_sig_figs(6)  # those set for one target differ in later digits
-    each = realizations(tables).drop_nulls("accuracy")
-    frame = each.select("scheme", "realization", "accuracy", epsilon).drop_nulls()
-    mean = frame.group_by("scheme", maintain_order=True).agg(pl.col("accuracy", "epsilon").mean())
-    private = pl.col("epsilon").is_finite()
-    mean, bare = mean.filter(private), mean.filter(~private)
-    count, shown = frame["realization"].n_unique(), frame.filter(private & (pl.col("realization") < DOTS))
-    subtitle = f"dots: the first {plural(min(count, DOTS))}; large: means over {count}"
-    subtitle += "; line: mean without noise, no privacy" if len(bare) else ""
-    subtitle = [subtitle, *unscheduled.lines(unscheduled.counted(each), unscheduled.LEFT_OUT)]
-    colour, chosen, opacity = theme.scheme_colour(scenario, symbol=None)
+    """Final accuracy against the record-level epsilon of each trained realization."""
     axis = f"Record-level epsilon at delta = {scenario.privacy.delta:g}"
-    x = fitted(alt.X("epsilon:Q", title=axis), shown["epsilon"], mean["epsilon"])
-    y = theme.accuracy_axis("accuracy:Q", "Final test accuracy")
-    levels = chance.scenario_levels(scenario, tables["history"])
-    y, levels = leveled(y, levels, *(part["accuracy"] for part in (shown, mean, bare)), most=1)
-    shared = {"x": x, "y": y, "color": colour, "shape": theme.scheme_shape(scenario)}
-    tips = {"scheme:N": "Scheme", "epsilon:Q": ("Record-level epsilon", ".3f")}
-    tips |= {"accuracy:Q": ("Final test accuracy", ".1%")}
-    of_dot = theme.tips({"realization:N": "Realization"} | tips)
-    points = alt.Chart(shown).mark_point(filled=True, size=45)
-    points = points.encode(**shared, tooltip=of_dot, opacity=theme.faded(chosen, 0.55, 0.05))
-    means = alt.Chart(mean).mark_point(size=260, filled=True, stroke="black", strokeWidth=1)
-    means = means.encode(**shared, tooltip=theme.tips(tips), opacity=opacity)
-    title = alt.TitleParams("Accuracy against privacy", subtitle=subtitle)
-    layers = [points, means, *levels]
-    if len(bare):
-        of_line = theme.tips({"scheme:N": "Scheme", "accuracy:Q": tips["accuracy:Q"]})
-        rule = alt.Chart(bare).mark_rule(strokeWidth=2.5)
-        layers.append(rule.encode(y=shared["y"], color=colour, opacity=opacity, tooltip=of_line))
-    return theme.sized(alt.layer(*layers).add_params(chosen), title)
+    return results.tradeoff(scenario, tables["history"], realizations(tables), axis, "Accuracy against privacy")
 
 
 FIGURES = {

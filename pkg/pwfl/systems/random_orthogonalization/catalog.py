@@ -33,7 +33,6 @@ CATALOG = Catalog(
         },
     },
     private_figures=("energy",),
-    comparison_figures=("accuracy", "leakage", "readings", "tradeoff"),
     colours={("all", "fixed"): "#0072B2", ("all", "none"): BARE},
     tiny={
         "network": {"users": 3, "antennas": 4},

@@ -5,11 +5,24 @@ import polars as pl
 
 from pwfl.privacy.composition import Loss
 from pwfl.report import chance, results, theme
-from pwfl.report.axes import fitted
+from pwfl.report.axes import fitted, pixels
+from pwfl.report.drawing import INK, SOFT
 from pwfl.report.words import plural
-from pwfl.systems.random_orthogonalization import comparison, marks, observers
+from pwfl.systems.random_orthogonalization import observers
 from pwfl.systems.random_orthogonalization.tables import WORST
+from pwfl.tables.contract import limits
 
+SYSTEM = "random_orthogonalization"
+READINGS = {  # of epsilon, of one round where names do not say otherwise
+    "epsilon_printed": "(6) as printed",
+    "epsilon_sensitivity": "(a) true sensitivity",
+    "epsilon_gaussian": "(b) exact",
+    "epsilon": "(c) exact, all rounds",
+    "epsilon_antennas": "(d) all antennas",
+    "epsilon_antennas_rounds": "(d) all antennas, all rounds",
+}
+OBSERVERS = ("epsilon", "epsilon_antennas_rounds")  # epsilons of the scenario's observer, and of all antennas
+WEIGHTS = {"coupling_real": "Re(h_s^H h_k), the weight", "energy": "||h_k||^2, in Theorem 1"}
 COMPARABILITY = (
     "Many antennas, all users at once, many local steps a round; each user's whole update is protected, "
     "so all its records together. Signals have no unit of energy."
@@ -17,89 +30,116 @@ COMPARABILITY = (
 
 
 def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Mean test accuracy over rounds."""
-    kept = marks.trained(tables["history"])
-    title = alt.TitleParams(f"Test accuracy, M = {scenario.network.antennas}", subtitle=marks.interval_of(kept))
-    frame = marks.accuracies(kept, ["scheme"])
+    """Mean test accuracy over rounds, from the first on: the start would stretch the axis."""
+    kept = _trained(tables["history"])
+    title = alt.TitleParams(f"Test accuracy, M = {scenario.network.antennas}", subtitle=_over(kept))
+    frame = theme.means(kept.filter(pl.col("round") > 0), ["scheme", "round"], ["accuracy"], SYSTEM)
     levels = chance.scenario_levels(scenario, tables["history"])
-    return theme.band(frame, "accuracy", scenario, title, theme.accuracy_axis(), form=".2%", levels=levels)
+    return theme.band(frame, "accuracy", scenario, title, theme.accuracy_axis(), levels=levels)
 
 
-def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
-    """Fig. 2 for one number of antennas, in all readings that can be told apart, beside the closed form of (6)."""
+def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.VConcatChart | alt.Chart:
+    """Fig. 2 for one number of antennas, a panel for each scheme with noise, beside the closed form of (6)."""
     table = leakages(tables)
-    shown = {name: label for name, label in marks.READINGS.items() if name != "epsilon_modulus"}
-    frame = marks.reading_means(table, ["scheme"]).filter(pl.col("reading").is_in(list(shown.values())))
-    formula = table.group_by("scheme", "users", maintain_order=True).agg(pl.col("epsilon_closed_form").first())
-    formula = formula.filter(pl.col("epsilon_closed_form").is_finite()).with_columns(part=pl.lit("formula"))
-    frame = pl.concat([frame.with_columns(part=pl.lit("reading")), formula], how="diagonal")
-    colours = dict(zip(shown.values(), theme.PALETTE, strict=False))
-    colour, chosen, _ = theme.named_colours(colours, field="reading", title="Mean over users")
-    means, *intervals = theme.ends(frame, "mean")
-    y = fitted(marks.epsilon_axis(scenario, type="log"), means.append(frame["epsilon_closed_form"]), *intervals)
-    tips = {"reading:N": "Reading"}
-    frame = theme.within(frame, "mean", *y["scale"]["domain"])
-    curves = marks.curves("users:Q", "Users K", "mean", y, colour, chosen, tips)
-    dashes = alt.Chart().transform_filter("datum.part == 'formula'")
-    dashes = dashes.mark_line(strokeDash=[5, 4], color="black", strokeWidth=1.5)
-    dashes = dashes.encode(x="users:Q", y="epsilon_closed_form:Q")
-    subtitle = [f"{marks.interval_of(table)}; {marks.rounds_of(scenario)}", "dashed: closed form of (6)"]
-    title = alt.TitleParams(f"Leakage of a user, M = {scenario.network.antennas}", subtitle=subtitle)
-    return (
-        alt.layer(curves.transform_filter("datum.part == 'reading'"), dashes, data=frame)
-        .properties(width=330, height=theme.HEIGHT)
-        .facet(column=marks.scheme_panels(scenario.schemes))
-        .properties(title=title)
+    heading = f"Leakage of a user, M = {scenario.network.antennas}"
+    long = table.unpivot(
+        list(READINGS), index=["scheme", "realization", "users"], variable_name="reading", value_name="value"
     )
+    frame = theme.means(long, ["scheme", "reading", "users"], ["value"], SYSTEM).filter(
+        pl.col("value_mean").is_finite()
+    )
+    if frame.is_empty():
+        return theme.empty("no scheme has noise", heading)
+    frame = theme.within(frame, "value", *limits(SYSTEM, "epsilon"))
+    formula = table.group_by("scheme", "users", maintain_order=True).agg(value=pl.col("epsilon_closed_form").first())
+    formula = formula.filter(pl.col("value").is_finite())
+    means, *intervals = theme.ends(frame, "value")
+    title = f"Epsilon of a record or a user at delta = {scenario.privacy.delta:g}"
+    ticks = alt.Axis(format=".6~g", values=[digit * 10.0**power for power in range(-3, 7) for digit in (1, 2, 5)])
+    y = fitted(alt.Y(title=title, axis=ticks, scale=alt.Scale(type="log")), means.append(formula["value"]), *intervals)
+    frame = theme.within(frame, "value", *y["scale"]["domain"])
+    x = fitted(alt.X("users:Q", title="Users K"), frame["users"], room=0)
+    colours = theme.colours_of(scenario)
+    panels = [
+        _panel(own, formula.filter(scheme=name), x, y, colours[str(name)]).properties(title=f"{name}")
+        for (name,), own in frame.group_by("scheme", maintain_order=True)
+    ]
+    subtitle = [f"{_over(table)}; {_rounds_of(scenario)}", "of one round where names do not say otherwise"]
+    return alt.vconcat(*panels).properties(title=alt.TitleParams(heading, subtitle=subtitle))
+
+
+def _panel(frame: pl.DataFrame, formula: pl.DataFrame, x: alt.X, y: alt.Y, colour: str) -> alt.LayerChart:
+    """A scheme's epsilons in each reading, with their names at their right ends."""
+    low, mean = y.copy(), y.copy()
+    low.shorthand, mean.shorthand = "value_ci_low:Q", "value_mean:Q"
+    base = alt.Chart(frame).encode(x=x, detail="reading:N")
+    area = base.mark_area(opacity=0.18, color=colour).encode(y=low, y2="value_ci_high:Q")
+    line = base.mark_line(color=colour, point=alt.OverlayMarkDef(size=30, color=colour)).encode(y=mean)
+    along = y.copy()
+    along.shorthand = "value:Q"
+    dashed = alt.Chart(formula).mark_line(strokeDash=[5, 4], color=INK, strokeWidth=1.5).encode(x=x, y=along)
+    last = frame.sort("users", maintain_order=True).group_by("reading", maintain_order=True).last()
+    ends = [(READINGS[name], value, colour) for name, value in last.select("reading", "value_mean").rows()]
+    ends += [("closed form of (6)", value, SOFT) for value in formula.sort("users")["value"].tail(1)]
+    places = pixels(y, [value for _, value, _ in ends], theme.HEIGHT)
+    names = theme.name_ends((name, float(at), of) for (name, _, of), at in zip(ends, places, strict=True))
+    return alt.layer(area, line, dashed, *names).properties(width=theme.WIDTH, height=theme.HEIGHT)
 
 
 def tradeoff(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy against epsilon after all rounds, of the scenario's observer, realization by realization."""
-    frame = realizations(tables).drop_nulls("accuracy").filter(pl.col("epsilon").is_finite())
-    title = alt.TitleParams(
-        f"Accuracy against privacy, M = {scenario.network.antennas}",
-        subtitle=[f"after {marks.rounds_of(scenario)}, worst user", marks.dots_of(frame)],
-    )
-    colour, chosen, _ = theme.scheme_colour(scenario, symbol=None)
-    x, levels = marks.epsilon_axis(scenario, alt.X), chance.scenario_levels(scenario, tables["history"])
-    chart = marks.scatter(frame, "epsilon", ["scheme"], x, colour, chosen, levels)
-    return theme.sized(chart.encode(shape=theme.scheme_shape(scenario)), title)
+    heading = f"Accuracy against privacy, M = {scenario.network.antennas}"
+    axis = f"Epsilon of a record or a user at delta = {scenario.privacy.delta:g}"
+    said = f"after {_rounds_of(scenario)}, worst user"
+    return results.tradeoff(scenario, tables["history"], realizations(tables), axis, heading, said)
 
 
 def energy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """(e) Energy of a user's signal in a round over the paper's limit P = alpha^2."""
     limit = tables["outcome"]["transmit_energy_limit"][0]
-    kept = marks.trained(tables["history"]).drop_nulls("transmit_energy")
+    kept = _trained(tables["history"]).drop_nulls("transmit_energy")
     kept = kept.with_columns(share=pl.col("transmit_energy") / limit)
-    title = alt.TitleParams("Transmit energy", subtitle=marks.interval_of(kept))
+    title = alt.TitleParams("Transmit energy", subtitle=_over(kept))
     y = alt.Y(title="Energy of a round's signal / P", scale=alt.Scale(type="log"), axis=alt.Axis(format=".6~g"))
     frame = theme.means(kept, ["scheme", "round"], ["share"], scenario.system)
     chart = theme.band(frame, "share", scenario, title, y, also=[1.0])
     return theme.referenced(chart, 1.0, "the paper's limit P", "y", y["title"])
 
 
-def couplings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def couplings(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Distribution of the weights that users' updates get, and of what Theorem 1 takes for them."""
-    labels = {"coupling_real": "Re(h_s^H h_k): true weight", "energy": "||h_k||^2: in Theorem 1"}
-    if scenario.radio.normalization == "I":
-        labels = {name: f"{label}, over M" for name, label in labels.items()}
-    long = tables["links"].unpivot(list(labels), variable_name="what", value_name="weight")
-    frame = theme.distribution(long.with_columns(pl.col("what").replace(labels)), "weight", by="what")
-    colours = dict(zip(labels.values(), theme.PALETTE, strict=False))
-    colour, chosen, opacity = theme.named_colours(colours, field="what", title=None)
+    over = ", over M" if scenario.radio.normalization == "I" else ""
+    weights = {name: f"{label}{over}" for name, label in WEIGHTS.items()}
+    long = tables["links"].unpivot(list(weights), variable_name="what", value_name="weight")
+    shares = theme.distribution(long.with_columns(pl.col("what").replace(weights)), "weight", by="what")
     count = tables["links"]["realization"].n_unique()
     title = alt.TitleParams(
         f"Weights of the users' updates, times K; M = {scenario.network.antennas}",
-        subtitle=f"all users of {plural(count)}; {marks.rounds_of(scenario)}",
+        subtitle=f"all users of {plural(count)}; {_rounds_of(scenario)}",
     )
-    x = fitted(alt.X("weight:Q", title="K times the weight of a user's update"), frame["weight"])
-    y = alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1]))
-    tips = theme.tips({"what:N": "Weight", "weight:Q": ("Times K", ".3f"), "share:Q": ("Share up to it", ".1%")})
-    chart = alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT).mark_line(interpolate="step-after")
-    return chart.encode(x=x, y=y, color=colour, opacity=opacity, tooltip=tips).add_params(chosen)
+    x = fitted(alt.X("weight:Q", title="K times the weight of a user's update"), shares["weight"])
+    return theme.sized(
+        alt.layer(*theme.steps(shares, "weight", x, dict.fromkeys(weights.values(), INK), "what")), title
+    )
 
 
-COMPARISON_FIGURES = comparison.FIGURES
+def _trained(history: pl.DataFrame) -> pl.DataFrame:
+    """The history of trainings that did not diverge."""
+    return history.filter(pl.col("status").cast(pl.String) == "trained")
+
+
+def _over(frame: pl.DataFrame) -> str:
+    """What curves and bands are, for a subtitle."""
+    return theme.band_over(frame["realization"].n_unique())
+
+
+def _rounds_of(scenario) -> str:
+    """How many rounds there are, and for how long channels stay, for a subtitle."""
+    coherence = scenario.radio.coherence_rounds
+    every = {None: "one channel", 1: "channels redrawn each round"}
+    return f"{scenario.training.rounds} rounds, {every.get(coherence, f'channels redrawn every {coherence} rounds')}"
+
+
 FIGURES = {
     "accuracy": accuracy,
     "accuracy_seconds": results.accuracy_seconds,
@@ -153,7 +193,7 @@ def published(scenario, each: pl.DataFrame) -> list[Loss]:
 def leakages(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Means over users of the table `leakage`, and the largest epsilons of all rounds."""
     groups = tables["leakage"].group_by("scheme", "realization", "users", maintain_order=True)
-    return groups.agg(pl.exclude("user").mean(), pl.col(list(marks.OBSERVERS)).max().name.suffix("_max"))
+    return groups.agg(pl.exclude("user").mean(), pl.col(list(OBSERVERS)).max().name.suffix("_max"))
 
 
 def signs(leakage: pl.DataFrame, rounds: int) -> pl.DataFrame:
@@ -168,4 +208,4 @@ def signs(leakage: pl.DataFrame, rounds: int) -> pl.DataFrame:
     counts = every.join(counts, on=keys, how="left", maintain_order="left").with_columns(
         pl.col("user_count").fill_null(0)
     )
-    return theme.means(counts, ["scheme", "negative_rounds"], ["user_count"], marks.SYSTEM)
+    return theme.means(counts, ["scheme", "negative_rounds"], ["user_count"], SYSTEM)

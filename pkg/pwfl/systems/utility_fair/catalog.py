@@ -64,7 +64,6 @@ CATALOG = Catalog(
         "accuracy_joules",
         "deviation",
     ),
-    comparison_figures=("robustness",),
     colours={
         ("utility", "fair"): "#0072B2",
         ("benchmark", "independent"): "#D55E00",

@@ -4,17 +4,15 @@ from collections.abc import Callable
 from functools import partial
 
 import altair as alt
+import numpy as np
 import polars as pl
 from polars.dataframe.group_by import GroupBy
 
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import chance, results, theme, unscheduled
-from pwfl.report.axes import fitted
-from pwfl.report.claims import INCONCLUSIVE, REFUTED, SUPPORTED, Band, Reported
+from pwfl.report.axes import fitted, pixels
 from pwfl.report.columns import total
-from pwfl.report.drawing import RULE
-from pwfl.report.words import plural, ranged
-from pwfl.systems.utility_fair.claims import CLAIMS, SHARED_NOISE, claims
+from pwfl.report.words import plural
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.tables.contract import limits
 
@@ -24,8 +22,6 @@ COMPARABILITY = (
     "epsilon is against devices that pool their copies. Nothing enforces the sensitivity."
 )
 KEYS = ["scheme", "realization"]
-CLAIM_HEIGHT, READABLE = 70, 11  # pixels of a claim's rows, if they are many, and of a row that has its name
-OUTSIDE = "outside the paper's setting"
 OTHERS = ("user", "server", "printed", "copy", "round", "device", "upload", "worst_case")
 EPSILONS = ["epsilon", *(f"epsilon_{of}" for of in OTHERS)]
 LEARNED = ["accuracy", "loss", *USER_ACCURACIES]
@@ -91,60 +87,8 @@ def deviation(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.Cha
     return theme.cdf(_sound(tables["history"]), "deviation", scenario, title, axis, "rounds and devices")
 
 
-def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
-    """Every claim as measured in each scenario, with its 95% interval and the band it must lie in."""
-    shared = pl.col("interpretation").fill_null("").str.starts_with(SHARED_NOISE)
-    case = pl.when(shared).then(pl.format("{}, shared noise", "scenario")).otherwise("scenario")
-    verdict = pl.col("verdict").fill_null(OUTSIDE)
-    measured = claims(scenarios).drop(unscheduled.COLUMN).with_columns(case=case, verdict=verdict)  # the title has it
-    colours = {SUPPORTED: "#0072B2", INCONCLUSIVE: "#7F7F7F", REFUTED: "#D55E00", OUTSIDE: "#000000"}
-    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-    colour = alt.Color("verdict:N", title="Claim", legend=theme.legend("circle"), scale=scale)
-    zero = alt.Scale(zero=False, padding=12)
-    interval = {
-        "measured:Q": ("Measured", ".4g"),
-        "measured_ci_low:Q": ("95% from", ".4g"),
-        "measured_ci_high:Q": ("95% to", ".4g"),
-    }
-    tips = theme.tips({"case:N": "Scenario", "quantity:N": "Quantity", "required_range:N": "Required"} | interval)
-    panels, step = [], min(24.0, max(1.5, CLAIM_HEIGHT / len(scenarios)))
-    labels = alt.Axis() if step >= READABLE else alt.Axis(labels=False, ticks=False)
-    for claim in CLAIMS:
-        frame = measured.filter(claim=claim.id)
-        base = alt.Chart(frame).encode(y=alt.Y("case:N", title=None, sort=frame["case"].to_list(), axis=labels))
-        assert isinstance(claim.required, Band | Reported)  # the same in all scenarios
-        required = base.mark_bar(color=RULE, height=alt.RelativeBandSize(1)).encode(**_ends(claim.required))
-        x = alt.X("measured_ci_low:Q", scale=zero, title=None, axis=alt.Axis(grid=True))
-        line = base.mark_rule(strokeWidth=min(2, step / 2)).encode(x=x, x2="measured_ci_high:Q", color=colour)
-        point = base.mark_circle(size=min(80.0, step**2), opacity=1).encode(
-            x=alt.X("measured:Q", title=None), color=colour, tooltip=tips
-        )
-        number = f"{claim.quantity.words}: {claim.declared[0].words}"
-        title = alt.TitleParams(f"{claim.id}: {claim.statement}", subtitle=number, fontSize=13, offset=6)
-        panels.append((required + line + point).properties(width=theme.WIDTH, height=alt.Step(step), title=title))
-    over = ranged(pl.Series([c["realizations"]["realization"].n_unique() for c in scenarios.values()]))
-    subtitle = [
-        f"dots and lines: measured, with 95% intervals; grey: required range, or the reported number; over {over}"
-    ]
-    several = pl.concat([unscheduled.counted(unscheduled.known(c["realizations"])) for c in scenarios.values()])
-    subtitle += unscheduled.lines(several, width=110)
-    title = alt.TitleParams("The paper's claims in each scenario", subtitle=subtitle)
-    return alt.vconcat(*panels, spacing=14, title=title).resolve_scale(color="shared")
-
-
-def _ends(required: Band | Reported) -> dict[str, alt.XDatum | alt.X2Datum | alt.X2Value]:
-    """The ends of a claim's range on an axis; from its only end, it extends to the panel's edge."""
-    if isinstance(required, Reported):
-        return {"x": alt.XDatum(required.least), "x2": alt.X2Datum(required.most)}
-    least, most = (next((end for end in ends if end is not None), None) for ends in (required[:2], required[2:]))
-    if least is None:
-        return {"x": alt.XDatum(most), "x2": alt.X2Value(0)}
-    return {"x": alt.XDatum(least), "x2": alt.X2Value(theme.WIDTH) if most is None else alt.X2Datum(most)}
-
-
 DRAWN = (loss, spread, energy, utility, power, accuracy, accuracy_seconds, accuracy_joules, deviation)
 FIGURES = {figure.__name__: figure for figure in DRAWN}
-COMPARISON_FIGURES = {"robustness": robustness}
 
 
 def summarize(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -261,42 +205,31 @@ def _curve(
 def _over_path_loss(
     scenario: UtilityFair, frame: pl.DataFrame, column: str, title: str, y: str, regression: bool
 ) -> alt.LayerChart:
-    """A dot for each device, scheme by scheme."""
-    colour, chosen, opacity = theme.scheme_colour(scenario)
-    colour["legend"] = alt.Legend(symbolOpacity=1, symbolDash=theme.SOLID, symbolStrokeWidth=1.2)  # of marks, not lines
+    """A circle for each device, scheme by scheme, of sizes that let all be seen; names at the right ends."""
     count = frame.select(["realization", "device"]).n_unique()
     subtitle = f"{plural(count, 'device')} of {plural(frame['realization'].n_unique())}"
     subtitle += "; lines: least squares" if regression else ""
-    looks = theme.scheme_looks(scenario)
-    names = list(looks)
-    shape = theme.shapes_of(looks)
-    shape["legend"] = colour["legend"]
-    # Schemes with equal powers lie on each other: hollow marks of different shapes and sizes let all be seen.
-    sizes = [30 + 110 * k for k in range(max(len(names), 2))]  # of a range of one size Vega makes NaN
-    x = fitted(alt.X("path_loss_db:Q", title="Path loss (dB)"), frame["path_loss_db"])
-    encoded = fitted(alt.Y(f"{column}:Q", title=y), frame[column])
-    tips = {"scheme:N": "Scheme", "realization:N": "Realization", "device:N": "Device"}
-    tips = {**tips, "path_loss_db:Q": ("Path loss (dB)", ".4g"), f"{column}:Q": (y, ".4g")}
-    tips = {**tips, "iterations:Q": ("Mean local iterations", ".4g")}
-    base = alt.Chart(frame)
-    chart = base.mark_point(filled=False, strokeWidth=1.2).encode(
-        x=x,
-        y=encoded,
-        color=colour,
-        shape=shape,
-        size=alt.Size("scheme:N", legend=None, scale=alt.Scale(domain=names, range=sizes)),
-        tooltip=theme.tips(tips),
-        opacity=theme.faded(chosen, 0.8, 0.05),
-    )
-    layers = [chart]
-    if regression:
-        several = alt.Chart(frame.filter(pl.col("path_loss_db").n_unique().over("scheme") > 1))
-        line = several.transform_regression("path_loss_db", column, groupby=["scheme"])
-        line = line.mark_line(strokeWidth=2, clip=True)
-        dash = theme.scheme_dash(scenario)
-        dash["legend"] = None
-        layers.append(line.encode(x=x, y=encoded, color=colour, opacity=opacity, strokeDash=dash))
-    return theme.sized(alt.layer(*layers).add_params(chosen), alt.TitleParams(title, subtitle=subtitle))
+    colours, loss = theme.colours_of(scenario), "path_loss_db"
+    x = fitted(alt.X(f"{loss}:Q", title="Path loss (dB)"), frame[loss])
+    along = fitted(alt.Y(f"{column}:Q", title=y), frame[column])
+    sizes = {name: 30.0 + 110 * k for k, name in enumerate(colours)}
+    frame = frame.with_columns(area=pl.col("scheme").cast(pl.String).replace_strict(sizes, return_dtype=pl.Float64))
+    marks = alt.Chart(frame).mark_point(filled=False, strokeWidth=1.2, opacity=0.8)
+    layers = [marks.encode(x=x, y=along, color=theme.coloured_by(colours), size=alt.Size("area:Q", scale=None))]
+    ends = []
+    for (name,), own in (
+        frame.drop_nulls(column).sort(loss, maintain_order=True).group_by("scheme", maintain_order=True)
+    ):
+        last = own[column][-1]
+        if regression and own[loss].n_unique() > 1:
+            across = own[loss].to_numpy()[[0, -1]]
+            up = np.polynomial.Polynomial.fit(own[loss], own[column], 1)(across)
+            line = alt.Chart(pl.DataFrame({loss: across, column: up, "scheme": [str(name)] * 2}))
+            line = line.mark_line(strokeWidth=2, clip=True).encode(x=x, y=along, color=theme.coloured_by(colours))
+            layers.append(line)
+            last = up[-1]
+        ends.append((str(name), float(pixels(along, last, theme.HEIGHT)[0]), colours[str(name)]))
+    return theme.sized(alt.layer(*layers, *theme.name_ends(ends)), alt.TitleParams(title, subtitle=subtitle))
 
 
 published = results.gaussian_losses

@@ -37,7 +37,6 @@ SYSTEM = System(
         summarize=report.summarize,
         figures=report.FIGURES,
         comparability=report.COMPARABILITY,
-        comparison_figures=report.COMPARISON_FIGURES,
         published=report.published,
     ),
     load_claims=lambda: claims.claims,
