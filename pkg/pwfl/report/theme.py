@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 
 from pwfl import registry
 from pwfl.report import labels
-from pwfl.report.axes import ALIKE, fitted, leveled, pixels
+from pwfl.report.axes import fitted, leveled, pixels
 from pwfl.report.catalog import BARE
 from pwfl.report.drawing import (
     HALO,
@@ -211,13 +211,6 @@ def is_squeezed(frame: pl.DataFrame, value: str) -> bool:
     spread = finite.group_by("scheme").agg(pl.col(value).quantile(0.95) - pl.col(value).quantile(0.05))
     least, most = ends_of(finite[value])
     return ends_of(spread[value])[0] < SQUEEZED * (most - least)
-
-
-def alike(values: pl.Series, within: float = ALIKE) -> bool:
-    """Whether finite values differ by this relative difference at most, as in their last digits alone."""
-    finite = values.drop_nulls().filter(values.drop_nulls().is_finite())
-    least, most = ends_of(finite)
-    return len(finite) > 0 and most - least <= within * abs(most)
 
 
 def spans_decades(values: pl.Series) -> bool:
