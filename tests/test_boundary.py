@@ -261,7 +261,7 @@ def test_what_is_wrong_with_a_system_of_another_package_is_said(
     ("", "implements version 1 of the system interface, but this pwfl has version 5: .*; a package declares its version"),
     ("INTERFACE = 2", r"implements version 2 .* has version 5: .* epsilons are stated by .* a stage `receive` .* `training.audit`; .*\. See 'Versions"),
     ("INTERFACE = 3", r"implements version 3 .* has version 5: .* epsilons are stated by `accountant.accounts`.* in words is ALWAYS_PUBLIC; .*`report.measures`; .*\. See 'Versions"),
-    ("INTERFACE = 4", r"implements version 4 .* has version 5: a system is one object, .* write NAME/system.py .* NAME = 'NAME.system:SYSTEM'.* SCHEMAS; `parameters.py` has no MODEL\. See 'Versions"),
+    ("INTERFACE = 4", r"implements version 4 .* has version 5: a system is one object, .* write NAME/system.py .* NAME = 'NAME.system:SYSTEM'.* SCHEMAS, .* has no MODEL; .* `theme.band` has no `form`\. See 'Versions"),
     ("INTERFACE = 1", "implements version 1 .*: .*`deals` and `silent` of its catalog are `uses_dataset` and `zero_noise_values`"),
     ("INTERFACE = 99", "implements version 99 of the system interface, .*: it needs a newer pwfl"),
     ("INTERFACE = 'two'", "implements version two of the system interface, .*: it needs a newer pwfl"),

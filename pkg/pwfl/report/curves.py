@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
+
+from pwfl.report import theme
 
 COLUMNS = ("series", "x", "y", "y_ci_low", "y_ci_high")
 POINTS = 150  # of a distribution
@@ -66,18 +68,9 @@ def over_rounds(column: str, table: str = "history") -> Callable[[dict[str, dict
 
 def means(rows: pl.DataFrame, x: str, y: str) -> pl.DataFrame:
     """Each scheme's mean of a column by another one, with Student's interval over rows."""
-    values = pl.col(y).cast(pl.Float64)
-    groups = rows.group_by("scheme", x, maintain_order=True)
-    found = groups.agg(y=values.mean(), error=values.std() / pl.len().sqrt(), count=pl.len())
-    count = found["count"].to_numpy()
-    half = pl.Series(stdtrit(np.maximum(count - 1, 1), 1 - TAIL)) * pl.col("error").fill_null(0.0)
-    return found.select(
-        pl.col("scheme").cast(pl.String).alias("series"),
-        pl.col(x).cast(pl.Float64).alias("x"),
-        "y",
-        y_ci_low=pl.col("y") - half,
-        y_ci_high=pl.col("y") + half,
-    )
+    found = theme.means(rows.with_columns(pl.col(x, y).cast(pl.Float64)), ["scheme", x], [y])
+    ends = {f"y_ci_{end}": pl.coalesce(f"{y}_ci_{end}", f"{y}_mean") for end in ("low", "high")}
+    return found.select(pl.col("scheme").cast(pl.String).alias("series"), pl.col(x).alias("x"), y=f"{y}_mean", **ends)
 
 
 def empty() -> pl.DataFrame:

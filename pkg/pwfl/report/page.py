@@ -21,7 +21,7 @@ from pwfl.report.catalog import STUDY_FIGURES, private_figures, table_title
 from pwfl.report.drawing import style, ticks
 from pwfl.report.effects import compared
 from pwfl.report.points import baseline, called, outcome_of
-from pwfl.report.words import between, is_share, number, probability, ranged, rate, signed, unit, upper
+from pwfl.report.words import NONE, between, is_share, number, probability, ranged, rate, signed, unit, upper
 from pwfl.store import sealed
 from pwfl.tables import contract, read_report
 
@@ -101,7 +101,7 @@ def build_page(
         "schemes": page_tables.schemes(points, tested, audit.verdict == headline.FAILED),
         "has_seconds": points["air_seconds_mean"].count() > 0,
         "has_joules": points["transmit_energy_j_mean"].count() > 0,
-        "count": len(points),
+        "count": len(points) if len(points) > page_tables.MOST_SCHEMES else 0,
         "audits": page_tables.audits(audits),
         "untested": page_tables.untested(audits),
         "audited": [places[name] for name in audits],
@@ -318,28 +318,15 @@ def _by(lead: headline.Lead, bare: float | None) -> str:
 def _lead_row(system: str, lead: headline.Lead, audits: Mapping, of_scenarios: Mapping) -> dict:
     """A system's row of the table that leads where there are several."""
     own = {name: frame for name, frame in audits.items() if of_scenarios[name]["system"] == system}
-    point, found = lead.point, headline.audited(own, lead.point)
+    point, badge = lead.point, headline.badge(headline.audited(own, lead.point))
+    row = {"system": system_name(system), "badge": badge, "kind": lead.kind}
     if point is None:
-        return {
-            "system": system_name(system),
-            "result": "no result",
-            "scheme": "",
-            "epsilon": "–",
-            "rate": "–",
-            "badge": headline.badge(found),
-            "kind": lead.kind,
-        }
-    private = lead.kind in (headline.GOOD, headline.POOR, headline.CHANCE)
-    return {
-        "system": system_name(system),
-        "result": headline.result(point),
-        "scheme": called(point),
-        "epsilon": number(point["epsilon"]),
-        "rate": rate(point["attack_rate"]) if private else "all",
-        "assumes": point["epsilon_assumes"] if private else "",
-        "kind": lead.kind if lead.kind not in (headline.GOOD, headline.POOR) else "",
-        "badge": headline.badge(found),
-    }
+        return row | {"result": "no result", "scheme": "", "epsilon": NONE, "rate": NONE}
+    row |= {"result": headline.result(point), "scheme": called(point), "epsilon": number(point["epsilon"])}
+    if lead.kind not in (headline.GOOD, headline.POOR, headline.CHANCE):
+        return row | {"rate": "all"}
+    kind = lead.kind if lead.kind == headline.CHANCE else ""
+    return row | {"kind": kind, "rate": rate(point["attack_rate"]), "assumes": point["epsilon_assumes"]}
 
 
 def _places(points: pl.DataFrame, of_scenarios: Mapping[str, dict]) -> dict[str, str]:

@@ -221,11 +221,11 @@ def spans_decades(values: pl.Series) -> bool:
     return len(finite) > 0 and least > 0 and most >= DECADE * least
 
 
-def means(frame: pl.DataFrame, by: list[str], columns: list[str], system: str) -> pl.DataFrame:
+def means(frame: pl.DataFrame, by: list[str], columns: list[str], system: str = "") -> pl.DataFrame:
     """Means of columns within groups and the ends of their 95% intervals (Student's t).
 
     Column c becomes c_mean, c_ci_low and c_ci_high; nulls do not count. A single value has no interval. Intervals
-    end where the system's tables declare that the column does (`contract.limits`).
+    end where the system's tables declare that the column does (`contract.limits`); without a system, nowhere.
     """
     parts = {"mean": pl.Expr.mean, "std": pl.Expr.std, "count": pl.Expr.count}
     groups = frame.group_by(by, maintain_order=True).agg(
@@ -236,7 +236,7 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str], system: str) -
         quantile = stdtrit(np.maximum(count - 1, 1), (1 + CONFIDENCE) / 2)
         half = groups[f"{c}_std"] * pl.Series(quantile / np.sqrt(np.maximum(count, 1)))
         groups = groups.with_columns((mean - half).alias(f"{c}_ci_low"), (mean + half).alias(f"{c}_ci_high"))
-        groups = within(groups, c, *limits(system, c))
+        groups = within(groups, c, *limits(system, c)) if system else groups
     return groups.select(*by, *(f"{c}_{part}" for c in columns for part in ("mean", "ci_low", "ci_high")))
 
 
