@@ -191,6 +191,7 @@ def audit_of(status: str) -> pl.DataFrame:
         "expected_max": [1.0, 1.01],
         "detectable": [0.001, 0.014],
     }
+    numbers |= {"reason": pl.Series([None, None], dtype=pl.String)}
     return pl.DataFrame(rows | numbers | {"detects": ["a record moves 0.1% too far", "noise 1.4% too low"]})
 
 

@@ -20,7 +20,7 @@ from pwfl.report import factors, glossary, headline, page_tables, published
 from pwfl.report.catalog import STUDY_FIGURES, private_figures, table_title
 from pwfl.report.drawing import style, ticks
 from pwfl.report.effects import compared
-from pwfl.report.points import baseline, called, outcome_of
+from pwfl.report.points import baseline, called, outcome_of, readable_title
 from pwfl.report.words import NONE, between, is_share, number, probability, ranged, rate, signed, unit, upper
 from pwfl.store import sealed
 from pwfl.tables import contract, read_report
@@ -37,6 +37,7 @@ FILES = {  # of a scenario
     "scenario.yaml": "config",
     "addresses.csv": "addresses",
 }
+SHORT = ("dp", "mac", "oac")  # words of systems' names that are abbreviations
 ROOM = 0.04  # share of a strip that is free at each end
 
 
@@ -119,7 +120,7 @@ def build_page(
         "more": _figures(parts[0], view, own=True),
         "scenarios": [
             {
-                "title": part["title"],
+                "title": readable_title(part["title"], part["scenario"]),
                 "about": _about(part),
                 "id": _anchor(part["scenario"]),
                 "figures": _figures(part, view),
@@ -192,10 +193,10 @@ def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead
 def system_name(system: str) -> str:
     """A system's name for readers.
 
-    >>> system_name("utility_fair")
-    'Utility fair'
+    >>> system_name("utility_fair"), system_name("anonymous_oac")
+    ('Utility fair', 'Anonymous OAC')
     """
-    return upper(system.replace("_", " "))
+    return upper(" ".join(word.upper() if word in SHORT else word for word in system.split("_")))
 
 
 def _marked(charts: dict) -> dict:
@@ -332,7 +333,7 @@ def _lead_row(system: str, lead: headline.Lead, audits: Mapping, of_scenarios: M
 def _places(points: pl.DataFrame, of_scenarios: Mapping[str, dict]) -> dict[str, str]:
     """What readers call each scenario: what tells it from others; its title where it is alone."""
     short = dict(points.select("scenario", "place").unique("scenario", keep="first", maintain_order=True).rows())
-    return {name: upper(short.get(name) or part["title"]) for name, part in of_scenarios.items()}
+    return {name: upper(short.get(name) or readable_title(part["title"], name)) for name, part in of_scenarios.items()}
 
 
 def _figures(part: dict, view: Mapping[str, str], own: bool = False) -> list[dict]:
@@ -365,7 +366,7 @@ def _formats(path: str, view: Mapping[str, str]) -> list[dict]:
 
 def _about(part: dict) -> str:
     """What a scenario is: its system, whether a point of a sweep, and whether nobody's paper."""
-    about = f"{part['system']}, a point of a sweep" if part["point"] else part["system"]
+    about = f"{system_name(part['system'])}, a point of a sweep" if part["point"] else system_name(part["system"])
     about += f"; a crossing, nobody's paper ({', '.join(part['crossed'])})" if part["crossed"] else ""
     others = [title for title in part["alike"] if title != part["title"]]
     return f"{about}; the same parameters as {' and '.join(others)}" if others else about

@@ -61,7 +61,7 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
 
 def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -> list[pl.Series]:
     """Columns that say what rows of a system are called, and look like."""
-    names = {name: _title(titles.get(name, name), name) for name in dict.fromkeys(rows["sweep_of"])}
+    names = {name: readable_title(titles.get(name, name), name) for name in dict.fromkeys(rows["sweep_of"])}
     short, swept = apart(names), varied(rows)
     system = rows["system"][0]
     schemes = {(name, own.name): own for name in study for own in study[name]["scenario"].schemes}
@@ -91,7 +91,7 @@ NAMED: dict[str, type[pl.DataType]] = dict.fromkeys(("title", "place", "value", 
 NAMED |= {"bare": pl.Boolean, "colour": pl.String, "seen": pl.String, "rank": pl.Int64}
 
 
-def _title(title: str, name: str) -> str:
+def readable_title(title: str, name: str) -> str:
     """A scenario's title; of one without, its name in words."""
     return title if title != name else name.replace("_", " ")
 
