@@ -21,7 +21,19 @@ from pwfl.report.catalog import STUDY_FIGURES, private_figures, table_title
 from pwfl.report.drawing import style, ticks
 from pwfl.report.effects import compared
 from pwfl.report.points import baseline, called, outcome_of, readable_title
-from pwfl.report.words import NONE, between, is_share, number, probability, ranged, rate, signed, unit, upper
+from pwfl.report.words import (
+    NONE,
+    between,
+    is_share,
+    number,
+    probability,
+    ranged,
+    rate,
+    signed,
+    system_name,
+    unit,
+    upper,
+)
 from pwfl.store import sealed
 from pwfl.tables import contract, read_report
 
@@ -37,7 +49,6 @@ FILES = {  # of a scenario
     "scenario.yaml": "config",
     "addresses.csv": "addresses",
 }
-SHORT = ("dp", "mac", "oac")  # words of systems' names that are abbreviations
 ROOM = 0.04  # share of a strip that is free at each end
 
 
@@ -188,15 +199,6 @@ def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead
         "learned": bool((~rows["useless"]).any()),
         "charts": _marked(charts or {}),
     }
-
-
-def system_name(system: str) -> str:
-    """A system's name for readers.
-
-    >>> system_name("utility_fair"), system_name("anonymous_oac")
-    ('Utility fair', 'Anonymous OAC')
-    """
-    return upper(" ".join(word.upper() if word in SHORT else word for word in system.split("_")))
 
 
 def _marked(charts: dict) -> dict:

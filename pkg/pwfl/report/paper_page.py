@@ -15,6 +15,7 @@ from pwfl.report.curves import empty
 from pwfl.report.page_tables import LOOKS
 from pwfl.report.paper import OUTSIDE, Panel, Paper
 from pwfl.report.statements import DEPENDS
+from pwfl.report.words import system_name
 
 TINTS = LOOKS | {OUTSIDE: "none"}
 WORDS = {
@@ -28,7 +29,8 @@ WORDS = {
 MOST_LINES = 4  # of a cell, of which more are folded
 CAPTION = 14  # pixels of a caption's text
 DIGITS = 5  # of curves in their file
-UNBROKEN = re.compile(r"\b([RKMTγpqδ]) ([=≤<]) (?=[\d<])")  # what a line does not break
+# Spaces that break no line: of `R = 5`, and before a percent sign.
+UNBROKEN = re.compile(r"(?<=\b[RKMTγpqδ]) (?=[=≤<])|(?<=\b[RKMTγpqδ] [=≤<]) (?=[\d<])|(?<=\d) (?=%)")
 
 
 def build_paper(
@@ -126,6 +128,7 @@ def render(
     text = environment.from_string((folder / "paper.html").read_text(encoding="utf-8")).render(
         paper=of,
         cited=cited,
+        name=system_name(cited["system"]),
         lead=paper.lead(rows),
         counts=paper.counts(rows),
         unsupported=paper.unsupported(rows),
@@ -137,7 +140,7 @@ def render(
         left_open={each.id: each.left_open for each in of.interpretations},
         style=drawing.style("style.css", "paper.css"),
     )
-    return UNBROKEN.sub("\\1\u00a0\\2\u00a0", text)
+    return UNBROKEN.sub("\u00a0", text)
 
 
 def _figures(

@@ -14,6 +14,7 @@ NEGLIGIBLE = 1e-12  # numbers that rounding leaves
 THOUSANDS, MILLIONS = 1e3, 1e6  # between which numbers are written out
 ALL = 0.995  # a share that is shown as nearly all
 KEY = re.compile(r"\b[a-z]+\.[a-z_.]+\b")  # of a parameter
+SHORT = ("dp", "mac", "oac")  # words of systems' names that are abbreviations
 UNIT = re.compile(r"^(.*) \(([^()]*)\)$")
 
 
@@ -122,6 +123,15 @@ def upper(text: str) -> str:
     ('Better learning', 'γ 3')
     """
     return text[:1].upper() + text[1:] if text[:1].isascii() else text
+
+
+def system_name(system: str) -> str:
+    """A system's name for readers.
+
+    >>> system_name("utility_fair"), system_name("anonymous_oac")
+    ('Utility fair', 'Anonymous OAC')
+    """
+    return upper(" ".join(word.upper() if word in SHORT else word for word in system.split("_")))
 
 
 def plural(count: int, what: str = "realization") -> str:
