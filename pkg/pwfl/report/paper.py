@@ -23,6 +23,7 @@ from pwfl.report.claims import (
 )
 from pwfl.report.statements import DEPENDS, judge
 from pwfl.report.words import interpreted
+from pwfl.report.words import number as three_digits
 from pwfl.scenario.values import value_of
 
 OUTSIDE = "not judged"  # measured in scenarios outside of the paper's setting alone
@@ -226,7 +227,7 @@ def number(value: float, claim: Claim, signed: bool = False) -> str:
     ('+5.15 %', '−19 %')
     """
     percent = is_share(claim)
-    shown = f"{abs(value) * (100 if percent else 1):.{SIGNIFICANT}g}"
+    shown = f"{100 * abs(value):.{SIGNIFICANT}g}" if percent else three_digits(abs(value))
     is_difference = signed and any("-" in term.words for term in claim.declared)
     sign = "−" if value < 0 else "+" if value > 0 and is_difference else ""
     return f"{sign}{shown}{' %' * percent}"

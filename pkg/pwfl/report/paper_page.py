@@ -136,6 +136,8 @@ def render(
         figures=figures,
         columns=columns,
         said=said,
+        marked=any(panel.marks for row in of.panels for panel in row),
+        exact=any(own["series"].str.ends_with(panels.EXACT).any() for own in curves.values()),
         study=studies[0],
         left_open={each.id: each.left_open for each in of.interpretations},
         style=drawing.style("style.css", "paper.css"),
