@@ -15,7 +15,7 @@ from pwfl.systems.multicell import feasible, hexagons
 from pwfl.systems.multicell.beyond import pairs, urban
 from pwfl.systems.multicell.beyond.intervals import intervals
 from pwfl.systems.multicell.parameters import Multicell
-from pwfl.systems.multicell.schemes import BY_LEAST_NOISE, SCHEDULERS
+from pwfl.systems.multicell.schemes import BY_LEAST_NOISE, CALIBRATED, SCHEDULERS
 from pwfl.training import models
 
 if TYPE_CHECKING:
@@ -89,12 +89,12 @@ def _check_coherence(scenario: Multicell) -> None:
 
 def _check_schemes(scenario: Multicell) -> None:
     for scheme in scenario.schemes:
-        if scheme.noise == "target" and scenario.privacy.target_epsilon is None:
+        if scheme.noise in CALIBRATED and scenario.privacy.target_epsilon is None:
             raise ValueError(
-                f"privacy.target_epsilon: is missing, but the scheme {scheme.name!r} has `noise: target`; set the "
-                "epsilon to which its noise is calibrated"
+                f"privacy.target_epsilon: is missing, but the scheme {scheme.name!r} has `noise: {scheme.noise}`; set "
+                "the epsilon to which its noise is calibrated"
             )
-        if scheme.noise == "target" and scenario.training.clipping == "per_user":
+        if scheme.noise in CALIBRATED and scenario.training.clipping == "per_user":
             raise ValueError(
                 "training.clipping: per_user does not bound the leakage, (11) of the paper "
                 f"(docs/explanation/multicell.md), so the noise of scheme {scheme.name!r} cannot "

@@ -129,5 +129,6 @@ NOISES = {
 PROGRAM_STATUSES = list_statuses(SCHEDULERS, "own")
 NOISE_STATUSES = list_statuses(NOISES, "own", "infeasible", "no_user_scheduled")
 LIMITED = tuple(name for name, scheme in NOISES.items() if scheme.is_limited)
+CALIBRATED = tuple(name for name, scheme in NOISES.items() if scheme.calibrated)
 BY_START_NOISE = tuple(name for name, scheduler in SCHEDULERS.items() if scheduler.uses_start_noise)
 BY_LEAST_NOISE = tuple(name for name, scheduler in SCHEDULERS.items() if scheduler.made_for)
