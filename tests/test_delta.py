@@ -14,6 +14,7 @@ import stage_of
 from conftest import in_turn
 from pipeline import part
 from pwfl import registry
+from pwfl.privacy.accountant import ALL, USERS
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.resolution import merge
 from pwfl.systems.random_orthogonalization import mimo
@@ -164,6 +165,11 @@ def test_theorem_1_of_anonymous_oac_falls_with_delta():
     assert 0 < large["epsilon_theorem_1"][0] < small["epsilon_theorem_1"][0]
 
 
+def stated(found, observer, noise):
+    """What `guarantees` states of a record against an observer, by realization."""
+    return found["guarantees"].filter(observer=observer, unit="record", noise_from=noise).sort("realization")
+
+
 @pytest.mark.parametrize("delta", DELTAS)
 def test_random_orthogonalization_by_its_formulas(delta):
     factor = np.sqrt(2 * np.log(1.25 / delta))
@@ -173,8 +179,11 @@ def test_random_orthogonalization_by_its_formulas(delta):
     leakage = one["leakage"]
     assert leakage["epsilon_gaussian"].to_list() == gaussian_epsilons(leakage["mu"], delta)
     np.testing.assert_allclose(leakage["epsilon_sensitivity"], leakage["mu"] * factor, rtol=1e-9)
-    for column in ("epsilon_antennas", "epsilon_antennas_rounds"):
-        assert leakage[column].to_list() == gaussian_epsilons(leakage["epsilon_antennas_classic"] / factor, delta)
+    expected = gaussian_epsilons(leakage["epsilon_antennas_classic"] / factor, delta)
+    assert leakage["epsilon_antennas"].to_list() == expected
+    of_all = stated(one, "antennas", ALL)["epsilon"].to_list()  # of one round, too
+    worst = leakage.filter(users=3).group_by("realization").agg(pl.col("epsilon_antennas").max()).sort("realization")
+    assert of_all == worst["epsilon_antennas"].to_list()
     own = one["schedule"].join(one["noise"], on=["realization", "round"])
     for column, std in (("epsilon_printed", "_printed"), ("epsilon_modulus", "_modulus")):
         expected = 2 * own["energy"] / 3 / own[f"effective_noise_std{std}"] * factor
@@ -191,11 +200,8 @@ def test_random_orthogonalization_guarantees_what_holds_without_the_receivers_no
     heard = accounted("random_orthogonalization", 1e-5, **changes)
     outcome = heard["outcome"]
     assert (outcome["epsilon"] < 200).all()
-    for column, without in (
-        ("epsilon", "epsilon_without_receiver"),
-        ("epsilon_server", "epsilon_antennas_without_receiver"),
-    ):
-        assert outcome[without].to_list() == pytest.approx(quiet[column].to_list())
+    for column, observer in (("epsilon", "update"), ("epsilon_server", "antennas")):
+        assert stated(heard, observer, USERS)["epsilon"].to_list() == pytest.approx(quiet[column].to_list())
     assert set(outcome["epsilon_assumes"]) == {"realized channel known, receivers' noise"}
     assert set(outcome["epsilon_server_assumes"]) == {"realized channel known, receivers' noise"}
 
@@ -208,9 +214,9 @@ def test_random_orthogonalization_guarantees_nothing_after_one_round_without_noi
     zero = {name: pl.when(silent).then(0.0).otherwise(name) for name in ("noise_std", *mimo.EFFECTIVE)}
     noise = found["noise"].with_columns(**zero)
     found |= stage_of.receive(part(model, "receive"), found | {"noise": noise})
-    outcome = stage_of.account(part(model, "account"), found | {"noise": noise})["outcome"]
-    assert outcome["epsilon_without_receiver"].is_infinite().to_list() == [False, True]
-    assert outcome["guarantee"].to_list() == ["conditional", "none"]  # nothing hides that round
+    made = stage_of.account(part(model, "account"), found | {"noise": noise})
+    assert stated(made, "update", USERS)["epsilon"].is_infinite().to_list() == [False, True]
+    assert made["outcome"]["guarantee"].to_list() == ["conditional", "none"]  # nothing hides that round
 
 
 SAMPLING = {"multicell": "data.sampling", "anonymous_oac": "network.participation"}

@@ -152,7 +152,8 @@ def test_antennas_whose_own_noise_is_enough_leave_none_to_the_users():
         found = tables("random_orthogonalization", "all", "fixed", quiet, aim(2.0))
         assert set(found["noise_status"]["status"]) == {"target"}
         assert found["outcome"]["epsilon_assumes"].str.contains("receivers' noise").any() == (variance > 0)
-        assert (found["outcome"]["epsilon_without_receiver"] > 2).all() == (variance > 0)
+        of_users = found["guarantees"].filter(observer="update", unit="record", noise_from="users")
+        assert (of_users["epsilon"] > 2).all() == (variance > 0)
         added.append(found["noise"]["noise_std"])
         assert (found["noise"].group_by("realization").agg(pl.col("noise_std").n_unique())["noise_std"] == 1).all()
     assert (added[1] > added[0]).all()

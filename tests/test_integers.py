@@ -112,9 +112,10 @@ def test_noise_of_less_than_one_and_a_half_steps_is_refused_and_the_bits_that_ar
 def test_the_bound_is_little_more_than_that_of_real_numbers(observer, coherence):
     radio = {"coherence_rounds": coherence}
     given = TWO_IN_TEN | {"observer": observer, "min_noise": 30.0, "max_noise_error": 40.0}
-    real, found = (
-        stages(scenario(given, training=ONE_LAYER | {"bits": bits}, radio=radio))["leakage"] for bits in (None, 14)
+    of_reals, of_integers = (
+        stages(scenario(given, training=ONE_LAYER | {"bits": bits}, radio=radio)) for bits in (None, 14)
     )
+    real, found = of_reals["leakage"], of_integers["leakage"]
     assert (real["epsilon_dithers_known"].is_null()).all()
     assert (found["rho"] == real["rho"]).all()
     tight = tight_epsilon(found["rho"].to_numpy(), 1e-5)
@@ -122,8 +123,10 @@ def test_the_bound_is_little_more_than_that_of_real_numbers(observer, coherence)
     assert share.min() >= 1
     assert share.max() < 1.02
     assert (found["epsilon_dithers_known"] > tight).all()
-    assert (found[f"epsilon_observer_{observer}"] == found["epsilon"]).all()
-    assert (found["epsilon_observer_user"] >= found["epsilon_observer_cell"] * (1 - 1e-9)).all()
+    stated = of_integers["guarantees"].filter(unit="record", noise_from="users").sort("realization")
+    of = {name: stated.filter(observer=name)["epsilon"] for name in sums.OBSERVERS}
+    assert of[observer].to_list() == of_integers["outcome"]["epsilon"].drop_nulls().to_list()
+    assert (of["user"] >= of["cell"] * (1 - 1e-9)).all()
 
 
 def test_the_bound_is_of_the_honest_senders_of_each_sum():
@@ -198,17 +201,18 @@ def test_who_sees_the_sum_of_all_may_read_more_off_it_than_off_cells_sums(collud
     frame = frame.with_columns(interval=pl.lit(0), hiding_std=1.0)
     of_users = frame.select("realization", "user", "samples")
 
-    def leakage(model) -> pl.DataFrame:
+    def epsilons(model) -> dict[str, np.ndarray]:
         views = air.table(sums.observed_by(model.privacy, 1), pl.Series(range(count)))
         given = {"users": of_users, "visibility": receive.visible(model, {}, frame), "observers": views}
         rounds, asked = mechanism.mechanism(model, frame), account.claims(model, views, samples.reshape(count, users))
-        return account.leakages(model, accountant.accounts(given, asked, rounds, model.privacy.delta), rounds, frame)
+        costs = accountant.accounts(given, asked, rounds, model.privacy.delta)
+        of = {name: costs[name, "record", "users"] for name in ("cell", "network")}
+        return {name: each.epsilon[each.there] for name, each in of.items()}
 
-    real, found = (leakage(model_of(given, bits, recipe="inverse_variance")) for bits in (None, 14))
-    more = (real["epsilon_observer_network"] > real["epsilon_observer_cell"] * (1 + 1e-9)).to_numpy()
+    real, found = (epsilons(model_of(given, bits, recipe="inverse_variance")) for bits in (None, 14))
+    more = real["network"] > real["cell"] * (1 + 1e-9)
     assert 50 < more.sum() < len(more)
-    rho = real["epsilon_observer_network"].to_numpy()
-    assert (found["epsilon_observer_network"].to_numpy() >= rho).all()
+    assert (found["network"] >= real["network"]).all()
     # Renyi divergences of real-valued noise of the same rho are the least that a bound for integers can say.
     orders = discrete.WHOLE_ORDERS
     seen = receive.visible(model_of(given, None, recipe="inverse_variance"), {}, frame, ("network",))[
@@ -216,7 +220,7 @@ def test_who_sees_the_sum_of_all_may_read_more_off_it_than_off_cells_sums(collud
     ].to_numpy()
     divergences = orders * (12 * (2.0 * seen)[:, None] ** 2 / 2)
     least = discrete.epsilon(orders, divergences, 1e-5)
-    assert (found["epsilon_observer_network"].to_numpy() >= least * (1 - 1e-9)).all()
+    assert (found["network"] >= least * (1 - 1e-9)).all()
 
 
 def on_mnist(bits, senders, samples):

@@ -215,7 +215,7 @@ STATED = {  # system, changes, the column that one release comes to, and by how 
     "multicell": ("multicell", {}, "epsilon_server", 1e-9),
     "clipping of means": ("multicell", {"training": {"clipping": "per_user"}}, "epsilon_worst_case", 1e-9),
     "integers": ("multicell", SUMS, "epsilon_server", 0.05),
-    "antennas": ("random_orthogonalization", {"privacy": {"noise_variance": 0.3}}, "epsilon_antennas_rounds", 1e-9),
+    "antennas": ("random_orthogonalization", {"privacy": {"noise_variance": 0.3}}, "epsilon_server", 1e-9),
     "uploads": (
         "random_orthogonalization",
         {"privacy": {"observer": "user", "noise_variance": 0.3}},

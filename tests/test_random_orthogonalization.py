@@ -361,23 +361,25 @@ def test_outcome_is_that_of_the_worst_user_of_the_own_network():
         worst = own.filter(realization=realization)
         row = outcome.row(realization, named=True)
         assert row["epsilon"] == worst["epsilon"].max()
-        assert row["epsilon_antennas_rounds"] == worst["epsilon_antennas_rounds"].max()
-        assert row["epsilon_antennas_rounds"] > row["epsilon"] > row["epsilon_gaussian"]
+        of_all = frames["guarantees"].filter(realization=realization, observer="antennas", unit="record")
+        assert row["epsilon_server"] == of_all.filter(noise_from="users and receivers")["epsilon"].item()
+        assert row["epsilon_server"] > row["epsilon"] > row["epsilon_gaussian"]
         assert row["channel_uses"] == 650 * 3  # 10 (64 + 1) weights, one symbol each
         assert row["transmit_energy_bound"] == pytest.approx(9 * (1 + 650 * 0.1))
         assert row["transmit_energy_limit"] == 9
 
 
 def test_without_the_receiver_what_is_left_is_the_users_noise():
-    outcome, before = accounted()["outcome"], before_training(SMALL)[0]
+    found, before = accounted(), before_training(SMALL)[0]
+    outcome, of_users = found["outcome"], found["guarantees"].filter(unit="record", noise_from="users")
+    update, antennas = (of_users.filter(observer=name)["epsilon"].to_numpy() for name in ("update", "antennas"))
     weights = to_array(before["schedule"], "coupling_real", "realization", "round", "user")
     mu = 2 * np.abs(weights) / np.sqrt((weights**2).sum(axis=-1, keepdims=True)) / SIGMA
     rho = (mu**2).sum(axis=1).max(axis=1) / 2
-    np.testing.assert_allclose(outcome["epsilon_without_receiver"], exact_epsilon(rho, DELTA), rtol=1e-9)
-    antennas = exact_epsilon(np.array([3 * (2 / SIGMA) ** 2 / 2]), DELTA)[0]
-    np.testing.assert_allclose(outcome["epsilon_antennas_without_receiver"], antennas, rtol=1e-9)
-    assert (outcome["epsilon"] < outcome["epsilon_without_receiver"]).all()
-    assert (outcome["epsilon_server"] < antennas).all()
+    np.testing.assert_allclose(update, exact_epsilon(rho, DELTA), rtol=1e-9)
+    np.testing.assert_allclose(antennas, exact_epsilon(np.array([3 * (2 / SIGMA) ** 2 / 2]), DELTA)[0], rtol=1e-9)
+    assert (outcome["epsilon"].to_numpy() < update).all()
+    assert (outcome["epsilon_server"].to_numpy() < antennas).all()
 
 
 @pytest.mark.parametrize("variance", [0.0, 5e-324, 1e-310])

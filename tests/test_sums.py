@@ -201,17 +201,19 @@ def test_epsilons_are_those_of_the_composed_rounds():
     event = dp_accounting.GaussianDpEvent(math.sqrt(left) / (2 * model.training.clip_norm))
     epsilon = accountant.compose(event, model.training.rounds).get_epsilon(model.privacy.delta)
     assert found["outcome"]["epsilon"][0] == pytest.approx(epsilon, rel=1e-4)
-    assert found["outcome"]["epsilon_observer_network"][0] == found["outcome"]["epsilon"][0]
+    of_all = found["guarantees"].filter(observer="network", unit="record")["epsilon"]
+    assert of_all.to_list() == found["outcome"]["epsilon"].to_list()
 
 
 def test_every_observer_reads_the_run_by_its_own_sums():
     for observer in sums.OBSERVERS:
         found = stages(scenario({"observer": observer, "colluders": 0.2}))
-        leakage = found["leakage"]
-        assert (leakage[f"epsilon_observer_{observer}"] == leakage["epsilon"]).all()
+        stated = found["guarantees"].filter(unit="record", noise_from="users").sort("realization")
+        of = {name: stated.filter(observer=name)["epsilon"] for name in sums.OBSERVERS}
+        assert of[observer].to_list() == found["outcome"]["epsilon"].drop_nulls().to_list()
         # What sums hide, single uploads do not.
-        assert (leakage["epsilon_observer_user"] >= leakage["epsilon_observer_cell"]).all()
-        assert (leakage["epsilon_observer_user"] > leakage["epsilon_observer_network"]).any()
+        assert (of["user"] >= of["cell"]).all()
+        assert (of["user"] > of["network"]).any()
     # Cells of two senders each, one of whom colludes: own noise is left.
     found = stages(scenario({"observer": "cell", "colluders": 0.5}))["leakage"]
     assert (found["rho"] == found["rho_own_noise"]).all()
@@ -223,9 +225,9 @@ def test_observers_are_told_apart_in_words():
     assert "20% of a sum's senders collude" in rows[2]["observer"]
     assert [row["epsilon_trusts"] for row in rows] == ["", *["secure aggregation"] * 2]
     assert all(row["guarantee"] == "proved" for row in rows)
-    nothing = stages(scenario(TWO_IN_TEN), noise="none")["outcome"]
-    assert set(nothing["guarantee"]) == {"none"}
-    assert nothing["epsilon_observer_network"].is_infinite().all()
+    nothing = stages(scenario(TWO_IN_TEN), noise="none")
+    assert set(nothing["outcome"]["guarantee"]) == {"none"}
+    assert nothing["guarantees"].filter(observer="network")["epsilon"].is_infinite().all()
 
 
 # Schedules and costs

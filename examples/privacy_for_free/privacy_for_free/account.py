@@ -34,10 +34,5 @@ def run(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> dict[str, 
     made = linear.account(tables, asked, ROUNDS, delta, SERVER, TERMS, noise=ALL)
     paper = pl.Series(power.converted(made["leakage"]["rho"].to_numpy(), delta))
     leakage = made["leakage"].with_columns(epsilon_paper=paper)
-    without = made["guarantees"].filter(unit=RECORD, noise_from=USERS)
-    parts = (
-        made["outcome"],
-        leakage.group_by("realization").agg(pl.col("epsilon_paper").max()),
-        without.select("realization", epsilon_without_receiver="epsilon"),
-    )
+    parts = made["outcome"], leakage.group_by("realization").agg(pl.col("epsilon_paper").max())
     return made | {"leakage": leakage, "outcome": linear.outcome(parts, {})}

@@ -123,9 +123,6 @@ class Outcome(contract.Outcome):
     """Privacy and cost of each realization (`account`)."""
 
     REVEALS = PUBLIC
-    epsilon_without_receiver = epsilon_column(
-        description=meaning("epsilon_without_receiver", "the most exposed record's")
-    )
     rho = epsilon_column(description=meaning("rho", "the most exposed record's"))
     rho_server = epsilon_column(description=meaning("rho_server", "the most exposed record's"))
     epsilon_paper = epsilon_column(description="epsilon by the paper's conversion of rho: the most exposed record's")

@@ -13,7 +13,6 @@ MEANINGS = {
     "epsilon_printed": "epsilon by the paper's formula as printed",
     "epsilon_server": "epsilon against an observer of everything that the system's server receives",
     "epsilon_user": "epsilon at delta if all records of one user are replaced, against epsilon's observer",
-    "epsilon_without_receiver": "epsilon that counts only the noise added by users",
     "epsilon_worst_case": "exact epsilon if sensitivities have only the bounds that are enforced",
     "fading_gain": "power gain of the fading alone, mean 1",
     "gain": "power gain of the link, path loss included",

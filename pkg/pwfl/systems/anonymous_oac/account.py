@@ -8,7 +8,7 @@ import polars as pl
 
 from pwfl.airs import linear
 from pwfl.privacy import accountant, sampled
-from pwfl.privacy.accountant import RECORD, USER, Claim
+from pwfl.privacy.accountant import RECORD, USER, Claim, Losses
 from pwfl.systems.anonymous_oac import batches, scheduled
 from pwfl.systems.anonymous_oac.costs import PATH_LOSS_DB, in_turn, uploaded
 from pwfl.systems.anonymous_oac.mechanism import Readings, accounting, population, readings
@@ -33,33 +33,35 @@ TERMS = {
 def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each device's leakage, each realization's guarantee and cost, and curves of epsilon, the same for all of them."""
     scheme, observers, delta = tables["noise"]["noise"][0], tables["observers"], scenario.privacy.delta
-    occurred = scheme in SCHEDULED
-    rounds = scheduled.Occurred.of(scenario, tables) if occurred else Readings.of(scenario, scheme, tables)
+    occurred = scheme in SCHEDULED  # participation, which then has no laws
+    laws = {} if occurred else readings(scenario, scheme, tables)
+    rounds = scheduled.Occurred.of(scenario, tables) if occurred else Readings.of(scenario, scheme, laws, tables)
     declared = UPLOAD if in_turn(tables) else SUM
     record = Claim(declared, RECORD, 2 * scenario.training.clip_norm, rows=declared)
     others = sorted({*observers["observer"]} - {declared})
     asked = [record, record._replace(unit=USER), *(record._replace(observer=name) for name in others)]
     made = linear.account(tables, asked, rounds, delta, declared, TERMS)
+    seen = accountant.losses(tables, declared, record.sensitivity)
+    more = scheduled.epsilons(scenario, tables, seen) if occurred else further(scenario, tables, laws, seen)
     sent = counts(tables["users"], uploaded(tables), scenario.training.rounds)
-    more = (scheduled.epsilons if occurred else further)(scenario, tables)
     sent = sent.drop("samples", "rounds")  # which all outcomes have
     outcome = made["outcome"].pipe(joined, sent, "realization").pipe(joined, more, "realization")
     curves = Curves.create_empty()
     if outcome["realization"][0] == 0:
-        multiplier = accountant.losses(tables, declared, record.sensitivity).multiplier
-        curves = pl.concat(drawn(scenario, tables, multiplier)).with_columns(realization=0)
+        points = over_rounds(scenario, seen.multiplier, laws, accounting(scheme)["absent"])
+        points += [] if occurred else robustness(scenario, tables, seen.multiplier, laws)
+        curves = pl.concat(points).with_columns(realization=0)
     outcome = outcome.with_columns(pl.coalesce("epsilon_proved", "epsilon"))
     return made | {"outcome": outcome, "curves": curves}
 
 
-def further(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def further(
+    scenario: AnonymousOac, tables: dict[str, pl.DataFrame], laws: dict[str, sampled.Rates], seen: Losses
+) -> pl.DataFrame:
     """epsilon under all readings, and by other accountants, columns of `outcome`; the same for all realizations."""
-    rounds, delta = scenario.training.rounds, scenario.privacy.delta
+    rounds, delta, multiplier = scenario.training.rounds, scenario.privacy.delta, seen.multiplier
     participation, rate = scenario.network.participation, scenario.data.sampling
     scheme, reading = tables["noise"].select("noise", "reading").row(0)
-    laws, absent = readings(scenario, scheme, tables), accounting(scheme)["absent"]
-    seen = accountant.losses(tables, UPLOAD if in_turn(tables) else SUM, 2 * scenario.training.clip_norm)
-    multiplier = seen.multiplier
 
     def epsilon(law: sampled.Rates, method: str = "tight", **more) -> float:
         return float(sampled.Batches(law, method, **more).epsilons(seen, delta).max())
@@ -73,7 +75,7 @@ def further(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataF
         "epsilon_renyi_anonymous": renyi_epsilon(1.0, participation * rate, multiplier, [rounds], delta)[0],
         "epsilon_renyi_identified": renyi_epsilon(participation, rate, multiplier, [rounds], delta)[0],
         # That of fixed noise is what is stated.
-        "epsilon_proved": None if MECHANISMS[scheme].fixed else epsilon(laws[reading], "proved", absent=absent),
+        "epsilon_proved": None if MECHANISMS[scheme].fixed else epsilon(laws[reading], "proved"),
         "epsilon_opposite_records": epsilon(laws[reading], "opposite"),
         "epsilon_theorem_1": float(theorem) if np.isfinite(theorem) else None,
     }
@@ -81,15 +83,6 @@ def further(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataF
     return realizations.with_columns(
         pl.lit(value, pl.Float64 if value is None else None).alias(name) for name, value in columns.items()
     )
-
-
-def drawn(scenario: AnonymousOac, tables: dict[str, pl.DataFrame], multiplier: float) -> list[pl.DataFrame]:
-    """Rows of the table `curves`; where participation occurred, only Fig. 1's."""
-    scheme = tables["noise"]["noise"][0]
-    if scheme in SCHEDULED:
-        return over_rounds(scenario, 0.0, {}, 1.0)
-    laws, absent = readings(scenario, scheme, tables), accounting(scheme)["absent"]
-    return over_rounds(scenario, multiplier, laws, absent) + robustness(scenario, tables, multiplier, laws)
 
 
 def renyi_epsilon(
@@ -121,7 +114,7 @@ def over_rounds(
             )
             law = batches.seen(pair[0], batches.poisson(pair[1]))
             # Bounds from below and above of the scheme's own curves; without sampling, the tight one is both.
-            if pair in (hidden, known) and noise == multiplier and pair != (1.0, 1.0):
+            if laws and pair in (hidden, known) and noise == multiplier and pair != (1.0, 1.0):
                 methods |= bounds
         for name, method in methods.items():
             epsilon = method(law, noise, drawn, delta, interval=sampled.COARSE)

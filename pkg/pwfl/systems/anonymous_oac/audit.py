@@ -47,7 +47,7 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
     scheme = tables["noise"]["noise"][0]
     if scheme in SCHEDULED:
         of_it, terms = found._replace(mu=found.mu[row : row + 1]), (scenario.data.sampling, outcome["delta"])
-        accounted = float(scheduled.worst(of_it, *terms)[0])
+        accounted = float(scheduled.worst(of_it, *terms)[0][0])
         opposite = scheduled.at_least(found.mu[row, :, target], *terms)
     else:
         law = readings(scenario, scheme, tables)[outcome["reading"]]

@@ -67,12 +67,13 @@ class Readings(NamedTuple):
     sampling: str
 
     @classmethod
-    def of(cls, scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> Self:
-        """Those of a noise scheme, by its own accounting; the server's is that of the usual pair."""
+    def of(
+        cls, scenario: AnonymousOac, scheme: str, laws: dict[str, sampled.Rates], tables: dict[str, pl.DataFrame]
+    ) -> Self:
+        """Those of a noise scheme and its `readings`, by its own accounting; the server's is that of the usual pair."""
         kind = NOISES[scheme]
-        laws, known = readings(scenario, scheme, tables), READINGS[kind.reading].participation
         chances = scenario.network.participation, scenario.data.sampling
-        message = batches.messages(*population(tables), *chances, known, kind.fixed)
+        message = batches.messages(*population(tables), *chances, READINGS[kind.reading].participation, kind.fixed)
         own = sampled.Batches(laws[kind.reading], **accounting(scheme))
         read = {READ: sampled.Batches(law, "tight")} if (law := laws.get("anonymous_read")) else {}  # else it is seen
         return cls({SUM: own, UPLOAD: own} | read, message, kind.sampling)

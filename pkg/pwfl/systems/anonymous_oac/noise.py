@@ -152,7 +152,7 @@ def calibrated(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[
             each = np.broadcast_to((begin * scale)[:, None], shape)
             found = tables | {"noise": scheduled.strengths(scenario, each, False, tables)}
             found |= {"visibility": receive.visible(scenario, found)}
-            return scheduled.worst(scheduled.losses(scenario, found), rate, privacy.delta)
+            return scheduled.worst(scheduled.losses(scenario, found), rate, privacy.delta)[0]
 
         # Noise of which records lose nothing at delta has no scale of its own.
         multiplier = begin * target.scales(epsilon, max(goal, sampled.NEGLIGIBLE), len(begin), below=TOLERANCE)

@@ -5,7 +5,7 @@ part in these rounds, and the record is in its batch with probability q, in each
 does not follow batches, and sums are divided by what is expected of those who take part, so neither tells more.
 """
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -68,16 +68,18 @@ def losses(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Losses:
     return accountant.losses(tables, observer, 2 * scenario.training.clip_norm)
 
 
-def worst(found: Losses, rate: float, delta: float, **more) -> np.ndarray:
-    """An epsilon that no record's exceeds, shape (realization,); 0: nobody takes part.
+def worst(found: Losses, rate: float, delta: float, **more) -> tuple[np.ndarray, np.ndarray]:
+    """An epsilon that no record's exceeds and its kind, shape (realization,); 0: nobody takes part.
 
     It is that of a device whose largest mu, second largest mu and so on are each the largest of all devices': of one
-    multiplier, the one that takes part in the most rounds. Of many multipliers, mu are rounded up to few.
+    multiplier, the one that takes part in the most rounds. Of many multipliers, mu are rounded up to few. So it is an
+    upper bound at best.
     """
     ordered = np.sort(found.mu, axis=1).max(axis=2)
     mu = np.array([rounded_up(each) for each in ordered])
-    whole = Losses(mu[:, :, None], found.rounds)
-    return sampled.Batches(batches.poisson(rate), **(ACCOUNTED | more)).epsilons(whole, delta)[:, 0]
+    whole, law = Losses(mu[:, :, None], found.rounds), batches.poisson(rate)
+    epsilon, kind = sampled.Batches(law, **(ACCOUNTED | more)).worth(whole, Claim(""), delta)
+    return epsilon[:, 0], kind[:, 0] | Kind.UPPER
 
 
 def rounded_up(mu: np.ndarray) -> np.ndarray:
@@ -122,24 +124,24 @@ class Occurred(NamedTuple):
         rate = scenario.data.sampling
         return cls(rate, batches.messages(*population(tables), 1.0, rate, known=True, fixed=True))
 
-    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, Kind]:
+    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray]:
         """Of `worst`; of all of a device's records, in as many rounds as any takes part in, and no less."""
-        epsilon, kind = worst(found, self.rate, delta), sampled.PAIRS[ACCOUNTED["method"]].kind
+        epsilon, kind = worst(found, self.rate, delta)
         if claim.unit != RECORD:
-            bound = cache(lambda multiplier, rounds: self._of_user(multiplier, rounds, delta))
+            bound = cache(partial(users.worth, self.message, delta=delta, absent=ACCOUNTED["absent"]))
             least, most = least_multiplier(found), (found.mu > 0).sum(axis=1).max(axis=1)
             of_users = [
-                bound(float(each), int(rounds)) if rounds else 0.0 for each, rounds in zip(least, most, strict=True)
+                bound(*each) if each[1] else (0.0, Kind.EXACT)
+                for each in zip(least.tolist(), most.tolist(), strict=True)
             ]
-            epsilon, kind = np.maximum(epsilon, of_users), users.epsilon.kind
-        return np.broadcast_to(epsilon[:, None], (len(epsilon), found.mu.shape[2])), kind
+            most_of_users, kind = (np.array(values) for values in zip(*of_users, strict=True))
+            epsilon = np.maximum(epsilon, most_of_users)
+        shape = len(epsilon), found.mu.shape[2]
+        return np.broadcast_to(epsilon[:, None], shape), np.broadcast_to(kind[:, None], shape)
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> float:
         """No more is worked out than epsilon at delta."""
         return np.nan
-
-    def _of_user(self, multiplier: float, rounds: int, delta: float) -> float:
-        return users.epsilon(self.message, multiplier, rounds, delta, ACCOUNTED["absent"])
 
 
 def least_multiplier(found: Losses) -> np.ndarray:
@@ -149,16 +151,16 @@ def least_multiplier(found: Losses) -> np.ndarray:
         return np.where(largest > 0, 1 / largest, 0.0)
 
 
-def epsilons(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def epsilons(scenario: AnonymousOac, tables: dict[str, pl.DataFrame], found: Losses) -> pl.DataFrame:
     """Further epsilons of each realization, columns of `outcome`, and the least multiplier; null: nobody sends.
 
     Those of participation by chance are null.
     """
-    found, delta, q = losses(scenario, tables), scenario.privacy.delta, scenario.data.sampling
+    delta, q = scenario.privacy.delta, scenario.data.sampling
     sends = found.mu.max(axis=(1, 2)) > 0
     columns = {
         "noise_multiplier": least_multiplier(found),
-        "epsilon_identified": np.where(sends, worst(found, q, delta, method="tight"), np.nan),
+        "epsilon_identified": np.where(sends, worst(found, q, delta, method="tight")[0], np.nan),
         "epsilon_opposite_records": [
             at_least(mu[:, longest(mu)], q, delta) if some else np.nan for mu, some in zip(found.mu, sends, strict=True)
         ],

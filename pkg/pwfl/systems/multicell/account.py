@@ -15,7 +15,7 @@ from pwfl.privacy.gaussian import classic_epsilon, tight_epsilon
 from pwfl.process import user_code
 from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.beyond import integers, sums
+from pwfl.systems.multicell.beyond import integers
 from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.beyond.mechanism import mechanism
@@ -110,7 +110,7 @@ def leakages(scenario: Multicell, found: dict[tuple, Account], rounds: Mechanism
     A user leaks in the rounds in which it sends, and zCDP adds up over them. `found` are what claims cost; of the noise
     of its own alone, `rho_own_noise` is left. `rho_worst_case`, with `per_user` clipping only, is the leakage where one
     record can turn the clipped mean around. `rho_server` is what releases are composed by, of integers up to an order
-    alone. The epsilons of other observers are what they would read off the same messages.
+    alone.
     """
     own, delta = scenario.privacy.observer, scenario.privacy.delta
     here = found[own, RECORD, USERS]
@@ -130,7 +130,6 @@ def leakages(scenario: Multicell, found: dict[tuple, Account], rounds: Mechanism
         "epsilon_tight": tight,
         "epsilon_classic": classic,
         "epsilon_dithers_known": none,
-        **{f"epsilon_observer_{name}": found[name, RECORD, USERS].epsilon for name in sums.OBSERVERS},
     }
     if isinstance(rounds, integers.Integers):
         known, _ = rounds.epsilon(here.claim, delta, dithers_known=True)

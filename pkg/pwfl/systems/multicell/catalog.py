@@ -34,14 +34,6 @@ CATALOG = Catalog(
             "rho_median": "median rho of the scheduled users of all realizations",
             **dict.fromkeys(("rho_worst_case", "rho_own_noise"), "largest of all realizations; see `outcome`"),
             "epsilon_worst_case": "largest of all realizations; see `outcome`",
-            **{
-                f"epsilon_observer_{seen}": f"largest exact epsilon of a realization against an observer of {what}"
-                for seen, what in {
-                    "user": "each upload",
-                    "cell": "each cell's sum",
-                    "network": "the sum of all",
-                }.items()
-            },
             "epsilon_dithers_known": "largest epsilon of a realization if the users' random rounding is known",
             "noise_error_exceeded": "number of realizations whose noise error exceeds the limit of (21)",
             "objective_per_sample_mean": "objective (20) per training record: mean over realizations",

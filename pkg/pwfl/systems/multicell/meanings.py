@@ -1,6 +1,5 @@
 """Meanings that several columns of the system `multicell` share."""
 
-READ = "exact epsilon of the same training run against an observer of"
 WORST = "of the most exposed user"
 TIGHT = "bound on epsilon from rho by Renyi differential privacy"
 CLASSIC = "bound on epsilon from rho by the formula rho + 2 sqrt(rho ln(1 / delta))"

@@ -176,9 +176,6 @@ class Leakage(contract.PerUser):
     epsilon_classic = contract.epsilon_column(description=meanings.CLASSIC)
     rho_worst_case = unlimited(description=meanings.RHO_WORST_CASE)
     rho_own_noise = contract.epsilon_column(description=meanings.ALONE)
-    epsilon_observer_user = contract.epsilon_column(description=f"{meanings.READ} each upload")
-    epsilon_observer_cell = contract.epsilon_column(description=f"{meanings.READ} each cell's sum")
-    epsilon_observer_network = contract.epsilon_column(description=f"{meanings.READ} the sum of all")
     epsilon_dithers_known = unlimited(description=meanings.DITHERS_KNOWN)
 
 
@@ -230,13 +227,6 @@ class Outcome(contract.Outcome):
         nullable=True,
         min=2,
         description="largest Renyi order for which rho_server holds (integers only); null: all orders",
-    )
-    epsilon_observer_user = unlimited(description=f"{meanings.READ} each upload: {meanings.WORST}")
-    epsilon_observer_cell = unlimited(
-        description=f"{meanings.READ} each cell's sum: {meanings.WORST}; with the same colluders and dropouts"
-    )
-    epsilon_observer_network = unlimited(
-        description=f"{meanings.READ} the sum of all: {meanings.WORST}; with the same colluders and dropouts"
     )
     epsilon_dithers_known = unlimited(description=f"{meanings.DITHERS_KNOWN}; {meanings.WORST}")
     c1 = dy.Float64(nullable=False, description="C1 of Theorem 1, largest of the coherence intervals")

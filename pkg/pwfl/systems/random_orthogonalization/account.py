@@ -11,7 +11,7 @@ import polars as pl
 from pwfl.airs import linear
 from pwfl.learning import features
 from pwfl.privacy import accountant
-from pwfl.privacy.accountant import ALL, RECORD, USER, USERS, Gaussian
+from pwfl.privacy.accountant import ALL, RECORD, USER, Gaussian
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo, observers
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
@@ -56,9 +56,6 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
             "rho": stated.rho,
             "epsilon": stated.epsilon,
             "mu": np.sqrt(2 * stated.rho),
-            "epsilon_without_receiver": costs[declared, RECORD, USERS].epsilon,
-            "epsilon_antennas_rounds": seen[ANTENNAS].epsilon,
-            "epsilon_antennas_without_receiver": costs[seen[ANTENNAS].claim.observer, RECORD, USERS].epsilon,
             "negative_rounds": (coupling["coupling_real"] < 0).sum(axis=1),
         }
         leakages.append(to_table({"realization": realizations, "user": range(size)}, users=size, **each))

@@ -25,11 +25,9 @@ CATALOG = Catalog(
     columns={
         "summary": {
             "antennas": "number of antennas of the server",
-            "epsilon_antennas_max": "largest epsilon of a realization if all antennas are observed",
         },
         "leakage": {
             "epsilon_max": "epsilon at delta, after all rounds: largest of the users",
-            "epsilon_antennas_rounds_max": "epsilon_antennas_rounds: largest of the users",
         },
     },
     private_figures=("energy",),

@@ -7,9 +7,7 @@ from pwfl.systems.random_orthogonalization.schemes import NOISE_STATUSES, SCHEDU
 from pwfl.tables import contract
 from pwfl.tables.contract import PRIVATE, PUBLIC, amount, epsilon_column, key, meaning
 
-WITHOUT_RECEIVER = ["epsilon_without_receiver", "epsilon_antennas_without_receiver"]
-WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon", "epsilon_antennas", "epsilon_antennas_rounds"]
-WORST += WITHOUT_RECEIVER
+WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon", "epsilon_antennas"]
 
 # Observers of the server's update, of the signals of all antennas, of every user's noisy update.
 UPDATE, ANTENNAS, USER = "update", "antennas", "user"
@@ -143,13 +141,6 @@ class Leakage(contract.PerRealization):
     epsilon_antennas_classic = epsilon_column(
         description="epsilon of one round by the formula of (6) if all antennas and channels are observed"
     )
-    epsilon_antennas_rounds = epsilon_column(
-        description="exact epsilon of all rounds if all antennas and channels are observed"
-    )
-    epsilon_without_receiver = epsilon_column(description=meaning("epsilon_without_receiver"))
-    epsilon_antennas_without_receiver = epsilon_column(
-        description="exact epsilon of all rounds if all antennas and channels are observed, without receiver noise"
-    )
     mu = epsilon_column(description=meaning("mu"))
     understated = dy.Float64(nullable=False, min=0, max=1, description=f"{meanings.UNDERSTATED}: of the user")
     negative_rounds = dy.Int64(
@@ -161,20 +152,11 @@ class Outcome(contract.Outcome):
     """Guarantee and cost of each realization (`account`); epsilons are maxima over users."""
 
     REVEALS = PUBLIC
-    epsilon_without_receiver = epsilon_column(
-        description=meaning("epsilon_without_receiver", "of the most exposed record")
-    )
     users = dy.Int64(nullable=False, min=1, description=meaning("users", "in the network, K"))
     epsilon_printed = epsilon_column(description=meaning("epsilon_printed", "one round, (6) with (5)"))
     epsilon_gaussian = epsilon_column(description="exact epsilon of one round")
     epsilon_antennas = epsilon_column(
         description="exact epsilon of one round if all antennas and channels are observed"
-    )
-    epsilon_antennas_rounds = epsilon_column(
-        description="exact epsilon of all rounds if all antennas and channels are observed"
-    )
-    epsilon_antennas_without_receiver = epsilon_column(
-        description="exact epsilon of all rounds if all antennas and channels are observed, without receiver noise"
     )
     rho_server = epsilon_column(description=meaning("rho_server", "of the most exposed record"))
     understated = dy.Float64(nullable=False, min=0, max=1, description=f"{meanings.UNDERSTATED}: over all users")
