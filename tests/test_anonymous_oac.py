@@ -157,10 +157,10 @@ def test_the_schemes_are_equally_private(scheme, delta):
     assert found["epsilon"] == target
     law, multiplier = laws[OWN[scheme]], found["noise_multiplier"]
     if "fixed" in scheme:  # by what is proved, which less noise keeps
-        own = sampled.proved_epsilon(law, multiplier, [8], delta, 0.5)[0]
+        own = sampled.PAIRS["proved"].epsilons(law, multiplier, [8], delta, 0.5)[0]
         assert multiplier < sampled.multiplier_for(target, law, 8, delta)
     else:
-        own = sampled.tight_epsilon(law, multiplier, [8], delta)[0]
+        own = sampled.PAIRS["tight"].epsilons(law, multiplier, [8], delta)[0]
         assert multiplier > 1
     assert own == pytest.approx(target, rel=1e-3)
 
@@ -364,7 +364,7 @@ def test_epsilons_are_those_of_the_schemes_reading(scheme, scheduler, own, serve
     assert row["epsilon_opposite_records"] == pytest.approx(opposed, **close)
     assert row["epsilon_opposite_records"] <= row["epsilon_proved"]
     absent = 0.5 if "fixed" in scheme else 1.0
-    assert row["epsilon_proved"] == sampled.proved_epsilon(laws[own], multiplier, [8], delta, absent)[0]
+    assert row["epsilon_proved"] == sampled.PAIRS["proved"].epsilons(laws[own], multiplier, [8], delta, absent)[0]
     assert (row["epsilon_proved"] > row["epsilon"]) == ("fixed" not in scheme)
     # A device's records: of 60 each is in the batch with probability 0.3, so all lose more than one.
     assert row["epsilon_user"] > row["epsilon_proved"]
@@ -375,11 +375,11 @@ def test_epsilons_are_those_of_the_schemes_reading(scheme, scheduler, own, serve
 def test_no_pair_loses_more_in_many_rounds_of_fixed_noise_than_is_proved(participation):
     """Quadrature of the loss of a round, composed: a record's gradients in both data, nothing in its place."""
     law = batches.seen(participation, batches.poisson(0.3))
-    stated = sampled.proved_epsilon(law, 1.3, [40], 1e-4, 0.5)[0]
+    stated = sampled.PAIRS["proved"].epsilons(law, 1.3, [40], 1e-4, 0.5)[0]
     pairs = [(0.5, -0.5), (0.5, 0.0), (0.0, 0.5), (0.5, -0.2), (0.2, -0.5)]
     lost = [epsilon_on_grid(law, 1.3, pair, 40, 1e-4) for pair in pairs]
     assert max(lost) <= stated < 1.3 * max(lost)
-    assert stated < sampled.tight_epsilon(law, 1.3, [40], 1e-4)[0]
+    assert stated < sampled.PAIRS["tight"].epsilons(law, 1.3, [40], 1e-4)[0]
 
 
 def test_simulated_training_with_fixed_noise_loses_no_more_than_is_proved():
@@ -402,7 +402,7 @@ def test_simulated_training_with_fixed_noise_loses_no_more_than_is_proved():
         )
         loss += np.where(part[:, 0], np.log(one / other), 0.0)
     law = batches.readings(devices, samples, p, q, False, True)["identified_read"]
-    stated = sampled.proved_epsilon(law, multiplier, [rounds], delta, 0.5)[0]
+    stated = sampled.PAIRS["proved"].epsilons(law, multiplier, [rounds], delta, 0.5)[0]
 
     def excess(epsilon):
         return np.maximum(-np.expm1(epsilon - loss), 0.0)
@@ -443,13 +443,16 @@ def test_curves_are_of_the_readings_and_their_bounds():
     for reading, rates in laws.items():
         rows = leakage.filter(pl.col("reading") == reading, pl.col("sampling_rate") != 0.5)
         found = dict(zip(rows["method"], rows["epsilon"], strict=True))
-        assert found["tight"] == sampled.tight_epsilon(rates, 1.0, [8], 1e-5, sampled.COARSE)[0]
+        assert found["tight"] == sampled.PAIRS["tight"].epsilons(rates, 1.0, [8], 1e-5, interval=sampled.COARSE)[0]
         found.pop("advanced_composition", None)
         assert set(found) == ({"tight"} if "_read" in reading else {"renyi", "tight", "proved", "opposite_records"})
         if "_read" in reading:
             continue
-        assert found["proved"] == sampled.proved_epsilon(rates, 1.0, [8], 1e-5, 1.0, sampled.COARSE)[0]
-        assert found["opposite_records"] == sampled.opposite_epsilon(rates, 1.0, [8], 1e-5, sampled.COARSE)[0]
+        assert found["proved"] == sampled.PAIRS["proved"].epsilons(rates, 1.0, [8], 1e-5, 1.0, sampled.COARSE)[0]
+        assert (
+            found["opposite_records"]
+            == sampled.PAIRS["opposite"].epsilons(rates, 1.0, [8], 1e-5, interval=sampled.COARSE)[0]
+        )
         assert found["opposite_records"] < found["tight"] < found["proved"]
 
 

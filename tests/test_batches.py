@@ -70,9 +70,9 @@ def test_what_is_cut_off_the_laws_of_participants_and_of_batches_counts_as_lost(
 
 def test_what_is_cut_off_and_lost_is_private_at_no_epsilon():
     whole, cut = sampled.Rates(np.array([0.1]), np.ones(1)), sampled.Rates(np.array([0.1]), np.array([0.99]), 0.01)
-    assert sampled.tight_epsilon(cut, 1.0, [1], 0.005)[0] == np.inf
-    finite = sampled.tight_epsilon(cut, 1.0, [1], 0.02)[0]
-    assert sampled.tight_epsilon(whole, 1.0, [1], 0.02)[0] < finite < np.inf
+    assert sampled.PAIRS["tight"].epsilons(cut, 1.0, [1], 0.005)[0] == np.inf
+    finite = sampled.PAIRS["tight"].epsilons(cut, 1.0, [1], 0.02)[0]
+    assert sampled.PAIRS["tight"].epsilons(whole, 1.0, [1], 0.02)[0] < finite < np.inf
 
 
 def test_what_is_cut_off_a_law_is_less_than_what_counts_as_lost():
@@ -110,7 +110,10 @@ def test_few_rates_stand_for_all_and_are_never_better(setting, monkeypatch):
         ]
         zero = [pair.weights[pair.values == 0].sum() * -np.expm1(np.minimum(epsilon, 0)) for pair in (few, many)]
         assert (curves[0] + zero[0] >= curves[1] + zero[1] - 1e-14).all()
-    epsilons = [sampled.tight_epsilon(rates, multiplier, [rounds], DELTA, sampled.COARSE)[0] for rates in (few, many)]
+    epsilons = [
+        sampled.PAIRS["tight"].epsilons(rates, multiplier, [rounds], DELTA, interval=sampled.COARSE)[0]
+        for rates in (few, many)
+    ]
     assert epsilons[1] <= epsilons[0] <= 1.0005 * epsilons[1]
 
 
@@ -126,8 +129,10 @@ def test_reference_values_of_batch_sizes_read(setting, reading, plain, read):
     *law, local, multiplier, rounds = setting
     found = batches.readings(*law, local, False)
     without = found["identified" if local else "anonymous"]
-    assert sampled.tight_epsilon(without, multiplier, [rounds], DELTA)[0] == pytest.approx(plain, abs=2e-4)
-    assert sampled.tight_epsilon(found[reading], multiplier, [rounds], DELTA)[0] == pytest.approx(read, abs=5e-4)
+    assert sampled.PAIRS["tight"].epsilons(without, multiplier, [rounds], DELTA)[0] == pytest.approx(plain, abs=2e-4)
+    assert sampled.PAIRS["tight"].epsilons(found[reading], multiplier, [rounds], DELTA)[0] == pytest.approx(
+        read, abs=5e-4
+    )
 
 
 # Replace-one: what is proved.
@@ -192,7 +197,7 @@ def test_rounds_of_any_pairs_stay_below_what_is_proved(rate, multiplier, delta):
     plain = batches.poisson(rate)
     for absent, pairs in ((0.5, divided_by_a_constant), (1.0, of_known_size)):
         for rounds in (1, 2):
-            epsilon = sampled.proved_epsilon(plain, multiplier, [rounds], delta, absent)[0]
+            epsilon = sampled.PAIRS["proved"].epsilons(plain, multiplier, [rounds], delta, absent)[0]
             deltas = [composed(some, multiplier, epsilon) for some in itertools.product(pairs, repeat=rounds)]
             assert max(deltas) <= delta * (1 + 1e-3)
             if absent == 1 and rounds == 1:
@@ -201,17 +206,17 @@ def test_rounds_of_any_pairs_stay_below_what_is_proved(rate, multiplier, delta):
 
 def test_reference_values_of_what_is_proved():
     given = batches.poisson(0.1), 1.0, [1000], DELTA
-    assert sampled.tight_epsilon(*given)[0] == pytest.approx(25.2045, abs=1e-3)
-    assert sampled.proved_epsilon(*given)[0] == pytest.approx(31.07, abs=0.01)
-    assert sampled.proved_epsilon(*given, 0.5)[0] == pytest.approx(21.394, abs=0.001)
-    assert sampled.opposite_epsilon(*given)[0] == pytest.approx(17.685, abs=0.001)
+    assert sampled.PAIRS["tight"].epsilons(*given)[0] == pytest.approx(25.2045, abs=1e-3)
+    assert sampled.PAIRS["proved"].epsilons(*given)[0] == pytest.approx(31.07, abs=0.01)
+    assert sampled.PAIRS["proved"].epsilons(*given, 0.5)[0] == pytest.approx(21.394, abs=0.001)
+    assert sampled.PAIRS["opposite"].epsilons(*given)[0] == pytest.approx(17.685, abs=0.001)
 
 
 def test_without_sampling_what_is_proved_is_the_gaussian_mechanism():
     for absent in (0.5, 1.0):
-        exact = sampled.tight_epsilon(batches.poisson(1.0), 2.0, [50], DELTA)[0]
-        assert sampled.proved_epsilon(batches.poisson(1.0), 2.0, [50], DELTA, absent)[0] == exact
-        nearly = sampled.proved_epsilon(batches.poisson(1 - 1e-9), 2.0, [50], DELTA, absent)[0]
+        exact = sampled.PAIRS["tight"].epsilons(batches.poisson(1.0), 2.0, [50], DELTA)[0]
+        assert sampled.PAIRS["proved"].epsilons(batches.poisson(1.0), 2.0, [50], DELTA, absent)[0] == exact
+        nearly = sampled.PAIRS["proved"].epsilons(batches.poisson(1 - 1e-9), 2.0, [50], DELTA, absent)[0]
         assert nearly == pytest.approx(exact, rel=1e-4)
 
 
@@ -226,7 +231,7 @@ def test_both_directions_count(direction, monkeypatch):
         return -np.expm1(np.minimum(epsilon, 0.0))
 
     monkeypatch.setattr(sampled, "hockey_stick", one_sided)
-    found = sampled.tight_epsilon(batches.poisson(0.3), 1.0, [1], 1e-3)[0]
+    found = sampled.PAIRS["tight"].epsilons(batches.poisson(0.3), 1.0, [1], 1e-3)[0]
     mixture = [(0.7, 0), (0.3, 1)], [(1, 0)]
     pair = mixture if direction == sampled.REMOVE else mixture[::-1]
     assert hockey_stick(*pair, 1.0, found) == pytest.approx(1e-3, rel=1e-2)

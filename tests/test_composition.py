@@ -99,13 +99,13 @@ def test_releases_of_one_batch_are_one_mechanism_and_not_independent_ones(count,
     assert independent < 0.5 * exact
     assert of_two_batches < exact <= together
     assert exact == pytest.approx(exact_of_opposite_records((math.hypot(*pair), 0.0), True), rel=1e-4)
-    (alone,) = sampled.proved_epsilon(batches.poisson(RATE), 1 / math.hypot(*pair), [1], DELTA, absent=0.5)
+    (alone,) = sampled.PAIRS["proved"].epsilons(batches.poisson(RATE), 1 / math.hypot(*pair), [1], DELTA, absent=0.5)
     assert together == pytest.approx(alone, rel=1e-6)
 
 
 def test_realizations_are_independent_rounds_of_a_batch_each():
     found = compose([of_batches(realization=r, rounds=20) for r in range(4)], DELTA).epsilon
-    (proved,) = sampled.proved_epsilon(batches.poisson(RATE), 1 / MU, [80], DELTA, absent=0.5)
+    (proved,) = sampled.PAIRS["proved"].epsilons(batches.poisson(RATE), 1 / MU, [80], DELTA, absent=0.5)
     assert found == pytest.approx(proved, rel=1e-9)
     usual = PoissonSampledDpEvent(RATE, GaussianDpEvent(2 / MU))  # a record of norm L, added
     assert found > pld_epsilon(SelfComposedDpEvent(usual, 80))

@@ -3,6 +3,7 @@
 import ast
 import math
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from pwfl.privacy import accountant, discrete, gaussian, labels, sampled, users,
 from pwfl.privacy.accountant import ALL, USERS, Account, Claim, Gaussian
 from pwfl.privacy.labels import Kind, gives
 from pwfl.scenario import ScenarioError
+from pwfl.systems.multicell.beyond import integers
 from pwfl.testing import signals
 from test_equal_privacy import aim, tables
 from test_sums import scenario, stages
@@ -111,6 +113,107 @@ def test_anonymous_oac_s_labels_follow_the_accountant_too(monkeypatch, scheme, e
     assert set(outcome()["epsilon_kind"]) == {"not proved"}
 
 
+# Each accountant of the core is replaced by another in turn. Where studies state what comes of it, a test above says so.
+
+LAW, ALWAYS = sampled.Rates(np.array([0.3]), np.ones(1)), sampled.Rates(np.ones(1), np.ones(1))
+SEEN = accountant.Losses(np.full((1, 1, 1), 0.5), np.array([10]))
+
+
+def of_batches(law, method="proved") -> tuple:
+    """epsilon and kind of one user's rounds on batches."""
+    epsilon, kind = sampled.Batches(law, method, interval=sampled.COARSE).worth(SEEN, Claim("a"), 1e-5)
+    return epsilon.item(), Kind(kind.item())
+
+
+def of_messages(sizes, participation=1.0) -> tuple:
+    """epsilon and kind of all records of a user, whose messages are of some sizes."""
+    law = users.Messages(np.array(sizes), np.full(len(sizes), 1 / len(sizes)), participation, 1.0)
+    epsilon, kind = users.worth(law, 8.0, 10, 1e-5)
+    return float(epsilon), kind
+
+
+def of_gaussian() -> tuple:
+    epsilon, kind = Gaussian().worth(SEEN, Claim("a"), 1e-5)
+    return epsilon.item(), kind
+
+
+def of_integers() -> tuple:
+    rounds = integers.Integers(lambda observer, unit, knows: 0.2 * integers.ORDERS[knows][None, None])
+    epsilon, kind = rounds.worth(SEEN._replace(mu=SEEN.mu / 10), Claim("a"), 1e-5)
+    return epsilon.item(), kind
+
+
+CONVERTED = {  # formulas of rho
+    "tight": gaussian.tight_epsilon,
+    "classic": gaussian.classic_epsilon,
+    "textbook": gives(Kind.UNPROVED)(lambda rho, delta: gaussian.textbook_epsilon(np.sqrt(2 * rho), delta)),
+}
+LOOSE = {"not proved": Kind.UNPROVED, "lower bound": Kind.LOWER}  # of formulas of one law, which have no other
+
+
+def looser(formula, kind):
+    """A formula of another kind that says a little more."""
+    return gives(kind)(lambda *given: formula(*given) * 1.01)
+
+
+# The call of `labeled`, or the pair, by module: of what rounds it is, and by what it is replaced.
+ACCOUNTANTS = {
+    "accountant: exact_epsilon": (of_gaussian, accountant, "exact_epsilon", CONVERTED),
+    "sampled: exact_epsilon": (partial(of_batches, ALWAYS), sampled, "exact_epsilon", CONVERTED),
+    "users: exact_epsilon": (partial(of_messages, [4]), users, "exact_epsilon", CONVERTED),
+    "users: epsilon": (
+        partial(of_messages, [3, 4], 0.5),
+        users,
+        "epsilon",
+        {name: looser(users.epsilon, kind) for name, kind in LOOSE.items()},
+    ),
+    "integers: discrete.epsilon": (
+        of_integers,
+        discrete,
+        "epsilon",
+        {name: looser(discrete.epsilon, kind) for name, kind in LOOSE.items()},
+    ),
+}
+SWAPS = [(name, other) for name, (*_, others) in ACCOUNTANTS.items() for other in others]
+
+
+@pytest.mark.parametrize(("name", "other"), SWAPS, ids=map(": ".join, SWAPS))
+def test_each_accountant_replaced_by_another_states_the_others_value_and_kind(monkeypatch, name, other):
+    rounds, module, formula, others = ACCOUNTANTS[name]
+    before, kind = rounds()
+    assert kind == getattr(module, formula).kind
+    monkeypatch.setattr(module, formula, others[other])
+    after, kind = rounds()
+    # A Gaussian mechanism is the least that integers are worth: their label has its formula's kind, too.
+    assert kind == others[other].kind
+    assert after > before * 1.005
+
+
+@pytest.mark.parametrize(("method", "other"), list(permutations(sampled.PAIRS, 2)))
+def test_each_pair_replaced_by_another_states_the_others_value_and_kind(monkeypatch, method, other):
+    before, expected = of_batches(LAW, method), of_batches(LAW, other)
+    assert before[1] == sampled.PAIRS[method].kind
+    monkeypatch.setitem(sampled.PAIRS, method, sampled.PAIRS[other])
+    assert of_batches(LAW, method) == expected != before
+    assert expected[1] == sampled.PAIRS[other].kind
+
+
+def labeled_calls() -> set[str]:
+    """The formulas that are called for their label, by module."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        if "labeled(" in (source := path.read_text(encoding="utf-8")):
+            for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
+                if ast.unparse(call.func) in ("labeled", "labels.labeled"):
+                    found.add(f"{path.stem}: {ast.unparse(call.args[0])}")
+    return found
+
+
+def test_no_accountant_is_used_that_is_not_replaced_above():
+    in_studies = {"batches: users.epsilon"}  # by multicell's rounds on batches
+    assert labeled_calls() - in_studies == set(ACCOUNTANTS)
+
+
 # Formulas are called for their label
 
 
@@ -136,7 +239,7 @@ def bare_calls(source: str) -> list[str]:
 
 
 def test_accountants_call_no_formula_without_its_kind():
-    assert {"exact_epsilon", "tight_epsilon", "proved_epsilon", "opposite_epsilon", "epsilon"} <= formulas()
+    assert {"exact_epsilon", "tight_epsilon", "epsilon"} <= formulas()
     mechanisms = [path for path in PACKAGE.rglob("*.py") if "def worth(self" in path.read_text(encoding="utf-8")]
     assert len(mechanisms) >= 5
     for path in mechanisms:

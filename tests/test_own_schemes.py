@@ -286,7 +286,7 @@ def test_a_record_loses_by_the_rounds_that_its_device_took_part_in(scheduler, fo
     most = found["schedule"].group_by("realization", "user").len().group_by("realization").agg(pl.col("len").max())
     outcome = found["outcome"].join(most, on="realization")
     for row in outcome.iter_rows(named=True):
-        proved = sampled.proved_epsilon(law, multiplier, [row["len"]], model.privacy.delta, absent=0.5)[0]
+        proved = sampled.PAIRS["proved"].epsilons(law, multiplier, [row["len"]], model.privacy.delta, absent=0.5)[0]
         assert row["epsilon"] == row["epsilon_server"] == pytest.approx(proved, rel=1e-9)
         assert row["noise_multiplier"] == pytest.approx(multiplier)
         assert (row["guarantee"], row["epsilon_assumes"]) == ("conditional", "batch sizes hidden")

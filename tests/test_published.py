@@ -146,7 +146,7 @@ def test_schemes_on_the_same_batches_are_one_mechanism_in_each_realization():
     found = published.table({"one": on_air({"A": ("anonymous_fixed", 3.0, 0), "B": ("identified_fixed", 4.0, 0)})})
     # The second scheme's observer sees who takes part, in the first one's rounds, too.
     law = batches.readings(10, 50, 0.3, 0.1, local=False, fixed=True)["identified"]
-    (expected,) = sampled.proved_epsilon(law, 2.4, [40], DELTA, absent=0.5)
+    (expected,) = sampled.PAIRS["proved"].epsilons(law, 2.4, [40], DELTA, absent=0.5)
     assert found.select("releases", "epsilon").row(0) == (4, pytest.approx(expected, rel=1e-6))
 
 

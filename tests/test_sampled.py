@@ -26,12 +26,12 @@ REFERENCE = {  # p q -> the paper's accountant and PLD, after 1 and 1000 rounds 
 }
 
 
-def tight_epsilon(participation, rate, *others):
-    return sampled.tight_epsilon(law(participation, rate), *others)
+def tight_epsilon(participation, rate, *others, **more):
+    return sampled.PAIRS["tight"].epsilons(law(participation, rate), *others, **more)
 
 
-def opposite_epsilon(participation, rate, *others):
-    return sampled.opposite_epsilon(law(participation, rate), *others)
+def opposite_epsilon(participation, rate, *others, **more):
+    return sampled.PAIRS["opposite"].epsilons(law(participation, rate), *others, **more)
 
 
 def law(participation, rate):
@@ -93,7 +93,7 @@ def test_the_page_says_what_fractional_orders_would_give():
         np.testing.assert_allclose(found[integer], sampled.renyi(rate, 1.0)[OPACUS[integer].astype(int) - 2], rtol=1e-6)
         fractional = (1000 * found + math.log(1 / DELTA) / (OPACUS - 1)).min()
         tight = tight_epsilon(1.0, rate, 1.0, [1000], DELTA)[0]
-        proved = sampled.proved_epsilon(law(1.0, rate), 1.0, [1000], DELTA)[0]
+        proved = sampled.PAIRS["proved"].epsilons(law(1.0, rate), 1.0, [1000], DELTA)[0]
         assert stated == pytest.approx([whole, fractional, tight, proved], rel=6e-4)
         assert tight < fractional <= whole * (1 + 1e-4)
         # Against a replaced record: at 0.5 integer orders say more than is proved, fractional ones less.
@@ -202,8 +202,8 @@ def test_accountants_are_ordered_and_monotone(multiplier, rate, participation, r
     def all_of(known, sampling, noise, count):
         divergence = sampled.revealed(known, sampled.renyi(sampling, noise))
         return (
-            opposite_epsilon(known, sampling, noise, [count], DELTA, sampled.COARSE)[0],
-            tight_epsilon(known, sampling, noise, [count], DELTA, sampled.COARSE)[0],
+            opposite_epsilon(known, sampling, noise, [count], DELTA, interval=sampled.COARSE)[0],
+            tight_epsilon(known, sampling, noise, [count], DELTA, interval=sampled.COARSE)[0],
             sampled.renyi_epsilon(divergence, [count], DELTA)[0],
         )
 
@@ -289,8 +289,8 @@ def test_composed_rounds_are_an_upper_bound_down_to_the_least_delta(rounds, mu):
 def test_epsilons_of_small_deltas_are_ordered_and_fall_as_delta_grows():
     rates, rounds, multiplier, last = law(1.0, 0.5), 4, 2.0, np.full(3, np.inf)
     for delta in (4e-15, 1e-14, 1e-12, 1e-9):
-        methods = sampled.opposite_epsilon, sampled.tight_epsilon, sampled.proved_epsilon
-        found = np.array([each(rates, multiplier, [rounds], delta, interval=2e-3)[0] for each in methods])
+        pairs = [sampled.PAIRS[method] for method in ("opposite", "tight", "proved")]
+        found = np.array([pair.epsilons(rates, multiplier, [rounds], delta, interval=2e-3)[0] for pair in pairs])
         assert (found < last).all()
         assert found[0] < found[1] < renyi_epsilon(0.5, multiplier, [rounds], delta)[0]
         assert found[1] <= found[2] * (1 + 5e-3)
@@ -301,9 +301,9 @@ def test_epsilons_of_small_deltas_are_ordered_and_fall_as_delta_grows():
 @pytest.mark.parametrize("delta", [1e-16, 3.9e-15, 1e-100])
 def test_a_delta_that_rounding_errors_exceed_is_refused(delta):
     rates, message = law(1.0, 0.5), rf"delta {delta:g} is too small: .* of 4 sampled rounds require at least 4e-15"
-    for method in (sampled.opposite_epsilon, sampled.tight_epsilon, sampled.proved_epsilon):
+    for pair in sampled.PAIRS.values():
         with pytest.raises(ValueError, match=message):
-            method(rates, 2.0, [4], delta, interval=1e-2)
+            pair.epsilons(rates, 2.0, [4], delta, interval=1e-2)
     with pytest.raises(ValueError, match=message):
         sampled.composed_epsilon(rates, [(2.0, 1), (3.0, 3)], delta, interval=1e-2)
 

@@ -131,7 +131,7 @@ def test_hidden_participation_bounds_all_pairs_of_users(samples, sampling, multi
 def test_one_record_a_user_that_is_always_taken_is_a_record_sampled_at_the_rate_of_participation():
     law = batches.messages(50, 1, 0.2, 1.0, False, False)
     for absent in (0.5, 1.0):
-        expected = sampled.proved_epsilon(batches.poisson(0.2), 2.0, [60], DELTA, absent)[0]
+        expected = sampled.PAIRS["proved"].epsilons(batches.poisson(0.2), 2.0, [60], DELTA, absent)[0]
         found = users.epsilon(law, 2.0, 60, DELTA, absent)
         assert expected * (1 - 1e-6) <= found == pytest.approx(expected, rel=2e-3)
 

@@ -23,6 +23,7 @@ FALSE_POSITIVES = 0.01  # of the attack whose rate of true positives is stated
 RECORD, USER = "record", "user"  # units of privacy
 USERS, ALL = "users", "users and receivers"  # whose noise counts
 REPLACE_ONE = "replace-one"
+KEY = ("observer", "unit", "noise_from")  # of a row of `guarantees` of a realization
 
 
 class Losses(NamedTuple):
@@ -50,7 +51,8 @@ class Losses(NamedTuple):
     def moved(self, by: np.ndarray | float) -> Losses:
         """Those of messages that move so many times as far: a number, or of each user, (realization, user)."""
         each = np.asarray(by)
-        return self._replace(mu=np.where(self.mu > 0, self.mu * (each[:, None] if each.ndim else each), self.mu))
+        with np.errstate(invalid="ignore"):  # of none, which stays none
+            return self._replace(mu=np.where(self.mu > 0, self.mu * (each[:, None] if each.ndim else each), self.mu))
 
     def of(self, rows: np.ndarray, users: np.ndarray) -> Losses:
         """Those of one user of each of some realizations, as of networks of one user."""
@@ -287,7 +289,6 @@ def _guarantee(found: dict[tuple, Account], account: Account, mechanism: Release
         labels.together((*claim.assumes, *more.split(", "), labels.RECEIVER if counts else "")) if hidden else ""
         for more, counts, hidden in zip(view["assumes"], counted, np.isfinite(epsilon), strict=True)
     ]
-    named = dict(zip(("observer", "unit", "noise_from"), claim.key, strict=True)) | {"delta": account.delta}
     return pl.DataFrame(
         {
             "realization": view["realization"],
@@ -297,7 +298,8 @@ def _guarantee(found: dict[tuple, Account], account: Account, mechanism: Release
             "epsilon_trusts": view["trusts"],
             "attack_rate": np.broadcast_to(mechanism.attack_rate(account, worst), rows.shape),
             "rho": np.where(there, account.rho, 0.0).max(axis=1),
-            **{name: [value] * len(rows) for name, value in named.items()},
+            **dict(zip(KEY, claim.key, strict=True)),
+            "delta": account.delta,
         }
     )
 
@@ -333,16 +335,13 @@ def stated(
     the server, if not the same.
     """
     ((server,), (receives,)) = (observers.filter(observer=declared)[of].unique() for of in ("weaker", "receives"))
-    found = table.select(keys).unique(maintain_order=True)
-    named = {"epsilon": (declared, RECORD), "epsilon_user": (declared, USER), "epsilon_server": (server, RECORD)}
-    for name, (observer, unit) in named.items():
-        columns = {"epsilon": name, "epsilon_kind": f"{name}_kind", "epsilon_assumes": f"{name}_assumes"}
-        if name == "epsilon":
-            columns |= {of: of for of in ("epsilon_trusts", "attack_rate", "sampling")}
-        elif name == "epsilon_server":
-            columns |= {"rho": "rho_server"}
-        counted = of_server if name == "epsilon_server" and of_server else noise
-        own = table.filter(observer=observer, unit=unit, noise_from=counted)
-        own = own.select(*keys, *(pl.col(of).alias(name) for of, name in columns.items()))
-        found = found.join(own, on=keys, how="left", maintain_order="left")
-    return found.with_columns(guarantee=guarantee(), observer=pl.lit(receives))
+    outcome, label = table.select(keys).unique(maintain_order=True), ("epsilon", "epsilon_kind", "epsilon_assumes")
+    for name, of, more in (
+        ("epsilon", (declared, RECORD, noise), ("epsilon_trusts", "attack_rate", "sampling")),
+        ("epsilon_user", (declared, USER, noise), ()),
+        ("epsilon_server", (server, RECORD, of_server or noise), (pl.col("rho").alias("rho_server"),)),
+    ):
+        rows = table.filter(**dict(zip(KEY, of, strict=True)))
+        columns = (pl.col(each).alias(each.replace("epsilon", name)) for each in label)
+        outcome = outcome.join(rows.select(*keys, *columns, *more), on=keys, how="left", maintain_order="left")
+    return outcome.with_columns(guarantee=guarantee(), observer=pl.lit(receives))

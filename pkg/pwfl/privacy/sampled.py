@@ -26,7 +26,7 @@ from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 from pwfl.privacy import gaussian, rounding
 from pwfl.privacy.accountant import FALSE_POSITIVES, Account, Claim, Losses, price_each_user
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
-from pwfl.privacy.labels import Kind, gives, labeled
+from pwfl.privacy.labels import Kind, labeled
 
 ORDERS = np.arange(2, 65)  # integer: for fractional ones libraries sum an alternating series
 INTERVAL, COARSE = 1e-4, 5e-4  # between points of a privacy loss: of results, of curves and searches
@@ -38,6 +38,7 @@ CUT, CUT_SHARE = 1e-15, 1e-3  # tails that a composition leaves out: their mass 
 NEAR = 1e-3  # to which the epsilon of the best attack is found
 COARSER = 4  # interval of its losses: rates grow by less than 1e-3 of themselves
 REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
+Numbers = Sequence[int] | np.ndarray
 
 
 class Rates(NamedTuple):
@@ -131,49 +132,11 @@ def renyi_closed_form(rate: float, multiplier: float) -> np.ndarray:
     return np.where((third >= ORDERS) & (fourth >= ORDERS), 2 * rate**2 * ORDERS / multiplier**2, np.inf)
 
 
-@gives(Kind.UNPROVED)
-def tight_epsilon(
-    rates: Rates, multiplier: float, rounds: list[int], delta: float, interval: float = INTERVAL
-) -> np.ndarray:
-    """epsilon after some numbers of rounds, by privacy loss distributions.
-
-    Of the pair of outputs that is usual for the sampled Gaussian, a round with and without a record of twice the norm,
-    in both directions, from its hockey-stick curve by connect-the-dots. Closed form where nothing is sampled.
-
-    >>> tight_epsilon(Rates(np.array([0.01]), np.ones(1)), 1.0, [1, 1000], delta=1e-5).round(3).tolist()
-    [0.199, 1.828]
-    """
-    return _after(rates, multiplier, rounds, delta, "tight", 1.0, interval)
-
-
-@gives(Kind.UPPER)
-def proved_epsilon(
-    rates: Rates, multiplier: float, rounds: list[int], delta: float, absent: float = 1.0, interval: float = INTERVAL
-) -> np.ndarray:
-    """epsilon after some numbers of rounds that bounds every pair of data sets that differ in a record.
-
-    Composes `replace_one`, whose curve each round's lies below whatever came before, so that the curve of all rounds
-    lies below the composed one (Zhu, Dong and Wang, 2022, Theorem 10).
-    """
-    return _after(rates, multiplier, rounds, delta, "proved", absent, interval)
-
-
-def _after(
-    rates: Rates, multiplier: float, rounds: list[int], delta: float, method: str, absent: float, interval: float
-) -> np.ndarray:
-    if (rates.values == 1).all():
-        return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
-    if beyond(multiplier):
-        return np.full(len(rounds), np.inf)
-    pair = PAIRS[method]
-    return composed(pair.loss(rates, multiplier, absent, interval), rounds, delta, lower=pair.kind == Kind.LOWER)
-
-
 def composed_epsilon(
     rates: Rates, parts: Sequence[tuple[float, int]], delta: float, method: str = "tight", absent=1.0, interval=INTERVAL
 ) -> float:
-    """epsilon after rounds of several multipliers, pairs of one and its number of rounds; `method` as the functions."""
-    return composed_worth(rates, parts, delta, method, absent, interval)[0]
+    """epsilon after rounds of several multipliers, pairs of one and its number of rounds; `method` as in PAIRS."""
+    return float(composed_worth(rates, parts, delta, method, absent, interval)[0])
 
 
 def composed_worth(
@@ -226,7 +189,7 @@ def attack_rate(loss: PrivacyLossDistribution, false_positives: float) -> float:
 
 
 def proved_together(mechanisms: Sequence[Mechanism], delta: float, interval: float = INTERVAL) -> float:
-    """epsilon after the rounds of several mechanisms, one after the other or in turn, by `proved_epsilon`'s bound.
+    """epsilon after the rounds of several mechanisms, one after the other or in turn, by the proved bound.
 
     A round without sampling is one of rate 1, of any records.
     """
@@ -284,17 +247,6 @@ def replace_one(rate: float, epsilon: np.ndarray, multiplier: float, absent: flo
     delta = rate * ((1 - c) * _gaussian(absent / multiplier, log_a) + c * _gaussian(1 / multiplier, log_a))
     below = np.minimum(epsilon, 0.0)
     return np.clip(np.where(epsilon < 0, -np.expm1(below) + np.exp(below) * delta, delta), 0.0, 1.0)
-
-
-@gives(Kind.LOWER)
-def opposite_epsilon(
-    rates: Rates, multiplier: float, rounds: list[int], delta: float, interval: float = INTERVAL
-) -> np.ndarray:
-    """epsilon after some numbers of rounds for one pair of data: a record's gradient is turned around.
-
-    What a record can at least lose: no accountant for replace-one may say less. Closed form where nothing is sampled.
-    """
-    return _after(rates, multiplier, rounds, delta, "opposite", 1.0, interval)
 
 
 def opposite_records(rate: float, epsilon: np.ndarray, multiplier: float) -> np.ndarray:
@@ -415,12 +367,31 @@ class Pair(NamedTuple):
         each = zip(self.curves(multiplier, absent), self.limits(rates, multiplier), strict=True)
         return PrivacyLossDistribution(*(_mass(curve, rates, limits, interval) for curve, limits in each))
 
+    def epsilons(
+        self, rates: Rates, multiplier: float, rounds: Numbers, delta: float, absent=1.0, interval=INTERVAL
+    ) -> np.ndarray:
+        """epsilon after some numbers of rounds, by connect-the-dots; in closed form where nothing is sampled.
+
+        >>> law = Rates(np.array([0.01]), np.ones(1))
+        >>> PAIRS["tight"].epsilons(law, 1.0, [1, 1000], delta=1e-5).round(3).tolist()
+        [0.199, 1.828]
+        """
+        if (rates.values == 1).all():
+            return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
+        if beyond(multiplier):
+            return np.full(len(rounds), np.inf)
+        return composed(self.loss(rates, multiplier, absent, interval), rounds, delta, lower=self.kind == Kind.LOWER)
+
 
 def _usual(multiplier: float, _absent: float) -> list:
     return [partial(hockey_stick, multiplier=multiplier, adjacency=adjacency) for adjacency in (REMOVE, ADD)]
 
 
-PAIRS = {  # by method; the usual one is not proved to be the worst one over several rounds
+# By method. Tight: the usual pair for the sampled Gaussian, a round with and without a record of twice the norm, in
+# both directions; not proved to be the worst one over several rounds. Proved: `replace_one`, below whose curve each
+# round's lies whatever came before, so that the curve of all rounds lies below the composed one (Zhu, Dong and Wang,
+# 2022, Theorem 10). Opposite: a record whose gradient is turned around; no accountant of replace-one may say less.
+PAIRS = {
     "tight": Pair(Kind.UNPROVED, _usual, _limits),
     "proved": Pair(
         Kind.UPPER,
@@ -433,7 +404,7 @@ PAIRS = {  # by method; the usual one is not proved to be the worst one over sev
 }
 
 
-def composed(distribution: PrivacyLossDistribution, rounds: list[int], delta: float, lower: bool = False) -> np.ndarray:
+def composed(distribution: PrivacyLossDistribution, rounds: Numbers, delta: float, lower: bool = False) -> np.ndarray:
     """epsilon after some numbers of rounds of a privacy loss; rounding errors make it larger or, `lower`, smaller.
 
     Raises ValueError for a delta below `rounding.least_delta`.

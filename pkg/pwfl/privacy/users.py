@@ -74,9 +74,11 @@ def epsilon(law: Messages, multiplier: float, rounds: int, delta: float, absent:
 
 
 def worth(law: Messages, multiplier: float, rounds: int, delta: float, absent: float = 1.0) -> tuple[float, Kind]:
-    """As `epsilon`, and its kind: exact where nothing is left to chance, and where nothing is hidden."""
-    if multiplier == 0 or (law.participation == 1 and len(law.sizes) == 1):
-        return epsilon(law, multiplier, rounds, delta, absent), Kind.EXACT
+    """As `epsilon`, and its kind: that of a Gaussian mechanism where nothing is left to chance."""
+    if multiplier == 0:
+        return np.inf, Kind.EXACT
+    if law.participation == 1 and len(law.sizes) == 1:
+        return labeled(exact_epsilon, zcdp(law.sizes[0], multiplier, rounds), delta)
     return labeled(epsilon, law, multiplier, rounds, delta, absent)
 
 

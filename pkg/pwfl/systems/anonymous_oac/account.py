@@ -1,6 +1,5 @@
 """Accounting of the system `anonymous_oac`: Secs. IV and V of Hasircioglu and Gunduz, and what lies beyond."""
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -100,24 +99,24 @@ def over_rounds(
     privacy, delta, given = scenario.privacy, scenario.privacy.delta, scenario.privacy.noise_multiplier
     participation, rate = scenario.network.participation, scenario.data.sampling
     drawn = np.unique(np.geomspace(1, scenario.training.rounds, ROUNDS_DRAWN).round().astype(int))
-    bounds = {"opposite_records": sampled.opposite_epsilon, "proved": partial(sampled.proved_epsilon, absent=absent)}
     hidden, known = (1.0, participation * rate), (participation, rate)
     curves = [("anonymous", (1.0, r), given) for r in privacy.curve_rates]
     curves += [(name, known if READINGS[name].participation else hidden, multiplier) for name in laws]
     frames = []
     for reading, pair, noise in dict.fromkeys(curves):
-        methods: dict[str, Callable] = {"tight": sampled.tight_epsilon}
-        law = laws.get(reading)
-        if not READINGS[reading].noise:
-            frames.append(
-                _points("rounds", reading, pair, "renyi", drawn, noise, renyi_epsilon(*pair, noise, drawn, delta))
-            )
+        methods = ["tight"]
+        if READINGS[reading].noise:
+            law = laws[reading]
+        else:
+            epsilon = renyi_epsilon(*pair, noise, drawn, delta)
+            frames.append(_points("rounds", reading, pair, "renyi", drawn, noise, epsilon))
             law = batches.seen(pair[0], batches.poisson(pair[1]))
             # Bounds from below and above of the scheme's own curves; without sampling, the tight one is both.
             if laws and pair in (hidden, known) and noise == multiplier and pair != (1.0, 1.0):
-                methods |= bounds
-        for name, method in methods.items():
-            epsilon = method(law, noise, drawn, delta, interval=sampled.COARSE)
+                methods += ["opposite", "proved"]
+        for method in methods:
+            epsilon = sampled.PAIRS[method].epsilons(law, noise, drawn, delta, absent, sampled.COARSE)
+            name = "opposite_records" if method == "opposite" else method
             frames.append(_points("rounds", reading, pair, name, drawn, noise, epsilon))
     composed = sampled.advanced_composition(given, drawn, delta)
     return [*frames, _points("rounds", "anonymous", (1.0, 1.0), "advanced_composition", drawn, given, composed)]
@@ -131,10 +130,8 @@ def robustness(
     rounds, delta = scenario.training.rounds, scenario.privacy.delta
 
     def curve(quantity: str, x: np.ndarray, multipliers: np.ndarray) -> pl.DataFrame:
-        each = [
-            sampled.tight_epsilon(laws["anonymous"], m, [rounds], delta, sampled.COARSE)[0]
-            for m in multipliers.tolist()
-        ]
+        tight = partial(sampled.composed_epsilon, laws["anonymous"], delta=delta, interval=sampled.COARSE)
+        each = [tight([(multiplier, rounds)]) for multiplier in multipliers.tolist()]
         return _points(quantity, "anonymous", (1.0, participation * rate), "tight", x, multipliers, each)
 
     devices, samples = population(tables)

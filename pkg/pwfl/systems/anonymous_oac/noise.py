@@ -62,7 +62,7 @@ def _multiplier(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFr
     given, laws = scenario.privacy.noise_multiplier, readings(scenario, scheme, tables)
     if goal is not None:
         return _to_target(scenario, scheme, tables, laws[kind.reading], goal), goal, "calibrated"
-    epsilon = float(sampled.tight_epsilon(laws["anonymous"], given, [rounds], delta)[0])
+    epsilon = float(sampled.PAIRS["tight"].epsilons(laws["anonymous"], given, [rounds], delta)[0])
     if not np.isfinite(epsilon):
         return given, epsilon, "no_guarantee"
     own, accounted = laws[kind.reading], accounting(scheme)
@@ -135,7 +135,7 @@ def calibrated(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[
     privacy, rounds, rate = scenario.privacy, scenario.training.rounds, scenario.data.sampling
     given, hidden = privacy.noise_multiplier, batches.poisson(scenario.network.participation * rate)
     if privacy.target_epsilon is None:
-        goal = float(sampled.tight_epsilon(hidden, given, [rounds], privacy.delta)[0])
+        goal = float(sampled.PAIRS["tight"].epsilons(hidden, given, [rounds], privacy.delta)[0])
     else:
         goal = privacy.target_epsilon
     realizations = tables["users"]["realization"].unique().sort()

@@ -100,7 +100,7 @@ def at_least(mu: np.ndarray, rate: float, delta: float) -> float:
     law, sent = batches.poisson(rate), mu[mu > 0]
     if not len(sent):
         return 0.0
-    return float(sampled.opposite_epsilon(law, 1 / sent.min(), [len(sent)], delta, sampled.COARSE)[0])
+    return float(sampled.composed_epsilon(law, [(1 / sent.min(), len(sent))], delta, "opposite", 1.0, sampled.COARSE))
 
 
 def longest(mu: np.ndarray) -> int:

@@ -11,7 +11,7 @@ import polars as pl
 from pwfl.airs import linear
 from pwfl.learning import features
 from pwfl.privacy import accountant
-from pwfl.privacy.accountant import ALL, RECORD, USER, Gaussian
+from pwfl.privacy.accountant import ALL, RECORD, USER
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo, observers
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
@@ -26,7 +26,6 @@ TERMS = {
     "evaluated_model": "the server's global model",
     "taken_as_public": ALWAYS_PUBLIC,
 }
-ROUNDS = Gaussian("none claimed: a record may be in every mini-batch")
 KEYS = ("realization", "round", "user")
 
 
@@ -46,7 +45,7 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
         links = mimo.links_of(tables, size)
         coupling = {name: to_array(links, name, *KEYS) for name in mimo.COUPLINGS}
         asked = observers.claims(2 * clip_norm, size, users)
-        costs = accountant.accounts(tables, asked, ROUNDS, delta, lost, size)
+        costs = accountant.accounts(tables, asked, observers.ROUNDS, delta, lost, size)
         seen = {name: costs[observer(name, size, users), RECORD, ALL] for name in (UPDATE, ANTENNAS)}
         by_theorem = theorem_1(coupling, uplink, clip_norm, antennas, mimo.sends_of(tables, size))
         each = account_round(by_theorem, seen[UPDATE].losses.mu, seen[ANTENNAS].losses.mu, delta, delta - lost)
@@ -64,7 +63,7 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
             whole = (each._replace(claim=each.claim._replace(unit=USER)) for each in costs.values())
             found |= {each.claim.key: each for each in whole}
     leakage = pl.concat(leakages).sort("realization", "users", "user")
-    guarantees = accountant.guarantees(found, ROUNDS)
+    guarantees = accountant.guarantees(found, observers.ROUNDS)
     own_network = leakage.filter(users=users)
     return {"leakage": leakage, "outcome": outcome(scenario, own_network, guarantees, tables), "guarantees": guarantees}
 

@@ -84,7 +84,7 @@ def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]
         found = tables | {"links": links, "noise": build_noise(scenario, tables, noise_std[:, None])}
         found["visibility"] = receive.visible(scenario, found, span, (seen,))
         losses = accountant.losses(found, seen, 2 * scenario.training.clip_norm)
-        return accountant.Gaussian().worth(losses, accountant.Claim(seen), delta)[0].max(axis=1)
+        return observers.ROUNDS.worth(losses, accountant.Claim(seen), delta)[0].max(axis=1)
 
     needed = worst(np.zeros(len(realizations))) > goal
     scale = target.scales(lambda each: np.where(needed, worst(each), 0.0), goal, len(realizations))

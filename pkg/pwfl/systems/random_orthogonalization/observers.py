@@ -12,12 +12,14 @@ import polars as pl
 from pwfl.airs import air
 from pwfl.airs.air import Observer
 from pwfl.privacy import coalition
-from pwfl.privacy.accountant import ALL, RECORD, USERS, Claim
+from pwfl.privacy.accountant import ALL, RECORD, USERS, Claim, Gaussian
 from pwfl.privacy.labels import REALIZED, SERVER, Kind
 from pwfl.systems.random_orthogonalization.parameters import Privacy
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER, observer
 
 OF_DELTA = 0.1  # the tolerance of dropouts where a config has none, as a share of delta
+# How rounds hide a record: what noise is found by, and what account states.
+ROUNDS = Gaussian("none claimed: a record may be in every mini-batch")
 OBSERVED_BY = {
     UPDATE: Observer("the server's update of every round, channels known", ANTENNAS, (SERVER,), assumes=(REALIZED,)),
     ANTENNAS: Observer("the signals of all antennas in every round, channels known", ANTENNAS, assumes=(REALIZED,)),

@@ -3,10 +3,10 @@
 import numpy as np
 import polars as pl
 
-from pwfl.airs import air
+from pwfl.airs import air, linear
 from pwfl.airs.air import Observer
 from pwfl.privacy import accountant
-from pwfl.privacy.accountant import RECORD, USER, USERS, Account, Claim, Gaussian, Losses
+from pwfl.privacy.accountant import RECORD, USER, USERS, Claim, Gaussian, Losses
 from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
 from pwfl.privacy.labels import DEVIATIONS, OBSERVED, Kind
 from pwfl.systems.utility_fair import copies, link, uploads
@@ -16,7 +16,6 @@ from pwfl.tables.contract import ALWAYS_PUBLIC
 
 TERMS = {
     "unit": "one training record of one device",
-    "neighbouring_relation": accountant.REPLACE_ONE,
     "evaluated_model": "the access point's model, which no device gets: copies carry noise",
     "taken_as_public": f"{ALWAYS_PUBLIC}; privacy.sensitivity, where training.clip_norm is null",
     "energy_scope": "radiated on channels without interference, path loss of network.max_distance_m at most, noise "
@@ -53,69 +52,59 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     device sends, guaranteed where it is clipped (see `uploads`). Clean, nothing is hidden from it.
     """
     privacy, rounds, noise = scenario.privacy, scenario.training.rounds, tables["noise"]
-    epsilon, delta, noisy_rounds = privacy.epsilon, privacy.delta, rounds - 1
+    epsilon, delta, clip_norm = privacy.epsilon, privacy.delta, scenario.training.clip_norm
     multiplier, theta = noise["noise_multiplier"].to_numpy(), noise["theta"].to_numpy()
-    sent = "clean" if noise["upload_multiplier"].null_count() else "noisy"
-    clipped = scenario.training.clip_norm is not None  # never of clean uploads
     with np.errstate(divide="ignore"):
         rho = 1 / (2 * multiplier**2)  # of one copy
         rho_vector = 1 / (2 * noise["upload_multiplier"].fill_null(0.0).to_numpy() ** 2)  # of one that is sent
-    rho_upload = uploads.SENT * rho_vector  # of one round
-    moved = uploads.moved_by_a_user(scenario.training.clip_norm, scenario.device.batch_size)
+    moved = {
+        RECORD: uploads.SENT,
+        USER: sum(far**2 for far in uploads.moved_by_a_user(clip_norm, scenario.device.batch_size)),
+    }
     leakage = noise.select("realization", "device", "noise_multiplier", "upload_multiplier").with_columns(
-        copies=pl.lit(noisy_rounds),
+        copies=pl.lit(rounds - 1),
         largest_multiplier=copies.scaled(multiplier, theta, 1.0),
         exact_multiplier=exact_multiplier(np.full(len(rho), epsilon), delta),
         exact_largest_multiplier=exact_multiplier(epsilon * (1 - theta), delta),
         epsilon_printed=pl.lit(epsilon),
         epsilon_copy=exact_epsilon(rho, delta),
-        epsilon_device=exact_epsilon(noisy_rounds * rho, delta),
-        epsilon_upload=exact_epsilon(rho_upload, delta),
-        epsilon_user=exact_epsilon(rounds * sum(far**2 for far in moved) * rho_vector, delta),
+        epsilon_device=exact_epsilon((rounds - 1) * rho, delta),
+        epsilon_upload=exact_epsilon(moved[RECORD] * rho_vector, delta),
+        epsilon_user=exact_epsilon(rounds * moved[USER] * rho_vector, delta),
     )
-
-    outcome = leakage.group_by("realization", maintain_order=True).agg(
+    maxima = leakage.group_by("realization", maintain_order=True).agg(
         pl.col("epsilon_printed", "epsilon_copy", "epsilon_device", "epsilon_upload").max(),
         devices=pl.len(),
     )
     # Devices that share a noise vector get the same copy: together they know no more than one of them.
     vectors = noise.with_columns(rho=rho).group_by("realization", "noise_vector", maintain_order=True)
     released = vectors.agg(pl.col("rho").max()).group_by("realization", maintain_order=True).agg(pl.col("rho").sum())
-    samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
-    for other in (samples, released, cost(tables["schedule"], scenario.radio)):
-        outcome = joined(outcome, other, "realization")
-    of_round = outcome["rho"].to_numpy()
-    observers = air.table(observed_by(clipped), outcome["realization"])
-    copies_mu = np.sqrt(2 * of_round)[:, None, None]
-    uploads_mu = np.sqrt(2 * rho_vector).reshape(len(outcome), 1, -1)
-    found: dict[tuple, Account] = {}
-    of_user = np.sqrt(sum(far**2 for far in moved))
-    for name, mu, count, record, user in (
-        (COPIES, copies_mu, noisy_rounds, 1.0, np.inf),
-        (UPLOADS, uploads_mu, rounds, np.sqrt(uploads.SENT), of_user),
-    ):
+    of_round = joined(maxima, released, "realization")["rho"].to_numpy()
+    observers = air.table(observed_by(clip_norm is not None), maxima["realization"])
+    seen = {
+        COPIES: Losses(np.sqrt(2 * of_round)[:, None, None], np.array([rounds - 1])),
+        UPLOADS: Losses(np.sqrt(2 * rho_vector).reshape(len(maxima), 1, -1), np.array([rounds])),
+    }
+    found = {}
+    for name, squares in {COPIES: {RECORD: 1.0, USER: np.inf}, UPLOADS: moved}.items():
         view = accountant.view_of(observers, name)
-        for unit, factor in ((RECORD, record), (USER, user)):
-            with np.errstate(invalid="ignore"):
-                moved_by = Losses(np.where(mu > 0, mu * factor, 0.0), np.array([count]))
-            claim = Claim(name, unit, factor)
-            found[claim.key] = accountant.account(claim, moved_by, ROUNDS, delta, view)
+        for unit, square in squares.items():
+            claim = Claim(name, unit, np.sqrt(square))
+            found[claim.key] = accountant.account(claim, seen[name].moved(claim.sensitivity), ROUNDS, delta, view)
     guarantees = accountant.guarantees(found, ROUNDS)
-    declared = COPIES if sent == "clean" else UPLOADS
-    stated = accountant.stated(guarantees, observers, declared)
+    declared = COPIES if noise["upload_multiplier"].null_count() else UPLOADS  # clean uploads hide nothing
     server, own = found[UPLOADS, RECORD, USERS].epsilon.max(axis=1), found[declared, RECORD, USERS]
-    shape = len(outcome), len(leakage) // len(outcome)  # all copies together are the same of all devices
+    shape = len(maxima), len(leakage) // len(maxima)  # all copies together are the same of all devices
     of_each = {name: np.broadcast_to(getattr(own, name), shape).ravel() for name in ("rho", "epsilon")}
-    outcome = joined(outcome, stated, "realization").with_columns(
+    stated = accountant.stated(guarantees, observers, declared).with_columns(
         epsilon_round=exact_epsilon(of_round, delta),
-        epsilon_worst_case=pl.Series(server) if clipped else pl.lit(np.inf),
-        rounds=pl.lit(rounds),
-        delta=pl.lit(delta),
-        **{name: pl.lit(term) for name, term in TERMS.items()},
+        epsilon_worst_case=pl.lit(np.inf) if clip_norm is None else pl.Series(server),
     )
+    samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
+    parts = maxima, samples, released, cost(tables["schedule"], scenario.radio), stated
     return {
         "leakage": leakage.with_columns(**of_each),
-        "outcome": outcome,
+        "outcome": linear.outcome(parts, TERMS | {"rounds": rounds, "delta": delta}),
         "guarantees": guarantees,
         "observers": observers,
     }

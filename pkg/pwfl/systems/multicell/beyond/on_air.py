@@ -58,10 +58,9 @@ def costs(sent: Sent, found: air.Received) -> pl.DataFrame:
 
 def find_audited_observer(scenario: Multicell) -> str:
     """The observer whose view is tested in the place of `privacy.observer`: what it receives tells all of it."""
-    observer = scenario.privacy.observer
     if scenario.radio.air == "majority":  # who sees votes, or signs, is taken to see messages
         return "user"
-    return "network" if observer in ("cell", "server") else observer
+    return "user" if scenario.privacy.observer == "user" else "network"  # of signals the update tells
 
 
 def call_user_air(name: str, given: air.Sent, reads: Sequence[str], observer: str) -> air.Received:
