@@ -89,7 +89,7 @@ def paper_html(system: str) -> str:
     studies = [load(read([DOCS.parent / f"config/{study}.yaml"]), study) for study in STUDIES[system]]
     known = {study.titles[name]: each.part() for study in studies for name, each in study.scenarios.items()}
     titles = {name: title for study in studies for name, title in study.titles.items()}
-    settings, colours = paper.settings_of(of, known), paper_page.scheme_colours(system, known.values())
+    settings, colours = paper.find_settings(of, known), paper_page.scheme_colours(system, known.values())
     path = CURVES / f"{system}.csv"
     curves = pl.read_csv(path).partition_by("panel", as_dict=True, include_key=False) if path.exists() else {}
     each = {panel: own for (panel,), own in curves.items()}

@@ -129,7 +129,7 @@ def test_figures_of_systems_side_by_side_have_the_axes_of_all_points():
     every = pl.DataFrame(rows).cast(kinds | {"target_epsilon": pl.Float64})
     lead, ends = Lead(NOTHING, None), []
     for own in (every.head(2), every.tail(1)):  # one of them has an epsilon alone
-        spec = overview(own, lead, narrow=True, beside=every).to_dict()
+        spec = overview(own, lead, narrow=True, every=every).to_dict()
         channels = [layer["encoding"] for layer in spec["layer"] if "scale" in layer["encoding"].get("y", {})]
         ends.append([next(c[axis]["scale"]["domain"] for c in channels if c[axis]["scale"]) for axis in "xy"])
     assert ends[0] == ends[1]

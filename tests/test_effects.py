@@ -233,7 +233,7 @@ def test_pairs_of_equal_results_are_there_once():
 def test_factors_are_named_by_titles_and_say_what_else_changes(study):
     found, contents, loaded = study
     rows = points.points(contents, found.comparison, loaded.titles)
-    accuracy = points.outcome_of(rows.row(0, named=True))
+    accuracy = points.find_outcome(rows.row(0, named=True))
     known = {each.key: each for each in factors.factors(found.comparison["effects"], rows, "accuracy", accuracy)}
     assert list(known)[:2] == [SCHEDULER, NOISE]
     assert list(known)[-1] == PRIVACY

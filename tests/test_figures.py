@@ -101,15 +101,15 @@ def test_a_squeezed_scheme_asks_for_a_logarithmic_axis():
 
 def test_a_scheme_has_one_colour_in_all_figures_of_a_study():
     first, second = (resolve({}, TINY["base"]) for _ in range(2))
-    own = theme.colours_of(first)
+    own = theme.scenario_colours(first)
     assert len(set(own.values())) == len(own)
     schemes = [("RndSched", "random", "target"), *((s.name, s.scheduler, s.noise) for s in second.schemes)]
     with theme.use_colours("multicell", schemes):
-        colours = theme.colours_of(second)
+        colours = theme.scenario_colours(second)
     assert colours["RndSched"] == theme.scheme_colours("multicell", schemes[:1])["RndSched"] != own["RndSched"]
     scale = theme.coloured_by(colours)["scale"].to_dict()
     assert dict(zip(scale["domain"], scale["range"], strict=True)) == colours
-    assert theme.colours_of(second) == own
+    assert theme.scenario_colours(second) == own
 
 
 def test_leakage_is_distributed_over_scheduled_users_alone():

@@ -212,7 +212,7 @@ def test_the_front_holds_no_point_that_another_one_dominates_and_every_other(agi
     wide = outcomes.pivot("outcome", index=keys, values="mean")
     for (x, y), part in front.group_by("x", "y"):
         points = wide.filter(pl.col(x).is_finite() & pl.col(y).is_finite())
-        losses = np.array([sweeps.losses(points[name], sweeps.outcomes_of("age_aware")[name]) for name in (x, y)])
+        losses = np.array([sweeps.losses(points[name], sweeps.list_outcomes("age_aware")[name]) for name in (x, y)])
         as_good = (losses[:, :, None] <= losses[:, None, :]).all(axis=0)
         better = (losses[:, :, None] < losses[:, None, :]).any(axis=0)
         expected = points.filter(~(as_good & better).any(axis=0)).select(keys)

@@ -26,7 +26,7 @@ CHANGED = {
     "pyproject.toml: NAME = 'NAME.system:SYSTEM'. `reads` and `makes` of the catalog are there, beside what each stage "
     "runs; `train` is `Trainers(one, several)`; `tables.py` lists its schemas in SCHEMAS, whose "
     "columns are described by keyword (`key(description=...)`); `parameters.py` has no MODEL; figures have names at "
-    "their curves, not legends: `theme.colours_of`, `name_ends` and `name_marks` replace `scheme_colour`, "
+    "their curves, not legends: `theme.scenario_colours`, `name_ends` and `name_marks` replace `scheme_colour`, "
     "`scheme_dash`, `scheme_shape` and `tips`, and `theme.band` has no `form`",
     4: "epsilons are stated by `accountant.accounts`, `guarantees` and `stated` of `pwfl.privacy`: `receive`, or else "
     "`account`, makes a table `observers`, and `account` a table `guarantees`; the outcome's `epsilon_is`, "

@@ -57,7 +57,7 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
         for name in present
     ]
     summaries = [content["summary"].select(pl.lit(name).alias("scenario"), pl.all()) for name, content in study.items()]
-    places = {name: sweeps.point_of(study, name).values for name in study}
+    places = {name: sweeps.find_point(study, name).values for name in study}
     frames = {"systems": systems.table(study), "claims": pl.concat(claims)}
     frames |= {"summary": pl.concat(summaries, how="diagonal_relaxed")}
     outcomes = sweeps.outcomes(study)

@@ -15,10 +15,10 @@ SAID = {PROVED: "proved", CONDITIONAL: "conditional", NONE: "not guaranteed"}
 
 def terms(outcome: pl.DataFrame, wanted: Sequence[str] = TERMS) -> pl.DataFrame:
     """The terms of each scheme's guarantee, a row a scheme, from a table of its realizations."""
-    return outcome.group_by("scheme", maintain_order=True).agg(said(wanted))
+    return outcome.group_by("scheme", maintain_order=True).agg(describe_terms(wanted))
 
 
-def said(wanted: Sequence[str] = TERMS) -> pl.Expr:
+def describe_terms(wanted: Sequence[str] = TERMS) -> pl.Expr:
     """The terms of realizations that are alike; where nobody sends, some say nothing."""
     return pl.col(wanted).drop_nulls().first()
 

@@ -21,9 +21,9 @@ from pwfl.report.sweeps import (
     INDEX,
     above_chance,
     different,
+    find_point,
+    list_outcomes,
     main_outcomes,
-    outcomes_of,
-    point_of,
     with_targets,
 )
 from pwfl.scenario.fields import parameters, stages_of
@@ -106,7 +106,7 @@ def _mean(matrix: np.ndarray) -> np.ndarray:
 
 def compared(outcomes: pl.DataFrame, system: str) -> dict[str, Outcome]:
     """What points of a system are compared by: its main outcome, epsilon, airtime and radiated energy."""
-    known, (epsilon, main) = outcomes_of(system), main_outcomes(outcomes, system)
+    known, (epsilon, main) = list_outcomes(system), main_outcomes(outcomes, system)
     return {main: known[main], epsilon: known[epsilon]} | COSTS
 
 
@@ -133,7 +133,7 @@ def _pairs(study: dict[str, dict], points: pl.DataFrame) -> Iterator[tuple[int, 
     """Numbers of two points that differ in one factor, the factor, and its values."""
     read = _parameters(study)
     # AXIS is no factor.
-    swept = dict.fromkeys(key for name in study for key in point_of(study, name).values if key != AXIS)
+    swept = dict.fromkeys(key for name in study for key in find_point(study, name).values if key != AXIS)
     alone = {**swept, OBSERVER: None}
     every = []
     for name, scheme, target in points.select(INDEX).iter_rows():
@@ -177,7 +177,7 @@ def _pairs(study: dict[str, dict], points: pl.DataFrame) -> Iterator[tuple[int, 
                 ((one, first), (other, second)), _ = _ordered([(every[k][0].get(keys[0]), k) for k in (a, b)])
                 yield first, second, keys[0], _text(one), _text(other)
             elif keys:
-                before, after = (point_of(study, points["scenario"][k]).of for k in (a, b))
+                before, after = (find_point(study, points["scenario"][k]).of for k in (a, b))
                 yield a, b, section, before, after
 
 

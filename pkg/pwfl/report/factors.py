@@ -59,12 +59,12 @@ def factors(effects: pl.DataFrame, points: pl.DataFrame, outcome: str, known: Ou
             before, after = _levels(row, one, other)
             setting = {"setting": _setting(row, one, other)}
             groups.setdefault((row["factor"], before, after), []).append(row | setting)
-    found = []
+    groups_found = []
     for (key, before, after), rows in groups.items():
         rows.sort(key=lambda row: -row["difference"])
-        found.append(Factor(rows[0]["system"], key, name(rows[0]["system"], key), before, after, known, rows))
+        groups_found.append(Factor(rows[0]["system"], key, name(rows[0]["system"], key), before, after, known, rows))
     places = {key: place for place, key in enumerate(ORDER)} | {PRIVACY: len(ORDER) + 1}
-    return sorted(found, key=lambda factor: places.get(factor.key, len(ORDER)))
+    return sorted(groups_found, key=lambda factor: places.get(factor.key, len(ORDER)))
 
 
 def name(system: str, key: str) -> str:
@@ -174,14 +174,14 @@ def costs(factor: Factor) -> str:
     ('ε 50–77% lower', '')
     """
     pairs = [(row["from_epsilon"], row["to_epsilon"]) for row in factor.rows]
-    said = [_epsilons(pairs)]
+    parts = [_epsilons(pairs)]
     if factor.key != PRIVACY:  # whose baseline may have another air
         of = {what: _ratios([(row[f"from_{c}"], row[f"to_{c}"]) for row in factor.rows]) for c, what in COSTS.items()}
         same = len(set(of.values())) == 1 and all(of.values())
-        said += (
+        parts += (
             [f"airtime and energy {of['airtime']}"] if same else [f"{what} {text}" for what, text in of.items() if text]
         )
-    return "; ".join(text for text in said if text)
+    return "; ".join(text for text in parts if text)
 
 
 def _epsilons(pairs: list[tuple[float | None, float | None]]) -> str:
@@ -217,7 +217,7 @@ def summary(factor: Factor) -> str:
     return f"{factor.name}, {factor.after} instead of {factor.before}: {size}, {count}; {detail}"
 
 
-def said(row: dict, factor: Factor) -> str:
+def describe_row(row: dict, factor: Factor) -> str:
     """A setting's difference, as its dot's tooltip."""
     low, high = (row[f"difference_ci_{end}"] for end in ("low", "high"))
     interval = f" (95% CI {signed(low, factor.outcome)} to {signed(high, factor.outcome)})" if low is not None else ""

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from pwfl.privacy.labels import CONDITIONAL
 from pwfl.privacy.labels import NONE as UNGUARANTEED
 from pwfl.report import unscheduled
-from pwfl.report.points import outcome_of
+from pwfl.report.points import find_outcome
 from pwfl.report.statements import DEPENDS, INCONCLUSIVE, NOT_MEASURED, REFUTED, SUPPORTED, judged
 from pwfl.report.words import UNIT, between, is_share, lower, number, plural, rate
 
@@ -76,7 +76,7 @@ def lead(points: pl.DataFrame) -> Lead:
     if known.is_empty() or known["outcome"][0].startswith("epsilon"):  # nothing was trained
         least = known.filter(~pl.col("bare"), pl.col("epsilon").is_finite().fill_null(value=False)).sort("epsilon")
         return Lead(NOTHING, next(least.iter_rows(named=True), None))
-    good = pl.col("mean") if outcome_of(known.row(0, named=True)).better == "more" else -pl.col("mean")
+    good = pl.col("mean") if find_outcome(known.row(0, named=True)).better == "more" else -pl.col("mean")
     private = known.filter(~pl.col("bare"), pl.col("epsilon").is_finite().fill_null(value=False))
     above = private.filter(~pl.col("useless"))
     guaranteed = above.filter((pl.col("guarantee") != UNGUARANTEED).fill_null(value=False))
@@ -103,7 +103,7 @@ def result(point: dict) -> str:
     >>> result({"system": "age_aware", "outcome": "loss_difference_wh2", "mean": 0.0123})
     '0.0123 Wh² simulated loss difference'
     """
-    outcome = outcome_of(point)
+    outcome = find_outcome(point)
     if point["outcome"] == "accuracy":
         return f"{number(point['mean'], outcome)} accuracy"
     found = UNIT.match(outcome.title)
@@ -111,7 +111,7 @@ def result(point: dict) -> str:
     return f"{value} {found[2] + ' ' if found and not is_share(outcome) else ''}{lower(title)}"
 
 
-def sentence(found: Lead, audit: Audit) -> Markup:
+def sentence(lead: Lead, audit: Audit) -> Markup:
     """The one sentence of a study, with its accuracy, its epsilon and its attack rate.
 
     >>> point = {"system": "multicell", "outcome": "accuracy", "mean": 0.949, "ci_low": 0.944, "ci_high": 0.954}
@@ -135,23 +135,26 @@ finds up to 81% of members.'
     >>> of(BARE, epsilon=float("inf")), sentence(Lead(NOTHING, None), Audit(UNTESTED)).striptags()
     ('94.9% accuracy, without privacy: no scheme of this study adds noise.', 'No scheme has a result.')
     """
-    point = found.point
+    point = lead.point
     if point is None:
         return Markup("<b>No scheme has a result.</b>")
-    if found.kind == NOTHING:
+    if lead.kind == NOTHING:
         words = "<b>No model was evaluated.</b> The smallest record-level ε is <b>{}</b> ({})."
         return Markup(words).format(number(point["epsilon"]), point["scheme"])
     said, epsilon = Markup("<b>{}</b>").format(result(point)), Markup("<b>ε = {}</b>").format(number(point["epsilon"]))
-    if found.kind == BARE:
+    if lead.kind == BARE:
         return said + ", without privacy: no scheme of this study adds noise."
-    if found.kind == NOBODY:
+    if lead.kind == NOBODY:
         return Markup("<b>Nothing was learned:</b> no user is scheduled in any realization.")
-    if found.kind == OPEN:
+    if lead.kind == OPEN:
         return said + ", without a finite ε: nothing is known to be private."
-    if found.kind == CHANCE:
+    if lead.kind == CHANCE:
         level = "a stated" if audit.verdict == FAILED else "record-level"
-        interval = between(point["ci_low"], point["ci_high"], outcome_of(point))
-        at, chance, best = number(point["epsilon"]), *(number(point[c], outcome_of(point)) for c in ("chance", "mean"))
+        interval = between(point["ci_low"], point["ci_high"], find_outcome(point))
+        at, chance, best = (
+            number(point["epsilon"]),
+            *(number(point[c], find_outcome(point)) for c in ("chance", "mean")),
+        )
         words = "<b>Nothing was learned:</b> at {} ε = {} no scheme with noise is above chance (<b>{}</b>). "
         words = Markup(words).format(level, at, chance) + Markup("The best reaches <b>{}</b>").format(best)
         return words + (f" (95% interval {interval})." if interval else ".")
@@ -163,7 +166,7 @@ finds up to 81% of members.'
     if (attacked := point["attack_rate"]) is None or math.isnan(attacked):
         return said + " at record-level " + epsilon + escape(assumed) + "."
     found_of = Markup("<b>{}</b> of members.").format(rate(attacked))
-    if found.kind == GOOD:
+    if lead.kind == GOOD:
         return said + " at record-level " + epsilon + escape(assumed) + f", where {STRANGERS} finds at most " + found_of
     weak = ", but weak privacy:" if attacked >= WEAK else ""
     link = " " if weak else assumed + ": "
@@ -185,22 +188,22 @@ def audited(audits: dict[str, pl.DataFrame], point: dict | None) -> Audit:
     (('failed', 2, 1, 1, False), 'deviation of the noise')
     """
     frames = [frame.with_columns(pl.lit(name).alias("scenario")) for name, frame in audits.items()]
-    tested = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
-    if tested.is_empty():
+    rows = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
+    if rows.is_empty():
         return Audit(UNTESTED)
-    tested = tested.filter(pl.col("status").cast(pl.String).is_in([PASSED, FAILED]))
-    if tested.is_empty():
+    rows = rows.filter(pl.col("status").cast(pl.String).is_in([PASSED, FAILED]))
+    if rows.is_empty():
         return Audit(UNTESTED)
-    violated = tested.filter(pl.col("status").cast(pl.String) == FAILED)
-    schemes = set(tested.select("scenario", "scheme").iter_rows())
+    violated = rows.filter(pl.col("status").cast(pl.String) == FAILED)
+    schemes = set(rows.select("scenario", "scheme").iter_rows())
     return Audit(
         FAILED if len(violated) else PASSED,
-        len(tested),
+        len(rows),
         len(violated),
         len(schemes),
         point is not None and (point["scenario"], point["scheme"]) in schemes,
         violated.row(0, named=True) if len(violated) else None,
-        tested.filter(test=NOISE_TEST).select(pl.col("detectable").max()).item(),
+        rows.filter(test=NOISE_TEST).select(pl.col("detectable").max()).item(),
     )
 
 
@@ -238,12 +241,12 @@ them, deviation of the noise: 0.9 measured, 0.99 to 1.01 expected.'
     )
 
 
-def facts(found: Lead, audit: Audit, points: pl.DataFrame, published: pl.DataFrame, withheld: bool) -> dict[str, str]:
+def facts(lead: Lead, audit: Audit, points: pl.DataFrame, published: pl.DataFrame, withheld: bool) -> dict[str, str]:
     """Questions and their answers, those that can be given; `withheld`: whether private columns are left out.
 
     Of a study of several systems, whose epsilons do not compare, whom and whose are not asked.
     """
-    point, said, alone = found.point, {}, points["system"].n_unique() == 1
+    point, said, alone = lead.point, {}, points["system"].n_unique() == 1
     if audit.verdict == FAILED:
         said["What is still right?"] = (
             "Accuracies, airtime and energy: they were measured as they are. The ε, the attack rates and all that "
@@ -254,9 +257,9 @@ def facts(found: Lead, audit: Audit, points: pl.DataFrame, published: pl.DataFra
             "depends on it is recomputed."
         )
     elif point is not None:
-        private = found.kind not in (BARE, OPEN, NOBODY, NOTHING)
+        private = lead.kind not in (BARE, OPEN, NOBODY, NOTHING)
         said["Is the ε real?"] = real(audit) if private else ""
-        said["Whom must users trust?"] = trust(found, points) if alone else ""
+        said["Whom must users trust?"] = trust(lead, points) if alone else ""
         said["Whose privacy?"] = whose(point) if private and alone else ""
         said["And if everything is published?"] = everything(published)
     if withheld:
@@ -283,7 +286,7 @@ study ran no audit.')
     return f"{said} Noise {audit.detectable:.1%} too small would have been found." if audit.detectable else said
 
 
-def trust(found: Lead, points: pl.DataFrame) -> str:
+def trust(lead: Lead, points: pl.DataFrame) -> str:
     """Against whom the leading epsilon holds, whom that trusts, and the best result against who sees more.
 
     >>> rows = {"system": "multicell", "outcome": "accuracy", "scheme": ["Opt", "Rnd"], "mean": [0.949, 0.75]}
@@ -296,13 +299,13 @@ message, the best at ε ≤ 2 is 75.0% (Rnd).'
     >>> trust(Lead(GOOD, points.row(1, named=True)), points), trust(Lead(BARE, None), points)
     ('Nobody: ε holds against whoever sees each message.', '')
     """
-    point = found.point
-    if point is None or found.kind not in (GOOD, POOR, CHANCE) or not point["seen"]:
+    point = lead.point
+    if point is None or lead.kind not in (GOOD, POOR, CHANCE) or not point["seen"]:
         return ""
     if not point["epsilon_trusts"]:
         return f"Nobody: ε holds against whoever sees {point['seen']}."
     said = f"The ε above holds against whoever sees {point['seen']}, trusting {point['epsilon_trusts']}."
-    outcome, more = outcome_of(point), pl.col("rank") < point["rank"]
+    outcome, more = find_outcome(point), pl.col("rank") < point["rank"]
     others = points.filter(more, ~pl.col("bare"), ~pl.col("useless"), pl.col("epsilon") <= 1.01 * point["epsilon"])
     others = others.filter(pl.col("guarantee") != UNGUARANTEED)
     if others.is_empty():

@@ -10,7 +10,7 @@ import polars as pl
 from pwfl.report import factors, unscheduled
 from pwfl.report.columns import TERMS
 from pwfl.report.effects import COSTS, ENDS, INDEX
-from pwfl.report.sweeps import outcomes_of, swept_keys
+from pwfl.report.sweeps import list_outcomes, swept_keys
 from pwfl.report.words import SMALL_P, plural, ranged
 from pwfl.scenario import sweep
 from pwfl.scenario.sweep import GREEK
@@ -42,11 +42,13 @@ def titled(table: pl.DataFrame, titles: dict[str, str]) -> pl.DataFrame:
 
 def outcomes(table: pl.DataFrame) -> str:
     """What each scheme came to, from the report's table `outcomes`: a table for each system, a column an outcome."""
-    return _file([_outcomes_of(str(system), own) for (system,), own in table.group_by("system", maintain_order=True)])
+    return _file(
+        [_write_outcomes(str(system), rows) for (system,), rows in table.group_by("system", maintain_order=True)]
+    )
 
 
-def _outcomes_of(system: str, table: pl.DataFrame) -> str:
-    known = outcomes_of(system)
+def _write_outcomes(system: str, table: pl.DataFrame) -> str:
+    known = list_outcomes(system)
     swept = [key for key in (*swept_keys(table), "target_epsilon") if table[key].n_unique() > 1]
     which = {"sweep_of": "Scenario", **{key: key.rpartition(".")[2] for key in swept}, "scheme": "Scheme"}
     terms = table.select(TERMS).unique(maintain_order=True).rows()
@@ -72,25 +74,27 @@ def _outcomes_of(system: str, table: pl.DataFrame) -> str:
     )
 
 
-def _meaning(said: dict) -> str:
+def _meaning(terms: dict) -> str:
     """What an epsilon means: for which delta, unit and neighbours, against whom, and what guarantees it."""
     kinds = {"a record's": "epsilon_kind", "assumes": "epsilon_assumes", "trusts": "epsilon_trusts"}
     kinds |= {"a user's": "epsilon_user_kind"}
-    words = [f"protected: {said['unit']}", f"neighbours: {said['neighbouring_relation']}"]
-    words += [f"sampling: {said['sampling']}", f"observer: {said['observer']}"]
-    words += [f"{what}: {said[column]}" for what, column in kinds.items() if said[column]]  # else nothing, or nobody
-    return f"{text('ε at δ')} = {number(said['delta'])}; {text('; '.join(words))}."
+    words = [f"protected: {terms['unit']}", f"neighbours: {terms['neighbouring_relation']}"]
+    words += [f"sampling: {terms['sampling']}", f"observer: {terms['observer']}"]
+    words += [f"{what}: {terms[column]}" for what, column in kinds.items() if terms[column]]  # else nothing, or nobody
+    return f"{text('ε at δ')} = {number(terms['delta'])}; {text('; '.join(words))}."
 
 
 def effects(table: pl.DataFrame) -> str:
     """Paired differences, from the report's table of this name: a table for each system."""
     if table.is_empty():
         return "% No two points differ in one factor alone.\n"
-    return _file([_effects_of(str(system), own) for (system,), own in table.group_by("system", maintain_order=True)])
+    return _file(
+        [_write_effects(str(system), rows) for (system,), rows in table.group_by("system", maintain_order=True)]
+    )
 
 
-def _effects_of(system: str, table: pl.DataFrame) -> str:
-    known = outcomes_of(system) | COSTS
+def _write_effects(system: str, table: pl.DataFrame) -> str:
+    known = list_outcomes(system) | COSTS
     names = table["outcome"].unique(maintain_order=True).to_list()
     rows = []
     pair = ["factor", *(f"{end}_{key}" for end in ENDS for key in INDEX)]

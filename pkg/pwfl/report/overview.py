@@ -16,7 +16,7 @@ from pwfl.report.drawing import DOTS, INK, LINE, OPAQUE, SOFT, WARM, WEAK, Scale
 from pwfl.report.headline import GOOD, STRANGERS, Lead
 from pwfl.report.headline import WEAK as WEAK_RATE
 from pwfl.report.labels import Label, Part, named
-from pwfl.report.points import apart, called, chance_of, finite, lines, outcome_of, spread_of
+from pwfl.report.points import apart, called, find_chance, find_outcome, finite, lines, measure_spread
 from pwfl.report.sweeps import INDEX
 from pwfl.report.words import estimated, is_share, lower, number, ranged, rate, upper
 
@@ -35,7 +35,7 @@ NO_NOISE = "no noise, so no privacy"
 
 def is_plane(rows: pl.DataFrame) -> bool:
     """Whether epsilons differ, so that there is something to draw over them."""
-    return not rows["outcome"][0].startswith("epsilon") and spread_of(finite(rows)["epsilon"]) > APART
+    return not rows["outcome"][0].startswith("epsilon") and measure_spread(finite(rows)["epsilon"]) > APART
 
 
 def overview(
@@ -43,13 +43,13 @@ def overview(
     lead: Lead,
     size: float = labels.SIZE,
     narrow: bool = False,
-    beside: pl.DataFrame | None = None,
+    every: pl.DataFrame | None = None,
 ) -> alt.LayerChart:
     """Points of one system, of `points.points`; `size` is that of text in pixels.
 
-    `beside` are points of all systems whose figures stand side by side, on the same axes.
+    `every` are points of all systems whose figures stand side by side, on the same axes.
     """
-    on_axes = rows if beside is None else beside
+    on_axes = rows if every is None else every
     if not is_plane(on_axes) or finite(rows).is_empty():
         return _in_rows(rows, PHONE_WIDE if narrow else WIDE, size)
     return _Plane(rows, lead, size, narrow, on_axes).chart()
@@ -57,7 +57,7 @@ def overview(
 
 def heading(rows: pl.DataFrame) -> str:
     """What the figure shows."""
-    title = "Accuracy" if rows["outcome"][0] == "accuracy" else outcome_of(rows.row(0, named=True)).title
+    title = "Accuracy" if rows["outcome"][0] == "accuracy" else find_outcome(rows.row(0, named=True)).title
     if is_plane(rows):
         return f"{title} over ε"
     shown = rows.filter(pl.col("mean").is_finite())
@@ -67,15 +67,15 @@ def heading(rows: pl.DataFrame) -> str:
 
 def caption(rows: pl.DataFrame, lead: Lead) -> str:
     """What marks mean, and what those of a kind have in common."""
-    said = [f"Means of {ranged(rows['realizations'])} with 95% intervals."]
+    sentences = [f"Means of {ranged(rows['realizations'])} with 95% intervals."]
     if is_plane(rows):
-        said += ["Ring: the result in the first sentence."] * (lead.kind == GOOD)
-        said += observed([own for own, _ in lines(finite(rows))])
-    chance = chance_of(rows)
-    said += [f"Chance: {chance:.1%}."] if chance is not None else []
+        sentences += ["Ring: the result in the first sentence."] * (lead.kind == GOOD)
+        sentences += observed([own for own, _ in lines(finite(rows))])
+    chance = find_chance(rows)
+    sentences += [f"Chance: {chance:.1%}."] if chance is not None else []
     for lines_ in (unscheduled.lines(rows), unscheduled.diverged(rows)):
-        said += [f"{upper(' '.join(lines_))}."] * bool(lines_)
-    return " ".join(said)
+        sentences += [f"{upper(' '.join(lines_))}."] * bool(lines_)
+    return " ".join(sentences)
 
 
 def observed(curves: list[pl.DataFrame]) -> list[str]:
@@ -83,8 +83,8 @@ def observed(curves: list[pl.DataFrame]) -> list[str]:
     seen = {own["rank"][0]: own["seen"][0] for own in curves}
     if len(seen) < 2:
         return []
-    told = [f"{kind}: {seen[rank]}" for rank, kind in zip(sorted(seen, reverse=True), KINDS, strict=False)]
-    return [f"{'; '.join(told)} is seen."]
+    parts = [f"{kind}: {seen[rank]}" for rank, kind in zip(sorted(seen, reverse=True), KINDS, strict=False)]
+    return [f"{'; '.join(parts)} is seen."]
 
 
 def dashes(curves: list[pl.DataFrame]) -> dict[int, list[int]]:
@@ -98,7 +98,7 @@ class _Plane:
 
     def __init__(self, rows: pl.DataFrame, lead: Lead, size: float, narrow: bool, on_axes: pl.DataFrame) -> None:
         self.lead, self.size, self.narrow = lead, labels.NARROW_SIZE if narrow and size == labels.SIZE else size, narrow
-        self.outcome = outcome_of(rows.row(0, named=True))
+        self.outcome = find_outcome(rows.row(0, named=True))
         self.noisy = finite(rows)
         self.bare = rows.filter("open", pl.col("mean").is_finite())
         self.wide, self.high = (PHONE_WIDE, PHONE_HIGH) if narrow else (WIDE, HIGH)
@@ -138,7 +138,7 @@ class _Plane:
         """The axis of the outcome, and chance if it is near."""
         drawn = rows.filter(pl.col("mean").is_finite())
         values = [*drawn["mean"], *drawn["ci_low"].drop_nulls(), *drawn["ci_high"].drop_nulls()]
-        most, chance = 1 if is_share(self.outcome) else None, chance_of(rows)
+        most, chance = 1 if is_share(self.outcome) else None, find_chance(rows)
         low, high = fitted(values, most)
         if chance is not None and abs(chance - (low + high) / 2) <= NEAR * (high - low):
             low, high = fitted([*values, chance], most)
@@ -335,10 +335,10 @@ class _Plane:
 
 def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
     """Points of one epsilon, or of none: a row each, the best first, named above its interval."""
-    outcome: Outcome = outcome_of(rows.row(0, named=True))
+    outcome: Outcome = find_outcome(rows.row(0, named=True))
     shown = rows.filter(pl.col("mean").is_finite())
     shown = shown.sort("mean", descending=outcome.better == "more", maintain_order=True).head(MOST_ROWS)
-    chance = chance_of(rows)
+    chance = find_chance(rows)
     values = [
         *shown["mean"],
         *shown["ci_low"].drop_nulls(),

@@ -20,7 +20,7 @@ from pwfl.report import factors, glossary, headline, page_tables, published
 from pwfl.report.catalog import STUDY_FIGURES, private_figures, table_title
 from pwfl.report.drawing import style, ticks
 from pwfl.report.effects import compared
-from pwfl.report.points import baseline, called, outcome_of, readable_title
+from pwfl.report.points import baseline, called, find_outcome, readable_title
 from pwfl.report.words import (
     NONE,
     between,
@@ -59,12 +59,12 @@ def _audited_twins(scenarios: Mapping[str, dict], audits: Mapping[str, object]) 
     >>> _audited_twins(parts | {"three": {"title": "3", "alike": ["3"]}}, {"two": None})
     {'one': 'two', 'two': 'two'}
     """
-    found = {}
+    twins_of = {}
     for name, part in scenarios.items():
         twins = [name, *(other for other, own in scenarios.items() if own["title"] in part["alike"])]
         if audited := [twin for twin in twins if twin in audits]:
-            found[name] = audited[0]
-    return found
+            twins_of[name] = audited[0]
+    return twins_of
 
 
 def build_page(
@@ -128,7 +128,7 @@ def build_page(
         "parameter_heads": [of_scenarios[name]["title"] for name in parameters],
         "realizations": ranged(points["realizations"]),
         "delta": next(iter(points["delta"].drop_nulls()), None),
-        "more": _figures(parts[0], view, own=True),
+        "more": _figures(parts[0], view, of_study=True),
         "scenarios": [
             {
                 "title": readable_title(part["title"], part["scenario"]),
@@ -209,32 +209,35 @@ def _marked(charts: dict) -> dict:
     return found
 
 
-def _menu(found: list[factors.Factor], label: str, column: str) -> dict:
+def _menu(factor_list: list[factors.Factor], label: str, column: str) -> dict:
     """The factors of an outcome, with one axis for all of their strips."""
-    rows = [row for factor in found for row in factor.rows]
+    rows = [row for factor in factor_list for row in factor.rows]
     ends = [
         row[key]
         for row in rows
         for key in ("difference", "difference_ci_low", "difference_ci_high")
         if row[key] is not None
     ]
-    outcome, low, high = found[0].outcome, min(0.0, *ends), max(0.0, *ends)
+    outcome, low, high = factor_list[0].outcome, min(0.0, *ends), max(0.0, *ends)
     if is_share(outcome):  # as no difference of shares is larger
         low, high = max(low, -1.0), min(high, 1.0)
     room = ROOM * (high - low) or 1.0
     axis = (low - room, high + room)
-    told = []
-    for factor in found:
+    blocks = []
+    for factor in factor_list:
         size, count, detail = factors.effect(factor)
-        each = {"name": factor.name, "before": factor.before, "after": factor.after, "effect": size, "count": count}
-        each |= {"detail": "; ".join(filter(None, (detail, factors.costs(factor)))), "summary": factors.summary(factor)}
+        block = {"name": factor.name, "before": factor.before, "after": factor.after, "effect": size, "count": count}
+        block |= {
+            "detail": "; ".join(filter(None, (detail, factors.costs(factor)))),
+            "summary": factors.summary(factor),
+        }
         shown = factor.rows
         if len(shown) > MOST_SETTINGS:  # the largest and the smallest ones
             shown = [*shown[: MOST_SETTINGS // 2], *shown[-MOST_SETTINGS // 2 :]]
         kept = {0, len(shown) // 2, len(shown) - 1} if len(shown) > FIRST_SETTINGS else range(len(shown))
         settings = [_row(row, factor) | {"extra": place not in kept} for place, row in enumerate(shown)]
-        told.append(
-            each
+        blocks.append(
+            block
             | {
                 "rows": settings,
                 "left_out": len(factor.rows) - len(shown),
@@ -247,7 +250,7 @@ def _menu(found: list[factors.Factor], label: str, column: str) -> dict:
         "column": column,
         "unit": unit(outcome),
         "axis": axis,
-        "factors": told,
+        "factors": blocks,
         "is_share": is_share(outcome),
     }
 
@@ -265,7 +268,7 @@ def _row(row: dict, factor: factors.Factor) -> dict:
         "p": probability(row["p_corrected"]),
         "filled": factors.is_significant(row),
         "epsilon": epsilons[0] if epsilons[0] == epsilons[1] else " → ".join(epsilons),
-        "tip": factors.said(row, factor),
+        "tip": factors.describe_row(row, factor),
     }
 
 
@@ -279,14 +282,14 @@ def strip(rows: list[dict], axis: tuple[float, float], share: bool) -> Markup:
     def upright(value: float, kind: str) -> str:
         return f'<line class="{kind}" x1="{at(value)}" x2="{at(value)}" y1="0" y2="100%"/>'
 
-    drawn = [upright(value, "tick") for value in _ticks(axis, share) if value] + [upright(0, "zero")]
+    marks = [upright(value, "tick") for value in _ticks(axis, share) if value] + [upright(0, "zero")]
     for row in rows:
         ends = [row["difference"] if end is None else end for end in row["ends"]]
-        drawn.append(f'<line class="ci" x1="{at(ends[0])}" x2="{at(ends[1])}" y1="50%" y2="50%"/>')
+        marks.append(f'<line class="ci" x1="{at(ends[0])}" x2="{at(ends[1])}" y1="50%" y2="50%"/>')
         kind = "dot" if row["filled"] else "dot hollow"
         tip = escape(row["tip"])
-        drawn.append(f'<circle class="{kind}" cx="{at(row["difference"])}" cy="50%" r="3.7" aria-label="{tip}"/>')
-    return Markup(f'<div class="strip"><svg aria-hidden="true">{"".join(drawn)}</svg></div>')
+        marks.append(f'<circle class="{kind}" cx="{at(row["difference"])}" cy="50%" r="3.7" aria-label="{tip}"/>')
+    return Markup(f'<div class="strip"><svg aria-hidden="true">{"".join(marks)}</svg></div>')
 
 
 def _ticks(axis: tuple[float, float], share: bool) -> list[float]:
@@ -297,11 +300,11 @@ def _ticks(axis: tuple[float, float], share: bool) -> list[float]:
 def scale(axis: tuple[float, float], share: bool) -> Markup:
     """The numbers below strips."""
     low, high = axis
-    told = [
+    labels = [
         f'<span style="left:{100 * (value - low) / (high - low):.2f}%">{signed(100 * value if share else value)}</span>'
         for value in _ticks(axis, share)
     ]
-    return Markup(f'<span class="axis" aria-hidden="true">{"".join(told)}</span>')
+    return Markup(f'<span class="axis" aria-hidden="true">{"".join(labels)}</span>')
 
 
 def _by(lead: headline.Lead, bare: float | None) -> str:
@@ -309,13 +312,13 @@ def _by(lead: headline.Lead, bare: float | None) -> str:
     point = lead.point
     if point is None:
         return ""
-    outcome = outcome_of(point)
+    outcome = find_outcome(point)
     interval = between(point["ci_low"], point["ci_high"], outcome)
-    said = [called(point)] + ([f"95% interval {interval}"] if interval else [])
-    said += ["less is better"] * (outcome.better == "less")
+    parts = [called(point)] + ([f"95% interval {interval}"] if interval else [])
+    parts += ["less is better"] * (outcome.better == "less")
     if bare is not None and lead.kind != headline.BARE:
-        said.append(f"without noise {number(bare, outcome)}")
-    return "; ".join([*said, *page_tables.left_out(point)])
+        parts.append(f"without noise {number(bare, outcome)}")
+    return "; ".join([*parts, *page_tables.left_out(point)])
 
 
 def _lead_row(system: str, lead: headline.Lead, audits: Mapping, of_scenarios: Mapping) -> dict:
@@ -338,12 +341,12 @@ def _places(points: pl.DataFrame, of_scenarios: Mapping[str, dict]) -> dict[str,
     return {name: upper(short.get(name) or readable_title(part["title"], name)) for name, part in of_scenarios.items()}
 
 
-def _figures(part: dict, view: Mapping[str, str], own: bool = False) -> list[dict]:
+def _figures(part: dict, view: Mapping[str, str], of_study: bool = False) -> list[dict]:
     """The figures of a part that are files beside the page; of the study those that no section has drawn."""
     found = []
     for path, text in part["figures"]:
         name = Path(path).name
-        if own and name.rpartition("_")[2] in STUDY_FIGURES and "/" not in path:
+        if of_study and name.rpartition("_")[2] in STUDY_FIGURES and "/" not in path:
             continue
         files = _formats(path, view)
         found.append({"id": _anchor(path), "caption": caption(text), "src": f"{path}.svg", "files": files})
@@ -353,9 +356,9 @@ def _figures(part: dict, view: Mapping[str, str], own: bool = False) -> list[dic
 def _links(paths: Sequence[str], view: Mapping[str, str], texts: Mapping[str, str] | None = None) -> list[dict]:
     """Links to the files that there are, relative to the page."""
     texts = texts or {}
-    named = {path: Path(path).name for path in paths if path in view}
-    found = [{"href": path, "text": texts.get(name, name)} for path, name in named.items()]
-    return [link | {"title": table_title(Path(link["href"]).stem)} for link in found]
+    names = {path: Path(path).name for path in paths if path in view}
+    links = [{"href": path, "text": texts.get(name, name)} for path, name in names.items()]
+    return [link | {"title": table_title(Path(link["href"]).stem)} for link in links]
 
 
 def _formats(path: str, view: Mapping[str, str]) -> list[dict]:

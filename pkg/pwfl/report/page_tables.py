@@ -10,7 +10,7 @@ from pwfl.report import unscheduled
 from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, PROJECT, REFUTED, SUPPORTED
 from pwfl.report.columns import in_words
 from pwfl.report.headline import FAILED, PASSED
-from pwfl.report.points import baseline, finite, lines, outcome_of, place_of_sweep
+from pwfl.report.points import baseline, find_outcome, finite, lines, place_of_sweep
 from pwfl.report.statements import DEPENDS, judged
 from pwfl.report.words import NONE, between, interpreted, number, rate, signed, unit, upper
 
@@ -34,13 +34,13 @@ def schemes(points: pl.DataFrame, audited: set[tuple[str, str]], failed: bool) -
     order = [pl.col("bare"), pl.col("epsilon").fill_null(math.inf).round(2), -pl.col("mean")]
     folded = len(points) > FOLDED
     few = not (points["best"] | points["bare"]).any()  # then the first ones stand for all
-    found = []
+    rows = []
     alike = pl.when("bare").then(pl.format("{} {} {}", "scheme", "sweep_of", "mean")).otherwise(pl.int_range(pl.len()))
     shown = points.filter(alike.is_first_distinct()).sort(order, maintain_order=True).head(MOST_SCHEMES)
     for place, row in enumerate(shown.iter_rows(named=True)):
-        outcome = outcome_of(row)
+        outcome = find_outcome(row)
         noted = "not above chance" if row["useless"] else between(row["ci_low"], row["ci_high"], outcome)
-        found.append(
+        rows.append(
             row
             | {"extra": folded and not (row["best"] or row["bare"] or (few and place < FOLDED))}
             | {"result": number(row["mean"], outcome), "noted": [noted, *left_out(row)]}
@@ -57,7 +57,7 @@ def schemes(points: pl.DataFrame, audited: set[tuple[str, str]], failed: bool) -
             | {"seconds": number(row["air_seconds_mean"]), "joules": number(row["transmit_energy_j_mean"])}
             | {"audited": "audited" if (row["scenario"], row["scheme"]) in audited else NONE}
         )
-    return found
+    return rows
 
 
 def left_out(row: dict) -> list[str]:
@@ -71,25 +71,25 @@ def prices(points: pl.DataFrame) -> dict:
     private = finite(points).filter(~pl.col("bare"))
     if private.is_empty():
         return {"rows": [], "heads": [], "bare": None}
-    outcome = outcome_of(private.row(0, named=True))
+    outcome = find_outcome(private.row(0, named=True))
     loss = pl.col("mean") * (-1 if outcome.better == "more" else 1)
-    joined = [own for own, _ in lines(private)]
-    curves = joined or [own for _, own in private.group_by("sweep_of", "scheme", maintain_order=True)]
-    shown = sorted(curves, key=lambda own: own.select(loss.min()).item())[:COLUMNS]
+    joined = [curve for curve, _ in lines(private)]
+    curves = joined or [curve for _, curve in private.group_by("sweep_of", "scheme", maintain_order=True)]
+    shown = sorted(curves, key=lambda curve: curve.select(loss.min()).item())[:COLUMNS]
     base = baseline(points)
-    shown = [own.with_columns(level=pl.coalesce("target_epsilon", "epsilon").round_sig_figs(3)) for own in shown]
-    levels = sorted({value for own in shown for value in own["level"]})
+    shown = [curve.with_columns(level=pl.coalesce("target_epsilon", "epsilon").round_sig_figs(3)) for curve in shown]
+    levels = sorted({value for curve in shown for value in curve["level"]})
     rows = []
     for place, level in enumerate(levels):
         cells, rates = [], []
-        for own in shown:
-            here = own.filter(level=level)
-            cells.append(_price(here.row(0, named=True), base, outcome) if len(here) else None)
-            rates += here["attack_rate"].drop_nulls().to_list()
+        for curve in shown:
+            matching = curve.filter(level=level)
+            cells.append(_price(matching.row(0, named=True), base, outcome) if len(matching) else None)
+            rates += matching["attack_rate"].drop_nulls().to_list()
         rows.append(
             {"epsilon": number(level), "rate": rate(max(rates, default=None)), "cells": cells, "extra": place >= FOLDED}
         )
-    firsts = [own.row(0, named=True) for own in shown]
+    firsts = [curve.row(0, named=True) for curve in shown]
     heads = [{"scheme": row["scheme"], "place": place_of_sweep(row) if joined else row["place"]} for row in firsts]
     return {
         "rows": rows,
@@ -120,8 +120,8 @@ def audits(tables: Mapping[str, pl.DataFrame]) -> list[dict]:
     tested = pl.concat(frames, how="vertical_relaxed").with_columns(pl.col("status").cast(pl.String))
     tested = tested.filter(pl.col("status").is_in([PASSED, FAILED]))
     rows = []
-    for (test,), own in tested.group_by("test", maintain_order=True):
-        each = own.to_dicts()
+    for (test,), test_rows in tested.group_by("test", maintain_order=True):
+        each = test_rows.to_dicts()
         failed = sum(row["status"] == FAILED for row in each)
         worst = max(each, key=lambda row: (row["status"] == FAILED, _edge(row)))
         row = {"test": upper(test), "failed": failed, "count": len(each), "measured": number(worst["measured"])}
@@ -177,12 +177,16 @@ def claims(table: pl.DataFrame, places: Mapping[str, str], papers: Mapping[str, 
     rows: list[dict] = []
     several = table["system"].n_unique() > 1
     for said in judged(table).iter_rows(named=True):
-        own = table.filter(system=said["system"], origin=said["origin"], claim=said["claim"])
-        several_numbers = own["quantity"].n_unique() > 1
-        first = own.row(0, named=True)
-        cases = [_case(row, places, several_numbers) for row in own.iter_rows(named=True)]
+        claim_rows = table.filter(system=said["system"], origin=said["origin"], claim=said["claim"])
+        several_numbers = claim_rows["quantity"].n_unique() > 1
+        first = claim_rows.row(0, named=True)
+        cases = [_case(row, places, several_numbers) for row in claim_rows.iter_rows(named=True)]
         row = said | {"look": LOOKS[said["verdict"]], "sign": SIGNS[said["verdict"]], "cases": cases}
-        row |= {"verdict_words": said["verdict"] or UNJUDGED, "count": len(own), "measured": _range(own)}
+        row |= {
+            "verdict_words": said["verdict"] or UNJUDGED,
+            "count": len(claim_rows),
+            "measured": _range(claim_rows),
+        }
         row |= {"required": _signs(first["required_range"]), "reported": first["reported"] or NONE}
         row |= {"source": _source(first, papers.get(said["system"])), "quantity": first["quantity"] or ""}
         row |= {
@@ -223,9 +227,9 @@ def _case(row: dict, places: Mapping[str, str], of_several: bool) -> dict:
     }
 
 
-def _range(own: pl.DataFrame) -> str:
+def _range(rows: pl.DataFrame) -> str:
     """The measured values of a statement."""
-    known = own["measured"].drop_nulls()
+    known = rows["measured"].drop_nulls()
     if known.is_empty():
         return NONE
     least, most = (number(end) for end in (known.sort()[0], known.sort()[-1]))

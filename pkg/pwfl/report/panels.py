@@ -33,7 +33,7 @@ class Frame(NamedTuple):
         return self.x.at(self.x.cut(x, self.x.low)), self.y.at(self.y.cut(y, self.y.low))
 
 
-def frame_of(panels: Sequence[Panel], curves: Sequence[pl.DataFrame], width: int) -> Frame:
+def fit_frame(panels: Sequence[Panel], curves: Sequence[pl.DataFrame], width: int) -> Frame:
     """The frame of a row's panels, of which some curves are known."""
     first, every = panels[0], pl.concat(curves)
     marked = [mark.at for panel in panels for mark in panel.marks if mark.axis == "x"]
@@ -74,7 +74,7 @@ def _next_fifth(share: float) -> float:
     return float(min(1.0, np.ceil(5 * share - 1e-9) / 5))
 
 
-def colours_of(curves: Sequence[pl.DataFrame], known: dict[str, str]) -> dict[str, str]:
+def choose_colours(curves: Sequence[pl.DataFrame], known: dict[str, str]) -> dict[str, str]:
     """A colour of each series, those of schemes as `known`; an exact one has that of the series it is of."""
     names = dict.fromkeys(name.removesuffix(EXACT) for frame in curves for name in frame["series"])
     free = [colour for colour in COLOURS if colour not in {known[name] for name in names if name in known}]
@@ -120,10 +120,10 @@ def _axis(panel: Panel, frame: Frame, channel: str) -> alt.X | alt.Y:
     )
 
 
-def _text(text: str, at: tuple[float, float]) -> list[alt.Chart]:
+def _text(text: str, spot: tuple[float, float]) -> list[alt.Chart]:
     """Words of what the paper reports, from their left end."""
     part = Part(text)
-    return words([Placed([(*at, part)], (*at, *at), Label([], [], WARM))])
+    return words([Placed([(*spot, part)], (*spot, *spot), Label([], [], WARM))])
 
 
 def _rules(panel: Panel, curves: pl.DataFrame, frame: Frame) -> list[alt.Chart]:

@@ -155,7 +155,7 @@ class Row(NamedTuple):
     realizations: str
 
 
-def settings_of(paper: Paper, scenarios: Mapping[str, object]) -> dict[str, str]:
+def find_settings(paper: Paper, scenarios: Mapping[str, object]) -> dict[str, str]:
     """The key of the setting that each scenario, by its parameters, is in; "" of others."""
 
     def key_of(scenario: object) -> str:
@@ -175,25 +175,25 @@ def rows(paper: Paper, claims: pl.DataFrame, settings: Mapping[str, str]) -> lis
     `settings` has the setting's key of each scenario. Rows outside of the paper's setting are there where a claim has
     no others, and have no verdict.
     """
-    found = []
+    statements = []
     for claim in paper.claims:
-        own = claims.filter(claim=claim.id)
-        judged = own.filter(pl.col("verdict").is_not_null())
-        found.append(_row(paper, claim, judged if len(judged) else own, settings))
-    return found
+        measured = claims.filter(claim=claim.id)
+        judged = measured.filter(pl.col("verdict").is_not_null())
+        statements.append(_row(paper, claim, judged if len(judged) else measured, settings))
+    return statements
 
 
-def _row(paper: Paper, claim: Claim, own: pl.DataFrame, settings: Mapping[str, str]) -> Row:
-    lines = [(settings.get(row["scenario"], ""), row, _line(claim, row)) for row in own.iter_rows(named=True)]
+def _row(paper: Paper, claim: Claim, rows: pl.DataFrame, settings: Mapping[str, str]) -> Row:
+    lines = [(settings.get(row["scenario"], ""), row, _line(claim, row)) for row in rows.iter_rows(named=True)]
     if not paper.settings or any(row["against"] for _, row, _ in lines):
         cells = [[line for *_, line in lines]]
     else:
         cells = [[_shortened(line, row) for key, row, line in lines if key == each] for each in paper.settings]
         cells.append([line for key, _, line in lines if not key])
-    readings = sorted({name for text in own["interpretation"].drop_nulls() for name in READING.findall(text)})
-    verdict = judge(own["verdict"].to_list(), own["interpretation"].to_list())
-    verdict = verdict or (OUTSIDE if len(own) else NOT_MEASURED)
-    counts = own["realizations"].drop_nulls().unique(maintain_order=True)
+    readings = sorted({name for text in rows["interpretation"].drop_nulls() for name in READING.findall(text)})
+    verdict = judge(rows["verdict"].to_list(), rows["interpretation"].to_list())
+    verdict = verdict or (OUTSIDE if len(rows) else NOT_MEASURED)
+    counts = rows["realizations"].drop_nulls().unique(maintain_order=True)
     return Row(claim, verdict, measured_words(claim), cells, readings, " / ".join(map(str, counts)) or "-")
 
 
@@ -271,22 +271,22 @@ def measured_words(claim: Claim) -> str:
     return f"{words} Supported if {band(claim.required, claim)}{whose}."
 
 
-def counts(found: Sequence[Row]) -> list[tuple[str, int]]:
+def counts(rows: Sequence[Row]) -> list[tuple[str, int]]:
     """How many statements came out in each way, those that there are."""
-    verdicts = [row.verdict for row in found]
+    verdicts = [row.verdict for row in rows]
     return [(verdict, verdicts.count(verdict)) for verdict in LISTED if verdict in verdicts]
 
 
-def lead(found: Sequence[Row]) -> str:
+def lead(rows: Sequence[Row]) -> str:
     """The page's first sentence.
 
     >>> claim = Claim(id="F1-1", statement="A.", source="")
     >>> lead([Row(claim, verdict, "", [], [], "") for verdict in ("supported", "refuted", "refuted", "not measured")])
     'Of 4 statements, 1 is supported, 2 are refuted and 1 was not measured.'
     """
-    parts = [_counted(verdict, count) for verdict, count in counts(found)]
+    parts = [_counted(verdict, count) for verdict, count in counts(rows)]
     said = ", ".join(parts[:-1]) + f" and {parts[-1]}" if len(parts) > 1 else "".join(parts)
-    return f"Of {len(found)} statement{'s' * (len(found) != 1)}, {said}."
+    return f"Of {len(rows)} statement{'s' * (len(rows) != 1)}, {said}."
 
 
 def _counted(verdict: str, count: int) -> str:
@@ -300,17 +300,17 @@ def _counted(verdict: str, count: int) -> str:
     return f"{count} {'is' if one else 'are'} {verdict}"
 
 
-def unsupported(found: Sequence[Row]) -> list[Row]:
+def unsupported(rows: Sequence[Row]) -> list[Row]:
     """The statements that were measured and are not supported, refuted ones first."""
-    return [row for verdict in ORDER[:3] for row in found if row.verdict == verdict]
+    return [row for verdict in ORDER[:3] for row in rows if row.verdict == verdict]
 
 
-def caption(panel: Panel, found: Sequence[Row], claims: pl.DataFrame, settings: Mapping[str, str]) -> list[tuple]:
+def caption(panel: Panel, rows: Sequence[Row], claims: pl.DataFrame, settings: Mapping[str, str]) -> list[tuple]:
     """What agrees with the paper in a panel, and what does not: verdict, words and id of each claim about it.
 
     A claim is judged by its rows in the panel's setting, where it has any, else by all.
     """
-    verdicts = {row.claim.id: row.verdict for row in found}
+    verdicts = {row.claim.id: row.verdict for row in rows}
     said = []
     for name, words in panel.said.items():
         own = claims.filter(pl.col("verdict").is_not_null(), pl.col("against").is_null(), claim=name)

@@ -43,16 +43,24 @@ def build_paper(
     found, catalog = registry.system(system), registry.system(system).catalog
     assert found.load_paper is not None, f"{system} has no paper's page"
     of = found.load_paper()
-    settings = paper.settings_of(of, {name: content["scenario"] for name, content in contents.items()})
+    settings = paper.find_settings(of, {name: content["scenario"] for name, content in contents.items()})
     curves = {}
     for panel in (panel for row in of.panels for panel in row):
-        own = {name: each for name, each in contents.items() if panel.setting in ("", settings[name])}
-        curves[panel.name] = panel.curves(own) if own else empty()
+        chosen = {name: each for name, each in contents.items() if panel.setting in ("", settings[name])}
+        curves[panel.name] = panel.curves(chosen) if chosen else empty()
     colours = scheme_colours(system, [content["scenario"] for content in contents.values()])
     text = render(
-        of, cited, claims, settings, curves, colours, {"This run": _size(contents)}, catalog.studies, _runs(contents)
+        of,
+        cited,
+        claims,
+        settings,
+        curves,
+        colours,
+        {"This run": _size(contents)},
+        catalog.studies,
+        _runs(contents),
     )
-    table = pl.concat([own.select(pl.lit(name).alias("panel"), "*") for name, own in curves.items()] or [empty()])
+    table = pl.concat([chosen.select(pl.lit(name).alias("panel"), "*") for name, chosen in curves.items()] or [empty()])
     return table.with_columns(pl.selectors.float().round_sig_figs(DIGITS)), text
 
 
@@ -159,8 +167,8 @@ def _figures(
     each = [curves.get(panel.name) for panel in row]
     there = [own for own in each if own is not None and len(own)]
     found = []
-    frames = {width: panels.frame_of(row, there, width) for width in (panels.WIDE, panels.NARROW)} if there else {}
-    colours = panels.colours_of(there, dict(known))
+    frames = {width: panels.fit_frame(row, there, width) for width in (panels.WIDE, panels.NARROW)} if there else {}
+    colours = panels.choose_colours(there, dict(known))
     for panel, own in zip(row, each, strict=True):
         setting = of.settings[panel.setting].title if panel.setting else ""
         label = f"Fig. {panel.name}: {panel.title}{f', {setting}' if setting else ''}"
@@ -183,12 +191,12 @@ def _figures(
     return found
 
 
-def _caption(said: list[tuple[str, str, str]], begin: str) -> Markup:
+def _caption(claims: list[tuple[str, str, str]], begin: str) -> Markup:
     """What agrees and what does not, in a line: of what is supported words where there is room, else ids alone."""
     for short in ((), (SUPPORTED,), (SUPPORTED, INCONCLUSIVE)):
         plain, parts = begin, []
-        for verdict in dict.fromkeys(each[0] for each in said):
-            own = [(words, name) for of, words, name in said if of == verdict]
+        for verdict in dict.fromkeys(each[0] for each in claims):
+            own = [(words, name) for of, words, name in claims if of == verdict]
             ids = [
                 Markup('<a class="id" href="#{}" title="{}">{}</a>').format(name, words, name) for words, name in own
             ]
@@ -205,4 +213,4 @@ def _caption(said: list[tuple[str, str, str]], begin: str) -> Markup:
             parts.append(sign + Markup(", ").join(shown))
         if labels.width(plain, CAPTION) <= panels.WIDE:
             break
-    return Markup("; ").join(parts) + "." if said else escape("The paper says nothing of it.")
+    return Markup("; ").join(parts) + "." if claims else escape("The paper says nothing of it.")

@@ -8,7 +8,16 @@ import polars as pl
 
 from pwfl.report import theme, unscheduled
 from pwfl.report.catalog import Outcome
-from pwfl.report.sweeps import AXIS, INDEX, index_of, main_outcomes, not_above_chance, outcomes_of, point_of, swept_keys
+from pwfl.report.sweeps import (
+    AXIS,
+    INDEX,
+    find_point,
+    index_columns,
+    list_outcomes,
+    main_outcomes,
+    not_above_chance,
+    swept_keys,
+)
 from pwfl.report.sweeps import KEYS as PLACES
 from pwfl.report.words import lower
 from pwfl.scenario.sweep import in_words, text
@@ -37,9 +46,9 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
     frames = []
     for (system,), each in tables["outcomes"].group_by("system", maintain_order=True):
         x, y = main_outcomes(each, str(system))
-        index, front = index_of(each), tables["front"]
-        told = each.filter(outcome=y).select(*index, "attack_rate", "outcome", "mean", "ci_low", "ci_high", *COUNTS)
-        told = told.with_columns(useless=not_above_chance())
+        index, front = index_columns(each), tables["front"]
+        rows_of = each.filter(outcome=y).select(*index, "attack_rate", "outcome", "mean", "ci_low", "ci_high", *COUNTS)
+        rows_of = rows_of.with_columns(useless=not_above_chance())
         of_x = each.filter(outcome="epsilon").select(
             *INDEX, epsilon="mean", epsilon_ci_low="ci_low", epsilon_ci_high="ci_high"
         )
@@ -47,8 +56,8 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
         either = pl.concat([front.filter(x=x, y=y), front.filter(x=y, y=x)])
         best = either.select(*INDEX, best=True)
         for other in (of_x, of_user, best, tables["systems"].select(*INDEX, *OF_SYSTEMS)):
-            told = told.join(other, on=INDEX, how="left", nulls_equal=True, maintain_order="left")
-        frames.append(told.with_columns(_named(told, study, titles)))
+            rows_of = rows_of.join(other, on=INDEX, how="left", nulls_equal=True, maintain_order="left")
+        frames.append(rows_of.with_columns(_named(rows_of, study, titles)))
     rows = pl.concat(frames, how="diagonal_relaxed")
     rows = rows.with_columns(pl.col("best").fill_null(value=False) & ~pl.col("bare"))
     known = pl.col("epsilon").is_finite().fill_null(value=False)  # as noise of a receiver's may give
@@ -70,20 +79,20 @@ def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -
     colours = theme.scheme_colours(system, of_system)
     seen = {observer: seen_by(observer) for observer in rows["observer"].drop_nulls().unique(maintain_order=True)}
     ranks = _ranks(rows)
-    found: dict[str, list] = {name: [] for name in NAMED}
+    columns: dict[str, list] = {name: [] for name in NAMED}
     for row in rows.iter_rows(named=True):
-        own, values = schemes[row["scenario"], row["scheme"]], point_of(study, row["scenario"]).values
+        own, values = schemes[row["scenario"], row["scheme"]], find_point(study, row["scenario"]).values
         told_values = [f"{symbol(key)} {text(values[key])}" for key in swept if values.get(key) is not None]
         if row["target_epsilon"] is not None and own.noise != "none":  # which no target changes
             told_values.append(f"target ε {text(row['target_epsilon'])}")
         place = [lower(short[row["sweep_of"]])] * (len(names) > 1) + told_values
-        told = (names[row["sweep_of"]], ", ".join(place), ", ".join(told_values), own.scheduler, own.noise)
+        described = (names[row["sweep_of"]], ", ".join(place), ", ".join(told_values), own.scheduler, own.noise)
         of_noise = own.noise == "none"
         observed = seen.get(row["observer"], ""), ranks.get(row["observer"], 0)
-        for name, cell in zip(NAMED, (*told, of_noise, colours[row["scheme"]], *observed), strict=True):
-            found[name].append(cell)
+        for name, cell in zip(NAMED, (*described, of_noise, colours[row["scheme"]], *observed), strict=True):
+            columns[name].append(cell)
     return [
-        pl.Series(name, cells, dtype=kind) for (name, kind), cells in zip(NAMED.items(), found.values(), strict=True)
+        pl.Series(name, cells, dtype=kind) for (name, kind), cells in zip(NAMED.items(), columns.values(), strict=True)
     ]
 
 
@@ -141,17 +150,17 @@ def apart(titles: dict[str, str]) -> dict[str, str]:
     {'a': 'equal ε', 'b': 'own noise', 'c': 'Learning'}
     """
     parts = {name: title.split(", ") for name, title in titles.items()}
-    found = {}
+    parts_of = {}
     for name, own in parts.items():
         others = [set(other) for key, other in parts.items() if key != name]
         sets = (some for k in range(1, min(len(own), MOST_PARTS) + 1) for some in combinations(own, k))
-        found[name] = ", ".join(next((some for some in sets if not any(set(some) <= each for each in others)), own))
-    return found
+        parts_of[name] = ", ".join(next((some for some in sets if not any(set(some) <= each for each in others)), own))
+    return parts_of
 
 
-def outcome_of(row: dict) -> Outcome:
+def find_outcome(row: dict) -> Outcome:
     """The outcome of a point's row."""
-    return outcomes_of(row["system"])[row["outcome"]]
+    return list_outcomes(row["system"])[row["outcome"]]
 
 
 def called(row: dict) -> str:
@@ -172,11 +181,11 @@ def place_of_sweep(row: dict) -> str:
 
 def baseline(rows: pl.DataFrame) -> float | None:
     """The best mean outcome without noise, of points of one system; None where there is no such."""
-    best = pl.Expr.max if outcome_of(rows.row(0, named=True)).better == "more" else pl.Expr.min
+    best = pl.Expr.max if find_outcome(rows.row(0, named=True)).better == "more" else pl.Expr.min
     return rows.filter("bare", pl.col("mean").is_finite()).select(best(pl.col("mean"))).item()
 
 
-def chance_of(rows: pl.DataFrame) -> float | None:
+def find_chance(rows: pl.DataFrame) -> float | None:
     """The accuracy that needs no learning, of points of one system; None of other outcomes."""
     return rows.select(pl.col("chance").max()).item()
 
@@ -195,20 +204,20 @@ def lines(rows: pl.DataFrame) -> list[tuple[pl.DataFrame, str]]:
     swept = ranked(rows)
     if rows["target_epsilon"].drop_nulls().n_unique() > 1:
         swept.insert(0, "target_epsilon")
-    found = []
+    curves = []
     for place, key in enumerate(swept[:1] or []):
         others = swept[place + 1 :]
         known = rows.filter(pl.col(key).is_not_null())
-        for _, own in known.group_by("sweep_of", "scheme", *others, maintain_order=True):
-            if len(own) > 1:
+        for _, curve in known.group_by("sweep_of", "scheme", *others, maintain_order=True):
+            if len(curve) > 1:
                 more = ", ".join(
-                    f"{symbol(other)} {text(own[other][0])}" for other in others if own[other][0] is not None
+                    f"{symbol(other)} {text(curve[other][0])}" for other in others if curve[other][0] is not None
                 )
-                found.append((own.sort(key), more))
-    return found
+                curves.append((curve.sort(key), more))
+    return curves
 
 
-def spread_of(values: pl.Series) -> float:
+def measure_spread(values: pl.Series) -> float:
     """The largest of some positive values over the smallest; 1 of none."""
     known = values.drop_nulls().to_numpy()
     known = known[np.isfinite(known) & (known > 0)]

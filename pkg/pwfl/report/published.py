@@ -18,7 +18,7 @@ from pwfl.privacy.accountant import guarantee
 from pwfl.privacy.composition import Composed, Loss, compose
 from pwfl.privacy.labels import GUARANTEES, PROVED
 from pwfl.report.columns import SAID
-from pwfl.report.sweeps import point_of
+from pwfl.report.sweeps import find_point
 from pwfl.report.words import number
 from pwfl.scenario.values import value_of
 
@@ -74,22 +74,22 @@ def table(study: dict[str, dict]) -> pl.DataFrame:
     return pl.DataFrame([_row(records, trainings) for (records, _), trainings in by_records.items()], schema=SCHEMA)
 
 
-def sentences(found: pl.DataFrame) -> list[str]:
+def sentences(table: pl.DataFrame) -> list[str]:
     """What the rows of `table` say."""
-    said = []
-    for row in found.iter_rows(named=True):
+    texts = []
+    for row in table.iter_rows(named=True):
         left_out = f" Left out: {row['left_out'].replace(BETWEEN, '; ')}." if row["left_out"] else ""
         records = row["records"].replace("_", " ")
         if row["epsilon"] is None:
-            said.append(f"If all of this study were published, no epsilon would be known for {records}.{left_out}")
+            texts.append(f"If all of this study were published, no epsilon would be known for {records}.{left_out}")
             continue
         bound = row["bound"] + ("" if row["guarantee"] == PROVED else f"; {SAID[row['guarantee']]}")
-        said.append(
+        texts.append(
             f"If all of this study were published: its {row['releases']:,} training runs with noise on {records} "
             f"would together cost {_short(row['unit'])} ε = {number(row['epsilon'])} at δ = {row['delta']:g} ({bound})."
             f"{left_out} Table columns computed from records without noise are not counted."
         )
-    return said
+    return texts
 
 
 def _short(units: str) -> str:
@@ -104,7 +104,7 @@ def _short(units: str) -> str:
 def _trainings(study: dict[str, dict], name: str, several: bool) -> Iterator[Training]:
     """The trainings of a scenario in which anybody sends, of a study of one system or of several."""
     content = study[name]
-    scenario, each, of = content["scenario"], content["realizations"], point_of(study, name).of
+    scenario, each, of = content["scenario"], content["realizations"], find_point(study, name).of
     stated = registry.system(scenario.system).load_report().published
     trained = each.filter(pl.col("realization") < scenario.training_realizations)
     trained = trained.with_columns(guarantee_server=guarantee("epsilon_server"))
@@ -140,24 +140,25 @@ def _row(records: str, trainings: list[Training]) -> dict:
         known = composed.setdefault(each.release, each)
         if each.size > known.size:
             composed[each.release] = each
-    kept = list(composed.values())
-    found = {"records": records, "releases": len(kept), "left_out": _left_out(trainings)}
-    if not kept:
+    counted = list(composed.values())
+    found = {"records": records, "releases": len(counted), "left_out": _left_out(trainings)}
+    if not counted:
         return found | dict.fromkeys(SCHEMA.keys() - found.keys())
-    delta = min((each.row["delta"] for each in kept if each.row["delta"] > 0), default=0.0)
+    delta = min((each.row["delta"] for each in counted if each.row["delta"] > 0), default=0.0)
     terms = {
-        name: BETWEEN.join(dict.fromkeys(each.row[name] for each in kept)) for name in ("unit", "neighbouring_relation")
+        name: BETWEEN.join(dict.fromkeys(each.row[name] for each in counted))
+        for name in ("unit", "neighbouring_relation")
     }
-    guarantee = max((each.row["guarantee_server"] for each in kept), key=GUARANTEES.index)
-    return found | terms | _composed(kept, delta)._asdict() | {"delta": delta, "guarantee": guarantee}
+    guarantee = max((each.row["guarantee_server"] for each in counted), key=GUARANTEES.index)
+    return found | terms | _composed(counted, delta)._asdict() | {"delta": delta, "guarantee": guarantee}
 
 
-def _composed(kept: list[Training], delta: float) -> Composed:
+def _composed(trainings: list[Training], delta: float) -> Composed:
     """What releases cost together; the largest of a realization where each draws its records for itself."""
-    if not all(each.cost.own_records for each in kept):
-        return compose([each.cost for each in kept], delta)
+    if not all(each.cost.own_records for each in trainings):
+        return compose([each.cost for each in trainings], delta)
     apart: dict[int, list[Loss]] = {}
-    for each in kept:
+    for each in trainings:
         apart.setdefault(each.row["realization"], []).append(each.cost)
     return max((compose(losses, delta) for losses in apart.values()), key=lambda composed: composed.epsilon)
 

@@ -149,7 +149,7 @@ def tradeoff(
     dots = f"dots: the first {plural(min(count, DOTS))}; large: means over {count}"
     dots += "; lines: means without noise, no privacy" if len(bare) else ""
     lost = unscheduled.lines(unscheduled.counted(unscheduled.known(each.drop_nulls("accuracy"))), unscheduled.LEFT_OUT)
-    colours = theme.colours_of(scenario)
+    colours = theme.scenario_colours(scenario)
     x = fitted(alt.X("epsilon:Q", title=axis, axis=alt.Axis(format=".6~g")), shown["epsilon"], mean["epsilon"])
     levels = chance.scenario_levels(scenario, history)
     y = theme.accuracy_axis("accuracy:Q", "Final test accuracy")
@@ -189,8 +189,8 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     if drawn.is_empty():
         return theme.empty("not tested: " + ", ".join(untested) if untested else "no test is defined", heading)
     failed = pl.col("status") == "failed"
-    said = pl.coalesce(pl.col("found").filter(failed).first(), pl.col("detects").sort_by("detectable").last())
-    lines = drawn.group_by("test", maintain_order=True).agg(said=said, failed=failed.any())
+    message = pl.coalesce(pl.col("found").filter(failed).first(), pl.col("detects").sort_by("detectable").last())
+    lines = drawn.group_by("test", maintain_order=True).agg(said=message, failed=failed.any())
     lines = lines.with_columns(said=pl.col("said").map_elements(_wrapped, pl.String))
     subtitle = [
         "schemes: " + ", ".join(drawn["scheme"].unique(maintain_order=True)),
@@ -308,9 +308,9 @@ def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:
         if places[-1] == 0:
             continue
         curve = frame.sort(column, "round")  # of rounds that cost nothing the last one counts
-        asked = places[theme.thinned(len(places), CURVE_POINTS)].to_frame()
-        asked = frame.select("realization").unique(maintain_order=True).join(asked, how="cross")
-        read = asked.sort(column).join_asof(curve, on=column, by="realization", check_sortedness=False)
+        grid = places[theme.thinned(len(places), CURVE_POINTS)].to_frame()
+        grid = frame.select("realization").unique(maintain_order=True).join(grid, how="cross")
+        read = grid.sort(column).join_asof(curve, on=column, by="realization", check_sortedness=False)
         frames.append(read.select("scheme", "realization", column, "accuracy"))
     return pl.concat(frames) if frames else evaluated.drop("round").clear()
 

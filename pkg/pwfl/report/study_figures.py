@@ -72,7 +72,7 @@ def draw_page(
         "heading": heading(rows),
         "caption": caption(rows, lead),
         "wide": svg(overview(rows, lead), name),
-        "narrow": svg(overview(rows, lead, narrow=True, beside=beside), name, labels.NARROW_SIZE),
+        "narrow": svg(overview(rows, lead, narrow=True, every=beside), name, labels.NARROW_SIZE),
         "parameters": _panels(study_panels.over_parameter(rows, outcomes)),
         "rounds": _panels(study_panels.over_rounds(study, rows, lead.point)),
         "attack": "" if attacked is None else svg(attacked, "Share of members that an attacker finds, over epsilon"),
@@ -81,8 +81,8 @@ def draw_page(
     }
 
 
-def _panels(found: list[study_panels.Panel]) -> list[dict[str, str]]:
+def _panels(panels: list[study_panels.Panel]) -> list[dict[str, str]]:
     return [
         {"title": panel.title, "value": panel.value, "svg": svg(panel.chart, ", ".join(filter(None, panel[:2])))}
-        for panel in found
+        for panel in panels
     ]

@@ -31,8 +31,8 @@ from pwfl.report.effects import COSTS
 from pwfl.report.labels import Label, Part
 from pwfl.report.measures import FAILED
 from pwfl.report.overview import dashes
-from pwfl.report.points import called, chance_of, finite, lines, place_of_sweep, ranked
-from pwfl.report.sweeps import AXIS, INDEX, outcomes_of
+from pwfl.report.points import called, find_chance, finite, lines, place_of_sweep, ranked
+from pwfl.report.sweeps import AXIS, INDEX, list_outcomes
 from pwfl.report.words import estimated, is_share, number, rate, upper
 
 PANEL, WIDER = 286, 356  # pixels of a panel with its labels: four, or three, side by side; one on a phone
@@ -68,7 +68,7 @@ def over_parameter(
         return []
     system, key = rows["system"][0], keys[0]
     first = rows["outcome"][0]
-    known = outcomes_of(system) | COSTS | MORE
+    known = list_outcomes(system) | COSTS | MORE
     swept = rows.filter(pl.col(key).is_not_null(), pl.col("scenario") != pl.col("sweep_of"), ~pl.col("bare"))
     found = []
     for column in dict.fromkeys((first, *COLUMNS)):
@@ -177,7 +177,7 @@ def over_rounds(
     if not shown:
         return []
     colours = dict(rows.select("scheme", "colour").unique("scheme", keep="first", maintain_order=True).rows())
-    chance = chance_of(rows)
+    chance = find_chance(rows)
     ends = [curves for _, curves in shown.values()]
     top = max(curves.select(pl.max_horizontal("accuracy_ci_high", "accuracy_mean").max()).item() for curves in ends)
     top = max(top, chance or 0.0)

@@ -12,7 +12,7 @@ import polars as pl
 from pwfl import registry
 from pwfl.report import chance, unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
-from pwfl.report.columns import TERMS, literals, said, weakest
+from pwfl.report.columns import TERMS, describe_terms, literals, weakest
 from pwfl.report.theme import means
 from pwfl.scenario.sweep import Point
 
@@ -49,12 +49,12 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
     missing = {"training": pl.String, "attack_rate": pl.Float64}
     each = each.with_columns(pl.lit(None, kind).alias(c) for c, kind in missing.items() if c not in each.columns)
     ended = pl.col("training") == unscheduled.DIVERGED
-    columns = [column for column in outcomes_of(system) if column in each.columns]
+    columns = [column for column in list_outcomes(system) if column in each.columns]
     others = each.group_by(keys, maintain_order=True).agg(
         *(of(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, of in extremes.items()),
         *(unscheduled.count(c).alias(f"{c}_{unscheduled.COLUMN}") for c in columns),
         *((ended & pl.col(c).is_null()).sum().cast(pl.Int64).alias(f"{c}_diverged") for c in columns),
-        said(),
+        describe_terms(),
         guarantee=weakest(),
         attack_rate=pl.when(pl.col("attack_rate").null_count() == pl.col("epsilon").null_count()).then(
             pl.col("attack_rate").mean()
@@ -99,12 +99,12 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
     how many realizations with no user scheduled, `x_no_user_scheduled` and `y_no_user_scheduled`, beside how many that
     diverged, `x_diverged` and `y_diverged`. Accuracy against epsilon comes first.
     """
-    index, counted = index_of(table), (unscheduled.COLUMN, unscheduled.DIVERGED)
+    index, counted = index_columns(table), (unscheduled.COLUMN, unscheduled.DIVERGED)
     text, number = pl.lit(""), pl.lit(0.0)
     counts = {f"{axis}_{what}": pl.lit(0, pl.Int64) for what in counted for axis in "xy"}
     frames = [table.clear().select(text.alias("x"), text.alias("y"), *index, x_mean=number, y_mean=number, **counts)]
     for (system,), part in table.group_by("system", maintain_order=True):
-        known = outcomes_of(system)
+        known = list_outcomes(system)
         wide, *numbers = (part.pivot("outcome", index=index, values=v, maintain_order=True) for v in ("mean", *counted))
         if "epsilon" in wide.columns:
             wide = wide.filter(pl.col("epsilon").is_finite())  # without privacy nothing is traded
@@ -148,14 +148,14 @@ def efficient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (y == least[column]) & (y < before[column])
 
 
-def point_of(study: dict[str, dict], name: str) -> Point:
+def find_point(study: dict[str, dict], name: str) -> Point:
     """Where a scenario stands in a study's sweeps; a study of one scenario need not say."""
     return study[name].get("point", Point(name, {}))
 
 
 def point_columns(study: dict[str, dict], name: str) -> list[pl.Expr]:
     """Columns of a scenario's place: `sweep_of`, and its values of swept parameters."""
-    point = point_of(study, name)
+    point = find_point(study, name)
     return [pl.lit(point.of).alias("sweep_of"), *literals(point.values)]
 
 
@@ -175,10 +175,10 @@ def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:
 
 def unswept(study: dict[str, dict]) -> dict[str, dict]:
     """The scenarios that are no points of sweeps."""
-    return {name: content for name, content in study.items() if point_of(study, name).of == name}
+    return {name: content for name, content in study.items() if find_point(study, name).of == name}
 
 
-def index_of(table: pl.DataFrame) -> list[str]:
+def index_columns(table: pl.DataFrame) -> list[str]:
     """The columns of a table of `outcomes` that say which point a row is of, and what its epsilon is worth."""
     return [*KEYS, *swept_keys(table), "scheme", "target_epsilon", "guarantee", *TERMS]
 
@@ -188,7 +188,7 @@ def swept_keys(table: pl.DataFrame) -> list[str]:
     return table.columns[len(KEYS) : table.columns.index("scheme")]
 
 
-def outcomes_of(system: str) -> dict[str, Outcome]:
+def list_outcomes(system: str) -> dict[str, Outcome]:
     """The outcomes that points of a system are compared by."""
     return COMMON_OUTCOMES | registry.system(system).catalog.outcomes
 

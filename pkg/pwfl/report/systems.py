@@ -42,7 +42,7 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
         comparability = pl.lit(registry.system(system).load_report().comparability).alias("comparability")
         means, terms = (
             theme.means(each, keys, MEANS, system),
-            schemes.agg(columns.said(TERMS)).with_columns(comparability),
+            schemes.agg(columns.describe_terms(TERMS)).with_columns(comparability),
         )
         first, others = means.columns[: len(keys) + 3], means.columns[len(keys) + 3 :]  # the accuracy stands first
         for part in (counts, terms):

@@ -118,7 +118,7 @@ def use_colours(system: str, schemes: Iterable[tuple[str, str, str]]) -> Generat
     _study.clear()
 
 
-def colours_of(scenario, schemes=None) -> dict[str, str]:
+def scenario_colours(scenario, schemes=None) -> dict[str, str]:
     """The colours of a scenario's schemes, or of some of them, by name."""
     known = _study or scheme_colours(scenario.system, ((s.name, s.scheduler, s.noise) for s in scenario.schemes))
     return {scheme.name: known[scheme.name] for scheme in (schemes or scenario.schemes)}
@@ -182,7 +182,7 @@ def cdf(
     """
     present = frame.drop_nulls(value)
     having = set(present["scheme"])
-    colours = colours_of(scenario, [s for s in scenario.schemes if s.name in having])
+    colours = scenario_colours(scenario, [s for s in scenario.schemes if s.name in having])
     if x is None:
         scale = alt.Scale(type="log" if is_squeezed(frame, value) else "linear")
         x = alt.X(f"{value}:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=8, format=".6~g"))
@@ -282,7 +282,7 @@ def band(
     `levels` are lines across (`chance.levels`). With `steps` a value holds until the next row, and a dot ends a
     scheme's line. Names of schemes and levels stand at the right ends.
     """
-    interpolate, colours = "step-after" if steps else "linear", colours_of(scenario)
+    interpolate, colours = "step-after" if steps else "linear", scenario_colours(scenario)
     at = frame[x.shorthand.removesuffix(":Q")]
     x = fitted(x, at, *([0.0] if x["scale"] is alt.Undefined else []), room=0)
     if at.dtype.is_integer():

@@ -396,7 +396,7 @@ def shown(study: Study, path: str, captions: Path) -> tuple[str, str, str]:
     """The caption, the category and the name of a figure, by its path in the study's folder."""
     folder, _, figure = path.rpartition(".")[0].rpartition("/")
     if folder:
-        return caption(study, study.scenarios[folder].system, figure, captions, folder), folder, figure
+        return caption(study, study.scenarios[folder].system, figure, captions, folder), study.titles[folder], figure
     system = next(each for each in registry.systems() if figure.startswith(f"{each}_"))
     figure = figure.removeprefix(f"{system}_")
     return caption(study, system, figure, captions), "Comparison", figure

@@ -188,7 +188,7 @@ def _minimized(scenario: AgeAware, schemes: list) -> list[str]:
 
 def _rows(scenario: AgeAware, schemes: list) -> dict:
     """The encoding of a row for each scheme, in its colour: of a single target no curve can be drawn."""
-    colours = theme.colours_of(scenario, schemes)
+    colours = theme.scenario_colours(scenario, schemes)
     return {"y": alt.Y("scheme:N", title=None, sort=list(colours)), "color": theme.coloured_by(colours)}
 
 
@@ -206,7 +206,7 @@ def times(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
     schemes, target = _of_targets(scenario, frame)
     highest = (leakage["collection_time"] + leakage["age"]).max()
     time = {"title": "Collection time t (steps)", "scale": alt.Scale(domain=[0, highest], nice=False)}
-    colours, x = theme.colours_of(scenario, schemes), fitted(TARGET, frame["target_epsilon"])
+    colours, x = theme.scenario_colours(scenario, schemes), fitted(TARGET, frame["target_epsilon"])
     panels = []
     for (user,), part in frame.group_by("user", maintain_order=True):
         panel = alt.Chart(part, width=PANEL, title=f"Client {user}")

@@ -81,7 +81,7 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     averaged = ["accuracy", "channel_uses", "noise_multiplier", "epsilon"]
     frame = theme.means(each, ["scheme"], averaged, scenario.system)
     frame = frame.with_columns(beside=_beside(frame["channel_uses_mean"]))
-    colours = theme.colours_of(scenario)
+    colours = theme.scenario_colours(scenario)
     noisy = frame.filter(pl.col("epsilon_mean").is_finite())
     epsilon = noisy["epsilon_mean"].max() if len(noisy) else np.nan
     bare = "".join(f", {name} infinite" for name in frame.filter(pl.col("epsilon_mean").is_infinite())["scheme"])

@@ -54,7 +54,7 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     side = SIDE if count <= LINKS else 1.5 * SIDE
     dots = alt.Chart(users).mark_circle(color=LINE, stroke=INK, strokeWidth=0.5, opacity=1)
     dots = dots.encode(**place, size=alt.Size("samples:Q", scale=alt.Scale(range=AREAS), legend=None))
-    colours = theme.colours_of(scenario)
+    colours = theme.scenario_colours(scenario)
     areas = {name: float(RING + WIDER * k) for k, name in enumerate(colours)}
     ringed = scheduled.select(pl.col("scheme").cast(pl.String), "user").join(users, on="user", maintain_order="left")
     ringed = ringed.with_columns(

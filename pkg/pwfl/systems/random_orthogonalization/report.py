@@ -57,12 +57,12 @@ def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.VConcatChart | alt
     y = fitted(alt.Y(title=title, axis=ticks, scale=alt.Scale(type="log")), means.append(formula["value"]), *intervals)
     frame = theme.within(frame, "value", *y["scale"]["domain"])
     x = fitted(alt.X("users:Q", title="Users K"), frame["users"], room=0)
-    colours = theme.colours_of(scenario)
+    colours = theme.scenario_colours(scenario)
     panels = [
         _panel(own, formula.filter(scheme=name), x, y, colours[str(name)]).properties(title=f"{name}")
         for (name,), own in frame.group_by("scheme", maintain_order=True)
     ]
-    subtitle = [f"{_over(table)}; {_rounds_of(scenario)}", "of one round where names do not say otherwise"]
+    subtitle = [f"{_over(table)}; {_describe_rounds(scenario)}", "of one round where names do not say otherwise"]
     return alt.vconcat(*panels).properties(title=alt.TitleParams(heading, subtitle=subtitle))
 
 
@@ -88,7 +88,7 @@ def tradeoff(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy against epsilon after all rounds, of the scenario's observer, realization by realization."""
     heading = f"Accuracy against privacy, M = {scenario.network.antennas}"
     axis = f"Epsilon of a record or a user at delta = {scenario.privacy.delta:g}"
-    said = f"after {_rounds_of(scenario)}, worst user"
+    said = f"after {_describe_rounds(scenario)}, worst user"
     return results.tradeoff(scenario, tables["history"], realizations(tables), axis, heading, said)
 
 
@@ -113,7 +113,7 @@ def couplings(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     count = tables["links"]["realization"].n_unique()
     title = alt.TitleParams(
         f"Weights of the users' updates, times K; M = {scenario.network.antennas}",
-        subtitle=f"all users of {plural(count)}; {_rounds_of(scenario)}",
+        subtitle=f"all users of {plural(count)}; {_describe_rounds(scenario)}",
     )
     x = fitted(alt.X("weight:Q", title="K times the weight of a user's update"), shares["weight"])
     return theme.sized(
@@ -131,7 +131,7 @@ def _over(frame: pl.DataFrame) -> str:
     return theme.band_over(frame["realization"].n_unique())
 
 
-def _rounds_of(scenario) -> str:
+def _describe_rounds(scenario) -> str:
     """How many rounds there are, and for how long channels stay, for a subtitle."""
     coherence = scenario.radio.coherence_rounds
     every = {None: "one channel", 1: "channels redrawn each round"}

@@ -209,7 +209,7 @@ def _over_path_loss(
     count = frame.select(["realization", "device"]).n_unique()
     subtitle = f"{plural(count, 'device')} of {plural(frame['realization'].n_unique())}"
     subtitle += "; lines: least squares" if regression else ""
-    colours, loss = theme.colours_of(scenario), "path_loss_db"
+    colours, loss = theme.scenario_colours(scenario), "path_loss_db"
     x = fitted(alt.X(f"{loss}:Q", title="Path loss (dB)"), frame[loss])
     along = fitted(alt.Y(f"{column}:Q", title=y), frame[column])
     sizes = {name: 30.0 + 110 * k for k, name in enumerate(colours)}
