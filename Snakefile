@@ -38,11 +38,11 @@ onstart:
     # Imported here, in the main thread: else Snakemake does it in the first job's thread, and Ctrl-C waits for that job.
     import polars  # noqa: F401
 
-    interrupts.answer(interrupts.STOPPED)
+    interrupts.answer(interrupts.STOPPED)  # again: Polars has changed how signals are answered
 
 
 onsuccess:
-    # A failed part that others need gets its mark all the same, and these fail; with `--until` none of them may run.
+    # A failed part gets its mark all the same if parts after it need it, and these fail. With `--until` they do not run.
     if failed := jobs.failures(BASE / current.mark(path) for path in current.parts):
         raise WorkflowError(jobs.failure_message(failed))
     if not wanted and (BASE / current.shown_mark).exists():

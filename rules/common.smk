@@ -53,7 +53,11 @@ if workflow.is_main_process:
         # --config wanted=FILES: only these files are computed and published; part_seconds=N: how long a part is to take.
         wanted, seconds = session.options(config)
         # Read by pwfl and not by `configfile:`, which takes `010` for 8 and `on` for true, and does not say which line is wrong.
-        study = scenario.load_files(configs, values) if is_main else scenario.load(config, "the module's config")
+        study = (
+            scenario.load_files(configs, values)
+            if is_main
+            else scenario.load(config, "the module's config")
+        )
         scenario.check_surroundings(study)
         startup.check_counts(workflow.resource_settings.cores, workflow.resource_settings.nodes)
         startup.check_folders(BASE, study.name)
@@ -63,10 +67,11 @@ if workflow.is_main_process:
             captions=PROJECT / "report",
             wanted=wanted,
             seconds=seconds,
-            cores=workflow.resource_settings.cores if workflow.local_exec else None,
+            cores=workflow.resource_settings.cores,  # None on a cluster
             again=(session.command_of(configs, is_main), values),
         )
-        if not startup.is_running(BASE, study.name):  # else another run is using the marks
+        if not startup.is_running(BASE, study.name):  # else that run needs the marks as they are
+            # Marks say what the store has now, and all have one time: what lacks its mark runs, whatever files' times are.
             current.write_marks()
             startup.forget_incomplete(BASE, study.name)
     except Exception as error:
@@ -86,7 +91,7 @@ def outlook():
         forced, is_all = (), False
         logger.warning(f"-R and --force... compute nothing again: {error}")
     found = current.outlook({STAGES.get(name, name) for name in forced}, is_all)
-    if not is_main:  # Snakemake runs no `onstart` of a module
+    if not is_main and not workflow.dryrun:  # Snakemake runs no `onstart` of a module
         current.write_manifests(found)
     return found
 

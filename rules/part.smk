@@ -1,9 +1,10 @@
-# What all stages' rules are made of. A study's results are divided into parts, by stage and estimated time; a part's job
-# looks into the store and computes, one item after the other, what that lacks (scripts/part.py). The mark of a part, its
-# output, says that the store has it: so which marks there are is decided when the workflow is read (rules/common.smk).
+# The rule that all stages' rules are made of. A study's results are divided into parts, by stage and estimated time; a
+# part's job computes, one item after the other, what the store lacks of it (scripts/part.py). Its output, the mark, says
+# that the store has it. rules/common.smk makes and deletes marks whenever the workflow is read: so the store decides what
+# runs, and no file's time does (docs/explanation/caching.md).
 wildcard_constraints:
     study=r"[^/]+",
-    part=r"\d+-[0-9a-f]{6}",
+    part=r"\d+-[0-9a-f]{6}",  # its number in the stage, and a hash of what it computes
 
 
 rule part:
@@ -16,7 +17,7 @@ rule part:
     benchmark:
         "logs/{study}/{stage}/{part}.tsv"
     wildcard_constraints:
-        stage="-",  # the rules that are made of this one name theirs
+        stage="-",  # matches no stage: only the rules that are made of this one run, each for its own stage
     conda:
         "../envs/environment.yaml"
     # One thread a job: several jobs fill the cores better than several threads fill one, and the
@@ -26,7 +27,7 @@ rule part:
         mem_mb=lambda wildcards, attempt: asked("mem_mb", wildcards) * attempt,
         runtime=lambda wildcards, attempt: asked("minutes", wildcards) * attempt,
     params:
-        # A parameter that depends on the output triggers no rerun when it changes.
+        # Here, as a message takes no function. A parameter that depends on the output triggers no rerun when it changes.
         message=lambda wildcards, output: asked("message", wildcards),
     message:
         "{params.message}"

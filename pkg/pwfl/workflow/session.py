@@ -62,7 +62,7 @@ class Session(NamedTuple):
 
     def outlook(self, forced: Collection[str] = (), is_all: bool = False) -> Outlook:
         """What the parts are to do, of which Snakemake was told to run some again: rules and marks, or all."""
-        paths = {self.mark(path): path for path in self.parts}
+        paths = {str(self.base / self.mark(path)): path for path in self.parts}  # a module's marks have its prefix
         again = following(self.parts.values(), {paths.get(name, name) for name in forced}, is_all)
         return Outlook(self.work, Store(self.base / "store"), self.lacks, again, self.last)
 
