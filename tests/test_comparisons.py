@@ -212,6 +212,62 @@ def test_crossings_compare_symbols_and_epsilons_as_their_table_does():
     assert f"If they fail, ε is {min(failed):.0f} to {max(failed):.0f} instead of 8" in text_of(CROSSINGS)
 
 
+# config/systems.yaml, whose table is committed.
+
+KEPT = pl.read_csv(ROOT / "docs/systems.csv")
+EPSILON, SEEN = "privacy.target_epsilon", "privacy.observer"
+BEST = "uploads, OptSched"
+
+
+def schemes_of(observer: str) -> dict[str, pl.DataFrame]:
+    """The rows of each scheme against an observer, by epsilon."""
+    rows = KEPT.filter(pl.col(SEEN) == observer).sort(EPSILON)
+    return {name: frame for (name,), frame in rows.group_by("scheme", maintain_order=True)}
+
+
+def test_uploads_of_a_good_schedule_learn_most_or_as_much_as_any_other():
+    for observer in ("user", "network"):
+        found = schemes_of(observer)
+        best = found.pop(BEST)
+        for other in found.values():
+            both = other.join(best, on=EPSILON, suffix="_best")
+            assert (both["accuracy_ci_high_best"] >= both["accuracy_ci_low"]).all()
+        assert best["accuracy_mean"][1:].is_sorted()  # each above all others from an epsilon of 1 on
+        assert all((best.join(each, on=EPSILON).filter(pl.col(EPSILON) >= 1).select(
+            (pl.col("accuracy_mean") >= pl.col("accuracy_mean_right")).all()
+        ).item()) for each in found.values())  # fmt: skip
+
+
+def symbols_said(bits: int, counts: dict[str, float]) -> str:
+    """The sentence on symbols of uploads over those of sums over the air, against both observers."""
+    on_air = schemes_of("user")["sums over the air"]["channel_uses_mean"][0]
+    return f"{counts['user'] / on_air:.0f} to {counts['network'] / on_air:.0f} times the symbols with {bits} bits"
+
+
+def test_uploads_need_as_many_times_the_symbols_as_is_stated():
+    counts = {seen: schemes_of(seen)[BEST]["channel_uses_mean"][0] for seen in ("user", "network")}
+    assert symbols_said(32, counts) in text_of("docs/reference/studies.md")
+
+
+@pytest.mark.slow
+def test_uploads_of_few_bits_need_as_many_times_the_symbols_as_is_stated():
+    """Counted without noise, of which symbols do not depend."""
+    scenario, counts = read([ROOT / "config/systems.yaml"])["scenarios"]["uploads_8_bits"], {}
+    few = {"sweep": [], "schemes": [{"name": "a", "scheduler": "optimal", "noise": "none"}]}
+    for seen in ("user", "network"):
+        changed = scenario | few | {"privacy": scenario["privacy"] | {"observer": seen}}
+        base = {"realizations": 20, "training_realizations": 1}
+        tables = pwfl.simulate({"base": base, "scenarios": {"one": changed}}, until="account").scenarios["one"].stages
+        counts[seen] = tables["outcome"]["channel_uses"].mean()
+    assert symbols_said(8, counts) in text_of("docs/reference/studies.md")
+
+
+def test_a_sum_is_worth_a_factor_of_four_in_epsilon():
+    message, update = (schemes_of(observer)[BEST]["accuracy_mean"].to_numpy() for observer in ("user", "network"))
+    assert np.abs(update[:-2] - message[2:]).max() < 0.06
+    assert "worth a factor of four in ε" in text_of("docs/reference/studies.md")
+
+
 # The default study, of which README shows the figure.
 
 
