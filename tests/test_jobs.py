@@ -361,6 +361,9 @@ def test_without_records_and_with_damaged_ones_times_are_guessed(tmp_path):
     assert costs.Costs(root).seconds(Item("noise", "x", "000000-000100"), "a") == pytest.approx(besides + 100 * of_each)
     cost(root, "train/x/000000-000001", cpu_seconds=7.0, realizations=1)
     assert costs.Costs(root).seconds(Item("train", "x", "000000-000001"), "a") == 7.0
+    of_each, besides = costs.GUESSES["train"]
+    expected = pytest.approx(besides + of_each + 100)  # not the 7 seconds of the small networks of another system
+    assert costs.Costs(root).seconds(Item("train", "x", "000000-000001"), "b", 100 * costs.GUESSED_SPEED) == expected
 
 
 # Why.

@@ -45,10 +45,12 @@ class Costs:
     def seconds(self, item: Item, system: str, passed: float = 0.0) -> float:
         """About how long an item takes; `passed` are the bytes that a training of it goes through in all rounds."""
         known = self._known(item.stage)
-        if not known:
+        # Another system's times say nothing of a training: networks and data sets differ by factors of a thousand.
+        timed = known.get(system) or (None if passed else next(iter(known.values()), None))
+        if timed is None:
             of_each, besides = GUESSES.get(item.stage, GUESS)
             return besides + (of_each + passed / GUESSED_SPEED) * realizations(item)
-        of_each, besides = known.get(system) or next(iter(known.values()))
+        of_each, besides = timed
         return besides + of_each * realizations(item)
 
     def is_timed(self, item: Item, system: str) -> bool:
