@@ -24,7 +24,7 @@ from pwfl.report import catalog
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.systems.multicell import catalog as multicell
 from pwfl.systems.multicell import train
-from pwfl.systems.multicell.beyond import batches, on_air
+from pwfl.systems.multicell.beyond import batches, learners, on_air
 from pwfl.tables.reception import Reception
 from pwfl.training import bands, rounds, sent, trainings
 from pwfl.training.audits.audited import random_data
@@ -170,11 +170,11 @@ def records_twice_as_often(monkeypatch):
 
 
 def clipped_to_twice(monkeypatch):
-    right = train.ModelLocalSgd
+    right = learners.ModelLocalSgd
     doubled = lambda features, classes, steps, **more: right(  # noqa: E731
         features, classes, steps._replace(clip_norm=2 * steps.clip_norm), **more
     )
-    monkeypatch.setattr(train, "ModelLocalSgd", doubled)
+    monkeypatch.setattr(learners, "ModelLocalSgd", doubled)
 
 
 def alike_in_bands(monkeypatch):
