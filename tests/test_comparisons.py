@@ -216,7 +216,7 @@ def test_crossings_compare_symbols_and_epsilons_as_their_table_does():
 
 KEPT = pl.read_csv(ROOT / "docs/systems.csv")
 EPSILON, SEEN = "privacy.target_epsilon", "privacy.observer"
-BEST = "uploads, OptSched"
+BEST, FEW_BITS = "uploads, OptSched", "uploads of 8 bits, OptSched"
 
 
 def schemes_of(observer: str) -> dict[str, pl.DataFrame]:
@@ -238,28 +238,15 @@ def test_uploads_of_a_good_schedule_learn_most_or_as_much_as_any_other():
         ).item()) for each in found.values())  # fmt: skip
 
 
-def symbols_said(bits: int, counts: dict[str, float]) -> str:
-    """The sentence on symbols of uploads over those of sums over the air, against both observers."""
+def test_uploads_need_as_many_times_the_symbols_as_is_stated_and_few_bits_lose_nothing():
     on_air = schemes_of("user")["sums over the air"]["channel_uses_mean"][0]
-    return f"{counts['user'] / on_air:.0f} to {counts['network'] / on_air:.0f} times the symbols with {bits} bits"
-
-
-def test_uploads_need_as_many_times_the_symbols_as_is_stated():
-    counts = {seen: schemes_of(seen)[BEST]["channel_uses_mean"][0] for seen in ("user", "network")}
-    assert symbols_said(32, counts) in text_of("docs/reference/studies.md")
-
-
-@pytest.mark.slow
-def test_uploads_of_few_bits_need_as_many_times_the_symbols_as_is_stated():
-    """Counted without noise, of which symbols do not depend."""
-    scenario, counts = read([ROOT / "config/systems.yaml"])["scenarios"]["uploads_8_bits"], {}
-    few = {"sweep": [], "schemes": [{"name": "a", "scheduler": "optimal", "noise": "none"}]}
-    for seen in ("user", "network"):
-        changed = scenario | few | {"privacy": scenario["privacy"] | {"observer": seen}}
-        base = {"realizations": 20, "training_realizations": 1}
-        tables = pwfl.simulate({"base": base, "scenarios": {"one": changed}}, until="account").scenarios["one"].stages
-        counts[seen] = tables["outcome"]["channel_uses"].mean()
-    assert symbols_said(8, counts) in text_of("docs/reference/studies.md")
+    said = text_of("docs/reference/studies.md")
+    for name, bits in ((BEST, 32), (FEW_BITS, 8)):
+        least, most = (schemes_of(seen)[name]["channel_uses_mean"][0] / on_air for seen in ("user", "network"))
+        assert f"{least:.0f} to {most:.0f} times the symbols with {bits} bits" in said
+    for observer in ("user", "network"):
+        few, all_bits = (schemes_of(observer)[name].filter(pl.col(EPSILON) == 4) for name in (FEW_BITS, BEST))
+        assert few["accuracy_ci_low"][0] <= all_bits["accuracy_mean"][0] <= few["accuracy_ci_high"][0]
 
 
 def test_a_sum_is_worth_a_factor_of_four_in_epsilon():
