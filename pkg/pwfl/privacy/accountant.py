@@ -8,6 +8,7 @@ integers, another mechanism says what rounds are worth (`sampled.Batches`, `mult
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -270,7 +271,8 @@ def guarantees(found: dict[tuple, Account], mechanism: Release) -> pl.DataFrame:
     assumes what the observer's view and the sensitivity do, and the receivers' noise where less than what users add
     would not do; and trusts whom the view trusts.
     """
-    table = pl.concat([_guarantee(found, account, mechanism) for account in found.values()])
+    parts = [_guarantee(found, account, mechanism) for account in found.values()]  # one frame at the end: faster
+    table = pl.DataFrame({name: list(chain.from_iterable(each[name] for each in parts)) for name in parts[0]})
     return table.with_columns(
         pl.col("attack_rate", "rho").fill_nan(None),
         neighbouring_relation=pl.lit(REPLACE_ONE),
@@ -278,7 +280,8 @@ def guarantees(found: dict[tuple, Account], mechanism: Release) -> pl.DataFrame:
     ).filter(np.concatenate([account.there.any(axis=1) for account in found.values()]))
 
 
-def _guarantee(found: dict[tuple, Account], account: Account, mechanism: Release) -> pl.DataFrame:
+def _guarantee(found: dict[tuple, Account], account: Account, mechanism: Release) -> dict[str, list]:
+    """Columns of a claim's rows of `guarantees`."""
     claim, view, there = account.claim, account.view, account.there
     rows, worst = np.arange(len(there)), np.where(there, account.epsilon, -1.0).argmax(axis=1)
     epsilon = account.epsilon[rows, worst]
@@ -289,19 +292,17 @@ def _guarantee(found: dict[tuple, Account], account: Account, mechanism: Release
         labels.together((*claim.assumes, *more.split(", "), labels.RECEIVER if counts else "")) if hidden else ""
         for more, counts, hidden in zip(view["assumes"], counted, np.isfinite(epsilon), strict=True)
     ]
-    return pl.DataFrame(
-        {
-            "realization": view["realization"],
-            "epsilon": epsilon,
-            "epsilon_kind": labels.words(account.kind[rows, worst] & Kind.UPPER | others).tolist(),
-            "epsilon_assumes": pl.Series(assumes, dtype=pl.String),
-            "epsilon_trusts": view["trusts"],
-            "attack_rate": np.broadcast_to(mechanism.attack_rate(account, worst), rows.shape),
-            "rho": np.where(there, account.rho, 0.0).max(axis=1),
-            **dict(zip(KEY, claim.key, strict=True)),
-            "delta": account.delta,
-        }
-    )
+    return {
+        "realization": view["realization"].to_list(),
+        "epsilon": epsilon.tolist(),
+        "epsilon_kind": labels.words(account.kind[rows, worst] & Kind.UPPER | others).tolist(),
+        "epsilon_assumes": assumes,
+        "epsilon_trusts": view["trusts"].to_list(),
+        "attack_rate": np.broadcast_to(mechanism.attack_rate(account, worst), rows.shape).tolist(),
+        "rho": np.where(there, account.rho, 0.0).max(axis=1).tolist(),
+        **{name: [value] * len(rows) for name, value in zip(KEY, claim.key, strict=True)},
+        "delta": [account.delta] * len(rows),
+    }
 
 
 def guarantee(of: str = "epsilon") -> pl.Expr:

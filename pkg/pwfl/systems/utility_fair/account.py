@@ -61,16 +61,19 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         RECORD: uploads.SENT,
         USER: sum(far**2 for far in uploads.moved_by_a_user(clip_norm, scenario.device.batch_size)),
     }
+    released_rho = {
+        "epsilon_copy": rho,
+        "epsilon_device": (rounds - 1) * rho,
+        "epsilon_upload": moved[RECORD] * rho_vector,
+        "epsilon_user": rounds * moved[USER] * rho_vector,
+    }
     leakage = noise.select("realization", "device", "noise_multiplier", "upload_multiplier").with_columns(
         copies=pl.lit(rounds - 1),
         largest_multiplier=copies.scaled(multiplier, theta, 1.0),
         exact_multiplier=exact_multiplier(np.full(len(rho), epsilon), delta),
         exact_largest_multiplier=exact_multiplier(epsilon * (1 - theta), delta),
         epsilon_printed=pl.lit(epsilon),
-        epsilon_copy=exact_epsilon(rho, delta),
-        epsilon_device=exact_epsilon((rounds - 1) * rho, delta),
-        epsilon_upload=exact_epsilon(moved[RECORD] * rho_vector, delta),
-        epsilon_user=exact_epsilon(rounds * moved[USER] * rho_vector, delta),
+        **dict(zip(released_rho, exact_epsilon(np.stack([*released_rho.values()]), delta), strict=True)),
     )
     maxima = leakage.group_by("realization", maintain_order=True).agg(
         pl.col("epsilon_printed", "epsilon_copy", "epsilon_device", "epsilon_upload").max(),
