@@ -372,10 +372,12 @@ def _series(content: dict) -> dict:
     )
     own, classes = leakage.filter(users=each["users"][0]), datasets.size(scenario.data).classes
     at_round = history.filter(round=ROUND).rename({"status": "training"})
+    with np.errstate(invalid="ignore"):  # without any noise both are infinite
+        over_closed_form = printed / closed_form
     finite = {  # without any noise they are infinite
         "printed": printed,
         "printed of a round": own["epsilon_printed"].to_numpy(),
-        "printed over closed form": printed / closed_form,
+        "printed over closed form": over_closed_form,
         "antennas over printed": (own["epsilon_antennas"] / own["epsilon_printed"]).to_numpy(),
         "energy over limit": (each["transmit_energy"] / each["transmit_energy_limit"]).drop_nulls().to_numpy(),
     }
