@@ -22,7 +22,7 @@ import tensorflow as tf
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.process import devices
 from pwfl.training import batching
-from pwfl.training.gradients import Data, Gradients, Own, Rows
+from pwfl.training.gradients import Data, Fixed, Gradients, Rows
 from pwfl.training.rounds import Inputs, Loop, advance_function
 from pwfl.training.trainable import Dense
 
@@ -73,7 +73,7 @@ def play_function(case: Case, compiled: bool) -> Callable:
     @tf.function(jit_compile=compiled or None, autograph=False)
     def play(weights, at, keys, steps, data, rounds):
         noise_std = tf.fill(tf.shape(at.sizes), NOISE)
-        inputs = Inputs(Own(), at, noise_std, keys, steps)
+        inputs = Inputs(Fixed(), at, noise_std, keys, steps)
         state, *_ = advance((weights, []), inputs, data, tf.constant(0), rounds)
         return state[0]
 

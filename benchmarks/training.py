@@ -20,7 +20,7 @@ from pwfl.learning import cnn
 from pwfl.learning.datasets import Size
 from pwfl.learning.mlp import glorot_uniform, start_weights
 from pwfl.training import autodiff, dense, integers
-from pwfl.training.gradients import Data, Gradients, Own, Rows
+from pwfl.training.gradients import Data, Fixed, Gradients, Rows
 from pwfl.training.rounds import Inputs, Learner, Loop, advance_function
 from pwfl.training.trainable import Dense, Differentiated
 
@@ -60,7 +60,7 @@ def play_function(learner: Learner, count: int | tf.Tensor, summed: Callable | N
 
     @tf.function(reduce_retracing=True, autograph=False)
     def play(weights, at, noise_std, data):
-        inputs = Inputs(Own(), at, noise_std[None], tf.constant(5, tf.int64), tf.fill([ROUNDS], STEP))
+        inputs = Inputs(Fixed(), at, noise_std[None], tf.constant(5, tf.int64), tf.fill([ROUNDS], STEP))
         (weights, _), clipped, _ = advance((weights, []), inputs, data, tf.constant(0), count)
         return weights, clipped
 

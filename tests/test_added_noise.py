@@ -29,7 +29,7 @@ def trained(monkeypatch):
 
         def train_function(loop, several, stops, tested):
             def history(weights, inputs, data):
-                seen.append((inputs.at, inputs.noise_std.numpy()))
+                seen.append((inputs.varying, inputs.noise_std.numpy()))
                 count = len(stops)
                 sums = np.zeros((count, loop.learner.measured), np.float32) if measured is None else measured
                 return map(tensor, (count, np.ones((count, 11)), np.zeros(count), sums))

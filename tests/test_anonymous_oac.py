@@ -213,7 +213,7 @@ def trained(weights, batches, noise_std, mean_weight=None, clip=1.0, played=None
     first, count = played or (0, len(batches))
     state, at = [tf.constant(w, tf.float32) for w in weights], tf.nest.map_structure(tf.constant, at)
     given = tf.constant(np.float32(noise_std)), tf.constant(3, tf.int64), tf.constant(step)
-    inputs = rounds.Inputs(gradients.Own(), at, *given)
+    inputs = rounds.Inputs(gradients.Fixed(), at, *given)
     moved, _, _ = advance(state, inputs, learner.tensors(digits()), tf.constant(first), tf.constant(count))
     return [w.numpy() for w in moved]
 

@@ -268,14 +268,16 @@ ACCOUNTED |= {"guarantees", "observers"}
 )
 def test_up_to_a_stage_nothing_else_is_computed(monkeypatch, until, stages, report):
     computed = []
-    right = api.in_memory
+    right, audited = api.in_memory, api.execution.audit_schemes
     monkeypatch.setattr(api, "in_memory", lambda *given: computed.append(given[1]["stage"]) or right(*given))
+    monkeypatch.setattr(api.execution, "audit_schemes", lambda *given: computed.append("audit") or audited(*given))
     whole = pwfl.simulate(AGING)
-    assert "train" in computed
+    assert {"train", "audit"} <= set(computed)
     computed.clear()
     found = pwfl.simulate(AGING, until=until)
     one, all_ = found.scenarios["scenario"], whole.scenarios["scenario"]
     assert "train" not in computed
+    assert ("audit" in computed) == (until == "audit")
     assert set(one.report) == report
     assert found.comparison == {}
     assert stages >= set(one.stages) >= {"users"}

@@ -145,7 +145,7 @@ def test_a_new_system_runs_at_once(tmp_path, monkeypatch):
     assert "local-dp-mac" not in text
     assert {path.name for path in folder.iterdir()} >= {"just_begun", "pyproject.toml", "study.yaml"}
     monkeypatch.syspath_prepend(str(folder))
-    known = registry.claims() | {"just_begun": ("just_begun",)}
+    known = registry.claims() | {"just_begun": ("just_begun.system:SYSTEM",)}
     monkeypatch.setattr(registry, "claims", lambda: known)
     tiny = {"realizations": 2, "training_realizations": 1}
     study = pwfl.simulate(tiny | {"system": "just_begun"} | registry.system("just_begun").catalog.tiny)

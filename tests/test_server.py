@@ -198,7 +198,7 @@ def test_training_with_these_weights_and_steps_is_the_two_level_algorithm(interv
     start = glorot_uniform([64, 8, 10], np.random.default_rng(4))
     (course,) = used.train([begun._replace(weights=start, noise_std=np.zeros_like(begun.noise_std))])
     assert own.stops == [0, 1, 3, 6]
-    parts = begun.owned
+    parts = begun.user_records
 
     clip = {"per_sample": two_level.mean_clipped_gradient, "per_user": two_level.clipped_mean_gradient}[clipping]
     weights, iterates = start, [start]

@@ -246,10 +246,10 @@ def test_what_arrays_are_filled_up_with_is_anything(name):
     for anything in (0, 7):
         given = []
         for start in begun:
-            if isinstance(start.own, Local):
-                given.append(start._replace(own=filled(start.own, start.own.held, 24, anything)))
+            if isinstance(start.fixed, Local):
+                given.append(start._replace(fixed=filled(start.fixed, start.fixed.held, 24, anything)))
             else:
-                given.append(start._replace(at=filled(start.at, start.at.sizes, 60, anything)))
+                given.append(start._replace(varying=filled(start.varying, start.varying.sizes, 60, anything)))
         heard.append(both.tap(given))
     for parts, others in zip(*heard, strict=True):
         assert all(np.array_equal(one, other) for one, other in zip(parts, others, strict=True))
@@ -288,7 +288,7 @@ def own_of(samples, steps, alike=False):
     learner = LocalSgd(64, 10, STEPS._replace(number=steps), alike)
     weight = np.ones((1, len(samples)))
     begun = training(learner, digits(), tables_of([samples], [weight], [np.zeros(1)], 1), deal=dealt).begin(0)
-    return begun.own
+    return begun.fixed
 
 
 @pytest.mark.parametrize("steps", [1, 4, 9])
@@ -318,7 +318,7 @@ def test_users_that_hold_as_many_draw_the_same_however_it_is_said(steps):
 def test_draws_do_not_depend_on_how_far_arrays_are_filled_up(steps, compiled):
     own = [own_of(samples, steps) for samples in UNEQUAL]
     together = batching.side_by_side(own, compiled)
-    assert together.owned.shape == (3, 4, 24)
+    assert together.user_records.shape == (3, 4, 24)
     assert together.held.shape == (3, 4)
     found = batches_of(together, steps, compiled)
     for part_of_it, alone in zip(found, own, strict=True):
@@ -330,12 +330,12 @@ def test_updates_of_users_that_hold_different_numbers_of_records_are_those_of_a_
     data, factor = digits(), [0.5, 0.3, 0.2]
     tables = tables_of([[16, 10, 3]], [np.array([factor])], [np.zeros(1)], 1)
     begun = training(made(False), data, tables, -1.0, deal=dealt).begin(0)
-    own = tf.nest.map_structure(tf.constant, begun.own)
+    own = tf.nest.map_structure(tf.constant, begun.fixed)
     chosen = made(False).batches(own, Draws(tf.constant(0), False).uniforms).numpy()
     start, updates = begun.weights, []
     if made is local_sgd:  # whose biases are weights of a feature that is 1
         start = [start[0][:, :-1].T, start[0][:, -1]]
-    for mine, rows_of_steps in zip(begun.owned, chosen, strict=True):
+    for mine, rows_of_steps in zip(begun.user_records, chosen, strict=True):
         local = [w.astype(float) for w in start]
         for rows in mine[rows_of_steps]:
             slope = two_level.gradient(local, data.x_train[rows].astype(float), data.y_train[rows])
@@ -386,10 +386,10 @@ def test_axes_of_records_are_of_few_sizes_and_those_of_users_as_long_as_the_long
 
     both = [own(2, 17), own(3, 30)]
     found = {compiled: batching.side_by_side(both, compiled) for compiled in (False, True)}
-    assert [found[compiled].owned.shape[1:] for compiled in (False, True)] == [(3, 30), (3, batching.padded(30))]
+    assert [found[compiled].user_records.shape[1:] for compiled in (False, True)] == [(3, 30), (3, batching.padded(30))]
     for each in found.values():
         assert each.held.numpy().tolist() == [[17, 17, 0], [30, 30, 30]]
-        assert each.owned.numpy().sum(axis=(1, 2)).tolist() == [34, 90]
+        assert each.user_records.numpy().sum(axis=(1, 2)).tolist() == [34, 90]
         assert (each.passes, each.extent.shape, each.batch_key.numpy().tolist()) == ((), (2, 2), [2, 3])
     layers = batching.side_by_side([[np.ones((2, 3)), np.ones(3)]] * 4, compiled=True)
     assert [layer.shape.as_list() for layer in layers] == [[4, 2, 3], [4, 3]]

@@ -304,7 +304,7 @@ def test_what_is_missing_counts_as_zero(coherence):
     for sent, heard in zip(planned, start.reception.sends, strict=True):
         total = [np.zeros(w.shape) for w in weights]
         for user in np.flatnonzero(heard):
-            rows = start.owned[user]
+            rows = start.user_records[user]
             mean = two_level.mean_clipped_gradient(weights, data.x_train[rows], data.y_train[rows], 1.0)
             total = [a + len(rows) * g for a, g in zip(total, mean, strict=True)]
         weights = [w - 0.5 * a / samples[0, sent].sum() for w, a in zip(weights, total, strict=True)]

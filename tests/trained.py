@@ -84,8 +84,8 @@ def in_turn(samples: np.ndarray, realization: int) -> list[np.ndarray]:
 
 def of_interval(begun: trainings.Start, interval: int = 0) -> tuple:
     """What the learner goes by in an interval of a training, as tensors."""
-    own = tf.nest.map_structure(tf.constant, begun.own)
-    return own, tf.nest.map_structure(lambda part: tf.constant(part[interval]), begun.at)
+    own = tf.nest.map_structure(tf.constant, begun.fixed)
+    return own, tf.nest.map_structure(lambda part: tf.constant(part[interval]), begun.varying)
 
 
 def summed(learner, weights, x, y, weight: np.ndarray, samples: Sequence[int]) -> tuple[list, np.ndarray]:

@@ -22,13 +22,13 @@ class Records(NamedTuple):
     x: tf.Tensor
 
 
-class Own(NamedTuple):
+class Fixed(NamedTuple):
     """Places of each device's records, shape (device, record)."""
 
     rows: np.ndarray
 
 
-class At(NamedTuple):
+class Varying(NamedTuple):
     """Each device's factor in the update, shape (interval, device), 0 if it is not heard.
 
     It is not called `weight`: `rounds.advance_function` would expect messages by device then.
@@ -69,21 +69,23 @@ class RidgeGradients:
         """The training records."""
         return Records(tf.constant(data.x_train))
 
-    def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple[Own, At]:
+    def inputs(
+        self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int
+    ) -> tuple[Fixed, Varying]:
         """The devices' records, and their factors in the update of each round."""
         if reception.records is not None or reception.group is not None:  # what is not done must not be accounted for
             raise NotImplementedError("sums are of all of a device's records, and are no integers")
-        if len({len(mine) for mine in owned}) > 1:
+        if len({len(mine) for mine in user_records}) > 1:
             raise NotImplementedError("devices must have equally many records")
         factor = (reception.weight * reception.sends).astype(np.float32)
-        return Own(np.array(owned, np.int32)), At(factor)
+        return Fixed(np.array(user_records, np.int32)), Varying(factor)
 
-    def gather(self, own: Own, at: At, data: Records) -> tuple:
+    def gather(self, fixed: Fixed, varying: Varying, data: Records) -> tuple:
         """Coordinates, shape (..., device, record, d), values v and squared norms of the devices' records."""
-        x = tf.gather(data.x, own.rows)
+        x = tf.gather(data.x, fixed.rows)
         return x[..., :-1], x[..., -1], tf.reduce_sum(x[..., :-1] ** 2, axis=-1)
 
-    def summed(self, weights: Weights, own: Own, at: At, used: tuple, uniforms: Callable):
+    def summed(self, weights: Weights, fixed: Fixed, varying: Varying, used: tuple, uniforms: Callable):
         """The weighted sum of all messages. A record's gradient is r u + s, r its residual and s = 2 lambda w.
 
         Its squared norm is r^2 |u|^2 + 2 r u's + |s|^2, so that no gradient is formed.
@@ -97,7 +99,7 @@ class RidgeGradients:
         sums = tf.linalg.matvec(u, factor * residual, transpose_a=True)
         sums += tf.reduce_sum(factor, axis=-1)[..., None] * decay[..., None, :]
         lengths, most = tf.norm(sums, axis=-1), self.mean_norm * size
-        scale = at.factor * tf.minimum(1.0, tf.math.divide_no_nan(most, lengths))
+        scale = varying.factor * tf.minimum(1.0, tf.math.divide_no_nan(most, lengths))
         numbers = [norms > self.clip_norm, norms >= 0, lengths > most, lengths >= 0]
         axes = [[-2, -1], [-2, -1], [-1], [-1]]
         counts = [tf.reduce_sum(tf.cast(n, tf.float32), axis=a) for n, a in zip(numbers, axes, strict=True)]
@@ -113,7 +115,7 @@ class RidgeGradients:
     # What an audit asks for.
     def place(self, start, target: int, round_: int) -> int:
         """One of the target's records, of a `trainings.Start`."""
-        return int(start.owned[target][0])
+        return int(start.user_records[target][0])
 
     def silent(self) -> list[np.ndarray]:
         """Weights at which a record of zeros has no gradient."""

@@ -1,4 +1,4 @@
-"""Learners whose messages are heard in bands of coordinates, in each by weights of its own."""
+"""Learners whose messages arrive with different weights in different bands of coordinates."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from pwfl.training.batching import Weights
 
 
 class Banded(NamedTuple):
-    """What differs by interval, in each band."""
+    """The learner's inputs by interval, one for each band."""
 
     parts: tuple
 
     @property
     def rows(self):
-        """Places of records, which are those of all bands."""
+        """Indices of records, equal in all bands."""
         return self.parts[0].rows
 
     @property
     def sizes(self):
-        """How many records there are."""
+        """Numbers of records, equal in all bands."""
         return self.parts[0].sizes
 
 
@@ -39,24 +39,24 @@ class ByBand:
     def __getattr__(self, name: str):
         return getattr(self.learner, name)
 
-    def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple:
+    def inputs(self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int) -> tuple:
         assert reception.bands is not None  # with which alone there is a learner by band
         band_inputs = [
-            self.learner.inputs(reception._replace(weight=reception.weight * factor), owned, seed, realization)
+            self.learner.inputs(reception._replace(weight=reception.weight * factor), user_records, seed, realization)
             for factor in np.moveaxis(reception.bands, 2, 0)
         ]
-        (own, at), *_ = band_inputs
-        if hasattr(at, "weight"):
+        (fixed, varying), *_ = band_inputs
+        if hasattr(varying, "weight"):
             raise NotImplementedError("messages that the learner does not sum are heard in one band")
-        return own, Banded(tuple(at for _, at in band_inputs))
+        return fixed, Banded(tuple(varying for _, varying in band_inputs))
 
-    def gather(self, own: Any, at: Banded, data: Any) -> tuple:
-        return tuple(self.learner.gather(own, part, data) for part in at.parts)
+    def gather(self, fixed: Any, varying: Banded, data: Any) -> tuple:
+        return tuple(self.learner.gather(fixed, part, data) for part in varying.parts)
 
     def summed(
-        self, weights: Weights, own: Any, at: Banded, used: tuple, uniforms: Callable
+        self, weights: Weights, fixed: Any, varying: Banded, used: tuple, uniforms: Callable
     ) -> tuple[Weights, tf.Tensor]:
-        sums = [self.learner.summed(weights, own, *each, uniforms) for each in zip(at.parts, used, strict=True)]
+        sums = [self.learner.summed(weights, fixed, *each, uniforms) for each in zip(varying.parts, used, strict=True)]
         _, measured = sums[0]
         bands = places([w.shape[measured.shape.rank - 1 :] for w in weights], len(sums))  # without realizations' axis
         total = [
@@ -66,16 +66,16 @@ class ByBand:
         return total, measured
 
     def place(self, start, target: int, round_: int) -> int:
-        return self.learner.place(start._replace(at=start.at.parts[0]), target, round_)
+        return self.learner.place(start._replace(varying=start.varying.parts[0]), target, round_)
 
 
 def places(shapes: Sequence, bands: int) -> list[np.ndarray]:
-    """The band of each coordinate of some tensors: coordinate c of all of them in a row is in band c modulo `bands`."""
+    """Number the band of each coordinate: c modulo `bands`, where c counts the coordinates of all tensors in a row."""
     sizes = [int(np.prod(shape)) for shape in shapes]
     each = np.split(np.arange(sum(sizes)) % bands, np.cumsum(sizes)[:-1])
     return [part.reshape(shape) for part, shape in zip(each, shapes, strict=True)]
 
 
 def by_coordinate(values: tf.Tensor, shapes: Sequence, bands: int) -> Weights:
-    """Values of bands, shape (..., band), for each coordinate of some tensors."""
+    """Expand values of bands, shape (..., band), to each coordinate of tensors of some shapes."""
     return [tf.gather(values, band, axis=-1) for band in places(shapes, bands)]

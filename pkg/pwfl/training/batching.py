@@ -1,4 +1,4 @@
-"""Arrays of one realization, or of several side by side: what is filled up, multiplied, drawn."""
+"""Arrays of one realization or of a batch of realizations: padding, products, norms and random numbers."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -29,9 +29,9 @@ def padded(number: int) -> int:
 
 
 def stacked(arrays: Sequence[np.ndarray], round_up: bool) -> np.ndarray:
-    """Arrays of several realizations as one, shorter ones filled up with zeros.
+    """Stack realizations' arrays to shape (realization, ...), shorter ones padded with zeros.
 
-    `round_up`: where last axes differ, to one of `padded`.
+    `round_up`: if last axes differ, the last axis is padded to a size of `padded`.
     """
     arrays = [np.asarray(array) for array in arrays]
     shape = np.max([array.shape for array in arrays], axis=0).astype(int)
@@ -44,10 +44,10 @@ def stacked(arrays: Sequence[np.ndarray], round_up: bool) -> np.ndarray:
 
 
 def side_by_side(parts: Sequence[Any], compiled: bool) -> Any:
-    """Arrays of several realizations, or structures of these, as one structure of tensors: see `stacked`.
+    """Stack realizations' arrays, or structures of arrays, into one structure of tensors: see `stacked`.
 
-    Where they are `compiled`, last axes of records are of few sizes: those of the fields that `by_record` of a named
-    tuple lists. All other axes are as long as the longest, so that an axis of users is as long in all arrays.
+    If `compiled`, the last axes of the fields that `by_record` of a named tuple lists are padded to few sizes. All
+    other axes are as long as the longest, so an axis of users is equally long in all arrays.
     """
     by_record = getattr(parts[0], "by_record", ())
 
@@ -78,22 +78,22 @@ def repeated(body: Callable, first: int | tf.Tensor, stop: int | tf.Tensor, stat
 
 
 def times(factor: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-    """A tensor, each realization's times its factor."""
+    """Multiply a tensor, (...) or (realization, ...), by a factor, () or (realization,)."""
     axes = tensor.shape.rank - factor.shape.rank
     return tensor * (tf.reshape(factor, [-1] + [1] * axes) if factor.shape.rank else factor)
 
 
 def norm(tensors: Weights, like: tf.Tensor) -> tf.Tensor:
-    """The norm of tensors together, or each realization's, of the shape of `like`."""
+    """Compute the L2 norm of all tensors together, for each realization if `like`, () or (realization,), has any."""
     squares = [tf.reduce_sum(tf.square(t), axis=list(range(like.shape.rank, t.shape.rank))) for t in tensors]
     return tf.sqrt(tf.reduce_sum(tf.stack(squares), axis=0))
 
 
 def bytes_each(widths: Sequence[int], records: int, tested: tuple[int, ...]) -> float:
-    """About how many bytes a realization takes, of a dense network of some layers' widths, the input's first.
+    """Estimate the memory of training a dense network in one realization, in bytes.
 
-    Of records of each round, and of test images, of shape `tested`: layers' inputs, outputs and derivatives, the
-    weights and their average, gradients and noise.
+    `widths` are the layers', the input's first; `records` the number in a round; `tested` the shape of the test
+    features. Counts layers' inputs, outputs and derivatives, the weights and their average, gradients and noise.
     """
     layers = 3 * sum(widths[1:])
     weights = sum(a * b + b for a, b in pairwise(widths))
@@ -108,18 +108,18 @@ class Draws(NamedTuple):
     compiled: bool
 
     def normals(self, key: tf.Tensor, like: Weights) -> Weights:
-        """Standard normal tensors of the shapes of `like`, each realization's of its key."""
+        """Draw standard normal tensors of the shapes of `like`, each realization's by its key, () or (realization,)."""
         sizes = [w.shape[key.shape.rank :].num_elements() for w in like]
         draw = self._numbers(key, sum(sizes), tf.random.stateless_normal, philox.normals)
         return [tf.reshape(part, w.shape) for part, w in zip(tf.split(draw, sizes, axis=-1), like, strict=True)]
 
     def rows(self, key: tf.Tensor, count: int, size: int) -> tf.Tensor:
-        """So many vectors of standard normal numbers, shape (..., count, size); fewer are the first of more."""
+        """Draw `count` standard normal vectors, shape (..., count, size); a smaller count gives the first of them."""
         draw = self._numbers(key, count * size, tf.random.stateless_normal, philox.normals)
         return tf.reshape(draw, [*key.shape, count, size])
 
     def uniforms(self, key: tf.Tensor, shape: Sequence[int]) -> tf.Tensor:
-        """Uniform numbers in [0, 1), of a shape for each realization."""
+        """Draw uniform numbers in [0, 1), of the given shape for each realization."""
         draw = self._numbers(key, math.prod(shape), tf.random.stateless_uniform, philox.uniforms)
         return tf.reshape(draw, [*key.shape, *shape])
 
@@ -128,5 +128,5 @@ class Draws(NamedTuple):
         if self.compiled:
             return several(key, self.t, size)
         each = tf.unstack(key) if key.shape.rank else [key]
-        drawn = [one([size], seed=tf.stack([own, tf.cast(self.t, tf.int64)])) for own in each]
+        drawn = [one([size], seed=tf.stack([one_key, tf.cast(self.t, tf.int64)])) for one_key in each]
         return tf.stack(drawn) if key.shape.rank else drawn[0]

@@ -26,17 +26,17 @@ class Data(NamedTuple):
     y_test: tf.Tensor
 
 
-class Own(NamedTuple):
-    """What holds in all rounds of gradients: nothing."""
+class Fixed(NamedTuple):
+    """Inputs that are the same in all rounds: none."""
 
 
 class Rows(NamedTuple):
-    """What an interval's gradients are of, filled up beyond `sizes`.
+    """The records of each interval's gradients, padded beyond `sizes`.
 
     Attributes
     ----------
     rows
-        Places of records, shape (interval, record).
+        Indices of records in the training data, shape (interval, record).
     sizes
         How many there are, shape (interval,).
     counts
@@ -84,18 +84,21 @@ class Gradients:
     def tensors(self, data: datasets.Dataset) -> Data:
         return Data(*(tf.constant(part) for part in (data.x_train, data.y_train, data.x_test, data.y_test)))
 
-    def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple[Own, Any]:
-        samples = np.array([len(mine) for mine in owned])
+    def inputs(
+        self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int
+    ) -> tuple[Fixed, Any]:
+        samples = np.array([len(mine) for mine in user_records])
         if reception.records is None:
             taken = [
-                np.concatenate([np.empty(0, int), *(owned[k] for k in np.flatnonzero(s))]) for s in reception.sends
+                np.concatenate([np.empty(0, int), *(user_records[k] for k in np.flatnonzero(s))])
+                for s in reception.sends
             ]
             records = reception.sends * samples
         else:
             if reception.length > 1:
                 raise NotImplementedError("batches are drawn by interval; intervals must be rounds")
             generator, records = streams.generator(seed, "records", realization), reception.records * reception.sends
-            every = np.concatenate(owned)
+            every = np.concatenate(user_records)
             taken = [every[rows] for rows in batches(reception.sends, records, samples, generator)]
         sizes = records.sum(axis=1)
         # The mean record's weight is taken out, so that numbers that are 1 stay 1 in float32.
@@ -105,22 +108,24 @@ class Gradients:
         rows[there] = np.concatenate(taken)
         if self.alike:
             total = np.array([c[r > 0][0] if (r > 0).any() else 0.0 for c, r in zip(counted, records, strict=True)])
-            return Own(), Rows(rows, sizes.astype(np.int32), (), total.astype(np.float32))
+            return Fixed(), Rows(rows, sizes.astype(np.int32), (), total.astype(np.float32))
         counts = np.zeros(rows.shape, np.float32)
         counts[there] = np.concatenate([np.repeat(c, r) for c, r in zip(counted, records, strict=True)])
-        return Own(), Rows(rows, sizes.astype(np.int32), counts, np.ones(len(sizes), np.float32))
+        return Fixed(), Rows(rows, sizes.astype(np.int32), counts, np.ones(len(sizes), np.float32))
 
-    def gather(self, own: Own, at: Any, data: Data) -> tuple:
-        rows = at.rows if self.compiled else at.rows[..., : tf.reduce_max(at.sizes)]
+    def gather(self, fixed: Fixed, varying: Any, data: Data) -> tuple:
+        rows = varying.rows if self.compiled else varying.rows[..., : tf.reduce_max(varying.sizes)]
         x, y, counts = tf.gather(data.x, rows), tf.gather(data.y, rows), None
         if not self.alike:
-            counts = at.counts if self.compiled else at.counts[..., : tf.reduce_max(at.sizes)]
+            counts = varying.counts if self.compiled else varying.counts[..., : tf.reduce_max(varying.sizes)]
         return x, y, counts, self.model.prepared(x)
 
-    def summed(self, weights: Weights, own: Own, at: Any, used: tuple, uniforms: Callable) -> tuple[Weights, tf.Tensor]:
+    def summed(
+        self, weights: Weights, fixed: Fixed, varying: Any, used: tuple, uniforms: Callable
+    ) -> tuple[Weights, tf.Tensor]:
         x, y, counts, prepared = used
-        mean, clipped = self.model.clipped_mean(weights, x, y, self.clip_norm, at.sizes, counts, prepared)
-        return [times(at.total, g) for g in mean], tf.stack([clipped, tf.cast(at.sizes, tf.float32)], axis=-1)
+        mean, clipped = self.model.clipped_mean(weights, x, y, self.clip_norm, varying.sizes, counts, prepared)
+        return [times(varying.total, g) for g in mean], tf.stack([clipped, tf.cast(varying.sizes, tf.float32)], axis=-1)
 
     def evaluate(self, weights: Weights, data: Data) -> tuple[tf.Tensor, tf.Tensor]:
         return self.model.evaluate(weights, data.x_test, data.y_test)
@@ -137,13 +142,15 @@ class Gradients:
     def place(self, start, target: int, round_: int) -> int:
         """One of the target's records that is in a message, of a `trainings.Start`."""
         if start.reception.records is None:
-            return int(start.owned[target][0])
-        taken = np.concatenate([rows[:size] for rows, size in zip(start.at.rows, start.at.sizes, strict=True)])
-        return int(taken[np.isin(taken, start.owned[target])][0])
+            return int(start.user_records[target][0])
+        taken = np.concatenate(
+            [rows[:size] for rows, size in zip(start.varying.rows, start.varying.sizes, strict=True)]
+        )
+        return int(taken[np.isin(taken, start.user_records[target])][0])
 
 
 class UserRows(NamedTuple):
-    """Records of the users who send in an interval, first in the second axis; filled up beyond `sizes`.
+    """Records of the users who send in an interval, first in the second axis; padded beyond `sizes`.
 
     Attributes
     ----------
@@ -170,11 +177,11 @@ class UserGradients(Gradients):
     measured: ClassVar = 2  # how many users are clipped, and how many there are
 
     def inputs(
-        self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int
-    ) -> tuple[Own, UserRows]:
+        self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int
+    ) -> tuple[Fixed, UserRows]:
         if reception.records is not None:  # what is not done must not be accounted for
             raise NotImplementedError("means are of all of a user's records, and not of Poisson batches")
-        samples, sends = np.array([len(mine) for mine in owned]), reception.sends
+        samples, sends = np.array([len(mine) for mine in user_records]), reception.sends
         shape = len(sends), sends.sum(axis=1).max()
         rows = np.zeros((*shape, samples[sends.any(axis=0)].max(initial=0)), np.int32)
         sizes, counts = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
@@ -183,23 +190,23 @@ class UserGradients(Gradients):
             sizes[interval, : len(place)] = samples[place]
             counts[interval, : len(place)] = reception.weight[interval, place] * number[interval] / samples[place]
             for sender, user in enumerate(place):
-                rows[interval, sender, : samples[user]] = owned[user]
-        return Own(), UserRows(rows, sizes, counts)
+                rows[interval, sender, : samples[user]] = user_records[user]
+        return Fixed(), UserRows(rows, sizes, counts)
 
-    def gather(self, own: Own, at: Any, data: Data) -> tuple:
-        alone = not self.compiled and at.sizes.shape.rank == 1
-        rows = at.rows[tf.sequence_mask(at.sizes, tf.shape(at.rows)[-1])] if alone else at.rows
+    def gather(self, fixed: Fixed, varying: Any, data: Data) -> tuple:
+        alone = not self.compiled and varying.sizes.shape.rank == 1
+        rows = varying.rows[tf.sequence_mask(varying.sizes, tf.shape(varying.rows)[-1])] if alone else varying.rows
         return tf.gather(data.x, rows), tf.gather(data.y, rows)
 
-    def summed(self, weights: Weights, own: Own, at: Any, used: tuple, uniforms: Callable):
+    def summed(self, weights: Weights, fixed: Fixed, varying: Any, used: tuple, uniforms: Callable):
         """One user after the other, so that one gradient more than the sum is kept."""
-        (x, y), number = used, tf.cast(tf.reduce_sum(at.sizes, axis=-1), tf.float32)
+        (x, y), number = used, tf.cast(tf.reduce_sum(varying.sizes, axis=-1), tf.float32)
         place, alone = tf.range(tf.shape(y)[-1]), y.shape.rank == 1  # records follow each other, of all users
-        passed, stop = self.model.passed(weights, x, y) if alone else (), tf.cumsum(at.sizes, axis=-1)
-        senders = tf.math.count_nonzero(at.sizes, axis=-1, dtype=tf.int32)
+        passed, stop = self.model.passed(weights, x, y) if alone else (), tf.cumsum(varying.sizes, axis=-1)
+        senders = tf.math.count_nonzero(varying.sizes, axis=-1, dtype=tf.int32)
 
         def add_sender(sender, total, clipped):
-            size = at.sizes[..., sender]
+            size = varying.sizes[..., sender]
             if alone:
                 rows = slice(stop[sender] - size, stop[sender])
                 own_part = tf.nest.map_structure(lambda part: part[rows], passed)
@@ -210,7 +217,7 @@ class UserGradients(Gradients):
                 summed = self.model.sums(weights, self.model.passed(weights, *mine), factor)
             length = tf.linalg.global_norm(summed) if alone else norm(summed, size)
             length = tf.math.divide_no_nan(length, tf.cast(size, tf.float32))
-            factor = tf.minimum(1.0, self.clip_norm / length) / number * at.counts[..., sender]
+            factor = tf.minimum(1.0, self.clip_norm / length) / number * varying.counts[..., sender]
             factor = tf.where(size > 0, factor, 0.0)
             total = [t + times(factor, g) for t, g in zip(total, summed, strict=True)]
             return total, clipped + tf.cast(length > self.clip_norm, tf.float32)

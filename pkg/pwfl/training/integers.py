@@ -11,7 +11,7 @@ from pwfl.learning import modular, rotation
 from pwfl.privacy import discrete
 from pwfl.tables.reception import Reception
 from pwfl.training.batching import Weights
-from pwfl.training.gradients import Own
+from pwfl.training.gradients import Fixed
 from pwfl.training.sent import Sent, SentGradients, select_senders
 
 
@@ -19,21 +19,23 @@ from pwfl.training.sent import Sent, SentGradients, select_senders
 class IntegerGradients(SentGradients):
     """Sums of clipped gradients, sent user by user as integers."""
 
-    def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple[Own, Sent]:
+    def inputs(
+        self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int
+    ) -> tuple[Fixed, Sent]:
         if reception.grid_step is None or reception.group is None:
             raise NotImplementedError("messages without a grid are no integers")
-        own, sent = super().inputs(reception, owned, seed, realization)
+        fixed, sent = super().inputs(reception, user_records, seed, realization)
         step, group = select_senders(reception.sends, reception.grid_step, reception.group)
-        return own, sent._replace(grid_step=step, group=group)
+        return fixed, sent._replace(grid_step=step, group=group)
 
 
 @cache
 def summed(bits: int) -> Callable:
-    """What the server makes of sums of integers, which have users' noise in them: see `rounds.Loop`."""
+    """Return the function `summed` of `rounds.Loop` that computes the update from noisy sums modulo 2^bits."""
 
-    def received(weights: Weights, vectors: tf.Tensor, at: Sent, key: tf.Tensor, t: tf.Tensor) -> Weights:
-        own = at.samples, at.weight, at.grid_step, at.noise_std, at.group
-        flat = tf.numpy_function(partial(_sum, bits), [key, t, vectors, *own], tf.float32)
+    def received(weights: Weights, vectors: tf.Tensor, varying: Sent, key: tf.Tensor, t: tf.Tensor) -> Weights:
+        senders = varying.samples, varying.weight, varying.grid_step, varying.noise_std, varying.group
+        flat = tf.numpy_function(partial(_sum, bits), [key, t, vectors, *senders], tf.float32)
         sizes = [w.shape.num_elements() for w in weights]
         parts = tf.split(tf.ensure_shape(flat, [sum(sizes)]), sizes)
         return [tf.reshape(part, w.shape) for part, w in zip(parts, weights, strict=True)]
@@ -42,7 +44,7 @@ def summed(bits: int) -> Callable:
 
 
 def round_signs(key: np.integer | int, t: np.integer | int, size: int) -> tuple[np.ndarray, np.random.Generator]:
-    """The signs of a round's public rotation, and the generator of its private numbers."""
+    """Draw the signs of round t's public rotation, shape (size,), and return the generator of its private numbers."""
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([int(key), int(t)])))
     return rotation.random_signs(generator, size), generator
 
@@ -63,7 +65,7 @@ def server_sum(
     signs: np.ndarray,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """What the server makes of a round's messages, the weighted sum of the groups' sums, shape (coordinate,).
+    """Compute the weighted sum of the groups' decoded sums of integers, shape (coordinate,).
 
     Zeros where there are none: no sum was opened.
 
@@ -85,9 +87,9 @@ def server_sum(
     # A sampler is of one variance, and users alike have the same if it is rounded, upwards.
     variance = np.where(variance > 0, np.nextafter(variance, np.float32(np.inf)), 0)
     for each in np.unique(variance[variance > 0]).astype(float):
-        own = variance == each
-        shape = (int(own.sum()), vectors.shape[1])
-        noise[own] = discrete.discrete_gaussian(generator, each, shape)
+        same = variance == each
+        shape = (int(same.sum()), vectors.shape[1])
+        noise[same] = discrete.discrete_gaussian(generator, each, shape)
     sent = modular.integers(vectors, noise, signs, step[:, None], bits, generator)
     order = np.argsort(group, kind="stable")
     _, starts = np.unique(group[order], return_index=True)

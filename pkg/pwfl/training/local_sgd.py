@@ -23,7 +23,7 @@ CACHE_BYTES = 2**22  # that a block of users' samples may take; at MNIST's sizes
 
 
 class Steps(NamedTuple):
-    """Local steps: how many, of how many samples each, how long, and what an update is clipped to."""
+    """Local steps: their number, mini-batch size, step size, and the L2 norm to which an update is clipped."""
 
     number: int
     batch_size: int
@@ -32,7 +32,7 @@ class Steps(NamedTuple):
 
 
 class Local(NamedTuple):
-    """What holds in all rounds of local SGD.
+    """Inputs of local SGD that are the same in all rounds.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Local(NamedTuple):
         Of the batches' stream.
     """
 
-    owned: Numbers
+    user_records: Numbers
     held: Numbers
     passes: Numbers
     extent: Numbers
@@ -58,14 +58,14 @@ class Local(NamedTuple):
     by_record = ("owned",)
 
 
-class Heard(NamedTuple):
-    """The messages' weights, shape (interval, user)."""
+class MessageWeights(NamedTuple):
+    """The messages' weights in the server's update, shape (interval, user)."""
 
     weight: Numbers
 
 
-class Weighed(NamedTuple):
-    """As how much each user's update counts, shape (interval, user): what `summed` adds up."""
+class UpdateWeights(NamedTuple):
+    """The factors by which `summed` multiplies users' updates as it adds them, shape (interval, user)."""
 
     factor: Numbers
 
@@ -99,42 +99,44 @@ class LocalSgd:
         x, x_test = (with_bias(tf.constant(part)) for part in (data.x_train, data.x_test))
         return Data(x, tf.constant(data.y_train), x_test, tf.constant(data.y_test))
 
-    def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple[Local, Any]:
+    def inputs(
+        self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int
+    ) -> tuple[Local, Any]:
         if reception.records is not None:  # what is not done must not be accounted for
             raise NotImplementedError("local steps take mini-batches of all records, and no Poisson batches")
         ever = np.any(reception.sends, axis=0) | self.alike  # others compute nothing that anybody hears
-        mine = [own for own, sends in zip(owned, ever, strict=True) if sends]
-        held = np.array([len(own) for own in mine], np.int32)
+        mine = [places for places, sends in zip(user_records, ever, strict=True) if sends]
+        held = np.array([len(fixed) for fixed in mine], np.int32)
         places = np.zeros((len(mine), held.max()), np.int32)
         places[np.arange(places.shape[1]) < held[:, None]] = np.concatenate(mine)
         key, heard = np.int64(streams.key(seed, "batches", realization)), reception.weight[:, ever].astype(np.float32)
         if self.alike:
-            return Local(places, (), (), (), key), Heard(heard)
+            return Local(places, (), (), (), key), MessageWeights(heard)
         passes = -(-self.steps.number // max(held.min() // self.steps.batch_size, 1))
         extent = np.array([passes, held.max()], np.int32)
-        return Local(places, held, np.zeros(passes, np.int32), extent, key), Heard(heard)
+        return Local(places, held, np.zeros(passes, np.int32), extent, key), MessageWeights(heard)
 
-    def gather(self, own: Local, at: Any, data: Data) -> tuple:
-        if self.compiled or own.owned.shape.rank == 3:
+    def gather(self, fixed: Local, varying: Any, data: Data) -> tuple:
+        if self.compiled or fixed.user_records.shape.rank == 3:
             return data.x, data.y
-        return tf.gather(data.x, own.owned), tf.gather(data.y, own.owned)
+        return tf.gather(data.x, fixed.user_records), tf.gather(data.y, fixed.user_records)
 
-    def batches(self, own: Local, uniforms: Callable) -> tf.Tensor:
+    def batches(self, fixed: Local, uniforms: Callable) -> tf.Tensor:
         """See `minibatches`."""
-        return minibatches(uniforms, own, self.steps.batch_size, self.steps.number)
+        return minibatches(uniforms, fixed, self.steps.batch_size, self.steps.number)
 
-    def summed(self, weights: Weights, own: Local, at: Any, used: tuple, uniforms: Callable):
-        """Each user's update, as `at` has their weights."""
-        batches, steps = self.batches(own, uniforms), self.steps
-        if self.compiled or own.owned.shape.rank == 3:
-            rows = tf.gather(own.owned, batches, batch_dims=2)
+    def summed(self, weights: Weights, fixed: Local, varying: Any, used: tuple, uniforms: Callable):
+        """Compute each user's clipped update, shape (..., user, output, feature); `varying` holds their weights."""
+        batches, steps = self.batches(fixed, uniforms), self.steps
+        if self.compiled or fixed.user_records.shape.rank == 3:
+            rows = tf.gather(fixed.user_records, batches, batch_dims=2)
             raw = updates_together(weights[0], *used, rows, steps.size)
         else:
             raw = updates(weights[0], *used, batches, tf.constant(steps.size))
         update, norms = clip(raw, tf.constant(steps.clip_norm))
         clipped = tf.cast(norms > steps.clip_norm, tf.float32)
         measured = tf.stack([norms, clipped, tf.minimum(norms, steps.clip_norm) ** 2], axis=-2)
-        return [update], mean_of_users(measured, own)
+        return [update], mean_of_users(measured, fixed)
 
     def evaluate(self, weights: Weights, data: Data) -> tuple[tf.Tensor, tf.Tensor]:
         (kernel,), x = weights, data.x_test
@@ -164,10 +166,10 @@ class LocalSgd:
 
     def place(self, start, target: int, round_: int) -> int:
         """One of the target's records that is in its message in a round: in its first mini-batch."""
-        own, (row,) = start.own, np.flatnonzero(start.own.owned[:, 0] == start.owned[target][0])
-        tensors = tf.nest.map_structure(tf.constant, own)
+        fixed, (row,) = start.fixed, np.flatnonzero(start.fixed.user_records[:, 0] == start.user_records[target][0])
+        tensors = tf.nest.map_structure(tf.constant, fixed)
         batches = self.batches(tensors, Draws(tf.constant(round_), False).uniforms)
-        return int(own.owned[row, batches[row, 0, 0]])
+        return int(fixed.user_records[row, batches[row, 0, 0]])
 
 
 @dataclass(frozen=True)
@@ -185,20 +187,24 @@ class ModelLocalSgd(LocalSgd):
         return Data(*(tf.constant(part) for part in (data.x_train, data.y_train, data.x_test, data.y_test)))
 
     def inputs(
-        self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int
-    ) -> tuple[Local, Weighed]:
-        own, heard = super().inputs(reception, owned, seed, realization)
-        return own, Weighed(heard.weight)
+        self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int
+    ) -> tuple[Local, UpdateWeights]:
+        fixed, heard = super().inputs(reception, user_records, seed, realization)
+        return fixed, UpdateWeights(heard.weight)
 
-    def gather(self, own: Local, at: Any, data: Data) -> tuple:
+    def gather(self, fixed: Local, varying: Any, data: Data) -> tuple:
         return data.x, data.y
 
-    def summed(self, weights: Weights, own: Local, at: Any, used: tuple, uniforms: Callable):
-        steps, several = self.steps, at.factor.shape.rank > 1
-        rows = tf.gather(own.owned, self.batches(own, uniforms), batch_dims=own.owned.shape.rank - 1)
+    def summed(self, weights: Weights, fixed: Local, varying: Any, used: tuple, uniforms: Callable):
+        steps, several = self.steps, varying.factor.shape.rank > 1
+        rows = tf.gather(
+            fixed.user_records, self.batches(fixed, uniforms), batch_dims=fixed.user_records.shape.rank - 1
+        )
         step = tf.fill(tf.shape(rows[..., 0, 0, :]), steps.size / steps.batch_size)  # (..., batch)
         total = [tf.zeros_like(w) for w in weights]
-        each = tf.TensorArray(tf.float32, tf.shape(at.factor)[-1], element_shape=[*at.factor.shape[: int(several)], 3])
+        each = tf.TensorArray(
+            tf.float32, tf.shape(varying.factor)[-1], element_shape=[*varying.factor.shape[: int(several)], 3]
+        )
 
         def add_user(user, total, each):
             def take_step(number, local):
@@ -209,16 +215,16 @@ class ModelLocalSgd(LocalSgd):
 
             (local,) = repeated(take_step, 0, steps.number, [weights])
             update = [a - b for a, b in zip(local, weights, strict=True)]
-            length = norm(update, at.factor[..., 0])
-            factor = tf.minimum(1.0, steps.clip_norm / length) * at.factor[..., user]
+            length = norm(update, varying.factor[..., 0])
+            factor = tf.minimum(1.0, steps.clip_norm / length) * varying.factor[..., user]
             total = [t + times(factor, u) for t, u in zip(total, update, strict=True)]
             clipped = tf.cast(length > steps.clip_norm, tf.float32)
             measured = tf.stack([length, clipped, tf.minimum(length, steps.clip_norm) ** 2], axis=-1)
             return total, each.write(user, measured)
 
-        total, each = repeated(add_user, 0, tf.shape(at.factor)[-1], (total, each))
+        total, each = repeated(add_user, 0, tf.shape(varying.factor)[-1], (total, each))
         measured = each.stack()
-        return total, mean_of_users(tf.transpose(measured, [*range(1, measured.shape.rank), 0]), own)
+        return total, mean_of_users(tf.transpose(measured, [*range(1, measured.shape.rank), 0]), fixed)
 
     def evaluate(self, weights: Weights, data: Data) -> tuple[tf.Tensor, tf.Tensor]:
         return self.model.evaluate(weights, data.x_test, data.y_test)
@@ -236,38 +242,38 @@ def _derivative(outputs: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 
 
 def with_bias(x: tf.Tensor) -> tf.Tensor:
-    """Samples with a last feature that is 1."""
+    """Append a feature that is 1 to samples, shape (..., feature)."""
     return tf.concat([x, tf.ones_like(x[..., :1])], axis=-1)
 
 
-def mean_of_users(measured: tf.Tensor, own: Local) -> tf.Tensor:
-    """The mean over a realization's users, the last axis."""
-    if isinstance(own.held, tuple):
+def mean_of_users(measured: tf.Tensor, fixed: Local) -> tf.Tensor:
+    """Average over a realization's users, the last axis, without those that pad it."""
+    if isinstance(fixed.held, tuple):
         return tf.reduce_mean(measured, axis=-1)
-    there = tf.cast(own.held > 0, tf.float32)
+    there = tf.cast(fixed.held > 0, tf.float32)
     return tf.reduce_sum(measured * there[..., None, :], axis=-1) / tf.reduce_sum(there, axis=-1)[..., None]
 
 
-def minibatches(uniforms: Callable, own: Local, batch_size: int, steps: int) -> tf.Tensor:
-    """Which of its samples each user takes in each step of a round, int32, shape (..., user, step, batch).
+def minibatches(uniforms: Callable, fixed: Local, batch_size: int, steps: int) -> tf.Tensor:
+    """Draw which of its samples each user takes in each step of a round, int32, shape (..., user, step, batch).
 
     A user goes through its samples in random order, leaving out the rest that fills no batch, and begins a new pass
     when none is left. Where users have different numbers of samples, one with less than a batch takes some twice.
     """
-    if isinstance(own.held, tuple):
-        *lead, users, samples = own.owned.shape
+    if isinstance(fixed.held, tuple):
+        *lead, users, samples = fixed.user_records.shape
         if None in (users, samples):  # of a graph that trains scenarios of several sizes
-            users, samples = tf.unstack(tf.shape(own.owned)[len(lead) :])
+            users, samples = tf.unstack(tf.shape(fixed.user_records)[len(lead) :])
         batches = samples // batch_size
         passes = -(-steps // batches)
-        order = tf.argsort(uniforms(own.batch_key, [users, passes, samples]), axis=-1)[..., : batches * batch_size]
+        order = tf.argsort(uniforms(fixed.batch_key, [users, passes, samples]), axis=-1)[..., : batches * batch_size]
         return tf.reshape(order, [*lead, users, passes * batches, batch_size])[..., :steps, :]
-    lead = own.owned.shape.rank - 2
-    users, samples = tf.unstack(tf.shape(own.owned)[lead:])
-    passes, held = tf.shape(own.passes)[-1], tf.maximum(own.held, 1)  # a user that is filled up has none
+    lead = fixed.user_records.shape.rank - 2
+    users, samples = tf.unstack(tf.shape(fixed.user_records)[lead:])
+    passes, held = tf.shape(fixed.passes)[-1], tf.maximum(fixed.held, 1)  # a user that is filled up has none
     # A number's place is by the realization's own extent, so that it is the same however far arrays are filled up.
-    drawn = uniforms(own.batch_key, [users * passes * samples])
-    laps, most = own.extent[..., 0, None, None, None], own.extent[..., 1, None, None, None]
+    drawn = uniforms(fixed.batch_key, [users * passes * samples])
+    laps, most = fixed.extent[..., 0, None, None, None], fixed.extent[..., 1, None, None, None]
     user, lap, sample = tf.meshgrid(tf.range(users), tf.range(passes), tf.range(samples), indexing="ij")
     there = (sample < held[..., None, None]) & (lap < laps)
     place = tf.where(there, (user * laps + lap) * most + sample, 0)
@@ -280,7 +286,7 @@ def minibatches(uniforms: Callable, own: Local, batch_size: int, steps: int) -> 
 
 
 def updates(weights: tf.Tensor, x: tf.Tensor, y: tf.Tensor, batches: tf.Tensor, step_size: tf.Tensor) -> tf.Tensor:
-    """What each user's local steps change in the common weights, shape (user, output, feature).
+    """Compute by how much each user's local steps change the common weights, shape (user, output, feature).
 
     `x` has shape (user, sample, feature), `y` (user, sample), `batches` as from `minibatches`. Blocks of users go
     through all steps one after the other, so that their samples stay in the cache.
@@ -327,9 +333,9 @@ def updates_together(start: tf.Tensor, x: tf.Tensor, y: tf.Tensor, rows: tf.Tens
     scale = step_size / rows.shape[2]
 
     def take_step(step, local):
-        own, labels = (tf.gather(part, rows[:, step]) for part in (x, y))
-        slope = scale * _derivative(tf.matmul(own, local, transpose_b=True), labels)
-        return (local - tf.matmul(slope, own, transpose_a=True),)
+        records, labels = (tf.gather(part, rows[:, step]) for part in (x, y))
+        slope = scale * _derivative(tf.matmul(records, local, transpose_b=True), labels)
+        return (local - tf.matmul(slope, records, transpose_a=True),)
 
     (local,) = repeated(take_step, 0, rows.shape[1], [begun])
     return tf.reshape(local - begun, [-1, users, *start.shape[1:]])

@@ -19,13 +19,13 @@ def parts(
 
     `alike`: in each round all records in its messages count alike, in all realizations, which is a little faster.
     """
-    training, own = scenario.training, network(scenario.training, features.size(scenario))
-    learner = Gradients(trainable.model_of(own, compiled), training.clip_norm, alike, compiled)
+    training, network_ = scenario.training, network(scenario.training, features.size(scenario))
+    learner = Gradients(trainable.model_of(network_, compiled), training.clip_norm, alike, compiled)
     server = trainings.Server(lambda reception: np.full(training.rounds, training.learning_rate))
     sent = tables["reception"].join(tables["users"], on=("realization", "user"))
     records = sent.group_by("realization", "interval").agg(pl.col("records").fill_null(pl.col("samples")).sum())
     largest = batching.padded(int(records.select(pl.max("records")).item() or 0))
-    size = trainable.bytes_each(own, largest, data.x_test.shape) + 4 * largest * training.rounds
+    size = trainable.bytes_each(network_, largest, data.x_test.shape) + 4 * largest * training.rounds
     stops = trainings.evaluation_rounds(training.rounds, training.evaluate_every)
     return trainings.Parts(learner, server, stops, trainings.clipped_share, size)
 

@@ -3,8 +3,8 @@
     update = sum over users of weight message + noise_std normal numbers;    w <- w - step update
 
 Learners make the messages; `weight` and `noise_std` are the table `reception`'s, of each band of coordinates if there
-are any. `play_round` is one round, `advance_function` several, `train_function` a training with its evaluations, and
-`tap_function` what an audit looks at: what the server receives.
+are any. `play_round` computes one round, `advance_function` several, `train_function` a training with its evaluations,
+and `tap_function` the updates that the server receives, for audits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,20 +23,20 @@ from pwfl.training.sent import added, apart, noisy
 
 
 class Learner(Protocol):
-    """What users compute of their records, and the model that they share; equal ones are traced once.
+    """What users compute from their records, and the model that they share; equal learners share one traced graph.
 
     Attributes
     ----------
     message
-        A unit of a user's message, which `reception.weight` is of: "sum of gradients", "mean gradient" or "update".
+        What a user's message is, before `reception.weight`: "sum of gradients", "mean gradient" or "update".
     sensitivity
-        How far a replaced record moves a user's message at most.
+        Upper bound of the L2 norm by which replacing one record moves a user's message.
     reached
-        Whether `opposed` records move it so far.
+        Whether the pairs of records of `opposed` attain the sensitivity.
     measured
-        How many numbers a round tells of the messages, summed up until the next evaluation.
+        How many statistics of the messages a round yields; they are summed up until the next evaluation.
     lasting
-        Whether what is gathered in an interval holds in all.
+        Whether what `gather` returns is the same in all intervals.
     """
 
     def __hash__(self) -> int: ...
@@ -57,66 +57,71 @@ class Learner(Protocol):
     def lasting(self) -> bool: ...
 
     def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
-        """Start weights; `draws` gives a generator, and is called where any are drawn."""
+        """Return the start weights; `draws` gives a generator, and is called only if any are random."""
         ...
 
     def tensors(self, data: Any) -> Any:
-        """Training and test data as the other functions take them, a named tuple of tensors."""
+        """Make a named tuple of tensors of training and test data, the argument `data` of the other methods."""
         ...
 
-    def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple:
-        """Two named tuples of arrays: what holds in all rounds, and what differs, by interval in the first axis.
+    def inputs(self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int) -> tuple:
+        """Return two named tuples of arrays: `fixed`, the same in all rounds, and `varying`, by interval in axis 0.
 
-        Their `by_record`, if any, names fields whose last axis is of records, and may be filled up with anything.
+        `user_records` holds each user's indices in the training data. A tuple's `by_record`, if any, names fields whose
+        last axis is of records; what pads them does not matter.
         """
         ...
 
-    def gather(self, own: Any, at: Any, data: Any) -> Any:
-        """What the rounds of an interval use, made once in it."""
+    def gather(self, fixed: Any, varying: Any, data: Any) -> Any:
+        """Compute once in an interval what all its rounds use, such as its records' features."""
         ...
 
-    def summed(self, weights: Weights, own: Any, at: Any, used: Any, uniforms: Callable) -> tuple[Weights, tf.Tensor]:
-        """The weighted sum of the users' messages, and what is measured; `uniforms(key, shape)`: see `Draws`.
+    def summed(
+        self, weights: Weights, fixed: Any, varying: Any, used: Any, uniforms: Callable
+    ) -> tuple[Weights, tf.Tensor]:
+        """Compute the weighted sum of the users' messages, and the statistics, shape (..., `measured`).
 
-        Or the messages themselves, users in the first axis after realizations', where `at` has a `weight`; of a learner
-        that is `apart`, as vectors, (sender, coordinate), to which each sender's noise is yet to be added (`sent`).
+        If `varying` has a field `weight`, the messages themselves, users in the first axis after realizations'; if the
+        learner is `apart`, vectors of shape (sender, coordinate) to which senders' noise is yet to be added (`sent`).
+        `used` is what `gather` returned; `uniforms(key, shape)` draws numbers (`batching.Draws`).
         """
         ...
 
     def evaluate(self, weights: Weights, data: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """Accuracies, shape (..., 1 + class), and losses."""
+        """Compute accuracies on all test records and on each class's, (..., 1 + class), and mean losses in nats."""
         ...
 
     # What an audit asks for.
     def silent(self) -> list[np.ndarray]:
-        """Weights at which blank records of the first class change nothing."""
+        """Return weights at which blank records of the first class have the message zero."""
         ...
 
     def opposed(self, generator: np.random.Generator, records: int) -> Iterator[adversarial.Opposed]:
-        """Weights and two records each, of so many, which move a message as far apart as any; see `adversarial`."""
+        """Yield weights and two records whose exchange moves a message as far as any; `records`: of all users."""
         ...
 
     def place(self, start: Any, target: int, round_: int) -> int:
-        """The place in the training data of one of the target's records that is in its message in a round."""
+        """Return the index in the training data of a record of user `target` that is in its message in a round."""
         ...
 
 
 class Loop(NamedTuple):
-    """What a graph of rounds is of.
+    """What determines a graph of rounds, which is traced once for equal loops.
 
     Attributes
     ----------
     length, intervals
-        Of how many rounds an interval is, and how many there are.
+        Rounds in an interval, and number of intervals.
     summed
-        What is received where the sum is not linear: `(weights, messages, at, key, t)`; None: `receive`.
+        Computes the server's update where the air is not linear: `(weights, messages, varying, key, t)`; None:
+        `receive`.
     compiled
-        By XLA, for a GPU.
+        Whether XLA compiles it, for a GPU.
     bands
-        In how many bands of coordinates noise differs; 0: it does not.
+        Number of coordinate bands whose noise differs; 0: noise is the same in all coordinates.
     decided
-        What the server makes of messages that come one by one, with their senders' noise in them, of their weights and
-        the receiver's noise: `sent.majority`. None: the sum of all.
+        Computes the update from noisy messages, (sender, coordinate), their weights and the receiver's noise, as
+        `sent.majority`; None: their weighted sum.
     """
 
     learner: Learner
@@ -129,52 +134,52 @@ class Loop(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What trainings go by, beside their weights and data: tensors; of several realizations, these are the first axis.
+    """The tensors from which rounds are computed, beside weights and data; axis 0 is of realizations if several.
 
     Attributes
     ----------
-    own, at
-        The learner's (`Learner.inputs`): what holds in all rounds, and what differs, by interval.
+    fixed, varying
+        The learner's inputs (`Learner.inputs`): the same in all rounds, and by interval.
     noise_std
-        Standard deviation of the noise in what is received, (interval,), or of each band, (interval, band).
+        Standard deviation of the noise in the server's update, float32, shape (interval,) or (interval, band).
     key
-        Of the noise's random numbers, a number.
+        Key of the noise's random numbers, int64, a scalar.
     steps
-        The server's step sizes, (round,).
+        The server's step sizes, float32, shape (round,).
     """
 
-    own: Any
-    at: Any
+    fixed: Any
+    varying: Any
     noise_std: tf.Tensor
     key: tf.Tensor
     steps: tf.Tensor
 
     @property
     def several(self) -> bool:
-        """Whether they are of several realizations."""
+        """Whether axis 0 is of realizations."""
         return self.key.shape.rank > 0
 
     def slice_interval(self, parts: Any, interval: int | tf.Tensor) -> Any:
-        """What holds in an interval, or a round, of arrays by these."""
+        """Take the part of an interval, or a round, of tensors by these."""
         return slice_interval(parts, interval, self.several)
 
 
 class Tap(NamedTuple):
-    """What an audit keeps of what the server receives.
+    """What an audit keeps of the server's updates.
 
     Attributes
     ----------
     moves
-        A flag: whether the model steps along what is received; else it stays.
+        Boolean scalar: whether the server steps along its update; otherwise its model stays.
     places
-        Coordinates that are kept, of each tensor; None: all.
+        For each tensor, the flat indices of the coordinates to keep; None: all.
     """
 
     moves: tf.Tensor
     places: Sequence[tf.Tensor] | None = None
 
     def keep(self, update: Weights, several: bool) -> Weights:
-        """What is kept of what is received, of realizations in the first axis if of `several`."""
+        """Select the coordinates to keep of an update; axis 0 is of realizations if `several`."""
         if self.places is None:
             return update
         flat = [tf.reshape(part, [*part.shape[: int(several)], -1]) for part in update]
@@ -182,7 +187,17 @@ class Tap(NamedTuple):
 
 
 class Course(NamedTuple):
-    """What a training comes to, by evaluation: accuracies, losses, and what was measured since the one before."""
+    """A training's evaluations.
+
+    Attributes
+    ----------
+    accuracies
+        On all test records and on each class's, shape (evaluation, 1 + class).
+    losses
+        Mean cross-entropy of the test records, in nats, shape (evaluation,).
+    sums
+        The learner's statistics, summed over the rounds since the previous evaluation, shape (evaluation, measured).
+    """
 
     accuracies: np.ndarray
     losses: np.ndarray
@@ -192,9 +207,9 @@ class Course(NamedTuple):
 def receive(
     messages: Weights, weight: tf.Tensor | None, noise_std: tf.Tensor, key: tf.Tensor, draws: Draws, bands: int = 0
 ) -> Weights:
-    """What the server receives: the sum of messages, which `weight` weighs if they are not summed yet, and noise.
+    """Compute the server's update: sum over users of weight message + noise_std normal numbers.
 
-    In so many `bands`, if any, `noise_std` is of each in its last axis.
+    `messages` are summed already if `weight` is None. With `bands`, the last axis of `noise_std` is of bands.
     """
     if weight is None:
         normals = draws.normals(key, messages)
@@ -213,11 +228,11 @@ def receive(
 
 
 def receive_messages(
-    loop: Loop, weights: Weights, vectors: tf.Tensor, at: Any, std: tf.Tensor, key: tf.Tensor, draws: Draws
+    loop: Loop, weights: Weights, vectors: tf.Tensor, varying: Any, std: tf.Tensor, key: tf.Tensor, draws: Draws
 ) -> Weights:
-    """What the server receives of messages, (sender, weight), to each of which its sender adds noise."""
-    heard, receiver = noisy(vectors, at, key, draws)
-    update = (loop.decided or added)(heard, at.weight, std * receiver)
+    """Compute the server's update from messages, (sender, coordinate), to each of which its sender adds noise."""
+    heard, receiver = noisy(vectors, varying, key, draws)
+    update = (loop.decided or added)(heard, varying.weight, std * receiver)
     parts = tf.split(update, [w.shape.num_elements() for w in weights])
     return [tf.reshape(part, w.shape) for part, w in zip(parts, weights, strict=True)]
 
@@ -231,30 +246,31 @@ def play_round(
     gathered: Any,
     moves: tf.Tensor | None = None,
 ) -> tuple[Weights, tf.Tensor, Weights]:
-    """Round t, in an interval of which the learner has `gathered` what it needs: weights, what is measured, the update.
+    """Compute round t: the weights after it, the learner's statistics, and the server's update.
 
-    Where `moves` is false, the model stays.
+    `gathered` is what the learner computed for the `interval`. If `moves` is false, the model stays.
     """
     learner, draws = loop.learner, Draws(t, loop.compiled)
-    at, std = (inputs.slice_interval(parts, interval) for parts in (inputs.at, inputs.noise_std))
-    messages, measured = learner.summed(weights, inputs.own, at, gathered, draws.uniforms)
+    varying, std = (inputs.slice_interval(parts, interval) for parts in (inputs.varying, inputs.noise_std))
+    messages, measured = learner.summed(weights, inputs.fixed, varying, gathered, draws.uniforms)
     if loop.summed is not None:
-        update = loop.summed(weights, messages, at, inputs.key, t)
+        update = loop.summed(weights, messages, varying, inputs.key, t)
     elif apart(learner):
-        update = receive_messages(loop, weights, messages, at, std, inputs.key, draws)
+        update = receive_messages(loop, weights, messages, varying, std, inputs.key, draws)
     else:
-        update = receive(messages, getattr(at, "weight", None), std, inputs.key, draws, loop.bands)
+        update = receive(messages, getattr(varying, "weight", None), std, inputs.key, draws, loop.bands)
     heard = update if moves is None else [tf.where(moves, u, tf.zeros_like(u)) for u in update]
     step = inputs.slice_interval(inputs.steps, t)
     return [w - times(step, u) for w, u in zip(weights, heard, strict=True)], measured, update
 
 
 def advance_function(loop: Loop, single: bool = False) -> Callable:
-    """A function that plays some rounds, for a graph: `(weights, inputs, data, first, count, tap, gathered)`.
+    """Return a graph function that computes `count` rounds from round `first` on.
 
-    It returns weights, what was measured, summed up over the rounds, and, with a `tap`, what it keeps, the rounds in
-    the first axis. `first` and `count` say which rounds; `gathered` is what the learner needs, where it holds in all.
-    Where only a `single` round is ever played, there is no loop, which costs as much as a small round.
+    Its arguments are `(weights, inputs, data, first, count, tap, gathered)`; `gathered` is what the learner computed
+    for all intervals, if it is the same in all. It returns the weights after the rounds, the sums of the learner's
+    statistics over them, and, with a `tap`, what it keeps, rounds in the first axis. With `single`, one round without
+    a loop, which costs as much as a small round.
     """
     learner, length, intervals = loop.learner, loop.length, loop.intervals
 
@@ -270,7 +286,7 @@ def advance_function(loop: Loop, single: bool = False) -> Callable:
         def gather(interval):
             if gathered is not None:
                 return gathered
-            return learner.gather(inputs.own, inputs.slice_interval(inputs.at, interval), data)
+            return learner.gather(inputs.fixed, inputs.slice_interval(inputs.varying, interval), data)
 
         def round_of(interval, used):
             def step(t, weights, sums, found):
@@ -306,18 +322,19 @@ def advance_function(loop: Loop, single: bool = False) -> Callable:
 
 
 def slice_interval(parts: Any, interval: int | tf.Tensor, several: bool) -> Any:
-    """What holds in an interval, or a round, of arrays by these; of `several` realizations, in the second axis."""
+    """Take the part of an interval, or a round, of arrays by these: axis 0, or axis 1 of `several` realizations."""
     return tf.nest.map_structure(lambda part: part[:, interval] if several else part[interval], parts)
 
 
 @lru_cache(maxsize=8)
 def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tuple[int, ...]) -> Callable:
-    """A function that trains some realizations side by side, as one graph, until no loss is finite.
+    """Return a graph function that trains realizations as one batch, until no loss is finite.
 
-    It takes weights, `Inputs` and the data, and returns how many evaluations there were, and `Course` of all. Traced
-    once for all schemes, and points of a sweep, whose rounds are alike. `stops`, a tuple, are the rounds after which
-    models are evaluated, from 0 on, on features of the shape `tested`. One graph serves single realizations of all
-    numbers of users and records; of `several`, each shape has its own, as learners ask for theirs.
+    It takes weights, `Inputs` and the data, and returns the number of evaluations, and the fields of `Course`, with an
+    axis of realizations after that of evaluations if `several`. `stops`, a tuple, are the numbers of rounds after which
+    the model is evaluated, from 0 on; `tested` is the shape of the test features. It is traced once for all schemes,
+    and points of a sweep, with equal loops. One graph serves single realizations of any numbers of users and records;
+    of `several`, each shape has its own.
     """
     learner = loop.learner
     one_by_one = max(map(sub, stops[1:], stops), default=1) == 1
@@ -327,7 +344,7 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
 
     @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several, autograph=False)
     def history(weights, inputs, data):
-        gathered = learner.gather(inputs.own, inputs.slice_interval(inputs.at, 0), data) if once else None
+        gathered = learner.gather(inputs.fixed, inputs.slice_interval(inputs.varying, 0), data) if once else None
 
         def further(count, _, weights, found):
             # Where all rounds are evaluated, their numbers need not be read.
@@ -355,7 +372,7 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
 
 @lru_cache(maxsize=8)
 def tap_function(loop: Loop, several: bool, rounds: int | None = None) -> Callable:
-    """A function of what the server receives in some rounds, (round, ...) of each tensor, and where its model is then.
+    """Return a graph function of the server's updates in the first rounds, (round, ...), and its weights after them.
 
     It takes weights, `Inputs`, the data, the number of rounds and a `Tap`. Compiled, the number is `rounds`.
     """
@@ -371,6 +388,6 @@ def tap_function(loop: Loop, several: bool, rounds: int | None = None) -> Callab
 
 
 def forget() -> None:
-    """Forget all graphs, which keep to the code that they were traced of."""
+    """Discard all traced graphs, which do not follow code that changes."""
     train_function.cache_clear()
     tap_function.cache_clear()

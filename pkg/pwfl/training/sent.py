@@ -10,7 +10,7 @@ import tensorflow as tf
 from pwfl.tables.reception import Reception
 from pwfl.training import dense
 from pwfl.training.batching import Draws, Numbers, Weights
-from pwfl.training.gradients import Gradients, Own
+from pwfl.training.gradients import Fixed, Gradients
 from pwfl.training.trainable import Dense
 
 
@@ -51,25 +51,27 @@ class SentGradients(Gradients):
         if self.compiled:
             raise NotImplementedError("messages that are sent user by user are not batched")
 
-    def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple[Own, Sent]:
-        own, rows = super().inputs(reception, owned, seed, realization)
-        records = np.array([len(mine) for mine in owned]) if reception.records is None else reception.records
+    def inputs(
+        self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int
+    ) -> tuple[Fixed, Sent]:
+        fixed, rows = super().inputs(reception, user_records, seed, realization)
+        records = np.array([len(mine) for mine in user_records]) if reception.records is None else reception.records
         with np.errstate(divide="ignore", invalid="ignore"):
             std = np.nan_to_num(reception.user_noise_std / np.abs(reception.weight))
         parts = (reception.sends * records).astype(np.int32), reception.weight, std
-        return own, Sent(*rows, *select_senders(reception.sends, *parts))
+        return fixed, Sent(*rows, *select_senders(reception.sends, *parts))
 
     def summed(
-        self, weights: Weights, own: Own, at: Sent, used: tuple, uniforms: Callable
+        self, weights: Weights, fixed: Fixed, varying: Sent, used: tuple, uniforms: Callable
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Each sender's sum of clipped gradients, shape (sender, weight)."""
+        """Compute each sender's sum of clipped gradients, shape (sender, coordinate)."""
         x, y, _, x_squares = used
-        vectors, clipped = dense.clipped_sums(weights, x, y, self.clip_norm, at.samples, x_squares)
-        return vectors, tf.stack([clipped, tf.cast(at.sizes, tf.float32)])
+        vectors, clipped = dense.clipped_sums(weights, x, y, self.clip_norm, varying.samples, x_squares)
+        return vectors, tf.stack([clipped, tf.cast(varying.sizes, tf.float32)])
 
 
 def select_senders(sends: np.ndarray, *parts: np.ndarray) -> list[np.ndarray]:
-    """Arrays of users, (interval, user), as those of senders, which come first in each interval, filled up with 0."""
+    """Select the senders' values from arrays of users, (interval, user): shape (interval, sender), padded with 0."""
     found = [np.zeros((len(sends), sends.sum(axis=1).max(initial=0)), part.dtype) for part in parts]
     for interval, mine in enumerate(sends):
         for full, part in zip(found, parts, strict=True):
@@ -78,22 +80,25 @@ def select_senders(sends: np.ndarray, *parts: np.ndarray) -> list[np.ndarray]:
 
 
 def apart(learner) -> bool:
-    """Whether a learner's `summed` gives messages, (sender, weight), to which noise is yet to be added."""
+    """Whether a learner's `summed` returns messages, (sender, coordinate), to which noise is yet to be added."""
     return getattr(learner, "apart", False)
 
 
-def noisy(vectors: tf.Tensor, at: Sent, key: tf.Tensor, draws: Draws) -> tuple[tf.Tensor, tf.Tensor]:
-    """Messages with their senders' noise in them, shape (sender, weight), and normal numbers of the receiver's."""
+def noisy(vectors: tf.Tensor, varying: Sent, key: tf.Tensor, draws: Draws) -> tuple[tf.Tensor, tf.Tensor]:
+    """Add each sender's noise to its message, shape (sender, coordinate).
+
+    Also return standard normal numbers for the receiver's noise, shape (coordinate,).
+    """
     senders, size = tf.unstack(tf.shape(vectors))
     normals = draws.rows(key, senders + 1, size)
-    return vectors + tf.cast(at.noise_std, tf.float32)[:, None] * normals[1:], normals[0]
+    return vectors + tf.cast(varying.noise_std, tf.float32)[:, None] * normals[1:], normals[0]
 
 
 def added(heard: tf.Tensor, weight: tf.Tensor, receiver: tf.Tensor) -> tf.Tensor:
-    """The weighted sum of what is heard, (sender, weight), and the receiver's noise."""
+    """Compute the weighted sum of messages, (sender, coordinate), plus the receiver's noise, (coordinate,)."""
     return tf.linalg.matvec(heard, tf.cast(weight, tf.float32), transpose_a=True) + receiver
 
 
 def majority(heard: tf.Tensor, weight: tf.Tensor, receiver: tf.Tensor) -> tf.Tensor:
-    """The vote: the sign of the weighted sum of the signs of what is heard, and the receiver's noise."""
+    """Compute the majority vote: the sign of the weighted sum of messages' signs plus the receiver's noise."""
     return tf.sign(added(tf.sign(heard), weight, receiver))

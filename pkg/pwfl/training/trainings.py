@@ -1,4 +1,9 @@
-"""Trainings of realizations by the tables of `receive`: what they begin with, and rows of `history`."""
+"""Train realizations on what the tables of `receive` say arrives at the server, and make rows of `history`.
+
+`training` joins a system's `Parts` (learner, server, evaluations) with data and tables. `Training.begin` gives the
+arrays of one realization (`Start`), `Training.train` runs their rounds (`rounds.train_function`), and `Training.tap`
+returns what the server receives in each round, for audits.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -21,24 +26,36 @@ log = logging.getLogger(__name__)
 
 
 class Server(NamedTuple):
-    """How the server's model steps: by how much in each round; all else is as in `Loop`."""
+    """How the server updates its model: w <- w - step[t] update[t].
 
-    steps: Callable[[Reception], np.ndarray]  # (round,)
+    Attributes
+    ----------
+    steps
+        Gives the step sizes of a realization's rounds from its reception, shape (round,).
+    summed, decided
+        As in `rounds.Loop`; None where the server adds up what it receives.
+    """
+
+    steps: Callable[[Reception], np.ndarray]
     summed: Callable | None = None
     decided: Callable | None = None
 
 
 class Parts(NamedTuple):
-    """What a system trains by.
+    """The parts of a system's training.
 
     Attributes
     ----------
+    learner
+        What users compute from their records.
+    server
+        How the server updates its model.
     stops
-        The rounds after which models are evaluated, from 0 on.
+        Numbers of rounds after which the model is evaluated, increasing; the first is 0.
     columns
-        Columns of `history` that a learner measures, by `Start` and `Course.sums`.
+        Gives columns of `history` from a `Start` and `Course.sums`, shape (evaluation, `learner.measured`).
     size
-        About how many bytes of a GPU's memory a realization takes.
+        Approximate GPU memory of one realization, in bytes.
     """
 
     learner: Learner
@@ -49,16 +66,36 @@ class Parts(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What a realization's training goes by, in NumPy arrays; `own` and `at` are the learner's."""
+    """The arrays from which one realization trains, in NumPy.
+
+    Attributes
+    ----------
+    weights
+        The model's start parameters, one array for each tensor.
+    fixed, varying
+        The learner's inputs (`Learner.inputs`): the same in all rounds, and by interval in the first axis. None, as
+        `noise_std` and `steps`, if the realization is not trained.
+    noise_std
+        Standard deviation of the noise in the server's update, float32, shape (interval,) or (interval, band); of the
+        receiver's noise alone if each sender adds its own to its message.
+    key
+        Key of the noise's random numbers; `NO_NOISE` if none are drawn.
+    steps
+        The server's step sizes, float32, shape (round,).
+    user_records
+        For each user, the indices of its records in the training data, shape (record,).
+    reception
+        What arrives at the server.
+    """
 
     realization: int
     weights: Sequence[np.ndarray]
-    own: Any
-    at: Any
-    noise_std: Any  # None, as steps, where nobody trains
+    fixed: Any
+    varying: Any
+    noise_std: Any
     key: np.int64
     steps: Any
-    owned: list[np.ndarray]  # places in the training data of each user's records
+    user_records: list[np.ndarray]
     reception: Reception
 
 
@@ -70,82 +107,97 @@ TENSORS = ("weights", *Inputs._fields)
 
 
 class Training(NamedTuple):
-    """What trains the realizations of some tables, and what an audit taps."""
+    """The training of a scenario's realizations, which audits tap.
+
+    Attributes
+    ----------
+    begin
+        Gives the `Start` of a realization.
+    data
+        Training and test data as the learner's tensors (`Learner.tensors`).
+    tested
+        Shape of the test features, (record, feature).
+    """
 
     parts: Parts
     loop: Loop
     begin: Callable[..., Start]
-    data: Any  # as the learner has them
+    data: Any
     tested: tuple[int, ...]
 
-    def train(self, begun: Sequence[Start]) -> list[Course]:
-        """Train some realizations side by side; of one alone, on a CPU, arrays have no axis of realizations."""
-        several = self._several(begun)
+    def train(self, starts: Sequence[Start]) -> list[Course]:
+        """Train realizations as one batch; of a single one, not compiled, arrays have no axis of realizations."""
+        several = self._several(starts)
         history = train_function(self.loop, several, tuple(self.parts.stops), self.tested)
-        count, *found = (part.numpy() for part in history(*self._tensors(begun, several), self.data))
+        count, *found = (part.numpy() for part in history(*self._tensors(starts, several), self.data))
         found = [part[:count] for part in found]
         if not several:
             return [Course(*found)]
-        return [Course(*(part[:length, b] for part in found)) for b, length in enumerate(lengths(found[1].T))]
+        return [Course(*(part[:length, b] for part in found)) for b, length in enumerate(count_evaluations(found[1].T))]
 
     def tap(
         self,
-        begun: Sequence[Start],
+        starts: Sequence[Start],
         stays: bool = False,
         rounds: int | None = None,
         places: Sequence[np.ndarray] | None = None,
     ) -> tuple[list, list]:
-        """What the server receives, arrays (round, realization, ...), and its weights at the end.
+        """Return the server's update of each round, before its step, and its model parameters after the last round.
+
+        Updates have shape (round, realization, ...), one array for each tensor of the model.
 
         Parameters
         ----------
-        begun
-            Realizations; where there is one alone, its axis is missing.
+        starts
+            The realizations; the axis of realizations is missing if there is one alone.
         stays
-            The training goes on by zeros in place of what is received, so that its model stays.
+            Whether the model keeps its start parameters: the server steps along zeros in place of its update.
         rounds
-            How many are played, the first ones; None: all.
+            Number of rounds, from the first on; None: all.
         places
-            Which of its coordinates are kept of each tensor, which then are in one axis, (place,); None: all.
+            For each tensor, the flat indices of the coordinates to return, then in one axis, (index,); None: all.
         """
-        several, played = self._several(begun), rounds or self.loop.length * self.loop.intervals
+        several, played = self._several(starts), rounds or self.loop.length * self.loop.intervals
         kept = None if places is None else [tf.constant(part) for part in places]
         tap = tap_function(self.loop, several, played if self.loop.compiled else None)
         # By tensors, so that one graph serves for any number of rounds, whether or not the model stays.
         how = tf.constant(played), Tap(tf.constant(not stays), kept)
-        found = tap(*self._tensors(begun, several), self.data, *how)
-        heard, weights = ([part.numpy() for part in each] for each in found)
-        return heard, weights
+        found = tap(*self._tensors(starts, several), self.data, *how)
+        updates, weights = ([part.numpy() for part in tensors] for tensors in found)
+        return updates, weights
 
     def over(self, data: datasets.Dataset) -> "Training":
-        """The same of other data, of which users hold as many records at the same places."""
+        """Replace the data by others with as many records, which users hold at the same indices."""
         return self._replace(data=self.parts.learner.tensors(data), tested=data.x_test.shape)
 
-    def _tensors(self, begun: Sequence[Start], several: bool) -> tuple[list[tf.Tensor], Inputs]:
-        """The weights and inputs of some realizations."""
-        weights, *rest = given(begun, several, self.loop.compiled)
+    def _tensors(self, starts: Sequence[Start], several: bool) -> tuple[list[tf.Tensor], Inputs]:
+        """Make tensors of the weights and inputs of realizations."""
+        weights, *rest = stack_starts(starts, several, self.loop.compiled)
         return weights, Inputs(*rest)
 
-    def _several(self, begun: Sequence[Start]) -> bool:
+    def _several(self, starts: Sequence[Start]) -> bool:
         """Whether arrays have an axis of realizations."""
-        return self.loop.compiled or len(begun) > 1
+        return self.loop.compiled or len(starts) > 1
 
 
-def lengths(losses: np.ndarray) -> list[int]:
-    """Of how many evaluations each training is: up to the first loss that is not finite; (realization, evaluation)."""
+def count_evaluations(losses: np.ndarray) -> list[int]:
+    """Count evaluations up to each realization's first infinite or NaN loss, by losses (realization, evaluation)."""
     ended = ~np.isfinite(losses)
     return np.where(ended.any(axis=1), ended.argmax(axis=1) + 1, losses.shape[1]).tolist()
 
 
-def given(begun: Sequence[Any], several: bool, compiled: bool, names: Sequence[str] = TENSORS) -> list:
-    """What some realizations go by as tensors, by their `names`; shorter arrays are filled up with zeros."""
+def stack_starts(starts: Sequence[Any], several: bool, compiled: bool, names: Sequence[str] = TENSORS) -> list:
+    """Make tensors of the fields `names` of realizations, with an axis of realizations if `several`.
+
+    Arrays of realizations are padded with zeros to one shape (`batching.side_by_side`).
+    """
     if not several:
-        return tf.nest.map_structure(tf.constant, [getattr(begun[0], name) for name in names])
-    return [side_by_side([getattr(start, name) for start in begun], compiled) for name in names]
+        return tf.nest.map_structure(tf.constant, [getattr(starts[0], name) for name in names])
+    return [side_by_side([getattr(start, name) for start in starts], compiled) for name in names]
 
 
 def key_of(scenario, realization: int, purpose: str = "noise") -> np.int64:
-    """The key of the noise of a realization's training."""
+    """Derive the key of the noise of a realization's training from its release, a purpose and the seed."""
     return np.int64(streams.key(*streams.name_noise(scenario, realization, purpose)))
 
 
@@ -157,7 +209,7 @@ def beginnings(
     deal: Callable[[np.ndarray, int], list[np.ndarray]] | None = None,
     key: str = "user",
 ) -> Callable[[int], tuple[list[np.ndarray], list[np.ndarray]]]:
-    """A function of a realization: the places in the training data of each user's records, and a model's start weights.
+    """Return a function of a realization that draws the indices of users' records and the model's start weights.
 
     Both are drawn by streams of their own, the same for all schemes. `start` is a model's. `deal(samples, realization)`
     says which records users hold, instead of `partition.deal_out` by `scenario.data`. `key` is the column of users.
@@ -167,10 +219,12 @@ def beginnings(
     def begin(realization: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
         samples = of_each[realization,].sort(key)["samples"].to_numpy()
         if deal is None:
-            owned = partition.deal_out(scenario.data, data.y_train, samples, scenario.seed, realization, data.users)
+            user_records = partition.deal_out(
+                scenario.data, data.y_train, samples, scenario.seed, realization, data.users
+            )
         else:
-            owned = deal(samples, realization)
-        return owned, start(partial(streams.generator, scenario.seed, "weights", realization))
+            user_records = deal(samples, realization)
+        return user_records, start(partial(streams.generator, scenario.seed, "weights", realization))
 
     return begin
 
@@ -183,9 +237,9 @@ def training(
     compiled: bool = False,
     deal: Callable[[np.ndarray, int], list[np.ndarray]] | None = None,
 ) -> Training:
-    """What trains a scenario's realizations by its tables `users`, `reception` and `reception_noise`.
+    """Build the training of a scenario from its tables `users`, `reception` and `reception_noise`.
 
-    `deal` is that of `beginnings`.
+    `compiled`: by XLA, for a GPU. `deal`: see `beginnings`.
     """
     server, noise, bands = parts.server, tables["reception_noise"], bands_of(tables["reception"])
     if bands:
@@ -193,21 +247,21 @@ def training(
     learner, length, intervals = parts.learner, noise["rounds"][0], noise["interval"].n_unique()
     loop = Loop(learner, length, intervals, server.summed, compiled, bands, server.decided)
     reception_of = receptions(tables)
-    begun = beginnings(scenario, data, tables["users"], learner.start, deal)
+    draw_start = beginnings(scenario, data, tables["users"], learner.start, deal)
 
     def begin(realization: int, view: Callable[[Reception], Reception] | None = None) -> Start:
-        """With `view`, what is received is another reception, such as an observer's; steps stay the server's."""
-        (owned, weights), reception = begun(realization), reception_of(realization)
+        """Make the `Start` of a realization; `view` changes its reception to an observer's, but not the step sizes."""
+        (user_records, weights), reception = draw_start(realization), reception_of(realization)
         if reception.status:
-            return Start(realization, weights, None, None, None, NO_NOISE, None, owned, reception)
+            return Start(realization, weights, None, None, None, NO_NOISE, None, user_records, reception)
         steps, received = server.steps(reception).astype(np.float32), view(reception) if view else reception
-        own, at = learner.inputs(received, owned, scenario.seed, realization)
+        fixed, varying = learner.inputs(received, user_records, scenario.seed, realization)
         # Noise that is none draws nothing.
         key = key_of(scenario, realization) if received.noise_std.any() or server.summed else NO_NOISE
         std = received.band_noise_std if bands else received.noise_std
         if apart(learner):  # users' noise is in their messages
             std = received.receiver_std
-        return Start(realization, weights, own, at, std.astype(np.float32), key, steps, owned, received)
+        return Start(realization, weights, fixed, varying, std.astype(np.float32), key, steps, user_records, received)
 
     return Training(parts, loop, begin, learner.tensors(data), data.x_test.shape)
 
@@ -243,10 +297,10 @@ def trainers(parts_of: Callable[..., Parts]) -> tuple[OneByOne, SideBySide]:
         table = history_table(used, data, tables)
 
         def train_all(realizations: Iterable[int]) -> dict[int, pl.DataFrame]:
-            begun = [used.begin(realization) for realization in realizations]
-            trained = [start for start in begun if start.reception.status is None]
+            starts = [used.begin(realization) for realization in realizations]
+            trained = [start for start in starts if start.reception.status is None]
             courses = iter(used.train(trained) if trained else [])
-            return {s.realization: table(s, None if s.reception.status else next(courses)) for s in begun}
+            return {s.realization: table(s, None if s.reception.status else next(courses)) for s in starts}
 
         return train_all, parts.size
 
@@ -254,14 +308,14 @@ def trainers(parts_of: Callable[..., Parts]) -> tuple[OneByOne, SideBySide]:
 
 
 def evaluation_rounds(rounds: int, every: int) -> list[int]:
-    """The rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, the last."""
+    """List the numbers of rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, the last."""
     return sorted({0, 1, rounds, *range(every, rounds + 1, every)})
 
 
 def history_table(
     used: Training, data: datasets.Dataset, tables: dict
 ) -> Callable[[Start, Course | None], pl.DataFrame]:
-    """A function that makes a realization's rows of `history` of its training, None where it is not trained."""
+    """Return a function that makes a realization's rows of `history` from its `Course`, None if it was not trained."""
     spent, (learner, _, stops, columns, _) = spent_function(tables), used.parts
 
     def untrained(start: Start) -> Course:
@@ -282,12 +336,12 @@ def history_table(
         learnt = "trained" if start.reception.planned_senders.any() else "no_user_scheduled"
         status = status or (learnt if np.isfinite(losses[-1]) else "diverged")
         sends = start.reception.sends.any(axis=0)
-        samples = sum(len(start.owned[user]) for user in np.flatnonzero(sends))
+        samples = sum(len(start.user_records[user]) for user in np.flatnonzero(sends))
         log.info(
             "realization %d: %d users, %d samples, %s, accuracy %.4f",
             *(start.realization, sends.sum(), samples, status, accuracies[-1, 0]),
         )
-        held = partition.held(data.y_train, start.owned, accuracies.shape[1] - 1)
+        held = partition.held(data.y_train, start.user_records, accuracies.shape[1] - 1)
         found = {"round": done, "accuracy": accuracies[:, 0], "loss": losses} | columns(start, sums)
         found |= partition.user_accuracies(accuracies[:, 1:], held) | spent(start.realization, done)
         lacking = ("accuracy", "loss") if status == "noise_infeasible" else ()  # NaN where it diverged
@@ -298,7 +352,10 @@ def history_table(
 
 
 def clipped_share(start: Start, sums: np.ndarray) -> dict[str, pl.Series]:
-    """The column of how many of all were clipped since the evaluation before; null of none."""
+    """Compute the share of messages clipped since the previous evaluation; null if there were none.
+
+    `sums`, shape (evaluation, 2), counts clipped ones, and all.
+    """
     with np.errstate(invalid="ignore"):
         return {"clipped_share": pl.Series(np.divide(*sums.T, dtype=np.float32)).fill_nan(None).cast(pl.Float64)}
 

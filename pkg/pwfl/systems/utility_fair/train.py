@@ -51,7 +51,7 @@ class Began(NamedTuple):
     """What a realization's training begins with."""
 
     realization: int
-    owned: list[np.ndarray]
+    user_records: list[np.ndarray]
     weights: list[np.ndarray]
     keys: list[np.int64]  # of noise, by STREAMS
     plan: Plan
@@ -116,7 +116,7 @@ class Training(NamedTuple):
         """
         scenario, data, batch = self.scenario, self.data, self.scenario.device.batch_size
         several, terms = self.compiled or len(begun) > 1, utility.terms(scenario)
-        weights, keys = trainings.given(begun, several, self.compiled, ("weights", "keys"))
+        weights, keys = trainings.stack_starts(begun, several, self.compiled, ("weights", "keys"))
 
         def tensor(values: np.ndarray, kind: tf.DType = tf.float32) -> tf.Tensor:
             return tf.constant(values if several else values[0], kind)
@@ -137,9 +137,8 @@ class Training(NamedTuple):
             multiplier, std = copy_noise(now, deviation)
             upload_std = None if clean else tensor(now.upload_std)
             noise = Noise(tensor(std), tensor(now.noise_vector, tf.int32), *keys, upload_std)
-            rows = np.stack([
-                batches(streams.generator(scenario.seed, f"batches/{t}", s.realization), s.owned, batch) for s in begun
-            ])  # fmt: skip
+            generators = [streams.generator(scenario.seed, f"batches/{t}", s.realization) for s in begun]
+            rows = np.stack([batches(g, s.user_records, batch) for g, s in zip(generators, begun, strict=True)])
             x, y = tensor(data.x_train[rows]), tensor(data.y_train[rows], tf.int32)
             steps, other = tensor(choice.iterations, tf.int32), None if instead is None else instead(t)
             weights, *results, released = self.play(weights, x, y, steps, noise, tf.constant(t), other)
@@ -208,7 +207,11 @@ def history(start: Began, place: int, found: list[Played], data: datasets.Datase
     """The rows of a realization, by its place among those that were trained with it."""
     found = found[: 1 + sum(bool(each.lasting[place]) for each in found)]
     diverged = not found[-1].lasting[place]
-    keys = {"realization": [start.realization], "round": range(1, len(found) + 1), "device": range(len(start.owned))}
+    keys = {
+        "realization": [start.realization],
+        "round": range(1, len(found) + 1),
+        "device": range(len(start.user_records)),
+    }
 
     def of(values: list[np.ndarray]) -> np.ndarray:
         return np.array([each[place] for each in values])[None]
@@ -228,7 +231,7 @@ def history(start: Began, place: int, found: list[Played], data: datasets.Datase
         tested = dict.fromkeys(("accuracy", "loss", *partition.USER_ACCURACIES))
         if each.tested is not None:
             accuracies, loss = (values[place] for values in each.tested)
-            held = partition.held(data.y_train, start.owned, len(accuracies) - 1)
+            held = partition.held(data.y_train, start.user_records, len(accuracies) - 1)
             tested = {"accuracy": accuracies[0], "loss": loss}
             tested |= partition.user_accuracies(accuracies[1:], held)
         took_part = (each.choice.iterations[place] > 0).any()
@@ -273,6 +276,6 @@ def copy_noise(plan: Plan, deviation: np.ndarray | None) -> tuple[np.ndarray, np
     return multiplier, std
 
 
-def batches(generator: np.random.Generator, owned: list[np.ndarray], batch: int) -> np.ndarray:
+def batches(generator: np.random.Generator, user_records: list[np.ndarray], batch: int) -> np.ndarray:
     """Numbers of the samples in each device's batch, drawn without replacement from those it owns, (device, batch)."""
-    return np.stack([mine[generator.random(len(mine)).argpartition(batch - 1)[:batch]] for mine in owned])
+    return np.stack([mine[generator.random(len(mine)).argpartition(batch - 1)[:batch]] for mine in user_records])

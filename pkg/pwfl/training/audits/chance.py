@@ -28,12 +28,12 @@ def participation(
     for realization in audited.tables["users"]["realization"].unique().sort():
         begun = used.begin(realization)
         heard = begun.reception.sends.any(axis=0) | (not of_senders)
-        counts.append(_rounds_with_first(begun.at, begun.owned)[heard & of_study])
+        counts.append(_rounds_with_first(begun.varying, begun.user_records)[heard & of_study])
     for run, records in enumerate(more, start=len(counts)):
         sends = records > 0
         reception = begun.reception._replace(sends=sends, weight=sends.astype(float), records=records)
-        _, at = used.parts.learner.inputs(reception, begun.owned, audited.scenario.seed, run)
-        counts.append(_rounds_with_first(at, begun.owned))
+        _, varying = used.parts.learner.inputs(reception, begun.user_records, audited.scenario.seed, run)
+        counts.append(_rounds_with_first(varying, begun.user_records))
     law = partial(stats.binom.cdf, n=used.loop.length * used.loop.intervals, p=chance)
     return audit.distribution(subject, "rounds that a record is in", np.concatenate(counts), law, 0.5)
 
@@ -47,9 +47,9 @@ def senders(subject: audit.Subject, records: np.ndarray, chance: float) -> audit
     return audit.distribution(subject, "rounds that a user is in", (records > 0).sum(axis=1), law, 0.5)
 
 
-def _rounds_with_first(at, owned: list[np.ndarray]) -> np.ndarray:
+def _rounds_with_first(varying, user_records: list[np.ndarray]) -> np.ndarray:
     """In how many rounds each user's first record is, of rounds `at`; None: no training."""
-    if at is None:
-        return np.zeros(len(owned), int)
-    taken = np.concatenate([rows[:many] for rows, many in zip(at.rows, at.sizes, strict=True)])
-    return np.bincount(taken, minlength=owned[-1][-1] + 1)[[mine[0] for mine in owned]]
+    if varying is None:
+        return np.zeros(len(user_records), int)
+    taken = np.concatenate([rows[:many] for rows, many in zip(varying.rows, varying.sizes, strict=True)])
+    return np.bincount(taken, minlength=user_records[-1][-1] + 1)[[mine[0] for mine in user_records]]

@@ -79,7 +79,7 @@ def trained(
     last = float(trainer(scenario, data, tables)(subject.realization)["loss"][-1])
     off = abs(last - float(loss)) / max(abs(last), 1e-6) if np.isfinite([last, loss]).any() else 0.0
     yield audit.within(subject, audit.TRAINED, 1, 0.0, off, 0.0, CLOSE, CLOSE, "a loss {percent} off")
-    held = np.concatenate(begun.owned)
+    held = np.concatenate(begun.user_records)
     most = float(np.bincount(held).max())
     yield audit.within(subject, "users of a record", len(held), 1.0, most, 1.0, 1.0, 1.0, "{number} more user")
 

@@ -48,20 +48,20 @@ def errors(
     used: trainings.Training, begun: trainings.Start, bits: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, int]:
     """Errors of rounding, in steps of the grid, shape (round, coordinate), and how many users' they are the sum of."""
-    at = slice_interval(begun.at, int((begun.at.samples > 0).sum(axis=1).argmax()), several=False)
-    groups, numbers = np.unique(at.group[at.samples > 0], return_counts=True)
-    loud = np.flatnonzero((at.group == groups[numbers.argmax()]) & (at.samples > 0))[:USERS]
-    samples = np.zeros_like(at.samples)
-    samples[loud] = at.samples[loud]  # others send nothing
-    at = at._replace(noise_std=0 * at.noise_std, samples=samples)
-    step, weight, size = at.grid_step[loud[0]], at.weight[loud[0]], sum(w.size for w in begun.weights)
-    sent = np.zeros((len(at.samples), size), np.float32)
+    varying = slice_interval(begun.varying, int((begun.varying.samples > 0).sum(axis=1).argmax()), several=False)
+    groups, numbers = np.unique(varying.group[varying.samples > 0], return_counts=True)
+    loud = np.flatnonzero((varying.group == groups[numbers.argmax()]) & (varying.samples > 0))[:USERS]
+    samples = np.zeros_like(varying.samples)
+    samples[loud] = varying.samples[loud]  # others send nothing
+    varying = varying._replace(noise_std=0 * varying.noise_std, samples=samples)
+    step, weight, size = varying.grid_step[loud[0]], varying.weight[loud[0]], sum(w.size for w in begun.weights)
+    sent = np.zeros((len(varying.samples), size), np.float32)
     sent[loud] = SPREAD * step * generator.standard_normal((len(loud), size))
     exact, found, weights = sent.astype(float).sum(axis=0), [], [tf.constant(w) for w in begun.weights]
     summed = used.loop.summed
     assert summed is not None  # where alone anything is rounded
     for t in range(ROUNDS):
-        heard = summed(weights, tf.constant(sent), at, tf.constant(begun.key), tf.constant(t))
+        heard = summed(weights, tf.constant(sent), varying, tf.constant(begun.key), tf.constant(t))
         total = np.concatenate([np.ravel(part) for part in heard]).astype(float) / weight
         error = rotation.rotate(total - exact, round_signs(begun.key, t, size)[0]) / step
         found.append(error - 2**bits * np.rint(error / 2**bits))  # sums are modulo 2^bits

@@ -26,14 +26,14 @@ def whole_update(
     place = learner.place(begun, target, int(np.argmax(weight[:, target] != 0)))
     number, own_records = np.ones(weight.shape), np.abs(weight[:, target])
     if reception.records is not None:
-        round_rows = [rows[:size] for rows, size in zip(begun.at.rows, begun.at.sizes, strict=True)]
+        round_rows = [rows[:size] for rows, size in zip(begun.varying.rows, begun.varying.sizes, strict=True)]
         own_records *= [place in rows for rows in round_rows]
         number = np.repeat(reception.records, reception.rounds, axis=0)
         taken = max(np.bincount(rows).max(initial=0) for rows in round_rows)
         test, fault = "times of a record in a round", "{number} more time"
         yield audit.within(subject, test, number.size, 1.0, float(taken), 1.0, 1.0, 1.0, fault)
     elif learner.message == "sum of gradients":
-        number = number * [len(mine) for mine in begun.owned]
+        number = number * [len(mine) for mine in begun.user_records]
     rounds, everyone = looked_at(begun), (slice(None), np.abs((weight * number).sum(axis=1)))
     for test, (places, every) in (ALL_RECORDS, everyone), (ONE_RECORD, (place, own_records)):
         pair, total = receive_neighbours(audited, used, case, places, [begun], rounds), every[:rounds]
