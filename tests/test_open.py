@@ -59,9 +59,9 @@ def test_without_a_name_the_only_study_or_the_newest_page_is_opened(folder):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("blokcs", "blokcs: there is no such study; did you mean 'blocks'? Finished studies: blocks, mine"),
-        ("other", "other: there is no such study. Finished studies: blocks, mine"),
-        ("half", "half: has no index.html: run the study to its end. Finished studies: blocks, mine"),
+        ("blokcs", "blokcs: there is no such finished study; did you mean 'blocks'? Finished studies: blocks, mine"),
+        ("other", "other: there is no such finished study. Finished studies: blocks, mine"),
+        ("half", "half: there is no such finished study. Finished studies: blocks, mine"),
     ],
 )
 def test_a_study_that_is_not_there_is_named_with_those_that_are(folder, name, said):

@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import tempfile
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -26,39 +25,19 @@ OPTIONS = ("wanted", "part_seconds")  # keys of --config that are not the study'
 
 
 class Session(NamedTuple):
-    """What a call of Snakemake is to do.
-
-    Attributes
-    ----------
-    base
-        The folder of store, results, marks and logs.
-    parts
-        The study's parts, or those of what is wanted of it, by their paths.
-    by
-        The seconds and cores that these were divided for.
-    lacks
-        The keys of the items that the store lacks of what is wanted.
-    record
-        Where that is recorded (`pwfl.workflow.publish`).
-    last
-        What the study published last.
-    is_shown
-        Whether the folder shows the view already.
-    command, values
-        How the study is run again: a command, and values of its option --config.
-    """
+    """What a call of Snakemake is to do."""
 
     study: Study
-    base: Path
+    base: Path  # the folder of store, results, marks and logs
     work: Work
-    parts: dict[str, Part]
-    by: list
-    lacks: set[str]
-    record: Path
-    last: publish.Published | None
-    is_shown: bool
-    command: str
-    values: list[str]
+    parts: dict[str, Part]  # of the study, or of what is wanted of it, by their paths
+    by: list  # the seconds and cores that these were divided for
+    lacks: set[str]  # keys of the items that the store lacks of what is wanted
+    record: Path  # of what is published (`pwfl.workflow.publish`)
+    last: publish.Published | None  # what the study published last
+    is_shown: bool  # whether the folder shows the view already
+    command: str  # by which the study is run again,
+    values: list[str]  # and those of its option --config
 
     def outlook(self, forced: Collection[str] = (), is_all: bool = False) -> Outlook:
         """What the parts are to do, of which Snakemake was told to run some again: rules and marks, or all."""
@@ -104,9 +83,7 @@ class Session(NamedTuple):
             (self.base / self.shown_mark).unlink(missing_ok=True)
 
     def write_manifests(self, outlook: Outlook) -> None:
-        """Write the manifests of all parts, and delete what is of others; check that results can be written."""
-        self.record.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=self.record.parent).close()
+        """Write the manifests of all parts, and delete what is of others."""
         folder = self.base / ".pwfl" / self.study.name
         needed = {name for part in self.parts.values() for name in part.after}
         for path, part in self.parts.items():
