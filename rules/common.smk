@@ -68,12 +68,12 @@ if workflow.is_main_process:
             wanted=wanted,
             seconds=seconds,
             cores=workflow.resource_settings.cores,  # None on a cluster
-            again=(session.command_of(configs, is_main), values),
+            command=(session.command_of(configs, is_main), values),
         )
+        startup.forget_incomplete(BASE, study.name)
         if not startup.is_running(BASE, study.name):  # else that run needs the marks as they are
             # Marks say what the store has now, and all have one time: what lacks its mark runs, whatever files' times are.
             current.write_marks()
-            startup.forget_incomplete(BASE, study.name)
     except Exception as error:
         raise WorkflowError(errors.message(error)) from None
     for warning in current.warnings:
@@ -84,16 +84,16 @@ if workflow.is_main_process:
 def outlook():
     """What the parts are to do; what Snakemake was told to run again is known once it builds its graph."""
     try:  # not documented; tests try it with the oldest and the newest version
-        told = workflow.dag_settings
-        forced = {*told.forcerun, *(told.targets if told.forcetargets else ())}
-        is_all = told.forceall
+        settings = workflow.dag_settings
+        forced = {*settings.forcerun, *(settings.targets if settings.forcetargets else ())}
+        is_all = settings.forceall
     except AttributeError as error:
         forced, is_all = (), False
         logger.warning(f"-R and --force... compute nothing again: {error}")
-    found = current.outlook({STAGES.get(name, name) for name in forced}, is_all)
+    ahead = current.outlook({STAGES.get(name, name) for name in forced}, is_all)
     if not is_main and not workflow.dryrun:  # Snakemake runs no `onstart` of a module
-        current.write_manifests(found)
-    return found
+        current.write_manifests(ahead)
+    return ahead
 
 
 def part_of(wildcards):
@@ -104,7 +104,7 @@ def part_of(wildcards):
     return current.parts[f"{wildcards.stage}/{wildcards.part}"]
 
 
-def asked(name, wildcards):
+def part_value(name, wildcards):
     """What Snakemake asks of a part: `message`, `mem_mb`, `minutes` or `gpu`."""
     part = part_of(wildcards)
     if current is None:  # on another machine the manifest has it
@@ -112,7 +112,7 @@ def asked(name, wildcards):
     return getattr(outlook(), name)(part)
 
 
-def before(wildcards):
+def marks_before(wildcards):
     """The marks of the parts that make what a part needs."""
     return [f".pwfl/{wildcards.study}/{path}.done" for path in part_of(wildcards).after]
 

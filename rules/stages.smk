@@ -53,9 +53,9 @@ use rule part as train with:
     wildcard_constraints:
         stage="train",
     resources:
-        mem_mb=lambda wildcards, attempt: asked("mem_mb", wildcards) * attempt,
-        runtime=lambda wildcards, attempt: asked("minutes", wildcards) * attempt,
-        gpu=lambda wildcards: asked("gpu", wildcards),
+        mem_mb=lambda wildcards, attempt: part_value("mem_mb", wildcards) * attempt,
+        runtime=lambda wildcards, attempt: part_value("minutes", wildcards) * attempt,
+        gpu=lambda wildcards: part_value("gpu", wildcards),
 
 
 use rule part as account with:

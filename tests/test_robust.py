@@ -18,7 +18,7 @@ import psutil
 import pytest
 import yaml
 
-from conftest import SMALL, changed, command, environment, in_turn, snakemake, workflow, write_config
+from conftest import SMALL, changed, command, environment, in_turn, planned, snakemake, workflow, write_config
 from pwfl import tables
 from pwfl.stages import STAGES
 from pwfl.store import files
@@ -141,6 +141,19 @@ def test_items_of_a_part_that_were_finished_when_it_was_killed_stay(own, finishe
     workflow(own, few, "--nolock", "--until", "train")
     assert len(trained(own, finished)) == 4
     assert {path: path.stat().st_mtime_ns for path in before} == times
+
+
+@pytest.mark.slow
+def test_a_killed_run_that_was_told_to_compute_again_loses_nothing(own, finished):
+    begun = time.time()
+    with started(own, SMALL, "-R", "train") as run:
+        wait_until(lambda: computing(own, begun), 300)
+        run.kill()
+        wait_until(lambda: not jobs_of(own), 10)
+    assert_as_undisturbed(own, finished)
+    workflow(own, SMALL, "--nolock")
+    assert_as_undisturbed(own, finished)
+    assert planned(own, SMALL) == {}
 
 
 def trained(folder: Path, without: Path) -> list[Path]:

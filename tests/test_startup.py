@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,9 @@ def test_where_there_are_no_locks_a_run_goes_on_with_a_warning(tmp_path, monkeyp
 
 def test_a_second_run_of_a_study_in_a_folder_is_refused_and_the_first_ones_files_stay(held, own):
     (own / "results/small/claims.csv").unlink()  # so that there is something to do
+    note = own / ".snakemake/incomplete" / b64encode(b"results/small/index.html").decode()  # of the first run's job
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.touch()
     before = sorted((own / "results").rglob("*"))
     process = held(own / ".pwfl/small.lock")
     result = snakemake(own, SMALL, "--nolock", "--logger", "pwfl")
@@ -151,6 +155,7 @@ def test_notes_of_a_studys_incomplete_outputs_are_deleted_where_snakemake_puts_t
     for note in notes.values():
         note.parent.mkdir(parents=True, exist_ok=True)
         note.touch()
+    Path(theirs._incomplete_path, "migration_underway").touch()  # another file that Snakemake may leave there
     startup.forget_incomplete(Path(), "small")
     assert [output for output, note in notes.items() if not note.exists()] == [
         each for each in outputs if "small" in each

@@ -29,14 +29,17 @@ RUN = {  # command -> the rules that run, one job each
     "schedule_all": set(),
     "train_all -R schedule": {"schedule", "noise", "train"},
     "MARK": set(),
+    "-f": set(),
     "-f MARK": {"schedule"},
     "-R MARK": OF_SCHEDULE,
     "--batch publish=1/2": set(),
+    "--batch all=1/2": set(),
     "--touch": set(),
 }
 SAID = {  # command -> what it prints
     "schedule": "snakemake STAGE_all",
     "--rulegraph": 'label = "schedule"',
+    "--dag": 'label = "schedule',
     "--summary": r"\.pwfl/small/schedule/1-\w+\.done\t.*\tschedule\tlogs/small/schedule/1-\w+\.log\tok\tno update",
     "--list-rules": r"train_all",
     "--lint": "Congratulations",

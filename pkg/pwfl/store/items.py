@@ -46,10 +46,10 @@ class Store(NamedTuple):
 
     def note_old(self, items: Iterable[dict]) -> list[dict]:
         """Give a manifest's items that are there their stamps as `old`, so that others are lacking; returns these."""
-        found = [item for item in items if self.has(item["key"], item["files"])]
-        for item in found:
+        present = [item for item in items if self.has(item["key"], item["files"])]
+        for item in present:
             item["old"] = self.stamp(item["key"])
-        return found
+        return present
 
     def stamp(self, key: str) -> int:
         """What tells an item from one that replaces it: two folders that both exist have two."""
@@ -102,10 +102,10 @@ class Store(NamedTuple):
 
     def is_announced(self, key: str, seconds: float) -> bool:
         """Whether another process began to compute an item, at most so many seconds ago."""
-        begun = time.time() - seconds
+        earliest = time.time() - seconds
         for path in (self.root / PARTIAL).glob(f"*/{key}"):
             with suppress(OSError):  # it is finished by now
-                if path.stat().st_ctime > begun:
+                if path.stat().st_ctime > earliest:
                     return True
         return False
 
@@ -124,12 +124,12 @@ class Store(NamedTuple):
 
     def in_use(self) -> set[str]:
         """The addresses that plans of the last week need."""
-        found, young = set(), time.time() - ABANDONED_SECONDS
+        addresses, young = set(), time.time() - ABANDONED_SECONDS
         for path in (self.root / IN_USE).glob("*.json"):
             with suppress(OSError, ValueError):
                 if path.stat().st_mtime >= young:
-                    found |= set(json.loads(path.read_bytes()))
-        return found
+                    addresses |= set(json.loads(path.read_bytes()))
+        return addresses
 
     def sweep(self) -> None:
         """Delete what killed jobs left behind, and notes of plans, once they are old."""

@@ -43,24 +43,24 @@ def compute(part: dict, root: Store, workspace: Path, failed: set[str], reporter
         if not free and time.monotonic() < end:
             time.sleep(POLL_SECONDS)
             continue
-        some = _consecutive(free or left, single)
-        left = [item for item in left if item not in some]
-        keys = [item["key"] for item in some]
-        if absent := [path for item in some for path in _files(item) if not root.path(path).exists()]:
+        batch = _consecutive(free or left, single)
+        left = [item for item in left if item not in batch]
+        keys = [item["key"] for item in batch]
+        if absent := [path for item in batch for path in _files(item) if not root.path(path).exists()]:
             log.info("%s: skipped, since its input %s is missing", keys[0], absent[0])
-            if told := [item["key"] for item in some if item.get("old") is not None]:
-                reporter.failed(told, f"its input {absent[0]} was deleted; `--config wanted=store` computes it")
+            if forced := [item["key"] for item in batch if item.get("old") is not None]:
+                reporter.failed(forced, f"its input {absent[0]} was deleted; `--config wanted=store` computes it")
             continue
         log.info("computing %s%s; %d more in this job", keys[0], f" to {keys[-1]}" * (len(keys) > 1), len(left))
         reporter.begin(keys)
         root.announce(keys, workspace)
-        work = partial(_make, some, part, root, workspace, reporter)
+        work = partial(_make, batch, part, root, workspace, reporter)
         try:
             supervisor.apart(work) if part["runs_user_code"] else work()
         except Exception as error:
             log.exception("%s failed", keys[0])
-            missing = root.lacking(some)
-            if len(some) > 1:
+            missing = root.lacking(batch)
+            if len(batch) > 1:
                 single |= {item["key"] for item in missing}
                 left = missing + left
                 continue
@@ -85,12 +85,12 @@ def _consecutive(items: list[dict], single: set[str]) -> list[dict]:
     first, *others = items
     if first["stage"] != "train" or first["key"] in single:
         return [first]
-    some = [first]
+    batch = [first]
     for item in others:
-        if item["address"] != first["address"] or item["key"] in single or not _follows(item, some[-1]):
+        if item["address"] != first["address"] or item["key"] in single or not _follows(item, batch[-1]):
             break
-        some.append(item)
-    return some
+        batch.append(item)
+    return batch
 
 
 def _follows(item: dict, before: dict) -> bool:
@@ -119,7 +119,7 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
             sealed.seal_folder(folder)
         return
     addressing.check_contents(description, first["outside"])
-    found = _read(items, root, description) | first["outside"]
+    inputs = _read(items, root, description) | first["outside"]
     values, variant = build_values(description["parameters"]), description["variant"]
     task = Task(description["stage"], values, variant, _span(first), device=part["device"])
 
@@ -129,14 +129,14 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
                 to_file = stored.write if name in stored.FIELDS else tables.write
                 to_file(content, name, str(folder / _file_of(name, item)), description)
         if rest := items[items.index(item) + 1 :]:
-            reporter.begin([each["key"] for each in rest])
+            reporter.begin([later["key"] for later in rest])
 
     if len(items) > 1:
         spans = [range(*grids.bounds(item["chunk"])) for item in items]
         chunks = {span: partial(write, item) for span, item in zip(spans, items, strict=True)}
-        execute(task._replace(realizations=range(spans[0].start, spans[-1].stop), chunks=chunks), found)
+        execute(task._replace(realizations=range(spans[0].start, spans[-1].stop), chunks=chunks), inputs)
     else:
-        write(first, execute(task, found))
+        write(first, execute(task, inputs))
 
 
 def _file_of(table: str, item: dict) -> str:
@@ -145,14 +145,14 @@ def _file_of(table: str, item: dict) -> str:
 
 def _read(items: list[dict], root: Store, description: dict) -> dict:
     """What items are made of, by name."""
-    found = {}
+    inputs = {}
     for name in items[0]["inputs"]:
         paths = list(dict.fromkeys(str(root.path(path)) for item in items for path in item["inputs"][name]))
         if name in stored.FIELDS:
-            found[name] = stored.read(name, paths[0], description["upstream"][name])
+            inputs[name] = stored.read(name, paths[0], description["upstream"][name])
         else:
-            found[name] = tables.read(name, paths, description)
-    return found
+            inputs[name] = tables.read(name, paths, description)
+    return inputs
 
 
 class _Timer:

@@ -48,10 +48,10 @@ class Costs:
         # Another system's times say nothing of a training: networks and data sets differ by factors of a thousand.
         timed = known.get(system) or (None if passed else next(iter(known.values()), None))
         if timed is None:
-            of_each, besides = GUESSES.get(item.stage, GUESS)
-            return besides + (of_each + passed / GUESSED_SPEED) * realizations(item)
-        of_each, besides = timed
-        return besides + of_each * realizations(item)
+            per_realization, constant = GUESSES.get(item.stage, GUESS)
+            return constant + (per_realization + passed / GUESSED_SPEED) * realizations(item)
+        per_realization, constant = timed
+        return constant + per_realization * realizations(item)
 
     def is_timed(self, item: Item, system: str) -> bool:
         """Whether items of the same stage and system were timed, so that `seconds` is no guess."""
@@ -64,19 +64,19 @@ class Costs:
 
     def _recorded(self, stage: str) -> dict[str, tuple[float, float]]:
         """The median seconds of a realization, by system; of items without realizations, of an item."""
-        found: dict[str, list[tuple[float, float]]] = {}
+        recorded: dict[str, list[tuple[float, float]]] = {}
         for folder in islice(self.store.path(stage).glob("*"), SAMPLE):
             for path in islice(folder.rglob(COST), SAMPLE_OF_ADDRESS):
                 try:
-                    held = json.loads(path.read_bytes())
-                    clock = "seconds" if str(held["processor"]).endswith(devices.WITH_GPU) else "cpu_seconds"
-                    count, seconds, system = int(held["realizations"]), float(held[clock]), str(held["system"])
+                    cost = json.loads(path.read_bytes())
+                    clock = "seconds" if str(cost["processor"]).endswith(devices.WITH_GPU) else "cpu_seconds"
+                    count, seconds, system = int(cost["realizations"]), float(cost[clock]), str(cost["system"])
                     if not 0 < seconds < inf:
                         continue
                 except (OSError, ValueError, KeyError, TypeError):  # being pruned, or damaged: another one tells
                     continue
-                found.setdefault(system, []).append((seconds / count, 0.0) if count else (0.0, seconds))
-        return {system: tuple(map(median, zip(*each, strict=True))) for system, each in found.items()}
+                recorded.setdefault(system, []).append((seconds / count, 0.0) if count else (0.0, seconds))
+        return {system: tuple(map(median, zip(*timings, strict=True))) for system, timings in recorded.items()}
 
 
 def duration(seconds: float, of: str = "") -> str:

@@ -47,7 +47,7 @@ def run_part(mark: str, log: str) -> None:
             if item not in lacking and (line := _changed(item["key"], before[item["key"]], root.bits(item))):
                 os.write(terminal, f"{line}\n".encode())
         lines = {
-            item["key"]: f"{item['key']}{_said(part, item)}: {failed[item['key']]} (log: {log})"
+            item["key"]: f"{item['key']}{_describe(part, item)}: {failed[item['key']]} (log: {log})"
             for item in lacking
             if item["key"] in failed
         }
@@ -106,17 +106,17 @@ def _work(part: dict, root: Store, workspace: Path, failed: set[str], reporter: 
     return compute.compute(part, root, workspace, failed, reporter)
 
 
-def _said(part: dict, item: dict) -> str:
+def _describe(part: dict, item: dict) -> str:
     """The scenario, variant and realizations of an item of a part, in words."""
     if not item["scenario"]:
         return ""
-    said, variant = [f"scenario {item['scenario']!r}"], part["descriptions"][item["address"]].get("variant")
+    words, variant = [f"scenario {item['scenario']!r}"], part["descriptions"][item["address"]].get("variant")
     if variant:
-        said.append(f"{VARIANTS.get(item['stage'], 'variant')} {variant}")
+        words.append(f"{VARIANTS.get(item['stage'], 'variant')} {variant}")
     if item["chunk"] != grids.ALL:
         first, stop = grids.bounds(item["chunk"])
-        said.append(f"realizations {first} to {stop - 1}" if stop - first > 1 else f"realization {first}")
-    return f" ({', '.join(said)})"
+        words.append(f"realizations {first} to {stop - 1}" if stop - first > 1 else f"realization {first}")
+    return f" ({', '.join(words)})"
 
 
 def _say(terminal: int, kind: type[BaseException], error: BaseException, trace) -> None:

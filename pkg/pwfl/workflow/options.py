@@ -25,14 +25,14 @@ class OptionError(ValueError):
 
 def parse(words: Sequence[str], file: str) -> argparse.Namespace:
     """Snakemake's options, by its own names, of a run of a config file. Raises OptionError."""
-    given = _parse(words)
-    if given.configfile or given.snakefile:
+    options = _parse(words)
+    if options.configfile or options.snakefile:
         raise OptionError(f"--configfile, --snakefile: not allowed: pwfl runs its own Snakefile with the config {file}")
-    for problem in (*_config(given), *_rules(given)):
+    for problem in (*_config(options), *_rules(options)):
         raise OptionError(problem)
-    if profiles := [*_profiles(given)]:
+    if profiles := [*_profiles(options)]:
         _parse(words, profiles)
-    return given
+    return options
 
 
 def _parse(words: Sequence[str], profiles: Sequence[str] = ()) -> argparse.Namespace:
@@ -52,21 +52,21 @@ def _refuse(message: str) -> NoReturn:
 
 def _reword(message: str, parser: argparse.ArgumentParser) -> str:
     """What the parser says, as `option: what is wrong`."""
-    if found := re.fullmatch(r"argument .*?--executor.*?: (invalid choice: '(.*?)'.*)", message):
-        lock = workflow.folder() / "envs" / f"{found[2]}.lock"
-        what = f"--require-hashes -r {lock}" if lock.exists() else f"snakemake-executor-plugin-{found[2]}"
-        return f"--executor: {found[1]}; install Snakemake's plugin for it: pip install {what}"
-    if found := re.fullmatch(r"argument .*?(--[\w-]+).*?: (.*)", message):
-        return f"{found[1]}: {found[2]}"
-    if found := re.fullmatch(r"unrecognized arguments: (\S+).*", message):
+    if match := re.fullmatch(r"argument .*?--executor.*?: (invalid choice: '(.*?)'.*)", message):
+        lock = workflow.folder() / "envs" / f"{match[2]}.lock"
+        what = f"--require-hashes -r {lock}" if lock.exists() else f"snakemake-executor-plugin-{match[2]}"
+        return f"--executor: {match[1]}; install Snakemake's plugin for it: pip install {what}"
+    if match := re.fullmatch(r"argument .*?(--[\w-]+).*?: (.*)", message):
+        return f"{match[1]}: {match[2]}"
+    if match := re.fullmatch(r"unrecognized arguments: (\S+).*", message):
         known = sorted(set(re.findall(r"--[\w-]+", parser.format_usage())))
-        return f"{found[1]}: unknown option{nearest(found[1], known)}"
+        return f"{match[1]}: unknown option{nearest(match[1], known)}"
     return message
 
 
-def _config(given: argparse.Namespace) -> Iterator[str]:
+def _config(options: argparse.Namespace) -> Iterator[str]:
     """What is wrong with the form of --config; what its values mean is checked with the file."""
-    for entry in given.config or ():
+    for entry in options.config or ():
         key, equals, value = entry.partition("=")
         first, *inner = key.split(".")
         if not (equals and key):
@@ -79,23 +79,23 @@ def _config(given: argparse.Namespace) -> Iterator[str]:
             yield f"--config: {key}: unknown key{did_you_mean(key, (*TOP_LEVEL, *OPTIONS))}"
 
 
-def _rules(given: argparse.Namespace) -> Iterator[str]:
+def _rules(options: argparse.Namespace) -> Iterator[str]:
     """Names that are no rules', where they can be no files either."""
     for option in NAMING:
-        for name in sorted(getattr(given, option) or ()):
+        for name in sorted(getattr(options, option) or ()):
             if name.isidentifier() and name not in RULES and not Path(name).exists():
                 place = "" if option == "targets" else f"--{option.replace('_', '-')}: "
                 yield f"{place}there is no rule {name!r}{did_you_mean(name, RULES)}"
 
 
-def _profiles(given: argparse.Namespace) -> Iterator[str]:
+def _profiles(options: argparse.Namespace) -> Iterator[str]:
     """The profiles that are named. Raises OptionError for one that is not there, of which Snakemake may say nothing."""
-    for profile in given.profile or ():
+    for profile in options.profile or ():
         if profile != "none":
             if cli.get_profile_dir(profile) is None:
                 raise OptionError(f"--profile: there is no profile {profile} here or in Snakemake's folders")
             yield profile
-    if (profile := given.workflow_profile) and profile != "none":
+    if (profile := options.workflow_profile) and profile != "none":
         shipped = workflow.folder() / "profiles"
         found = [path for path in (Path(profile), Path("profiles", profile), shipped / profile) if path.exists()]
         if not found:

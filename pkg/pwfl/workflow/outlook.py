@@ -107,7 +107,7 @@ class Outlook:
         guessed = dict.fromkeys(part.rule for part, items in computed if self.is_guessed(items))
         of = "" if guessed == rules else f" for {', '.join(guessed)}"
         rough = f" (a rough guess{of}: ./store has no timings of such jobs yet)" if guessed else ""
-        time = duration(sum(self.seconds(*each) for each in computed), "core-")
+        time = duration(sum(self.seconds(*part_items) for part_items in computed), "core-")
         results = plural(sum(len(items) for _, items in computed), "result")
         return f"Not computed yet: {results} in {plural(len(computed), 'job')}, about {time}{rough}"
 

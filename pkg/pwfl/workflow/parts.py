@@ -48,16 +48,16 @@ class Part(NamedTuple):
 def needed(work: Work, wanted: Iterable[str], store: Store | None = None) -> list[Item]:
     """The items with the keys wanted, and what these are made of, in order; with a store, those that it lacks."""
     known = {item.key: item for item in work.items()}
-    open_, found, seen = list(wanted), set(), set()
-    while open_:
-        key = open_.pop()
+    open_keys, lacking, seen = list(wanted), set(), set()
+    while open_keys:
+        key = open_keys.pop()
         if key not in seen:
             seen.add(key)
             item = known[key]
             if store is None or not store.has(key, work.outputs(item)):
-                found.add(key)
-                open_ += work.needs(item)
-    return [item for key, item in known.items() if key in found]
+                lacking.add(key)
+                open_keys += work.needs(item)
+    return [item for key, item in known.items() if key in lacking]
 
 
 def plan(work: Work, items: Iterable[Item], store: Store, seconds: float, cores: int | None) -> dict[str, Part]:
@@ -69,33 +69,33 @@ def plan(work: Work, items: Iterable[Item], store: Store, seconds: float, cores:
     groups: dict[tuple, list[Item]] = {}
     for item in items:
         groups.setdefault((rule_of(item), kind(work, item)), []).append(item)
-    costs, found, holder = Costs(store), {}, {}
+    costs, planned, holder = Costs(store), {}, {}
     numbers = dict.fromkeys(ORDER, 0)
-    for (rule, _), group in sorted(groups.items(), key=lambda each: ORDER.index(each[0][0])):
-        each = [seconds_of(work, item, costs) for item in group]
+    for (rule, _), group in sorted(groups.items(), key=lambda group: ORDER.index(group[0][0])):
+        durations = [seconds_of(work, item, costs) for item in group]
         worth = START_SECONDS.get(rule, 1.0) * (REPORT_WORTH if rule == REPORT else WORTH)
-        for span in split(each, seconds, worth, cores):
+        for span in split(durations, seconds, worth, cores):
             some = group[span.start : span.stop]
             after = sorted({holder[key] for item in some for key in work.needs(item) if key in holder})
             numbers[rule] += 1
             name = f"{numbers[rule]}-{addressing.digest([[item.key for item in some], after])[:6]}"
             part = Part(rule, name, some, after)
-            found[part.path] = part
+            planned[part.path] = part
             holder |= {item.key: part.path for item in some}
-    return found
+    return planned
 
 
-def divided(items: Iterable[Item], held: Any) -> dict[str, Part] | None:
+def divided(items: Iterable[Item], division: Any) -> dict[str, Part] | None:
     """The parts that items were divided into before, by what `division` made of them; None where it is not of these.
 
     So parts keep their names though estimates change.
     """
     known = {item.key: item for item in items}
     try:
-        found = [Part(rule, name, [known[key] for key in keys], after) for rule, name, keys, after in held]
+        parts = [Part(rule, name, [known[key] for key in keys], after) for rule, name, keys, after in division]
     except (KeyError, TypeError, ValueError):  # of other items, or damaged
         return None
-    return {part.path: part for part in found} if sum(len(part.items) for part in found) == len(known) else None
+    return {part.path: part for part in parts} if sum(len(part.items) for part in parts) == len(known) else None
 
 
 def division(parts: Collection[Part]) -> list[list]:
@@ -105,14 +105,14 @@ def division(parts: Collection[Part]) -> list[list]:
 
 def following(parts: Collection[Part], forced: Collection[str], is_all: bool = False) -> set[str]:
     """The paths of parts that are forced, by their rules or paths, or all; and of all that are made of these."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for part in parts:  # each after those that it needs
-        if is_all or part.rule in forced or part.path in forced or not found.isdisjoint(part.after):
-            found.add(part.path)
-    return found
+        if is_all or part.rule in forced or part.path in forced or not paths.isdisjoint(part.after):
+            paths.add(part.path)
+    return paths
 
 
-def split(each: list[float], seconds: float, worth: float, cores: int | None) -> Iterator[range]:
+def split(durations: list[float], seconds: float, worth: float, cores: int | None) -> Iterator[range]:
     """Ranges of consecutive items, which take `each` so long, that take about the same time, about `seconds`.
 
     More ranges than that, for cores that would be idle, only where each takes the seconds that are `worth` a start.
@@ -122,18 +122,18 @@ def split(each: list[float], seconds: float, worth: float, cores: int | None) ->
     >>> list(split([10.0] * 6, 60.0, 10.0, 2)), list(split([1.0] * 6, 60.0, 10.0, 2))
     ([range(0, 3), range(3, 6)], [range(0, 6)])
     """
-    total = sum(each)
+    total = sum(durations)
     longest = max(seconds, total / (FEW * cores)) if cores else seconds
     useful = min(cores or 1, int(total / worth))
-    count = min(len(each), max(1, ceil(total / longest), useful))
+    count = min(len(durations), max(1, ceil(total / longest), useful))
     first, done, part = 0, 0.0, 0
-    for number, own in enumerate(each):
-        now = min(count - 1, int((done + own / 2) / total * count))
+    for number, duration in enumerate(durations):
+        now = min(count - 1, int((done + duration / 2) / total * count))
         if now > part and number > first:
             yield range(first, number)
             first = number
-        part, done = now, done + own
-    yield range(first, len(each))
+        part, done = now, done + duration
+    yield range(first, len(durations))
 
 
 def seconds_of(work: Work, item: Item, costs: Costs) -> float:

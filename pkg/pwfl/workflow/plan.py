@@ -99,42 +99,42 @@ class Plan(NamedTuple):
 
 def plan(study: Study) -> Plan:
     """The plan of a study. Raises OSError for files from outside that cannot be read."""
-    found = {name: routes(scenario) for name, scenario in study.scenarios.items()}
+    all_routes = {name: routes(scenario) for name, scenario in study.scenarios.items()}
     descriptions: dict[str, dict] = {}
     owners: dict[str, str] = {}
     for name, scenario in study.scenarios.items():
-        for description in (each for route in found[name].values() for each in route.values()):
+        for description in (description for route in all_routes[name].values() for description in route.values()):
             address = description["address"]
             descriptions[address] = description
             # Of scenarios with the same data set, one that has its files.
             owner = owners.setdefault(address, name)
             if outside(scenario, description) and not outside(study.scenarios[owner], description):
                 owners[address] = name
-    return Plan(study, found, descriptions, owners)
+    return Plan(study, all_routes, descriptions, owners)
 
 
 def routes(scenario: Scenario) -> dict[str, Route]:
     """Each scheme's route: descriptions by stage. Schemes whose stages have equal inputs share addresses."""
     common = {description["stage"]: description for description in preparations(scenario)}
-    known: dict[tuple, dict] = {}
-    found = {}
+    described: dict[tuple, dict] = {}
+    scheme_routes = {}
     for scheme in scenario.schemes:
         route, chosen = dict(common), variants(scheme.scheduler, scheme.noise)
         for stage, declared in registry.stages(scenario.system).items():
             key = (stage, *(getattr(scheme, part) for part in declared.each))
-            if key not in known:
-                known[key] = _describe(scenario, stage, scheme, chosen.get(stage), route)
-            route[stage] = known[key]
-        found[scheme.name] = route
-    return found
+            if key not in described:
+                described[key] = _describe(scenario, stage, scheme, chosen.get(stage), route)
+            route[stage] = described[key]
+        scheme_routes[scheme.name] = route
+    return scheme_routes
 
 
 def made_of(route: Route, stages: Iterable[str]) -> list[str]:
     """Stages of a route, and those before them that they are made of."""
-    found = list(stages)
-    for stage in found:  # which grows
-        found += [other for other in route.get(stage, {}).get("upstream", ()) if other not in found]
-    return found
+    behind = list(stages)
+    for stage in behind:  # which grows
+        behind += [other for other in route.get(stage, {}).get("upstream", ()) if other not in behind]
+    return behind
 
 
 def releases(schemes: dict[str, Route]) -> dict[str, str]:
@@ -142,23 +142,23 @@ def releases(schemes: dict[str, Route]) -> dict[str, str]:
 
     Of the user's files, the same in another format counts as other ones.
     """
-    found = {}
+    digests = {}
     for scheme, route in schemes.items():
         upstream = route["train"]["upstream"]
         files = [upstream.get(stage) for stage in (IMPORTED, DATASET)]
-        found[scheme] = addressing.digest({"release": route["train"]["parameters"]["release"], "files": files})
-    return found
+        digests[scheme] = addressing.digest({"release": route["train"]["parameters"]["release"], "files": files})
+    return digests
 
 
 def preparations(scenario: Scenario) -> list[dict]:
     """The descriptions of what a scenario needs before its channel: what is trained on, and tables from outside."""
-    found = []
+    descriptions = []
     if paths := checks.imports(scenario):
         contents = {table: content(path) for table, path in paths.items()}
         more: dict[str, Any] = {"system": scenario.system, "contents": contents}
-        found.append(_addressed(IMPORTED, None, {"system": scenario.system}, [], **more))
+        descriptions.append(_addressed(IMPORTED, None, {"system": scenario.system}, [], **more))
     if "data" not in type(scenario).model_fields:
-        return found
+        return descriptions
     data, wanted = value_of(scenario, "data"), requested(scenario)
     file_contents: dict[str, Any] = {"contents": {FILE: data.sha256}} if data.dataset == FILE else {}
     images = [_addressed(DATASET, data.dataset, {"bounds": data.bounds} if file_contents else {}, [], **file_contents)]
@@ -166,7 +166,7 @@ def preparations(scenario: Scenario) -> list[dict]:
         if wanted in DIRECTIONS:  # learned from no data: neither users nor a data set are named
             images.append(_addressed(PROJECTION, wanted, {"side": size(data).shape[0]}, []))
         images.append(_addressed(FEATURES, wanted, {"dataset": data.dataset}, images))
-    return [*found, *images]
+    return [*descriptions, *images]
 
 
 def outside(scenario: Scenario, description: dict) -> Mapping[str, str | list[str]]:
@@ -193,8 +193,10 @@ def read(scenario: Scenario, description: dict) -> dict[str, tuple[str, ...]]:
     """The tables that an address is made of, by the stages that make them."""
     makers = registry.makers(scenario.system)
     wanted = registry.reads(scenario.system, description["stage"], description["variant"])
-    found = {before: tuple(table for table in wanted if makers[table] == before) for before in description["upstream"]}
-    return {before: tables or GRAPH[before].makes for before, tables in found.items()}  # others: what is trained on
+    by_stage = {
+        before: tuple(table for table in wanted if makers[table] == before) for before in description["upstream"]
+    }
+    return {before: tables or GRAPH[before].makes for before, tables in by_stage.items()}  # others: what is trained on
 
 
 def needed(scenario: Scenario, stage: str, chunk: str, before: str) -> list[str]:
@@ -251,14 +253,14 @@ def _addressed(
     """A description, with its address and its work, of what is made of that of other descriptions."""
     packages = [registry.system(more["system"]).package] if "system" in more else []
     of_code = code.described(stage, packages, functions, reads)
-    said = {"stage": stage, "variant": variant, "parameters": parameters} | more
-    description = said | {"upstream": {each["stage"]: each["address"] for each in made_of}} | of_code
+    stated = {"stage": stage, "variant": variant, "parameters": parameters} | more
+    description = stated | {"upstream": {source["stage"]: source["address"] for source in made_of}} | of_code
     return {"address": addressing.digest(description)} | description
 
 
 def _release(scenario: Scenario, scheme: Scheme, parameters: dict, made_of: Sequence[dict], before: Route) -> str:
     """The digest of what the messages of a training with these parameters depend on, and of what it is made of."""
-    read, left = [parameters], [each["stage"] for each in made_of]
+    read, left = [parameters], [source["stage"] for source in made_of]
     for stage in left:  # which grows
         read += [before[stage]["parameters"]] if stage in STAGES else []
         left += [name for name in before[stage]["upstream"] if name not in left]

@@ -26,12 +26,12 @@ class _Part:
     """A part that was started: which of what its job computes there is."""
 
     def __init__(self, mark: Path) -> None:
-        held, root = json.loads(mark.with_suffix(".json").read_bytes()), mark.parents[3]
-        self.rule, self.seconds, self.mark, self.begun = mark.parent.name, held["seconds"], mark, time.monotonic()
+        manifest, root = json.loads(mark.with_suffix(".json").read_bytes()), mark.parents[3]
+        self.rule, self.seconds, self.mark, self.start = mark.parent.name, manifest["seconds"], mark, time.monotonic()
         self.name, self.store = f"{self.rule} {mark.stem}", Store(root / "store")
-        if held["again"]:
-            self.store.note_old(held["items"])
-        self.left = self.store.lacking(held["items"])
+        if manifest["again"]:
+            self.store.note_old(manifest["items"])
+        self.left = self.store.lacking(manifest["items"])
         self.count = len(self.left)
         self.log = root / "logs" / mark.parents[1].name / self.rule / f"{mark.stem}.log"
         self.before = [_changed(path) for path in (self.log, self.mark)]  # a run before may have left both
@@ -105,15 +105,15 @@ class Progress:
                 self.seen, self.news = seen, now
             left = sum(seconds * self._pace(rule) for rule, seconds in self.waiting.items())
             for part, share in [(part, count / part.count) for part, count in counts]:
-                whole = max(part.seconds * self._pace(part.rule), (now - part.begun) / (share or 1))
+                whole = max(part.seconds * self._pace(part.rule), (now - part.start) / (share or 1))
                 left += whole * (1 - share)
             lost = f", {self.lost} failed or skipped" if self.lost else ""
-            said = f"{computed} of {self.total} results{lost}, about {duration(max(0.0, left), 'core-')} left"
+            text = f"{computed} of {self.total} results{lost}, about {duration(max(0.0, left), 'core-')} left"
             if now - self.news >= QUIET_SECONDS:
                 jobs = _named(self.running, now) or "no job of a stage is running"
-                return f"{said}; no new result for {duration(now - self.news)}; {jobs}"
+                return f"{text}; no new result for {duration(now - self.news)}; {jobs}"
             names = ", ".join(f"{part.name} ({count} of {part.count})" for part, count in counts)
-            return said + (f"; running {names}" if names else "")
+            return text + (f"; running {names}" if names else "")
 
     def _end(self, part: _Part, now: float) -> None:
         self.running.remove(part)
@@ -121,7 +121,7 @@ class Progress:
         if lost := part.count - part.computed():
             self.lost += lost
         else:
-            self.took[part.rule] += now - part.begun
+            self.took[part.rule] += now - part.start
             self.estimated[part.rule] += part.seconds
 
     def _pace(self, rule: str) -> float:
@@ -147,7 +147,7 @@ def _named(jobs: list[_Part], now: float) -> str:
     """Jobs, with the time since each was started; of many the first ones."""
     names = []
     for part in jobs[:NAMED]:
-        since = duration(now - part.begun)
+        since = duration(now - part.start)
         queued, running = f"{part.name} in the queue for {since}", f"{part.name} running for {since} (log: {part.log})"
         names.append(queued if part.is_queued() else running)
     return ", ".join(names) + (f" and {plural(len(jobs) - NAMED, 'more job')}" if len(jobs) > NAMED else "")

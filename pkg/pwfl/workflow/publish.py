@@ -31,8 +31,8 @@ class Published(NamedTuple):
 
     def again(self, *values: str) -> str:
         """The command that runs the study again, with more values of --config."""
-        given = [*self.values, *values]
-        return self.command + (f" --config {shlex.join(given)}" if given else "")
+        options = [*self.values, *values]
+        return self.command + (f" --config {shlex.join(options)}" if options else "")
 
 
 def record_path(folder: Path, kind: str) -> Path:
@@ -43,10 +43,10 @@ def record_path(folder: Path, kind: str) -> Path:
 def latest(folder: Path, kind: str = ALL) -> Published | None:
     """The latest record of a kind; None: there is none, or it is damaged."""
     try:
-        found = TypeAdapter(Published).validate_json(Path(regular(record_path(folder, kind))).read_bytes())
+        record = TypeAdapter(Published).validate_json(Path(regular(record_path(folder, kind))).read_bytes())
     except (OSError, ValueError):
         return None
-    return found if all(map(_is_inside, map(PurePath, found.files))) else None
+    return record if all(map(_is_inside, map(PurePath, record.files))) else None
 
 
 def _is_inside(path: PurePath) -> bool:
@@ -103,12 +103,12 @@ def publish(record: str | Path, mark: str, view: dict[str, str], command: str, v
 def published(folder: Path, name: str, record: Published) -> bytes:
     """A published file. Raises DamagedError where it is not as it was published."""
     try:
-        held = (folder / name).read_bytes()
+        data = (folder / name).read_bytes()
     except OSError as error:
         raise _damaged(folder / name, f"cannot be read: {error.strerror}", record) from None
     if content(str(folder / name)) != record.files[name][3]:
         raise _damaged(folder / name, "was changed after it was published", record)
-    return held
+    return data
 
 
 def kept(root: Store, name: str, beside: str, record: Published) -> bytes:

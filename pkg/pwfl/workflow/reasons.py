@@ -39,8 +39,8 @@ class Reasons:
         before = self._before(item, scenario or "")
         if before is None or not self.recorded(before):
             return "new"
-        found = list(self.differing(item.address, before))
-        keys = [key for key in found if key not in WORDS.values()] or found or ["inputs"]
+        differing = list(self.differing(item.address, before))
+        keys = [key for key in differing if key not in WORDS.values()] or differing or ["inputs"]
         more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
         return f"{', '.join(keys[:NAMED])}{more} changed"
 
@@ -67,29 +67,29 @@ class Reasons:
         """The description that the store has of an address; empty where there is none, or it is damaged."""
         for path in self.store.root.glob(f"*/{address}/{DESCRIPTION}") if address else ():
             with suppress(OSError, ValueError):
-                found = json.loads(path.read_bytes())
-                return found if isinstance(found, dict) else {}
+                description = json.loads(path.read_bytes())
+                return description if isinstance(description, dict) else {}
         return {}
 
     def differing(self, address: str, before: str) -> dict[str, None]:
         """The keys in which a planned address differs from a recorded one, in what they are made of included."""
-        now, was = (dict(_flat(each)) for each in (self.planned.get(address, {}), self.recorded(before)))
-        found: dict[str, None] = {}
+        now, was = (dict(_flat(description)) for description in (self.planned.get(address, {}), self.recorded(before)))
+        keys: dict[str, None] = {}
         for key in dict.fromkeys([*now, *was]):
             first, _, rest = key.partition(".")
             if now.get(key) == was.get(key) or key in LEFT_OUT:
                 continue
             if first not in MADE_OF:
-                found[rest or WORDS.get(key, now.get("stage", key) if key == "variant" else key)] = None
+                keys[rest or WORDS.get(key, now.get("stage", key) if key == "variant" else key)] = None
             elif key in now and key in was:
-                found |= self.differing(now[key], was[key])
-        return found
+                keys |= self.differing(now[key], was[key])
+        return keys
 
 
 def _flat(description: Mapping) -> Iterator[tuple[str, Any]]:
     """The values of a description by keys joined with dots: parameters, addresses, packages and files one by one."""
     for key, value in description.items():
         if isinstance(value, Mapping) and key not in ("titles", *WORDS):
-            yield from ((f"{key}.{inner}", each) for inner, each in _flat(value))
+            yield from ((f"{key}.{inner}", leaf) for inner, leaf in _flat(value))
         else:
             yield key, value

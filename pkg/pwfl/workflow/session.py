@@ -95,9 +95,9 @@ class Session(NamedTuple):
         for path in folder.glob("*/*"):
             if path.suffix == FAILED or f"{path.parent.name}/{path.stem}" not in self.parts:
                 path.unlink(missing_ok=True)
-        held = {"by": self.by, "parts": division(self.parts.values())}
-        held["publication"] = {"view": self.work.view, "command": self.command, "values": self.values}
-        write_bytes(json.dumps(held).encode(), folder / self.record.name)
+        saved = {"by": self.by, "parts": division(self.parts.values())}
+        saved["publication"] = {"view": self.work.view, "command": self.command, "values": self.values}
+        write_bytes(json.dumps(saved).encode(), folder / self.record.name)
         root = Store(self.base / "store")
         root.use(self.study.name, {item.address for item in self.work.items()})
         root.sweep()
@@ -106,16 +106,16 @@ class Session(NamedTuple):
 def _read(path: Path) -> dict:
     """What a file holds as JSON; nothing where it is none."""
     try:
-        held = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return held if isinstance(held, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def _mark(path: Path, at: float) -> None:
+def _mark(path: Path, seconds: float) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-    os.utime(path, (at, at))
+    os.utime(path, (seconds, seconds))
 
 
 def options(config: dict) -> tuple[tuple[str, ...], float | None]:
@@ -138,8 +138,8 @@ def command_of(configs: list[str], is_main: bool) -> str:
     """The command that runs a study of some config files."""
     if not is_main:
         return "the workflow again"
-    given = shlex.join(_near(path) for path in configs)
-    return f"pwfl run {given}" if len(configs) == 1 else f"snakemake --configfile {given}"
+    files = shlex.join(_near(path) for path in configs)
+    return f"pwfl run {files}" if len(configs) == 1 else f"snakemake --configfile {files}"
 
 
 def _near(path: str) -> str:
@@ -150,7 +150,7 @@ def _near(path: str) -> str:
 
 def study_values(arguments: list[str]) -> list[str]:
     """The values of --config that are of the study, and no options of a run."""
-    return [each for each in arguments if each.partition("=")[0] not in OPTIONS]
+    return [argument for argument in arguments if argument.partition("=")[0] not in OPTIONS]
 
 
 def start(
@@ -160,7 +160,7 @@ def start(
     wanted: tuple[str, ...],
     seconds: float | None,
     cores: int | None,
-    again: tuple[str, list[str]],
+    command: tuple[str, list[str]],
 ) -> Session:
     """What is to be done for a study whose store and results are in the folder `base`. It writes nothing.
 
@@ -179,11 +179,11 @@ def start(
     lacks = {item.key for item in parts.needed(work, wanting, root)}
     longest = seconds or (parts.LOCAL_SECONDS if cores else parts.CLUSTER_SECONDS)
     record = publish.record_path(folder, kind)
-    held = _read(base / ".pwfl" / study.name / record.name)
-    found = parts.divided(items, held.get("parts")) if held.get("by") == [longest, cores] else None
-    found = found or parts.plan(work, items, root, longest, cores)
+    saved = _read(base / ".pwfl" / study.name / record.name)
+    divided = parts.divided(items, saved.get("parts")) if saved.get("by") == [longest, cores] else None
+    divided = divided or parts.plan(work, items, root, longest, cores)
     last = published if kind == publish.ALL else publish.latest(folder)
-    return Session(study, base, work, found, [longest, cores], lacks, record, last, is_shown, *again)
+    return Session(study, base, work, divided, [longest, cores], lacks, record, last, is_shown, *command)
 
 
 def planned_part(mark: Path) -> SimpleNamespace:

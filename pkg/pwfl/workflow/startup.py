@@ -6,6 +6,7 @@ import shlex
 import tempfile
 from base64 import urlsafe_b64decode
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from snakemake.common import get_appdirs
@@ -121,5 +122,6 @@ def forget_incomplete(base: Path, study: str) -> None:
     folder, outputs = SNAKEMAKE / "incomplete", tuple(f"{base / name / study}/" for name in (".pwfl", "results"))
     for path in folder.rglob("*"):
         name = "".join(part.removeprefix("@") for part in path.relative_to(folder).parts)
-        if path.is_file() and urlsafe_b64decode(name).decode().startswith(outputs):
-            path.unlink(missing_ok=True)
+        with suppress(ValueError):  # a file of another kind
+            if path.is_file() and urlsafe_b64decode(name).decode().startswith(outputs):
+                path.unlink(missing_ok=True)
