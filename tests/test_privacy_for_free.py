@@ -239,7 +239,7 @@ def summed(own, weights: np.ndarray, records: np.ndarray, factor: np.ndarray) ->
     devices, count, _ = records.shape
     data = own.tensors(Dataset(records.reshape(devices * count, -1).astype(np.float32), *[np.zeros(1)] * 3))
     rows = module("learner").Fixed(np.arange(devices * count, dtype=np.int32).reshape(devices, count))
-    at = module("learner").At(factor.astype(np.float32))
+    at = module("learner").Varying(factor.astype(np.float32))
     weights = tf.constant(weights, tf.float32)
     if weights.shape.rank == 2:
         rows = rows._replace(rows=np.stack([rows.rows] * len(weights)))
