@@ -22,7 +22,9 @@ from pwfl.workflow.plan import plan, routes
 
 PAGE = (ROOT / "docs/how-to/own_functions.md").read_text(encoding="utf-8")
 (OTHERS,) = re.findall(r"^## In other systems\n(.*?)(?=^## )", PAGE, flags=re.DOTALL | re.MULTILINE)
-FOUND = re.findall(r"^In `(\w+\.py)`,? .*?```python\n(.*?)```\n\n```yaml\n(.*?)```", OTHERS, flags=re.DOTALL | re.MULTILINE)
+FOUND = re.findall(
+    r"^In `(\w+\.py)`,? .*?```python\n(.*?)```\n\n```yaml\n(.*?)```", OTHERS, flags=re.DOTALL | re.MULTILINE
+)
 EXAMPLES = {(said := yaml.safe_load(text))["system"]: (file, code, said) for file, code, text in FOUND}
 MORE = {  # what an example needs for rounds to differ, and for a guarantee
     "utility_fair": {"training": {"rounds": 4, "clip_norm": 1.0}},
