@@ -487,13 +487,13 @@ def test_a_second_term_interrupts():
 
 COMMANDS = """
 import signal, sys
-from pwfl import cli
+from pwfl import cli, scenario
 def interrupted(*_):
     try:
         signal.raise_signal(signal.SIGINT)
     finally:
         signal.raise_signal(signal.SIGINT)
-cli._checked = interrupted
+scenario.load_files = interrupted
 sys.argv = ["pwfl", *sys.argv[1:]]
 cli.main()
 """
