@@ -165,7 +165,7 @@ def test_an_observer_of_several_releases_knows_what_any_of_them_tells():
 @pytest.mark.parametrize("scheme", [name for name in NOISES if name != "none"])
 def test_of_one_release_what_is_known_of_batches_is_what_its_server_reads(scheme):
     noise = NOISES[scheme]
-    rates, absent = batches.known(10, 20, 0.3, 0.2, noise.tells)
+    rates, absent = batches.known(10, 20, 0.3, 0.2, batches.revealed_facts(noise))
     laws = batches.readings(10, 20, 0.3, 0.2, noise.local, noise.fixed)
     expected = laws["anonymous_read" if noise.reading.startswith("anonymous") else "identified_read"]
     np.testing.assert_array_equal(rates.values, expected.values)

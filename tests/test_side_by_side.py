@@ -20,7 +20,7 @@ from pwfl.scenario.resolution import merge
 from pwfl.training import autodiff, batching, rounds, trainings
 from pwfl.training.audits import received
 from pwfl.training.batching import Draws
-from pwfl.training.gradients import Gradients, UserGradients
+from pwfl.training.gradients import Gradients, Rows, UserGradients, UserRows
 from pwfl.training.local_sgd import Local, LocalSgd, ModelLocalSgd, Steps, minibatches
 from pwfl.training.trainable import Dense, Differentiated
 from trained import averaging, tables_of, training
@@ -224,6 +224,11 @@ def test_realizations_of_any_learner_end_as_they_would_alone(name, compiled):
         np.testing.assert_allclose(other.losses, course.losses, rtol=1e-5)
         np.testing.assert_allclose(other.sums, course.sums, rtol=1e-4)
         np.testing.assert_allclose(other.accuracies, course.accuracies, atol=0.003)
+
+
+@pytest.mark.parametrize("kind", [Local, Rows, UserRows])
+def test_axes_of_records_are_of_fields_that_are_there(kind):
+    assert {*kind.by_record} <= {*kind._fields}
 
 
 def filled(structure, sizes, width, anything):

@@ -47,12 +47,7 @@ OF_AUDIT = ("report/columns.py",)
 AUDITS = {f"{LIBRARY}/{name}" for name in ("privacy/audit", "training/audit", "training/audits")}
 CLAIMS, PAPER = "claims", "paper"
 MEANINGS = "meanings"  # of columns, of which schemas are described
-WORDS = {
-    "catalog",
-    "checks",
-    MEANINGS,
-    "parameters",
-}  # modules of a system that say what is drawn, asked for and refused
+WORDS = {"catalog", "checks", MEANINGS, "parameters"}  # modules of a system that say what is drawn, meant, refused
 UNREAD = ("__pycache__", "captions")  # folders; descriptions hold the captions
 INSTALLED = (".dist-info", ".egg-info")  # folders of distributions, named by their versions
 MODULES = (".py", *EXTENSION_SUFFIXES)

@@ -55,7 +55,7 @@ class Local(NamedTuple):
     extent: Numbers
     batch_key: Numbers
 
-    by_record = ("owned",)
+    by_record = ("user_records",)
 
 
 class MessageWeights(NamedTuple):
@@ -105,10 +105,10 @@ class LocalSgd:
         if reception.records is not None:  # what is not done must not be accounted for
             raise NotImplementedError("local steps take mini-batches of all records, and no Poisson batches")
         ever = np.any(reception.sends, axis=0) | self.alike  # others compute nothing that anybody hears
-        mine = [places for places, sends in zip(user_records, ever, strict=True) if sends]
-        held = np.array([len(fixed) for fixed in mine], np.int32)
-        places = np.zeros((len(mine), held.max()), np.int32)
-        places[np.arange(places.shape[1]) < held[:, None]] = np.concatenate(mine)
+        senders = [records for records, sends in zip(user_records, ever, strict=True) if sends]
+        held = np.array([len(records) for records in senders], np.int32)
+        places = np.zeros((len(senders), held.max()), np.int32)
+        places[np.arange(places.shape[1]) < held[:, None]] = np.concatenate(senders)
         key, heard = np.int64(streams.key(seed, "batches", realization)), reception.weight[:, ever].astype(np.float32)
         if self.alike:
             return Local(places, (), (), (), key), MessageWeights(heard)

@@ -113,7 +113,7 @@ def following(parts: Collection[Part], forced: Collection[str], is_all: bool = F
 
 
 def split(durations: list[float], seconds: float, worth: float, cores: int | None) -> Iterator[range]:
-    """Ranges of consecutive items, which take `each` so long, that take about the same time, about `seconds`.
+    """Ranges of consecutive items of these `durations` that take about the same time, about `seconds`.
 
     More ranges than that, for cores that would be idle, only where each takes the seconds that are `worth` a start.
 

@@ -10,6 +10,7 @@ on the same records is independent, and neither what only observes nor editing c
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from pwfl import registry
@@ -103,7 +104,7 @@ def plan(study: Study) -> Plan:
     descriptions: dict[str, dict] = {}
     owners: dict[str, str] = {}
     for name, scenario in study.scenarios.items():
-        for description in (description for route in all_routes[name].values() for description in route.values()):
+        for description in chain.from_iterable(route.values() for route in all_routes[name].values()):
             address = description["address"]
             descriptions[address] = description
             # Of scenarios with the same data set, one that has its files.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from pwfl.system import Scheme, deferred, list_statuses
@@ -47,14 +48,8 @@ class NoiseRule(Scheme):
     load: "Callable[[], Callable[[pl.Expr], pl.Expr]]"
 
 
-def _search(description: str, minimizes: Literal["bound", "expectation"], rule: str | None) -> Scheduler:
-    """A scheduler that minimizes the loss difference."""
-    words = ("optimal",)
-    return Scheduler(
-        description=description, load=lambda: schedule.search_times, statuses=words, minimizes=minimizes, rule=rule
-    )
-
-
+# Of those that minimize the loss difference.
+_search = partial(Scheduler, load=lambda: schedule.search_times, statuses=("optimal",))
 SCHEDULERS = {
     "random": Scheduler(description="random times", load=lambda: schedule.draw_times),
     "fixed": Scheduler(description="fixed times", load=lambda: schedule.take_times),
@@ -69,7 +64,6 @@ SCHEDULERS = {
     "noise_first": _search(
         description="minimum of the bound with the noise fixed first (the paper's scheme 3, literally)",
         minimizes="bound",
-        rule=None,
     ),
     "simulated_constant": _search(
         description="minimum of the expected loss difference under constant noise",

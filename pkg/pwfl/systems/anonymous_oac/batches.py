@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 from pwfl.privacy.sampled import Rates
 from pwfl.privacy.users import Messages
+from pwfl.systems.anonymous_oac.schemes import READINGS, Mechanism
 
 NODES = 64  # of a law; more points are spread over as many
 CUT = 1e-24  # of a binomial law's mass is left out at most, and counts as lost
@@ -93,6 +94,14 @@ def messages(devices: int, samples: int, participation: float, sampling: float, 
     sizes, weights, lost = _binomial(samples, sampling)
     shown = 1.0 if known else (1 - participation) ** (devices - 1) if fixed else 0.0
     return Messages(sizes, weights, participation, shown, participation * lost)
+
+
+def revealed_facts(noise: Mechanism) -> frozenset[str]:
+    """What uploads reveal of batches, by the names of `known`, if participation is as hidden as the noise assumes."""
+    facts = {"participation"} if READINGS[noise.reading].participation else set()
+    if not noise.fixed:
+        facts |= {"sizes" if noise.local else "size"}
+    return frozenset(facts)
 
 
 def known(

@@ -203,7 +203,7 @@ def published(scenario, each: pl.DataFrame) -> list[Loss | str]:
         noise, mu = NOISES[noises[row["scheme"]]], np.nextafter(1 / row["noise_multiplier"], np.inf)
         variant = noise.fixed and row["empty_rounds"] > 0
         at = scenario.seed, design, row["realization"]
-        return Loss(sampled=Sampled(mu, rounds, *at, noise.tells, law, variant))
+        return Loss(sampled=Sampled(mu, rounds, *at, batches.revealed_facts(noise), law, variant))
 
     return [loss(row) for row in each.iter_rows(named=True)]
 

@@ -51,14 +51,6 @@ class Mechanism:
     local: bool = False
     fixed: bool = False
 
-    @property
-    def tells(self) -> frozenset[str]:
-        """What uploads tell of batches, by names of `batches.known`, where participation is as hidden as it takes."""
-        told = {"participation"} if READINGS[self.reading].participation else set()
-        if not self.fixed:
-            told |= {"sizes" if self.local else "size"}
-        return frozenset(told)
-
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseScheme(Mechanism, Scheme):

@@ -3,7 +3,7 @@
 What schemes support is declared in `schemes`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from pwfl.scenario.values import value_of
@@ -91,17 +91,22 @@ UNSUPPORTED = (
 )
 
 
+def list_used(scenario: Multicell, parts: Iterable[Used]) -> list[str]:
+    """The parts that a scenario uses, as a config writes them."""
+    return [text for write in parts if (text := write(scenario))]
+
+
 def check_pairs(scenario: Multicell) -> None:
     """Raise ValueError for the first two parts of a scenario that do not go together."""
     for unsupported in UNSUPPORTED:
-        for part in filter(None, (used(scenario) for used in unsupported.parts)):
-            for other in filter(None, (used(scenario) for used in unsupported.others)):
+        for part in list_used(scenario, unsupported.parts):
+            for other in list_used(scenario, unsupported.others):
                 raise ValueError(unsupported.why.format(part=part, other=other))
 
 
 def check_schemes(scenario: Multicell) -> None:
     """Raise ValueError for the first scheme whose noise or scheduler a part of the scenario does not support."""
-    part = next(filter(None, (used(scenario) for used in (AIR, LEARNER, SAMPLING))), None)
+    part = next(iter(list_used(scenario, (AIR, LEARNER, SAMPLING))), None)
     on_air = AIR(scenario)
     for scheme in scenario.schemes:
         noise, scheduler = NOISES.get(scheme.noise), SCHEDULERS.get(scheme.scheduler)  # None: a function
