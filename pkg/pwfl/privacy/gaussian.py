@@ -1,8 +1,8 @@
 """What a zCDP guarantee, or a Gaussian mechanism, is worth in (epsilon, delta).
 
 `rho` is the zCDP parameter, mu = sqrt(2 rho) the Gaussian DP parameter, of a mechanism composed or not; natural
-logarithms; all functions work on arrays. Exact epsilons and multipliers are found by bisection and rounded up, by that
-of a rho 1e-9 larger: more than the errors of floating point.
+logarithms; all functions work on arrays. Exact epsilons and multipliers are found by a root finder and rounded up, by
+that of a rho 1e-9 larger: more than the errors of floating point.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,6 @@ from scipy.special import erfcx, erfinv, ndtr, ndtri
 from pwfl.privacy.labels import Kind, gives
 
 UP = 1e-9  # by which results are rounded up, relative
-STEPS = 70  # of a bisection: to the last digit
 CLOSE = 3e-5  # mu below which a difference of Mills' ratios is taken by their derivative
 
 
@@ -47,7 +46,7 @@ def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     mu = mu[search]
     # delta is met at a = -ndtri(delta); epsilon is at least 0, and beyond a = -9 delta is 1.
     most = np.full(mu.shape, -ndtri(delta))
-    a = _bisected(lambda a: _log_delta(a, mu, delta) <= 0, np.maximum(-mu / 2, -9.0), np.maximum(most, -mu / 2))
+    a = _root(lambda a, mu: _log_delta(a, mu, delta), np.maximum(-mu / 2, -9.0), np.maximum(most, -mu / 2), mu)
     with np.errstate(over="ignore"):
         found = np.maximum(mu * (a + mu / 2), 0.0)
     epsilon[search] = np.where(_log_delta(-mu / 2, mu, delta) <= 0, 0.0, found)
@@ -112,13 +111,13 @@ def exact_multiplier(epsilon: np.ndarray | float, delta: float) -> np.ndarray:
     # delta is met where it is at epsilon = 0, and is 1 at a = -9.
     most, least = np.log(9 + np.sqrt(81 + 2 * epsilon)), np.full(epsilon.shape, np.log(np.sqrt(8) * erfinv(delta)))
 
-    def is_met(log_mu):
+    def excess(log_mu, epsilon):
         mu = np.exp(log_mu)
         with np.errstate(over="ignore"):
             a = np.minimum(epsilon / mu - mu / 2, 40.0)  # beyond which it is met
-        return _log_delta(a, mu, delta) <= 0
+        return _log_delta(a, mu, delta)
 
-    return np.exp(-_bisected(is_met, most, least)) * (1 + UP)
+    return np.exp(-_root(excess, most, least, epsilon)) * (1 + UP)
 
 
 def composed_multiplier(epsilon: float, delta: float, releases: int) -> float:
@@ -132,13 +131,17 @@ def composed_multiplier(epsilon: float, delta: float, releases: int) -> float:
     return float(exact_multiplier(epsilon, delta)) * releases**0.5
 
 
-def _bisected(is_met: Callable, unmet: np.ndarray, met: np.ndarray) -> np.ndarray:
-    """Where a condition begins to be met between one place and another where it is: a place where it is met."""
-    for _ in range(STEPS):
-        middle = (unmet + met) / 2
-        here = is_met(middle)
-        unmet, met = np.where(here, unmet, middle), np.where(here, middle, met)
-    return met
+def _root(excess: Callable, unmet: np.ndarray, met: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """Where `excess(place, given)` ceases to be positive between two places: at one of them where its sign is the same.
+
+    Places and what is `given` have one shape.
+    """
+    from scipy.optimize import elementwise  # here, as reports and plans would wait for it
+
+    with np.errstate(invalid="ignore"):  # of an infinite excess
+        found = elementwise.find_root(excess, (unmet, met), args=(given,))
+    ends = np.where(excess(unmet, given) <= 0, unmet, met)  # by rounding, or as it is met everywhere
+    return np.where(found.success, found.x, ends)
 
 
 def _log_delta(a: np.ndarray, mu: np.ndarray, delta: float) -> np.ndarray:
