@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 import vl_convert
 from altair.utils import schemapi
+from jinja2 import Environment
 from markupsafe import Markup
 
 from pwfl.report import labels
@@ -206,11 +207,20 @@ def coloured(field: str = "colour") -> alt.Color:
     return alt.Color(f"{field}:N", scale=None)
 
 
+def read(name: str) -> str:
+    """A text file of this folder."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
 def style(*names: str) -> Markup:
     """Style sheets of this folder: that of figures, and others by their names."""
-    return Markup(
-        "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("figures.css", *names))
-    )
+    return Markup("\n".join(map(read, ("figures.css", *names))))
+
+
+def fill(template: str, context: dict) -> str:
+    """A page, from a template of this folder."""
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(read(template)).render(context)
 
 
 def look(size: float = SIZE) -> dict:

@@ -20,6 +20,7 @@ SECTIONS = {"training": "Learning rule", "schedule": "Scheduling", "privacy": "P
 ORDER = (SCHEDULER, NOISE, "training", OBSERVER)  # first; PRIVACY is last
 ALIKE = 0.05  # a relative change that is not worth a word
 COSTS = {"air_seconds": "airtime", "transmit_energy_j": "energy"}
+FIRST_SETTINGS, MOST_SETTINGS = 12, 60  # of a factor on the page, at first and at all; the table `effects` has all
 
 
 class Factor(NamedTuple):
@@ -37,6 +38,14 @@ class Factor(NamedTuple):
     def idle(self) -> bool:
         """Whether no point is above chance."""
         return not any(row["above_chance"] for row in self.rows)
+
+    @property
+    def shown(self) -> list[tuple[dict, bool]]:
+        """The page's rows, the largest and the smallest differences, and whether each is folded at first."""
+        half = MOST_SETTINGS // 2
+        rows = [*self.rows[:half], *self.rows[-half:]] if len(self.rows) > MOST_SETTINGS else self.rows
+        kept = (0, len(rows) // 2, len(rows) - 1)
+        return [(row, len(rows) > FIRST_SETTINGS and place not in kept) for place, row in enumerate(rows)]
 
     @property
     def significant(self) -> int:
@@ -211,10 +220,9 @@ def _ratios(pairs: list[tuple[float | None, float | None]]) -> str:
     return f"× {'–'.join(ends)}"
 
 
-def summary(factor: Factor) -> str:
-    """A factor's line for who cannot see its dots."""
-    size, count, detail = effect(factor)
-    return f"{factor.name}, {factor.after} instead of {factor.before}: {size}, {count}; {detail}"
+def epsilons(row: dict) -> str:
+    """The epsilons of a row's two points, or that of both."""
+    return " → ".join(dict.fromkeys(number(row[f"{end}_epsilon"]) for end in ("from", "to")))
 
 
 def describe_row(row: dict, factor: Factor) -> str:

@@ -21,6 +21,11 @@ STRANGERS = "an attacker who wrongly accuses 1% of non-members"
 GOOD, POOR, CHANCE, BARE, NOTHING = "good", "poor", "not above chance", "without privacy", "no result"
 OPEN, NOBODY = "no finite epsilon", "nobody scheduled"
 PASSED, FAILED, UNTESTED = "passed", "failed", "not audited"
+BADGES = {  # the look and the words of the audits' verdict, with a sign
+    PASSED: ("good", "✓ Audit passed"),
+    FAILED: ("bad", "✗ Audit failed"),
+    UNTESTED: ("none", "Not audited"),
+}
 PROTECTS_NOTHING = 20  # an epsilon from which it is said so
 NOISE_TEST = "deviation of the noise"
 
@@ -205,17 +210,6 @@ def audited(audits: dict[str, pl.DataFrame], point: dict | None) -> Audit:
         violated.row(0, named=True) if len(violated) else None,
         rows.filter(test=NOISE_TEST).select(pl.col("detectable").max()).item(),
     )
-
-
-def badge(audit: Audit) -> tuple[str, str]:
-    """The look and the words of the audits' verdict, with a sign.
-
-    >>> badge(Audit(PASSED)), badge(Audit(FAILED)), badge(Audit(UNTESTED))
-    (('good', '✓ Audit passed'), ('bad', '✗ Audit failed'), ('none', 'Not audited'))
-    """
-    return {PASSED: ("good", "✓ Audit passed"), FAILED: ("bad", "✗ Audit failed"), UNTESTED: ("none", "Not audited")}[
-        audit.verdict
-    ]
 
 
 def alarm(audit: Audit) -> Markup:

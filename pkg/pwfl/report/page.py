@@ -12,13 +12,13 @@ from pathlib import Path
 
 import polars as pl
 from docutils.core import publish_parts
-from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from pwfl import registry
 from pwfl.report import factors, glossary, headline, page_tables, published
-from pwfl.report.catalog import STUDY_FIGURES, private_figures, table_title
-from pwfl.report.drawing import style, ticks
+from pwfl.report.catalog import STUDY_FIGURES, Outcome, private_figures, table_title
+from pwfl.report.columns import in_words
+from pwfl.report.drawing import fill, read, style, ticks
 from pwfl.report.effects import compared
 from pwfl.report.points import baseline, called, find_outcome, readable_title
 from pwfl.report.words import (
@@ -41,8 +41,7 @@ LONGEST = 10**6  # characters of a caption's line
 READ = ("outcomes", "effects", "claims", "published")  # tables of the study that the page speaks of
 POINTS, CHARTS = "points.parquet", "charts.json"  # what the comparison leaves for the page
 FORMATS = ("svg", "png", "pdf", "json")
-FIRST_FACTORS, FIRST_SETTINGS = 6, 12  # that are shown at first
-MOST_SETTINGS = 60  # of a factor; the table `effects` has all
+FIRST_FACTORS = 6  # that are shown at first
 FILES = {  # of a scenario
     "realizations.csv": "results",
     "parameters.csv": "parameters",
@@ -82,32 +81,33 @@ def build_page(
     """
     tables = {name: read_report(view[f"{name}.parquet"]) for name in READ}
     points, charts = read_report(view[POINTS]), json.loads(sealed.read_bytes(view[CHARTS]))
-    scenarios = parts[1:]
-    of_scenarios = {part["scenario"]: part for part in scenarios}
-    audits = {name: read_report(view[path]) for name in of_scenarios if (path := f"{name}/audit.parquet") in view}
-    leads = {str(system): headline.lead(own) for (system,), own in points.group_by("system", maintain_order=True)}
+    scenarios = {part["scenario"]: part for part in parts[1:]}
+    audits = {name: read_report(view[path]) for name in scenarios if (path := f"{name}/audit.parquet") in view}
+    leads = {str(system): headline.lead(rows) for (system,), rows in points.group_by("system", maintain_order=True)}
     first = next(iter(leads.values()), headline.Lead(headline.NOTHING, None))
-    audited = _audited_twins(of_scenarios, audits)
+    twins = _audited_twins(scenarios, audits)
     point = first.point
-    audit = headline.audited(audits, point and point | {"scenario": audited.get(point["scenario"], point["scenario"])})
-    places = _places(points, of_scenarios)
-    systems = [_system(system, points, tables, lead, charts.get(system), audit) for system, lead in leads.items()]
-    for system, shown in zip(leads, systems, strict=True):
-        shown["files"] = {name: _formats(f"{system}_{name}", view) for name in STUDY_FIGURES}
+    audit = headline.audited(audits, point and point | {"scenario": twins.get(point["scenario"], point["scenario"])})
+    places = _places(points, scenarios)
+    systems = [
+        _system(system, points, tables, lead, charts.get(system, {}), audit)
+        | {"files": {name: _formats(f"{system}_{name}", view) for name in STUDY_FIGURES}}
+        for system, lead in leads.items()
+    ]
     claims = page_tables.claims(tables["claims"], places, {paper["system"]: paper for paper in papers})
-    tested = {(name, scheme) for name, twin in audited.items() for scheme in audits[twin]["scheme"].unique()}
-    parameters = {name: read_report(view[f"{name}/parameters.parquet"]) for name, part in of_scenarios.items()
+    tested = {(name, scheme) for name, twin in twins.items() for scheme in audits[twin]["scheme"].unique()}
+    parameters = {name: read_report(view[f"{name}/parameters.parquet"]) for name, part in scenarios.items()
                   if f"{name}/parameters.parquet" in view and not part["point"]}  # fmt: skip
+    withholding = [part["system"] for part in scenarios.values() if part["withholds"]]
+    summaries = [path for part in parts for path, _ in part["tables"] if Path(path).name == "summary"]
     context = {
         "single": systems[0] if len(systems) == 1 else None,
         "systems": systems,
-        "leads": [_lead_row(system, lead, audits, of_scenarios) for system, lead in leads.items()],
+        "leads": [_lead_row(system, lead, audits, scenarios) for system, lead in leads.items()],
         "audit": audit,
-        "badge": headline.badge(audit),
+        "badge": headline.BADGES[audit.verdict],
         "alarm": headline.alarm(audit) if audit.verdict == headline.FAILED else "",
-        "facts": headline.facts(
-            first, audit, points, tables["published"], any(part["withholds"] for part in scenarios)
-        ),
+        "facts": headline.facts(first, audit, points, tables["published"], bool(withholding)),
         "published": published.sentences(tables["published"]),
         "answer": headline.answer(leads, audit, tables["claims"]),
         "schemes": page_tables.schemes(points, tested, audit.verdict == headline.FAILED),
@@ -120,70 +120,49 @@ def build_page(
         "claims": claims,
         "counts": page_tables.counts(claims),
         "count_words": headline.counted(tables["claims"]),
-        "once": _once(scenarios),
-        "withheld": [
-            _withheld(system) for system in sorted({part["system"] for part in scenarios if part["withholds"]})
-        ],
-        "parameters": list(page_tables.differing(parameters, places)),
-        "parameter_heads": [of_scenarios[name]["title"] for name in parameters],
+        "once": _once([tuple(part["alike"]) for part in scenarios.values()]),
+        "withheld": [_withheld(system) for system in sorted(set(withholding))],
+        "parameters": page_tables.differing(parameters),
+        "parameter_heads": [scenarios[name]["title"] for name in parameters],
         "realizations": ranged(points["realizations"]),
         "delta": next(iter(points["delta"].drop_nulls()), None),
         "more": _figures(parts[0], view, of_study=True),
         "scenarios": [
             {
-                "title": readable_title(part["title"], part["scenario"]),
+                "title": readable_title(part["title"], name),
                 "about": _about(part),
-                "id": _anchor(part["scenario"]),
+                "id": _anchor(name),
                 "figures": _figures(part, view),
+                "files": _links({f"{name}/{file}": text for file, text in FILES.items()}, view),
             }
-            | {"files": _links([f"{part['scenario']}/{file}" for file in FILES], view, FILES)}
-            for part in scenarios
+            for name, part in scenarios.items()
         ],
-        "files": _links([f"{path}.csv" for path, _ in parts[0]["tables"]], view),
+        "files": _links({f"{path}.csv": f"{Path(path).name}.csv" for path, _ in parts[0]["tables"]}, view),
         "stages": {stage: len(addresses) for stage, addresses in computed["addresses"].items()},
         "versions": {"Python": platform.python_version()} | computed["packages"],
-        "processors": _processors([read_report(view[f"{path}.parquet"]) for path in _named(parts, "summary")]),
+        "processors": _processors([read_report(view[f"{path}.parquet"]) for path in summaries]),
         "papers": papers,
         "paper_pages": [paper["system"] for paper in papers if f"{paper['system']}_paper.html" in view],
-    }
-    return render(heading | context)
-
-
-def render(context: dict) -> str:
-    """The page as HTML, of all that `build_page` finds."""
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    said = {
         "terms": glossary.TERMS,
-        "first_factors": FIRST_FACTORS,
-        "upper": upper,
-        "number": number,
-        "rate": rate,
-        "strip": strip,
-        "scale": scale,
-        "system_name": system_name,
+        "style": style("style.css"),
+        "script": Markup(read("script.js")),
     }
-    said |= {"style": style("style.css"), "script": Markup(_file("script.js"))}
-    text = environment.from_string(_file("page.html")).render(**said, **context)
-    return re.sub(r"\n\s*\n+", "\n", text)
+    return re.sub(r"\n\s*\n+", "\n", fill("page.html", heading | context | WORDS))
 
 
-def _file(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
-
-
-def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead, charts: dict | None, audit) -> dict:
+def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead, charts: dict, audit) -> dict:
     """What a system's sections show."""
     rows = points.filter(system=system)
     effects, outcomes = tables["effects"].filter(system=system), tables["outcomes"].filter(system=system)
-    menus = []
-    for column, outcome in compared(outcomes, system).items():
-        found = factors.factors(effects, rows, column, outcome)
-        if found:
-            menus.append(_menu(found, f"{outcome.title}{' (points)' * is_share(outcome)}", column))
+    menus = [
+        {"column": column, "outcome": outcome, "factors": found, "axis": _axis(found)}
+        for column, outcome in compared(outcomes, system).items()
+        if (found := factors.factors(effects, rows, column, outcome))
+    ]
     main = menus[0] if menus and menus[0]["column"] == rows["outcome"][0] else None
     shown = main["factors"] if main else []
     if len(shown) > FIRST_FACTORS:
-        shown = sorted(shown, key=lambda each: -max(abs(row["difference"]) for row in each["rows"]))
+        shown = sorted(shown, key=lambda factor: -max(abs(row["difference"]) for row in factor.rows))
     return {
         "name": system_name(system),
         "sentence": headline.sentence(lead, audit),
@@ -191,89 +170,28 @@ def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead
         "point": lead.point,
         "by": _by(lead, baseline(rows)),
         "factors": shown,
-        "strips": main,
-        "unit": main and main["unit"],
+        "main": main,
         "menus": menus,
-        "compared": sum(len(each["rows"]) for each in shown),
+        "compared": sum(len(factor.shown) for factor in shown),
         "prices": page_tables.prices(rows),
         "learned": bool((~rows["useless"]).any()),
-        "charts": _marked(charts or {}),
+        "charts": charts,
     }
 
 
-def _marked(charts: dict) -> dict:
-    """Charts as they were drawn, elements of the page."""
-    found = {key: Markup(value) if key in ("wide", "narrow", "attack") else value for key, value in charts.items()}
-    for key in ("parameters", "rounds"):
-        found[key] = [panel | {"svg": Markup(panel["svg"])} for panel in charts.get(key, [])]
-    return found
-
-
-def _menu(factor_list: list[factors.Factor], label: str, column: str) -> dict:
-    """The factors of an outcome, with one axis for all of their strips."""
-    rows = [row for factor in factor_list for row in factor.rows]
-    ends = [
-        row[key]
-        for row in rows
-        for key in ("difference", "difference_ci_low", "difference_ci_high")
-        if row[key] is not None
-    ]
-    outcome, low, high = factor_list[0].outcome, min(0.0, *ends), max(0.0, *ends)
-    if is_share(outcome):  # as no difference of shares is larger
+def _axis(found: list[factors.Factor]) -> tuple[float, float]:
+    """The ends of one axis for the differences of all factors of an outcome, and their intervals."""
+    columns = ("difference", "difference_ci_low", "difference_ci_high")
+    ends = [row[key] for factor in found for row in factor.rows for key in columns if row[key] is not None]
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    if is_share(found[0].outcome):  # as no difference of shares is larger
         low, high = max(low, -1.0), min(high, 1.0)
     room = ROOM * (high - low) or 1.0
-    axis = (low - room, high + room)
-    blocks = []
-    for factor in factor_list:
-        size, count, detail = factors.effect(factor)
-        block = {"name": factor.name, "before": factor.before, "after": factor.after, "effect": size, "count": count}
-        block |= {
-            "detail": "; ".join(filter(None, (detail, factors.costs(factor)))),
-            "summary": factors.summary(factor),
-        }
-        shown = factor.rows
-        if len(shown) > MOST_SETTINGS:  # the largest and the smallest ones
-            shown = [*shown[: MOST_SETTINGS // 2], *shown[-MOST_SETTINGS // 2 :]]
-        kept = {0, len(shown) // 2, len(shown) - 1} if len(shown) > FIRST_SETTINGS else range(len(shown))
-        settings = [_row(row, factor) | {"extra": place not in kept} for place, row in enumerate(shown)]
-        blocks.append(
-            block
-            | {
-                "rows": settings,
-                "left_out": len(factor.rows) - len(shown),
-                "all": len(factor.rows),
-                "folded": len(shown) > FIRST_SETTINGS,
-            }
-        )
-    return {
-        "label": label,
-        "column": column,
-        "unit": unit(outcome),
-        "axis": axis,
-        "factors": blocks,
-        "is_share": is_share(outcome),
-    }
+    return low - room, high + room
 
 
-def _row(row: dict, factor: factors.Factor) -> dict:
-    ends = (row["difference_ci_low"], row["difference_ci_high"])
-    low, high = (signed(end, factor.outcome) for end in ends)
-    epsilons = [number(row[f"{end}_epsilon"]) for end in ("from", "to")]
-    return {
-        "setting": row["setting"],
-        "difference": row["difference"],
-        "ends": ends,
-        "value": signed(row["difference"], factor.outcome),
-        "interval": f"({low} to {high})" if ends[0] is not None else "",
-        "p": probability(row["p_corrected"]),
-        "filled": factors.is_significant(row),
-        "epsilon": epsilons[0] if epsilons[0] == epsilons[1] else " → ".join(epsilons),
-        "tip": factors.describe_row(row, factor),
-    }
-
-
-def strip(rows: list[dict], axis: tuple[float, float], share: bool) -> Markup:
-    """Dots with intervals on an axis, in percent of any width, filled where significant."""
+def strip(factor: factors.Factor, rows: Sequence[dict], axis: tuple[float, float]) -> Markup:
+    """Dots with intervals on an axis, in percent of any width, filled where significant, of some rows of a factor."""
     low, high = axis
 
     def at(value: float) -> str:
@@ -282,29 +200,54 @@ def strip(rows: list[dict], axis: tuple[float, float], share: bool) -> Markup:
     def upright(value: float, kind: str) -> str:
         return f'<line class="{kind}" x1="{at(value)}" x2="{at(value)}" y1="0" y2="100%"/>'
 
-    marks = [upright(value, "tick") for value in _ticks(axis, share) if value] + [upright(0, "zero")]
+    marks = [upright(value, "tick") for value in _ticks(axis, factor.outcome) if value] + [upright(0, "zero")]
     for row in rows:
-        ends = [row["difference"] if end is None else end for end in row["ends"]]
-        marks.append(f'<line class="ci" x1="{at(ends[0])}" x2="{at(ends[1])}" y1="50%" y2="50%"/>')
-        kind = "dot" if row["filled"] else "dot hollow"
-        tip = escape(row["tip"])
-        marks.append(f'<circle class="{kind}" cx="{at(row["difference"])}" cy="50%" r="3.7" aria-label="{tip}"/>')
+        value = row["difference"]
+        ends = [at(value if end is None else end) for end in (row["difference_ci_low"], row["difference_ci_high"])]
+        marks.append(f'<line class="ci" x1="{ends[0]}" x2="{ends[1]}" y1="50%" y2="50%"/>')
+        kind = "dot" if factors.is_significant(row) else "dot hollow"
+        tip = escape(factors.describe_row(row, factor))
+        marks.append(f'<circle class="{kind}" cx="{at(value)}" cy="50%" r="3.7" aria-label="{tip}"/>')
     return Markup(f'<div class="strip"><svg aria-hidden="true">{"".join(marks)}</svg></div>')
 
 
-def _ticks(axis: tuple[float, float], share: bool) -> list[float]:
-    factor = 100 if share else 1
+def _ticks(axis: tuple[float, float], outcome: Outcome) -> list[float]:
+    factor = 100 if is_share(outcome) else 1
     return [value / factor for value in ticks(factor * axis[0], factor * axis[1], 3.5)]
 
 
-def scale(axis: tuple[float, float], share: bool) -> Markup:
+def scale(axis: tuple[float, float], outcome: Outcome) -> Markup:
     """The numbers below strips."""
-    low, high = axis
+    (low, high), factor = axis, 100 if is_share(outcome) else 1
     labels = [
-        f'<span style="left:{100 * (value - low) / (high - low):.2f}%">{signed(100 * value if share else value)}</span>'
-        for value in _ticks(axis, share)
+        f'<span style="left:{100 * (value - low) / (high - low):.2f}%">{signed(factor * value)}</span>'
+        for value in _ticks(axis, outcome)
     ]
     return Markup(f'<span class="axis" aria-hidden="true">{"".join(labels)}</span>')
+
+
+WORDS = {  # functions of the template
+    "first_factors": FIRST_FACTORS,
+    "most_settings": factors.MOST_SETTINGS,
+    "first_settings": factors.FIRST_SETTINGS,
+    "strip": strip,
+    "scale": scale,
+    "effect": factors.effect,
+    "costs": factors.costs,
+    "epsilons": factors.epsilons,
+    "is_significant": factors.is_significant,
+    "find_outcome": find_outcome,
+    "guaranteed": in_words,
+    "is_share": is_share,
+    "unit": unit,
+    "upper": upper,
+    "number": number,
+    "signed": signed,
+    "between": between,
+    "probability": probability,
+    "rate": rate,
+    "system_name": system_name,
+}
 
 
 def _by(lead: headline.Lead, bare: float | None) -> str:
@@ -321,13 +264,13 @@ def _by(lead: headline.Lead, bare: float | None) -> str:
     return "; ".join([*parts, *page_tables.left_out(point)])
 
 
-def _lead_row(system: str, lead: headline.Lead, audits: Mapping, of_scenarios: Mapping) -> dict:
+def _lead_row(system: str, lead: headline.Lead, audits: Mapping, scenarios: Mapping) -> dict:
     """A system's row of the table that leads where there are several."""
-    own = {name: frame for name, frame in audits.items() if of_scenarios[name]["system"] == system}
-    point, badge = lead.point, headline.badge(headline.audited(own, lead.point))
-    row = {"system": system_name(system), "badge": badge, "kind": lead.kind}
+    own, point = {name: frame for name, frame in audits.items() if scenarios[name]["system"] == system}, lead.point
+    row = {"system": system_name(system), "badge": headline.BADGES[headline.audited(own, point).verdict]}
+    row |= {"kind": lead.kind, "result": "no result", "scheme": "", "epsilon": NONE, "rate": NONE}
     if point is None:
-        return row | {"result": "no result", "scheme": "", "epsilon": NONE, "rate": NONE}
+        return row
     row |= {"result": headline.result(point), "scheme": called(point), "epsilon": number(point["epsilon"])}
     if lead.kind not in (headline.GOOD, headline.POOR, headline.CHANCE):
         return row | {"rate": "all"}
@@ -335,38 +278,33 @@ def _lead_row(system: str, lead: headline.Lead, audits: Mapping, of_scenarios: M
     return row | {"kind": kind, "rate": rate(point["attack_rate"]), "assumes": point["epsilon_assumes"]}
 
 
-def _places(points: pl.DataFrame, of_scenarios: Mapping[str, dict]) -> dict[str, str]:
+def _places(points: pl.DataFrame, scenarios: Mapping[str, dict]) -> dict[str, str]:
     """What readers call each scenario: what tells it from others; its title where it is alone."""
     short = dict(points.select("scenario", "place").unique("scenario", keep="first", maintain_order=True).rows())
-    return {name: upper(short.get(name) or readable_title(part["title"], name)) for name, part in of_scenarios.items()}
+    return {name: upper(short.get(name) or readable_title(part["title"], name)) for name, part in scenarios.items()}
 
 
 def _figures(part: dict, view: Mapping[str, str], of_study: bool = False) -> list[dict]:
     """The figures of a part that are files beside the page; of the study those that no section has drawn."""
-    found = []
-    for path, text in part["figures"]:
-        name = Path(path).name
-        if of_study and name.rpartition("_")[2] in STUDY_FIGURES and "/" not in path:
-            continue
-        files = _formats(path, view)
-        found.append({"id": _anchor(path), "caption": caption(text), "src": f"{path}.svg", "files": files})
-    return found
+    return [
+        {"id": _anchor(path), "caption": caption(text), "src": f"{path}.svg", "files": _formats(path, view)}
+        for path, text in part["figures"]
+        if not (of_study and "/" not in path and path.rpartition("_")[2] in STUDY_FIGURES)
+    ]
 
 
-def _links(paths: Sequence[str], view: Mapping[str, str], texts: Mapping[str, str] | None = None) -> list[dict]:
-    """Links to the files that there are, relative to the page."""
-    texts = texts or {}
-    names = {path: Path(path).name for path in paths if path in view}
-    links = [{"href": path, "text": texts.get(name, name)} for path, name in names.items()]
-    return [link | {"title": table_title(Path(link["href"]).stem)} for link in links]
+def _links(texts: Mapping[str, str], view: Mapping[str, str]) -> list[dict]:
+    """Links to those files that there are, of their texts by paths relative to the page."""
+    return [
+        {"href": path, "text": text, "title": table_title(Path(path).stem)}
+        for path, text in texts.items()
+        if path in view
+    ]
 
 
 def _formats(path: str, view: Mapping[str, str]) -> list[dict]:
     """Links to the files of a figure, by their formats."""
-    return [
-        link | {"text": link["href"].rpartition(".")[2].upper()}
-        for link in _links([f"{path}.{kind}" for kind in FORMATS], view)
-    ]
+    return _links({f"{path}.{kind}": kind.upper() for kind in FORMATS}, view)
 
 
 def _about(part: dict) -> str:
@@ -377,16 +315,16 @@ def _about(part: dict) -> str:
     return f"{about}; the same parameters as {' and '.join(others)}" if others else about
 
 
-def _once(scenarios: list[dict]) -> list[str]:
+def _once(alike: list[tuple[str, ...]]) -> str:
     """A sentence where scenarios have the same parameters, as tables of points and claims have them once."""
-    groups = dict.fromkeys(tuple(part["alike"]) for part in scenarios)
+    groups = dict.fromkeys(alike)
+    if len(groups) == len(alike):
+        return ""
     same = "; ".join(" and ".join(group) for group in groups if len(group) > 1)
-    counted = f"{len(groups)} of {len(scenarios)} scenarios are different"
-    return [f"Counted once, as they have the same parameters: {same}. So {counted}."] if same else []
-
-
-def _named(parts: list[dict], name: str) -> list[str]:
-    return [path for part in parts for path, _ in part["tables"] if Path(path).name == name]
+    return (
+        f"Counted once, as they have the same parameters: {same}. So {len(groups)} of {len(alike)} scenarios are "
+        "different."
+    )
 
 
 def _withheld(system: str) -> str:

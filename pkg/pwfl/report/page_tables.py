@@ -1,18 +1,17 @@
 """The rows of a page's tables in words: schemes, the price of privacy, audits, claims."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import polars as pl
 from markupsafe import Markup, escape
 
 from pwfl.report import unscheduled
 from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, PROJECT, REFUTED, SUPPORTED
-from pwfl.report.columns import in_words
 from pwfl.report.headline import FAILED, PASSED
 from pwfl.report.points import baseline, find_outcome, finite, lines, place_of_sweep
 from pwfl.report.statements import DEPENDS, judged
-from pwfl.report.words import NONE, between, interpreted, number, rate, signed, unit, upper
+from pwfl.report.words import NONE, between, interpreted, number
 
 FOLDED = 12  # rows from which only the best are shown at first
 MOST_SCHEMES = 400  # rows of the page; its files have all
@@ -32,31 +31,20 @@ UNJUDGED = "not the paper’s setting"
 def schemes(points: pl.DataFrame, audited: set[tuple[str, str]], failed: bool) -> list[dict]:
     """A row for each point, the smallest epsilon first, without noise last."""
     order = [pl.col("bare"), pl.col("epsilon").fill_null(math.inf).round(2), -pl.col("mean")]
-    folded = len(points) > FOLDED
     few = not (points["best"] | points["bare"]).any()  # then the first ones stand for all
     rows = []
     alike = pl.when("bare").then(pl.format("{} {} {}", "scheme", "sweep_of", "mean")).otherwise(pl.int_range(pl.len()))
     shown = points.filter(alike.is_first_distinct()).sort(order, maintain_order=True).head(MOST_SCHEMES)
     for place, row in enumerate(shown.iter_rows(named=True)):
-        outcome = find_outcome(row)
-        noted = "not above chance" if row["useless"] else between(row["ci_low"], row["ci_high"], outcome)
-        rows.append(
-            row
-            | {"extra": folded and not (row["best"] or row["bare"] or (few and place < FOLDED))}
-            | {"result": number(row["mean"], outcome), "noted": [noted, *left_out(row)]}
-            | {
-                "eps": number(row["epsilon"]),
-                "user": number(row["epsilon_user"]),
-                "withdrawn": failed and not row["open"],
-                "best": row["best"] and not failed,
-            }
-            | {
-                "rate": "all" if row["open"] else rate(row["attack_rate"]),
-                "terms": NONE if row["open"] else in_words(row),
-            }
-            | {"seconds": number(row["air_seconds_mean"]), "joules": number(row["transmit_energy_j_mean"])}
-            | {"audited": "audited" if (row["scenario"], row["scheme"]) in audited else NONE}
-        )
+        interval = between(row["ci_low"], row["ci_high"], find_outcome(row))
+        kept = row["best"] or row["bare"] or (few and place < FOLDED)
+        more = {
+            "extra": len(points) > FOLDED and not kept,
+            "noted": ["not above chance" if row["useless"] else interval, *left_out(row)],
+            "best": row["best"] and not failed,
+            "audited": (row["scenario"], row["scheme"]) in audited,
+        }
+        rows.append(row | more)
     return rows
 
 
@@ -67,84 +55,67 @@ def left_out(row: dict) -> list[str]:
 
 
 def prices(points: pl.DataFrame) -> dict:
-    """Rows: epsilons; columns: the best curves, or points; cells: outcomes, and how far they are from the baseline."""
+    """Rows: epsilons; columns: the best curves, or points; cells: their points, or None; and the best baseline."""
     private = finite(points).filter(~pl.col("bare"))
     if private.is_empty():
-        return {"rows": [], "heads": [], "bare": None}
+        return {"rows": []}
     outcome = find_outcome(private.row(0, named=True))
     loss = pl.col("mean") * (-1 if outcome.better == "more" else 1)
     joined = [curve for curve, _ in lines(private)]
     curves = joined or [curve for _, curve in private.group_by("sweep_of", "scheme", maintain_order=True)]
     shown = sorted(curves, key=lambda curve: curve.select(loss.min()).item())[:COLUMNS]
-    base = baseline(points)
-    shown = [curve.with_columns(level=pl.coalesce("target_epsilon", "epsilon").round_sig_figs(3)) for curve in shown]
-    levels = sorted({value for curve in shown for value in curve["level"]})
-    rows = []
-    for place, level in enumerate(levels):
-        cells, rates = [], []
-        for curve in shown:
-            matching = curve.filter(level=level)
-            cells.append(_price(matching.row(0, named=True), base, outcome) if len(matching) else None)
-            rates += matching["attack_rate"].drop_nulls().to_list()
-        rows.append(
-            {"epsilon": number(level), "rate": rate(max(rates, default=None)), "cells": cells, "extra": place >= FOLDED}
-        )
+    level = pl.coalesce("target_epsilon", "epsilon").round_sig_figs(3)
+    rows: dict[float, list[dict | None]] = {}
+    for place, curve in enumerate(shown):
+        for row in curve.with_columns(level=level).unique("level", keep="first").iter_rows(named=True):
+            rows.setdefault(row["level"], [None] * len(shown))[place] = row
     firsts = [curve.row(0, named=True) for curve in shown]
-    heads = [{"scheme": row["scheme"], "place": place_of_sweep(row) if joined else row["place"]} for row in firsts]
     return {
-        "rows": rows,
-        "heads": heads,
-        "bare": None if base is None else number(base, outcome),
+        "rows": [
+            {
+                "level": epsilon,
+                "rate": max(
+                    (cell["attack_rate"] for cell in cells if cell and cell["attack_rate"] is not None), default=None
+                ),
+                "cells": cells,
+                "extra": place >= FOLDED,
+            }
+            for place, (epsilon, cells) in enumerate(sorted(rows.items()))
+        ],
+        "heads": [(row["scheme"], place_of_sweep(row) if joined else row["place"]) for row in firsts],
+        "outcome": outcome,
+        "bare": baseline(points),
         "open": points.filter("bare", pl.col("mean").is_finite())["open"].all(),
-    }
-
-
-def _price(row: dict, base: float | None, outcome) -> dict:
-    lost = "" if base is None else f"{signed(row['mean'] - base, outcome)} {unit(outcome)}".rstrip()
-    said = "not above chance" if row["useless"] else lost
-    return {
-        "value": number(row["mean"], outcome),
-        "said": said,
-        "interval": between(row["ci_low"], row["ci_high"], outcome),
     }
 
 
 def audits(tables: Mapping[str, pl.DataFrame]) -> list[dict]:
     """A row for each test over all audited schemes: failed ones first, then the KEY_TESTS."""
-    frames = [
-        frame.select("test", "status", "measured", "expected_min", "expected_max", "detects", "detectable")
-        for frame in tables.values()
-    ]
-    if not frames:
-        return []
-    tested = pl.concat(frames, how="vertical_relaxed").with_columns(pl.col("status").cast(pl.String))
-    tested = tested.filter(pl.col("status").is_in([PASSED, FAILED]))
+    tests: dict[str, list[dict]] = {}
+    for frame in tables.values():
+        for row in frame.with_columns(pl.col("test", "status").cast(pl.String)).iter_rows(named=True):
+            if row["status"] in (PASSED, FAILED):
+                tests.setdefault(row["test"], []).append(row)
     rows = []
-    for (test,), test_rows in tested.group_by("test", maintain_order=True):
-        each = test_rows.to_dicts()
-        failed = sum(row["status"] == FAILED for row in each)
+    for each in tests.values():
         worst = max(each, key=lambda row: (row["status"] == FAILED, _edge(row)))
-        row = {"test": upper(test), "failed": failed, "count": len(each), "measured": number(worst["measured"])}
-        row |= {
+        more = {
+            "failed": sum(row["status"] == FAILED for row in each),
+            "count": len(each),
             "expected": between(worst["expected_min"], worst["expected_max"]),
-            "detects": upper(worst["detects"] or ""),
+            "at": _place(worst),
         }
-        rows.append(row | {"at": _place(worst), "key": test})
+        rows.append(worst | more)
     order = {test: place for place, test in enumerate(KEY_TESTS)}
-    rows.sort(key=lambda row: (-row["failed"], order.get(row["key"], len(order))))
-    for place, row in enumerate(rows):
-        row["extra"] = place >= SHOWN_TESTS and not row["failed"]
-    return rows
+    rows.sort(key=lambda row: (-row["failed"], order.get(row["test"], len(order))))
+    return [row | {"extra": place >= SHOWN_TESTS and not row["failed"]} for place, row in enumerate(rows)]
 
 
 def untested(tables: Mapping[str, pl.DataFrame]) -> list[str]:
     """Schemes that no audit tested, with the reasons, each once."""
-    frames = [frame.filter(pl.col("status").cast(pl.String) == NOT_TESTED) for frame in tables.values()]
-    found = (
-        pl.concat([frame.select("scheme", "reason") for frame in frames], how="vertical_relaxed") if frames else None
-    )
-    rows = [] if found is None else found.unique(maintain_order=True).rows()
-    return [f"{scheme} ({reason})" if reason else scheme for scheme, reason in rows]
+    rows = [row for frame in tables.values() for row in frame.select("status", "scheme", "reason").rows()]
+    found = [f"{scheme} ({reason})" if reason else scheme for status, scheme, reason in rows if status == NOT_TESTED]
+    return list(dict.fromkeys(found))
 
 
 def _edge(row: dict) -> float:
@@ -176,32 +147,28 @@ def claims(table: pl.DataFrame, places: Mapping[str, str], papers: Mapping[str, 
     """
     rows: list[dict] = []
     several = table["system"].n_unique() > 1
-    for said in judged(table).iter_rows(named=True):
-        claim_rows = table.filter(system=said["system"], origin=said["origin"], claim=said["claim"])
-        several_numbers = claim_rows["quantity"].n_unique() > 1
-        first = claim_rows.row(0, named=True)
-        cases = [_case(row, places, several_numbers) for row in claim_rows.iter_rows(named=True)]
-        row = said | {"look": LOOKS[said["verdict"]], "sign": SIGNS[said["verdict"]], "cases": cases}
-        row |= {
-            "verdict_words": said["verdict"] or UNJUDGED,
-            "count": len(claim_rows),
-            "measured": _range(claim_rows),
+    for judged_claim in judged(table).iter_rows(named=True):
+        system, origin, verdict = (judged_claim[key] for key in ("system", "origin", "verdict"))
+        cases = table.filter(system=system, origin=origin, claim=judged_claim["claim"])
+        first, several_numbers = cases.row(0, named=True), cases["quantity"].n_unique() > 1
+        more = {
+            "look": LOOKS[verdict],
+            "sign": SIGNS[verdict],
+            "cases": [_case(row, places, several_numbers) for row in cases.iter_rows(named=True)],
+            "verdict_words": verdict or UNJUDGED,
+            "count": len(cases),
+            "measured": _range(cases["measured"].drop_nulls()),
+            "required": _signs(first["required_range"]),
+            "reported": first["reported"] or NONE,
+            "source": _source(first, papers.get(system)),
+            "quantity": first["quantity"] or "",
+            "whose": "this project’s claim" if origin == PROJECT else system.replace("_", " ") * several,
         }
-        row |= {"required": _signs(first["required_range"]), "reported": first["reported"] or NONE}
-        row |= {"source": _source(first, papers.get(said["system"])), "quantity": first["quantity"] or ""}
-        row |= {
-            "of": "this project’s claim"
-            if said["origin"] == PROJECT
-            else said["system"].replace("_", " ")
-            if several
-            else ""
-        }
-        rows.append(row)
-    order = {verdict: place for place, verdict in enumerate(LOOKS)}
-    rows.sort(key=lambda row: order[row["verdict"]])
-    for place, row in enumerate(rows):
-        row["extra"] = place >= SHOWN_CLAIMS and row["verdict"] in (SUPPORTED, None)
-    return rows
+        rows.append(judged_claim | more)
+    order = list(LOOKS)
+    rows.sort(key=lambda row: order.index(row["verdict"]))
+    foldable = (SUPPORTED, None)
+    return [row | {"extra": k >= SHOWN_CLAIMS and row["verdict"] in foldable} for k, row in enumerate(rows)]
 
 
 def counts(rows: list[dict]) -> list[dict]:
@@ -227,13 +194,10 @@ def _case(row: dict, places: Mapping[str, str], of_several: bool) -> dict:
     }
 
 
-def _range(rows: pl.DataFrame) -> str:
+def _range(measured: pl.Series) -> str:
     """The measured values of a statement."""
-    known = rows["measured"].drop_nulls()
-    if known.is_empty():
-        return NONE
-    least, most = (number(end) for end in (known.sort()[0], known.sort()[-1]))
-    return least if least == most else f"{least} to {most}"
+    ends = dict.fromkeys(map(number, (measured.min(), measured.max())))
+    return " to ".join(ends)
 
 
 def _signs(text: str) -> str:
@@ -250,17 +214,15 @@ def _source(row: dict, paper: dict | None) -> Markup:
     return Markup('<a href="{}" title="{}">{}</a>').format(address, cited, source)
 
 
-def differing(parameters: Mapping[str, pl.DataFrame], places: Mapping[str, str]) -> Iterator[dict]:
+def differing(parameters: Mapping[str, pl.DataFrame]) -> list[tuple[str, list[str]]]:
     """The parameters in which scenarios differ, of the tables `parameters`, with each scenario's value."""
-    every = [
-        frame.select("parameter", pl.col("value").cast(pl.String), pl.lit(name).alias("scenario"))
-        for name, frame in parameters.items()
+    values: dict[str, dict[str, str]] = {}
+    for name, frame in parameters.items():
+        for key, value in frame.select("parameter", pl.col("value").cast(pl.String)).rows():
+            values.setdefault(key, {})[name] = value
+    rows = {key: [of.get(name) for name in parameters] for key, of in values.items() if key != "schemes"}
+    return [
+        (key, [NONE if text in (None, "", "None") else text for text in texts])
+        for key, texts in rows.items()
+        if len(set(texts)) > 1
     ]
-    if len(every) < 2:
-        return
-    table = pl.concat(every)
-    for (key,), own in table.group_by("parameter", maintain_order=True):
-        values = dict(own.select("scenario", "value").rows())
-        if len({values.get(name) for name in parameters}) > 1 and key != "schemes":
-            told = (values.get(name) for name in parameters)
-            yield {"key": key, "values": [NONE if value in (None, "", "None") else value for value in told]}
