@@ -98,22 +98,13 @@ class Reported(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Which scenarios of a study are measured, or compared.
+    """Which scenarios of a study are measured, or compared."""
 
-    Attributes
-    ----------
-    find
-        Returns groups of names, the first of each the scenario that the others are compared with, of a study's contents
-        by scenario, each with `scenario` and the report's tables.
-    words
-        What tells the others from the first, `at larger γ`.
-    together
-        Whether others are compared with the first all at once: a series `at` them is a list.
-    """
-
+    #: Returns groups of names, the first of each the scenario that the others are compared with, of a study's contents
+    #: by scenario, each with `scenario` and the report's tables.
     find: Callable[[dict[str, dict]], Iterable[tuple[str, ...]]]
-    words: str = ""
-    together: bool = False
+    words: str = ""  #: What tells the others from the first, `at larger γ`.
+    together: bool = False  #: Whether others are compared with the first all at once: a series `at` them is a list.
 
 
 def pairs(words: str, *keys: str, matches: Callable[[object, object], object], together: bool = False) -> Comparison:
@@ -163,24 +154,12 @@ def once(
 
 @dataclass(frozen=True)
 class Series:
-    """What a term is computed from: a scheme's column by realization, or another value that a system names.
+    """What a term is computed from: a scheme's column by realization, or another value that a system names."""
 
-    Attributes
-    ----------
-    name
-        A scheme's scheduler and noise, or the value's name.
-    column
-        Of a scheme; None: the claim's quantity.
-    of_scheme
-        Whether it is a scheme's.
-    at
-        In which of the compared scenarios; None: the first.
-    """
-
-    name: Hashable
-    column: str | None = None
-    of_scheme: bool = True
-    at: Comparison | None = None
+    name: Hashable  #: A scheme's scheduler and noise, or the value's name.
+    column: str | None = None  #: Of a scheme; None: the claim's quantity.
+    of_scheme: bool = True  #: Whether it is a scheme's.
+    at: Comparison | None = None  #: In which of the compared scenarios; None: the first.
 
     def key(self, column: str | None) -> Hashable:
         """The name of the values in what a system's `series` returns."""
@@ -194,26 +173,14 @@ def _measure_means(function: Callable, *values: np.ndarray) -> Measure | None:
 
 @dataclass(frozen=True)
 class Term:
-    """A number made of series: arithmetic on their means over realizations, or a statistic of their values.
+    """A number made of series: arithmetic on their means over realizations, or a statistic of their values."""
 
-    Attributes
-    ----------
-    words
-        What it is, `OptSched - RndSched`.
-    series
-        What it is computed from.
-    function
-        Of the series' means, an array by series.
-    range
-        Between which numbers it lies, given between which a series does.
-    measured
-        The statistic of the series' values, or None for `function`'s estimate.
-    """
-
-    words: str
-    series: tuple[Series, ...]
-    function: Callable[[np.ndarray], np.ndarray] = lambda means: means[0]
+    words: str  #: What it is, `OptSched - RndSched`.
+    series: tuple[Series, ...]  #: What it is computed from.
+    function: Callable[[np.ndarray], np.ndarray] = lambda means: means[0]  #: Of the series' means, an array by series.
+    #: Between which numbers it lies, given between which a series does.
     range: Callable[[tuple[float, float]], tuple[float, float]] = lambda bounds: bounds
+    #: The statistic of the series' values, or None for `function`'s estimate.
     measured: Callable[..., Measure | None] | None = None
 
     def __sub__(self, other: "Term | float") -> "Term":
@@ -323,48 +290,29 @@ class Interpretation(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A statement, and how it is measured and decided.
+    """A statement, and how it is measured and decided."""
 
-    Attributes
-    ----------
-    id
-        By figure, section, theorem, ... and a number in the paper's order: `F4-1`; `X-1` of this project's. Kept.
-    statement
-        What is said, a sentence.
-    source
-        Where the paper says it, or where this project does.
-    reported
-        The paper's number or words.
-    quantity
-        What is compared, of each realization.
-    compare
-        The number that decides; several, each of which has to; or a function of a scenario that returns such by name.
-        None: the statement is not measured, and `why` says why.
-    otherwise
-        The number under other interpretations, by their ids and, after a colon, what they are.
-    required
-        The band in which it must lie, the reported number, or a function of the first scenario's series that returns
-        a band.
-    range_source
-        PAPER where the range follows from the source alone: a direction, or a number that it reports. PROJECT where
-        this project says how much is slight, similar, or acceptable.
-    setting
-        The paper's setting: the values of parameters, or the combinations of several, with which a scenario is in it.
-        None: the claim is this project's.
-    among
-        Which scenarios a number is measured in; one that moves schemes `at` others, in those that are compared.
-    """
-
+    #: By figure, section, theorem, ... and a number in the paper's order: `F4-1`; `X-1` of this project's. Kept.
     id: str
-    statement: str
-    source: str
-    quantity: Quantity = NOTHING
+    statement: str  #: What is said, a sentence.
+    source: str  #: Where the paper says it, or where this project does.
+    quantity: Quantity = NOTHING  #: What is compared, of each realization.
+    #: The number that decides; several, each of which has to; or a function of a scenario that returns such by name.
+    #: None: the statement is not measured, and `why` says why.
     compare: Term | tuple[Term, ...] | Callable[[object], Mapping[str, Term]] | None = None
+    #: The band in which it must lie, the reported number, or a function of the first scenario's series that returns a
+    #: band.
     required: Band | Reported | Callable[[dict], Band] = ANYTHING
+    #: The number under other interpretations, by their ids and, after a colon, what they are.
     otherwise: Mapping[str, Term] = field(default_factory=dict)
+    #: PAPER where the range follows from the source alone: a direction, or a number that it reports. PROJECT where this
+    #: project says how much is slight, similar, or acceptable.
     range_source: str = PAPER
-    reported: str | None = None
+    reported: str | None = None  #: The paper's number or words.
+    #: The paper's setting: the values of parameters, or the combinations of several, with which a scenario is in it.
+    #: None: the claim is this project's.
     setting: Mapping[str | tuple[str, ...], Collection] | None = None
+    #: Which scenarios a number is measured in; one that moves schemes `at` others, in those that are compared.
     among: Comparison = EACH
     why: str = ""
 

@@ -47,29 +47,16 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 @dataclass
 class Label:
-    """What is to be named, and where.
+    """What is to be named, and where."""
 
-    Attributes
-    ----------
-    forms
-        Its lines, in forms of which the first is the best.
-    at
-        The dots that it may stand beside, the best first.
-    reach
-        Half the width and height of its own error bars.
-    sides
-        Places beside a dot, each an alignment and a distance; None: all around it.
-    optional
-        Whether it is left out where there is no good place.
-    """
-
-    forms: list[Lines]
-    at: list[Spot]
+    forms: list[Lines]  #: Its lines, in forms of which the first is the best.
+    at: list[Spot]  #: The dots that it may stand beside, the best first.
     colour: str
     size: float = SIZE
-    reach: Spot = (4, 4)
+    reach: Spot = (4, 4)  #: Half the width and height of its own error bars.
+    #: Places beside a dot, each an alignment and a distance; None: all around it.
     sides: Sequence[tuple[str, float, float]] | None = None
-    optional: bool = False
+    optional: bool = False  #: Whether it is left out where there is no good place.
 
 
 class Placed(NamedTuple):

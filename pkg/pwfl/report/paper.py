@@ -42,96 +42,47 @@ class Setting(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What the paper reports, as a rule on a panel.
+    """What the paper reports, as a rule on a panel."""
 
-    Attributes
-    ----------
-    claim
-        The claim that reports it.
-    axis
-        "x" or "y", on which it lies.
-    words
-        What it is, in a few words.
-    at
-        The value; or how far above the end of a series, if there is one.
-    series
-        The series that it is counted from.
-    """
-
-    claim: str
-    axis: str
-    words: str
-    at: float
-    series: str = ""
+    claim: str  #: The claim that reports it.
+    axis: str  #: "x" or "y", on which it lies.
+    words: str  #: What it is, in a few words.
+    at: float  #: The value; or how far above the end of a series, if there is one.
+    series: str = ""  #: The series that it is counted from.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """A panel of the paper's figures.
+    """A panel of the paper's figures."""
 
-    Attributes
-    ----------
-    name
-        As the paper has it, `5 (e)`.
-    title
-        What the vertical axis shows.
-    x
-        What the horizontal axis shows.
-    curves
-        Of the contents of the scenarios of its setting, by name: a table `series`, `x`, `y`, `y_ci_low`, `y_ci_high`.
-    setting
-        The key of `Paper.settings`; "": all scenarios.
-    said
-        What the paper says of it, in a few words, by the claims' ids.
-    log_x, log_y
-        Whether axes are logarithmic.
-    percent
-        Whether the vertical axis shows shares.
-    trained
-        Whether curves are of training runs, of which there may be fewer than realizations.
-    """
-
-    name: str
-    title: str
-    x: str
+    name: str  #: As the paper has it, `5 (e)`.
+    title: str  #: What the vertical axis shows.
+    x: str  #: What the horizontal axis shows.
+    #: Of the contents of the scenarios of its setting, by name: a table `series`, `x`, `y`, `y_ci_low`, `y_ci_high`.
     curves: Callable[[dict[str, dict]], pl.DataFrame]
-    setting: str = ""
+    setting: str = ""  #: The key of `Paper.settings`; "": all scenarios.
     marks: tuple[Mark, ...] = ()
+    #: What the paper says of it, in a few words, by the claims' ids.
     said: Mapping[str, str] = field(default_factory=dict)
-    log_x: bool = False
-    log_y: bool = False
-    percent: bool = False
-    trained: bool = False
+    log_x: bool = False  #: Whether axes are logarithmic.
+    log_y: bool = False  #: Whether axes are logarithmic.
+    percent: bool = False  #: Whether the vertical axis shows shares.
+    trained: bool = False  #: Whether curves are of training runs, of which there may be fewer than realizations.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
-    """A paper that a system reimplements.
+    """A paper that a system reimplements."""
 
-    Attributes
-    ----------
-    idea
-        In two sentences.
-    size
-        What the full-size study has of what the paper has.
-    panels
-        Rows of panels that share their axes, as the paper lays them out.
-    not_drawn
-        What is not redrawn, and why.
-    errata
-        Where, what is printed, what is meant.
-    equations
-        What the paper has, the function that implements it, and the figure where it shows.
-    """
-
-    idea: str
-    size: str
+    idea: str  #: In two sentences.
+    size: str  #: What the full-size study has of what the paper has.
     claims: tuple[Claim, ...]
     interpretations: tuple[Interpretation, ...]
-    panels: tuple[tuple[Panel, ...], ...] = ()
+    panels: tuple[tuple[Panel, ...], ...] = ()  #: Rows of panels that share their axes, as the paper lays them out.
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    not_drawn: Mapping[str, str] = field(default_factory=dict)
-    errata: tuple[tuple[str, str, str], ...] = ()
+    not_drawn: Mapping[str, str] = field(default_factory=dict)  #: What is not redrawn, and why.
+    errata: tuple[tuple[str, str, str], ...] = ()  #: Where, what is printed, what is meant.
+    #: What the paper has, the function that implements it, and the figure where it shows.
     equations: tuple[tuple[str, str, str], ...] = ()
 
 

@@ -26,24 +26,14 @@ ARXIVS_DOI = "10.48550/arXiv."  # how the DOI of a preprint begins
 
 
 class Reference(NamedTuple):
-    """A system's paper in words, and where to find it.
-
-    Attributes
-    ----------
-    where
-        The journal, conference or publisher, and the year.
-    links
-        Name and address of each identifier, such as a DOI; none where the paper has none.
-    page
-        The documentation page of a built-in system, by its path in the project; "" for others.
-    """
+    """A system's paper in words, and where to find it."""
 
     system: str
     authors: str
     title: str
-    where: str
-    links: list[tuple[str, str]]
-    page: str = ""
+    where: str  #: The journal, conference or publisher, and the year.
+    links: list[tuple[str, str]]  #: Name and address of each identifier, such as a DOI; none where the paper has none.
+    page: str = ""  #: The documentation page of a built-in system, by its path in the project; "" for others.
 
 
 def bibtex(citation: Path, systems: Iterable[str]) -> str:
