@@ -70,10 +70,14 @@ class Scale(NamedTuple):
         share = (value - first) / (last - first)
         return self.length * (1 - share if self.upright else share)
 
-    def cut(self, value: float | None, otherwise: float) -> float:
-        """A value within the axis; of none, or none that is finite, another one."""
-        known = value is not None and math.isfinite(value)
-        return min(max(value if known else otherwise, self.low), self.high)
+    def places(self, values: pl.Series) -> pl.Series:
+        """The pixels of a column."""
+        return pl.Series([self.at(value) for value in values], dtype=pl.Float64)
+
+    def cut(self, column: str, otherwise: str) -> pl.Expr:
+        """A column within the axis; where it is null or infinite, another one."""
+        known = pl.when(pl.col(column).is_finite()).then(column).otherwise(otherwise)
+        return known.cast(pl.Float64).clip(self.low, self.high)
 
     def axis(self, field: str, **options) -> alt.X | alt.Y:
         """The channel of a field, with the axis' `options`; none where these are `axis=None`."""

@@ -8,6 +8,7 @@ import math
 from itertools import pairwise
 
 import altair as alt
+import numpy as np
 import polars as pl
 
 from pwfl.report import labels, unscheduled
@@ -104,22 +105,24 @@ class _Plane:
         self.wide, self.high = (PHONE_WIDE, PHONE_HIGH) if narrow else (WIDE, HIGH)
         self.x, self.infinite = self._across(on_axes)
         self.y, self.chance = self._up(on_axes)
-        every = pl.concat(
-            [self.noisy.with_columns(at=pl.col("epsilon")), self.bare.with_columns(at=pl.lit(self.infinite))]
-        )
+        every = pl.concat([self.noisy.with_columns(at="epsilon"), self.bare.with_columns(at=pl.lit(self.infinite))])
+        every = every.with_columns(pl.col("at").cast(pl.Float64))
         self.rows = every.with_columns(
-            pl.col("at").cast(pl.Float64),
             tip=pl.Series([self._tip(row) for row in every.iter_rows(named=True)], dtype=pl.String),
-            px=pl.Series([self.x.at(value) for value in every["at"].cast(pl.Float64)], dtype=pl.Float64),
-            py=pl.Series([self.y.at(value) for value in every["mean"]], dtype=pl.Float64),
-            **self._ends(every),
+            px=self.x.places(every["at"]),
+            py=self.y.places(every["mean"]),
+            x1=pl.when("open").then("at").otherwise(self.x.cut("epsilon_ci_low", "at")),
+            x2=pl.when("open").then("at").otherwise(self.x.cut("epsilon_ci_high", "at")),
+            y1=self.y.cut("ci_low", "mean"),
+            y2=self.y.cut("ci_high", "mean"),
         )
         self.curves = lines(self.rows.filter(~pl.col("open")))
         joined = {key for own, _ in self.curves for key in own.select(INDEX).rows()}
-        self.rows = self.rows.with_columns(
-            single=pl.Series([key not in joined for key in self.rows.select(INDEX).rows()])
-        )
-        self.rows = self.rows.with_columns(shape=self._shapes())
+        single = pl.Series("single", [key not in joined for key in self.rows.select(INDEX).rows()])
+        several = list(dict.fromkeys(self.rows.filter(single)["sweep_of"]))
+        shapes = dict(zip(several, SHAPES * len(several), strict=False)) if len(several) > 1 else {}  # of scenarios
+        shape = pl.col("sweep_of").replace_strict(shapes, default="circle", return_dtype=pl.String)
+        self.rows = self.rows.with_columns(single, shape=pl.when(single).then(shape).otherwise(pl.lit("circle")))
 
     def _across(self, rows: pl.DataFrame) -> tuple[Scale, float | None]:
         """The axis of epsilons, and where on it points without noise are."""
@@ -137,7 +140,7 @@ class _Plane:
     def _up(self, rows: pl.DataFrame) -> tuple[Scale, float | None]:
         """The axis of the outcome, and chance if it is near."""
         drawn = rows.filter(pl.col("mean").is_finite())
-        values = [*drawn["mean"], *drawn["ci_low"].drop_nulls(), *drawn["ci_high"].drop_nulls()]
+        values = [*drawn["mean"], *drawn["ci_low"], *drawn["ci_high"]]
         most, chance = 1 if is_share(self.outcome) else None, find_chance(rows)
         low, high = fitted(values, most)
         if chance is not None and abs(chance - (low + high) / 2) <= NEAR * (high - low):
@@ -146,35 +149,12 @@ class _Plane:
             chance = None
         return Scale(low, high, self.high, upright=True), chance
 
-    def _ends(self, rows: pl.DataFrame) -> dict[str, pl.Series]:
-        """The ends of intervals, within the axes."""
-        found: dict[str, list[float]] = {name: [] for name in ("x1", "x2", "y1", "y2")}
-        for row in rows.iter_rows(named=True):
-            at = float(self.infinite or 0.0) if row["open"] else row["epsilon"]
-            for name, end in (("x1", row["epsilon_ci_low"]), ("x2", row["epsilon_ci_high"])):
-                found[name].append(at if row["open"] else self.x.cut(end, at))
-            for name, end in (("y1", row["ci_low"]), ("y2", row["ci_high"])):
-                found[name].append(self.y.cut(end, row["mean"]))
-        return {name: pl.Series(values, dtype=pl.Float64) for name, values in found.items()}
-
-    def _shapes(self) -> pl.Series:
-        """Shapes of scenarios, of single points; where one scenario has such, all are circles."""
-        of = list(dict.fromkeys(self.rows.filter("single")["sweep_of"]))
-        kinds = {name: SHAPES[k % len(SHAPES)] for k, name in enumerate(of)} if len(of) > 1 else {}
-        found = [
-            kinds.get(name, "circle") if single else "circle"
-            for name, single in self.rows.select("sweep_of", "single").rows()
-        ]
-        return pl.Series(found, dtype=pl.String)
-
     def _tip(self, row: dict) -> str:
         value = f"{called(row)}: {estimated(row['mean'], row['ci_low'], row['ci_high'], self.outcome)}"
         if row["open"]:
             return f"{value}; {NO_NOISE}"
-        attacked = (
-            "" if row["attack_rate"] is None else f": an attacker finds at most {rate(row['attack_rate'])} of members"
-        )
-        return f"{value}; ε {number(row['epsilon'])}{attacked}"
+        epsilon, found = f"{value}; ε {number(row['epsilon'])}", row["attack_rate"]
+        return epsilon if found is None else f"{epsilon}: an attacker finds at most {rate(found)} of members"
 
     def _ticks(self) -> tuple[list[float], dict[float, list[str]]]:
         """Ticks, and their lines: the study's own epsilons with their attack rates; round ones if none has any."""
@@ -209,16 +189,11 @@ class _Plane:
         rates = any(len(texts) > 1 for texts in told.values())
         delta = next(iter(self.noisy["delta"].drop_nulls()), 0.0)
         title = [f"Record-level ε (δ = {delta:g})"]
-        if rates:
-            title = [
-                f"{title[0]}, and below it the most members that an attacker finds",
-                "who wrongly accuses 1% of non-members",
-            ]
-            if self.narrow:
-                title = [
-                    "Record-level ε, and below it: members an attacker",
-                    "finds who wrongly accuses 1% of non-members",
-                ]
+        if rates and self.narrow:
+            title = ["Record-level ε, and below it: members an attacker", "finds who wrongly accuses 1% of non-members"]
+        elif rates:
+            title = [f"{title[0]}, and below it the most members that an attacker finds"]
+            title.append("who wrongly accuses 1% of non-members")
         lined = {"labelLineHeight": self.size + 3, "titleLineHeight": self.size + 3, "labelOverlap": False}
         x = self.x.axis("at", values=values, labelExpr=said, grid=False, title=title, **lined)
         y = self.y.axis("mean", format=self.outcome.format, title=None, domain=False, ticks=False, tickCount=8)
@@ -234,10 +209,8 @@ class _Plane:
         layers.append(whiskers.encode(y=self.y.axis("y1"), y2="y2:Q"))
         layers.append(whiskers.encode(x=self.x.axis("x1"), x2="x2:Q"))
         for rank, dash in dashes([own for own, _ in self.curves]).items():
-            parts = [own for own, _ in self.curves if own["rank"][0] == rank]
-            parts = [
-                own.with_columns(curve=pl.lit(str(k)), place=pl.int_range(pl.len())) for k, own in enumerate(parts)
-            ]
+            parts = enumerate(own for own, _ in self.curves if own["rank"][0] == rank)
+            parts = [own.with_columns(curve=pl.lit(str(k)), place=pl.int_range(pl.len())) for k, own in parts]
             mark = alt.Chart(pl.concat(parts)).mark_line(strokeWidth=2.25, strokeDash=dash)
             layers.append(mark.encode(x=x, y=y, color=coloured(), detail="curve:N", order="place:Q"))
         dots = base.mark_point(**DOTS).encode(color=coloured(), shape=alt.Shape("shape:N", scale=None))
@@ -284,28 +257,18 @@ class _Plane:
             text = f"chance {number(self.chance, self.outcome)}"
             wanted.append(Label([[[Part(text)]]], [spot], SOFT, size, sides=[("left", 4, -9), ("left", 4, 10)]))
         if weak is not None and weak < 0.9 * self.wide:
-            texts = (
-                ("attacker finds", "over half")
-                if self.narrow
-                else ("weak privacy: an attacker", "finds over half of members")
-            )
-            forms = [[[Part(text)] for text in texts]]
+            short, long = ("attacker finds", "over half"), ("weak privacy: an attacker", "finds over half of members")
+            forms = [[[Part(text)] for text in (short if self.narrow else long)]]
             sides = [("left", 8, -20), ("left", 8, 20 - self.high)]
             wanted.append(Label(forms, [(weak, float(self.high))], WARM, size, sides=sides))
-        drawn = [
-            ((row["px"], self.y.at(row["y1"])), (row["px"], self.y.at(row["y2"])))
-            for row in self.rows.iter_rows(named=True)
-        ]
-        drawn += [
-            ((self.x.at(row["x1"]), row["py"]), (self.x.at(row["x2"]), row["py"]))
-            for row in self.rows.iter_rows(named=True)
-        ]
+        spots, drawn = self.rows.select("px", "py").rows(), []
+        for (px, py), row in zip(spots, self.rows.iter_rows(named=True), strict=True):
+            drawn.append(((px, self.y.at(row["y1"])), (px, self.y.at(row["y2"]))))
+            drawn.append(((self.x.at(row["x1"]), py), (self.x.at(row["x2"]), py)))
         for own, _ in self.curves:
             drawn += pairwise(own.select("px", "py").rows())
         beyond = 18 if self.narrow else 52
-        return labels.place(
-            wanted, drawn, self.rows.select("px", "py").rows(), (-2, -24, self.wide + beyond, self.high)
-        )
+        return labels.place(wanted, drawn, spots, (-2, -24, self.wide + beyond, self.high))
 
     def _singles(self, short: dict[str, str]) -> list[Label]:
         """Names of single points, with the scenario's at the highest of neighbours; of many the highest of each."""
@@ -319,17 +282,11 @@ class _Plane:
                 told.add(same)
                 again = any(abs(row["px"] - other) < CLOSE for other in places)
                 places.append(row["px"])
-                where = short.get(of, "") if not (self.narrow or again) else ""
-                reach = (
-                    (self.x.at(row["x2"]) - self.x.at(row["x1"])) / 2,
-                    (self.y.at(row["y1"]) - self.y.at(row["y2"])) / 2,
-                )
-                forms = named(row["scheme"], lower(where))[::-1]
-                found.append(
-                    Label(
-                        forms, [(row["px"], row["py"])], row["colour"], self.size, reach, optional=many or self.narrow
-                    )
-                )
+                forms = named(row["scheme"], "" if self.narrow or again else lower(short.get(of, "")))[::-1]
+                across = self.x.at(row["x2"]) - self.x.at(row["x1"])
+                reach, spot = (across / 2, (self.y.at(row["y1"]) - self.y.at(row["y2"])) / 2), (row["px"], row["py"])
+                optional = many or self.narrow
+                found.append(Label(forms, [spot], row["colour"], self.size, reach, optional=optional))
         return found
 
 
@@ -339,60 +296,33 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
     shown = rows.filter(pl.col("mean").is_finite())
     shown = shown.sort("mean", descending=outcome.better == "more", maintain_order=True).head(MOST_ROWS)
     chance = find_chance(rows)
-    values = [
-        *shown["mean"],
-        *shown["ci_low"].drop_nulls(),
-        *shown["ci_high"].drop_nulls(),
-        *([] if chance is None else [chance]),
-    ]
-    names = [
-        named(row["scheme"], f"{row['place']}, " * bool(row["place"]) + number(row["mean"], outcome))
-        for row in shown.iter_rows(named=True)
-    ]
-    long = any(labels.line_width(forms[0][0], size) > wide for forms in names)  # so that all need two lines
-    step = (ROW + long * size) * size / labels.SIZE
+    values = [*shown["mean"], *shown["ci_low"], *shown["ci_high"], chance]
     x = Scale(*fitted(values, 1 if is_share(outcome) else None), wide)
-    y = Scale(0, max(len(shown), 1), step * max(len(shown), 1))
-    told, placed = [], []
-    for k, row in enumerate(shown.iter_rows(named=True)):
-        ends = [x.cut(row[end], row["mean"]) for end in ("ci_low", "ci_high")]
-        text = f"{row['scheme']}: {estimated(row['mean'], row['ci_low'], row['ci_high'], outcome)}"
-        spot = (x.at(row["mean"]), y.at(k + 0.72))
-        told.append(
-            {
-                "px": spot[0],
-                "py": spot[1],
-                "low": x.at(ends[0]),
-                "high": x.at(ends[1]),
-                "tip": text,
-                "colour": row["colour"],
-            }
-        )
-        above = -size - 2 - long * size / 2
-        sides = [("center", 0, above), ("left", -spot[0], above), ("right", wide - spot[0], above)]
-        wanted = Label([names[k][long]], [spot], row["colour"], size, sides=sides)
-        placed += labels.place([wanted], [], [spot], (-5, -99, wide + 5, 1e9))
-    base = alt.Chart(pl.DataFrame(told)).encode(y=alt.Y("py:Q", scale=None, axis=None), color=coloured())
+    names, tips = [], []
+    for row in shown.iter_rows(named=True):
+        place = f"{row['place']}, " * bool(row["place"])
+        names.append(named(row["scheme"], place + number(row["mean"], outcome)))
+        tips.append(f"{row['scheme']}: {estimated(row['mean'], row['ci_low'], row['ci_high'], outcome)}")
+    long = any(labels.line_width(forms[0][0], size) > wide for forms in names)  # so that all need two lines
+    count = max(len(shown), 1)
+    y = Scale(0, count, (ROW + long * size) * size / labels.SIZE * count)
+    low, high = (x.places(shown.select(x.cut(end, "mean")).to_series()) for end in ("ci_low", "ci_high"))
+    px, py = x.places(shown["mean"]), y.places(pl.Series(np.arange(len(shown)) + 0.72))
+    drawn = shown.select(px=px, py=py, low=low, high=high, tip=pl.Series(tips, dtype=pl.String), colour="colour")
+    placed, above = [], -size - 2 - long * size / 2
+    for forms, (across, down, colour) in zip(names, drawn.select("px", "py", "colour").rows(), strict=True):
+        sides = [("center", 0, above), ("left", -across, above), ("right", wide - across, above)]
+        wanted = Label([forms[long]], [(across, down)], colour, size, sides=sides)
+        placed += labels.place([wanted], [], [(across, down)], (-5, -99, wide + 5, 1e9))
+    base = alt.Chart(drawn).encode(y=alt.Y("py:Q", scale=None, axis=None), color=coloured())
     title = "Test accuracy" if rows["outcome"][0] == "accuracy" else outcome.title
     axis = x.axis("mean", format=outcome.format, tickCount=5, title=title)
-    ground = alt.Chart(shown.select("mean")).mark_point(opacity=0, aria=False).encode(x=axis)
-    layers = [ground]
+    layers = [alt.Chart(shown.select("mean")).mark_point(opacity=0, aria=False).encode(x=axis)]
     if chance is not None:
         layers.append(alt.Chart(pl.DataFrame({"mean": [chance]})).mark_rule(color=LINE, strokeWidth=1).encode(x=axis))
-        placed += labels.place(
-            [
-                Label(
-                    [[[Part(f"chance {chance:.1%}")]]],
-                    [(x.at(chance), 0)],
-                    SOFT,
-                    size,
-                    sides=[("left", 4, -8), ("right", -4, -8)],
-                )
-            ],
-            [],
-            [],
-            (-2, -99, wide + 2, 99),
-        )
+        forms, sides = [[[Part(f"chance {chance:.1%}")]]], [("left", 4, -8), ("right", -4, -8)]
+        wanted = Label(forms, [(x.at(chance), 0)], SOFT, size, sides=sides)
+        placed += labels.place([wanted], [], [], (-2, -99, wide + 2, 99))
     layers.append(base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=None, axis=None), x2="high:Q"))
     dots = base.mark_point(**DOTS).encode(x=alt.X("px:Q", scale=None, axis=None), description="tip:N")
     return alt.layer(*layers, dots, *words(placed)).properties(width=wide, height=y.length)

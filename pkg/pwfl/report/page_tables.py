@@ -96,7 +96,7 @@ def audits(tables: Mapping[str, pl.DataFrame]) -> list[dict]:
         for row in frame.with_columns(pl.col("test", "status").cast(pl.String)).iter_rows(named=True):
             if row["status"] in (PASSED, FAILED):
                 tests.setdefault(row["test"], []).append(row)
-    rows = []
+    rows: list[dict] = []
     for each in tests.values():
         worst = max(each, key=lambda row: (row["status"] == FAILED, _edge(row)))
         more = {
@@ -196,8 +196,8 @@ def _case(row: dict, places: Mapping[str, str], of_several: bool) -> dict:
 
 def _range(measured: pl.Series) -> str:
     """The measured values of a statement."""
-    ends = dict.fromkeys(map(number, (measured.min(), measured.max())))
-    return " to ".join(ends)
+    values = measured.sort().to_list() or [None]
+    return " to ".join(dict.fromkeys(number(end) for end in (values[0], values[-1])))
 
 
 def _signs(text: str) -> str:

@@ -1,6 +1,6 @@
 """Panels of a paper's figures: curves with bands, what the paper reports as rules, names beside the curves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import altair as alt
@@ -30,7 +30,8 @@ class Frame(NamedTuple):
 
     def place(self, x: float, y: float) -> tuple[float, float]:
         """Pixels from the left and from the top of values on both axes."""
-        return self.x.at(self.x.cut(x, self.x.low)), self.y.at(self.y.cut(y, self.y.low))
+        across, down = (min(max(value, axis.low), axis.high) for value, axis in ((x, self.x), (y, self.y)))
+        return self.x.at(across), self.y.at(down)
 
 
 def fit_frame(panels: Sequence[Panel], curves: Sequence[pl.DataFrame], width: int) -> Frame:
@@ -74,7 +75,7 @@ def _next_fifth(share: float) -> float:
     return float(min(1.0, np.ceil(5 * share - 1e-9) / 5))
 
 
-def choose_colours(curves: Sequence[pl.DataFrame], known: dict[str, str]) -> dict[str, str]:
+def choose_colours(curves: Sequence[pl.DataFrame], known: Mapping[str, str]) -> dict[str, str]:
     """A colour of each series, those of schemes as `known`; an exact one has that of the series it is of."""
     names = dict.fromkeys(name.removesuffix(EXACT) for frame in curves for name in frame["series"])
     free = [colour for colour in COLOURS if colour not in {known[name] for name in names if name in known}]

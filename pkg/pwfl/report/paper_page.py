@@ -1,12 +1,10 @@
 """The page of a paper, one HTML file without network: verdicts, figures, statements, what the paper leaves open."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
-from jinja2 import Environment
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from pwfl import registry
 from pwfl.report import drawing, labels, panels, paper
@@ -49,17 +47,8 @@ def build_paper(
         chosen = {name: each for name, each in contents.items() if panel.setting in ("", settings[name])}
         curves[panel.name] = panel.curves(chosen) if chosen else empty()
     colours = scheme_colours(system, [content["scenario"] for content in contents.values()])
-    text = render(
-        of,
-        cited,
-        claims,
-        settings,
-        curves,
-        colours,
-        {"This run": _size(contents)},
-        catalog.studies,
-        _runs(contents),
-    )
+    said = {"This run": _size(contents)}
+    text = render(of, cited, claims, settings, curves, colours, said, catalog.studies, _runs(contents))
     table = pl.concat([chosen.select(pl.lit(name).alias("panel"), "*") for name, chosen in curves.items()] or [empty()])
     return table.with_columns(pl.selectors.float().round_sig_figs(DIGITS)), text
 
@@ -118,99 +107,71 @@ def render(
         Over how many training runs curves of training are, in words.
     """
     rows = paper.rows(of, claims, settings)
-    figures = [figure for row in of.panels for figure in _figures(of, row, rows, claims, settings, curves, known, over)]
-    folder = Path(__file__).parent
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {
+
+    def figures(row: tuple[Panel, ...]) -> Iterator[dict]:
+        """The panels of a row: the drawing at both widths, or none, the caption, and the setting."""
+        there = [own for panel in row if len(own := curves.get(panel.name, empty()))]
+        widths = (panels.WIDE, panels.NARROW) if there else ()
+        frames, colours = [panels.fit_frame(row, there, width) for width in widths], panels.choose_colours(there, known)
+        for panel in row:
+            own, setting = curves.get(panel.name, empty()), of.settings[panel.setting].title if panel.setting else ""
+            label = ", ".join(filter(None, (f"Fig. {panel.name}: {panel.title}", setting)))
+            yield {
+                "panel": panel,
+                "setting": setting,
+                "drawn": [drawing.svg(panels.draw(panel, own, frame, colours), label) for frame in frames if len(own)],
+                "caption": _caption(paper.caption(panel, rows, claims, settings), f"Fig. {panel.name}: "),
+            }
+
+    columns = [setting.title for setting in of.settings.values()]
+    if columns and any(len(row.cells) > 1 and row.cells[-1] for row in rows):
+        columns.append("Other scenarios")
+    context = {
         "signs": paper.SIGNS,
         "tints": TINTS,
         "words": WORDS,
         "depends": DEPENDS,
         "most": MOST_LINES,
+        "counted": paper.counts,
+        "paper": of,
+        "cited": cited,
+        "name": system_name(cited["system"]),
+        "lead": paper.lead(rows),
+        "counts": paper.counts(rows),
+        "unsupported": paper.unsupported(rows),
+        "rows": [row._replace(cells=row.cells[: len(columns) or 1]) for row in rows],
+        "figures": [figure for row in of.panels for figure in figures(row)],
+        "over": over,
+        "columns": columns,
+        "said": said,
+        "marked": any(panel.marks for row in of.panels for panel in row),
+        "exact": any(own["series"].str.ends_with(panels.EXACT).any() for own in curves.values()),
+        "study": studies[0],
+        "left_open": {each.id: each.left_open for each in of.interpretations},
+        "style": drawing.style("style.css", "paper.css"),
     }
-    environment.globals["counted"] = paper.counts
-    columns = [setting.title for setting in of.settings.values()]
-    if columns and any(len(row.cells) > 1 and row.cells[-1] for row in rows):
-        columns.append("Other scenarios")
-    rows = [row._replace(cells=row.cells[: len(columns) or 1]) for row in rows]
-    text = environment.from_string((folder / "paper.html").read_text(encoding="utf-8")).render(
-        paper=of,
-        cited=cited,
-        name=system_name(cited["system"]),
-        lead=paper.lead(rows),
-        counts=paper.counts(rows),
-        unsupported=paper.unsupported(rows),
-        rows=rows,
-        figures=figures,
-        columns=columns,
-        said=said,
-        marked=any(panel.marks for row in of.panels for panel in row),
-        exact=any(own["series"].str.ends_with(panels.EXACT).any() for own in curves.values()),
-        study=studies[0],
-        left_open={each.id: each.left_open for each in of.interpretations},
-        style=drawing.style("style.css", "paper.css"),
-    )
-    return UNBROKEN.sub("\u00a0", text)
-
-
-def _figures(
-    of: Paper,
-    row: tuple[Panel, ...],
-    rows: list[paper.Row],
-    claims: pl.DataFrame,
-    settings: Mapping[str, str],
-    curves: Mapping[str, pl.DataFrame],
-    known: Mapping[str, str],
-    over: str,
-) -> list[dict]:
-    """The panels of a row: the drawing at both widths, or none, the caption, and the setting."""
-    each = [curves.get(panel.name) for panel in row]
-    there = [own for own in each if own is not None and len(own)]
-    found = []
-    frames = {width: panels.fit_frame(row, there, width) for width in (panels.WIDE, panels.NARROW)} if there else {}
-    colours = panels.choose_colours(there, dict(known))
-    for panel, own in zip(row, each, strict=True):
-        setting = of.settings[panel.setting].title if panel.setting else ""
-        label = f"Fig. {panel.name}: {panel.title}{f', {setting}' if setting else ''}"
-        drawn = [
-            drawing.svg(panels.draw(panel, own, frame, colours), label)
-            for frame in frames.values()
-            if own is not None and len(own)
-        ]
-        found.append(
-            {
-                "name": panel.name,
-                "title": panel.title + " (logarithmic)" * panel.log_y,
-                "setting": setting,
-                "over": over if panel.trained and drawn else "",
-                "drawn": drawn,
-                "marks": [mark.words.removeprefix("paper: ") for mark in panel.marks],
-                "caption": _caption(paper.caption(panel, rows, claims, settings), f"Fig. {panel.name}: "),
-            }
-        )
-    return found
+    return UNBROKEN.sub("\u00a0", drawing.fill("paper.html", context))
 
 
 def _caption(claims: list[tuple[str, str, str]], begin: str) -> Markup:
     """What agrees and what does not, in a line: of what is supported words where there is room, else ids alone."""
+    if not claims:
+        return Markup("The paper says nothing of it.")
+    by_verdict: dict[str, list[tuple[str, str]]] = {}
+    for verdict, words, name in claims:
+        by_verdict.setdefault(verdict, []).append((words, name))
     for short in ((), (SUPPORTED,), (SUPPORTED, INCONCLUSIVE)):
-        plain, parts = begin, []
-        for verdict in dict.fromkeys(each[0] for each in claims):
-            own = [(words, name) for of, words, name in claims if of == verdict]
-            ids = [
-                Markup('<a class="id" href="#{}" title="{}">{}</a>').format(name, words, name) for words, name in own
-            ]
-            shown = [
-                link if verdict in short else Markup("{} {}").format(words, link)
-                for (words, _), link in zip(own, ids, strict=True)
-            ]
-            plain += (
-                f"{paper.SIGNS[verdict]} "
-                + ", ".join(name if verdict in short else f"{words} {name}" for words, name in own)
-                + "; "
-            )
+        parts = []
+        for verdict, own in by_verdict.items():
             sign = Markup('<span class="{}">{}</span> ').format(WORDS[verdict], paper.SIGNS[verdict])
-            parts.append(sign + Markup(", ").join(shown))
-        if labels.width(plain, CAPTION) <= panels.WIDE:
+            links = [
+                Markup('{}<a class="id" href="#{}" title="{}">{}</a>').format(
+                    "" if verdict in short else f"{words} ", name, words, name
+                )
+                for words, name in own
+            ]
+            parts.append(sign + Markup(", ").join(links))
+        line = Markup("; ").join(parts)
+        if labels.width(f"{begin}{line.striptags()}; ", CAPTION) <= panels.WIDE:
             break
-    return Markup("; ").join(parts) + "." if claims else escape("The paper says nothing of it.")
+    return line + "."

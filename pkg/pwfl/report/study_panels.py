@@ -93,12 +93,12 @@ def _is_moved(rows: pl.DataFrame, key: str) -> bool:
 
 
 def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: float) -> alt.LayerChart:
-    share = is_share(outcome)
-    curves = [own for own, _ in lines(rows)] or [rows]
-    values = [*rows["at"], *rows["at_low"].drop_nulls(), *rows["at_high"].drop_nulls()]
-    log = not share and min(rows["at"]) > 0 and max(rows["at"]) > 10 * min(rows["at"])
+    share, curves = is_share(outcome), [own for own, _ in lines(rows)] or [rows]
+    least, most, values = min(rows["at"]), max(rows["at"]), [*rows["at"], *rows["at_low"], *rows["at_high"]]
+    log = not share and least > 0 and most > 10 * least
     if log:
-        y = Scale(0.8 * min(rows["at"]), 1.25 * max(v for v in values if np.isfinite(v)), HIGH, log=True, upright=True)
+        high = max(value for value in values if value is not None and np.isfinite(value))
+        y = Scale(0.8 * least, 1.25 * high, HIGH, log=True, upright=True)
     else:
         y = Scale(*fitted(values, 1 if share else None), HIGH, upright=True)
     last: dict[tuple[str, str], dict] = {}  # curves that end in one place have one name
@@ -124,8 +124,8 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
     x = Scale(at[0] / 1.15, at[-1] * 1.15, plot, log=True) if log_x else Scale(at[0] - room, at[-1] + room, plot)
     shown = rows.with_columns(
         v=pl.col(key).cast(pl.Float64),
-        low=pl.Series([y.cut(low, mean) for low, mean in rows.select("at_low", "at").rows()], dtype=pl.Float64),
-        high=pl.Series([y.cut(high, mean) for high, mean in rows.select("at_high", "at").rows()], dtype=pl.Float64),
+        low=y.cut("at_low", "at"),
+        high=y.cut("at_high", "at"),
         tip=pl.Series([_tip(row, outcome) for row in rows.iter_rows(named=True)], dtype=pl.String),
     ).select("v", "at", "low", "high", "tip", "colour", "sweep_of", "scheme")
     ticks = at if len(at) <= 6 else log_ticks(x.low, x.high, 5) if log_x else None
