@@ -138,9 +138,9 @@ def test_what_the_page_is_made_of_counts_though_it_is_no_python(package, file):
 
 def test_the_file_that_changed_can_be_told(package):
     description = {"stage": "schedule"} | code.described("schedule", [MULTICELL])
-    before = code.of(description)
+    before = code.digest_files(description)
     package("learning/partition.py", one_more)
-    after = code.of(description)
+    after = code.digest_files(description)
     assert before.keys() == after.keys()
     assert [name for name in before if after[name] != before[name]] == ["pwfl/learning/partition.py"]
     assert code.digest(before) == description["code"] != code.digest(after)

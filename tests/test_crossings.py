@@ -308,7 +308,7 @@ def test_sampled_epsilons_are_those_of_another_accountant():
     stated = found["outcome"]["epsilon"][0]
     unsampled = float(exact_epsilon(model.training.rounds * mu**2 / 2, model.privacy.delta))
     assert stated < unsampled
-    opposite = batches.PoissonBatches(rate).of_record._replace(method="opposite", interval=sampled.INTERVAL)
+    opposite = batches.PoissonBatches(rate).record_batches._replace(method="opposite", interval=sampled.INTERVAL)
     opposed = float(opposite.epsilons(losses, model.privacy.delta)[0].max())
     assert opposed == pytest.approx(least, rel=1e-2)
     assert least < stated

@@ -294,8 +294,8 @@ def test_what_is_stated_of_a_client_is_its_records_times_a_records():
 
     found, _ = stage_tables(TINY, "random", "adaptive")
     rows = found["leakage"].join(found["users"].select("realization", "user", "samples"), on=["realization", "user"])
-    for of_user, of_record in (("epsilon_user", "epsilon"), ("epsilon_user_classical", "epsilon_classical")):
-        np.testing.assert_allclose(rows[of_user], rows["samples"] * rows[of_record], rtol=1e-12)
+    for of_user, record_batches in (("epsilon_user", "epsilon"), ("epsilon_user_classical", "epsilon_classical")):
+        np.testing.assert_allclose(rows[of_user], rows["samples"] * rows[record_batches], rtol=1e-12)
         most = rows.group_by("realization", "case", maintain_order=True).agg(pl.col(of_user).max())
         assert found["outcome"][of_user].equals(most[of_user])
     outcome = found["outcome"]

@@ -434,9 +434,9 @@ def test_a_certificate_is_of_the_problem_that_the_noise_leaves_open():
         outcome[scheme.name] = tables["outcome"]
         if scheme.name == "OptSched":
             users, start = tables["users"], tables["start_values"]
-            uplink = Uplink.of(model.radio, users, tables["links"])
+            uplink = Uplink.from_tables(model.radio, users, tables["links"])
     samples, noise_std = (each.to_numpy().reshape(30, -1) for each in (users["samples"], start["noise_std"]))
-    given, chosen = GivenNoise.of(samples, noise_std, 1e7, 12.0), ChosenNoise(samples, 1e7, 12.0, 100.0)
+    given, chosen = GivenNoise.build(samples, noise_std, 1e7, 12.0), ChosenNoise(samples, 1e7, 12.0, 100.0)
     for name, problem in (("OptSched", given), ("RndSched", given), ("OptSched+DP", chosen)):
         least = samples.sum(axis=1) - bound.upper_bound(uplink, problem)[0]
         np.testing.assert_allclose(outcome[name]["objective_bound"], least, rtol=1e-12)

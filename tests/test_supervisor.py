@@ -49,7 +49,7 @@ DOING = {
     "holds the interpreter's lock": "import ctypes; ctypes.PyDLL(None).sleep(60)",
     "ignores signals": "import signal; [signal.signal(number, signal.SIG_IGN) for number in (1, 2, 15)]; time.sleep(60)",
     "runs in a session of its own": "os.setsid(); time.sleep(60)",
-    "works in a process apart": "supervisor.apart(lambda: (say(os.getpid()), time.sleep(60)))",
+    "works in a process apart": "supervisor.run_apart(lambda: (say(os.getpid()), time.sleep(60)))",
 }
 
 
@@ -224,9 +224,9 @@ def test_what_runs_apart_leaves_nothing_behind():
         "import os\nfrom pwfl.process import supervisor\n"
         "def change():\n    os.chdir('/'); os.environ['HOME'] = 'x'; import numpy; numpy.pi = 3\n"
         "import numpy\nbefore = os.getcwd(), os.environ['HOME'], numpy.pi\n"
-        "supervisor.apart(change)\nassert (os.getcwd(), os.environ['HOME'], numpy.pi) == before\n"
+        "supervisor.run_apart(change)\nassert (os.getcwd(), os.environ['HOME'], numpy.pi) == before\n"
         "for end in (lambda: os._exit(0), lambda: os._exit(7), lambda: 1 / 0):\n"
-        "    try:\n        supervisor.apart(end)\n    except ChildProcessError as error:\n        print(error)\n"
+        "    try:\n        supervisor.run_apart(end)\n    except ChildProcessError as error:\n        print(error)\n"
     )
     said = python("-c", code, check=True).stdout.splitlines()
     assert said[0] == "its process ended with exit status 0"
@@ -338,7 +338,7 @@ def test_what_a_worker_left_ends_with_the_workflow_and_when_the_job_is_told_to_e
     code = tmp_path / "code.py"
     code.write_text(leaving("daemon", tmp_path / "left"))
     leaves = f"exec(open({str(code)!r}).read(), globals())"
-    with working(f"supervisor.apart(lambda: ({leaves}, say(os.getpid()), time.sleep(60)))") as (run, processes):
+    with working(f"supervisor.run_apart(lambda: ({leaves}, say(os.getpid()), time.sleep(60)))") as (run, processes):
         left = left_in(tmp_path / "left")
         assert len(left) == 1
         if told == signal.SIGKILL:

@@ -431,7 +431,7 @@ def test_code_decides_about_addresses_and_comments_do_not(folder):
 def test_a_job_refuses_a_function_that_changed_since_it_was_planned(folder):
     descriptions = plan(load(STUDY, "study.yaml")).descriptions.values()
     description = next(each for each in descriptions if each["variant"] == "greedy.py:schedule")
-    assert "greedy.py" in code.of(description)
+    assert "greedy.py" in code.digest_files(description)
     addressing.check_code(description)
     (folder / "greedy.py").write_text("def schedule(*given):\n    return 1\n")
     with pytest.raises(addressing.StoreError, match="the code of schedule changed after this job was planned"):
@@ -447,7 +447,7 @@ def test_a_function_of_an_installed_package_is_found_and_its_code_counts(folder,
     model = with_scheme("my_schedulers.start:schedule")
     assert scheduled(model)["schedule"].equals(scheduled(with_scheme("random"))["schedule"])
     description = stage_of.addresses(model)["schedule", "my_schedulers.start:schedule", None]
-    assert {"my_schedulers/__init__.py", "my_schedulers/start.py"} <= code.of(description).keys()
+    assert {"my_schedulers/__init__.py", "my_schedulers/start.py"} <= code.digest_files(description).keys()
 
 
 def test_collection_times_of_ones_own(folder):
@@ -885,7 +885,7 @@ def test_a_script_that_simulates_counts_only_if_it_holds_the_function(folder, mo
     monkeypatch.setattr(sys.modules["__main__"], "__file__", "script.py", raising=False)
     for name, counts in (("mine", {"mine.py"}), ("script", {"mine.py", "script.py"})):
         description = stage_of.addresses(with_scheme(f"{name}.py:schedule"))["schedule", f"{name}.py:schedule", None]
-        assert {"mine.py", "script.py"} & code.of(description).keys() == counts
+        assert {"mine.py", "script.py"} & code.digest_files(description).keys() == counts
     script = ModuleType("__mp_main__")
     script.__file__ = str(folder / "script.py")
     monkeypatch.setitem(sys.modules, "__mp_main__", script)  # as libraries leave it
@@ -928,8 +928,8 @@ def test_a_module_that_the_process_uses_stays_as_it_was(folder, monkeypatch):
 def test_what_a_function_imports_of_pwfl_counts(folder):
     (folder / "mine.py").write_text(schedule_of("from pwfl.systems.multicell.noise import run\nK = 3"))
     description = stage_of.addresses(with_scheme("mine.py:schedule"))["schedule", "mine.py:schedule", None]
-    assert "pwfl/systems/multicell/noise.py" in code.of(description)
-    assert "pwfl/api.py" not in code.of(description)
+    assert "pwfl/systems/multicell/noise.py" in code.digest_files(description)
+    assert "pwfl/api.py" not in code.digest_files(description)
 
 
 UNDECLARED = {  # reading of K -> the file that is named
@@ -977,11 +977,11 @@ def test_a_declared_file_may_be_read_and_its_content_counts(folder):
         tables, description = through_plan(model)
         made.append(tables["schedule"])
         found.append(description["address"])
-        assert "w.txt" in code.of(description)
+        assert "w.txt" in code.digest_files(description)
     assert made[0].equals(made[2])
     assert not made[0].equals(made[1])
     assert found[0] == found[2] != found[1]
-    assert {"mine.py", "w.txt"} <= code.of(description).keys()
+    assert {"mine.py", "w.txt"} <= code.digest_files(description).keys()
 
 
 def test_the_files_that_the_page_declares_are_found(folder):

@@ -27,4 +27,4 @@ def run(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.D
     record = Claim(SERVER, RECORD, 2 * scenario.training.clip_norm)
     user = record._replace(unit=USER, records=to_array(tables["users"], "samples", "realization", "user"))
     asked = [claim._replace(noise=noise) for claim in (record, user) for noise in (ALL, USERS)]
-    return linear.account(tables, asked, ROUNDS, scenario.privacy.delta, SERVER, TERMS, noise=ALL, of_server=USERS)
+    return linear.account(tables, asked, ROUNDS, scenario.privacy.delta, SERVER, TERMS, noise=ALL, server_noise=USERS)

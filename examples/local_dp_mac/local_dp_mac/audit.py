@@ -12,7 +12,7 @@ from pwfl.learning import features
 from pwfl.privacy import audit
 from pwfl.tables.arrays import to_array
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, claim_of, of_system
+from pwfl.training.audit import Audited, audit_system, claim_of
 
 
 def verdicts(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
@@ -30,4 +30,4 @@ def verdicts(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> Iterator[
     claim = claim_of(tables, outcome["realization"], SERVER, 2 * scenario.training.clip_norm, view=in_slot)
     observer = f"what is received in the slot of device {claim.target} of every round"
     subject = audit.Subject(outcome["realization"], observer, outcome["delta"], outcome["epsilon"])
-    yield from of_system(Audited(parts, scenario, tables, features.size(scenario)), trainer, subject, claim)
+    yield from audit_system(Audited(parts, scenario, tables, features.size(scenario)), trainer, subject, claim)

@@ -13,7 +13,7 @@ from pwfl.learning.datasets import Size
 from pwfl.privacy import audit
 from pwfl.tables.arrays import to_array
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, claim_of, of_system
+from pwfl.training.audit import Audited, audit_system, claim_of
 
 
 def verdicts(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
@@ -37,7 +37,7 @@ def verdicts(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> Itera
     subject = audit.Subject(realization, observer, outcome["delta"], epsilon)
     size = Size(int(own["users"]["samples"].sum()), 1, (scenario.task.dimension + 1,), CLASSES)
     audited = Audited(parts, dealt(scenario), tables, size, receiver=True)
-    yield from of_system(audited, _with_objective, subject, claim)
+    yield from audit_system(audited, _with_objective, subject, claim)
 
 
 def _with_objective(scenario: PrivacyForFree, data, tables: dict[str, pl.DataFrame]):

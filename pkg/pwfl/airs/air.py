@@ -161,32 +161,34 @@ def table(observed_by: Mapping[str, Observer], realizations: pl.Series | range) 
     rows = [
         {
             "observer": name,
-            "receives": each.receives,
-            "trusts": labels.together(each.trusts),
-            "weaker": each.weaker,
-            "kind": str(labels.words(np.array(each.kind))),
-            "assumes": labels.together(each.assumes),
+            "receives": observer.receives,
+            "trusts": labels.together(observer.trusts),
+            "weaker": observer.weaker,
+            "kind": str(labels.words(np.array(observer.kind))),
+            "assumes": labels.together(observer.assumes),
         }
-        for name, each in observed_by.items()
+        for name, observer in observed_by.items()
     ]
     return pl.DataFrame({"realization": realizations}).join(pl.DataFrame(rows), how="cross")
 
 
-def problem(sent: Sent, found) -> str | None:
+def problem(sent: Sent, received) -> str | None:
     """What is wrong with what an air of the user's own returns; None: nothing."""
-    if not isinstance(found, Received):
-        return f"returns {type(found).__name__}; must return pwfl.airs.air.Received"
-    if found.bands is not None:
+    if not isinstance(received, Received):
+        return f"returns {type(received).__name__}; must return pwfl.airs.air.Received"
+    if received.bands is not None:
         return "has bands, which signals do not test; leave them out"
-    named = {*OBSERVERS, *(observed_by := found.observed_by or {})}
-    if missing := named - set(found.seen):
+    named = {*OBSERVERS, *(observed_by := received.observed_by or {})}
+    if missing := named - set(received.seen):
         return f"`seen` lacks {', '.join(sorted(missing))}; must have {', '.join(sorted(named))}"
-    if observed_by and (missing := {*found.seen, *(each.weaker for each in observed_by.values())} - set(observed_by)):
+    if observed_by and (
+        missing := {*received.seen, *(view.weaker for view in observed_by.values())} - set(observed_by)
+    ):
         return f"`observed_by` lacks {', '.join(sorted(missing))}; must say who each in `seen` is"
     users, intervals = sent.sends.shape, sent.sends.shape[:2]
-    parts = {"weight": (found.weight, users)}
-    parts |= {key: (getattr(found, key), intervals) for key in ("receiver_std", "symbols", "seconds", "joules")}
-    parts |= {f"seen[{key!r}]": (each, users) for key in found.seen for each in found.seen[key]}
+    parts = {"weight": (received.weight, users)}
+    parts |= {key: (getattr(received, key), intervals) for key in ("receiver_std", "symbols", "seconds", "joules")}
+    parts |= {f"seen[{key!r}]": (view, users) for key in received.seen for view in received.seen[key]}
     for part, (returned, shape) in parts.items():
         values = np.asarray(returned)
         numbers = values.dtype.kind in "biuf"
@@ -212,8 +214,8 @@ def amplitude(sent: Sent) -> np.ndarray:
 
 def inverted_power(sent: Sent) -> np.ndarray:
     """What a user radiates, in watts, at an amplitude of 1: a message of the largest norm and its noise."""
-    each = sent.norm**2 / sent.dimension + sent.noise_std**2
-    return np.where(sent.sends, sent.weight**2 * each / sent.own_gain, 0.0)
+    power = sent.norm**2 / sent.dimension + sent.noise_std**2
+    return np.where(sent.sends, sent.weight**2 * power / sent.own_gain, 0.0)
 
 
 def spent(sent: Sent, received: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -236,10 +238,12 @@ def at_stations(sent: Sent, arrived: np.ndarray, std: np.ndarray) -> tuple[np.nd
     `arrived` is complex, of a unit of the update that the server wants, (realization, interval, station, user); `std`
     of a real coordinate's noise at a station, (realization, interval).
     """
-    heard = sent.weight[:, :, None] * np.concatenate([arrived.real, arrived.imag], axis=2)
-    receivers = np.broadcast_to(std[..., None], heard.shape[:3])
-    of_all, of_users = (visibility.linear(heard, sent.noise_std, each) for each in (receivers, 0 * receivers))
-    return of_all, of_users
+    amplitudes = sent.weight[:, :, None] * np.concatenate([arrived.real, arrived.imag], axis=2)
+    receivers = np.broadcast_to(std[..., None], amplitudes.shape[:3])
+    all_noise, users_noise = (
+        visibility.linear(amplitudes, sent.noise_std, receiver_std) for receiver_std in (receivers, 0 * receivers)
+    )
+    return all_noise, users_noise
 
 
 def at_server(sent: Sent, arrived: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -247,10 +251,12 @@ def at_server(sent: Sent, arrived: np.ndarray, std: np.ndarray) -> tuple[np.ndar
 
     `arrived` is real, of a unit of the update, and `std` that of the noise in it, (realization, interval, station).
     """
-    heard = sent.weight[:, :, None] * np.where(sent.listening[..., None], arrived, 0.0)
+    amplitudes = sent.weight[:, :, None] * np.where(sent.listening[..., None], arrived, 0.0)
     receivers = np.where(sent.listening, std, 0.0)
-    of_all, of_users = (visibility.linear(heard, sent.noise_std, each) for each in (receivers, 0 * receivers))
-    return of_all, of_users
+    all_noise, users_noise = (
+        visibility.linear(amplitudes, sent.noise_std, receiver_std) for receiver_std in (receivers, 0 * receivers)
+    )
+    return all_noise, users_noise
 
 
 def in_update(sent: Sent, weight: np.ndarray, receiver_std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -258,5 +264,5 @@ def in_update(sent: Sent, weight: np.ndarray, receiver_std: np.ndarray) -> tuple
     users_std = np.sqrt(np.square(weight * sent.noise_std).sum(axis=2, keepdims=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         shown = [np.abs(weight) / std for std in (np.hypot(users_std, receiver_std[..., None]), users_std)]
-    of_all, of_users = (np.where(weight != 0, each, 0.0) for each in shown)
-    return of_all, of_users
+    all_noise, users_noise = (np.where(weight != 0, part, 0.0) for part in shown)
+    return all_noise, users_noise

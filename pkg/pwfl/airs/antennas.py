@@ -25,9 +25,9 @@ def over(antennas: int) -> Callable[[Sent], Received]:
         received = amplitude(sent)
         weight = sent.weight * arrived.sum(axis=2)
         receiver_std = np.sqrt(energy.sum(axis=2) * sent.noise_w / 2) / antennas / received
-        of_station = np.sqrt(energy * sent.noise_w / 2) / antennas / received[..., None]
-        each = alone(sent)
-        seen = {"user": each, "cell": each, "server": at_server(sent, arrived, of_station)}
+        station_std = np.sqrt(energy * sent.noise_w / 2) / antennas / received[..., None]
+        messages = alone(sent)
+        seen = {"user": messages, "cell": messages, "server": at_server(sent, arrived, station_std)}
         seen["network"] = in_update(sent, weight, receiver_std)
         return Received(weight, receiver_std, seen, *spent(sent, received), observed_by=OBSERVED_BY)
 
@@ -46,8 +46,8 @@ def couplings(sent: Sent, antennas: int) -> tuple[np.ndarray, np.ndarray]:
         for station in range(stations):
             drawn = sent.uniforms(f"channels/{interval}/{station}", (2, users, antennas))
             channel = np.sqrt(-np.log(drawn[:, 0])) * np.exp(2j * np.pi * drawn[:, 1])  # (realization, user, antenna)
-            own = np.where(sent.serving[:, interval, station, :, None], channel, 0.0).sum(axis=1)
-            energy[:, interval, station] = np.square(np.abs(own)).sum(axis=1)
-            arrived[:, interval, station] = (channel @ own.conj()[..., None])[..., 0].real / antennas
+            combiner = np.where(sent.serving[:, interval, station, :, None], channel, 0.0).sum(axis=1)
+            energy[:, interval, station] = np.square(np.abs(combiner)).sum(axis=1)
+            arrived[:, interval, station] = (channel @ combiner.conj()[..., None])[..., 0].real / antennas
     scale = np.sqrt(sent.gain / sent.own_gain[:, :, None])
     return np.where(sent.sends[:, :, None], scale * arrived, 0.0), energy

@@ -28,19 +28,19 @@ def over(subchannels: int, truncation: float) -> Callable[[Sent], Received]:
         each_std = np.sqrt(sent.noise_w / subchannels / 2) / received  # of a real coordinate at a station
         receiver_std = each_std * np.sqrt(listening.sum(axis=2)) / heard_share
         sends = fading > 0
-        all_noise, users_own = (np.where(np.any(sends, axis=3), each, 0.0) for each in alone(sent))
+        all_noise, users_own = (np.where(np.any(sends, axis=3), shown, 0.0) for shown in alone(sent))
         seen = {
             "user": (all_noise, users_own),
             "cell": most(at_stations(sent, arrived[..., b], each_std) for b in range(subchannels)),
             "server": most(at_server(sent, arrived[..., b].real, each_std[..., None]) for b in range(subchannels)),
             "network": most(in_update(sent, weight * factor[..., b], receiver_std) for b in range(subchannels)),
         }
-        each = np.array([len(range(b, sent.dimension, subchannels)) for b in range(subchannels)])  # coordinates
+        coordinates = np.array([len(range(b, sent.dimension, subchannels)) for b in range(subchannels)])  # coordinates
         on_air, symbol_s = np.any(sends, axis=(2, 3)), subchannels / sent.bandwidth_hz
         with np.errstate(divide="ignore"):
-            inverted = np.where(sends, 1 / fading, 0.0) @ each
+            inverted = np.where(sends, 1 / fading, 0.0) @ coordinates
         joules = received**2 * (inverted_power(sent) * inverted).sum(axis=2) * symbol_s
-        symbols, seconds = sent.dimension * on_air, each.max() * symbol_s * on_air
+        symbols, seconds = sent.dimension * on_air, coordinates.max() * symbol_s * on_air
         return Received(weight, receiver_std, seen, symbols, seconds, joules, factor, LINEAR)
 
     return receive
@@ -54,16 +54,16 @@ def couplings(sent: Sent, subchannels: int, truncation: float) -> tuple[np.ndarr
     """
     shape = *sent.gain.shape[1:], subchannels
     fading = -np.log(sent.uniforms("fading", shape))
-    own = np.take_along_axis(fading, sent.cell[:, None, None, :, None], axis=2)[:, :, 0]
-    own = np.where(sent.sends[..., None] & (own >= truncation), own, 0.0)
+    gain = np.take_along_axis(fading, sent.cell[:, None, None, :, None], axis=2)[:, :, 0]
+    gain = np.where(sent.sends[..., None] & (gain >= truncation), gain, 0.0)
     phase = np.exp(2j * np.pi * sent.uniforms("phases", shape))
     with np.errstate(divide="ignore"):
-        inverse = np.where(own > 0, 1 / own, 0.0)[:, :, None]
+        inverse = np.where(gain > 0, 1 / gain, 0.0)[:, :, None]
     path = (sent.gain / sent.own_gain[:, :, None])[..., None]
-    return own, np.where(sent.serving[..., None], inverse > 0, np.sqrt(path * fading * inverse) * phase)
+    return gain, np.where(sent.serving[..., None], inverse > 0, np.sqrt(path * fading * inverse) * phase)
 
 
-def most(of_bands) -> tuple[np.ndarray, np.ndarray]:
+def most(shown) -> tuple[np.ndarray, np.ndarray]:
     """How messages show in the subchannels in which they show most: what a record moves may lie there."""
-    first, second = zip(*of_bands, strict=True)
+    first, second = zip(*shown, strict=True)
     return np.max(first, axis=0), np.max(second, axis=0)

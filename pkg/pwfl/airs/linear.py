@@ -17,31 +17,35 @@ def account(
     declared: str,
     terms: Mapping[str, object],
     noise: str = USERS,
-    of_server: str | None = None,
+    server_noise: str | None = None,
 ) -> dict[str, pl.DataFrame]:
     """The tables of a stage `account`, of what `receive` made and of `users`.
 
     The claims are those of `accountant.accounts`; one is on a record and one on a user, against the `declared`
-    observer. `noise` and `of_server` are those of `accountant.stated`, and `terms` columns of `outcome`.
+    observer. `noise` and `server_noise` are those of `accountant.stated`, and `terms` columns of `outcome`.
     """
-    found = accountant.accounts(tables, claims, mechanism, delta)
-    guarantees = accountant.guarantees(found, mechanism)
-    record, user = (found[declared, unit, noise] for unit in (RECORD, USER))
+    accounts = accountant.accounts(tables, claims, mechanism, delta)
+    guarantees = accountant.guarantees(accounts, mechanism)
+    record, user = (accounts[declared, unit, noise] for unit in (RECORD, USER))
     rows = leakage(record, epsilon_user=user.epsilon)
     parts = (
         tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum()),
         tables["reception_noise"].group_by("realization", maintain_order=True).agg(pl.col("rounds").sum()),
         spent(tables),
         rows.group_by("realization", maintain_order=True).agg(pl.col("rho").max()),
-        accountant.stated(guarantees, tables["observers"], declared, noise, of_server),
+        accountant.stated(guarantees, tables["observers"], declared, noise, server_noise),
     )
     return {"leakage": rows, "outcome": outcome(parts, {"delta": delta, **terms}), "guarantees": guarantees}
 
 
-def leakage(of: Account, **columns) -> pl.DataFrame:
+def leakage(account: Account, **columns) -> pl.DataFrame:
     """rho, epsilon and `columns`, (realization, user), of each user of whom a claim's observer sees anything."""
-    keys = {"realization": of.view["realization"], "user": range(of.rho.shape[1])}
-    return to_table(keys, there=of.there, rho=of.rho, epsilon=of.epsilon, **columns).filter("there").drop("there")
+    keys = {"realization": account.view["realization"], "user": range(account.rho.shape[1])}
+    return (
+        to_table(keys, there=account.there, rho=account.rho, epsilon=account.epsilon, **columns)
+        .filter("there")
+        .drop("there")
+    )
 
 
 def outcome(parts: Sequence[pl.DataFrame], terms: Mapping[str, object]) -> pl.DataFrame:
@@ -54,12 +58,12 @@ def outcome(parts: Sequence[pl.DataFrame], terms: Mapping[str, object]) -> pl.Da
     >>> outcome([samples, stated], {"rounds": 3}).drop("neighbouring_relation").rows()
     [(0, 5, None, 3), (1, 6, 2.0, 3)]
     """
-    found, *others = parts
+    table, *others = parts
     for part in others:
-        new = [name for name in part.columns if name == "realization" or name not in found.columns]
-        found = found.join(part.select(new), on="realization", how="left", maintain_order="left")
+        new = [name for name in part.columns if name == "realization" or name not in table.columns]
+        table = table.join(part.select(new), on="realization", how="left", maintain_order="left")
     same = {"neighbouring_relation": REPLACE_ONE, **terms}
-    return found.with_columns(**{name: pl.lit(term) for name, term in same.items()})
+    return table.with_columns(**{name: pl.lit(term) for name, term in same.items()})
 
 
 def spent(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -70,10 +74,10 @@ def spent(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 
     def total(column: str) -> pl.Series:
         # Round after round, as `history` adds up; Polars adds up groups in an order that depends on other realizations.
-        each = (noise[column].cast(pl.Float64) * noise["rounds"]).to_numpy().reshape(shape)
-        return pl.Series(each.cumsum(axis=1)[:, -1]).fill_nan(None)
+        per_interval = (noise[column].cast(pl.Float64) * noise["rounds"]).to_numpy().reshape(shape)
+        return pl.Series(per_interval.cumsum(axis=1)[:, -1]).fill_nan(None)
 
     return pl.DataFrame(
         {"realization": noise["realization"].unique(maintain_order=True)}
-        | {name: total(of) for name, of in columns.items()}
+        | {name: total(source) for name, source in columns.items()}
     )

@@ -17,21 +17,21 @@ from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT, GRAPH
 
 
-def execute(task: Task, found: Mapping) -> dict:
+def execute(task: Task, tables: Mapping) -> dict:
     """Run a stage, and return its tables, or arrays of the stages before the channel, by name.
 
-    `found` holds the tables that it reads, which must cover the task's realizations, or paths of files from outside.
+    `tables` holds the tables that it reads, which must cover the task's realizations, or paths of files from outside.
     """
     work = _loaded(GRAPH[task.stage].work, task.stage, task.values)
     with devices.used(devices.ONLY_CPU):  # but what trains
-        return work.run(task, found)
+        return work.run(task, tables)
 
 
-def audit_schemes(values: Scenario, found: Tables) -> pl.DataFrame:
+def audit_schemes(values: Scenario, tables: Tables) -> pl.DataFrame:
     """The table `audit` of all schemes of a scenario, from the stages' tables (`pwfl.execution.audit`)."""
     work = _loaded("pwfl.execution.audit", AUDIT, values)
     with devices.used(devices.ONLY_CPU):
-        return work.run(values, found)
+        return work.run(values, tables)
 
 
 def _loaded(work: str, stage: str, values: Scenario) -> ModuleType:

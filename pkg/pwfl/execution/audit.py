@@ -15,24 +15,24 @@ class AuditError(RuntimeError):
     """A scheme's audit could not run, so nothing is known of what trains it; the message says which, and why."""
 
 
-def run(values: Scenario, found: Tables) -> pl.DataFrame:
+def run(values: Scenario, inputs: Tables) -> pl.DataFrame:
     """The table `audit` of a scenario, with its schemes' names in the first column, and terms of their guarantees.
 
-    `found` are the stages' tables: those that differ from scheme to scheme have its name in the column `scheme`. Raises
-    AuditError where anything fails between a scheme's records and what is released of them.
+    `inputs` are the stages' tables: those that differ from scheme to scheme have its name in the column `scheme`.
+    Raises AuditError where anything fails between a scheme's records and what is released of them.
     """
     task, read, frames = Task(AUDIT, values), registry.reads(values.system, AUDIT), []
     with loaded(task) as verdicts:
         for scheme in values.schemes:
-            scheme_tables = {name: _select_scheme(found[name], scheme.name, values.realizations) for name in read}
-            inputs = StageTables(AUDIT, tables_read(task, scheme_tables))
+            scheme_tables = {name: _select_scheme(inputs[name], scheme.name, values.realizations) for name in read}
+            scheme_inputs = StageTables(AUDIT, tables_read(task, scheme_tables))
             released = name_release(values, f"audit of {scheme.scheduler}/{scheme.noise}")
             try:
-                made = audit.table(verdicts(released, inputs))
+                made = audit.table(verdicts(released, scheme_inputs))
             except Exception as error:
                 raise AuditError(f"{scheme.name}: the audit could not run: {errors.message(error)}") from error
-            named = [tables.finished(made, AUDIT, values.system), inputs["outcome"]]
-            frames.append(with_terms(*(each.select(pl.lit(scheme.name).alias("scheme"), pl.all()) for each in named)))
+            named = [tables.finished(made, AUDIT, values.system), scheme_inputs["outcome"]]
+            frames.append(with_terms(*(frame.select(pl.lit(scheme.name).alias("scheme"), pl.all()) for frame in named)))
     return pl.concat(frames)
 
 

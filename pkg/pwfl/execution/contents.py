@@ -15,17 +15,17 @@ from pwfl.scenario.values import Values, value_of
 from pwfl.stages import DATASET, IMPORTS
 
 
-def contents(values: Values, found: Mapping, realizations: range) -> dict[str, str]:
+def contents(values: Values, inputs: Mapping, realizations: range) -> dict[str, str]:
     """A digest for each realization, by its number as text; empty where nothing comes from the user's files.
 
-    `found` has the arrays of the data set and the imported tables, as far as a scenario has these.
+    `inputs` has the arrays of the data set and the imported tables, as far as a scenario has these.
     """
-    own_data = DATASET in found and value_of(values, "data.dataset") == datasets.FILE
-    records = [_digest(_records(values, found[DATASET]))] if own_data else []
+    own_data = DATASET in inputs and value_of(values, "data.dataset") == datasets.FILE
+    records = [_digest(_records(values, inputs[DATASET]))] if own_data else []
     tables = [
-        found[name].filter(pl.col("realization").is_in(list(realizations))).partition_by("realization", as_dict=True)
+        inputs[name].filter(pl.col("realization").is_in(list(realizations))).partition_by("realization", as_dict=True)
         for name in IMPORTS
-        if name in found
+        if name in inputs
     ]
     if not (records or tables):
         return {}

@@ -38,8 +38,8 @@ class Task(NamedTuple):
 class StageTables(dict):
     """The tables that a stage is given; asking for another one says where it would be declared."""
 
-    def __init__(self, stage: str, found: Tables):
-        super().__init__(found)
+    def __init__(self, stage: str, tables: Tables):
+        super().__init__(tables)
         self.stage = stage
 
     def __missing__(self, table: str):
@@ -49,25 +49,25 @@ class StageTables(dict):
         )
 
 
-def run(task: Task, found: Tables) -> Tables:
+def run(task: Task, tables: Tables) -> Tables:
     """The tables of a stage, or of a variant of one, from those of earlier stages."""
     variant = [task.variant] if task.variant else []
     with loaded(task) as run_stage:
-        return checked(task, run_stage(task.values, *variant, tables_read(task, found)))
+        return checked(task, run_stage(task.values, *variant, tables_read(task, tables)))
 
 
 @contextmanager
 def loaded(task: Task) -> Generator[Any]:
     """What a task runs of its system, for work with one thread of BLAS in all libraries that it loads."""
-    own = registry.function(task.values.system, task.stage)
+    function = registry.function(task.values.system, task.stage)
     with threads.one_of_blas():
-        yield own
+        yield function
 
 
-def tables_read(task: Task, found: Mapping) -> StageTables:
+def tables_read(task: Task, tables: Mapping) -> StageTables:
     """The tables that a stage's variant reads, in the order of their keys, whichever they came in."""
     wanted = registry.reads(task.values.system, task.stage, task.variant)
-    return StageTables(task.stage, {name: ordered(task, name, found) for name in wanted})
+    return StageTables(task.stage, {name: ordered(task, name, tables) for name in wanted})
 
 
 def rows_of(frame: pl.DataFrame, realizations: range) -> pl.DataFrame:
@@ -75,9 +75,9 @@ def rows_of(frame: pl.DataFrame, realizations: range) -> pl.DataFrame:
     return frame.filter(pl.col("realization").is_between(realizations.start, realizations.stop, closed="left"))
 
 
-def ordered(task: Task, name: str, found: Mapping) -> pl.DataFrame:
+def ordered(task: Task, name: str, tables: Mapping) -> pl.DataFrame:
     """A table in the order of its keys."""
-    return contract.ordered(found[name], contract.schema(task.values.system, name), name)
+    return contract.ordered(tables[name], contract.schema(task.values.system, name), name)
 
 
 def checked(task: Task, made: Tables) -> Tables:

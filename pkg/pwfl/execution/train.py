@@ -22,36 +22,38 @@ log = logging.getLogger(__name__)
 Histories = dict[int, pl.DataFrame]  # by realization
 
 
-def run(task: Task, found: Mapping) -> Tables:
-    """The tables `history` and `holdings`; `found` holds `features` or `dataset`, unless data are simulated."""
+def run(task: Task, tables: Mapping) -> Tables:
+    """The tables `history` and `holdings`; `tables` holds `features` or `dataset`, unless data are simulated."""
     histories: Histories = {}
     left = dict(task.chunks)
-    data = features.training_data(task.values, found)
+    data = features.training_data(task.values, tables)
     device = devices.take(task.device)
-    values = with_contents(task.values, contents(task.values, found, task.span))
-    with loaded(task) as own, devices.used(device):
-        train, most = _trainer(own, device, (values, data, tables_read(task, found)))
+    values = with_contents(task.values, contents(task.values, tables, task.span))
+    with loaded(task) as trainers, devices.used(device):
+        train, most = _trainer(trainers, device, (values, data, tables_read(task, tables)))
         for batch in batches(train, list(task.span), most):
             histories |= {number: frame.with_columns(processor=pl.lit(device.kind)) for number, frame in batch.items()}
             log.info("trained %d of %d realizations", len(histories), len(task.span))
             for span in [span for span in left if histories.keys() >= set(span)]:
-                left.pop(span)(_tables(task._replace(realizations=span), data, found, histories))
-    return {} if task.chunks else _tables(task, data, found, histories)
+                left.pop(span)(_tables(task._replace(realizations=span), data, tables, histories))
+    return {} if task.chunks else _tables(task, data, tables, histories)
 
 
-def _tables(task: Task, data: Dataset | None, found: Mapping, histories: Histories) -> Tables:
+def _tables(task: Task, data: Dataset | None, tables: Mapping, histories: Histories) -> Tables:
     """The tables of a task's realizations."""
     history = pl.concat([histories[realization] for realization in task.span])
-    return {"holdings": holdings(task, data, found), "history": history}
+    return {"holdings": holdings(task, data, tables), "history": history}
 
 
-def _trainer(own: Trainers[Any], device: devices.Device, given: tuple) -> tuple[Callable[[list[int]], Histories], int]:
+def _trainer(
+    trainers: Trainers[Any], device: devices.Device, arguments: tuple
+) -> tuple[Callable[[list[int]], Histories], int]:
     """A function that trains some realizations, and how many at most at a time."""
     why = "this system trains one realization at a time"
     if device.memory is not None:
-        if own.several is not None:
+        if trainers.several is not None:
             try:
-                train, size = own.several(*given)
+                train, size = trainers.several(*arguments)
             except NotImplementedError as error:
                 why = str(error)
             else:
@@ -59,7 +61,7 @@ def _trainer(own: Trainers[Any], device: devices.Device, given: tuple) -> tuple[
                 log.info("batches of at most %d realizations, about %.0f MiB each", most, size / 2**20)
                 return train, most
         log.info("one realization at a time: %s", why)
-    train_one = own.one(*given)
+    train_one = trainers.one(*arguments)
     return lambda realizations: {realization: train_one(realization) for realization in realizations}, 1
 
 
@@ -79,12 +81,12 @@ def batches(train: Callable[[list[int]], Histories], missing: list[int], most: i
         missing = missing[size:]
 
 
-def holdings(task: Task, data: Dataset | None, found: Mapping) -> pl.DataFrame:
+def holdings(task: Task, data: Dataset | None, tables: Mapping) -> pl.DataFrame:
     """Who holds what, where the catalog says that `partition` deals it out."""
     values = task.values
     if data is None or not registry.system(values.system).catalog.uses_dataset:
         return contract.schema(values.system, "holdings").create_empty()
-    users = ordered(task, "users", found)
+    users = ordered(task, "users", tables)
     numbers = {number: part["samples"].to_numpy() for (number,), part in users.group_by("realization")}
     return pl.concat(
         partition.holdings(values, data.y_train, numbers[number], number, data.users) for number in task.span

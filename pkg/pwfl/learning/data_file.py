@@ -112,7 +112,7 @@ def _conversion(path: str) -> str:
 
 
 def _npz(path: str) -> dict[str, Stored]:
-    found = {}
+    columns = {}
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             name = member.filename.removesuffix(".npy")
@@ -131,8 +131,8 @@ def _npz(path: str) -> dict[str, Stored]:
             size = prod(shape) * dtype.itemsize
             if min(shape, default=0) < 0 or size != follow:
                 raise DataError(f"{path}: {name} should have {size} bytes for its shape {shape}, but has {follow}")
-            found[name] = Stored(shape, dtype, partial(_member, path, member.filename))
-    return found
+            columns[name] = Stored(shape, dtype, partial(_member, path, member.filename))
+    return columns
 
 
 def _member(path: str, name: str) -> np.ndarray:
@@ -185,18 +185,18 @@ def _parquet(path: str) -> dict[str, Stored]:
             raise DataError(f"{path}: x of {part}: record {record}, counted from 0, has an empty value")
         return column.to_numpy().reshape(records, *shape)
 
-    found = {}
+    arrays = {}
     for part in ("train", "test"):
         chosen = rest.filter(split == part)
-        found[f"x_{part}"] = Stored((len(chosen), *shape), kind, partial(features, part))
+        arrays[f"x_{part}"] = Stored((len(chosen), *shape), kind, partial(features, part))
         for name in {"y", "user"} & set(chosen.columns):
             values = chosen[name].to_numpy()
             values = values.astype(str) if chosen[name].dtype == pl.String else values
             if values.dtype.hasobject:
                 raise DataError(f"{path}: column {name!r} holds {chosen[name].dtype}, must hold {KINDS[name][1]}")
-            found[f"{name}_{part}"] = Stored(values.shape, values.dtype, partial(np.copy, values))
-    found.pop("user_test", None)  # whose a test record is matters to nothing
-    return found
+            arrays[f"{name}_{part}"] = Stored(values.shape, values.dtype, partial(np.copy, values))
+    arrays.pop("user_test", None)  # whose a test record is matters to nothing
+    return arrays
 
 
 def _text(column: "pl.Series", path: str) -> "pl.Series":

@@ -159,6 +159,6 @@ def user_accuracies(by_label: np.ndarray, counts: np.ndarray) -> dict[str, np.nd
     >>> [float(column) for column in user_accuracies(np.array([0.5, 1.0]), np.array([[3, 0], [1, 1]])).values()]
     [0.625, 0.125, 0.5]
     """
-    each = np.sort(by_label @ (counts / counts.sum(axis=1, keepdims=True)).T, axis=-1)
-    worst = each[..., : -(-each.shape[-1] // WORST)]
-    return dict(zip(USER_ACCURACIES, (each.mean(axis=-1), each.std(axis=-1), worst.mean(axis=-1)), strict=True))
+    ranked = np.sort(by_label @ (counts / counts.sum(axis=1, keepdims=True)).T, axis=-1)
+    worst = ranked[..., : -(-ranked.shape[-1] // WORST)]
+    return dict(zip(USER_ACCURACIES, (ranked.mean(axis=-1), ranked.std(axis=-1), worst.mean(axis=-1)), strict=True))

@@ -47,19 +47,19 @@ def shapes(figures: int, copies: int, side: int, generator: np.random.Generator)
     """Shapes of textured polygons and deformed copies, float32 from 0 to 1, shape (figure, copy, side, side)."""
     most = POLYGONS[-1]
     count = generator.choice(POLYGONS, figures)
-    each = (figures, 1, most)  # polygon
-    angles = np.sort(generator.uniform(0, 2 * np.pi, (*each, CORNERS)))
-    radii = generator.uniform(0.3, 1, (*each, CORNERS)) * generator.uniform(4, 14, each)[..., None]
+    shape = (figures, 1, most)  # polygon
+    angles = np.sort(generator.uniform(0, 2 * np.pi, (*shape, CORNERS)))
+    radii = generator.uniform(0.3, 1, (*shape, CORNERS)) * generator.uniform(4, 14, shape)[..., None]
     around = radii[..., None] * np.stack([1.3 * np.sin(angles), np.cos(angles)], axis=-1)
-    corners = generator.uniform(-9, 9, (*each, 1, 2)) + around
+    corners = generator.uniform(-9, 9, (*shape, 1, 2)) + around
     corners = corners + 1.2 * generator.standard_normal((figures, copies, *corners.shape[2:]))
     symmetric = generator.random(figures) < SYMMETRIC
     mirrored = np.where(symmetric[:, None, None, None, None], corners * [1, -1], corners)
     corners, used = np.concatenate([corners, mirrored], axis=2), np.tile(np.arange(most) < count[:, None], 2)
     corners = _deformed(_fitted(corners, used, SHAPE), generator, turn=0.08, shear=0.08, scale=0.06)
-    brightness = generator.uniform(0.25, 1, each) + 0.1 * generator.standard_normal((figures, copies, most))
-    frequency, direction = generator.uniform(0, FREQUENCY, each), generator.uniform(0, np.pi, each)
-    depth = generator.uniform(0, STRIPES, each) * (generator.random(each) < STRIPED)
+    brightness = generator.uniform(0.25, 1, shape) + 0.1 * generator.standard_normal((figures, copies, most))
+    frequency, direction = generator.uniform(0, FREQUENCY, shape), generator.uniform(0, np.pi, shape)
+    depth = generator.uniform(0, STRIPES, shape) * (generator.random(shape) < STRIPED)
     phase = generator.uniform(0, 2 * np.pi, (figures, copies, most))
     unit = side / SIDE
     wave = 2 * np.pi * frequency / unit

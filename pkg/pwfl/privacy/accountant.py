@@ -39,9 +39,9 @@ class Losses(NamedTuple):
     @property
     def rho(self) -> np.ndarray:
         """zCDP after all rounds, shape (realization, user), NaN counted as nothing."""
-        each = zcdp(np.nan_to_num(self.mu, nan=0.0, posinf=np.inf), 1.0, self.rounds[:, None])
+        rounds_rho = zcdp(np.nan_to_num(self.mu, nan=0.0, posinf=np.inf), 1.0, self.rounds[:, None])
         with np.errstate(over="ignore"):  # infinite, as where nothing hides
-            return np.where(self.mu > 0, each, 0.0).sum(axis=1)
+            return np.where(self.mu > 0, rounds_rho, 0.0).sum(axis=1)
 
     @property
     def multiplier(self) -> float:
@@ -51,11 +51,13 @@ class Losses(NamedTuple):
 
     def moved(self, by: np.ndarray | float) -> Losses:
         """Those of messages that move so many times as far: a number, or of each user, (realization, user)."""
-        each = np.asarray(by)
+        factor = np.asarray(by)
         with np.errstate(invalid="ignore"):  # of none, which stays none
-            return self._replace(mu=np.where(self.mu > 0, self.mu * (each[:, None] if each.ndim else each), self.mu))
+            return self._replace(
+                mu=np.where(self.mu > 0, self.mu * (factor[:, None] if factor.ndim else factor), self.mu)
+            )
 
-    def of(self, rows: np.ndarray, users: np.ndarray) -> Losses:
+    def select_users(self, rows: np.ndarray, users: np.ndarray) -> Losses:
         """Those of one user of each of some realizations, as of networks of one user."""
         return self._replace(mu=self.mu[rows, :, users][..., None])
 
@@ -99,7 +101,7 @@ class Account(NamedTuple):
     """What a claim's losses cost each user, at `delta`.
 
     Arrays have shape (realization, user): whether there are any, rho, epsilon and what kind of a number that is. `view`
-    has the observer's rows of `observers`; `found` are the losses of one record.
+    has the observer's rows of `observers`; `record_losses` are those of one record.
     """
 
     claim: Claim
@@ -109,13 +111,13 @@ class Account(NamedTuple):
     rho: np.ndarray
     epsilon: np.ndarray
     kind: np.ndarray
-    found: Losses | None = None
+    record_losses: Losses | None = None
 
     @property
     def losses(self) -> Losses:
         """Those of one record, where epsilon follows from them."""
-        assert self.found is not None
-        return self.found
+        assert self.record_losses is not None
+        return self.record_losses
 
 
 class Release(Protocol):
@@ -137,7 +139,7 @@ class Release(Protocol):
 class Mechanism(Release, Protocol):
     """How rounds hide a record: it alone says what losses are worth."""
 
-    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray | Kind]:
+    def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray | Kind]:
         """Each user's epsilon, (realization, user), and its kind, of losses of one record; `claim` says of how many."""
         ...
 
@@ -147,9 +149,9 @@ class Gaussian(NamedTuple):
 
     sampling: str = "none"
 
-    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, Kind]:
+    def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, Kind]:
         """By rho of all rounds."""
-        return labels.labeled(exact_epsilon, found.moved(claim.records).rho, delta)
+        return labels.labeled(exact_epsilon, losses.moved(claim.records).rho, delta)
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
         """By rho of all rounds."""
@@ -173,13 +175,13 @@ def shown(
 
     Of `users` users; None: those of the table.
     """
-    rows, own = tables["visibility"].filter(observer=observer), tables["users"]
-    realizations = own["realization"].unique().sort()
+    rows, holders = tables["visibility"].filter(observer=observer), tables["users"]
+    realizations = holders["realization"].unique().sort()
     interval = rows["interval"].to_numpy()
     count = int(interval.max(initial=0)) + 1  # of an interval in which nobody sends, no row tells
     length = np.ones(count, int)
     length[interval] = rows["rounds"].to_numpy()
-    mu = np.zeros((len(realizations), count, users or own["user"].n_unique()))
+    mu = np.zeros((len(realizations), count, users or holders["user"].n_unique()))
     realization, user = realizations.search_sorted(rows["realization"]).to_numpy(), rows["user"].to_numpy()
     column = rows["visibility_users_only" if users_only else "visibility"].cast(pl.Float64)
     mu[realization, interval, user] = column.to_numpy()
@@ -188,22 +190,22 @@ def shown(
     return Losses(mu, length), there
 
 
-def price_each_user(found: Losses, price: Callable) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def price_each_user(losses: Losses, price: Callable) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Price each user's rounds, pairs of a noise multiplier and how many have it: (realization, user).
 
     `price` returns an epsilon, its kind and a rate, and is asked once of those who are alike.
     """
-    realizations, _, users = found.mu.shape
-    epsilon, kind, rate = (np.zeros((realizations, users), of) for of in (float, int, float))
+    realizations, _, users = losses.mu.shape
+    epsilon, kind, rate = (np.zeros((realizations, users), dtype) for dtype in (float, int, float))
     known: dict[tuple, tuple] = {}
     for place in np.ndindex(realizations, users):
-        mu = found.mu[place[0], :, place[1]]
-        here = mu > 0
-        if not here.any():
+        mu = losses.mu[place[0], :, place[1]]
+        seen = mu > 0
+        if not seen.any():
             continue
-        values, index = np.unique(np.round(np.log(mu[here]) / ALIKE), return_inverse=True)
-        rounds = np.bincount(index, found.rounds[here]).astype(int)
-        multipliers = [1 / mu[here][index == k].max() for k in range(len(values))]
+        values, index = np.unique(np.round(np.log(mu[seen]) / ALIKE), return_inverse=True)
+        rounds = np.bincount(index, losses.rounds[seen]).astype(int)
+        multipliers = [1 / mu[seen][index == k].max() for k in range(len(values))]
         key = tuple(zip(multipliers, rounds.tolist(), strict=True))
         if key not in known:
             known[key] = price(key)
@@ -223,7 +225,7 @@ def accounts(
 
     `lost` is the part of delta in which none of this holds.
     """
-    found, seen, views = {}, {}, {}
+    priced, seen, views = {}, {}, {}
     for claim in claims:
         rows = claim.rows or claim.observer, claim.noise == USERS
         if rows not in seen:
@@ -232,8 +234,8 @@ def accounts(
             views[claim.observer] = view_of(tables["observers"], claim.observer)
         one, there = seen[rows]
         moved = one.moved(claim.sensitivity)
-        found[claim.key] = account(claim, moved, mechanism, delta, views[claim.observer], there, lost)
-    return found
+        priced[claim.key] = account(claim, moved, mechanism, delta, views[claim.observer], there, lost)
+    return priced
 
 
 def view_of(observers: pl.DataFrame, observer: str) -> pl.DataFrame:
@@ -243,7 +245,7 @@ def view_of(observers: pl.DataFrame, observer: str) -> pl.DataFrame:
 
 def account(
     claim: Claim,
-    found: Losses,
+    losses: Losses,
     mechanism: Mechanism,
     delta: float,
     view: pl.DataFrame,
@@ -255,39 +257,39 @@ def account(
     A value's kind is that of the mechanism's formula, weakened by that of the observer's view; where nothing is hidden
     it is exact.
     """
-    epsilon, kind = mechanism.worth(found, claim, delta - lost)
+    epsilon, kind = mechanism.worth(losses, claim, delta - lost)
     kind = np.broadcast_to(kind | labels.numbers(view["kind"].to_numpy())[:, None], epsilon.shape)
     known = np.isfinite(claim.sensitivity).all()
-    bare = np.isinf(found.mu).any(axis=1) & known
+    bare = np.isinf(losses.mu).any(axis=1) & known
     kind = np.where(bare, Kind.EXACT, kind | (Kind.EXACT if known else Kind.UPPER))
-    rho = found.moved(claim.records).rho
-    return Account(claim, delta, view, np.broadcast_to(there, rho.shape), rho, epsilon, kind, found)
+    rho = losses.moved(claim.records).rho
+    return Account(claim, delta, view, np.broadcast_to(there, rho.shape), rho, epsilon, kind, losses)
 
 
-def guarantees(found: dict[tuple, Account], mechanism: Release) -> pl.DataFrame:
+def guarantees(accounts: dict[tuple, Account], mechanism: Release) -> pl.DataFrame:
     """The table `guarantees`: of each claim and realization, what the user who loses most has, with its label.
 
     The largest of several values may be too large where it is itself, and too small where any of them may be. It
     assumes what the observer's view and the sensitivity do, and the receivers' noise where less than what users add
     would not do; and trusts whom the view trusts.
     """
-    parts = [_guarantee(found, account, mechanism) for account in found.values()]  # one frame at the end: faster
-    table = pl.DataFrame({name: list(chain.from_iterable(each[name] for each in parts)) for name in parts[0]})
+    parts = [_guarantee(accounts, account, mechanism) for account in accounts.values()]  # one frame at the end: faster
+    table = pl.DataFrame({name: list(chain.from_iterable(part[name] for part in parts)) for name in parts[0]})
     return table.with_columns(
         pl.col("attack_rate", "rho").fill_nan(None),
         neighbouring_relation=pl.lit(REPLACE_ONE),
         sampling=pl.lit(mechanism.sampling),
-    ).filter(np.concatenate([account.there.any(axis=1) for account in found.values()]))
+    ).filter(np.concatenate([account.there.any(axis=1) for account in accounts.values()]))
 
 
-def _guarantee(found: dict[tuple, Account], account: Account, mechanism: Release) -> dict[str, list]:
+def _guarantee(accounts: dict[tuple, Account], account: Account, mechanism: Release) -> dict[str, list]:
     """Columns of a claim's rows of `guarantees`."""
     claim, view, there = account.claim, account.view, account.there
     rows, worst = np.arange(len(there)), np.where(there, account.epsilon, -1.0).argmax(axis=1)
     epsilon = account.epsilon[rows, worst]
     others = np.bitwise_or.reduce(np.where(there, account.kind & (Kind.LOWER | Kind.CHANCE), 0), axis=1)
-    alone = found.get((claim.observer, claim.unit, USERS), account).epsilon
-    counted = (there & (alone > account.epsilon * (1 + ROUNDING))).any(axis=1)  # the receivers' noise
+    users_only = accounts.get((claim.observer, claim.unit, USERS), account).epsilon
+    counted = (there & (users_only > account.epsilon * (1 + ROUNDING))).any(axis=1)  # the receivers' noise
     assumes = [
         labels.together((*claim.assumes, *more.split(", "), labels.RECEIVER if counts else "")) if hidden else ""
         for more, counts, hidden in zip(view["assumes"], counted, np.isfinite(epsilon), strict=True)
@@ -305,13 +307,13 @@ def _guarantee(found: dict[tuple, Account], account: Account, mechanism: Release
     }
 
 
-def guarantee(of: str = "epsilon") -> pl.Expr:
+def guarantee(prefix: str = "epsilon") -> pl.Expr:
     """What the columns of an epsilon and its label come to, of `labels.GUARANTEES`; null where nobody sends."""
-    stands = pl.col(of).is_finite() & pl.col(f"{of}_kind").is_in(["exact", "upper bound"])
-    estimated = pl.col(of).is_finite() & (pl.col(f"{of}_kind") == "estimated")
-    free = pl.col(f"{of}_assumes") == ""
+    stands = pl.col(prefix).is_finite() & pl.col(f"{prefix}_kind").is_in(["exact", "upper bound"])
+    estimated = pl.col(prefix).is_finite() & (pl.col(f"{prefix}_kind") == "estimated")
+    free = pl.col(f"{prefix}_assumes") == ""
     return (
-        pl.when(pl.col(of).is_null())
+        pl.when(pl.col(prefix).is_null())
         .then(None)
         .when(stands & free)
         .then(pl.lit(labels.PROVED))
@@ -326,23 +328,23 @@ def stated(
     observers: pl.DataFrame,
     declared: str,
     noise: str = USERS,
-    of_server: str | None = None,
+    server_noise: str | None = None,
     keys: Sequence[str] = ("realization",),
 ) -> pl.DataFrame:
     """Columns of `outcome`, a row a realization in which anybody sends: epsilons and what they are, of `guarantees`.
 
     Of a record and of a user against the `declared` observer, and of a record against the server: whom it can be taken
-    for where those whom the observer's view trusts may fail. `noise` says whose counts, and `of_server` whose against
-    the server, if not the same.
+    for where those whom the observer's view trusts may fail. `noise` says whose counts, and `server_noise` whose
+    against the server, if not the same.
     """
-    ((server,), (receives,)) = (observers.filter(observer=declared)[of].unique() for of in ("weaker", "receives"))
+    ((server,), (receives,)) = (observers.filter(observer=declared)[name].unique() for name in ("weaker", "receives"))
     outcome, label = table.select(keys).unique(maintain_order=True), ("epsilon", "epsilon_kind", "epsilon_assumes")
-    for name, of, more in (
+    for name, key, more in (
         ("epsilon", (declared, RECORD, noise), ("epsilon_trusts", "attack_rate", "sampling")),
         ("epsilon_user", (declared, USER, noise), ()),
-        ("epsilon_server", (server, RECORD, of_server or noise), (pl.col("rho").alias("rho_server"),)),
+        ("epsilon_server", (server, RECORD, server_noise or noise), (pl.col("rho").alias("rho_server"),)),
     ):
-        rows = table.filter(**dict(zip(KEY, of, strict=True)))
-        columns = (pl.col(each).alias(each.replace("epsilon", name)) for each in label)
+        rows = table.filter(**dict(zip(KEY, key, strict=True)))
+        columns = (pl.col(source).alias(source.replace("epsilon", name)) for source in label)
         outcome = outcome.join(rows.select(*keys, *columns, *more), on=keys, how="left", maintain_order="left")
     return outcome.with_columns(guarantee=guarantee(), observer=pl.lit(receives))

@@ -91,8 +91,8 @@ def table(verdicts: Iterable[Verdict]) -> pl.DataFrame:
                 f"an audit has at most {VERDICTS} verdicts, for which its false-alarm rate is stated; merge verdicts "
                 f"of one kind by `worst_of`; {verdict.test!r} is one too many"
             )
-        said = (verdict.test, verdict.status, verdict.measured, verdict.expected_min, verdict.expected_max)
-        log.info("%s, %s: %s; measured %s, expected %s to %s", verdict.subject.observer, *said)
+        values = (verdict.test, verdict.status, verdict.measured, verdict.expected_min, verdict.expected_max)
+        log.info("%s, %s: %s; measured %s, expected %s to %s", verdict.subject.observer, *values)
         row = verdict.subject._asdict() | verdict._asdict() | {"false_alarm": FALSE_ALARM, "power": POWER}
         rows.append({name: row[name] for name in COLUMNS})
     return pl.DataFrame(rows, schema=COLUMNS)
@@ -184,9 +184,9 @@ def worst_of(test: Callable[..., Verdict], subject: Subject, name: str, parts: S
     `test(subject, name, part, *more, share=)` is `variance`, `mean` or `distribution`; each part has its share of the
     level. What is said to be seen is seen in whichever part.
     """
-    found = [test(subject, name, part, *more, share=1 / len(parts)) for part in parts]
-    nearest, weakest = max(found, key=_strain), max(found, key=lambda verdict: verdict.detectable)
-    draws = sum(verdict.draws for verdict in found)
+    verdicts = [test(subject, name, part, *more, share=1 / len(parts)) for part in parts]
+    nearest, weakest = max(verdicts, key=_strain), max(verdicts, key=lambda verdict: verdict.detectable)
+    draws = sum(verdict.draws for verdict in verdicts)
     return nearest._replace(draws=draws, detectable=weakest.detectable, detects=weakest.detects)
 
 
@@ -354,8 +354,8 @@ def against(
     noise: str = accountant.USERS,
 ) -> pl.DataFrame:
     """`outcome` with the epsilon that `guarantees` states against another observer than the scenario's own."""
-    own = tables["guarantees"].filter(observer=observer, unit=unit, noise_from=noise).select("realization", "epsilon")
-    return tables["outcome"].drop("epsilon").join(own, on="realization", how="left", maintain_order="left")
+    rows = tables["guarantees"].filter(observer=observer, unit=unit, noise_from=noise).select("realization", "epsilon")
+    return tables["outcome"].drop("epsilon").join(rows, on="realization", how="left", maintain_order="left")
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

@@ -104,24 +104,24 @@ def compose(losses: Sequence[Loss], delta: float) -> Composed:
         bound = EXACT
     else:
         bound = UNAMPLIFIED if _entangled(losses) else UPPER
-        rounds, left = _sampled_rounds(losses), delta - math.fsum(each.lost for each in losses)
+        rounds, left = _sampled_rounds(losses), delta - math.fsum(loss.lost for loss in losses)
         if rounds and left < rounding.least_delta(rounds):
             bound = UNRESOLVED
-    return Composed(float(math.fsum(each.pure for each in losses) + _approximate(losses, delta)), bound)
+    return Composed(float(math.fsum(loss.pure for loss in losses) + _approximate(losses, delta)), bound)
 
 
 def _approximate(losses: Sequence[Loss], delta: float) -> float:
     """epsilon at `delta` of all but what is pure."""
-    rho, order = math.fsum(each.unsampled for each in losses), min(each.order for each in losses)
+    rho, order = math.fsum(loss.unsampled for loss in losses), min(loss.order for loss in losses)
     if rho == 0:
         return 0.0
-    if not (delta := delta - math.fsum(each.lost for each in losses)) > 0:
+    if not (delta := delta - math.fsum(loss.lost for loss in losses)) > 0:
         return math.inf
     if order < math.inf:
         orders = discrete.WHOLE_ORDERS[order >= discrete.WHOLE_ORDERS]
         return float(discrete.epsilon(orders, orders * rho, delta))
     epsilon = float(exact_epsilon(np.asarray(rho), delta))
-    amplified = any(each.sampled for each in losses) and delta >= rounding.least_delta(_sampled_rounds(losses))
+    amplified = any(loss.sampled for loss in losses) and delta >= rounding.least_delta(_sampled_rounds(losses))
     return min(epsilon, _amplified(losses, delta)) if amplified else epsilon
 
 
@@ -130,8 +130,8 @@ def _amplified(losses: Sequence[Loss], delta: float) -> float:
     from pwfl.privacy import sampled  # here, as every report would wait for its libraries
 
     entangled = _entangled(losses)
-    rho, batches = [each.rho for each in losses], {}
-    for part in (each.sampled for each in losses if each.sampled):
+    rho, batches = [loss.rho for loss in losses], {}
+    for part in (loss.sampled for loss in losses if loss.sampled):
         if (part.seed, part.realization) in entangled:
             rho.append(part.rho)
         else:
@@ -158,14 +158,14 @@ def _amplified(losses: Sequence[Loss], delta: float) -> float:
 
 def _sampled_rounds(losses: Iterable[Loss]) -> int:
     """How many rounds `_amplified` composes at most: those on batches, and one of Gaussian mechanisms; 0: none."""
-    rounds = sum(each.sampled.rounds for each in losses if each.sampled)
+    rounds = sum(loss.sampled.rounds for loss in losses if loss.sampled)
     return rounds + 1 if rounds else 0
 
 
 def _entangled(losses: Iterable[Loss]) -> set[tuple[int, int]]:
     """The seeds and realizations whose batches may depend on each other without being the same."""
     designs, variants = {}, {}
-    for part in (each.sampled for each in losses if each.sampled):
+    for part in (loss.sampled for loss in losses if loss.sampled):
         designs.setdefault(part.seed, set()).add(part.design)
         variants.setdefault((part.seed, part.realization), set()).add(part.variant)
-    return {at for at, of in variants.items() if len(of) > 1 or len(designs[at[0]]) > 1}
+    return {at for at, multipliers in variants.items() if len(multipliers) > 1 or len(designs[at[0]]) > 1}

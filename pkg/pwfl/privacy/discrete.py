@@ -139,8 +139,8 @@ def private_dither_cost(
     z = (orders - 1) / variance
     growth = np.expm1(np.minimum(z, MOST_Z)) / z
     moved = np.minimum(np.maximum(growth, 1 + 1 / (8 * orders)) * square, growth * square + dimensions / (4 * orders))
-    of_sum = dimensions * divergence_of_sum(deviation, honest)[..., None] * orders / (orders - 1)
-    return np.where(z <= MOST_Z, (orders * moved / (2 * variance) + of_sum) * UPWARD, np.inf)
+    sum_rho = dimensions * divergence_of_sum(deviation, honest)[..., None] * orders / (orders - 1)
+    return np.where(z <= MOST_Z, (orders * moved / (2 * variance) + sum_rho) * UPWARD, np.inf)
 
 
 @gives(Kind.UPPER)

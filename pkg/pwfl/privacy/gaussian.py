@@ -48,8 +48,8 @@ def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     most = np.full(mu.shape, -ndtri(delta))
     a = _root(lambda a, mu: _log_delta(a, mu, delta), np.maximum(-mu / 2, -9.0), np.maximum(most, -mu / 2), mu)
     with np.errstate(over="ignore"):
-        found = np.maximum(mu * (a + mu / 2), 0.0)
-    epsilon[search] = np.where(_log_delta(-mu / 2, mu, delta) <= 0, 0.0, found)
+        solution = np.maximum(mu * (a + mu / 2), 0.0)
+    epsilon[search] = np.where(_log_delta(-mu / 2, mu, delta) <= 0, 0.0, solution)
     return epsilon
 
 

@@ -44,7 +44,7 @@ class Formula(Protocol):
 
     kind: Kind
 
-    def __call__(self, *given, **more) -> Any:
+    def __call__(self, *arguments, **more) -> Any:
         """The value."""
 
 
@@ -59,9 +59,9 @@ def gives(kind: Kind) -> Callable[[Callable], Formula]:
     return marked
 
 
-def labeled(formula: Formula, *given, **more) -> tuple[Any, Kind]:
+def labeled(formula: Formula, *arguments, **more) -> tuple[Any, Kind]:
     """The value of a formula and its kind, of which no accountant takes one without the other."""
-    return formula(*given, **more), formula.kind
+    return formula(*arguments, **more), formula.kind
 
 
 def words(kinds: np.ndarray) -> np.ndarray:

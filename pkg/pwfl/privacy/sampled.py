@@ -70,17 +70,17 @@ class Batches(NamedTuple):
     interval: float = INTERVAL
     sampling: str = "by chance"
 
-    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray]:
+    def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray]:
         """By the privacy losses of a user's rounds, of one record."""
-        return price_each_user(found, lambda parts: self._worth(parts, delta))[:2]
+        return price_each_user(losses, lambda parts: self._worth(parts, delta))[:2]
 
-    def epsilons(self, found: Losses, delta: float) -> np.ndarray:
+    def epsilons(self, losses: Losses, delta: float) -> np.ndarray:
         """Each user's epsilon of one record, (realization, user)."""
-        return price_each_user(found, lambda parts: self._worth(parts, delta))[0]
+        return price_each_user(losses, lambda parts: self._worth(parts, delta))[0]
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
         """By the privacy profile of all rounds, on a coarser grid, which makes it larger."""
-        one = account.losses.of(np.arange(len(worst)), worst)
+        one = account.losses.select_users(np.arange(len(worst)), worst)
         return price_each_user(one, lambda parts: self._worth(parts, account.delta, FALSE_POSITIVES))[2][:, 0]
 
     def _worth(self, parts: Sequence[tuple[float, int]], delta: float, false_positives: float | None = None) -> tuple:
@@ -193,7 +193,7 @@ def proved_together(mechanisms: Sequence[Mechanism], delta: float, interval: flo
 
     A round without sampling is one of rate 1, of any records.
     """
-    if any(beyond(each.multiplier) for each in mechanisms):
+    if any(beyond(mechanism.multiplier) for mechanism in mechanisms):
         return np.inf
     goal, loss = _in_turn(PAIRS["proved"], mechanisms, delta, interval)
     return float(loss.get_epsilon_for_delta(goal))
@@ -286,9 +286,9 @@ def advanced_composition(multiplier: float, rounds: np.ndarray, delta: float) ->
     delta in all. The classic formula is proved for less than 1 only, and understates where multipliers are small.
     """
     rounds = np.asarray(rounds, float)
-    each = np.sqrt(2 * np.log(1.25 / delta)) / multiplier
+    per_round = np.sqrt(2 * np.log(1.25 / delta)) / multiplier
     with np.errstate(over="ignore"):
-        return np.sqrt(-2 * rounds * np.log(delta)) * each + rounds * each * np.expm1(each)
+        return np.sqrt(-2 * rounds * np.log(delta)) * per_round + rounds * per_round * np.expm1(per_round)
 
 
 def beyond(multiplier: float) -> bool:
@@ -346,7 +346,7 @@ def _either_way(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
     return [(-limit, limit)]
 
 
-def _of_opposite(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
+def _opposite_limits(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
     limit = float(np.diff(_opposite_likelihoods(rates.values.max(), multiplier, TAIL * multiplier + 0.5))[0])
     return [(-limit, limit)]
 
@@ -364,8 +364,8 @@ class Pair(NamedTuple):
 
     def loss(self, rates: Rates, multiplier: float, absent: float, interval: float) -> PrivacyLossDistribution:
         """The privacy loss of a round."""
-        each = zip(self.curves(multiplier, absent), self.limits(rates, multiplier), strict=True)
-        return PrivacyLossDistribution(*(_mass(curve, rates, limits, interval) for curve, limits in each))
+        directions = zip(self.curves(multiplier, absent), self.limits(rates, multiplier), strict=True)
+        return PrivacyLossDistribution(*(_mass(curve, rates, limits, interval) for curve, limits in directions))
 
     def epsilons(
         self, rates: Rates, multiplier: float, rounds: Numbers, delta: float, absent=1.0, interval=INTERVAL
@@ -399,7 +399,7 @@ PAIRS = {
         _either_way,
     ),
     "opposite": Pair(
-        Kind.LOWER, lambda multiplier, _absent: [partial(opposite_records, multiplier=multiplier)], _of_opposite
+        Kind.LOWER, lambda multiplier, _absent: [partial(opposite_records, multiplier=multiplier)], _opposite_limits
     ),
 }
 
@@ -409,18 +409,18 @@ def composed(distribution: PrivacyLossDistribution, rounds: Numbers, delta: floa
 
     Raises ValueError for a delta below `rounding.least_delta`.
     """
-    found = (_together([(distribution, int(count))], delta, lower) for count in rounds)
-    return np.array([float(loss.get_epsilon_for_delta(goal)) for goal, loss in found])
+    distributions = (_together([(distribution, int(count))], delta, lower) for count in rounds)
+    return np.array([float(loss.get_epsilon_for_delta(goal)) for goal, loss in distributions])
 
 
 def _in_turn(
     pair: Pair, mechanisms: Sequence[Mechanism], delta: float, interval: float
 ) -> tuple[float, PrivacyLossDistribution]:
     """As `_together`, of a pair's losses in mechanisms, on points of one interval: those of others do not add."""
-    limits = (each for one in mechanisms for each in pair.limits(one.rates, one.multiplier))
-    interval = max(_interval(each, interval) for each in limits)
-    each = [(pair.loss(one.rates, one.multiplier, one.absent, interval), int(one.rounds)) for one in mechanisms]
-    return _together(each, delta, pair.kind == Kind.LOWER)
+    limits = (limit for one in mechanisms for limit in pair.limits(one.rates, one.multiplier))
+    interval = max(_interval(limit, interval) for limit in limits)
+    parts = [(pair.loss(one.rates, one.multiplier, one.absent, interval), int(one.rounds)) for one in mechanisms]
+    return _together(parts, delta, pair.kind == Kind.LOWER)
 
 
 def _together(
@@ -431,5 +431,5 @@ def _together(
     See `composed`.
     """
     goal, cut = rounding.left(delta, sum(count for _, count in parts), lower), min(CUT, CUT_SHARE * delta)
-    each = [distribution.self_compose(count, cut) for distribution, count in parts]
-    return goal, reduce(lambda one, other: one.compose(other, cut), each)
+    composed = [distribution.self_compose(count, cut) for distribution, count in parts]
+    return goal, reduce(lambda one, other: one.compose(other, cut), composed)

@@ -31,18 +31,18 @@ def scales(epsilon: Callable[[np.ndarray], np.ndarray], target: float, count: in
     last_x, last_y, slow, done = np.full(count, np.nan), np.full(count, np.nan), np.zeros(count, int), None
     for _ in range(EVALUATIONS):
         with np.errstate(divide="ignore"):
-            found = np.log(epsilon(np.exp(x)) / target)
+            excess = np.log(epsilon(np.exp(x)) / target)
         if done is None:
-            done = np.isnan(found) | np.isneginf(found)
-        above, width = ~(found <= ABOVE), high - low
+            done = np.isnan(excess) | np.isneginf(excess)
+        above, width = ~(excess <= ABOVE), high - low
         low = np.where(above & ~done, np.maximum(low, x), low)
         high = np.where(~above & ~done, np.minimum(high, x), high)
-        right, closed = ~above & (found >= -below), high - low <= NARROW
+        right, closed = ~above & (excess >= -below), high - low <= NARROW
         x = np.where(closed & ~right & ~done, high, x)
         done |= right | closed
         if done.all():
             return np.exp(x)
-        y = found + below / 2
+        y = excess + below / 2
         with np.errstate(invalid="ignore", divide="ignore"):
             slope = (y - last_y) / (x - last_x)
             slope = np.where(np.isfinite(slope) & (slope < 0), slope, -1.0)

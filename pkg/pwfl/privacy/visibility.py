@@ -17,13 +17,13 @@ def through_gram(products: np.ndarray, noise_std: np.ndarray, receiver_std: floa
     return np.where(np.isnan(seen), np.inf, seen)
 
 
-def through_few(heard: np.ndarray, noise_std: np.ndarray, receiver_std: float) -> np.ndarray:
-    """As `through_gram` of A'A with A = `heard`, shape (..., observed, user), of fewer observed than users.
+def through_few(amplitudes: np.ndarray, noise_std: np.ndarray, receiver_std: float) -> np.ndarray:
+    """As `through_gram` of A'A with A = `amplitudes`, shape (..., observed, user), of fewer observed than users.
 
     In time that grows linearly with users: the products' eigenvalues are squares of A's singular values, all others 0.
     """
-    _, singular, vectors = np.linalg.svd(heard, full_matrices=False)
-    values, least = np.square(singular), _doubtful(np.square(singular[..., :1]), heard.shape[-1])
+    _, singular, vectors = np.linalg.svd(amplitudes, full_matrices=False)
+    values, least = np.square(singular), _doubtful(np.square(singular[..., :1]), amplitudes.shape[-1])
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         # Eigenvalues of 0, in the space that the vectors leave, are in doubt like others.
         values = np.concatenate([np.maximum(values, least), least], axis=-1)
@@ -54,9 +54,9 @@ def linear(heard: np.ndarray, noise_std: np.ndarray, receiver_std: np.ndarray) -
     """
     # C = M M', by the singular values of M: C's eigenvalues are their squares, in which half of the digits are lost, so
     # that users who differ by a leak of amplitude 1e-8 would be taken to be alike.
-    own = receiver_std[..., None] * np.eye(heard.shape[-2])
+    receivers = receiver_std[..., None] * np.eye(heard.shape[-2])
     directions, singular, _ = np.linalg.svd(
-        np.concatenate([heard * noise_std[..., None, :], own], axis=-1), full_matrices=False
+        np.concatenate([heard * noise_std[..., None, :], receivers], axis=-1), full_matrices=False
     )
     rounding = sum(heard.shape[-2:]) * np.finfo(float).eps
     doubtful = singular <= singular[..., :1] * rounding  # of which rounding leaves nothing

@@ -125,4 +125,4 @@ def _memory() -> int:
     """Bytes that TensorFlow may take of the first GPU."""
     from tensorflow.python.client import device_lib  # nothing public tells
 
-    return next(each.memory_limit for each in device_lib.list_local_devices() if each.device_type == "GPU")
+    return next(device.memory_limit for device in device_lib.list_local_devices() if device.device_type == "GPU")

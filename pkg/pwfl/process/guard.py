@@ -18,7 +18,7 @@ _listen = cache(sys.addaudithook)  # once a process: it cannot be taken back
 
 
 @contextmanager
-def alone(home: str | None) -> Generator[set[str]]:
+def isolated(home: str | None) -> Generator[set[str]]:
     """A context with no module of the user's, and `home` first on the path; its end says what it read of the user's."""
     read, study = set(), frozenset(map(os.path.realpath, (".", home or ".")))
     before, path, writes = dict(sys.modules), list(sys.path), sys.dont_write_bytecode

@@ -36,7 +36,7 @@ def answer(meaning: str) -> None:
         signal.signal(signal.SIGINT, end)
     if before is signal.default_int_handler:
         excepthook = sys.excepthook
-        sys.excepthook = lambda kind, *given: None if kind is KeyboardInterrupt else excepthook(kind, *given)
+        sys.excepthook = lambda kind, *error: None if kind is KeyboardInterrupt else excepthook(kind, *error)
 
 
 def end(number: int, _frame) -> None:

@@ -112,7 +112,7 @@ def supervise(work: Work, cleanup: Callable[[], None] = lambda: None) -> dict[st
         failed[at[0]] = f"its process ended with {_words(status)}"
 
 
-def apart(function: Callable[[], None]) -> None:
+def run_apart(function: Callable[[], None]) -> None:
     """Run a function in a process of its own, which it may leave in any state. Raises ChildProcessError if it fails.
 
     The function reports an error by raising it; the error's text is that of the ChildProcessError.
@@ -251,11 +251,11 @@ def _adopt() -> bool:
 def _descendants(others: set[psutil.Process]) -> set[psutil.Process]:
     """The processes that come from this one and still run, except its children `others` and what comes from them."""
     children = set(psutil.Process().children()) - others
-    found = set(children)
+    pids = set(children)
     for child in children:
         with suppress(psutil.NoSuchProcess):
-            found.update(child.children(recursive=True))
-    return {process for process in found if not _is_over(process)}
+            pids.update(child.children(recursive=True))
+    return {process for process in pids if not _is_over(process)}
 
 
 def _end_descendants(others: set[psutil.Process], session: int | None) -> None:
@@ -265,14 +265,14 @@ def _end_descendants(others: set[psutil.Process], session: int | None) -> None:
     """
     left: set[psutil.Process] = set()
     for number, seconds in ENDINGS.items():
-        end, told = time.monotonic() + seconds, set()
+        end, signalled = time.monotonic() + seconds, set()
         if session is not None:
             _signal_group(session, number)
         while (left := _descendants(others)) or (session is not None and _signal_group(session, 0)):
-            for process in left - told:
+            for process in left - signalled:
                 with suppress(psutil.Error):
                     process.send_signal(number)
-            told |= left
+            signalled |= left
             if time.monotonic() > end:
                 break
             time.sleep(POLL_SECONDS)

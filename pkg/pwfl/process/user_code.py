@@ -64,10 +64,10 @@ class Drawn(NamedTuple):
 
 def generators(seed: int, purpose: str, realizations: Iterable[int]) -> tuple[np.random.Generator, ...]:
     """A generator of each realization for a function of the user's own; `purpose` is what it decides."""
-    return tuple(streams.generator(seed, f"own {purpose}", each) for each in realizations)
+    return tuple(streams.generator(seed, f"own {purpose}", realization) for realization in realizations)
 
 
-def call(reference: str, *given, reads: Collection[str] = (), now: tuple | None = None):
+def call(reference: str, *arguments, reads: Collection[str] = (), now: tuple | None = None):
     """What the function that a reference names returns, of copies of what is given, which it may change.
 
     It gets `now` only if it has a parameter of this name.
@@ -77,7 +77,7 @@ def call(reference: str, *given, reads: Collection[str] = (), now: tuple | None 
     What ends a process, such as `sys.exit`, is an error, too; Ctrl-C is not.
     """
     with loaded(reference, reads) as function:
-        return function(*given, now=now)
+        return function(*arguments, now=now)
 
 
 @contextmanager
@@ -85,15 +85,15 @@ def loaded(reference: str, reads: Collection[str] = ()) -> Generator[Callable]:
     """What `call` calls, as a function of the same arguments, loaded once for several calls."""
     known = imports.find_user_files(split(reference)[0])
     process = os.getpid()
-    with guard.alone(_home(reference)) as read, chdir("."):
+    with guard.isolated(_home(reference)) as read, chdir("."):
         function = _load(reference)
         _end_forked(process)
 
-        def called(*given, now: tuple | None = None):
-            given = [_copied(each) for each in given]
+        def called(*arguments, now: tuple | None = None):
+            arguments = [_copied(argument) for argument in arguments]
             try:
                 named = {"now": _copied(now)} if now is not None and _has_now(function) else {}
-                returned = function(*given, **named)
+                returned = function(*arguments, **named)
                 _end_forked(process)
                 return returned
             except BaseException as error:
@@ -126,16 +126,16 @@ def round_by_round(
     """
     decided, went, kept = [], [], None
     with loaded(reference, reads) as function:
-        for t, given in enumerate(rounds):
-            own = generators(seed, f"schedule/{t}", realizations)
-            returned = function(*given, now=Now(t, np.array(decided), np.array(went), kept, own))
-            returned, kept = apart(reference, returned, len(realizations))
+        for t, arguments in enumerate(rounds):
+            draws = generators(seed, f"schedule/{t}", realizations)
+            returned = function(*arguments, now=Now(t, np.array(decided), np.array(went), kept, draws))
+            returned, kept = split_kept(reference, returned, len(realizations))
             decided.append(array(reference, returned, "biuf"))
             went.append(sent(t, decided[-1]))
     return np.stack(went, axis=1)
 
 
-def apart(reference: str, returned, realizations: int) -> tuple:
+def split_kept(reference: str, returned, realizations: int) -> tuple:
     """What a scheduler decided, and what it keeps (None without), of what it returned: a pair of both, or the one.
 
     Raises UserCodeError where an array that it keeps has no row for each realization: results would depend on how many
@@ -175,13 +175,13 @@ def _load(reference: str) -> Callable:
             spec.loader.exec_module(module)
         else:
             module = import_module(where)
-        found = getattr(module, function)
+        value = getattr(module, function)
     except BaseException as error:
         _refuse_to_end(error)
         raise UserCodeError(f"{reference}: cannot be imported: {_description(error)}") from error
-    if not callable(found):
-        raise UserCodeError(f"{reference}: is of type {type(found).__name__}; must be a function")
-    return found
+    if not callable(value):
+        raise UserCodeError(f"{reference}: is of type {type(value).__name__}; must be a function")
+    return value
 
 
 def _is_script(where: str) -> bool:
@@ -212,22 +212,22 @@ def array(reference: str, returned, kinds: str = "iuf") -> np.ndarray:
     if isinstance(returned, np.ma.MaskedArray):
         raise UserCodeError(f"{reference}: returns a masked array, whose mask would be lost; return a plain one")
     try:
-        found = np.asarray(returned)
+        values = np.asarray(returned)
     except ValueError as error:  # rows of several lengths
         raise UserCodeError(f"{reference}: must return an array of numbers: {error}") from None
-    if found.dtype.kind not in kinds:
-        raise UserCodeError(f"{reference}: returns {found.dtype} of shape {found.shape}; must return real numbers")
-    return found
+    if values.dtype.kind not in kinds:
+        raise UserCodeError(f"{reference}: returns {values.dtype} of shape {values.shape}; must return real numbers")
+    return values
 
 
 def array_of(reference: str, returned, shape: tuple[int, ...], what: str, kinds: str = "iuf") -> np.ndarray:
     """As `array`, of a shape and of kinds of numbers, as NumPy has them. `what` says what must be returned."""
-    found = array(reference, returned, "biuf")
-    if found.shape != shape or found.dtype.kind not in kinds:
+    values = array(reference, returned, "biuf")
+    if values.shape != shape or values.dtype.kind not in kinds:
         raise UserCodeError(
-            f"{reference}: returns {found.dtype} of shape {found.shape}; must return {what}, of shape {shape}"
+            f"{reference}: returns {values.dtype} of shape {values.shape}; must return {what}, of shape {shape}"
         )
-    return found
+    return values
 
 
 def noise_of(reference: str, returned, needed: np.ndarray, what: str, zero: bool = False) -> np.ndarray:
@@ -235,16 +235,16 @@ def noise_of(reference: str, returned, needed: np.ndarray, what: str, zero: bool
 
     Elsewhere it is 0; with `zero` it may be so where it must be, too.
     """
-    found = array_of(reference, returned, needed.shape, what).astype(float)
-    wrong = needed & ~(np.isfinite(found) & ((found >= 0) if zero else (found > 0)))
+    noise = array_of(reference, returned, needed.shape, what).astype(float)
+    wrong = needed & ~(np.isfinite(noise) & ((noise >= 0) if zero else (noise > 0)))
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0].tolist())
-        hint = "" if zero or found[wrong][0] else "; for a non-private baseline, use `noise: none`"
+        hint = "" if zero or noise[wrong][0] else "; for a non-private baseline, use `noise: none`"
         raise UserCodeError(
-            f"{reference}: returns {found[place]:g} at {list(place)}; must return {what}, finite and "
+            f"{reference}: returns {noise[place]:g} at {list(place)}; must return {what}, finite and "
             f"{'not negative' if zero else 'above 0'}{hint}"
         )
-    return np.where(needed, found, 0.0)
+    return np.where(needed, noise, 0.0)
 
 
 def _end_forked(process: int) -> None:
@@ -273,7 +273,7 @@ def _copied(value):
     if isinstance(value, pl.DataFrame | pl.Series):
         return value.clone()
     if isinstance(value, Mapping):
-        return {key: _copied(each) for key, each in value.items()}
+        return {key: _copied(item) for key, item in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(_copied, value))
     if isinstance(value, list | tuple):

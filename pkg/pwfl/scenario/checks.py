@@ -67,12 +67,12 @@ def _check_images(scenario: Scenario, data: DataSource) -> None:
 
 def problems(scenario: Scenario) -> list[str]:
     """What the scenario needs besides itself and does not find, a line `key: problem` each."""
-    found = [f"{key}: {flaw}" for key, reference in _references(scenario).items() if (flaw := _flaw(reference))]
-    found += [f"{key}: {flaw}" for key, path in _reads(scenario, _references(scenario)) if (flaw := _unreadable(path))]
-    found += [] if found else _own(scenario).problems(scenario)
+    flaws = [f"{key}: {flaw}" for key, reference in _references(scenario).items() if (flaw := _flaw(reference))]
+    flaws += [f"{key}: {flaw}" for key, path in _reads(scenario, _references(scenario)) if (flaw := _unreadable(path))]
+    flaws += [] if flaws else _own(scenario).problems(scenario)
     if isinstance(data := getattr(scenario, "data", None), DataSource):
-        return _data_problems(data) + found
-    return found
+        return _data_problems(data) + flaws
+    return flaws
 
 
 def _data_problems(data: DataSource) -> list[str]:
@@ -231,8 +231,8 @@ def available(data: DataSource) -> int:
 def offer(data: DataSource) -> str:
     """What a message says of `available`."""
     kept = datasets.held_out(data)
-    apart = f"; another {kept} are reserved by data.reserved"
-    return f"{_source(data)} has {available(data)}" + (apart if kept else "")
+    held_out = f"; another {kept} are reserved by data.reserved"
+    return f"{_source(data)} has {available(data)}" + (held_out if kept else "")
 
 
 def check_holdings(data: DataSource, key: str, samples: int, users_key: str, users: int) -> None:
@@ -242,8 +242,8 @@ def check_holdings(data: DataSource, key: str, samples: int, users_key: str, use
             f"{key}: {users} users would hold {users * samples} samples, but {offer(data)}; lower {key} to "
             f"{most // users} or less, or {users_key}"
         )
-    given = data.content.users if data.content and data.partition == "given" else None
-    if given is not None and (able := sum(held >= samples for held in given)) < users:
+    user_counts = data.content.users if data.content and data.partition == "given" else None
+    if user_counts is not None and (able := sum(held >= samples for held in user_counts)) < users:
         raise ValueError(
             f"{key}: only {able} users of {data.file} hold at least {samples} training samples, but {users} are "
             f"needed; lower {key} or {users_key}"

@@ -287,8 +287,8 @@ class DataSource(Section):
         except datasets.DataError as error:
             raise ValueError(f"file: {error}") from None
         dealt = users[: max(size.train - datasets.held_out(self), 0)]
-        given = np.unique(dealt, return_counts=True)[1].tolist() if self.partition == "given" else []
-        held = Content(train=size.train, test=size.test, shape=list(size.shape), classes=size.classes, users=given)
+        counts = np.unique(dealt, return_counts=True)[1].tolist() if self.partition == "given" else []
+        held = Content(train=size.train, test=size.test, shape=list(size.shape), classes=size.classes, users=counts)
         if self.content not in (None, held):
             raise ValueError(f"content: differs from {self.file}'s, {held}; leave it out to use the file as it is")
         return {"sha256": sha256, "content": held}
@@ -313,8 +313,8 @@ class Audit(Section):
 class Own(Section):
     """Parameters of user-defined functions."""
 
-    schedule: fields.Own = fields.own("a scheduler", stages="schedule/own")
-    noise: fields.Own = fields.own("a noise scheme", stages="noise/own")
+    schedule: fields.Own = fields.user_parameters("a scheduler", stages="schedule/own")
+    noise: fields.Own = fields.user_parameters("a noise scheme", stages="noise/own")
     reads: ListOf[str] = own_reads("schedule/own noise/own")
 
 
@@ -357,24 +357,24 @@ class Scenario(Section):
                 field = scheme.model_fields[stage.variant]
                 choices = set(get_args(field.annotation))
                 known |= {f"{name}/{variant}" for variant in choices}
-                said = set(values_of(field)) - {OF_USERS}
-                if said and (differing := said ^ choices):
+                explained = set(values_of(field)) - {OF_USERS}
+                if explained and (differing := explained ^ choices):
                     names = ", ".join(sorted(differing))
                     raise TypeError(f"{cls.__name__}: {stage.variant}: {names}: must be a choice and have a meaning")
                 known |= {f"{name}/own"} if OWN in field.metadata else set()
         declared = {".".join(path): field for path, field in parameters(cls)}
         for key, field in declared.items():
-            said, readers = f"{cls.__name__}: {key}", stages_of(field)
+            explained, readers = f"{cls.__name__}: {key}", stages_of(field)
             if missing := READ_FOR_ALL.get(key, set()) - readers:
-                raise TypeError(f"{said} must be declared to be read by {', '.join(sorted(missing))}, too")
+                raise TypeError(f"{explained} must be declared to be read by {', '.join(sorted(missing))}, too")
             if strange := readers - known:
                 names, others = ", ".join(sorted(strange)), ", ".join(sorted(known))
-                raise TypeError(f"{said} is declared to be read by {names}; known: {others}")
+                raise TypeError(f"{explained} is declared to be read by {names}; known: {others}")
             for stage, (other, _) in unless_of(field).items():
                 met = other in cls.conditions or (other in declared and stage in stages_of(declared[other]))
                 if not (met and stage in readers):
                     raise TypeError(
-                        f"{said} is declared not to be read by {stage} unless {other} has a value; "
+                        f"{explained} is declared not to be read by {stage} unless {other} has a value; "
                         f"{stage} must be declared to read both"
                     )
 
@@ -434,12 +434,12 @@ def scenario(
     those where a config has none, the schemes of the system's own subclass of Scheme; `draws` are the stages that draw
     random numbers, as `parameter` has them. `lacks` says why the system has not some parameters that others have.
     """
-    own = globals()  # the parameters that classes declare by the same names
+    module = globals()  # the parameters that classes declare by the same names
     fields: dict[str, Any] = {section.__name__.lower(): (section, section()) for section in sections}
     fields = {"system": (Literal[name], system(name)), "seed": (int, seed(stages=draws)), **fields}  # ty: ignore[invalid-type-form]
-    fields["realizations"] = (int, own["realizations"](realizations))
-    fields["schemes"] = (list[type(schemes[0])], own["schemes"](*schemes))  # ty: ignore[invalid-type-form]
-    said = f"A scenario of the system `{name}`."
-    model = create_model(name.title().replace("_", ""), __base__=Scenario, __doc__=said, **fields)
+    fields["realizations"] = (int, module["realizations"](realizations))
+    fields["schemes"] = (list[type(schemes[0])], module["schemes"](*schemes))  # ty: ignore[invalid-type-form]
+    docstring = f"A scenario of the system `{name}`."
+    model = create_model(name.title().replace("_", ""), __base__=Scenario, __doc__=docstring, **fields)
     model.lacks = dict(lacks or {})
     return model

@@ -144,12 +144,12 @@ class Row(NamedTuple):
 
 def studied_keys(folder: Path) -> set[str]:
     """The dotted keys that the studies of a folder set or sweep."""
-    found: set[str] = set()
+    keys: set[str] = set()
     for path in folder.glob("*.yaml"):
         study = read([path])
         for content in (study.get("base", {}), *study["scenarios"].values()):
-            found |= set(dotted_keys(content or {}))
-    return found
+            keys |= set(dotted_keys(content or {}))
+    return keys
 
 
 def dotted_keys(content: dict, section: str = "") -> Iterator[str]:
@@ -174,15 +174,15 @@ def pages(studied: set[str]) -> dict[str, str]:
     """
     rows = {name: _rows(registry.system(name).model) for name in registry.BUILT_IN}
     users: dict[tuple[str, str], list[str]] = {}
-    for name, own in rows.items():
-        for row in own:
+    for name, system_rows in rows.items():
+        for row in system_rows:
             users.setdefault((row.key, row.meaning), []).append(name)
     shared = {key for key, names in users.items() if len(names) > 1}
-    found = {"README.md": f"{HEADER}\n## Parameters of several systems\n\n{_shared(rows, users, shared)}"}
-    for name, own in rows.items():
+    contents = {"README.md": f"{HEADER}\n## Parameters of several systems\n\n{_shared(rows, users, shared)}"}
+    for name, system_rows in rows.items():
         model = registry.system(name).model
         parts = [PAGE.format(system=name, summary=_summary(model))]
-        left = [row for row in own if (row.key, row.meaning) not in shared]
+        left = [row for row in system_rows if (row.key, row.meaning) not in shared]
         for section in dict.fromkeys(row.key.rpartition(".")[0] for row in left):
             title = f"## `{section}`" if section else "## Top level"
             owner = (
@@ -193,8 +193,8 @@ def pages(studied: set[str]) -> dict[str, str]:
             own_rows = [row for row in left if row.key.rpartition(".")[0] == section]
             parts.append(f"{title}\n\n{_summary(owner)}\n\n{_section(own_rows, studied)}")
         parts.append(_describe_scheme(model))
-        found[f"{name}.md"] = "\n".join(parts)
-    return found
+        contents[f"{name}.md"] = "\n".join(parts)
+    return contents
 
 
 def _rows(model: type[Section]) -> list[Row]:
@@ -216,13 +216,13 @@ def _shared(rows: dict[str, list[Row]], users: dict, shared: set) -> str:
     for (key, meaning), names in users.items():
         if (key, meaning) not in shared:
             continue
-        own = {name: next(row for row in rows[name] if row.key == key) for name in names}
-        first = next(iter(own.values()))
+        row_by_system = {name: next(row for row in rows[name] if row.key == key) for name in names}
+        first = next(iter(row_by_system.values()))
         default, bounds, stages = (
-            _by_system({name: getattr(row, part) for name, row in own.items()})
+            _by_system({name: getattr(row, part) for name, row in row_by_system.items()})
             for part in ("default", "bounds", "stages")
         )
-        systems = "all" if len(own) == len(rows) else ", ".join(f"`{name}`" for name in own)
+        systems = "all" if len(row_by_system) == len(rows) else ", ".join(f"`{name}`" for name in row_by_system)
         lines.append(f"| `{key}` | {meaning} | {first.unit} | {default} | {bounds} | {stages} | {systems} |")
         lines += [f"| | `{value}`: {what} | | | | | |" for value, what in first.values]
     return "\n".join(lines) + "\n"
@@ -235,7 +235,7 @@ def _by_system(cells: dict[str, str]) -> str:
         names.setdefault(cell, []).append(name)
     if len(names) == 1:
         return next(iter(names))
-    return "; ".join(f"{cell} ({', '.join(of)})" for cell, of in names.items())
+    return "; ".join(f"{cell} ({', '.join(systems)})" for cell, systems in names.items())
 
 
 def _section(rows: list[Row], studied: set[str]) -> str:
@@ -285,9 +285,9 @@ def _bounds(field) -> str:
     if get_origin(field.annotation) is Literal:
         return ", ".join(f"`{choice}`" for choice in get_args(field.annotation))
     items = get_args(get_args(field.annotation)[0])[1:] if get_origin(field.annotation) is list else ()
-    each = _limits(part for item in items for part in getattr(item, "metadata", ()))
+    limits = _limits(part for item in items for part in getattr(item, "metadata", ()))
     usual = "usually {:g} to {:g}".format(*usual) if (usual := usual_of(field)) else ""
-    return "; ".join(filter(None, [_limits(field.metadata), each and f"each {each}", usual]))
+    return "; ".join(filter(None, [_limits(field.metadata), limits and f"each {limits}", usual]))
 
 
 def _limits(metadata) -> str:

@@ -24,18 +24,18 @@ from pwfl.scenario.values import Partial, value_of
 
 
 class Uses(NamedTuple):
-    """A condition: a scheme has one of these schedulers or noise schemes, or, with `own`, a user-defined function."""
+    """A condition: a scheme has one of these schedulers or noise schemes or, `by_function`, a user-defined function."""
 
     scheduler: tuple[str, ...] = ()
     noise: tuple[str, ...] = ()
-    own: bool = False
+    by_function: bool = False
 
     def met(self, schemes: Sequence) -> bool:
         """Whether schemes of a scenario meet the condition."""
         return any(
             scheme.scheduler in self.scheduler
             or scheme.noise in self.noise
-            or (self.own and (user_code.is_reference(scheme.scheduler) or user_code.is_reference(scheme.noise)))
+            or (self.by_function and (user_code.is_reference(scheme.scheduler) or user_code.is_reference(scheme.noise)))
             for scheme in schemes
         )
 
@@ -141,15 +141,16 @@ OWN_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
 if TYPE_CHECKING:
     Own = Any  # a stage gets values, whose names the user's function alone knows
 else:
-    Own = dict[Annotated[str, StringConstraints(pattern=OWN_NAME)], bool | int | float | str | None]  # see `own`
+    # see `user_parameters`
+    Own = dict[Annotated[str, StringConstraints(pattern=OWN_NAME)], bool | int | float | str | None]
 
 
-def own(of: str, stages: str):
+def user_parameters(function: str, stages: str):
     """A parameter that maps names to values: what a function of the user's own takes, whose names nobody else knows.
 
     Values are what YAML takes them for, and can be swept by their names.
     """
-    meaning = f"parameters of a user-defined function for {of}, `NAME: VALUE` (docs/how-to/own_functions.md)"
+    meaning = f"parameters of a user-defined function for {function}, `NAME: VALUE` (docs/how-to/own_functions.md)"
     return parameter({}, meaning, stages=stages, max_length=1000)
 
 
@@ -203,19 +204,19 @@ def keyed_of(field: FieldInfo) -> str | Mapping[object, Mapping[str, object]] | 
 def conditions_of(model: type[Section], stages: frozenset[str]) -> set[str]:
     """The names of the conditions by which some of the stages read a parameter, or do not."""
     unless = (unless_of(field).items() for _, field in parameters(model))
-    return {other for each in unless for stage, (other, _) in each if stage in stages and other in model.conditions}
+    return {other for pairs in unless for stage, (other, _) in pairs if stage in stages and other in model.conditions}
 
 
 @cache
 def parameters(model: type[Section]) -> tuple[tuple[tuple[str, ...], FieldInfo], ...]:
     """All parameters of a scenario's model, as pairs of a key's parts and pydantic's field."""
-    found: list[tuple[tuple[str, ...], FieldInfo]] = []
+    fields: list[tuple[tuple[str, ...], FieldInfo]] = []
     for key, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            found += [((key, *path), inner) for path, inner in parameters(field.annotation)]
+            fields += [((key, *path), inner) for path, inner in parameters(field.annotation)]
         else:
-            found.append(((key,), field))
-    return tuple(found)
+            fields.append(((key,), field))
+    return tuple(fields)
 
 
 @cache
@@ -246,25 +247,25 @@ def _read_by(model: type[Section], wanted: frozenset[str] | None) -> list[tuple[
 
     The list is empty where a reader has none.
     """
-    found = []
+    parts = []
     for key, field in model.model_fields.items():
         readers = stages_of(field)
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section) and not readers:
-            found.append((key, None))  # with readers it is one parameter
+            parts.append((key, None))  # with readers it is one parameter
         elif wanted is None and readers:
-            found.append((key, []))
+            parts.append((key, []))
         elif wanted is not None and (reading := readers & wanted):
             unless = unless_of(field)
             spared = [unless[stage] for stage in reading if stage in unless]
-            found.append((key, spared if len(spared) == len(reading) else []))
-    return found
+            parts.append((key, spared if len(spared) == len(reading) else []))
+    return parts
 
 
 def _plain(value):
     """A parameter's value in plain types, as pydantic dumps it."""
     if isinstance(value, Section):
         return value.model_dump()
-    return [_plain(each) for each in value] if isinstance(value, list) else value
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _deciding(scenario, key: str):

@@ -72,10 +72,10 @@ def explain(errors: Iterable[Mapping[str, Any]], model: type[Section], content: 
 
     `content` is what was validated.
     """
-    found: dict[str, list[str]] = {}  # what is wrong -> what would be right
+    remedies: dict[str, list[str]] = {}  # what is wrong -> what would be right
     for wrong, right in (_explain(error, model, content) for error in errors):
-        found.setdefault(wrong, []).append(right)
-    return [_joined(wrong, right) for wrong, right in found.items()]
+        remedies.setdefault(wrong, []).append(right)
+    return [_joined(wrong, right) for wrong, right in remedies.items()]
 
 
 def _joined(wrong: str, right: list[str]) -> str:
@@ -130,7 +130,7 @@ def _explain(error: Mapping[str, Any], model: type[Section], content: dict) -> t
     if error["type"] == "missing":
         return f"{key}: is missing", ""
     if bound := BOUNDS.keys() & error.get("ctx", {}).keys():  # which pydantic writes with all its zeros
-        return f"{key}: {shown(value)}", f"{BOUNDS[found := bound.pop()]}{error['ctx'][found]:g}"
+        return f"{key}: {shown(value)}", f"{BOUNDS[kind := bound.pop()]}{error['ctx'][kind]:g}"
     return f"{key}: {shown(value)}", _right(error, _section(model, location))
 
 
@@ -140,7 +140,7 @@ def _section(model: type[Section], location: Sequence[str | int]) -> type[Sectio
         if isinstance(part, str) and part in model.model_fields:
             kind = model.model_fields[part].annotation
             kinds = [kind, *get_args(kind)]
-            model = next((each for each in kinds if isinstance(each, type) and issubclass(each, Section)), model)
+            model = next((inner for inner in kinds if isinstance(inner, type) and issubclass(inner, Section)), model)
     return model
 
 
@@ -177,19 +177,19 @@ def unknown(key: str, model: type[Section], known: Collection[str]) -> str:
     """
     if now := FORMER.get(key):
         return f"is a key of version 1: {now}"
-    own, last = model.model_fields["system"].default, key.rpartition(".")[2]
+    system, last = model.model_fields["system"].default, key.rpartition(".")[2]
     if reason := getattr(model, "lacks", {}).get(key):
         having = _systems_with(key)
-        return f"{own} has no such parameter: {reason}; systems that have it: {', '.join(having)}"
+        return f"{system} has no such parameter: {reason}; systems that have it: {', '.join(having)}"
     elsewhere = [".".join(path) for path, _ in parameters(model) if path[-1] == last]
-    others = [name for name in _systems_with(key) if name != own]
-    word = key if any("." in each for each in known) else last
+    others = [name for name in _systems_with(key) if name != system]
+    word = key if any("." in known_key for known_key in known) else last
     if not (elsewhere or others):
         return f"unknown key{did_you_mean(word, known)}"
     near = [] if elsewhere else difflib.get_close_matches(word, known, n=1, cutoff=NEAR)
-    found = [*(f"{each!r}{_condition(model, each)}" for each in elsewhere), *map(repr, near)]
-    found += [f"`system: {' or '.join(others)}`, which {'has' if len(others) == 1 else 'have'} it"] if others else []
-    return f"unknown key of {own}; did you mean {', or '.join(found)}?"
+    offers = [*(f"{known_key!r}{_condition(model, known_key)}" for known_key in elsewhere), *map(repr, near)]
+    offers += [f"`system: {' or '.join(others)}`, which {'has' if len(others) == 1 else 'have'} it"] if others else []
+    return f"unknown key of {system}; did you mean {', or '.join(offers)}?"
 
 
 def _systems_with(key: str) -> list[str]:
@@ -201,8 +201,8 @@ def _systems_with(key: str) -> list[str]:
 def _condition(model: type[Section], key: str) -> str:
     """With what a parameter has an effect, where its meaning says so: ` with `air: antennas``."""
     (meaning,) = (field.description for path, field in parameters(model) if ".".join(path) == key)
-    found = re.search(r", with (`\w+: \w+`)$", meaning or "")
-    return f" with {found[1]}" if found else ""
+    match = re.search(r", with (`\w+: \w+`)$", meaning or "")
+    return f" with {match[1]}" if match else ""
 
 
 def blame(problem: str, name: str, base: dict, override: dict) -> str:

@@ -23,9 +23,9 @@ def depended_on(scenario: Scenario, scheme: Scheme, read: Iterable[Mapping]) -> 
     is left out, as is what has no effect in this scheme.
     """
     read = list(read)
-    found: dict[str, object] = {"system": scenario.system}
+    values: dict[str, object] = {"system": scenario.system}
     for part in ("scheduler", "noise"):
-        found |= _named(part, type(scheme).model_fields[part], getattr(scheme, part))
+        values |= _named(part, type(scheme).model_fields[part], getattr(scheme, part))
     idle = checks.idle(scenario.model_copy(update={"schemes": [scheme]}))
     for path, field, default in _with_defaults(type(scenario)):
         key, value = ".".join(path), reduce(getattr, path, scenario)
@@ -33,9 +33,9 @@ def depended_on(scenario: Scenario, scheme: Scheme, read: Iterable[Mapping]) -> 
             continue
         # Other schemes decide about a condition: what is idle in this scheme alone may not be among them.
         shared = any(other in scenario.conditions for other, _ in unless_of(field).values())
-        if any(_has(each, path) for each in read) and (shared or key not in idle):
-            found |= _named(key, field, _without_defaults(value))
-    return found | {name: True for name in scenario.conditions if any(each.get(name) for each in read)}
+        if any(_has(section, path) for section in read) and (shared or key not in idle):
+            values |= _named(key, field, _without_defaults(value))
+    return values | {name: True for name in scenario.conditions if any(section.get(name) for section in read)}
 
 
 @cache  # pydantic copies a default each time that it is asked for
@@ -74,5 +74,5 @@ def _without_defaults(value):
     if isinstance(value, Section):
         fields = {key: field for key, field in type(value).model_fields.items() if observes_of(field) is not True}
         values = {key: getattr(value, key) for key in fields}
-        return {key: _without_defaults(each) for key, each in values.items() if each != fields[key].default}
-    return [_without_defaults(each) for each in value] if isinstance(value, list) else value
+        return {key: _without_defaults(inner) for key, inner in values.items() if inner != fields[key].default}
+    return [_without_defaults(inner) for inner in value] if isinstance(value, list) else value

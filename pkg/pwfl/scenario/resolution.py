@@ -65,7 +65,7 @@ def field_problems(base: dict) -> list[str]:
     except ScenarioError as error:
         return [str(error)]
     except ValidationError as error:
-        return explain((each for each in error.errors() if each["type"] != "value_error"), model, base)
+        return explain((detail for detail in error.errors() if detail["type"] != "value_error"), model, base)
     return []
 
 
@@ -113,8 +113,8 @@ def _strange_texts(scenario: Scenario) -> list[str]:
     """
     problems = []
     for path in _texts(type(scenario)):
-        found: Any = reduce(getattr, path, scenario) or []
-        for value in [found] if isinstance(found, str) else found:
+        text: Any = reduce(getattr, path, scenario) or []
+        for value in [text] if isinstance(text, str) else text:
             key = f"{'.'.join(path)}: {shown(value)}"
             if character := UNPRINTABLE.search(value):
                 problems.append(f"{key} is wrong: it contains the unprintable character {ord(character[0]):#06x}")

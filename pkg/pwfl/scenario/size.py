@@ -28,9 +28,9 @@ def items(scenario: Scenario) -> int:
 
 def memory(scenario: Scenario) -> dict[str, tuple[float, str]]:
     """About how many bytes a job takes, and the keys that set it: of the stages on tables, and of training."""
-    rows, each, keys = checks.table_bytes(scenario)
+    rows, row_bytes, keys = checks.table_bytes(scenario)
     chunk = extent_of(scenario, "account").largest
-    return {"tables": (chunk * rows + each, keys), "training": checks.training_bytes(scenario)}
+    return {"tables": (chunk * rows + row_bytes, keys), "training": checks.training_bytes(scenario)}
 
 
 def problems(scenarios: dict[str, Scenario]) -> list[tuple[str, str]]:
@@ -38,9 +38,9 @@ def problems(scenarios: dict[str, Scenario]) -> list[tuple[str, str]]:
     large, counts = [], {name: items(scenario) for name, scenario in scenarios.items()}
     if (total := sum(counts.values())) > MAX_ITEMS:
         largest = max(counts, key=counts.__getitem__)
-        here = f", {counts[largest]:,} of them here" if len(counts) > 1 else ""
+        where = f", {counts[largest]:,} of them here" if len(counts) > 1 else ""
         problem = (
-            f"the study has about {total:,} results to compute{here}; at most {MAX_ITEMS:,} are allowed; lower "
+            f"the study has about {total:,} results to compute{where}; at most {MAX_ITEMS:,} are allowed; lower "
             "realizations"
         )
         large.append((largest, problem))

@@ -79,8 +79,8 @@ class Study:
 
     def point(self, name: str) -> sweep.Point:
         """Where a scenario stands among the others: whose point it is, its values of all parameters that are swept."""
-        of = self.points[name].of if name in self.points else name
-        return sweep.Point(of, {key: value_of(self.scenarios[name], key) for key in self.swept})
+        scenario = self.points[name].of if name in self.points else name
+        return sweep.Point(scenario, {key: value_of(self.scenarios[name], key) for key in self.swept})
 
     def scenario(self, name: str) -> Scenario:
         """The scenario `name`; raises ScenarioError where there is none."""
@@ -89,10 +89,10 @@ class Study:
         return self.scenarios[name]
 
 
-def read(paths: Sequence[str | Path], given: Collection[str] = ()) -> dict:
+def read(paths: Sequence[str | Path], command: Collection[str] = ()) -> dict:
     """What config files say together, later ones merged over earlier ones; a study without a name has the last one's.
 
-    `given` are the keys that --config adds. Raises ScenarioError with a line for every file that is no config.
+    `command` are the keys that --config adds. Raises ScenarioError with a line for every file that is no config.
     """
     contents, flaws = [], {}
     for path in paths:
@@ -105,7 +105,7 @@ def read(paths: Sequence[str | Path], given: Collection[str] = ()) -> dict:
     merged = reduce(merge, contents, {})
     if paths and not flaws and NAMED not in merged:
         merged[NAMED] = Path(paths[-1]).stem
-        if not (NAMED in given or NAME.fullmatch(merged[NAMED])):
+        if not (NAMED in command or NAME.fullmatch(merged[NAMED])):
             flaw = f"{NAMED}: is missing, and this file's name is not a valid one; add `{NAMED}: NAME`: {NAME_RULE}"
             flaws[str(paths[-1])] = [flaw]
     if flaws:
@@ -115,14 +115,14 @@ def read(paths: Sequence[str | Path], given: Collection[str] = ()) -> dict:
 
 def command_line(arguments: Iterable[str]) -> dict:
     """What KEY=VALUE `arguments` of --config say together, read as files are. Raises ScenarioError."""
-    found: dict = {}
+    values: dict = {}
     for argument in arguments:
         key, _, value = argument.partition("=")
         try:
-            found = merge(found, {key: written.parse(value)})
+            values = merge(values, {key: written.parse(value)})
         except ValueError as error:
             raise ScenarioError(f"{COMMAND_LINE}: {key}: {str(error).partition(': ')[2]}") from None
-    return found
+    return values
 
 
 def load_files(paths: Sequence[str], arguments: Iterable[str] = ()) -> Study:
@@ -130,9 +130,9 @@ def load_files(paths: Sequence[str], arguments: Iterable[str] = ()) -> Study:
 
     Raises ScenarioError.
     """
-    given = command_line(arguments)
-    files = read(paths, given)
-    study = load(merge(files, given), ", ".join(paths), files)
+    command = command_line(arguments)
+    files = read(paths, command)
+    study = load(merge(files, command), ", ".join(paths), files)
     check_surroundings(study)
     return study
 
@@ -158,13 +158,13 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
         raise after_units(_unusual(config), refused, source)
     chosen = {name: one.scenario for name, one in asked.items()}
     points = {name: sweep.Point(one.name, one.point) for name, one in asked.items() if one.point}
-    each: dict[str, Scenario] = {}  # one point of each sweep, the first, stands for all
+    firsts: dict[str, Scenario] = {}  # one point of each sweep, the first, stands for all
     for one in asked.values():
-        each.setdefault(one.name, one.scenario)
+        firsts.setdefault(one.name, one.scenario)
     shadowed = _shadowed(config, asked, config if files is None else files)
     unusual = tuple(_unusual(config, asked))
-    found = chain(_unread(each), _lengthy(each), _exposed(chosen))
-    warnings = (*shadowed, *_once(found), *unusual)
+    notes = chain(_unread(firsts), _lengthy(firsts), _exposed(chosen))
+    warnings = (*shadowed, *_once(notes), *unusual)
     for_print = bool(_flag(config.get("print", False)))
     name, (title, question) = str(config.get(NAMED, NAMED)), (config.get(key, "") for key in (TITLE, "question"))
     titles = _titles(config["scenarios"], asked)
@@ -200,11 +200,11 @@ def check_surroundings(study: Study) -> None:
         for problem in checks.problems(scenario):
             names[problem].append(name)
     if names:
-        own = set(names)
+        known = set(names)
         if study.files is not None:
-            own = {problem for one in _find(study.files)[1].values() for problem in checks.problems(one.scenario)}
-        lines = {problem: f"scenarios.{first(of, 'scenario')}: {problem}" for problem, of in names.items()}
-        raise _refused(lines, own, study.source)
+            known = {problem for one in _find(study.files)[1].values() for problem in checks.problems(one.scenario)}
+        lines = {problem: f"scenarios.{first(where, 'scenario')}: {problem}" for problem, where in names.items()}
+        raise _refused(lines, known, study.source)
 
 
 @with_units
@@ -218,11 +218,11 @@ def check_device(study: Study) -> None:
         )
 
 
-def _refused(problems: dict[str, str], of_files: Collection[str], source: str) -> ScenarioError:
+def _refused(problems: dict[str, str], file_problems: Collection[str], source: str) -> ScenarioError:
     """An error with the lines of all problems of a config; what its files alone have is theirs, others --config's."""
     places = defaultdict(list)
     for problem, line in problems.items():
-        places[source if problem in of_files else COMMAND_LINE].append(line)
+        places[source if problem in file_problems else COMMAND_LINE].append(line)
     return ScenarioError(report({place: places[place] for place in (source, COMMAND_LINE) if place in places}))
 
 
@@ -248,8 +248,8 @@ def _find(config: dict) -> tuple[Lines, dict[str, _Asked]]:
     for name, override in config["scenarios"].items():
         wrong, points = _points(name, base, override)
         wrong |= {f"scenarios.{name}: the name {point} appears twice": [] for point in points if point in asked}
-        for problem, of in wrong.items():
-            problems[problem] += of
+        for problem, names in wrong.items():
+            problems[problem] += names
         asked |= points
     # What every scenario overrides is not seen above, and should be no less right.
     for system in dict.fromkeys(one.scenario.system for one in asked.values()):
@@ -273,7 +273,7 @@ def _points(name: str, base: dict, override: dict) -> tuple[Lines, dict[str, _As
     merged = merge(base, override)
     grids = merged.pop(sweep.KEY, {})
     merged.pop(TITLE, None)
-    plain, own = _parameters(base), _parameters(override)
+    plain, overridden = _parameters(base), _parameters(override)
     try:
         flaws = sweep.problems(grids, model_of(merged))
     except ScenarioError as error:
@@ -281,7 +281,7 @@ def _points(name: str, base: dict, override: dict) -> tuple[Lines, dict[str, _As
     problems: Lines = defaultdict(list, {flaw: [] for flaw in flaws})
     points = {}
     for values in [] if flaws else sweep.points(grids) or [{}]:
-        point = merge(own, sweep.nested(values))
+        point = merge(overridden, sweep.nested(values))
         try:
             scenario = resolve(plain, point)
         except ScenarioError as error:
@@ -299,7 +299,7 @@ def _points(name: str, base: dict, override: dict) -> tuple[Lines, dict[str, _As
             )
             problems.setdefault(problem, [])
         points[label] = _Asked(name, validated, point, scenario)
-    return {blame(line, name, base, override): of for line, of in problems.items()}, points
+    return {blame(line, name, base, override): names for line, names in problems.items()}, points
 
 
 def _blame_sweep(line: str, values: sweep.Values) -> str:
@@ -314,8 +314,8 @@ def _parameters(content: dict) -> dict:
 
 def _titles(scenarios: dict, asked: dict[str, _Asked]) -> dict[str, str]:
     """Titles of scenarios, by name: those of sweeps, and their points."""
-    given = {one.name: scenarios[one.name].get(TITLE, one.name) for one in asked.values()}
-    return given | {name: sweep.title(given[one.name], one.point) for name, one in asked.items()}
+    titles = {one.name: scenarios[one.name].get(TITLE, one.name) for one in asked.values()}
+    return titles | {name: sweep.title(titles[one.name], one.point) for name, one in asked.items()}
 
 
 def _check_top_level(config: dict) -> list[str]:
@@ -371,21 +371,21 @@ def _check_titles(config: dict) -> list[str]:
     """What is wrong with the texts of a study and its scenarios."""
     base = config.get("base", {})
     problems = ["base.title: give each scenario its own title"] if isinstance(base, dict) and TITLE in base else []
-    given = {key: (config[key], TEXTS[key]) for key in (TITLE, "question") if key in config}
-    of_scenarios = {
+    texts = {key: (config[key], TEXTS[key]) for key in (TITLE, "question") if key in config}
+    scenario_titles = {
         name: one[TITLE] for name, one in config["scenarios"].items() if isinstance(one, dict) and TITLE in one
     }
-    given |= {
-        f"scenarios.{name}.{TITLE}": (text, TEXTS[f"scenarios.NAME.{TITLE}"]) for name, text in of_scenarios.items()
+    texts |= {
+        f"scenarios.{name}.{TITLE}": (text, TEXTS[f"scenarios.NAME.{TITLE}"]) for name, text in scenario_titles.items()
     }
-    for key, (text, most) in given.items():
+    for key, (text, most) in texts.items():
         if not (isinstance(text, str) and text.strip() and len(text) <= most and "\n" not in text.strip()):
             problems.append(f"{key}: must be a line of text of at most {most} characters, is {shown(text)}")
-        elif found := UNPRINTED.search(text):
-            problems.append(f"{key}: has the character {found[0]!a}, which is not printed; leave it out")
-    titles = [str(text) for text in of_scenarios.values()]
+        elif match := UNPRINTED.search(text):
+            problems.append(f"{key}: has the character {match[0]!a}, which is not printed; leave it out")
+    titles = [str(text) for text in scenario_titles.values()]
     for text in sorted({text for text in titles if titles.count(text) > 1}):
-        names = ", ".join(str(name) for name, own in of_scenarios.items() if own == text)
+        names = ", ".join(str(name) for name, title in scenario_titles.items() if title == text)
         problems.append(f"scenarios: {names} have the same title, {text!r}; readers could not tell them apart")
     return problems
 
@@ -395,14 +395,14 @@ def _shadowed(config: dict, asked: dict[str, _Asked], files: dict) -> Iterator[s
     base = _parameters(config.get("base", {}))
     for path, value in _leaves(base):
         shadowing = [one for one in asked.values() if sets(one.override, path)]
-        given = "" if _says(files, ("base", *path), value) else f"{COMMAND_LINE}: "
-        if shadowing and (given or len(shadowing) == len(asked)):
+        source = "" if _says(files, ("base", *path), value) else f"{COMMAND_LINE}: "
+        if shadowing and (source or len(shadowing) == len(asked)):
             key, names = ".".join(path), list(dict.fromkeys(one.name for one in shadowing))
             by = f"the sweep of {key}" if key in shadowing[0].point else f"scenarios.{names[0]}.{key}"
             hint = f"; set it by {COMMAND_LINE} 'scenarios={{{names[0]}: {_inline(path, value)}}}'"
-            is_named = given and key not in shadowing[0].point
+            is_named = source and key not in shadowing[0].point
             yield (
-                f"{given}base.{key}: {_plain(value)} has no effect in {', '.join(names)}: {by} replaces it"
+                f"{source}base.{key}: {_plain(value)} has no effect in {', '.join(names)}: {by} replaces it"
                 f"{hint if is_named else ''}"
             )
 
@@ -417,12 +417,12 @@ def _inline(path: tuple[str, ...], value) -> str:
     return reduce(lambda text, part: f"{{{part}: {text}}}", reversed(path), _plain(value))
 
 
-def _once(found: Iterable[tuple[str, str]]) -> list[str]:
+def _once(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """A line for each message among pairs of a scenario's name and a message about it."""
     names = defaultdict(list)
-    for name, message in found:
+    for name, message in pairs:
         names[message].append(name)
-    return [f"scenarios.{first(of, 'scenario')}: {message}" for message, of in names.items()]
+    return [f"scenarios.{first(scenarios, 'scenario')}: {message}" for message, scenarios in names.items()]
 
 
 def _unread(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
@@ -434,22 +434,22 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
     for name, scenario in chosen.items():
         read = set(READERS)
         for scheme in scenario.schemes:
-            of_stages = variants(scheme.scheduler, scheme.noise).items()
-            read |= {f"{stage}/{'own' if is_reference(variant) else variant}" for stage, variant in of_stages}
+            stage_variants = variants(scheme.scheduler, scheme.noise).items()
+            read |= {f"{stage}/{'own' if is_reference(variant) else variant}" for stage, variant in stage_variants}
         values, idle = scenario.model_dump(), checks.idle(scenario)
         for path, declared in parameters(type(scenario)):
             key, readers, value = ".".join(path), stages_of(declared), look_up(values, path)
             if not readers or value == declared.default:
                 continue
-            said = f"{key}: {value!r}"
+            setting = f"{key}: {value!r}"
             if not readers & read:
                 why = f": only {', '.join(sorted(readers))} reads it, and no scheme uses that"
-                idling.append((name, said, why))
+                idling.append((name, setting, why))
             elif key in idle:
-                idling.append((name, said, f" with {idle[key]}"))
+                idling.append((name, setting, f" with {idle[key]}"))
             else:
-                effective.add(said)
-    yield from ((name, f"{said} has no effect{why}") for name, said, why in idling if said not in effective)
+                effective.add(setting)
+    yield from ((name, f"{setting} has no effect{why}") for name, setting, why in idling if setting not in effective)
 
 
 def _lengthy(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
@@ -487,15 +487,15 @@ def _unusual(config: dict, asked: Collection[str] | None = None) -> list[str]:
 
     The config need not be right: what is no scenario is left out.
     """
-    found = defaultdict(list)
+    unusual = defaultdict(list)
     base, scenarios = (config.get(key, {}) for key in ("base", "scenarios")) if isinstance(config, dict) else ({}, {})
     written_ = scenarios.items() if isinstance(base, dict) and isinstance(scenarios, dict) else ()
     for name, override in written_:
         for values, content, model in _contents(base, override) if isinstance(override, dict) else ():
             point = sweep.name(name, {key: value_of(content, key) for key in values})
             for line in units.unusual(content, model) if asked is None or point in asked else ():
-                found[blame(_blame_sweep(line, values), name, base, override)] += [point] if values else []
-    return [at(line, points) for line, points in found.items()]
+                unusual[blame(_blame_sweep(line, values), name, base, override)] += [point] if values else []
+    return [at(line, points) for line, points in unusual.items()]
 
 
 def _contents(base: dict, override: dict) -> Iterator[tuple[sweep.Values, dict, type[Scenario]]]:

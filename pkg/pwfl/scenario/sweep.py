@@ -93,8 +93,8 @@ def title(scenario: str, values: Values) -> str:
     >>> title("Paper's learning", {"schedule.gamma": 30.0, "radio.resource_blocks": 2})
     "Paper's learning, γ = 30, resource blocks = 2"
     """
-    said = [f"{in_words(key)} = {_shown(value)}" for key, value in values.items()]
-    return ", ".join([scenario, *said])
+    words = [f"{in_words(key)} = {_shown(value)}" for key, value in values.items()]
+    return ", ".join([scenario, *words])
 
 
 def in_words(key: str) -> str:
@@ -126,10 +126,10 @@ def nested(values: Values) -> dict:
     content: dict = {}
     for key, value in values.items():
         *sections, last = key.split(".")
-        here = content
+        inner = content
         for section in sections:
-            here = here.setdefault(section, {})
-        here[last] = value
+            inner = inner.setdefault(section, {})
+        inner[last] = value
     return content
 
 

@@ -40,10 +40,10 @@ def _what(value: float, unit: str, low: float, high: float) -> str:
     outside = not low <= value <= high
     if not outside and not (unit in DECIBELS and 0 < value < 1 and others):
         return ""
-    said = [DECIBELS[unit](value)] if unit in DECIBELS else []
-    said += [f"outside the usual {_written(low, unit)} to {_written(high, unit)}"] if outside else []
+    texts = [DECIBELS[unit](value)] if unit in DECIBELS else []
+    texts += [f"outside the usual {_written(low, unit)} to {_written(high, unit)}"] if outside else []
     meant = ", ".join(f"{value:g} {other} would be {reading:.4g} {unit}" for other, reading in others.items())
-    return f"{value:g} {unit} is {', '.join(said)}; check the unit" + (f": {meant}" if meant else "")
+    return f"{value:g} {unit} is {', '.join(texts)}; check the unit" + (f": {meant}" if meant else "")
 
 
 def _readings(value: float, unit: str) -> dict[str, float]:

@@ -153,4 +153,4 @@ def _freeze(value, path: str, section: type[Partial] | None = None):
     """A value that cannot be changed: of a section's model where there is one."""
     if isinstance(value, Mapping):
         return Values(value, path) if section is None else select_part(section, value, path)
-    return tuple(_freeze(each, path, section) for each in value) if isinstance(value, list | tuple) else value
+    return tuple(_freeze(item, path, section) for item in value) if isinstance(value, list | tuple) else value

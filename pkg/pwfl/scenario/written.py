@@ -23,11 +23,13 @@ class _Loader(yaml.SafeLoader):
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Merge (<<) other mappings into one; before and after, each key is there once."""
         at = {}  # lines
-        for each, _ in node.value:
-            if isinstance(key := each.value, list) or key in at:
-                said = f"{key}: appears twice, first in line {at[key]}" if isinstance(key, str) else "keys must be text"
-                raise yaml.MarkedYAMLError(problem=said, problem_mark=each.start_mark)
-            at[key] = each.start_mark.line + 1
+        for key_node, _ in node.value:
+            if isinstance(key := key_node.value, list) or key in at:
+                fault = (
+                    f"{key}: appears twice, first in line {at[key]}" if isinstance(key, str) else "keys must be text"
+                )
+                raise yaml.MarkedYAMLError(problem=fault, problem_mark=key_node.start_mark)
+            at[key] = key_node.start_mark.line + 1
         super().flatten_mapping(node)
         node.value = list({key.value: (key, value) for key, value in node.value}.values())
 

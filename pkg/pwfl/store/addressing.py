@@ -57,7 +57,7 @@ def write_addresses(rows: list[list[str]], path: str) -> None:
 
 def read_addresses(content: bytes) -> dict[str, dict[str, str]]:
     """The addresses in a file that `write_addresses` wrote, by scheme and stage."""
-    found: dict[str, dict[str, str]] = {}
+    addresses: dict[str, dict[str, str]] = {}
     for row in csv.DictReader(StringIO(content.decode("utf-8"), newline="")):
-        found.setdefault(row["scheme"], {})[row["stage"]] = row["address"]
-    return found
+        addresses.setdefault(row["scheme"], {})[row["stage"]] = row["address"]
+    return addresses

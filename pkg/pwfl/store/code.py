@@ -72,32 +72,32 @@ def described(
     if not (functions or reads):
         return _describe_library(stage, tuple(sources))
     asked = {"sources": sources, "functions": functions, "reads": reads}
-    part = {key: list(given) for key, given in asked.items() if given}
+    part = {key: list(values) for key, values in asked.items() if values}
     users = _find_user_files(functions)
     named = {name for path in users.values() for name in imports.parsed(path).imports}
     versions = dict(_versions(stage, tuple(sources))) | _installed(named)
-    found = _all(stage, sources, users, reads)
-    return part | {"code": digest(found), "packages": dict(sorted(versions.items()))}
+    digests = _all(stage, sources, users, reads)
+    return part | {"code": digest(digests), "packages": dict(sorted(versions.items()))}
 
 
-def of(description: Mapping) -> dict[str, str]:
+def digest_files(description: Mapping) -> dict[str, str]:
     """The digest of each file that the code of a description's `code` is of, by the file's name."""
     sources, functions, reads = (description.get(key, ()) for key in ("sources", "functions", "reads"))
     return _all(description["stage"], sources, _find_user_files(functions), reads)
 
 
 def _all(stage: str, sources: Iterable[str], users: Mapping[str, Path], reads: Iterable[str]) -> dict[str, str]:
-    found = dict(_digests(stage, tuple(sources)))
-    found |= {name: imports.parsed(path).digest for name, path in users.items()}
-    return found | {path: content(path) for path in reads}
+    digests = dict(_digests(stage, tuple(sources)))
+    digests |= {name: imports.parsed(path).digest for name, path in users.items()}
+    return digests | {path: content(path) for path in reads}
 
 
 def _find_user_files(functions: Iterable[str]) -> dict[str, Path]:
     """The files that count with functions of the user's own, by their names."""
-    found = {}
+    paths = {}
     for function in functions:
-        found |= imports.find_user_files(function.rpartition(":")[0])
-    return found
+        paths |= imports.find_user_files(function.rpartition(":")[0])
+    return paths
 
 
 def digest(files: Mapping[str, str]) -> str:
@@ -109,13 +109,13 @@ def digest(files: Mapping[str, str]) -> str:
 def files(stage: str, packages: tuple[str, ...] = ()) -> Mapping[str, Path]:
     """The files that are the code of a stage, or of a job of the report, by their names."""
     rooms = COMPUTES + (() if stage in GRAPH else OF_AUDIT if stage == AUDIT else DRAWS)
-    found = {name: path for room in rooms for name, path in _in(ROOT / room, f"{LIBRARY}/{room}").items()}
+    paths = {name: path for room in rooms for name, path in _in(ROOT / room, f"{LIBRARY}/{room}").items()}
     for package in packages:
-        found |= _find_system_files(package)
-    of_stages = [f"{package.replace('.', '/')}/" for package in (f"{LIBRARY}.execution", *packages)]
-    left_out = {f"{folder}{module}" for folder in of_stages for module in _left_out(stage)}
+        paths |= _find_system_files(package)
+    stage_prefixes = [f"{package.replace('.', '/')}/" for package in (f"{LIBRARY}.execution", *packages)]
+    left_out = {f"{folder}{module}" for folder in stage_prefixes for module in _left_out(stage)}
     left_out |= {f"{LIBRARY}/tables/{MEANINGS}"} | (set() if stage == AUDIT else AUDITS)
-    return MappingProxyType({name: path for name, path in found.items() if not _heads(name) & left_out})
+    return MappingProxyType({name: path for name, path in paths.items() if not _heads(name) & left_out})
 
 
 def _left_out(stage: str) -> set[str]:
@@ -140,8 +140,8 @@ def _find_system_files(package: str) -> dict[str, Path]:
     """The modules of a system's package by their names; of the whole top-level package, where that is not pwfl."""
     top, _, inner = package.partition(".")
     room = ROOT / inner.replace(".", "/") if top == LIBRARY else imports.folder(top)
-    found = _in(room, package.replace(".", "/") if top == LIBRARY else top)
-    return {name: path for name, path in found.items() if name.endswith(MODULES)}
+    paths = _in(room, package.replace(".", "/") if top == LIBRARY else top)
+    return {name: path for name, path in paths.items() if name.endswith(MODULES)}
 
 
 @cache
@@ -150,7 +150,7 @@ def _in(room: Path, name: str) -> dict[str, Path]:
     if room.is_file():
         return {name: room}
     inner = sorted(path for path in room.iterdir() if path.name not in UNREAD and not path.name.startswith("."))
-    return {each: path for part in inner for each, path in _in(part, f"{name}/{part.name}").items()}
+    return {label: path for part in inner for label, path in _in(part, f"{name}/{part.name}").items()}
 
 
 @cache
@@ -159,12 +159,12 @@ def stamp() -> str:
 
     It is sooner known than what `described` says, which takes an edit of a comment for no change.
     """
-    found = hashlib.sha256()
+    state = hashlib.sha256()
     for name, path in _in(ROOT, LIBRARY).items():
-        found.update(f"{name}\0".encode() + path.read_bytes())
+        state.update(f"{name}\0".encode() + path.read_bytes())
     for folder in filter(os.path.isdir, sys.path):
-        found.update("\0".join(sorted(name for name in os.listdir(folder) if name.endswith(INSTALLED))).encode())
-    return found.hexdigest()
+        state.update("\0".join(sorted(name for name in os.listdir(folder) if name.endswith(INSTALLED))).encode())
+    return state.hexdigest()
 
 
 @cache
@@ -191,7 +191,7 @@ def _versions(stage: str, packages: tuple[str, ...]) -> Mapping[str, str]:
 def _installed(names: Iterable[str], but: Collection[str] = ()) -> dict[str, str]:
     """Versions of the distributions of imported modules, by the top-level module; of none in `but`, nor of pwfl."""
     tops = {name.partition(".")[0] for name in names} - {"", LIBRARY, *but}
-    return {top: found for top in tops if (found := imports.version(top))}
+    return {top: version for top in tops if (version := imports.version(top))}
 
 
 _parsed = cache(imports.parsed)  # as it was when this process first asked: it goes on with the modules that it loaded

@@ -49,16 +49,16 @@ def text(path: str | Path) -> str:
 def decoded(content: bytes) -> str:
     """The text that bytes are in UTF-8, without a byte-order mark. Raises TextError."""
     with suppress(UnicodeDecodeError):
-        found = content.decode("utf-8-sig")
-        if "\0" not in found:
-            return found
+        text = content.decode("utf-8-sig")
+        if "\0" not in text:
+            return text
     raise TextError(_what(content))
 
 
 def _what(content: bytes) -> str:
     """What bytes are that are no UTF-8 text, and what to do."""
-    if found := next((what for start, what in FORMATS.items() if content.startswith(start)), None):
-        return f"is not text, but {found}"
+    if kind := next((what for start, what in FORMATS.items() if content.startswith(start)), None):
+        return f"is not text, but {kind}"
     if encoding := _encoding(content):
         return f"is not UTF-8 text (it is {encoding}); save it as UTF-8"
     try:

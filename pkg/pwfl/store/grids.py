@@ -56,19 +56,19 @@ def extent(count: int, sizes: Sizes) -> Extent:
     >>> extent(23, TRAININGS)
     Extent(chunks=8, stop=30, largest=10)
     """
-    found = Extent(0, 0, 0)
-    for (begin, each), end in zip(sizes, [*(later for later, _ in sizes[1:]), count], strict=True):
+    reach = Extent(0, 0, 0)
+    for (begin, size), end in zip(sizes, [*(later for later, _ in sizes[1:]), count], strict=True):
         if begin < count:
-            chunks = ceil((min(count, end) - begin) / each)
-            found = Extent(found.chunks + chunks, begin + chunks * each, each)
-    return found
+            chunks = ceil((min(count, end) - begin) / size)
+            reach = Extent(reach.chunks + chunks, begin + chunks * size, size)
+    return reach
 
 
 def _chunks(sizes: Sizes, first: int) -> Iterator[tuple[int, int]]:
     """The chunks, without end, from the one on that has the realization `first`."""
-    begin, size = [each for each in sizes if each[0] <= first][-1]
+    begin, size = [pair for pair in sizes if pair[0] <= first][-1]
     start = begin + (first - begin) // size * size
     while True:
-        size = [each for each in sizes if each[0] <= start][-1][1]
+        size = [pair for pair in sizes if pair[0] <= start][-1][1]
         yield start, start + size
         start += size

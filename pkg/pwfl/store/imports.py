@@ -58,15 +58,15 @@ def find_user_files(where: str) -> dict[str, Path]:
     holder = Path(where) if where.endswith(".py") else file_of(where)
     if holder is None:
         return {}
-    room, label, found = holder.parent, Path(), [holder]  # a module in no package
+    room, label, modules = holder.parent, Path(), [holder]  # a module in no package
     if where.endswith(".py"):
-        label, found = room, room.glob("*.py")
+        label, modules = room, room.glob("*.py")
     elif "." in where:
         room, label = folder(top), Path(top)
-        found = room.rglob("*.py")
+        modules = room.rglob("*.py")
     script = os.path.realpath(getattr(sys.modules["__main__"], "__file__", None) or "")
     files = {}
-    for path in sorted(found):
+    for path in sorted(modules):
         inner = path.relative_to(room)
         is_apart = any(part.startswith(".") or part in ENVIRONMENTS for part in inner.parts)
         is_script = os.path.realpath(path) == script and path != holder
@@ -91,11 +91,11 @@ def closure(*modules: str) -> dict[str, Path]:
     while new:
         top = next(iter(new)).partition(".")[0]
         root = folder(top).parent
-        found = {path.relative_to(root).as_posix(): path for name in new for path in _around(root, name)}
-        added = {name: path for name, path in found.items() if name not in files}
+        paths = {path.relative_to(root).as_posix(): path for name in new for path in _around(root, name)}
+        added = {name: path for name, path in paths.items() if name not in files}
         files |= added
-        wanted = {_in_full(each, name) for name, path in added.items() for each in parsed(path).imports}
-        new = {each for each in wanted if each.partition(".")[0] == top}
+        wanted = {_in_full(imported, name) for name, path in added.items() for imported in parsed(path).imports}
+        new = {imported for imported in wanted if imported.partition(".")[0] == top}
     return files
 
 
@@ -121,8 +121,8 @@ def folder(top: str) -> Path:
 @cache
 def version(top: str) -> str | None:
     """The version of the distribution that a top-level module belongs to; None for Python's own, or without one."""
-    found = None if top in sys.stdlib_module_names else _distribution(top)
-    return found.version if found else None
+    distribution = None if top in sys.stdlib_module_names else _distribution(top)
+    return distribution.version if distribution else None
 
 
 def _distribution(top: str) -> Distribution | None:
@@ -139,18 +139,18 @@ _distributions = cache(packages_distributions)
 def _around(root: Path, module: str) -> list[Path]:
     """The files of a module and of the packages around it; pwfl's own `__init__` only opens the door to the rest."""
     *packages, last = [Path(root, *module.split(".")[:count]) for count in range(1, module.count(".") + 2)]
-    places = [*(each / INIT for each in packages), last / INIT, *(e.with_suffix(".py") for e in (*packages, last))]
+    places = [*(p / INIT for p in packages), last / INIT, *(p.with_suffix(".py") for p in (*packages, last))]
     return [place for place in places if place != root / LIBRARY / INIT and place.is_file()]
 
 
-def _in_full(imported: str, of: str) -> str:
+def _in_full(imported: str, importer: str) -> str:
     """An import's name in full, of a file by its name.
 
     >>> _in_full("..block", "lab/inner/deep.py"), _in_full("numpy", "lab/inner/deep.py")
     ('lab.block', 'numpy')
     """
     level = len(imported) - len(imported.lstrip("."))
-    return ".".join([*of.split("/")[:-level], imported[level:]]) if level else imported
+    return ".".join([*importer.split("/")[:-level], imported[level:]]) if level else imported
 
 
 def _spec(top: str) -> ModuleSpec | None:
@@ -196,19 +196,19 @@ def _write(node: Any, words: list[str], imports: set[str], declares: bool = True
         elif value is not None:
             words.append(name)
             value = [value]
-        for each in value or ():
-            if kind is ast.Raise and isinstance(each, ast.Call):
-                _write(ast.Call(each.func, _without_texts(each.args), each.keywords), words, imports, declares)
-            elif isinstance(each, ast.AST):
-                _write(each, words, set() if checks_types and name == "body" else imports, declares)
+        for item in value or ():
+            if kind is ast.Raise and isinstance(item, ast.Call):
+                _write(ast.Call(item.func, _without_texts(item.args), item.keywords), words, imports, declares)
+            elif isinstance(item, ast.AST):
+                _write(item, words, set() if checks_types and name == "body" else imports, declares)
             else:
-                words.append(f"{type(each).__name__}:{each!r}")
+                words.append(f"{type(item).__name__}:{item!r}")
     words.append(")")
 
 
 def _without_texts(arguments: list[ast.expr]) -> list[ast.expr]:
     """Arguments of an exception that are no texts: strings, with or without values, and their sums."""
-    return [each for each in arguments if not _is_text(each)]
+    return [argument for argument in arguments if not _is_text(argument)]
 
 
 def _is_text(node: ast.expr) -> bool:

@@ -137,15 +137,15 @@ def read_bytes(path: str | Path) -> bytes:
     """A file of a sealed folder, as it was written. Raises DamagedError where it is not."""
     path = Path(path)
     try:
-        found = Path(files.regular(path)).read_bytes()
+        content = Path(files.regular(path)).read_bytes()
         held = json.loads(Path(files.regular(path.parent / MANIFEST)).read_bytes())
     except FileNotFoundError as error:
         raise absent(error.filename) from None
     except (OSError, ValueError) as error:
         raise damaged(path, f"it cannot be read: {error}") from None
-    if not isinstance(held, dict) or held.get(path.name) != _sha256(found):
+    if not isinstance(held, dict) or held.get(path.name) != _sha256(content):
         raise damaged(path, "it was changed after it was written")
-    return found
+    return content
 
 
 def _sha256(content: bytes) -> str:

@@ -77,9 +77,9 @@ def joined(left: pl.DataFrame, right: pl.DataFrame, *keys: str) -> pl.DataFrame:
     >>> joined(users, pl.DataFrame({"user": [1, 0], "noise_std": [0.2, 0.1]}), "user")["noise_std"].to_list()
     [0.1, 0.2]
     """
-    found = left.join(right.with_columns(__found=True), on=keys, how="left", maintain_order="left")
-    if len(found) > len(left) or found["__found"].null_count():
-        lacking = found.filter(pl.col("__found").is_null()).select(keys)
+    table = left.join(right.with_columns(__found=True), on=keys, how="left", maintain_order="left")
+    if len(table) > len(left) or table["__found"].null_count():
+        lacking = table.filter(pl.col("__found").is_null()).select(keys)
         what = f"no row for {lacking.row(0, named=True)}" if len(lacking) else "several rows for one key"
         raise TableError(f"tables with columns {left.columns} and {right.columns} do not fit: the second has {what}")
-    return found.drop("__found")
+    return table.drop("__found")

@@ -87,13 +87,13 @@ def checked(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFr
 @cache
 def _rules(kind: type[dy.Schema]) -> list[pl.Expr]:
     """Whether all rows keep each of the rules of a schema's columns: `validate` takes five times as long to tell."""
-    each = ((name, column.validation_rules(pl.col(name))) for name, column in kind.columns().items())
-    return [rule.all().alias(f"{name} {what}") for name, rules in each for what, rule in rules.items()]
+    named = ((name, column.validation_rules(pl.col(name))) for name, column in kind.columns().items())
+    return [rule.all().alias(f"{name} {what}") for name, rules in named for what, rule in rules.items()]
 
 
 def _has_own_rules(kind: type[dy.Schema]) -> bool:
     """Whether a schema has rules besides those of its columns, and that no two rows have the same keys."""
-    return any(isinstance(value, OWN_RULE) for each in kind.__mro__ for value in vars(each).values())
+    return any(isinstance(value, OWN_RULE) for base in kind.__mro__ for value in vars(base).values())
 
 
 def ordered(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
@@ -110,7 +110,7 @@ def ordered(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFr
 
 def reveals(kind: type[dy.Schema], name: str) -> dict | None:
     """What a column of a schema declares to reveal, or the class that has it; None where neither does."""
-    (owner, *_) = (each for each in kind.__mro__ if name in vars(each))
+    (owner, *_) = (base for base in kind.__mro__ if name in vars(base))
     return kind.columns()[name].metadata or vars(owner).get("REVEALS")
 
 
@@ -218,8 +218,8 @@ class Guarantees(PerRealization):
 
 
 def _said_what_each_is(epsilon: pl.Expr) -> pl.Expr:
-    of = ("epsilon_user", "epsilon_server", "guarantee", "epsilon_kind", "epsilon_user_kind", "epsilon_server_kind")
-    return pl.all_horizontal(epsilon.is_null() == pl.col(name).is_null() for name in of)
+    names = ("epsilon_user", "epsilon_server", "guarantee", "epsilon_kind", "epsilon_user_kind", "epsilon_server_kind")
+    return pl.all_horizontal(epsilon.is_null() == pl.col(name).is_null() for name in names)
 
 
 class Outcome(PerRealization):
@@ -246,7 +246,7 @@ class Outcome(PerRealization):
     epsilon_user = epsilon_column(
         description=meaning("epsilon_user", "most exposed user; null: no user sends"),
         nullable=True,
-        check={"users_lose_no_less_than_records": lambda of: of >= pl.col("epsilon") * (1 - ROUNDING)},
+        check={"users_lose_no_less_than_records": lambda column: column >= pl.col("epsilon") * (1 - ROUNDING)},
     )
     epsilon_user_kind = _kind(description=meanings.KIND.format("epsilon_user"))
     epsilon_user_assumes = _assumes(description=meanings.ASSUMES.format("epsilon_user"))

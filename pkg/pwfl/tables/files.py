@@ -52,21 +52,21 @@ def read_schemes(paths: Mapping[str, list[str]], description: Mapping, scenario)
     Rows are those of the realizations that the scenario asks for, though files may hold more; the first column,
     `scheme`, has the schemes' names. `description` is a report's, with the addresses of each scheme's stages.
     """
-    found = {}
+    schemes_tables = {}
     for table, files_ in paths.items():
         stage = STAGES[registry.makers(description["system"])[table]]
         asked = pl.col("realization") < getattr(scenario, REALIZATIONS[stage.grid or "optimization"])
-        each = len(files_) // len(scenario.schemes)
+        per_scheme = len(files_) // len(scenario.schemes)
         frames = []
         for k, scheme in enumerate(scenario.schemes):
-            own = {"system": description["system"], "upstream": description["upstream"][scheme.name]}
+            expected = {"system": description["system"], "upstream": description["upstream"][scheme.name]}
             if not stage.each:
-                frames = [read(table, files_, own).filter(asked)]
+                frames = [read(table, files_, expected).filter(asked)]
                 break
-            frame = read(table, files_[k * each : (k + 1) * each], own).filter(asked)
+            frame = read(table, files_[k * per_scheme : (k + 1) * per_scheme], expected).filter(asked)
             frames.append(frame.select(pl.lit(scheme.name).alias("scheme"), pl.all()))
-        found[table] = pl.concat(frames)
-    return found
+        schemes_tables[table] = pl.concat(frames)
+    return schemes_tables
 
 
 def write_report(frame: pl.DataFrame, csv: str, parquet: str) -> None:

@@ -87,16 +87,16 @@ class Reception(NamedTuple):
     @property
     def _users_noise_squared(self) -> np.ndarray:
         """The square of all users' noise in each band, of one if there are none."""
-        heard = 1.0 if self.bands is None else self.bands
-        return np.square(self.user_noise_std[..., None] * heard).sum(axis=1)
+        bands = 1.0 if self.bands is None else self.bands
+        return np.square(self.user_noise_std[..., None] * bands).sum(axis=1)
 
     def shown(self, user: int) -> np.ndarray:
         """A unit of a user's message over all noise in each band, shape (interval, band); of one band without any."""
-        std, heard = self.noise_std[:, None], np.abs(self.weight * self.sends)[:, user, None]
+        std, amplitude = self.noise_std[:, None], np.abs(self.weight * self.sends)[:, user, None]
         if self.bands is not None:
-            std, heard = self.band_noise_std, heard * np.abs(self.bands[:, user])
+            std, amplitude = self.band_noise_std, amplitude * np.abs(self.bands[:, user])
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(heard > 0, heard / std, 0.0)
+            return np.where(amplitude > 0, amplitude / std, 0.0)
 
     def as_in_band(self, band: np.ndarray) -> "Reception":
         """The same if in all bands it were as in one, another in each interval, shape (interval,)."""
@@ -132,8 +132,8 @@ class Reception(NamedTuple):
         """
         left = self.user_noise_std.copy()
         colluding = np.minimum(np.ceil(colluders * senders - 1e-9), np.maximum(senders - 1, 0)).astype(int)
-        for stds, heard, number in zip(left, self.sends, colluding, strict=True):
-            others = np.flatnonzero(heard & (np.arange(len(heard)) != target))
+        for stds, sends, number in zip(left, self.sends, colluding, strict=True):
+            others = np.flatnonzero(sends & (np.arange(len(sends)) != target))
             order = others[np.argsort(-stds[others], kind="stable")]
             stds[order[:number]] = 0.0
         return left
@@ -141,22 +141,22 @@ class Reception(NamedTuple):
 
 def receptions(tables: dict[str, pl.DataFrame]) -> Callable[[int], Reception]:
     """A function that gives a realization's `Reception`, of tables that lack rows of who is not heard."""
-    each, noise, users = (
+    frames, noise, users = (
         tables[name].partition_by("realization", as_dict=True) for name in ("reception", "reception_noise", "users")
     )
     integers = tables["reception"]["grid_step"].is_not_null().any()
     drawn = tables["reception"]["records"].is_not_null().any()
     number = bands_of(tables["reception"])
 
-    def of(realization: int) -> Reception:
+    def select(realization: int) -> Reception:
         interval_rows, count = noise[realization,].sort("interval"), len(users[realization,])
-        rows = each.get((realization,), tables["reception"].clear())
+        rows = frames.get((realization,), tables["reception"].clear())
         place = rows["interval"].to_numpy(), rows["user"].to_numpy()
 
         def spread(name: str, kind: type = float) -> np.ndarray:
-            found = np.zeros((len(interval_rows), count), kind)
-            found[place] = rows[name].to_numpy()
-            return found
+            array = np.zeros((len(interval_rows), count), kind)
+            array[place] = rows[name].to_numpy()
+            return array
 
         sends = np.zeros((len(interval_rows), count), bool)
         sends[place] = True
@@ -178,7 +178,7 @@ def receptions(tables: dict[str, pl.DataFrame]) -> Callable[[int], Reception]:
             bands,
         )
 
-    return of
+    return select
 
 
 def bands_of(reception: pl.DataFrame) -> int:

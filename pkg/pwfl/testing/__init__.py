@@ -56,40 +56,40 @@ def check_system(name: str, only: Collection[str] = (), say: Callable[[str], Non
     counts = {"realizations": tiny.REALIZATIONS, "training_realizations": tiny.TRAINED}
     model = resolve(registry.system(name).catalog.tiny | {"system": name} | counts, {})
     taken = [step for step in STEPS if step in only or not only]
-    found, faults, given = declared.reruns(model, []), [], {}
+    notes, faults, inputs = declared.reruns(model, []), [], {}
     for number, step in enumerate(taken, 1):
         check, what = STEPS[step]
         say(f"{number} of {len(taken)}, {step}: {what}")
         try:
             if check is declared.reruns:
-                found = declared.reruns(model)
+                notes = declared.reruns(model)
             else:
-                given = given or (tiny.prepare(model) if step not in CHEAP else {})
-                check(model, given)
+                inputs = inputs or (tiny.prepare(model) if step not in CHEAP else {})
+                check(model, inputs)
         except Exception as error:  # of the system's own code, too: the steps after it are still worth a look
             speaks = isinstance(error, CheckError) or type(error).__module__.partition(".")[0] == PACKAGE
             faults.append(f"{step}: {error if speaks else describe(error)}")
     if faults:
         raise CheckError("\n".join(faults))
-    return found
+    return notes
 
 
 def report(name: str, only: Collection[str] = ()) -> bool:
     """Check a system by name, print what each parameter computes anew; whether it is as it should be."""
-    begun = time.process_time()
+    start = time.process_time()
 
     def say(line: str) -> None:
-        print(f"{name}: {time.process_time() - begun:.0f} s: {line}", flush=True)
+        print(f"{name}: {time.process_time() - start:.0f} s: {line}", flush=True)
 
     try:
-        found = check_system(name, only, say)
+        result = check_system(name, only, say)
     except (CheckError, ScenarioError, registry.RegistryError) as error:
         for line in str(error).splitlines():
             print(f"{name}: {line}", file=sys.stderr)
         return False
     print(f"{name}: passed{' the selected tests' if only else ' all conformance tests'}.")
-    if found.height:
+    if result.height:
         print("Stages that each parameter invalidates:")
-    for parameter, _, stages in found.iter_rows():
+    for parameter, _, stages in result.iter_rows():
         print(f"  {parameter:32} {stages or 'nothing'}")
     return True

@@ -19,13 +19,13 @@ SIGNAL, DEVIATION, LARGEST = "signal of canaries", "deviation of the noise", "la
 RECORD = audit.RECORD
 
 
-def check_audit(model: Scenario, given: dict) -> None:
+def check_audit(model: Scenario, inputs: dict) -> None:
     """The audit tests all that a stated epsilon rests on, finds it as stated, and would see an epsilon 10 % low."""
     audited = []
     for scheme in model.schemes:
-        made = tiny.make_untrained(model, scheme, given)
+        made = tiny.make_untrained(model, scheme, inputs)
         with loosened(None) as asked:
-            tiny.make_tables(model, scheme, given | made, range(1), ["train"])
+            tiny.make_tables(model, scheme, inputs | made, range(1), ["train"])
         purposes, worst = {draw.purpose for draw in asked}, audit.worst(made["outcome"])
         frame = _audit(model, scheme, made, purposes)
         if worst["epsilon"] is not None and np.isfinite(worst["epsilon"]):
@@ -34,7 +34,7 @@ def check_audit(model: Scenario, given: dict) -> None:
         raise CheckError(
             "the catalog's `tiny` scenario has no finite epsilon; add noise to it, so that an audit can test it"
         )
-    _, scheme, made, purposes, frame = max(audited, key=lambda each: each[0])
+    _, scheme, made, purposes, frame = max(audited, key=lambda row: row[0])
     for again in (True, False):
         lacking = {test: draws for test, draws in _lacking(frame).items() if draws}
         if not lacking:
@@ -50,7 +50,7 @@ def check_audit(model: Scenario, given: dict) -> None:
         frame = _audit(more, scheme, made, purposes)
 
 
-def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.DataFrame:
+def _audit(model: Scenario, scheme, made: Tables, training_purposes: set[str]) -> pl.DataFrame:
     """The verdicts on the observer of whom the worst epsilon of the tables is stated; all have to be as they should."""
     with loosened(None) as asked:
         frame = execution.audit_schemes(model.model_copy(update={"schemes": [scheme]}).select_stage(AUDIT), made)
@@ -82,17 +82,17 @@ def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.D
                 f"{scheme.name}: audit: no test covers the {what} for the observer with epsilon {epsilon:g}: yield "
                 f"the verdict {' or '.join(map(repr, names))} (`pwfl.privacy.audit`) for this epsilon and delta"
             )
-    if not {draw.purpose for draw in asked} & of_training:
+    if not {draw.purpose for draw in asked} & training_purposes:
         raise CheckError(
-            f"{scheme.name}: audit: uses none of the random streams of train ({', '.join(sorted(of_training))}): run "
-            "the training code itself, with its noise"
+            f"{scheme.name}: audit: uses none of the random streams of train ({', '.join(sorted(training_purposes))}): "
+            "run the training code itself, with its noise"
         )
     return frame
 
 
 def _lacking(frame: pl.DataFrame) -> dict[str, int]:
     """The tests that do not see an epsilon that is LOW too low, and how many canaries they take to; 0: they do."""
-    found = {}
+    lacking = {}
     for row in frame.iter_rows(named=True):
         test, seen, wanted = row["test"], row["detectable"], np.inf
         if test in (SIGNAL, RECORD):
@@ -100,5 +100,5 @@ def _lacking(frame: pl.DataFrame) -> dict[str, int]:
             wanted = stated / low - 1
         elif test in (DEVIATION, audit.LOSS):
             wanted = {DEVIATION: NOISE_SEEN, audit.LOSS: LAW_SEEN}[test]
-        found[test] = 0 if seen <= wanted else int(1.1 * row["draws"] * (seen / wanted) ** 2)
-    return found
+        lacking[test] = 0 if seen <= wanted else int(1.1 * row["draws"] * (seen / wanted) ** 2)
+    return lacking

@@ -35,7 +35,7 @@ OWN_FILE = "data.file"
 FOR_SHARED = {"data.evaluate_on": {"data": {"reserved": 10}}}  # what parameters that systems share need beside
 
 
-def check_modules(model: Scenario, given: dict) -> None:
+def check_modules(model: Scenario, inputs: dict) -> None:
     """All that the system names is there, no stage imports another one, and numbers are bounded on both sides."""
     system = registry.system(model.system)
     parts = (*registry.stages(model.system), AUDIT)
@@ -47,11 +47,11 @@ def check_modules(model: Scenario, given: dict) -> None:
         if system.load_paper is not None:
             system.load_paper()
     for stage in parts:
-        own = f"{system.package}.{stage}"
+        name = f"{system.package}.{stage}"
         others = {f"{system.package}.{other}" for other in PARTS if other not in (stage, IMPORTING.get(stage))}
-        if foreign := _modules_run(own) & others:
+        if foreign := _modules_run(name) & others:
             raise CheckError(
-                f"{own} imports {', '.join(sorted(foreign))}; move code that two stages share into a separate "
+                f"{name} imports {', '.join(sorted(foreign))}; move code that two stages share into a separate "
                 "module, since a stage's address covers no other stage's module"
             )
     _check_words(system.package, type(model), parts)
@@ -72,9 +72,9 @@ def _check_words(package: str, model: type[Scenario], stages: Iterable[str]) -> 
     """
     files = {name: path for stage in stages for name, path in code.files(stage, (package,)).items()}
     inner = f"{package.replace('.', '/')}/"
-    own = {name: path for name, path in files.items() if name.startswith(inner) and name != f"{inner}system.py"}
+    modules = {name: path for name, path in files.items() if name.startswith(inner) and name != f"{inner}system.py"}
     classes = vars(import_module(model.__module__))
-    for name, path in own.items():
+    for name, path in modules.items():
         for imported in imports.parsed(path).imports:
             module, _, what = imported.removeprefix(f"{package}.").partition(".")
             declares = isinstance(kind := classes.get(what), type) and issubclass(kind, Section)
@@ -86,7 +86,7 @@ def _check_words(package: str, model: type[Scenario], stages: Iterable[str]) -> 
                 )
 
 
-def check_columns(model: Scenario, given: dict) -> None:
+def check_columns(model: Scenario, inputs: dict) -> None:
     """Each column of a stage's tables declares what it reveals of users' records."""
     for stage in registry.stages(model.system):
         for table in registry.makes(model.system, stage):
@@ -104,7 +104,7 @@ def _modules_run(module: str) -> set[str]:
     return {name.removesuffix(".py").replace("/", ".") for name in imports.closure(module)}
 
 
-def check_catalog(model: Scenario, given: dict) -> None:
+def check_catalog(model: Scenario, inputs: dict) -> None:
     """Each figure of the catalog has a caption and is drawn, colours are of schemes, and claims of scenarios."""
     system = registry.system(model.system)
     catalog, folder, report = system.catalog, system.folder, system.load_report()
@@ -116,8 +116,8 @@ def check_catalog(model: Scenario, given: dict) -> None:
     for figures, title in ((catalog.figures, "Title"), (catalog.comparison_figures, "")):
         for figure in figures:
             _check_caption(reports.caption_file(model.system, figure, folder, compares=not title), title)
-    of_study = report.comparison_figures
-    kinds = ("FIGURES", report.figures, catalog.figures), ("COMPARISON_FIGURES", of_study, catalog.comparison_figures)
+    study = report.comparison_figures
+    kinds = ("FIGURES", report.figures, catalog.figures), ("COMPARISON_FIGURES", study, catalog.comparison_figures)
     for name, drawn, figures in kinds:
         if differing := set(drawn) ^ set(figures):
             raise CheckError(f"{name} of report and the catalog's figures differ: {', '.join(sorted(differing))}")
@@ -161,11 +161,11 @@ def reruns(model: Scenario, fields: list | None = None) -> pl.DataFrame:
         for path, field in parameters(type(model)) if fields is None else fields:
             if (key := ".".join(path)) in FOLLOWING:
                 continue
-            beside = with_needed(model, key)
-            beside = _with_own_file(model, folder) if key in (OWN_FILE, "data.bounds") else beside
-            changed = partial(_changed, beside, path, field.annotation)
-            value, other = (value_of(beside, OWN_FILE), beside) if key == OWN_FILE else changed()
-            before, after = (_stages_by_address(each) for each in (model if key == OWN_FILE else beside, other))
+            base = with_needed(model, key)
+            base = _with_own_file(model, folder) if key in (OWN_FILE, "data.bounds") else base
+            changed = partial(_changed, base, path, field.annotation)
+            value, other = (value_of(base, OWN_FILE), base) if key == OWN_FILE else changed()
+            before, after = (_stages_by_address(scenario) for scenario in (model if key == OWN_FILE else base, other))
             moved = [stage for stage in after if before.get(stage, set()) != after[stage]]
             rows.append((key, str(value), " ".join(moved)))
     return pl.DataFrame(rows, schema=dict.fromkeys(["parameter", "changed_to", "stages"], pl.String), orient="row")
@@ -190,14 +190,14 @@ def _with_own_file(model: Scenario, folder: str) -> Scenario:
 
 def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
     """The addresses of each stage, and of each variant of one, in a scenario; the report's, too."""
-    found: dict[str, set[str]] = {}
+    stages: dict[str, set[str]] = {}
     for route in plan.routes(model).values():
         for stage, description in route.items():
             name = f"{stage}/{description['variant']}" if GRAPH[stage].variant else stage
-            found.setdefault(name, set()).add(description["address"])
+            stages.setdefault(name, set()).add(description["address"])
     read = {registry.makers(model.system)[table] for table in registry.reads(model.system, AUDIT)}
-    audited = [sorted(addresses) for name, addresses in found.items() if name.partition("/")[0] in read]
-    return found | {AUDIT: {f"{model.dump_for(AUDIT)} {audited}"}, REPORT: {str(model.dump_for(REPORT))}}
+    audited = [sorted(addresses) for name, addresses in stages.items() if name.partition("/")[0] in read]
+    return stages | {AUDIT: {f"{model.dump_for(AUDIT)} {audited}"}, REPORT: {str(model.dump_for(REPORT))}}
 
 
 def _changed(model: Scenario, path: tuple[str, ...], annotation) -> tuple[object, Scenario]:

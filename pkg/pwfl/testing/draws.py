@@ -20,24 +20,25 @@ DRAWING = ("channel", "schedule", "noise", "receive", "train")  # stages whose d
 AGAIN = {("channel", "receive")}  # the second may draw what the first did, for what is too large for tables
 
 
-def check_draws(model: Scenario, given: dict) -> None:
+def check_draws(model: Scenario, inputs: dict) -> None:
     """Every draw is of one stage, follows seed and realization, and matters; nothing else is random."""
     reseeded = model.model_copy(update={"seed": model.seed + 1})
     for scheme in model.schemes:
         purposes: dict[str, str] = {}
         with loosened(set()) as asked:
-            fixed = drawn(model, scheme, given, asked, purposes)
+            fixed = drawn(model, scheme, inputs, asked, purposes)
         for stage, made in fixed.items():
             if differing := tiny.find_differing(tiny.select_realization(made, 0), tiny.select_realization(made, 1)):
                 raise CheckError(
                     f"{scheme.name}: table {differing[0]} of {stage} differs between realizations although all of "
                     "`pwfl.streams` was held fixed; use `pwfl.streams` for all random numbers"
                 )
-        inputs = given | {name: frame for made in fixed.values() for name, frame in made.items()}
+        stage_inputs = inputs | {name: frame for made in fixed.values() for name, frame in made.items()}
         for purpose, stage in purposes.items():
             with loosened({purpose}):
                 made, other = (
-                    tiny.make_tables(each, scheme, inputs, range(tiny.TRAINED), [stage]) for each in (model, reseeded)
+                    tiny.make_tables(scenario, scheme, stage_inputs, range(tiny.TRAINED), [stage])
+                    for scenario in (model, reseeded)
                 )
             first = tiny.select_realization(made, 0)
             for what, changed in (
@@ -64,11 +65,11 @@ class Draw(NamedTuple):
         return re.sub(r"/\d+", "", self.purpose)
 
 
-def drawn(model: Scenario, scheme, given: dict, asked: list[Draw], purposes: dict[str, str]) -> dict[str, Tables]:
+def drawn(model: Scenario, scheme, inputs: dict, asked: list[Draw], purposes: dict[str, str]) -> dict[str, Tables]:
     """The tables of each stage that draws; `purposes` learns which stage draws for which purpose."""
-    found = {}
-    for stage, made in tiny.run_stages(model, scheme, given, range(tiny.TRAINED), DRAWING):
-        found[stage] = made
+    tables = {}
+    for stage, made in tiny.run_stages(model, scheme, inputs, range(tiny.TRAINED), DRAWING):
+        tables[stage] = made
         _check_apart(f"{scheme.name}: {stage}", asked)
         for purpose in sorted({draw.kind for draw in asked}):
             first = purposes.setdefault(purpose, stage)
@@ -78,7 +79,7 @@ def drawn(model: Scenario, scheme, given: dict, asked: list[Draw], purposes: dic
                     "numbers and are not independent; choose another purpose"
                 )
         asked.clear()
-    return found
+    return tables
 
 
 def _check_apart(stage: str, asked: list[Draw]) -> None:

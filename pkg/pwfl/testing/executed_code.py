@@ -53,14 +53,14 @@ def checked_stages(scenario: Scenario) -> Generator[dict[str, set[str]]]:
         return tracked_call
 
     with ExitStack() as stack:
-        of_task = tracking(execution.execute, lambda task, *_: task.stage)
-        stack.enter_context(mock.patch.object(execution, "execute", of_task))
+        run_task = tracking(execution.execute, lambda task, *_: task.stage)
+        stack.enter_context(mock.patch.object(execution, "execute", run_task))
         stack.enter_context(
             mock.patch.object(execution, "audit_schemes", tracking(execution.audit_schemes, lambda *_: AUDIT))
         )
         for name, stage in PARTS.items():
-            of_part = tracking(getattr(build, name), lambda *_, stage=stage: stage)
-            stack.enter_context(mock.patch.object(build, name, of_part))
+            run_part = tracking(getattr(build, name), lambda *_, stage=stage: stage)
+            stack.enter_context(mock.patch.object(build, name, run_part))
         yield seen
 
 
@@ -70,22 +70,22 @@ def executed_functions(packages: set[str]) -> Generator[set[tuple[str, str]]]:
 
     Code of modules while they are imported does not count.
     """
-    found: set[tuple[str, str]] = set()
+    functions: set[tuple[str, str]] = set()
 
     def record(frame: FrameType, event: str, _):
         if event != "call" or frame.f_globals is globals():
             return
         module, code = frame.f_globals.get("__name__", ""), frame.f_code
-        if module.partition(".")[0] not in packages or (module, code.co_qualname) in found:
+        if module.partition(".")[0] not in packages or (module, code.co_qualname) in functions:
             return
         if not _importing(frame):
-            found.add((module, code.co_qualname))
+            functions.add((module, code.co_qualname))
 
     before, before_of_threads = sys.getprofile(), threading.getprofile()
     threading.setprofile(record)
     sys.setprofile(record)
     try:
-        yield found
+        yield functions
     finally:
         sys.setprofile(before)
         threading.setprofile(before_of_threads)

@@ -8,7 +8,7 @@ from pwfl.testing import tiny
 from pwfl.testing.tiny import CheckError
 
 
-def check_chunks(model: Scenario, given: dict) -> None:
+def check_chunks(model: Scenario, inputs: dict) -> None:
     """The same bits when run twice, for any chunk, and any order of the rows that stages are given."""
 
     def shuffled(made):
@@ -16,20 +16,20 @@ def check_chunks(model: Scenario, given: dict) -> None:
 
     everything = range(tiny.REALIZATIONS)
     for scheme in model.schemes:
-        whole = tiny.make_tables(model, scheme, given, everything)
+        whole = tiny.make_tables(model, scheme, inputs, everything)
         if (trained := set(whole["history"]["realization"])) != set(range(tiny.TRAINED)):
             raise CheckError(f"{scheme.name}: history has realizations {trained}, expected 0 to {tiny.TRAINED - 1}")
-        mixed = tiny.make_tables(model, scheme, given, everything, mix=shuffled)
+        mixed = tiny.make_tables(model, scheme, inputs, everything, mix=shuffled)
         if tiny.find_differing(whole, mixed):
-            again = tiny.make_tables(model, scheme, given, everything)
+            again = tiny.make_tables(model, scheme, inputs, everything)
             _check_same(whole, again, f"{scheme.name}: two runs differ; use `pwfl.streams` for all random numbers")
         _check_same(whole, mixed, f"{scheme.name}: depends on the order of a stage's input rows")
         _check_spent(scheme, whole)
         for realization in everything:
-            alone = tiny.make_tables(model, scheme, given, range(realization, realization + 1))
-            own = {name: whole[name].filter(realization=realization) for name in alone}
+            single = tiny.make_tables(model, scheme, inputs, range(realization, realization + 1))
+            rows = {name: whole[name].filter(realization=realization) for name in single}
             _check_same(
-                own, alone, f"{scheme.name}: realization {realization} depends on other realizations of its chunk"
+                rows, single, f"{scheme.name}: realization {realization} depends on other realizations of its chunk"
             )
 
 
@@ -44,10 +44,10 @@ def _check_spent(scheme, made: Tables) -> None:
     for cost in costs:
         after, stated = pl.col(f"{cost}_cumulative"), pl.col(cost)
         off = last.filter((after - stated).abs() > tiny.RELATIVE * stated)
-        for realization, spent, said in off.select("realization", after, stated).iter_rows():
+        for realization, spent, total in off.select("realization", after, stated).iter_rows():
             raise CheckError(
                 f"{scheme.name}: realization {realization}: {cost}_cumulative of history is {spent:g} after the last "
-                f"round, but {cost} of outcome is {said:g}"
+                f"round, but {cost} of outcome is {total:g}"
             )
 
 

@@ -28,7 +28,7 @@ from pwfl.workflow import folder, reports
 from pwfl.workflow.plan import plan
 
 
-def check_report(model: Scenario, given: dict) -> None:
+def check_report(model: Scenario, inputs: dict) -> None:
     """Tables, figures and claims are those of the catalog, and build with few realizations, and none trained.
 
     Meanwhile no stage runs code that its address does not name, of schemes that the tiny scenario lacks, either.
@@ -47,21 +47,21 @@ def _build(model: Scenario) -> None:
     for case, stages in ((model, stage_tables(model)), (one, few), (one, untrained)):
         scenario = case.select_stage(REPORT)
         stages[AUDIT] = execution.audit_schemes(case.select_stage(AUDIT), stages)
-        found = build.summarize(scenario, stages)
+        report = build.summarize(scenario, stages)
         wanted = {*catalog.all_tables}
-        if set(found) != wanted:
+        if set(report) != wanted:
             raise CheckError(
-                f"summarize and the catalog differ: summarize lacks {sorted(wanted - set(found)) or 'nothing'}, the "
-                f"catalog lacks {sorted(set(found) - wanted) or 'nothing'}"
+                f"summarize and the catalog differ: summarize lacks {sorted(wanted - set(report)) or 'nothing'}, the "
+                f"catalog lacks {sorted(set(report) - wanted) or 'nothing'}"
             )
         if case is model:
-            _check_losses(case, found["realizations"])
+            _check_losses(case, report["realizations"])
         charts = [
             build.figure(scenario, figure, {name: stages[name] for name in needed})
             for figure, needed in scenario_figures(catalog).items()
         ]
         study = {
-            name: {"scenario": case.part(), "point": Point("swept", {"seed": seed})} | found
+            name: {"scenario": case.part(), "point": Point("swept", {"seed": seed})} | report
             for seed, name in enumerate(("one", "two"))
         }
         claims = build.compare(study)["claims"]
@@ -80,21 +80,21 @@ def _build(model: Scenario) -> None:
 def _check_parameters(model: Scenario, stages: dict[str, pl.DataFrame], charts: list) -> None:
     """Figures are the same of the parameters that the workflow gives them: those that their tables depend on, too."""
     planned = plan(load({"scenarios": {"one": model.model_dump()}}, "the tiny scenario"))
-    found = reports.plan(planned, folder() / "report")
-    jobs = [job.description for item, job in found.jobs.items() if item.stage == reports.FIGURES]
+    planned_jobs = reports.plan(planned, folder() / "report")
+    jobs = [job.description for item, job in planned_jobs.jobs.items() if item.stage == reports.FIGURES]
     needed = scenario_figures(registry.system(model.system).catalog)
-    for given, chart in zip(jobs, charts, strict=False):  # which are the first ones
-        name = given["figure"]
+    for chart_job, chart in zip(jobs, charts, strict=False):  # which are the first ones
+        name = chart_job["figure"]
         try:
-            own = build.figure(
-                build_values(given["parameters"]), name, {table: stages[table] for table in needed[name]}
+            built = build.figure(
+                build_values(chart_job["parameters"]), name, {table: stages[table] for table in needed[name]}
             )
         except UndeclaredError as error:
             raise CheckError(
                 f"figure {name}: {str(error).partition(':')[0]} is a parameter that none of its tables depends on; "
                 "take it from a table, or list one in `figures` of the catalog that depends on it"
             ) from None
-        if _text(own) != _text(chart):
+        if _text(built) != _text(chart):
             raise CheckError(f"figure {name}: looks different without the parameters that its tables do not depend on")
 
 
@@ -103,19 +103,19 @@ def _text(chart) -> str:
     return re.sub(r"(view|param|concat|layer|name)_\d+", r"\1", json.dumps(chart.to_dict()))
 
 
-def _check_losses(model: Scenario, each: pl.DataFrame) -> None:
+def _check_losses(model: Scenario, losses: pl.DataFrame) -> None:
     """What a system states of one release is, alone, worth no less than its epsilon against the system's server."""
     stated = registry.system(model.system).load_report().published
     if stated is None:
         return
-    rows = each.filter(pl.col("epsilon_server").is_finite()).unique("scheme", keep="first", maintain_order=True)
+    rows = losses.filter(pl.col("epsilon_server").is_finite()).unique("scheme", keep="first", maintain_order=True)
     for row, loss in zip(rows.iter_rows(named=True), stated(model.part(), rows), strict=True):
         if isinstance(loss, str):
             continue
-        alone, server = compose([loss], row["delta"]).epsilon, row["epsilon_server"]
-        if alone < server * (1 - tiny.RELATIVE):
+        epsilon, server = compose([loss], row["delta"]).epsilon, row["epsilon_server"]
+        if epsilon < server * (1 - tiny.RELATIVE):
             raise CheckError(
-                f"{row['scheme']}: `published` of report has losses with epsilon {alone:g}, but epsilon_server is "
+                f"{row['scheme']}: `published` of report has losses with epsilon {epsilon:g}, but epsilon_server is "
                 f"{server:g}"
             )
 
@@ -126,14 +126,14 @@ def _other_schemes(model: Scenario) -> list[dict]:
     known = {part: get_args(fields[part].annotation) for part in ("scheduler", "noise")}
     missing = {(part, value) for part, values in known.items() for value in values}
     missing -= {(part, getattr(scheme, part)) for scheme in model.schemes for part in known}
-    found = []
+    schemes = []
     for scheduler, noise in product(*known.values()):
         new = missing & {("scheduler", scheduler), ("noise", noise)}
         scheme = {"name": f"{scheduler} and {noise}", "scheduler": scheduler, "noise": noise}
         if new and _allowed(model, [scheme]):
-            found.append(scheme)
+            schemes.append(scheme)
             missing -= new
-    return found
+    return schemes
 
 
 def _allowed(model: Scenario, schemes: list[dict]) -> Scenario | None:

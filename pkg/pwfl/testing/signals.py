@@ -44,10 +44,10 @@ def check(path: str) -> None:
     """Hold the air in a file to its signals. Raises CheckError, a line for each place where they differ."""
     module, sent = _load(path), example()
     try:
-        found = module.receive(sent)
-        if problem_ := problem(sent, found):
+        received = module.receive(sent)
+        if problem_ := problem(sent, received):
             raise CheckError(f"receive: {problem_}")
-        wrong = [f"{what}: {fault}" for what, fault in faults(module, sent, found)]
+        wrong = [f"{what}: {fault}" for what, fault in faults(module, sent, received)]
     except CheckError:
         raise
     except Exception as error:  # of the user's own code
@@ -63,12 +63,12 @@ def example(seed: int = 1) -> Sent:
     sends = generator.random(shape) < 0.7
     sends[0, 0, :2], sends[1, 0] = True, False
     samples = generator.integers(5, 30, shape)
-    own = np.where(sends, samples, 0)
+    records = np.where(sends, samples, 0)
     return Sent(
         sends=sends,
-        weight=sends / np.maximum(own.sum(axis=2, keepdims=True), 1),
+        weight=sends / np.maximum(records.sum(axis=2, keepdims=True), 1),
         noise_std=sends * generator.uniform(0.5, 2.0, shape),
-        norm=own * 0.3,
+        norm=records * 0.3,
         gain=10 ** generator.uniform(-12, -9, (REALIZATIONS, INTERVALS, STATIONS, USERS)),
         cell=generator.integers(STATIONS, size=(REALIZATIONS, USERS)),
         dimension=DIMENSION,
@@ -82,68 +82,68 @@ def example(seed: int = 1) -> Sent:
 def select_one(sent: Sent, realization: int, interval: int) -> Sent:
     """Select what is sent in one interval; what the air draws is that of all intervals."""
     rows, columns = slice(realization, realization + 1), slice(interval, interval + 1)
-    of_users = {name: getattr(sent, name)[rows, columns] for name in ("sends", "weight", "noise_std", "norm", "gain")}
+    arrays = {name: getattr(sent, name)[rows, columns] for name in ("sends", "weight", "noise_std", "norm", "gain")}
 
     def uniforms(purpose: str, shape: tuple[int, ...]) -> np.ndarray:
         if shape[:1] == (1,):  # by interval
             return sent.uniforms(purpose, (INTERVALS, *shape[1:]))[rows, columns]
         return sent.uniforms(purpose, shape)[rows]
 
-    return sent._replace(**of_users, cell=sent.cell[rows], uniforms=uniforms)
+    return sent._replace(**arrays, cell=sent.cell[rows], uniforms=uniforms)
 
 
-def faults(module: ModuleType, sent: Sent, found: Received) -> Iterator[tuple[str, str]]:
+def faults(module: ModuleType, sent: Sent, received: Received) -> Iterator[tuple[str, str]]:
     """What is wrong, one after the other: what was looked at, and what was found."""
-    if not _alike(found, module.receive(sent)):
+    if not _alike(received, module.receive(sent)):
         yield "receive", "returns something else when called again; draw random numbers by `sent.uniforms`"
     generator = np.random.default_rng(2)
     for realization, interval in np.ndindex(REALIZATIONS, INTERVALS):
-        here = f"realization {realization}, interval {interval}"
-        own = select_one(sent, realization, interval)
+        where = f"realization {realization}, interval {interval}"
+        one = select_one(sent, realization, interval)
 
-        def play(messages=0.0, noise=0.0, receivers=0.0, coordinates=1, own=own) -> Signals:
+        def play(messages=0.0, noise=0.0, receivers=0.0, coordinates=1, one=one) -> Signals:
             silent = np.zeros((USERS, coordinates))
-            heard = np.zeros((RECEIVERS, coordinates)) + receivers
-            return module.signals(own, silent + messages, silent + noise, heard)
+            noise_in = np.zeros((RECEIVERS, coordinates)) + receivers
+            return module.signals(one, silent + messages, silent + noise, noise_in)
 
-        for what, fault in _check_interval(own, _at(found, realization, interval), play, generator):
-            yield f"{here}: {what}", fault
+        for what, fault in _check_interval(one, _at(received, realization, interval), play, generator):
+            yield f"{where}: {what}", fault
 
 
-def _check_interval(sent: Sent, found: Received, play: Callable, generator) -> Iterator[tuple[str, str]]:
-    """As `faults`, of one interval; `found` is of it alone, arrays of (user,) or numbers."""
+def _check_interval(sent: Sent, received: Received, play: Callable, generator) -> Iterator[tuple[str, str]]:
+    """As `faults`, of one interval; `received` is of it alone, arrays of (user,) or numbers."""
     sends, std, norm = sent.sends[0, 0], sent.noise_std[0, 0], sent.norm[0, 0]
     if not sends.any():
-        if found.weight.any() or found.joules or found.symbols:
+        if received.weight.any() or received.joules or received.symbols:
             yield "an interval without active users", "must have no weights, symbols or joules"
         return
     response = play(messages=np.eye(USERS), coordinates=USERS)
-    if off := _off(response.update * sends, found.weight * sends):
+    if off := _off(response.update * sends, received.weight * sends):
         yield "weight", f"each message's share of the update is {off}"
     # Noise: of users through the same gains, of receivers by its own.
-    of_receivers = play(receivers=np.eye(RECEIVERS), coordinates=RECEIVERS)
+    noise_response = play(receivers=np.eye(RECEIVERS), coordinates=RECEIVERS)
     normals = generator.standard_normal((USERS, DRAWS)) * std[:, None]
     silence = play(noise=normals, receivers=generator.standard_normal((RECEIVERS, DRAWS)), coordinates=DRAWS).update
-    stated = np.hypot(np.linalg.norm(found.weight * std), found.receiver_std)
+    stated = np.hypot(np.linalg.norm(received.weight * std), received.receiver_std)
     if not _deviates_as(silence, stated):
         yield "noise of the update", f"its standard deviation is {silence.std():.4g}, but {stated:.4g} is stated"
-    if off := _off(np.linalg.norm(of_receivers.update), found.receiver_std):
+    if off := _off(np.linalg.norm(noise_response.update), received.receiver_std):
         yield "receiver_std", f"the receivers' noise in the update is {off}"
-    for observer in found.seen:
+    for observer in received.seen:
         if observer not in response.seen:
             yield f"seen[{observer!r}]", "the signals have no such observer"
             continue
-        of_users, more = response.seen[observer] * sends, of_receivers.seen[observer]
-        for of_which, stated, noise in zip(
-            ("all noise", "users' noise"), found.seen[observer], (more, 0 * more), strict=True
+        user_response, more = response.seen[observer] * sends, noise_response.seen[observer]
+        for whose, stated, noise in zip(
+            ("all noise", "users' noise"), received.seen[observer], (more, 0 * more), strict=True
         ):
-            shown = _shown(of_users, std, noise)
+            shown = _shown(user_response, std, noise)
             if off := _off(shown[sends], stated[sends]):
-                yield f"seen[{observer!r}] against {of_which}", f"by the signals, it is {off}"
-    yield from _check_power(sent, found, norm, std, play, generator)
+                yield f"seen[{observer!r}] against {whose}", f"by the signals, it is {off}"
+    yield from _check_power(sent, received, norm, std, play, generator)
 
 
-def _check_power(sent: Sent, found: Received, norm, std, play: Callable, generator) -> Iterator[tuple[str, str]]:
+def _check_power(sent: Sent, received: Received, norm, std, play: Callable, generator) -> Iterator[tuple[str, str]]:
     """Faults of power and energy, of messages of the largest norm, which are spread over their coordinates."""
     repeats = -(-DRAWS // DIMENSION)
     signs = generator.choice([-1.0, 1.0], (USERS, repeats * DIMENSION))
@@ -154,18 +154,18 @@ def _check_power(sent: Sent, found: Received, norm, std, play: Callable, generat
     if power.max() > sent.max_power_w * (1 + slack):
         yield "power", f"a user radiates {power.max():.4g} W; at most {sent.max_power_w:.4g} W are allowed"
     joules = power.sum() * DIMENSION / sent.bandwidth_hz
-    if not abs(found.joules - joules) <= slack * joules:
+    if not abs(received.joules - joules) <= slack * joules:
         yield (
             "joules",
-            f"{found.joules:.4g} J are stated, but users radiate {joules:.4g} J at one symbol per coordinate",
+            f"{received.joules:.4g} J are stated, but users radiate {joules:.4g} J at one symbol per coordinate",
         )
 
 
-def _shown(of_users: np.ndarray, std: np.ndarray, of_receivers: np.ndarray) -> np.ndarray:
+def _shown(users: np.ndarray, std: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """How a unit of each message shows in noise: the norm of the least normal numbers that look like it."""
-    spread = np.hstack([of_users * std, of_receivers])
-    least = np.linalg.lstsq(spread, of_users, rcond=1e-12)[0]
-    hidden = np.abs(spread @ least - of_users).max(axis=0) <= 1e-9 * np.maximum(np.abs(of_users).max(axis=0), 1e-300)
+    spread = np.hstack([users * std, noise])
+    least = np.linalg.lstsq(spread, users, rcond=1e-12)[0]
+    hidden = np.abs(spread @ least - users).max(axis=0) <= 1e-9 * np.maximum(np.abs(users).max(axis=0), 1e-300)
     return np.where(hidden, np.linalg.norm(least, axis=0), np.inf)
 
 
@@ -188,18 +188,18 @@ def _deviates_as(numbers: np.ndarray, std: np.ndarray | float) -> bool:
     return bool(FALSE_ALARM / 2 < p < 1 - FALSE_ALARM / 2)
 
 
-def _at(found: Received, realization: int, interval: int) -> Received:
+def _at(received: Received, realization: int, interval: int) -> Received:
     """What is received in one interval."""
     at = realization, interval
-    seen = {observer: tuple(each[at] for each in found.seen[observer]) for observer in found.seen}
-    return Received(**{name: getattr(found, name)[at] for name in ARRAYS}, seen=seen)
+    seen = {observer: tuple(part[at] for part in received.seen[observer]) for observer in received.seen}
+    return Received(**{name: getattr(received, name)[at] for name in ARRAYS}, seen=seen)
 
 
 def _alike(one: Received, other: Received) -> bool:
     """Whether two are equal to the bit."""
     flat = [
-        [getattr(each, name) for name in ARRAYS] + [part for of in each.seen.values() for part in of]
-        for each in (one, other)
+        [getattr(received, name) for name in ARRAYS] + [part for array in received.seen.values() for part in array]
+        for received in (one, other)
     ]
     return all(np.array_equal(a, b) for a, b in zip(*flat, strict=True))
 

@@ -19,7 +19,7 @@ PROVED = (guarantee("epsilon_server") == labels.PROVED).fill_null(value=False)
 SAME = 1e-6  # by which what they make may then differ, in proportion
 
 
-def check_accounting(model: Scenario, given: dict) -> None:
+def check_accounting(model: Scenario, inputs: dict) -> None:
     """The guarantee follows delta, and there is none without noise."""
     without_noise = registry.system(model.system).catalog.zero_noise_values
     if not without_noise:
@@ -31,9 +31,10 @@ def check_accounting(model: Scenario, given: dict) -> None:
     deltas = (1e-3, 1e-8) if privacy is not None and "delta" in type(privacy).model_fields else ()
     changed = [model.model_copy(update={"privacy": privacy.model_copy(update={"delta": delta})}) for delta in deltas]
     for scheme in model.schemes:
-        made = tiny.make_untrained(model, scheme, given)
+        made = tiny.make_untrained(model, scheme, inputs)
         others = [
-            tiny.make_tables(each, scheme, given, range(tiny.REALIZATIONS), tiny.BEFORE_TRAINING) for each in changed
+            tiny.make_tables(scenario, scheme, inputs, range(tiny.REALIZATIONS), tiny.BEFORE_TRAINING)
+            for scenario in changed
         ]
         for delta, other in zip(deltas, others, strict=True):
             if (stated := set(other["outcome"]["delta"])) != {delta}:
@@ -52,14 +53,14 @@ def check_accounting(model: Scenario, given: dict) -> None:
             )
 
 
-def check_guarantee(model: Scenario, given: dict) -> None:
+def check_guarantee(model: Scenario, inputs: dict) -> None:
     """The server learns no less than the scheme's observer, and users' noise alone makes what is guaranteed."""
     catalog = registry.system(model.system).catalog
     if unknown := {*catalog.user_noise, *catalog.receiver_noise} - set(catalog.zero_noise_values):
         raise CheckError(f"the catalog's `zero_noise_values` lacks {', '.join(sorted(unknown))}")
     stated, server = pl.col("epsilon"), pl.col("epsilon_server")
     for scheme in model.schemes:
-        made = tiny.make_untrained(model, scheme, given)
+        made = tiny.make_untrained(model, scheme, inputs)
         less = (server < stated * (1 - tiny.RELATIVE)) | (server.is_null() != stated.is_null())
         for realization, exact, low in made["outcome"].filter(less).select("realization", stated, server).iter_rows():
             raise CheckError(
@@ -74,10 +75,10 @@ def check_guarantee(model: Scenario, given: dict) -> None:
                 f"{scheme.name}: is guaranteed, but the catalog names no noise that users add; name its columns of "
                 "the table noise in `user_noise`; if there is none, nothing is guaranteed"
             )
-        alone = tiny.account_outcome(model, tiny.silence_noise(model, made, catalog.user_noise))
-        if alone.filter(PROVED & server.is_finite()).height:
+        silent = tiny.account_outcome(model, tiny.silence_noise(model, made, catalog.user_noise))
+        if silent.filter(PROVED & server.is_finite()).height:
             raise CheckError(
-                f"{scheme.name}: is guaranteed with epsilon_server {alone['epsilon_server'].to_list()} where users "
+                f"{scheme.name}: is guaranteed with epsilon_server {silent['epsilon_server'].to_list()} where users "
                 "add no noise; other noise, such as a receiver's, proves nothing: claim what the users' noise gives"
             )
         perfect = tiny.account_outcome(model, tiny.silence_noise(model, made, catalog.receiver_noise))
@@ -90,7 +91,7 @@ def check_guarantee(model: Scenario, given: dict) -> None:
             )
 
 
-def check_users(model: Scenario, given: dict) -> None:
+def check_users(model: Scenario, inputs: dict) -> None:
     """What noise and account say of a user follows the user: with other numbers for users, it is the same of each.
 
     A shift of all users and a swap of two make all permutations, and what follows both mixes no two users up. A stage
@@ -98,17 +99,17 @@ def check_users(model: Scenario, given: dict) -> None:
     """
     (user,) = set(contract.schema(model.system, "users").primary_key()) - {"realization"}
     for scheme in model.schemes:
-        whole = tiny.make_untrained(model, scheme, given)
+        whole = tiny.make_untrained(model, scheme, inputs)
         if user not in whole["leakage"].columns:
             continue
-        drawing = {stage for stage in OF_USERS if _asks(model, scheme, given | whole, stage)}
+        drawing = {stage for stage in OF_USERS if _asks(model, scheme, inputs | whole, stage)}
         if drawing & {"receive", "account"}:  # a draw is of a number, not of a user
             continue
         stages = [stage for stage in OF_USERS if stage not in drawing]
         count = size_of(whole["users"], user)
         for number in (pl.col(user) + 1) % count, pl.col(user).replace({0: 1, 1: 0}):
             moved = _renumbered(whole, user, number)
-            made = tiny.make_tables(model, scheme, given | moved, range(tiny.REALIZATIONS), stages)
+            made = tiny.make_tables(model, scheme, inputs | moved, range(tiny.REALIZATIONS), stages)
             for name in registry.makes(model.system, "account"):
                 kind = contract.schema(model.system, name)
                 expected = contract.ordered(moved[name], kind, name)
@@ -133,10 +134,10 @@ def _strayed(kind, user: str, count: int, expected: pl.DataFrame, made: pl.DataF
     return _far(expected, made)
 
 
-def _asks(model: Scenario, scheme, given: dict, stage: str) -> bool:
+def _asks(model: Scenario, scheme, inputs: dict, stage: str) -> bool:
     """Whether a stage draws."""
     with loosened(None) as asked:
-        tiny.make_tables(model, scheme, given, range(tiny.REALIZATIONS), [stage])
+        tiny.make_tables(model, scheme, inputs, range(tiny.REALIZATIONS), [stage])
     return bool(asked)
 
 

@@ -32,32 +32,32 @@ class Given(dict):
 
 def prepare(model: Scenario) -> Given:
     """Make what the model needs before its channel: what it trains on, and tables from outside."""
-    found = Given()
-    found.untrained = {}
+    inputs = Given()
+    inputs.untrained = {}
     for description in plan.preparations(model):
-        found.update(in_memory(model, description, found))
-    return found
+        inputs.update(in_memory(model, description, inputs))
+    return inputs
 
 
-def make_untrained(model: Scenario, scheme, given: dict) -> Tables:
+def make_untrained(model: Scenario, scheme, inputs: dict) -> Tables:
     """Make the tables of all stages but `train`, once."""
-    kept = getattr(given, "untrained", {})
+    kept = getattr(inputs, "untrained", {})
     if scheme.name not in kept:
-        kept[scheme.name] = make_tables(model, scheme, given, range(REALIZATIONS), BEFORE_TRAINING)
+        kept[scheme.name] = make_tables(model, scheme, inputs, range(REALIZATIONS), BEFORE_TRAINING)
     return kept[scheme.name]
 
 
 def run_stages(
-    model: Scenario, scheme, given: dict, wanted: range, stages=tuple(STAGES), mix: Callable = lambda made: made
+    model: Scenario, scheme, start: dict, wanted: range, stages=tuple(STAGES), mix: Callable = lambda made: made
 ) -> Iterator[tuple[str, Tables]]:
     """Run the stages of a scheme, and yield each with its tables of some realizations; `mix` changes its inputs."""
-    route, found = plan.routes(model)[scheme.name], dict(given)
+    route, tables = plan.routes(model)[scheme.name], dict(start)
     for stage in [stage for stage in stages if stage in route]:
         stop = min(wanted.stop, getattr(model, COUNTS[STAGES[stage].grid]))
         if asked := range(wanted.start, stop):
-            inputs = {name: mix(made) for name, made in found.items()}
+            inputs = {name: mix(made) for name, made in tables.items()}
             made = in_memory(model, route[stage], inputs, asked)
-            found |= made
+            tables |= made
             yield stage, made
 
 

@@ -46,8 +46,8 @@ from pwfl.training.audits.whole import whole_update
 __all__ = [
     "Audited",
     "Claim",
+    "audit_system",
     "claim_of",
-    "of_system",
     "participation",
     "select_deliveries",
     "senders",
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 
-def of_system(audited: Audited, trainer: Callable, subject: audit.Subject, claim: Claim) -> Iterator[audit.Verdict]:
+def audit_system(audited: Audited, trainer: Callable, subject: audit.Subject, claim: Claim) -> Iterator[audit.Verdict]:
     """Tests of what an observer receives and of what the system's `trainer` comes to; or why nothing is tested.
 
     That is where nothing is sent, nothing hidden, or no record is received in the subject's realization.
@@ -83,11 +83,11 @@ def verdicts(
         return
     used = votes.not_decided(bands.as_in_worst(real, claim.target))
     scenario, begin, view = audited.scenario, partial(used.begin, subject.realization), claim.view
-    begun, views, whole = begin(view), [view], real.begin(subject.realization).reception
+    starts, views, whole = begin(view), [view], real.begin(subject.realization).reception
     yield from all_users(subject, whole.as_most_shown(claim.target), audited.receiver)
     integers = used.loop.summed is not None
     if integers:
-        loud = np.flatnonzero(begun.reception.user_noise_std.any(axis=0))
+        loud = np.flatnonzero(starts.reception.user_noise_std.any(axis=0))
         views = [partial(noise_of, user, view) for user in loud]  # which is drawn user by user, and takes long
     yield from noise(subject, *silence(scenario, used, begin, views, generator))
     yield from signal(audited, subject, claim, used, views[0], generator)
@@ -98,13 +98,13 @@ def verdicts(
     yield whatever_the_data(audited, used, subject, lively)
     yield from model(real.over(lively), subject, real.begin(subject.realization, views[0] if integers else None))
     if real.loop.decided:
-        alone = real.begin(subject.realization, partial(upload, claim.target))
-        yield votes.decided(real.over(lively), subject, alone)
+        moved = real.begin(subject.realization, partial(upload, claim.target))
+        yield votes.decided(real.over(lively), subject, moved)
     if real.loop.bands:
         yield from bands.verdicts(audited, subject, claim, real, generator)
     if devices.has_gpu(value_of(scenario, "training.device")):
         yield from side_by_side(audited, subject, view, lively, generator)
     if integers:
-        yield all_noise(subject, used, begun)
+        yield all_noise(subject, used, starts)
         bits = scenario.training.bits  # of all whose sums are of integers
-        yield from rounding.verdicts(subject, used, begun, bits, generator)
+        yield from rounding.verdicts(subject, used, starts, bits, generator)

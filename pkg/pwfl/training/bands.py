@@ -56,7 +56,9 @@ class ByBand:
     def summed(
         self, weights: Weights, fixed: Any, varying: Banded, used: tuple, uniforms: Callable
     ) -> tuple[Weights, tf.Tensor]:
-        sums = [self.learner.summed(weights, fixed, *each, uniforms) for each in zip(varying.parts, used, strict=True)]
+        sums = [
+            self.learner.summed(weights, fixed, *inputs, uniforms) for inputs in zip(varying.parts, used, strict=True)
+        ]
         _, measured = sums[0]
         bands = places([w.shape[measured.shape.rank - 1 :] for w in weights], len(sums))  # without realizations' axis
         total = [
@@ -72,8 +74,8 @@ class ByBand:
 def places(shapes: Sequence, bands: int) -> list[np.ndarray]:
     """Number the band of each coordinate: c modulo `bands`, where c counts the coordinates of all tensors in a row."""
     sizes = [int(np.prod(shape)) for shape in shapes]
-    each = np.split(np.arange(sum(sizes)) % bands, np.cumsum(sizes)[:-1])
-    return [part.reshape(shape) for part, shape in zip(each, shapes, strict=True)]
+    band = np.split(np.arange(sum(sizes)) % bands, np.cumsum(sizes)[:-1])
+    return [part.reshape(shape) for part, shape in zip(band, shapes, strict=True)]
 
 
 def by_coordinate(values: tf.Tensor, shapes: Sequence, bands: int) -> Weights:

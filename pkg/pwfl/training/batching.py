@@ -53,7 +53,7 @@ def side_by_side(parts: Sequence[Any], compiled: bool) -> Any:
 
     def filled(name: str | None, *structures):
         round_up = compiled and name in by_record
-        return tf.nest.map_structure(lambda *each: tf.constant(stacked(each, round_up)), *structures)
+        return tf.nest.map_structure(lambda *parts: tf.constant(stacked(parts, round_up)), *structures)
 
     if not hasattr(parts[0], "_fields"):
         return filled(None, *parts)
@@ -127,6 +127,6 @@ class Draws(NamedTuple):
         # XLA draws other normal numbers of a seed than TensorFlow's own kernels do.
         if self.compiled:
             return several(key, self.t, size)
-        each = tf.unstack(key) if key.shape.rank else [key]
-        drawn = [one([size], seed=tf.stack([one_key, tf.cast(self.t, tf.int64)])) for one_key in each]
+        keys = tf.unstack(key) if key.shape.rank else [key]
+        drawn = [one([size], seed=tf.stack([one_key, tf.cast(self.t, tf.int64)])) for one_key in keys]
         return tf.stack(drawn) if key.shape.rank else drawn[0]

@@ -54,10 +54,10 @@ def clipped_mean(
     For a large network the records go through in BLOCKS blocks, one after the other on one core, side by side on
     several: what lies between the matrix products then stays in the cache.
     """
-    alone = y.shape.rank == 1
-    there = None if alone else tf.range(tf.shape(y)[-1]) < sizes[:, None]
-    number = tf.cast(sizes if alone else sizes[:, None], tf.float32)
-    blocks = BLOCKS if alone and max(w.shape.num_elements() for w in weights) >= LARGE_LAYER else 1
+    single = y.shape.rank == 1
+    there = None if single else tf.range(tf.shape(y)[-1]) < sizes[:, None]
+    number = tf.cast(sizes if single else sizes[:, None], tf.float32)
+    blocks = BLOCKS if single and max(w.shape.num_elements() for w in weights) >= LARGE_LAYER else 1
     records = tf.shape(y)[-1]
     edges = [slice(records * k // blocks, records * (k + 1) // blocks) for k in range(blocks)] if blocks > 1 else [...]
 
@@ -69,8 +69,8 @@ def clipped_mean(
         factor, less = tf.minimum(1.0, kept), kept < 1
         if counts is not None:
             factor *= counts if counts.shape[-1] == 1 or blocks == 1 else counts[..., rows]
-        factor = factor / number if alone else tf.where(there, tf.math.divide_no_nan(factor, number), 0.0)
-        clipped = tf.math.count_nonzero(less if alone else less & there, axis=-1, dtype=tf.float32)
+        factor = factor / number if single else tf.where(there, tf.math.divide_no_nan(factor, number), 0.0)
+        clipped = tf.math.count_nonzero(less if single else less & there, axis=-1, dtype=tf.float32)
         return [part for a, d in zip(inputs, deltas, strict=True) for part in _weighted(a, d, factor)], clipped
 
     parts, clipped = zip(*map(clip_block, edges), strict=True)
@@ -95,9 +95,9 @@ def clipped_sums(
         return tf.concat([tf.reshape(g, [-1]) for g in summed], axis=0)
 
     users = tf.range(tf.size(samples))
-    each = tf.map_fn(sum_user, users, fn_output_signature=tf.float32, parallel_iterations=1)
+    vectors = tf.map_fn(sum_user, users, fn_output_signature=tf.float32, parallel_iterations=1)
     clipped = tf.math.count_nonzero(kept < 1, dtype=tf.float32)
-    return tf.reshape(each, [-1, sum(w.shape.num_elements() for w in weights)]), clipped
+    return tf.reshape(vectors, [-1, sum(w.shape.num_elements() for w in weights)]), clipped
 
 
 def sums(inputs: list[tf.Tensor], deltas: list[tf.Tensor], factor: tf.Tensor) -> Weights:

@@ -194,20 +194,20 @@ class UserGradients(Gradients):
         return Fixed(), UserRows(rows, sizes, counts)
 
     def gather(self, fixed: Fixed, varying: Any, data: Data) -> tuple:
-        alone = not self.compiled and varying.sizes.shape.rank == 1
-        rows = varying.rows[tf.sequence_mask(varying.sizes, tf.shape(varying.rows)[-1])] if alone else varying.rows
+        single = not self.compiled and varying.sizes.shape.rank == 1
+        rows = varying.rows[tf.sequence_mask(varying.sizes, tf.shape(varying.rows)[-1])] if single else varying.rows
         return tf.gather(data.x, rows), tf.gather(data.y, rows)
 
     def summed(self, weights: Weights, fixed: Fixed, varying: Any, used: tuple, uniforms: Callable):
         """One user after the other, so that one gradient more than the sum is kept."""
         (x, y), number = used, tf.cast(tf.reduce_sum(varying.sizes, axis=-1), tf.float32)
-        place, alone = tf.range(tf.shape(y)[-1]), y.shape.rank == 1  # records follow each other, of all users
-        passed, stop = self.model.passed(weights, x, y) if alone else (), tf.cumsum(varying.sizes, axis=-1)
+        place, single = tf.range(tf.shape(y)[-1]), y.shape.rank == 1  # records follow each other, of all users
+        passed, stop = self.model.passed(weights, x, y) if single else (), tf.cumsum(varying.sizes, axis=-1)
         senders = tf.math.count_nonzero(varying.sizes, axis=-1, dtype=tf.int32)
 
         def add_sender(sender, total, clipped):
             size = varying.sizes[..., sender]
-            if alone:
+            if single:
                 rows = slice(stop[sender] - size, stop[sender])
                 own_part = tf.nest.map_structure(lambda part: part[rows], passed)
                 summed = self.model.sums(weights, own_part, tf.ones([size]))
@@ -215,7 +215,7 @@ class UserGradients(Gradients):
                 mine = tf.gather(x, sender, axis=-3), tf.gather(y, sender, axis=-2)
                 factor = tf.cast(place < size[..., None], tf.float32)
                 summed = self.model.sums(weights, self.model.passed(weights, *mine), factor)
-            length = tf.linalg.global_norm(summed) if alone else norm(summed, size)
+            length = tf.linalg.global_norm(summed) if single else norm(summed, size)
             length = tf.math.divide_no_nan(length, tf.cast(size, tf.float32))
             factor = tf.minimum(1.0, self.clip_norm / length) / number * varying.counts[..., sender]
             factor = tf.where(size > 0, factor, 0.0)

@@ -51,8 +51,8 @@ def round_signs(key: np.integer | int, t: np.integer | int, size: int) -> tuple[
 
 def _sum(bits, key, t, vectors, samples, weight, grid_step, noise_std, group):
     (signs, generator), sends = round_signs(key, t, vectors.shape[1]), samples > 0
-    given = (values[sends] for values in (vectors.astype(float), weight, grid_step, noise_std, group))
-    return server_sum(*given, bits, signs, generator).astype(np.float32)
+    arrays = (values[sends] for values in (vectors.astype(float), weight, grid_step, noise_std, group))
+    return server_sum(*arrays, bits, signs, generator).astype(np.float32)
 
 
 def server_sum(
@@ -86,10 +86,10 @@ def server_sum(
     variance = ((noise_std / step) ** 2).astype(np.float32)
     # A sampler is of one variance, and users alike have the same if it is rounded, upwards.
     variance = np.where(variance > 0, np.nextafter(variance, np.float32(np.inf)), 0)
-    for each in np.unique(variance[variance > 0]).astype(float):
-        same = variance == each
+    for value in np.unique(variance[variance > 0]).astype(float):
+        same = variance == value
         shape = (int(same.sum()), vectors.shape[1])
-        noise[same] = discrete.discrete_gaussian(generator, each, shape)
+        noise[same] = discrete.discrete_gaussian(generator, value, shape)
     sent = modular.integers(vectors, noise, signs, step[:, None], bits, generator)
     order = np.argsort(group, kind="stable")
     _, starts = np.unique(group[order], return_index=True)

@@ -109,12 +109,12 @@ class LocalSgd:
         held = np.array([len(records) for records in senders], np.int32)
         places = np.zeros((len(senders), held.max()), np.int32)
         places[np.arange(places.shape[1]) < held[:, None]] = np.concatenate(senders)
-        key, heard = np.int64(streams.key(seed, "batches", realization)), reception.weight[:, ever].astype(np.float32)
+        key, weight = np.int64(streams.key(seed, "batches", realization)), reception.weight[:, ever].astype(np.float32)
         if self.alike:
-            return Local(places, (), (), (), key), MessageWeights(heard)
+            return Local(places, (), (), (), key), MessageWeights(weight)
         passes = -(-self.steps.number // max(held.min() // self.steps.batch_size, 1))
         extent = np.array([passes, held.max()], np.int32)
-        return Local(places, held, np.zeros(passes, np.int32), extent, key), MessageWeights(heard)
+        return Local(places, held, np.zeros(passes, np.int32), extent, key), MessageWeights(weight)
 
     def gather(self, fixed: Local, varying: Any, data: Data) -> tuple:
         if self.compiled or fixed.user_records.shape.rank == 3:
@@ -189,8 +189,8 @@ class ModelLocalSgd(LocalSgd):
     def inputs(
         self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int
     ) -> tuple[Local, UpdateWeights]:
-        fixed, heard = super().inputs(reception, user_records, seed, realization)
-        return fixed, UpdateWeights(heard.weight)
+        fixed, weight = super().inputs(reception, user_records, seed, realization)
+        return fixed, UpdateWeights(weight.weight)
 
     def gather(self, fixed: Local, varying: Any, data: Data) -> tuple:
         return data.x, data.y
@@ -202,11 +202,11 @@ class ModelLocalSgd(LocalSgd):
         )
         step = tf.fill(tf.shape(rows[..., 0, 0, :]), steps.size / steps.batch_size)  # (..., batch)
         total = [tf.zeros_like(w) for w in weights]
-        each = tf.TensorArray(
+        norms = tf.TensorArray(
             tf.float32, tf.shape(varying.factor)[-1], element_shape=[*varying.factor.shape[: int(several)], 3]
         )
 
-        def add_user(user, total, each):
+        def add_user(user, total, norms):
             def take_step(number, local):
                 chosen = rows[..., user, number, :]
                 mine = self.model.passed(local, tf.gather(used[0], chosen), tf.gather(used[1], chosen))
@@ -220,10 +220,10 @@ class ModelLocalSgd(LocalSgd):
             total = [t + times(factor, u) for t, u in zip(total, update, strict=True)]
             clipped = tf.cast(length > steps.clip_norm, tf.float32)
             measured = tf.stack([length, clipped, tf.minimum(length, steps.clip_norm) ** 2], axis=-1)
-            return total, each.write(user, measured)
+            return total, norms.write(user, measured)
 
-        total, each = repeated(add_user, 0, tf.shape(varying.factor)[-1], (total, each))
-        measured = each.stack()
+        total, norms = repeated(add_user, 0, tf.shape(varying.factor)[-1], (total, norms))
+        measured = norms.stack()
         return total, mean_of_users(tf.transpose(measured, [*range(1, measured.shape.rank), 0]), fixed)
 
     def evaluate(self, weights: Weights, data: Data) -> tuple[tf.Tensor, tf.Tensor]:
@@ -329,7 +329,7 @@ def updates_together(start: tf.Tensor, x: tf.Tensor, y: tf.Tensor, rows: tf.Tens
     `start` has shape (realization, output, feature), `rows`, places in `x` and `y`, (realization, user, step, batch).
     """
     users = rows.shape[1]
-    rows, begun = tf.reshape(rows, [-1, *rows.shape[2:]]), tf.repeat(start, users, axis=0)
+    rows, starts = tf.reshape(rows, [-1, *rows.shape[2:]]), tf.repeat(start, users, axis=0)
     scale = step_size / rows.shape[2]
 
     def take_step(step, local):
@@ -337,8 +337,8 @@ def updates_together(start: tf.Tensor, x: tf.Tensor, y: tf.Tensor, rows: tf.Tens
         slope = scale * _derivative(tf.matmul(records, local, transpose_b=True), labels)
         return (local - tf.matmul(slope, records, transpose_a=True),)
 
-    (local,) = repeated(take_step, 0, rows.shape[1], [begun])
-    return tf.reshape(local - begun, [-1, users, *start.shape[1:]])
+    (local,) = repeated(take_step, 0, rows.shape[1], [starts])
+    return tf.reshape(local - starts, [-1, users, *start.shape[1:]])
 
 
 def clip(update: tf.Tensor, clip_norm: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

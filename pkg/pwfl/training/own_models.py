@@ -35,10 +35,10 @@ def built(network: "Network") -> tuple["keras.Model", np.ndarray, Any]:
     try:
         return model, samples, model(samples)
     except Exception as error:
-        said = re.sub(r"\\x1b\[[0-9;]*m", "", errors.describe(error)).partition(" Arguments received by")[0]
+        message = re.sub(r"\\x1b\[[0-9;]*m", "", errors.describe(error)).partition(" Arguments received by")[0]
         raise user_code.UserCodeError(
             f"{name}: its model does not accept features of shape (sample, {features}); let it begin with "
-            f"Input([{features}]), then Reshape: {said}"
+            f"Input([{features}]), then Reshape: {message}"
         ) from error
 
 
@@ -48,19 +48,19 @@ def user_model(network: "Network") -> "keras.Model":
     It maps features, shape (sample, feature), to logits, shape (sample, class). Raises UserCodeError for another one,
     and for one that per-sample training of its cross-entropy would train otherwise than Keras does.
     """
-    model, samples, given = built(network)
-    fault = _shape(given, network.size.classes) or _unsupported(model) or _state(model, samples)
+    model, samples, output = built(network)
+    fault = _shape(output, network.size.classes) or _unsupported(model) or _state(model, samples)
     if fault := fault or next(_outputs(model, samples), None):
         raise user_code.UserCodeError(f"{network.model}: its model {fault}")
     return model
 
 
-def _shape(given, classes: int) -> str | None:
+def _shape(output, classes: int) -> str | None:
     """What is wrong with the shape of what a model gave."""
-    if tuple(getattr(given, "shape", ())) == (TRIED, classes):
+    if tuple(getattr(output, "shape", ())) == (TRIED, classes):
         return None
-    found = f"the shape {tuple(given.shape)}" if hasattr(given, "shape") else f"a {type(given).__name__}"
-    return f"gives {found} for {TRIED} samples, must give one tensor of shape {(TRIED, classes)}"
+    has = f"the shape {tuple(output.shape)}" if hasattr(output, "shape") else f"a {type(output).__name__}"
+    return f"gives {has} for {TRIED} samples, must give one tensor of shape {(TRIED, classes)}"
 
 
 def _unsupported(model: "keras.Model") -> str | None:
@@ -74,9 +74,9 @@ def _unsupported(model: "keras.Model") -> str | None:
             return f"must compute in float32; {at}: leave out its dtype or policy"
     if not model.trainable_variables:
         return "has no weights to train"
-    if own := [name for name in OWN_STEPS if getattr(type(model), name) is not getattr(keras.Model, name)]:
+    if odd := [name for name in OWN_STEPS if getattr(type(model), name) is not getattr(keras.Model, name)]:
         return (
-            f"has its own {' and '.join(own)}, which training does not call: it minimizes the cross-entropy of logits"
+            f"has its own {' and '.join(odd)}, which training does not call: it minimizes the cross-entropy of logits"
         )
     if bound := [_uncounted(weight.path) for weight in model.trainable_variables if weight.constraint is not None]:
         return f"has constraints, which are not enforced: of {', '.join(bound)}; leave them out"
@@ -96,13 +96,13 @@ def _state(model: "keras.Model", samples: np.ndarray) -> str | None:
             drawn += [variable] if moved else []
         else:
             (changed if moved else fixed).append(variable)
-    for found, fault, cure in (
+    for faulty, fault, cure in (
         (drawn, "draws random numbers in training", "leave out dropout and noise"),
         (changed, "has state that training changes", "leave out batch normalization and the like"),
         (fixed, "has weights that are not trained", "train all layers, and give Normalization its mean and variance"),
     ):
-        if found:
-            return f"{fault}, in {', '.join(sorted({_owner(model, variable) for variable in found}))}; {cure}"
+        if faulty:
+            return f"{fault}, in {', '.join(sorted({_owner(model, variable) for variable in faulty}))}; {cure}"
     return None
 
 
@@ -110,7 +110,7 @@ def _outputs(model: "keras.Model", samples: np.ndarray) -> Iterator[str]:
     """What is wrong with what a model computes of samples, at its start weights and at others near them."""
     weights, state = _values(model)
     generator = np.random.default_rng(1)
-    moved = [each + MOVED * generator.standard_normal(each.shape).astype(each.dtype) for each in weights]
+    moved = [weight + MOVED * generator.standard_normal(weight.shape).astype(weight.dtype) for weight in weights]
     for at in (weights, moved):
 
         def outputs(rows, in_training=False, at=at):
@@ -135,7 +135,7 @@ def _differ(one: np.ndarray, other: np.ndarray) -> bool:
 def _values(model: "keras.Model") -> tuple[list[np.ndarray], list[np.ndarray]]:
     """A model's trained weights, and the rest of its state."""
     trained, rest = model.trainable_variables, model.non_trainable_variables
-    return [each.numpy() for each in trained], [each.numpy() for each in rest]
+    return [variable.numpy() for variable in trained], [variable.numpy() for variable in rest]
 
 
 def _training(model: "keras.Model", in_training: bool) -> dict[str, bool]:
@@ -145,7 +145,7 @@ def _training(model: "keras.Model", in_training: bool) -> dict[str, bool]:
 
 def _owner(model: "keras.Model", variable) -> str:
     """The name of the innermost layer that has a variable."""
-    layers = [layer for layer in model._flatten_layers() if any(each is variable for each in layer.variables)]
+    layers = [layer for layer in model._flatten_layers() if any(weight is variable for weight in layer.variables)]
     return _uncounted(layers[-1].name if layers else variable.path)
 
 

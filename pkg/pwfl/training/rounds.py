@@ -19,7 +19,7 @@ from pwfl.learning import adversarial
 from pwfl.tables.reception import Reception
 from pwfl.training.bands import by_coordinate
 from pwfl.training.batching import Draws, Weights, repeated, times
-from pwfl.training.sent import added, apart, noisy
+from pwfl.training.sent import added, is_by_user, noisy
 
 
 class Learner(Protocol):
@@ -231,8 +231,8 @@ def receive_messages(
     loop: Loop, weights: Weights, vectors: tf.Tensor, varying: Any, std: tf.Tensor, key: tf.Tensor, draws: Draws
 ) -> Weights:
     """Compute the server's update from messages, (sender, coordinate), to each of which its sender adds noise."""
-    heard, receiver = noisy(vectors, varying, key, draws)
-    update = (loop.decided or added)(heard, varying.weight, std * receiver)
+    noised, receiver = noisy(vectors, varying, key, draws)
+    update = (loop.decided or added)(noised, varying.weight, std * receiver)
     parts = tf.split(update, [w.shape.num_elements() for w in weights])
     return [tf.reshape(part, w.shape) for part, w in zip(parts, weights, strict=True)]
 
@@ -255,13 +255,13 @@ def play_round(
     messages, measured = learner.summed(weights, inputs.fixed, varying, gathered, draws.uniforms)
     if loop.summed is not None:
         update = loop.summed(weights, messages, varying, inputs.key, t)
-    elif apart(learner):
+    elif is_by_user(learner):
         update = receive_messages(loop, weights, messages, varying, std, inputs.key, draws)
     else:
         update = receive(messages, getattr(varying, "weight", None), std, inputs.key, draws, loop.bands)
-    heard = update if moves is None else [tf.where(moves, u, tf.zeros_like(u)) for u in update]
+    moved = update if moves is None else [tf.where(moves, u, tf.zeros_like(u)) for u in update]
     step = inputs.slice_interval(inputs.steps, t)
-    return [w - times(step, u) for w, u in zip(weights, heard, strict=True)], measured, update
+    return [w - times(step, u) for w, u in zip(weights, moved, strict=True)], measured, update
 
 
 def advance_function(loop: Loop, single: bool = False) -> Callable:
@@ -289,12 +289,12 @@ def advance_function(loop: Loop, single: bool = False) -> Callable:
             return learner.gather(inputs.fixed, inputs.slice_interval(inputs.varying, interval), data)
 
         def round_of(interval, used):
-            def step(t, weights, sums, found):
+            def step(t, weights, sums, taken):
                 weights, measured, update = play_round(loop, weights, inputs, t, interval, used, tap and tap.moves)
                 if tap is not None:
                     kept = tap.keep(update, inputs.several)
-                    found = [array.write(t - first, part) for array, part in zip(found, kept, strict=True)]
-                return weights, sums + measured, found
+                    taken = [array.write(t - first, part) for array, part in zip(taken, kept, strict=True)]
+                return weights, sums + measured, taken
 
             return step
 
@@ -307,16 +307,16 @@ def advance_function(loop: Loop, single: bool = False) -> Callable:
             weights, measured, _ = play_round(loop, weights, inputs, first, interval, gather(interval))
             return weights, measured, []
         sums, stop = tf.zeros([*inputs.key.shape, learner.measured]), first + count
-        found = [tf.TensorArray(tf.float32, count, infer_shape=False) for _ in weights if tap is not None]
-        state = weights, sums, found
+        taken = [tf.TensorArray(tf.float32, count, infer_shape=False) for _ in weights if tap is not None]
+        state = weights, sums, taken
         if intervals == 1:
             state = repeated(round_of(0, gather(0)), first, stop, state)
         elif length == 1:
             state = repeated(lambda t, *state: round_of(t, gather(t))(t, *state), first, stop, state)
         else:
             state = repeated(play_interval, first // length, -(-stop // length), state)
-        weights, sums, found = state
-        return weights, sums, [array.stack() for array in found]
+        weights, sums, taken = state
+        return weights, sums, [array.stack() for array in taken]
 
     return advance
 
@@ -346,26 +346,26 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
     def history(weights, inputs, data):
         gathered = learner.gather(inputs.fixed, inputs.slice_interval(inputs.varying, 0), data) if once else None
 
-        def further(count, _, weights, found):
+        def further(count, _, weights, course):
             # Where all rounds are evaluated, their numbers need not be read.
             done = count - 1 if one_by_one else tf.constant(stops)[count - 1]
             ahead = 1 if one_by_one else tf.constant(stops)[count] - done
             weights, sums, _ = advance(weights, inputs, data, done, ahead, gathered=gathered)
             values = *learner.evaluate(weights, data), sums
-            found = [array.write(count, value) for array, value in zip(found, values, strict=True)]
-            return count + 1, tf.reduce_any(tf.math.is_finite(values[1])), weights, found
+            course = [array.write(count, value) for array, value in zip(course, values, strict=True)]
+            return count + 1, tf.reduce_any(tf.math.is_finite(values[1])), weights, course
 
-        found = [tf.TensorArray(tf.float32, len(stops), infer_shape=False) for _ in range(3)]
+        course = [tf.TensorArray(tf.float32, len(stops), infer_shape=False) for _ in range(3)]
         values = *learner.evaluate(weights, data), tf.zeros([*inputs.key.shape, learner.measured])
-        found = [array.write(0, value) for array, value in zip(found, values, strict=True)]
-        begun = tf.constant(1), tf.constant(True), weights, found
+        course = [array.write(0, value) for array, value in zip(course, values, strict=True)]
+        state = tf.constant(1), tf.constant(True), weights, course
 
         def goes_on(count, going, *_):
             return going & (count < len(stops))
 
         # One iteration at a time, as in `repeated`.
-        count, _, _, found = tf.while_loop(goes_on, further, begun, parallel_iterations=1)
-        return count, *(array.stack() for array in found)
+        count, _, _, course = tf.while_loop(goes_on, further, state, parallel_iterations=1)
+        return count, *(array.stack() for array in course)
 
     return history
 

@@ -43,7 +43,7 @@ class SentGradients(Gradients):
     """Sums of clipped gradients, sent user by user. Raises NotImplementedError for other than dense networks."""
 
     alike: bool = True
-    apart: ClassVar = True
+    by_user: ClassVar = True
 
     def __post_init__(self):
         if not isinstance(self.model, Dense):
@@ -72,16 +72,16 @@ class SentGradients(Gradients):
 
 def select_senders(sends: np.ndarray, *parts: np.ndarray) -> list[np.ndarray]:
     """Select the senders' values from arrays of users, (interval, user): shape (interval, sender), padded with 0."""
-    found = [np.zeros((len(sends), sends.sum(axis=1).max(initial=0)), part.dtype) for part in parts]
+    padded = [np.zeros((len(sends), sends.sum(axis=1).max(initial=0)), part.dtype) for part in parts]
     for interval, mine in enumerate(sends):
-        for full, part in zip(found, parts, strict=True):
+        for full, part in zip(padded, parts, strict=True):
             full[interval, : mine.sum()] = part[interval, mine]
-    return found
+    return padded
 
 
-def apart(learner) -> bool:
+def is_by_user(learner) -> bool:
     """Whether a learner's `summed` returns messages, (sender, coordinate), to which noise is yet to be added."""
-    return getattr(learner, "apart", False)
+    return getattr(learner, "by_user", False)
 
 
 def noisy(vectors: tf.Tensor, varying: Sent, key: tf.Tensor, draws: Draws) -> tuple[tf.Tensor, tf.Tensor]:
@@ -94,11 +94,11 @@ def noisy(vectors: tf.Tensor, varying: Sent, key: tf.Tensor, draws: Draws) -> tu
     return vectors + tf.cast(varying.noise_std, tf.float32)[:, None] * normals[1:], normals[0]
 
 
-def added(heard: tf.Tensor, weight: tf.Tensor, receiver: tf.Tensor) -> tf.Tensor:
+def added(messages: tf.Tensor, weight: tf.Tensor, receiver: tf.Tensor) -> tf.Tensor:
     """Compute the weighted sum of messages, (sender, coordinate), plus the receiver's noise, (coordinate,)."""
-    return tf.linalg.matvec(heard, tf.cast(weight, tf.float32), transpose_a=True) + receiver
+    return tf.linalg.matvec(messages, tf.cast(weight, tf.float32), transpose_a=True) + receiver
 
 
-def majority(heard: tf.Tensor, weight: tf.Tensor, receiver: tf.Tensor) -> tf.Tensor:
+def majority(messages: tf.Tensor, weight: tf.Tensor, receiver: tf.Tensor) -> tf.Tensor:
     """Compute the majority vote: the sign of the weighted sum of messages' signs plus the receiver's noise."""
-    return tf.sign(added(tf.sign(heard), weight, receiver))
+    return tf.sign(added(tf.sign(messages), weight, receiver))

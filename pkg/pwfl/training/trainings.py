@@ -20,7 +20,7 @@ from pwfl.tables.reception import Reception, bands_of, receptions
 from pwfl.training.bands import ByBand
 from pwfl.training.batching import side_by_side
 from pwfl.training.rounds import Course, Inputs, Learner, Loop, Tap, tap_function, train_function
-from pwfl.training.sent import apart
+from pwfl.training.sent import is_by_user
 
 log = logging.getLogger(__name__)
 
@@ -162,8 +162,8 @@ class Training(NamedTuple):
         tap = tap_function(self.loop, several, played if self.loop.compiled else None)
         # By tensors, so that one graph serves for any number of rounds, whether or not the model stays.
         how = tf.constant(played), Tap(tf.constant(not stays), kept)
-        found = tap(*self._tensors(starts, several), self.data, *how)
-        updates, weights = ([part.numpy() for part in tensors] for tensors in found)
+        result = tap(*self._tensors(starts, several), self.data, *how)
+        updates, weights = ([part.numpy() for part in tensors] for tensors in result)
         return updates, weights
 
     def over(self, data: datasets.Dataset) -> "Training":
@@ -214,10 +214,10 @@ def beginnings(
     Both are drawn by streams of their own, the same for all schemes. `start` is a model's. `deal(samples, realization)`
     says which records users hold, instead of `partition.deal_out` by `scenario.data`. `key` is the column of users.
     """
-    of_each = users.partition_by("realization", as_dict=True)
+    users_by_run = users.partition_by("realization", as_dict=True)
 
     def begin(realization: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        samples = of_each[realization,].sort(key)["samples"].to_numpy()
+        samples = users_by_run[realization,].sort(key)["samples"].to_numpy()
         if deal is None:
             user_records = partition.deal_out(
                 scenario.data, data.y_train, samples, scenario.seed, realization, data.users
@@ -259,7 +259,7 @@ def training(
         # Noise that is none draws nothing.
         key = key_of(scenario, realization) if received.noise_std.any() or server.summed else NO_NOISE
         std = received.band_noise_std if bands else received.noise_std
-        if apart(learner):  # users' noise is in their messages
+        if is_by_user(learner):  # users' noise is in their messages
             std = received.receiver_std
         return Start(realization, weights, fixed, varying, std.astype(np.float32), key, steps, user_records, received)
 
@@ -342,11 +342,11 @@ def history_table(
             *(start.realization, sends.sum(), samples, status, accuracies[-1, 0]),
         )
         held = partition.held(data.y_train, start.user_records, accuracies.shape[1] - 1)
-        found = {"round": done, "accuracy": accuracies[:, 0], "loss": losses} | columns(start, sums)
-        found |= partition.user_accuracies(accuracies[:, 1:], held) | spent(start.realization, done)
+        history = {"round": done, "accuracy": accuracies[:, 0], "loss": losses} | columns(start, sums)
+        history |= partition.user_accuracies(accuracies[:, 1:], held) | spent(start.realization, done)
         lacking = ("accuracy", "loss") if status == "noise_infeasible" else ()  # NaN where it diverged
         null = pl.col(lacking + partition.USER_ACCURACIES).fill_nan(None)
-        return pl.DataFrame(found).with_columns(null, realization=pl.lit(start.realization), status=pl.lit(status))
+        return pl.DataFrame(history).with_columns(null, realization=pl.lit(start.realization), status=pl.lit(status))
 
     return table
 
@@ -365,16 +365,16 @@ def spent_function(tables: dict) -> Callable[[int, Sequence[int]], dict]:
     noise = tables["reception_noise"].sort("realization", "interval").partition_by("realization", as_dict=True)
 
     def spent(realization: int, done: Sequence[int]) -> dict:
-        frame, found = noise[realization,], {}
+        frame, totals = noise[realization,], {}
         length = frame["rounds"][0]
         interval, into = np.divmod(done, length)
         for name, column in (("air_seconds", "seconds"), ("transmit_energy_j", "joules")):
             if frame[column].null_count():
-                found[f"{name}_cumulative"] = pl.Series([None] * len(done), dtype=pl.Float64)
+                totals[f"{name}_cumulative"] = pl.Series([None] * len(done), dtype=pl.Float64)
                 continue
-            each = frame[column].to_numpy() * length
-            before = np.append(0.0, each.cumsum())[interval]
-            found[f"{name}_cumulative"] = before + into / length * np.append(each, 0.0)[interval]
-        return found
+            per_interval = frame[column].to_numpy() * length
+            before = np.append(0.0, per_interval.cumsum())[interval]
+            totals[f"{name}_cumulative"] = before + into / length * np.append(per_interval, 0.0)[interval]
+        return totals
 
     return spent

@@ -56,7 +56,7 @@ def compute(part: dict, root: Store, workspace: Path, failed: set[str], reporter
         root.announce(keys, workspace)
         work = partial(_make, batch, part, root, workspace, reporter)
         try:
-            supervisor.apart(work) if part["runs_user_code"] else work()
+            supervisor.run_apart(work) if part["runs_user_code"] else work()
         except Exception as error:
             log.exception("%s failed", keys[0])
             missing = root.lacking(batch)

@@ -74,7 +74,9 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
     classical = frame["classical_epsilon"].to_numpy()
     leakage = frame.select(*KEYS, "user", "target_epsilon", "collection_time", "age", "epsilon").with_columns(
         epsilon_classical=classical,
-        **{f"epsilon_{name}": age.age_epsilon(classical, frame[of].to_numpy()) for name, of in EPSILONS.items()},
+        **{
+            f"epsilon_{name}": age.age_epsilon(classical, frame[column].to_numpy()) for name, column in EPSILONS.items()
+        },
     )
     leakage = leakage.with_columns(pl.min_horizontal("epsilon", "epsilon_amplified")).with_columns(
         epsilon_user=frame["samples"] * pl.col("epsilon"),
@@ -109,7 +111,7 @@ def guaranteed(leakage: pl.DataFrame, observers: pl.DataFrame) -> pl.DataFrame:
     What is lost of a record at T is exact, of all of a client's at T an upper bound, as the records are independent.
     """
     cases = leakage.select(KEYS).unique().sort(KEYS)
-    found, bound = {}, {(NOW, USER): Kind.UPPER}
+    accounts, bound = {}, {(NOW, USER): Kind.UPPER}
     for observer, unit, column in (
         *((NOW, RECORD, "epsilon"), (NOW, USER, "epsilon_user")),
         *((COLLECTED, RECORD, "epsilon_classical"), (COLLECTED, USER, "epsilon_user_classical")),
@@ -118,9 +120,9 @@ def guaranteed(leakage: pl.DataFrame, observers: pl.DataFrame) -> pl.DataFrame:
         kind = np.where(np.isinf(epsilon), Kind.EXACT, bound.get((observer, unit), Kind.EXACT))
         claim, unknown = Claim(observer, unit), np.full(epsilon.shape, np.nan)
         view = cases.join(accountant.view_of(observers, observer), on="realization", maintain_order="left")
-        found[claim.key] = Account(claim, 0.0, view, np.full(epsilon.shape, True), unknown, epsilon, kind)
-    table = accountant.guarantees(found, Laplace())
-    return table.with_columns(case=pl.concat([cases["case"]] * len(found)))
+        accounts[claim.key] = Account(claim, 0.0, view, np.full(epsilon.shape, True), unknown, epsilon, kind)
+    table = accountant.guarantees(accounts, Laplace())
+    return table.with_columns(case=pl.concat([cases["case"]] * len(accounts)))
 
 
 def losses(frame: pl.DataFrame) -> pl.DataFrame:
@@ -134,12 +136,12 @@ def losses(frame: pl.DataFrame) -> pl.DataFrame:
 
     samples, variance, final_variance = array("samples"), array("variance_wh2"), array("final_variance_wh2")
     share, value_range = samples / samples.sum(axis=-1, keepdims=True), samples * array("sensitivity_wh")
-    told = array("information_nats"), array("divergence_nats")
+    information = array("information_nats"), array("divergence_nats")
     power = loss_difference.noise_power(share, array("noise_scale_wh"))
     excess = loss_difference.sampling_excess(share, samples, variance, final_variance)
     bias = share * (array("mean_wh") - array("final_mean_wh"))
-    paired = loss_difference.paired_penalty(share, value_range, *told)
-    separate = loss_difference.separate_penalty(share, value_range, *told)
+    paired = loss_difference.paired_penalty(share, value_range, *information)
+    separate = loss_difference.separate_penalty(share, value_range, *information)
     offset = loss_difference.paired_offset(share, samples, final_variance)
     return (
         frame.select(KEYS)

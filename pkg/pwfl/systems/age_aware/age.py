@@ -78,14 +78,14 @@ def exact_epsilons(mechanisms: pl.DataFrame, users: pl.DataFrame, horizon: int) 
     for row in users.unique("chain", maintain_order=True).iter_rows(named=True):
         transition, start, states = (np.array(row[key]) for key in ("transition", "start", "states_wh"))
         kernels = markov.reverse_kernels(transition, start, horizon)
-        own = distinct.filter(chain=row["chain"]).group_by("collection_time", maintain_order=True)
-        for (time,), part in own:
-            classical, found = part["classical_epsilon"].to_numpy(), np.full(len(part), np.inf)
+        chain_rows = distinct.filter(chain=row["chain"]).group_by("collection_time", maintain_order=True)
+        for (time,), part in chain_rows:
+            classical, epsilon = part["classical_epsilon"].to_numpy(), np.full(len(part), np.inf)
             usual = np.flatnonzero(classical <= LARGEST)
             for block in np.array_split(usual, len(usual) * len(states) ** 2 // BLOCK + 1):
-                found[block] = exact_epsilon(classical[block], kernels[time], states)
-            found += markov.rounding(horizon + 1, len(states)) * (1 + classical)
-            frames.append(part.with_columns(epsilon=found))
+                epsilon[block] = exact_epsilon(classical[block], kernels[time], states)
+            epsilon += markov.rounding(horizon + 1, len(states)) * (1 + classical)
+            frames.append(part.with_columns(epsilon=epsilon))
     return pl.concat(frames)
 
 

@@ -43,9 +43,9 @@ def best_common(cost: np.ndarray, required: np.ndarray, common_cost: Callable) -
     return times, float(total[best]), count.size
 
 
-def enumerate_all(own: np.ndarray, shared: np.ndarray, required: np.ndarray, common_cost: Callable | None) -> Best:
-    """Times that minimize sum of `own` + (sum of `shared`)^2 + common cost, if any, over all (T + 1)^N schedules."""
-    total = _over_grid(np.add, own) + _over_grid(np.add, shared) ** 2
+def enumerate_all(costs: np.ndarray, shared: np.ndarray, required: np.ndarray, common_cost: Callable | None) -> Best:
+    """Times that minimize sum of `costs` + (sum of `shared`)^2 + common cost, if any, over all (T + 1)^N schedules."""
+    total = _over_grid(np.add, costs) + _over_grid(np.add, shared) ** 2
     if common_cost is not None:
         total += common_cost(_over_grid(np.minimum, required))
     best = int(total.argmin())

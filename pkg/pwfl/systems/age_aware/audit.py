@@ -61,11 +61,11 @@ def subject_of(row: dict, epsilon: float, delta: float) -> audit.Subject:
     return audit.Subject(row["realization"], f"{observer}; a record as it is at T", delta, epsilon)
 
 
-def begun(scenario: AgeAware, tables: dict[str, pl.DataFrame], users: pl.DataFrame) -> Start:
+def begin_training(scenario: AgeAware, tables: dict[str, pl.DataFrame], users: pl.DataFrame) -> Start:
     """What a realization's training begins with, of some of its `users` only, whose data may be others."""
     keys = ["realization", "user"]
-    own = {name: tables[name].join(users, on=keys, how="semi") for name in ("schedule", "noise")}
-    return beginnings(scenario, own | {"users": users})(users["realization"][0])
+    selected = {name: tables[name].join(users, on=keys, how="semi") for name in ("schedule", "noise")}
+    return beginnings(scenario, selected | {"users": users})(users["realization"][0])
 
 
 def users_of(tables: dict[str, pl.DataFrame], realization: int) -> pl.DataFrame:
@@ -96,13 +96,13 @@ def noise(subject: audit.Subject, scenario: AgeAware, tables: dict[str, pl.DataF
     users = users_of(tables, subject.realization)
     stated = joined(tables["leakage"].filter(realization=subject.realization), users.drop("realization"), "user")
     scale = to_array(stated.with_columns(scale=moved_by_one() / pl.col("epsilon_classical")), "scale", "case", "user")
-    draws, own = max(-(-audit.DRAWS // (audit.STREAMS * scale.size)), FEW), subject.realization
-    other = streams.name_noise(scenario, own, "noise", "another release")
-    of_it, further, of_other = (begun(scenario, tables, silent(users)) for _ in range(audit.STREAMS))
+    draws, realization = max(-(-audit.DRAWS // (audit.STREAMS * scale.size)), FEW), subject.realization
+    other = streams.name_noise(scenario, realization, "noise", "another release")
+    first, further, other_drawn = (begin_training(scenario, tables, silent(users)) for _ in range(audit.STREAMS))
     runs = (
-        of_it,
-        further._replace(noise=streams.generator(*streams.name_noise(scenario, own + 1))),
-        of_other._replace(noise=streams.generator(*other)),
+        first,
+        further._replace(noise=streams.generator(*streams.name_noise(scenario, realization + 1))),
+        other_drawn._replace(noise=streams.generator(*other)),
     )
     drawn = np.array([uploaded_at_once(run, draws) for run in runs]) / scale  # (run, draw, case, user)
     yield from audit.laplace(subject, drawn.reshape(len(runs), 1, -1), 1.0)
@@ -110,10 +110,10 @@ def noise(subject: audit.Subject, scenario: AgeAware, tables: dict[str, pl.DataF
     gaps = np.diff(np.sort(drawn, axis=None))
     again, fault = int((gaps <= AGAIN).sum()), "{number} numbers that occur twice"
     yield audit.within(subject, "noise that occurs again", drawn.size, 0.0, again, 0.0, BY_CHANCE, BY_CHANCE + 1, fault)
-    each = drawn.reshape(-1, scale.size).T
-    if len(each) > 1:
-        yield audit.worst_of(audit.distribution, subject, "distribution for each client and case", each, *LAPLACE)
-        normal = np.sign(each) * stats.norm.isf(stats.laplace.sf(np.abs(each)))
+    columns = drawn.reshape(-1, scale.size).T
+    if len(columns) > 1:
+        yield audit.worst_of(audit.distribution, subject, "distribution for each client and case", columns, *LAPLACE)
+        normal = np.sign(columns) * stats.norm.isf(stats.laplace.sf(np.abs(columns)))
         yield audit.correlation(subject, "noise of different clients and cases", normal)
 
 
@@ -131,7 +131,9 @@ def sensitivity(subject: audit.Subject, scenario: AgeAware, tables: dict[str, pl
     least, most = np.eye(states.shape[1])[[states[0].argmin(), states[0].argmax()]]
     few = np.minimum(1 / samples, 0.5)[:, None]  # of all records, about one is the largest state
     laws = (np.tile(least, (len(users), 1)), np.tile(most, (len(users), 1)), (1 - few) * least + few * most)
-    none, every, some = (uploaded_at_once(begun(scenario, tables, unchanging(users, law)), FEW) for law in laws)
+    none, every, some = (
+        uploaded_at_once(begin_training(scenario, tables, unchanging(users, law)), FEW) for law in laws
+    )
     counted = (some - none) / one  # records
     whole = np.rint(counted)
     steps = [np.diff(np.unique(whole[..., user])).min(initial=np.inf) for user in range(len(users))]
@@ -148,24 +150,24 @@ def chain(
     samples, states = users["samples"].to_numpy(), np.array(users["states_wh"][0])
     single = users.with_columns(samples=pl.lit(1, pl.Int64))
 
-    start, bare = (begun(scenario, tables, data) for data in (single, silent(single)))
+    start, bare = (begin_training(scenario, tables, data) for data in (single, silent(single)))
     scale, draws = start.scale * samples, CHAINS * scenario.audit.canaries
     seen, last = released(start._replace(scale=scale), horizon, draws)  # uploads, times the numbers of records in them
     when = seen - uploaded_at_once(bare._replace(scale=scale), draws)
     laws = [joint_laws(user, horizon) for user in users.iter_rows(named=True)]  # (time, state, state at T)
-    of_times = np.stack([law[start.times[:, k]] for k, law in enumerate(laws)], axis=1)
-    yield states_of_records(subject, when, last, states, of_times)
+    densities = np.stack([law[start.times[:, k]] for k, law in enumerate(laws)], axis=1)
+    yield states_of_records(subject, when, last, states, densities)
 
-    own, case = users["user"].to_list().index(row["user"]), row["case"]
-    law, values = laws[own][row["collection_time"]], states / samples[own]
+    column, case = users["user"].to_list().index(row["user"]), row["case"]
+    law, values = laws[column][row["collection_time"]], states / samples[column]
     possible = np.flatnonzero(law.sum(axis=0))
     kernel, scale = (law[:, possible] / law[:, possible].sum(axis=0)).T, np.ptp(values) / row["epsilon_classical"]
     ends = worst_ends(kernel, values, scale)
-    first, other = (nearest(states, last[:, own]) == possible[end] for end in ends)
-    told, ratio = first | other, partial(log_ratio, kernel[ends], values, scale)
-    first, found = first[told], ratio(seen[told, case, own] / samples[own])
+    first, other = (nearest(states, last[:, column]) == possible[end] for end in ends)
+    distinct, ratio = first | other, partial(log_ratio, kernel[ends], values, scale)
+    first, ratios = first[distinct], ratio(seen[distinct, case, column] / samples[column])
     cumulative = partial(loss_law, kernel[ends], values, scale, first.mean())
-    yield audit.distribution(subject, audit.LOSS, np.where(first, found, -found), cumulative, 2 * CELL)
+    yield audit.distribution(subject, audit.LOSS, np.where(first, ratios, -ratios), cumulative, 2 * CELL)
     assert subject.epsilon is not None  # of those alone that state one there are tests
     yield audit.bounded(subject, np.abs(ratio(np.concatenate([cells(values, scale), values]))), subject.epsilon)
 
@@ -241,8 +243,8 @@ def worst_ends(kernel: np.ndarray, values: np.ndarray, scale: float) -> list[int
     with np.errstate(divide="ignore"):
         log_kernel = np.log(kernel)
     density = logsumexp(log_kernel[:, None] - np.abs(values[:, None] - values) / scale, axis=2)  # (state at T, upload)
-    told = np.abs(density[:, None] - density).max(axis=-1)
-    return list(np.unravel_index(told.argmax(), told.shape))
+    distance = np.abs(density[:, None] - density).max(axis=-1)
+    return list(np.unravel_index(distance.argmax(), distance.shape))
 
 
 def log_ratio(kernel: np.ndarray, values: np.ndarray, scale: float, upload: np.ndarray) -> np.ndarray:
@@ -267,9 +269,9 @@ def loss_law(kernel: np.ndarray, values: np.ndarray, scale: float, share: float,
     below = stats.laplace.cdf(upload[:, None], values, scale) @ kernel.T  # (upload, state)
     mass = np.diff(below, axis=0, prepend=0.0)
     ratio = log_ratio(kernel, values, scale, upload)
-    found = np.zeros(len(losses))
-    for told, weight in ((ratio, share * mass[:, 0]), (-ratio, (1 - share) * mass[:, 1])):
-        order = told.argsort(kind="stable")
+    distribution = np.zeros(len(losses))
+    for outcomes, weight in ((ratio, share * mass[:, 0]), (-ratio, (1 - share) * mass[:, 1])):
+        order = outcomes.argsort(kind="stable")
         total = np.concatenate([[0.0], weight[order].cumsum()])
-        found += total[np.searchsorted(told[order], losses, side="right")]
-    return found
+        distribution += total[np.searchsorted(outcomes[order], losses, side="right")]
+    return distribution

@@ -25,4 +25,4 @@ def run(scenario: AgeAware, realizations: range) -> dict[str, pl.DataFrame]:
     links = users.select("user", "chain").join(profiles, on="chain", maintain_order="left_right")
     every = pl.DataFrame({"realization": realizations})
     tables = {"users": users, "links": links}
-    return {name: every.join(of_one, how="cross", maintain_order="left_right") for name, of_one in tables.items()}
+    return {name: every.join(table, how="cross", maintain_order="left_right") for name, table in tables.items()}

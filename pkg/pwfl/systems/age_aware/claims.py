@@ -355,24 +355,24 @@ def claims(contents: dict[str, dict]) -> pl.DataFrame:
 
 
 def _series(content: dict) -> dict:
-    each = content["realizations"]
-    series = _of_schemes(content["scenario"], each) | _of_sweep(content["sweep"])
-    return series if each.is_empty() else series | _extremes(each) | _errors(each)
+    rows = content["realizations"]
+    series = _scheme_series(content["scenario"], rows) | _sweep_series(content["sweep"])
+    return series if rows.is_empty() else series | _extremes(rows) | _errors(rows)
 
 
-def _of_schemes(scenario: Values, each: pl.DataFrame) -> dict:
+def _scheme_series(scenario: Values, rows: pl.DataFrame) -> dict:
     """Columns of each scheme, shape (target, realization), NaN where not trained; and noises across schedules."""
     series = {}
-    for own in scenario.schemes:
-        frame = each.filter(scheme=own.name)
+    for one in scenario.schemes:
+        frame = rows.filter(scheme=one.name)
         for column in (EXPECTED, SIMULATION, NOISE) if len(frame) else ():
-            series[(own.scheduler, own.noise), column] = to_array(frame, column, "case", "realization")
+            series[(one.scheduler, one.noise), column] = to_array(frame, column, "case", "realization")
     noises = (
         (RANDOM_CONSTANT, PROPOSED_CONSTANT, OPTIMUM_CONSTANT),
         (RANDOM_ADAPTIVE, PROPOSED_ADAPTIVE, OPTIMUM_ADAPTIVE),
     )
-    keys = ([of.key(NOISE) for term in terms for of in term.series] for terms in noises)
-    constant, adaptive = ([series[key] for key in own if key in series] for own in keys)
+    keys = ([curve.key(NOISE) for term in terms for curve in term.series] for terms in noises)
+    constant, adaptive = ([series[key] for key in one if key in series] for one in keys)
     # One constant and one adaptive noise are a pair, not a comparison across schedules.
     if constant and adaptive and len(constant) + len(adaptive) > 2:
         crossed = zip(*product(constant, adaptive), strict=True)
@@ -380,18 +380,18 @@ def _of_schemes(scenario: Values, each: pl.DataFrame) -> dict:
     return series
 
 
-def _extremes(each: pl.DataFrame) -> dict:
+def _extremes(rows: pl.DataFrame) -> dict:
     """Guarantees and Theorem 1, over all schemes, realizations and targets."""
-    slacks = {f"{form} slack": float((each[f"{form}_bound_wh2"] - each[EXPECTED]).min()) for form in FORMS}
+    slacks = {f"{form} slack": float((rows[f"{form}_bound_wh2"] - rows[EXPECTED]).min()) for form in FORMS}
     return slacks | {
-        "realizations": each["realization"].n_unique(),
-        "epsilon over decay": float(each["epsilon_understated"].max()),
+        "realizations": rows["realization"].n_unique(),
+        "epsilon over decay": float(rows["epsilon_understated"].max()),
     }
 
 
-def _errors(each: pl.DataFrame) -> dict:
+def _errors(rows: pl.DataFrame) -> dict:
     """How far simulated losses are from the closed form, where there are enough, and how far they may be by chance."""
-    trained = each.drop_nulls(SIMULATION)
+    trained = rows.drop_nulls(SIMULATION)
     count, error = trained["realization"].n_unique(), pl.col(SIMULATION) - pl.col(EXPECTED)
     groups = trained.group_by("scheme", "target_epsilon", maintain_order=True)
     errors = groups.agg(mean=error.mean(), deviation=error.std() / pl.len().sqrt()).filter(pl.col("deviation") > 0)
@@ -403,18 +403,18 @@ def _errors(each: pl.DataFrame) -> dict:
     return {"deviation": deviation, "simulated": count, "largest by chance": limit}
 
 
-def _of_sweep(sweep: pl.DataFrame) -> dict:
+def _sweep_series(sweep: pl.DataFrame) -> dict:
     """Fig. 2, in closed form: how many clients have their best time at the horizon, or between 0 and it, and how far
     off the times are that the bounds choose, at most.
     """
     if sweep.is_empty():
         return {}
-    time, of_bound = pl.col("swept_time"), {form: f"{form}_bound_wh2" for form in FORMS}
+    time, bounds = pl.col("swept_time"), {form: f"{form}_bound_wh2" for form in FORMS}
     best = (
         sweep.filter(pl.col("scheme") == pl.col("scheme").first())
         .group_by("swept_user", maintain_order=True)
-        .agg(time.sort_by(f"{column}_mean").first().alias(column) for column in (EXPECTED, *of_bound.values()))
+        .agg(time.sort_by(f"{column}_mean").first().alias(column) for column in (EXPECTED, *bounds.values()))
     )
     times, last = best[EXPECTED], sweep["swept_time"].max()
-    off = {f"{form} off": float((times - best[column]).abs().max() / last) for form, column in of_bound.items()}
+    off = {f"{form} off": float((times - best[column]).abs().max() / last) for form, column in bounds.items()}
     return off | {"at the horizon": float((times == last).sum()), "inside": float(((times > 0) & (times < last)).sum())}

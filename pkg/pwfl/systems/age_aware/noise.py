@@ -17,8 +17,8 @@ def run(scenario: AgeAware, scheme: str, tables: dict[str, pl.DataFrame]) -> dic
 
     `scheme` is one of `schemes.NOISES`, or the name of a user-defined function (`user_scales`).
     """
-    frame, own = joined(tables["schedule"], tables["users"], "realization", "user"), user_code.is_reference(scheme)
-    if own:
+    frame = joined(tables["schedule"], tables["users"], "realization", "user")
+    if by_function := user_code.is_reference(scheme):
         frame = frame.sort(*KEYS, "user")
         epsilon = pl.col("sensitivity_wh") / pl.Series(user_scales(scenario, scheme, frame).ravel())
     else:
@@ -27,7 +27,7 @@ def run(scenario: AgeAware, scheme: str, tables: dict[str, pl.DataFrame]) -> dic
     scale = age.laplace_scale(pl.col("sensitivity_wh"), pl.col("classical_epsilon"))
     noise = noise.select(*KEYS, "user", "classical_epsilon", noise_scale_wh=scale)
     status = noise.group_by(KEYS, maintain_order=True).agg(
-        status=pl.lit("own" if own else scheme),
+        status=pl.lit("own" if by_function else scheme),
         least_classical_epsilon=pl.col("classical_epsilon").min(),
         largest_scale_wh=pl.col("noise_scale_wh").max(),
     )
@@ -57,8 +57,8 @@ def user_scales(scenario: AgeAware, scheme: str, frame: pl.DataFrame) -> np.ndar
     Raises user_code.UserCodeError for what is no noise.
     """
     names = ("sensitivity_wh", "collection_time", "required_epsilon")
-    given = [to_array(frame, name, *KEYS, "user") for name in names]
+    arguments = [to_array(frame, name, *KEYS, "user") for name in names]
     now = user_code.Drawn(user_code.generators(scenario.seed, "noise", frame["realization"].unique().sort()))
-    found = user_code.call(scheme, scenario, *given, reads=scenario.own.reads, now=now)
+    scales = user_code.call(scheme, scenario, *arguments, reads=scenario.own.reads, now=now)
     what = "the scale of each client's noise in Wh, realizations by cases by clients"
-    return user_code.noise_of(scheme, found, np.ones(given[0].shape, bool), what)
+    return user_code.noise_of(scheme, scales, np.ones(arguments[0].shape, bool), what)

@@ -27,16 +27,16 @@ PROPOSED = (PROPOSED_CONSTANT, PROPOSED_ADAPTIVE)
 # Schemes of Fig. 3 and the one that the abstract compares with, in the order in which they are drawn over each other.
 SHOWN = (CLASSIC, RANDOM_CONSTANT, RANDOM_ADAPTIVE, OPTIMUM_CONSTANT, OPTIMUM_ADAPTIVE, *PROPOSED)
 # The paper's clients, and what this project chose where the paper leaves it open.
-CHOSEN = {key: values for each in INTERPRETATIONS for key, values in each.chosen_values.items()} | {
+CHOSEN = {key: values for interpretation in INTERPRETATIONS for key, values in interpretation.chosen_values.items()} | {
     "clients.number": (3,)
 }
 TIME, TARGET = "collection time of the client, T = 20", "privacy target ε at T"
 
 
-def _chosen(contents: dict[str, dict], of: dict[str, tuple], table: str) -> dict | None:
-    """The first scenario whose parameters have the values of `of` and whose table has rows."""
+def _chosen(contents: dict[str, dict], allowed: dict[str, tuple], table: str) -> dict | None:
+    """The first scenario whose parameters have the values of `allowed` and whose table has rows."""
     for content in contents.values():
-        if len(content[table]) and all(value_of(content["scenario"], key) in values for key, values in of.items()):
+        if len(content[table]) and all(value_of(content["scenario"], key) in values for key, values in allowed.items()):
             return content
     return None
 
@@ -52,14 +52,14 @@ def _swept(client: int) -> Callable[[dict[str, dict]], pl.DataFrame]:
         if content is None:
             return empty()
         swept = content["sweep"].filter(pl.col("scheme") == pl.col("scheme").first(), swept_user=client)
-        own, mean = swept.sort("swept_time"), f"{SIMULATION}_mean"
-        simulated = own.drop_nulls(mean).select(
+        points, mean = swept.sort("swept_time"), f"{SIMULATION}_mean"
+        simulated = points.drop_nulls(mean).select(
             pl.lit("simulated").alias("series"),
             pl.col("swept_time").cast(pl.Float64).alias("x"),
             pl.col(mean).alias("y"),
             *(pl.coalesce(f"{SIMULATION}_ci_{end}", mean).alias(f"y_ci_{end}") for end in ("low", "high")),
         )
-        closed = exact("closed form", own["swept_time"].to_numpy(), own[f"{EXPECTED}_mean"].to_numpy())
+        closed = exact("closed form", points["swept_time"].to_numpy(), points[f"{EXPECTED}_mean"].to_numpy())
         return pl.concat([simulated, closed])
 
     return curves
@@ -72,22 +72,22 @@ def _over_targets(column: str) -> Callable[[dict[str, dict]], pl.DataFrame]:
         content = _chosen(contents, CHOSEN | MINIMIZED, "realizations")
         if content is None:
             return empty()
-        found = means(content["realizations"], "target_epsilon", column)
-        names = {(own.scheduler, own.noise): own.name for own in content["scenario"].schemes}
+        rows = means(content["realizations"], "target_epsilon", column)
+        names = {(scheme.scheduler, scheme.noise): scheme.name for scheme in content["scenario"].schemes}
         shown = [names[series.name] for term in SHOWN for series in term.series if series.name in names]
-        return pl.concat([found.clear(), *(found.filter(series=name) for name in shown)])
+        return pl.concat([rows.clear(), *(rows.filter(series=name) for name in shown)])
 
     return curves
 
 
-def _time(name: str, client: int, title: str, said: dict[str, str]) -> Panel:
+def _time(name: str, client: int, title: str, note: dict[str, str]) -> Panel:
     """A panel of Fig. 2."""
-    return Panel(name=name, title=title, x=TIME, curves=_swept(client), log_y=True, trained=True, said=said)
+    return Panel(name=name, title=title, x=TIME, curves=_swept(client), log_y=True, trained=True, said=note)
 
 
-def _target(name: str, column: str, title: str, said: dict[str, str]) -> Panel:
+def _target(name: str, column: str, title: str, note: dict[str, str]) -> Panel:
     """A panel of Fig. 3."""
-    return Panel(name=name, title=title, x=TARGET, curves=_over_targets(column), log_x=True, log_y=True, said=said)
+    return Panel(name=name, title=title, x=TARGET, curves=_over_targets(column), log_x=True, log_y=True, said=note)
 
 
 BETWEEN = {"F2-2": "best time neither 0 nor T"}

@@ -58,8 +58,8 @@ def aging(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
     for chain in one_each["chain"]:
         lines = []
         for name, dash in zip(VARIATIONS.values(), DASHES, strict=True):
-            own = alt.Chart(frame.filter(chain=chain, curve=name))
-            lines.append(own.mark_line(color=INK, strokeDash=dash).encode(x=x, y=y))
+            line = alt.Chart(frame.filter(chain=chain, curve=name))
+            lines.append(line.mark_line(color=INK, strokeDash=dash).encode(x=x, y=y))
         panels.append(alt.layer(*lines).properties(width=PANEL, height=PANEL, title=f"Chain {chain}"))
     last = frame.filter(chain=one_each["chain"][-1]).sort("age", maintain_order=True)
     last = last.group_by("curve", maintain_order=True).last()
@@ -147,9 +147,9 @@ def _ticks(least: float, most: float) -> list[float]:
 
 def noise(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 3 (b): variance of the model's noise over the privacy target, of schemes that add any."""
-    value, each = "noise_power_wh2", realizations(tables)
-    frame = each.filter(pl.col(value) > 0)
-    heading = "Noise power" if len(frame) == len(each) else "Noise power, of schemes with noise"
+    value, rows = "noise_power_wh2", realizations(tables)
+    frame = rows.filter(pl.col(value) > 0)
+    heading = "Noise power" if len(frame) == len(rows) else "Noise power, of schemes with noise"
     return _over_target(frame, value, scenario, heading, alt.Y(title="Noise power (Wh²)", scale=LOG))
 
 
@@ -159,7 +159,7 @@ def _over_target(frame: pl.DataFrame, value: str, scenario: AgeAware, title: str
     if means.is_empty():
         return theme.empty("nothing was trained for a privacy target", title)
     over = theme.band_over(frame["realization"].n_unique())
-    schemes, target = _of_targets(scenario, means)
+    schemes, target = _target_schemes(scenario, means)
     if not target:
         title = alt.TitleParams(title, subtitle=[over, *_minimized(scenario, schemes)])
         return theme.band(means, value, scenario, title, y, TARGET)
@@ -173,11 +173,11 @@ def _over_target(frame: pl.DataFrame, value: str, scenario: AgeAware, title: str
     return (bars + dots).properties(title=alt.TitleParams(title, subtitle=subtitle))
 
 
-def _of_targets(scenario: AgeAware, frame: pl.DataFrame) -> tuple[list, str]:
+def _target_schemes(scenario: AgeAware, frame: pl.DataFrame) -> tuple[list, str]:
     """The schemes that meet privacy targets, not those of a sweep, and what the target is, if there is one alone."""
     targets = frame["target_epsilon"].unique()
-    alone = f"privacy target, record-level epsilon = {targets[0]:g} at T" if len(targets) == 1 else ""
-    return [scheme for scheme in scenario.schemes if scheme.scheduler != "sweep"], alone
+    single = f"privacy target, record-level epsilon = {targets[0]:g} at T" if len(targets) == 1 else ""
+    return [scheme for scheme in scenario.schemes if scheme.scheduler != "sweep"], single
 
 
 def _minimized(scenario: AgeAware, schemes: list) -> list[str]:
@@ -203,7 +203,7 @@ def times(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
     )
     if frame.is_empty():
         return theme.empty("no scheme meets privacy targets", TIMES)
-    schemes, target = _of_targets(scenario, frame)
+    schemes, target = _target_schemes(scenario, frame)
     highest = (leakage["collection_time"] + leakage["age"]).max()
     time = {"title": "Collection time t (steps)", "scale": alt.Scale(domain=[0, highest], nice=False)}
     colours, x = theme.scenario_colours(scenario, schemes), fitted(TARGET, frame["target_epsilon"])
@@ -271,9 +271,9 @@ COMPARISON_FIGURES = {"search": search}
 
 def summarize(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, statuses and sweep of a scenario."""
-    each = realizations(tables)
+    rows = realizations(tables)
     keys = ["scheme", "target_epsilon"]
-    counts = each.group_by(keys, maintain_order=True).agg(
+    counts = rows.group_by(keys, maintain_order=True).agg(
         realizations=pl.len(),
         trained=pl.col("loss_difference_wh2").count(),
         epsilon_max=pl.col("epsilon").max(),
@@ -285,14 +285,14 @@ def summarize(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, 
         **{term: pl.col(term).first() for term in TERMS},
     )
     searched = tables["schedule_status"].filter(pl.col("swept_user").is_null()).group_by(keys, maintain_order=True)
-    leakage, summary = tables["leakage"], theme.means(each, keys, AVERAGED, scenario.system)
+    leakage, summary = tables["leakage"], theme.means(rows, keys, AVERAGED, scenario.system)
     for other in (counts, searched.agg(pl.col("evaluations", "log10_schedules").mean())):
         summary = summary.join(other, on=keys, maintain_order="left")
     summary = summary.with_columns(
         clients=pl.lit(size_of(leakage, "user")), horizon=pl.lit((leakage["collection_time"] + leakage["age"]).max())
     )
-    own = {"summary": summary, "realizations": each, "history": tables["history"]}
-    return own | {"statuses": results.statuses(tables), "sweep": swept(scenario, tables)}
+    parts = {"summary": summary, "realizations": rows, "history": tables["history"]}
+    return parts | {"statuses": results.statuses(tables), "sweep": swept(scenario, tables)}
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -301,14 +301,14 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     return not_swept(tables["outcome"], tables).join(simulated, on=KEYS, how="left", maintain_order="left")
 
 
-def published(_scenario: AgeAware, each: pl.DataFrame) -> list[Loss]:
+def published(_scenario: AgeAware, rows: pl.DataFrame) -> list[Loss]:
     """What each training costs a record, taken as all its values over time, whatever these follow.
 
     A release at any time is a Laplace mechanism on the record's value then, so epsilons about data as collected add up;
     amplified ones, about the value at T alone, do not, as several releases tell of one chain. Each case of a scheme has
     noise of its own, and is a release.
     """
-    return [Loss(pure=epsilon, own_records=True) for epsilon in each["epsilon_server"]]
+    return [Loss(pure=epsilon, own_records=True) for epsilon in rows["epsilon_server"]]
 
 
 def not_swept(frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:

@@ -18,7 +18,7 @@ class Clients(NamedTuple):
     transition: np.ndarray  # shape (user, state, state)
 
     @classmethod
-    def of(cls, users: pl.DataFrame) -> "Clients":
+    def from_table(cls, users: pl.DataFrame) -> "Clients":
         """The clients of one realization's table `users`, in the order of its rows."""
         columns = (np.array(users[name].to_list()) for name in ("samples", "start", "transition"))
         return cls(np.array(users["states_wh"][0].to_list()), *columns)

@@ -31,10 +31,10 @@ class Profiles(NamedTuple):
     variance_wh2: np.ndarray
 
     @classmethod
-    def of(cls, users: pl.DataFrame, links: pl.DataFrame) -> "Profiles":
+    def from_tables(cls, users: pl.DataFrame, links: pl.DataFrame) -> "Profiles":
         """Those of the tables `users` and `links`, with realizations on the first axis."""
-        of_user, over_time = cls._fields[:2], cls._fields[2:]
-        columns = [to_array(users, name, *KEYS)[..., None] for name in of_user]
+        per_user, over_time = cls._fields[:2], cls._fields[2:]
+        columns = [to_array(users, name, *KEYS)[..., None] for name in per_user]
         return cls(*columns, *(to_array(links, name, *KEYS, "collection_time") for name in over_time))
 
 
@@ -45,7 +45,7 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
     """
     users = tables["users"]
     realizations = users.select(pl.col("realization").unique(maintain_order=True))
-    profiles = Profiles.of(users, tables["links"])
+    profiles = Profiles.from_tables(users, tables["links"])
     clients, times = profiles.mean_wh.shape[1:]
     swept_user = swept_time = None
     kind = None if user_code.is_reference(scheduler) else SCHEDULERS[scheduler]
@@ -60,19 +60,19 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
     size = required.shape[:3]
     if kind:
         cases = Cases(profiles, required, realizations["realization"], swept_user, swept_time)
-        status, found = list_statuses({scheduler: kind})[0], kind.load()(scenario, cases, kind)
+        status, best = list_statuses({scheduler: kind})[0], kind.load()(scenario, cases, kind)
     else:
         now = user_code.Drawn(user_code.generators(scenario.seed, "schedule", realizations["realization"]))
-        status, found = "own", Times(user_times(scenario, scheduler, profiles, required, now))
-    objective, evaluations = (np.broadcast_to(values, size[:2]) for values in (found.objective, found.evaluations))
+        status, best = "own", Times(user_times(scenario, scheduler, profiles, required, now))
+    objective, evaluations = (np.broadcast_to(values, size[:2]) for values in (best.objective, best.evaluations))
 
     targeted = pl.DataFrame({"case": np.arange(len(targets)), "target_epsilon": targets})
     swept = targeted.with_columns(swept_user=swept_user, swept_time=swept_time)
     cases = realizations.join(swept, how="cross", maintain_order="left_right")
     rows = cases.join(users.select("realization", "user"), on="realization", maintain_order="left_right")
-    asked = np.take_along_axis(required, found.times[..., None], 3)
+    asked = np.take_along_axis(required, best.times[..., None], 3)
     return {
-        "schedule": rows.with_columns(collection_time=found.times.ravel(), required_epsilon=asked.ravel()),
+        "schedule": rows.with_columns(collection_time=best.times.ravel(), required_epsilon=asked.ravel()),
         "schedule_status": cases.with_columns(
             status=pl.lit(status),
             objective_wh2=pl.Series(objective.ravel(), nan_to_null=True),
@@ -211,7 +211,7 @@ def costs(
         return loss_difference.noise_power(share[:, 0], scale).sum(axis=-1)
 
     if bound is None:
-        own = loss_difference.sampling_excess(share, samples, clients.variance_wh2, clients.variance_wh2[:, -1:])
+        sampling = loss_difference.sampling_excess(share, samples, clients.variance_wh2, clients.variance_wh2[:, -1:])
     else:
-        own = PENALTIES[bound](share, value_range, clients.information_nats, clients.divergence_nats)
-    return own + power, common_power if rule == "constant" else None
+        sampling = PENALTIES[bound](share, value_range, clients.information_nats, clients.divergence_nats)
+    return sampling + power, common_power if rule == "constant" else None

@@ -71,7 +71,7 @@ def beginnings(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> Callable[
         )
         data = streams.generator(scenario.seed, "data", realization)
         noise = streams.generator(*streams.name_noise(scenario, realization))
-        return Start(Clients.of(users_of[realization,].sort("user")), times, scale, data, noise)
+        return Start(Clients.from_table(users_of[realization,].sort("user")), times, scale, data, noise)
 
     return begin
 

@@ -34,7 +34,7 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     scheme, observers, delta = tables["noise"]["noise"][0], tables["observers"], scenario.privacy.delta
     occurred = scheme in SCHEDULED  # participation, which then has no laws
     laws = {} if occurred else readings(scenario, scheme, tables)
-    rounds = scheduled.Occurred.of(scenario, tables) if occurred else Readings.of(scenario, scheme, laws, tables)
+    rounds = scheduled.Occurred.build(scenario, tables) if occurred else Readings.build(scenario, scheme, laws, tables)
     declared = UPLOAD if in_turn(tables) else SUM
     record = Claim(declared, RECORD, 2 * scenario.training.clip_norm, rows=declared)
     others = sorted({*observers["observer"]} - {declared})
@@ -96,11 +96,11 @@ def over_rounds(
     scenario: AnonymousOac, multiplier: float, laws: dict[str, sampled.Rates], absent: float
 ) -> list[pl.DataFrame]:
     """epsilon over the rounds: of several sampling rates, and of the scheme under all readings."""
-    privacy, delta, given = scenario.privacy, scenario.privacy.delta, scenario.privacy.noise_multiplier
+    privacy, delta, configured = scenario.privacy, scenario.privacy.delta, scenario.privacy.noise_multiplier
     participation, rate = scenario.network.participation, scenario.data.sampling
     drawn = np.unique(np.geomspace(1, scenario.training.rounds, ROUNDS_DRAWN).round().astype(int))
     hidden, known = (1.0, participation * rate), (participation, rate)
-    curves = [("anonymous", (1.0, r), given) for r in privacy.curve_rates]
+    curves = [("anonymous", (1.0, r), configured) for r in privacy.curve_rates]
     curves += [(name, known if READINGS[name].participation else hidden, multiplier) for name in laws]
     frames = []
     for reading, pair, noise in dict.fromkeys(curves):
@@ -118,8 +118,8 @@ def over_rounds(
             epsilon = sampled.PAIRS[method].epsilons(law, noise, drawn, delta, absent, sampled.COARSE)
             name = "opposite_records" if method == "opposite" else method
             frames.append(_points("rounds", reading, pair, name, drawn, noise, epsilon))
-    composed = sampled.advanced_composition(given, drawn, delta)
-    return [*frames, _points("rounds", "anonymous", (1.0, 1.0), "advanced_composition", drawn, given, composed)]
+    composed = sampled.advanced_composition(configured, drawn, delta)
+    return [*frames, _points("rounds", "anonymous", (1.0, 1.0), "advanced_composition", drawn, configured, composed)]
 
 
 def robustness(
@@ -131,8 +131,8 @@ def robustness(
 
     def curve(quantity: str, x: np.ndarray, multipliers: np.ndarray) -> pl.DataFrame:
         tight = partial(sampled.composed_epsilon, laws["anonymous"], delta=delta, interval=sampled.COARSE)
-        each = [tight([(multiplier, rounds)]) for multiplier in multipliers.tolist()]
-        return _points(quantity, "anonymous", (1.0, participation * rate), "tight", x, multipliers, each)
+        epsilons = [tight([(multiplier, rounds)]) for multiplier in multipliers.tolist()]
+        return _points(quantity, "anonymous", (1.0, participation * rate), "tight", x, multipliers, epsilons)
 
     devices, samples = population(tables)
     participants = max(1, round(devices * participation))
@@ -150,14 +150,14 @@ def robustness(
     left = (multiplier**2 - counted**2) ** 0.5
     scales = np.array(sorted(set(scenario.privacy.estimate_scales)))
     estimates = scales[:, None] * channel
-    of_one = np.where(np.arange(len(channel)) == 0, estimates, channel)
+    gains = np.where(np.arange(len(channel)) == 0, estimates, channel)
     return [
         curve("failed_devices", failed, multiplier * np.sqrt(1 - failed / participants)),  # Lemma 4
         # The single point of failure that the paper avoids (Sec. I): with the one, all noise is gone.
         curve("failed_devices_one_adds_all", failed, np.where(failed > 0, 0.0, multiplier)),
         curve("estimate_scale", scales, received(channel, estimates, multiplier, 0.0)),
         curve("estimate_scale_counting_channel_noise", scales, received(channel, estimates, left, counted)),
-        curve("estimate_scale_of_one_device", scales, received(channel, of_one, multiplier, 0.0)),
+        curve("estimate_scale_of_one_device", scales, received(channel, gains, multiplier, 0.0)),
     ]
 
 

@@ -16,7 +16,7 @@ from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import SCHEDULED, SUM, UPLOAD
 from pwfl.systems.anonymous_oac.train import parts, trainer
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, Claim, of_system, senders
+from pwfl.training.audit import Audited, Claim, audit_system, senders
 from pwfl.training.audit import participation as rounds_of_records
 
 SEEN = {"sum": "sum of all uploads of every round", "upload": "one device's upload of every round"}
@@ -36,7 +36,7 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
         yield audit.untested(subject)
         return
     target = int(sent["user"].mode().to_numpy().min())
-    found = accountant.losses(tables, observer, 2 * scenario.training.clip_norm)
+    losses = accountant.losses(tables, observer, 2 * scenario.training.clip_norm)
     row = tables["users"]["realization"].unique().sort().to_list().index(realization)
 
     def view(device: int, reception: Reception) -> Reception:
@@ -46,28 +46,28 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
     audited = Audited(parts, scenario, tables, features.size(scenario), few=True)
     scheme = tables["noise"]["noise"][0]
     if scheme in SCHEDULED:
-        of_it, terms = found._replace(mu=found.mu[row : row + 1]), (scenario.data.sampling, outcome["delta"])
-        accounted = float(scheduled.worst(of_it, *terms)[0][0])
-        opposite = scheduled.at_least(found.mu[row, :, target], *terms)
+        single, terms = losses._replace(mu=losses.mu[row : row + 1]), (scenario.data.sampling, outcome["delta"])
+        accounted = float(scheduled.worst(single, *terms)[0][0])
+        opposite = scheduled.at_least(losses.mu[row, :, target], *terms)
     else:
         law = readings(scenario, scheme, tables)[outcome["reading"]]
         ways: list[dict[str, Any]] = [accounting(scheme), {"method": "opposite"}]
         accounted, opposite = (
-            float(sampled.Batches(law, interval=sampled.COARSE, **how).epsilons(found, outcome["delta"])[row, target])
+            float(sampled.Batches(law, interval=sampled.COARSE, **how).epsilons(losses, outcome["delta"])[row, target])
             for how in ways
         )
     # Records that lose as much need not exist, so no signal tells this epsilon.
     low, high, fault = 0.99 * epsilon, 1.01 * epsilon, "epsilon {percent} too low"
     yield audit.within(subject, "epsilon of all rounds", 1, epsilon, accounted, low, high, 0.01, fault)
-    mu = np.repeat(found.mu[row], found.rounds, axis=0)
+    mu = np.repeat(losses.mu[row], losses.rounds, axis=0)
     claim = Claim(target, mu[:, target], partial(view, target), epsilon=opposite, everyone=mu, view_of=view)
-    yield from of_system(audited, trainer, subject, claim)
+    yield from audit_system(audited, trainer, subject, claim)
     # Of whom a function lets take part, that is no chance: further runs, in which all do, show that of records.
     by_function = scheduled.by_function(tables)
     first = 0 if by_function else tables["users"]["realization"].n_unique()
     more = drawn(scenario, range(first, -(-scenario.audit.canaries // scenario.network.devices)), by_function)
     rate, chance = scenario.data.sampling, 1.0 if by_function else scenario.network.participation
-    yield rounds_of_records(audited, subject, chance * rate, more, of_study=not by_function)
+    yield rounds_of_records(audited, subject, chance * rate, more, with_study=not by_function)
     if len(more):
         with_records = 1 - (1 - rate) ** tables["users"]["samples"][0]
         yield senders(subject, more, chance * with_records)
@@ -78,7 +78,7 @@ def drawn(scenario: AnonymousOac, runs: range, everyone: bool) -> np.ndarray:
 
     In each round those with a good channel take part, or `everyone`.
     """
-    found = np.zeros((len(runs), scenario.training.rounds, scenario.network.devices), int)
+    numbers = np.zeros((len(runs), scenario.training.rounds, scenario.network.devices), int)
     if len(runs):
         tables = fading.draw(scenario, runs)
         if everyone:
@@ -86,5 +86,5 @@ def drawn(scenario: AnonymousOac, runs: range, everyone: bool) -> np.ndarray:
         else:
             sent = participation.batches(scenario, "over_the_air", tables)
         place = (sent[name].to_numpy() - start for name, start in (("realization", runs[0]), ("round", 1), ("user", 0)))
-        found[tuple(place)] = sent["batch"].to_numpy()
-    return found
+        numbers[tuple(place)] = sent["batch"].to_numpy()
+    return numbers

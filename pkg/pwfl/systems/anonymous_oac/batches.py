@@ -74,8 +74,8 @@ def readings(
     if fixed:
         # Nobody can tell who takes part, but that nobody does: a round without participants is silent.
         sounding = -np.expm1(devices * np.log1p(-participation)) if participation < 1 else 1.0
-        heard = seen(sounding, poisson(participation * sampling / sounding))
-        return laws | {"anonymous_read": heard, "identified_read": known}
+        users = seen(sounding, poisson(participation * sampling / sounding))
+        return laws | {"anonymous_read": users, "identified_read": known}
     if local:
         size, weight, cut = _binomial(samples, sampling)
         return laws | {"identified_read": seen(participation, _spread(size / samples, weight, cut))}

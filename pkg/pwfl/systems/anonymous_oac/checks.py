@@ -68,8 +68,8 @@ def realization_bytes(scenario: AnonymousOac) -> float:
 def table_bytes(scenario: AnonymousOac) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
     drawn = scenario.training.rounds * scenario.network.devices  # at once, of one realization
-    own = any(user_code.is_reference(scheme.scheduler) for scheme in scenario.schemes)
-    uploads = drawn * (1 if own else scenario.network.participation)
+    by_function = any(user_code.is_reference(scheme.scheduler) for scheme in scenario.schemes)
+    uploads = drawn * (1 if by_function else scenario.network.participation)
     rows = realization_bytes(scenario) + uploads * UPLOAD_BYTES
     return rows, drawn * FLOAT * COPIES, "network.devices or training.rounds"
 

@@ -108,8 +108,8 @@ def _check_theorem_1(_epsilon: float) -> Measure:
         / sampled.renyi(rate, multiplier)[known]
         for rate, multiplier in product((1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2), (4.0, 5.0, 7.0, 10.0, 15.0, 20.0))
     ]
-    found = np.concatenate(ratios)
-    return fixed(found.min())._replace(detail=f"{len(found)} cases")
+    all_ratios = np.concatenate(ratios)
+    return fixed(all_ratios.min())._replace(detail=f"{len(all_ratios)} cases")
 
 
 INTERPRETATIONS = (
@@ -298,7 +298,7 @@ PAPER_CLAIMS = (
         reported="an acceptable range at p q of 0.01",
         quantity=EPSILON,
         compare=_not_random(SEES_SUM),
-        otherwise={f"I2: {each.words}": _not_random(each) for each in (READS_SIZE, SEES_WHO, SEES_BOTH)},
+        otherwise={f"I2: {sees.words}": _not_random(sees) for sees in (READS_SIZE, SEES_WHO, SEES_BOTH)},
         required=Band(most=10),
         range_source=PROJECT,
         setting=SETTING,
@@ -314,7 +314,7 @@ OWN_CLAIMS = (
         source=DOCS,
         quantity=EPSILON,
         compare=tuple(
-            statistic(f"{each.words} / {SEES_SUM.words}", _divide, each, SEES_SUM) for each in (READS_SIZE, SEES_WHO)
+            statistic(f"{sees.words} / {SEES_SUM.words}", _divide, sees, SEES_SUM) for sees in (READS_SIZE, SEES_WHO)
         ),
         required=Band(most=1 + CLOSE),
         among=only(lambda scenario: scenario.network.participation < 1),
@@ -333,7 +333,7 @@ OWN_CLAIMS = (
         statement="Noise of fixed strength costs no accuracy, compared with noise that follows the batch.",
         source=DOCS,
         quantity=ACCURACY,
-        compare=tuple(of_fixed - of_batch for of_fixed, of_batch in FIXED_NOISE),
+        compare=tuple(constant - batch for constant, batch in FIXED_NOISE),
         required=Band(least=0),
     ),
 )
@@ -376,14 +376,14 @@ def _failures(content: dict) -> dict:
     """Epsilon if no device fails, if a few do, or half of the participants; and how many that is, in words."""
     network, failed = content["scenario"].network, _curve(content, "failed_devices").sort("x")
     participants = max(1, round(network.devices * network.participation))
-    found = [
+    failures = [
         (epsilon, f"{count:g} of {participants} participants")
         for count, epsilon in failed.select("x", "epsilon").iter_rows()
     ]
-    if len(found) < 2:
+    if len(failures) < 2:
         return {}
-    few = {"a few fail": found[1]} if len(found) > 2 else {}
-    return few | {"none fails": found[0], "half fail": found[-1]}
+    few = {"a few fail": failures[1]} if len(failures) > 2 else {}
+    return few | {"none fails": failures[0], "half fail": failures[-1]}
 
 
 def _curve(content: dict, quantity: str) -> pl.DataFrame:

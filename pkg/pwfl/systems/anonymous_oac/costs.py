@@ -31,7 +31,7 @@ def spent(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFra
     # By NumPy, row after row: Polars adds up groups in an order that depends on the other realizations.
     sums = {"transmissions": None, "energy_j": uploads["energy_j"].to_numpy()}
     shape = len(realizations), count
-    sums = {name: np.bincount(place, each, minlength=count * shape[0]).reshape(shape) for name, each in sums.items()}
+    sums = {name: np.bincount(place, sum_, minlength=count * shape[0]).reshape(shape) for name, sum_ in sums.items()}
     rounds = to_table({"realization": realizations, "round": range(1, count + 1)}, **sums)
     symbols = pl.lit(float(model_size(scenario)))
     if in_turn(tables):

@@ -19,10 +19,10 @@ def strengths(scenario: AnonymousOac, scheme: str, multiplier: float, tables: di
     kind = MECHANISMS[scheme]
     senders = tables["schedule"].filter(pl.lit(kind.fixed) | (pl.col("batch") > 0))
     sums = senders.group_by(keys, maintain_order=True).agg(senders=pl.len(), records=pl.col("batch").sum())
-    of_each = samples * scenario.data.sampling
+    expected = samples * scenario.data.sampling
     divisor = pl.col("records").cast(pl.Float64)
     if kind.fixed:
-        divisor = pl.col("senders") * of_each if kind.local else devices * scenario.network.participation * of_each
+        divisor = pl.col("senders") * expected if kind.local else devices * scenario.network.participation * expected
     realizations = tables["users"].select("realization").unique(maintain_order=True)
     rounds = pl.DataFrame({"round": np.arange(1, scenario.training.rounds + 1)})
     update_noise_std = pl.lit(float(multiplier * 2 * scenario.training.clip_norm)) / pl.col("divisor")
@@ -67,25 +67,25 @@ class Readings(NamedTuple):
     sampling: str
 
     @classmethod
-    def of(
+    def build(
         cls, scenario: AnonymousOac, scheme: str, laws: dict[str, sampled.Rates], tables: dict[str, pl.DataFrame]
     ) -> Self:
         """Those of a noise scheme and its `readings`, by its own accounting; the server's is that of the usual pair."""
         kind = NOISES[scheme]
         chances = scenario.network.participation, scenario.data.sampling
         message = batches.messages(*population(tables), *chances, READINGS[kind.reading].participation, kind.fixed)
-        own = sampled.Batches(laws[kind.reading], **accounting(scheme))
+        assumed = sampled.Batches(laws[kind.reading], **accounting(scheme))
         read = {READ: sampled.Batches(law, "tight")} if (law := laws.get("anonymous_read")) else {}  # else it is seen
-        return cls({SUM: own, UPLOAD: own} | read, message, kind.sampling)
+        return cls({SUM: assumed, UPLOAD: assumed} | read, message, kind.sampling)
 
-    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray | Kind]:
+    def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray | Kind]:
         """By the observer's law. What a user loses is bounded, and no less than what one of its records does."""
-        own = self.laws[claim.observer]
-        epsilon, kind = own.worth(found, claim, delta)
+        law = self.laws[claim.observer]
+        epsilon, kind = law.worth(losses, claim, delta)
         if claim.unit == RECORD:
             return epsilon, kind
-        of_user, kind = users.worth(self.message, found.multiplier, int(found.rounds[0]), delta, own.absent)
-        return np.maximum(epsilon, of_user), kind
+        epsilon_user, kind = users.worth(self.message, losses.multiplier, int(losses.rounds[0]), delta, law.absent)
+        return np.maximum(epsilon, epsilon_user), kind
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray | float:
         """Of a user's records no more is known than epsilon at delta."""

@@ -59,19 +59,19 @@ def _multiplier(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFr
     if kind.is_silent:
         return 0.0, np.inf, "no_noise"
     rounds, delta, goal = scenario.training.rounds, scenario.privacy.delta, scenario.privacy.target_epsilon
-    given, laws = scenario.privacy.noise_multiplier, readings(scenario, scheme, tables)
+    multiplier, laws = scenario.privacy.noise_multiplier, readings(scenario, scheme, tables)
     if goal is not None:
         return _to_target(scenario, scheme, tables, laws[kind.reading], goal), goal, "calibrated"
-    epsilon = float(sampled.PAIRS["tight"].epsilons(laws["anonymous"], given, [rounds], delta)[0])
+    epsilon = float(sampled.PAIRS["tight"].epsilons(laws["anonymous"], multiplier, [rounds], delta)[0])
     if not np.isfinite(epsilon):
-        return given, epsilon, "no_guarantee"
-    own, accounted = laws[kind.reading], accounting(scheme)
+        return multiplier, epsilon, "no_guarantee"
+    law, accounted = laws[kind.reading], accounting(scheme)
     if kind.is_given:
-        return given, epsilon, "given"
-    reached = sampled.composed_epsilon(own, [(given, rounds)], delta, **accounted)
+        return multiplier, epsilon, "given"
+    reached = sampled.composed_epsilon(law, [(multiplier, rounds)], delta, **accounted)
     if epsilon * (1 - SAME) <= reached <= epsilon:
-        return given, epsilon, "given"
-    return sampled.multiplier_for(epsilon, own, rounds, delta, **accounted), epsilon, "calibrated"
+        return multiplier, epsilon, "given"
+    return sampled.multiplier_for(epsilon, law, rounds, delta, **accounted), epsilon, "calibrated"
 
 
 def _to_target(
@@ -86,10 +86,10 @@ def _to_target(
     start = sampled.multiplier_for(goal, law, rounds, delta, max(sampled.COARSE, goal / 1000), **accounted)
 
     def epsilon(scale: np.ndarray) -> np.ndarray:
-        found = tables | {"noise": strengths(scenario, scheme, start * scale[0], tables)}
-        found["visibility"] = receive.visible(scenario, found)
-        observer = found["visibility"]["observer"][0]
-        losses = accountant.losses(found, observer, 2 * scenario.training.clip_norm)
+        scaled = tables | {"noise": strengths(scenario, scheme, start * scale[0], tables)}
+        scaled["visibility"] = receive.visible(scenario, scaled)
+        observer = scaled["visibility"]["observer"][0]
+        losses = accountant.losses(scaled, observer, 2 * scenario.training.clip_norm)
         return np.array([sampled.Batches(law, **accounted).epsilons(losses, delta).max()])
 
     (scale,) = target.scales(epsilon, goal, 1, below=TOLERANCE)
@@ -111,11 +111,11 @@ def call_function(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.Data
     takes_part[realizations.search_sorted(tables["schedule"]["realization"]).to_numpy(), *place] = True
     samples = to_array(tables["users"], "samples", "realization", "user")
     now = user_code.Drawn(user_code.generators(scenario.seed, "noise", realizations))
-    given = scenario, samples, gain, takes_part
-    found = user_code.call(scheme, *given, reads=scenario.own.reads, now=now)
+    arguments = scenario, samples, gain, takes_part
+    noise = user_code.call(scheme, *arguments, reads=scenario.own.reads, now=now)
     what = "the standard deviation of each round's noise, realizations by rounds"
     needed = np.any(takes_part, axis=2)
-    std = user_code.noise_of(scheme, found, needed, what, zero=True)
+    std = user_code.noise_of(scheme, noise, needed, what, zero=True)
     multiplier = std / (2 * scenario.training.clip_norm)
     local = tables["schedule_status"]["status"][0] == "orthogonal"
     least = np.where(np.any(needed, axis=1), np.min(multiplier, axis=1, where=needed, initial=np.inf), 0.0)
@@ -133,26 +133,26 @@ def calibrated(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[
     the configured multiplier.
     """
     privacy, rounds, rate = scenario.privacy, scenario.training.rounds, scenario.data.sampling
-    given, hidden = privacy.noise_multiplier, batches.poisson(scenario.network.participation * rate)
+    configured, hidden = privacy.noise_multiplier, batches.poisson(scenario.network.participation * rate)
     if privacy.target_epsilon is None:
-        goal = float(sampled.PAIRS["tight"].epsilons(hidden, given, [rounds], privacy.delta)[0])
+        goal = float(sampled.PAIRS["tight"].epsilons(hidden, configured, [rounds], privacy.delta)[0])
     else:
         goal = privacy.target_epsilon
     realizations = tables["users"]["realization"].unique().sort()
-    shape, status, multiplier = (len(realizations), rounds), "no_guarantee", np.full(len(realizations), given)
+    shape, status, multiplier = (len(realizations), rounds), "no_guarantee", np.full(len(realizations), configured)
     if np.isfinite(goal):
         status, law = "calibrated", batches.poisson(rate)
-        each = tables["schedule"].group_by("realization", "user").len()
-        most = each.group_by("realization").agg(pl.col("len").max())
+        uploads = tables["schedule"].group_by("realization", "user").len()
+        most = uploads.group_by("realization").agg(pl.col("len").max())
         counts = realizations.to_frame().join(most, on="realization", how="left", maintain_order="left")["len"]
         start = cache(lambda count: sampled.multiplier_for(goal, law, count, privacy.delta, **scheduled.ACCOUNTED))
-        begin = np.array([start(count) if count else given for count in counts])
+        begin = np.array([start(count) if count else configured for count in counts])
 
         def epsilon(scale: np.ndarray) -> np.ndarray:
-            each = np.broadcast_to((begin * scale)[:, None], shape)
-            found = tables | {"noise": scheduled.strengths(scenario, each, False, tables)}
-            found |= {"visibility": receive.visible(scenario, found)}
-            return scheduled.worst(scheduled.losses(scenario, found), rate, privacy.delta)[0]
+            multiplier = np.broadcast_to((begin * scale)[:, None], shape)
+            scaled = tables | {"noise": scheduled.strengths(scenario, multiplier, False, tables)}
+            scaled |= {"visibility": receive.visible(scenario, scaled)}
+            return scheduled.worst(scheduled.losses(scenario, scaled), rate, privacy.delta)[0]
 
         # Noise of which records lose nothing at delta has no scale of its own.
         multiplier = begin * target.scales(epsilon, max(goal, sampled.NEGLIGIBLE), len(begin), below=TOLERANCE)

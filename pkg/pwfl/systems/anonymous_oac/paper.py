@@ -17,7 +17,7 @@ def _total_privacy(contents: dict[str, dict]) -> pl.DataFrame:
 
     It depends on no realization, and on none of the parameters in which a study's scenarios differ.
     """
-    content = next((each for each in contents.values() if "curves" in each), None)
+    content = next((candidate for candidate in contents.values() if "curves" in candidate), None)
     if content is None:
         return empty()
     privacy = content["scenario"].privacy
@@ -31,8 +31,8 @@ def _total_privacy(contents: dict[str, dict]) -> pl.DataFrame:
     )
     named = [(ADVANCED, "advanced_composition", 1.0)]
     named += [(name.format(rate), key, rate) for key, name in ACCOUNTANTS.items() for rate in privacy.curve_rates]
-    found = [(name, rows.filter(method=method, sampling_rate=rate)) for name, method, rate in named]
-    frames = [exact(name, own["x"].to_numpy(), own["epsilon"].to_numpy()) for name, own in found if len(own)]
+    curves = [(name, rows.filter(method=method, sampling_rate=rate)) for name, method, rate in named]
+    frames = [exact(name, row["x"].to_numpy(), row["epsilon"].to_numpy()) for name, row in curves if len(row)]
     return pl.concat(frames) if frames else empty()
 
 

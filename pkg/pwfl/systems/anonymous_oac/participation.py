@@ -52,10 +52,10 @@ def user_participants(scenario: AnonymousOac, scheduler: str, users: pl.DataFram
         what = "who takes part, as booleans, realizations by users"
         return user_code.array_of(scheduler, takes_part, gain[:, t].shape, what, "b")
 
-    given = ((scenario, Uplink(gain[:, t], good[:, t].astype(bool)), users) for t in range(rounds))
-    found = user_code.round_by_round(scheduler, given, sent, scenario.seed, realizations, scenario.own.reads)
+    arguments = ((scenario, Uplink(gain[:, t], good[:, t].astype(bool)), users) for t in range(rounds))
+    participants = user_code.round_by_round(scheduler, arguments, sent, scenario.seed, realizations, scenario.own.reads)
     keys = {"realization": realizations, "round": range(1, rounds + 1), "user": range(devices)}
-    return joined(links.drop("good"), to_table(keys, good=found), *KEYS)
+    return joined(links.drop("good"), to_table(keys, good=participants), *KEYS)
 
 
 def drawn(scenario: AnonymousOac, links: pl.DataFrame, users: pl.DataFrame) -> pl.DataFrame:
@@ -78,14 +78,14 @@ def drawn(scenario: AnonymousOac, links: pl.DataFrame, users: pl.DataFrame) -> p
 
 def counts(users: pl.DataFrame, uploads: pl.DataFrame, rounds: int, *sums: pl.Expr) -> pl.DataFrame:
     """Each realization's records, means over rounds of what uploads it has, rounds without records, and other sums."""
-    each = uploads.group_by("realization", maintain_order=True).agg(
+    per_realization = uploads.group_by("realization", maintain_order=True).agg(
         *sums,
         participants=pl.len(),
         batch_records=pl.col("batch").sum(),
         filled=pl.col("round").filter(pl.col("batch") > 0).n_unique().cast(pl.Int64),
     )
     samples = users.group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
-    counted = samples.join(each, on="realization", how="left", maintain_order="left").fill_null(0)
+    counted = samples.join(per_realization, on="realization", how="left", maintain_order="left").fill_null(0)
     # Polars divides columns of several rows by one number otherwise than those of one row.
     means = {name: pl.Series(counted[name].to_numpy() / rounds) for name in ("participants", "batch_records")}
     return counted.with_columns(rounds=pl.lit(rounds), empty_rounds=rounds - pl.col("filled"), **means)

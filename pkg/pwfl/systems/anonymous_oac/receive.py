@@ -20,12 +20,12 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     without records the server, which cannot know, adds the noise it hears.
     """
     turns, fixed = in_turn(tables), MECHANISMS[tables["noise"]["noise"][0]].fixed
-    heard = 0.0 if turns else scenario.radio.noise_variance
+    variance = 0.0 if turns else scenario.radio.noise_variance
     interval = (pl.col("round") - 1).alias("interval")
     noise = tables["noise"].with_columns(
         # In float32, as the sum that the server takes.
         all_std=pl.Series(
-            np.sqrt(tables["noise"]["update_noise_std"].to_numpy().astype(np.float32) ** 2 + np.float32(heard))
+            np.sqrt(tables["noise"]["update_noise_std"].to_numpy().astype(np.float32) ** 2 + np.float32(variance))
         )
     )
     rows = joined(tables["schedule"], noise, *KEYS)
@@ -39,12 +39,12 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         user_noise_std=pl.when(sends).then(pl.col("update_noise_std") / pl.col("senders").sqrt()).otherwise(0.0)
     )
     senders = rows.group_by(KEYS).agg(pl.col("senders").first())
-    of_rounds = joined(noise, spent(scenario, tables), *KEYS).join(senders, on=KEYS, how="left", maintain_order="left")
+    rounds = joined(noise, spent(scenario, tables), *KEYS).join(senders, on=KEYS, how="left", maintain_order="left")
     return {
         "reception": rows.select(
             "realization", interval, "user", "weight", "user_noise_std", **EMPTY | {"records": "batch"}
         ),
-        "reception_noise": of_rounds.select(
+        "reception_noise": rounds.select(
             "realization",
             interval,
             "symbols",
@@ -92,9 +92,9 @@ def visible(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataF
     observer = pl.lit(UPLOAD if in_turn(tables) else SUM)
     if tables["noise"]["noise"][0] in SCHEDULED:
         rows = joined(tables["schedule"].select(*KEYS, "user"), tables["noise"], *KEYS)
-        each = {"interval": pl.col("round") - 1, "rounds": pl.lit(1, pl.Int64), "observer": observer}
+        keys = {"interval": pl.col("round") - 1, "rounds": pl.lit(1, pl.Int64), "observer": observer}
         shown = dict.fromkeys(("visibility", "visibility_users_only"), 1 / hiding)
-        return rows.select("realization", "user", **each, **shown)
+        return rows.select("realization", "user", **keys, **shown)
     multipliers = tables["noise"].group_by("realization", maintain_order=True).agg(pl.col("noise_multiplier").min())
     return joined(tables["users"], multipliers, "realization").select(
         "realization",

@@ -43,7 +43,7 @@ ROOM = 0.15  # share of an axis of symbols that is free at its ends
 def composition(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Fig. 1: epsilon over the rounds for several sampling rates, by the paper's accountant and a tight one."""
     privacy, method = scenario.privacy, pl.col("method").cast(pl.String)
-    frame = _of_first_scheme(tables, "rounds").filter(
+    frame = _first_curves(tables, "rounds").filter(
         pl.col("reading") == "anonymous",
         pl.col("sampling_rate").is_in(privacy.curve_rates),
         pl.col("noise_multiplier") == privacy.noise_multiplier,
@@ -51,25 +51,25 @@ def composition(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     )
     names = {name: more for name, (more, _) in METHODS.items()}
     line = pl.format("p q = {}", pl.col("sampling_rate").map_elements("{:g}".format, pl.String))
-    said = f"{COMPUTED}; noise multiplier {privacy.noise_multiplier:g}, delta = {privacy.delta:g}, hidden participants"
-    title = alt.TitleParams("Privacy over the rounds", subtitle=[said, ACCOUNTANTS])
+    note = f"{COMPUTED}; noise multiplier {privacy.noise_multiplier:g}, delta = {privacy.delta:g}, hidden participants"
+    title = alt.TitleParams("Privacy over the rounds", subtitle=[note, ACCOUNTANTS])
     return _curves(frame.with_columns(line=line + method.replace_strict(names, return_dtype=pl.String)), title)
 
 
 def readings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """epsilon of the first scheme over the rounds, for all that the server may know of the sampling."""
     p, q = scenario.network.participation, scenario.data.sampling
-    frame = _of_first_scheme(tables, "rounds")
-    own = frame.filter(pl.col("reading") == "identified")["noise_multiplier"].unique()
+    frame = _first_curves(tables, "rounds")
+    used = frame.filter(pl.col("reading") == "identified")["noise_multiplier"].unique()
     reading, method = (pl.col(name).cast(pl.String) for name in ("reading", "method"))
     noise_read = reading.is_in([name for name, known in READINGS.items() if known.noise])
     frame = frame.filter(
-        pl.col("noise_multiplier").is_in(own.to_list()),
+        pl.col("noise_multiplier").is_in(used.to_list()),
         (reading != "anonymous") | (pl.col("sampling_rate") == p * q),
         (method == "tight") | (~noise_read & method.is_in(("proved", "opposite_records"))),
     )
     subtitle = f"{COMPUTED}; {scenario.schemes[0].name}: p = {p:g}, q = {q:g}"
-    subtitle += "".join(f", noise multiplier {multiplier:.4g}" for multiplier in own)
+    subtitle += "".join(f", noise multiplier {multiplier:.4g}" for multiplier in used)
     title = alt.TitleParams("What the server may know", subtitle=subtitle)
     line = reading.replace_strict(KNOWS, return_dtype=pl.String) + method.replace_strict(BOUNDS, return_dtype=pl.String)
     return _curves(frame.with_columns(line=line, method=pl.lit("renyi")), title)
@@ -77,9 +77,9 @@ def readings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy over the symbols on air, all schemes equally private but those without noise."""
-    each = realizations(tables).drop_nulls("accuracy")
+    rows = realizations(tables).drop_nulls("accuracy")
     averaged = ["accuracy", "channel_uses", "noise_multiplier", "epsilon"]
-    frame = theme.means(each, ["scheme"], averaged, scenario.system)
+    frame = theme.means(rows, ["scheme"], averaged, scenario.system)
     frame = frame.with_columns(beside=_beside(frame["channel_uses_mean"]))
     colours = theme.scenario_colours(scenario)
     noisy = frame.filter(pl.col("epsilon_mean").is_finite())
@@ -87,9 +87,9 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     bare = "".join(f", {name} infinite" for name in frame.filter(pl.col("epsilon_mean").is_infinite())["scheme"])
     subtitle = [
         f"record-level epsilon = {epsilon:.3g} at delta = {scenario.privacy.delta:g}{bare}; "
-        f"means over {plural(each['realization'].n_unique())} and their 95% intervals",
+        f"means over {plural(rows['realization'].n_unique())} and their 95% intervals",
         "schemes that take as many symbols side by side",
-        *unscheduled.lines(unscheduled.counted(each)),
+        *unscheduled.lines(unscheduled.counted(rows)),
     ]
     title = alt.TitleParams("Accuracy over spectrum at equal privacy", subtitle=subtitle)
     ticks = [digit * 10.0**power for power in range(3, 12) for digit in (1, 2, 5)]
@@ -120,10 +120,10 @@ def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     }
     subtitle = f"{COMPUTED}; of {participants} participants, in every round"
     title = alt.TitleParams("Devices that fail to transmit", subtitle=subtitle)
-    whole = _of_first_scheme(tables, *names)["x"].unique().sort().cast(pl.Int64).to_list()  # no half devices
+    whole = _first_curves(tables, *names)["x"].unique().sort().cast(pl.Int64).to_list()  # no half devices
     ticks = alt.Axis(values=whole[:: -(-len(whole) // 12)], format="d") if whole else alt.Axis()
     chart = _robustness(tables, names, title, "Failed devices", alt.Scale(zero=True), ticks)
-    lost = _of_first_scheme(tables, "failed_devices_one_adds_all").filter(pl.col("noise_multiplier") == 0)
+    lost = _first_curves(tables, "failed_devices_one_adds_all").filter(pl.col("noise_multiplier") == 0)
     if lost.is_empty():
         return chart
     marks = alt.Chart(lost.select("x"))  # infinite, which no axis has
@@ -161,10 +161,10 @@ FIGURES = {
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, curves and statuses of a scenario."""
-    each = realizations(tables)
+    rows = realizations(tables)
     summary = results.summary(
         scenario,
-        each,
+        rows,
         [*results.FINAL, "participants", "batch_records", "channel_uses", "air_seconds", "transmit_energy_j"],
         pl.col("noise_multiplier", "reading").first(),
         pl.col("epsilon").max(),
@@ -174,7 +174,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
     )
     return {
         "summary": summary,
-        "realizations": each,
+        "realizations": rows,
         "history": tables["history"],
         "curves": tables["curves"],
         "statuses": results.statuses(tables),
@@ -186,7 +186,7 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     return results.realizations(tables, pl.col("empty_rounds") == pl.col("rounds"))
 
 
-def published(scenario, each: pl.DataFrame) -> list[Loss | str]:
+def published(scenario, rows: pl.DataFrame) -> list[Loss | str]:
     """What each training costs a record: rounds on batches that are the same for all schemes of a realization.
 
     Whose batches have as many records draw the same ones, but after a round in which none has any: there schemes of
@@ -205,13 +205,13 @@ def published(scenario, each: pl.DataFrame) -> list[Loss | str]:
         at = scenario.seed, design, row["realization"]
         return Loss(sampled=Sampled(mu, rounds, *at, batches.revealed_facts(noise), law, variant))
 
-    return [loss(row) for row in each.iter_rows(named=True)]
+    return [loss(row) for row in rows.iter_rows(named=True)]
 
 
 NOTHING = pl.DataFrame(schema={"x": pl.Float64, "epsilon": pl.Float64, "line": pl.String})
 
 
-def _of_first_scheme(tables: dict[str, pl.DataFrame], *quantities: str) -> pl.DataFrame:
+def _first_curves(tables: dict[str, pl.DataFrame], *quantities: str) -> pl.DataFrame:
     """Some quantities' rows of one scheme: curves that schemes share are in each one's table."""
     return tables["curves"].filter(
         pl.col("scheme") == pl.col("scheme").first(), pl.col("quantity").cast(pl.String).is_in(quantities)
@@ -224,12 +224,12 @@ def _curves(frame: pl.DataFrame, title: alt.TitleParams) -> alt.LayerChart:
     y = alt.Y("epsilon:Q", title="Record-level epsilon", scale=alt.Scale(type="log", nice=False))
     method = pl.col("method").cast(pl.String)
     parts = [(dash, frame.filter(method == name)) for name, (_, dash) in METHODS.items()]
-    return _lines([(dash, own) for dash, own in parts if len(own)], title, {}, x, y)
+    return _lines([(dash, curve) for dash, curve in parts if len(curve)], title, {}, x, y)
 
 
 def _robustness(tables, names: dict[str, str], title: alt.TitleParams, axis: str, scale, ticks) -> alt.LayerChart:
     """epsilon after all rounds over an axis, a line for each quantity, by its name."""
-    frame = _of_first_scheme(tables, *names)
+    frame = _first_curves(tables, *names)
     frame = frame.with_columns(line=pl.col("quantity").cast(pl.String).replace_strict(names, return_dtype=pl.String))
     x = alt.X("x:Q", title=axis, axis=ticks)
     y = alt.Y("epsilon:Q", title="Record-level epsilon after all rounds", scale=scale)
@@ -239,14 +239,14 @@ def _robustness(tables, names: dict[str, str], title: alt.TitleParams, axis: str
 def _lines(parts: list[tuple[list[int], pl.DataFrame]], title, mark: dict, x: alt.X, y: alt.Y) -> alt.LayerChart:
     """epsilon over something, named at the right ends of lines, some of each dash; infinity is left out."""
     finite = pl.when(pl.col("epsilon").is_finite()).then(pl.col("epsilon"))
-    parts = [(dash, own.with_columns(epsilon=finite)) for dash, own in parts]
-    every = pl.concat(own.select("x", "epsilon", "line") for _, own in parts) if parts else NOTHING
+    parts = [(dash, curve.with_columns(epsilon=finite)) for dash, curve in parts]
+    every = pl.concat(curve.select("x", "epsilon", "line") for _, curve in parts) if parts else NOTHING
     x = fitted(x, every["x"], room=0)
     whole = y["scale"]["zero"] is True
     y = fitted(y, every["epsilon"], *([0.0] if whole else []))
     layers = [
-        alt.Chart(own).mark_line(strokeDash=dash, color=INK, strokeWidth=2, **mark).encode(x=x, y=y, detail="line:N")
-        for dash, own in parts or [([], NOTHING)]
+        alt.Chart(curve).mark_line(strokeDash=dash, color=INK, strokeWidth=2, **mark).encode(x=x, y=y, detail="line:N")
+        for dash, curve in parts or [([], NOTHING)]
     ]
     last = every.drop_nulls().sort("x", maintain_order=True).group_by("line", maintain_order=True).last()
     places = pixels(y, last["epsilon"], theme.HEIGHT)

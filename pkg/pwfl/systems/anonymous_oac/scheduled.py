@@ -51,10 +51,10 @@ def strengths(
     keys = {"realization": tables["users"]["realization"].unique().sort(), "round": range(1, multiplier.shape[1] + 1)}
     rows = to_table(keys, noise_multiplier=multiplier).join(senders, on=KEYS, how="left", maintain_order="left")
     divisor = pl.col("senders") * population(tables)[1] * scenario.data.sampling
-    of_one = pl.col("noise_multiplier") * 2 * scenario.training.clip_norm / divisor
+    strength = pl.col("noise_multiplier") * 2 * scenario.training.clip_norm / divisor
     return rows.select(
         *KEYS,
-        update_noise_std=(of_one * (pl.col("senders").sqrt() if local else 1.0)).fill_null(0.0),
+        update_noise_std=(strength * (pl.col("senders").sqrt() if local else 1.0)).fill_null(0.0),
         divisor=divisor.fill_null(0.0),
         noise_multiplier=pl.when(pl.col("senders") > 0).then("noise_multiplier").otherwise(0.0),
         noise=pl.lit("scheduled_local" if local else "scheduled"),
@@ -68,16 +68,16 @@ def losses(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Losses:
     return accountant.losses(tables, observer, 2 * scenario.training.clip_norm)
 
 
-def worst(found: Losses, rate: float, delta: float, **more) -> tuple[np.ndarray, np.ndarray]:
+def worst(losses: Losses, rate: float, delta: float, **more) -> tuple[np.ndarray, np.ndarray]:
     """An epsilon that no record's exceeds and its kind, shape (realization,); 0: nobody takes part.
 
     It is that of a device whose largest mu, second largest mu and so on are each the largest of all devices': of one
     multiplier, the one that takes part in the most rounds. Of many multipliers, mu are rounded up to few. So it is an
     upper bound at best.
     """
-    ordered = np.sort(found.mu, axis=1).max(axis=2)
-    mu = np.array([rounded_up(each) for each in ordered])
-    whole, law = Losses(mu[:, :, None], found.rounds), batches.poisson(rate)
+    ordered = np.sort(losses.mu, axis=1).max(axis=2)
+    mu = np.array([rounded_up(row) for row in ordered])
+    whole, law = Losses(mu[:, :, None], losses.rounds), batches.poisson(rate)
     epsilon, kind = sampled.Batches(law, **(ACCOUNTED | more)).worth(whole, Claim(""), delta)
     return epsilon[:, 0], kind[:, 0] | Kind.UPPER
 
@@ -119,24 +119,24 @@ class Occurred(NamedTuple):
     sampling: str = SAMPLING
 
     @classmethod
-    def of(cls, scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Self:
+    def build(cls, scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Self:
         """Those of a scenario."""
         rate = scenario.data.sampling
         return cls(rate, batches.messages(*population(tables), 1.0, rate, known=True, fixed=True))
 
-    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray]:
+    def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray]:
         """Of `worst`; of all of a device's records, in as many rounds as any takes part in, and no less."""
-        epsilon, kind = worst(found, self.rate, delta)
+        epsilon, kind = worst(losses, self.rate, delta)
         if claim.unit != RECORD:
             bound = cache(partial(users.worth, self.message, delta=delta, absent=ACCOUNTED["absent"]))
-            least, most = least_multiplier(found), (found.mu > 0).sum(axis=1).max(axis=1)
-            of_users = [
-                bound(*each) if each[1] else (0.0, Kind.EXACT)
-                for each in zip(least.tolist(), most.tolist(), strict=True)
+            least, most = least_multiplier(losses), (losses.mu > 0).sum(axis=1).max(axis=1)
+            epsilons = [
+                bound(*bounds) if bounds[1] else (0.0, Kind.EXACT)
+                for bounds in zip(least.tolist(), most.tolist(), strict=True)
             ]
-            most_of_users, kind = (np.array(values) for values in zip(*of_users, strict=True))
+            most_of_users, kind = (np.array(values) for values in zip(*epsilons, strict=True))
             epsilon = np.maximum(epsilon, most_of_users)
-        shape = len(epsilon), found.mu.shape[2]
+        shape = len(epsilon), losses.mu.shape[2]
         return np.broadcast_to(epsilon[:, None], shape), np.broadcast_to(kind[:, None], shape)
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> float:
@@ -144,25 +144,26 @@ class Occurred(NamedTuple):
         return np.nan
 
 
-def least_multiplier(found: Losses) -> np.ndarray:
+def least_multiplier(losses: Losses) -> np.ndarray:
     """The least noise multiplier of any round and device, shape (realization,); 0: nobody takes part."""
-    largest = found.mu.max(axis=(1, 2))
+    largest = losses.mu.max(axis=(1, 2))
     with np.errstate(divide="ignore"):
         return np.where(largest > 0, 1 / largest, 0.0)
 
 
-def epsilons(scenario: AnonymousOac, tables: dict[str, pl.DataFrame], found: Losses) -> pl.DataFrame:
+def epsilons(scenario: AnonymousOac, tables: dict[str, pl.DataFrame], losses: Losses) -> pl.DataFrame:
     """Further epsilons of each realization, columns of `outcome`, and the least multiplier; null: nobody sends.
 
     Those of participation by chance are null.
     """
     delta, q = scenario.privacy.delta, scenario.data.sampling
-    sends = found.mu.max(axis=(1, 2)) > 0
+    sends = losses.mu.max(axis=(1, 2)) > 0
     columns = {
-        "noise_multiplier": least_multiplier(found),
-        "epsilon_identified": np.where(sends, worst(found, q, delta, method="tight")[0], np.nan),
+        "noise_multiplier": least_multiplier(losses),
+        "epsilon_identified": np.where(sends, worst(losses, q, delta, method="tight")[0], np.nan),
         "epsilon_opposite_records": [
-            at_least(mu[:, longest(mu)], q, delta) if some else np.nan for mu, some in zip(found.mu, sends, strict=True)
+            at_least(mu[:, longest(mu)], q, delta) if some else np.nan
+            for mu, some in zip(losses.mu, sends, strict=True)
         ],
     }
     keys = {"realization": tables["users"]["realization"].unique().sort(), "reading": tables["noise"]["reading"][0]}

@@ -126,7 +126,7 @@ class Outcome(contract.Outcome):
     batch_records = dy.Float64(nullable=False, min=0, description=meanings.BATCH_RECORDS)
     empty_rounds = dy.Int64(nullable=False, min=0, description=meanings.EMPTY)
     noise_multiplier = dy.Float64(
-        check={"only_noise_hides": lambda of: (of > 0) | pl.col("epsilon_server").is_infinite()},
+        check={"only_noise_hides": lambda column: (column > 0) | pl.col("epsilon_server").is_infinite()},
         nullable=False,
         min=0,
         description=meaning("noise_multiplier"),

@@ -69,9 +69,9 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     )
     observers, rounds = tables["observers"], mechanism(scenario, frame)
     asked = claims(scenario, observers, to_array(tables["users"], "samples", "realization", "user"))
-    found = accountant.accounts(tables, asked, rounds, privacy.delta)
-    guarantees = accountant.guarantees(found, rounds)
-    leakage = leakages(scenario, found, rounds, frame)
+    accounts = accountant.accounts(tables, asked, rounds, privacy.delta)
+    guarantees = accountant.guarantees(accounts, rounds)
+    leakage = leakages(scenario, accounts, rounds, frame)
     parts = (
         *(participation(frame), selection(frame, tables), objectives(scenario, tables, frame)),
         *(convergence(scenario, frame), linear.spent(tables), totals(leakage)),
@@ -93,60 +93,60 @@ def claims(scenario: Multicell, observers: pl.DataFrame, samples: np.ndarray) ->
     On air, too, what the receivers' noise would add to the users'.
     """
     moved = moves(scenario, samples)
-    own = scenario.privacy.observer
+    declared = scenario.privacy.observer
     for observer in observers["observer"].unique().sort():
         for unit in (RECORD, ENFORCED):
             if unit in moved:
                 yield moved[unit]._replace(observer=observer)
-        if observer == own:
+        if observer == declared:
             yield moved[USER]._replace(observer=observer)
             if not is_digital(scenario):
                 yield moved[RECORD]._replace(observer=observer, noise=ALL)
 
 
-def leakages(scenario: Multicell, found: dict[tuple, Account], rounds: Mechanism, frame: pl.DataFrame) -> pl.DataFrame:
+def leakages(scenario: Multicell, costs: dict[tuple, Account], rounds: Mechanism, frame: pl.DataFrame) -> pl.DataFrame:
     """Leakage (11) of each user who ever sends, and the guarantees that follow from it; `frame` is that of `assigned`.
 
-    A user leaks in the rounds in which it sends, and zCDP adds up over them. `found` are what claims cost; of the noise
-    of its own alone, `rho_own_noise` is left. `rho_worst_case`, with `per_user` clipping only, is the leakage where one
-    record can turn the clipped mean around. `rho_server` is what releases are composed by, of integers up to an order
-    alone.
+    A user leaks in the rounds in which it sends, and zCDP adds up over them. `costs` are what claims cost; of the
+    noise of its own alone, `rho_own_noise` is left. `rho_worst_case`, with `per_user` clipping only, is the leakage
+    where one record can turn the clipped mean around. `rho_server` is what releases are composed by, of integers up to
+    an order alone.
     """
-    own, delta = scenario.privacy.observer, scenario.privacy.delta
-    here = found[own, RECORD, USERS]
-    rho, epsilon, none = here.rho, here.epsilon, np.full(here.rho.shape, np.nan)
-    enforced = found.get((own, ENFORCED, USERS))
+    observer, delta = scenario.privacy.observer, scenario.privacy.delta
+    account = costs[observer, RECORD, USERS]
+    rho, epsilon, none = account.rho, account.epsilon, np.full(account.rho.shape, np.nan)
+    enforced = costs.get((observer, ENFORCED, USERS))
     tight, classic = tight_epsilon(rho, delta), classic_epsilon(rho, delta)
     columns = {
         "rho": rho,
         "mu": np.sqrt(2 * rho),
         "rho_worst_case": enforced.rho if enforced else none,
         "epsilon_worst_case": enforced.epsilon if enforced else none,
-        "rho_own_noise": found["user", RECORD, USERS].rho,
-        "rho_server": (enforced or here).rho,
+        "rho_own_noise": costs["user", RECORD, USERS].rho,
+        "rho_server": (enforced or account).rho,
         "order_server": none,
         "epsilon": epsilon,
-        "epsilon_user": found[own, USER, USERS].epsilon,
+        "epsilon_user": costs[observer, USER, USERS].epsilon,
         "epsilon_tight": tight,
         "epsilon_classic": classic,
         "epsilon_dithers_known": none,
     }
     if isinstance(rounds, integers.Integers):
-        known, _ = rounds.epsilon(here.claim, delta, dithers_known=True)
-        of_integers, order = integers.concentrated(scenario, frame)
+        known, _ = rounds.epsilon(account.claim, delta, dithers_known=True)
+        sums, order = integers.concentrated(scenario, frame)
         columns |= {name: np.fmax(columns[name], epsilon) for name in ("epsilon_tight", "epsilon_classic")}
-        columns |= {"epsilon_dithers_known": known, "rho_server": np.fmax(columns["rho_server"], of_integers)}
+        columns |= {"epsilon_dithers_known": known, "rho_server": np.fmax(columns["rho_server"], sums)}
         columns |= {"order_server": order}
-    keys = frame.select("realization", "user").unique(maintain_order=True).filter(pl.Series(here.there.ravel()))
-    return keys.with_columns(**{name: pl.Series(each[here.there], nan_to_null=True) for name, each in columns.items()})
+    keys = frame.select("realization", "user").unique(maintain_order=True).filter(pl.Series(account.there.ravel()))
+    return keys.with_columns(**{name: pl.Series(v[account.there], nan_to_null=True) for name, v in columns.items()})
 
 
 def totals(leakage: pl.DataFrame) -> pl.DataFrame:
     """Sum, largest and median of each realization's leakages, and the largest of all else that `leakage` has."""
-    of_rho = {f"rho_{name}": getattr(pl.col("rho"), how)() for name, how in TOTALS.items()}
+    rho_totals = {f"rho_{name}": getattr(pl.col("rho"), how)() for name, how in TOTALS.items()}
     rest = [name for name in leakage.columns if name not in ("realization", "user", "rho", "mu", "order_server")]
     return leakage.group_by("realization", maintain_order=True).agg(
-        **of_rho, **{name: pl.col(name).max() for name in rest}, order_server=pl.col("order_server").min()
+        **rho_totals, **{name: pl.col(name).max() for name in rest}, order_server=pl.col("order_server").min()
     )
 
 
@@ -220,7 +220,7 @@ def objectives(scenario: Multicell, tables: dict[str, pl.DataFrame], frame: pl.D
     # As (20), (21) have it. Polars divides columns of several rows by one number otherwise than those of one row.
     columns = {name: frame[name].to_numpy() / scale for name in ("noise_std", "hiding_std")}
     frame = frame.with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
-    each = frame.group_by("realization", "interval", maintain_order=True).agg(
+    sums = frame.group_by("realization", "interval", maintain_order=True).agg(
         known=pl.col("noise_std").is_not_null().all(),
         samples=pl.col("samples").sum(),
         objective=objective.total(pl.col("hiding_std"), scenario.schedule.gamma),
@@ -228,14 +228,14 @@ def objectives(scenario: Multicell, tables: dict[str, pl.DataFrame], frame: pl.D
     )
     most = values_bound(scenario, tables).ravel()
     proven = pl.col("samples") - pl.col("objective") >= pl.Series(least_proven(most))
-    each = each.with_columns(
+    sums = sums.with_columns(
         objective_bound=(pl.col("samples") - pl.Series(most, nan_to_null=True)).clip(0.0), proven_optimal=proven
     )
     exceeded = pl.col("noise_error") > scenario.privacy.max_noise_error * (1 + ERROR_TOLERANCE)
     below = pl.col("objective") <= pl.col("objective_bound")  # by rounding; or both are 0
     gap = pl.when(below).then(0.0).otherwise(pl.col("objective") / pl.col("objective_bound") - 1)
     return (
-        each.group_by("realization", maintain_order=True)
+        sums.group_by("realization", maintain_order=True)
         .agg(
             objective=pl.when(pl.col("known").all() & pl.col("objective").is_finite().all()).then(
                 pl.col("objective").mean()
@@ -267,10 +267,10 @@ def values_bound(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> np.nda
     if bound is None:
         return np.full((len(samples), len(channels)), np.nan)
     if bound == "given":
-        problem = GivenNoise.of(samples, noise_std, gamma, privacy.max_noise_error)
+        problem = GivenNoise.build(samples, noise_std, gamma, privacy.max_noise_error)
     else:
         problem = ChosenNoise(samples, gamma, privacy.max_noise_error, privacy.min_noise)
-    uplinks = (Uplink.of(scenario.radio, users, links) for links in channels)
+    uplinks = (Uplink.from_tables(scenario.radio, users, links) for links in channels)
     return np.stack([upper_bound(uplink, problem)[0] for uplink in uplinks], axis=1)
 
 

@@ -15,7 +15,7 @@ from pwfl.systems.multicell.sending import ENFORCED, is_digital
 from pwfl.systems.multicell.train import parts, trainer
 from pwfl.tables.arrays import size_of
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, claim_of, of_system, participation, select_deliveries, upload
+from pwfl.training.audit import Audited, audit_system, claim_of, participation, select_deliveries, upload
 
 
 def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
@@ -57,7 +57,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     if rate := scenario.data.sampling:
         # Records that lose as much as is proved need not exist, so no signal tells this epsilon.
         losses = accountant.Losses(claim.mu.max(keepdims=True)[None, None], np.array([len(claim.mu)]))
-        opposite = batches.PoissonBatches(rate).of_record._replace(method="opposite", interval=sampled.INTERVAL)
+        opposite = batches.PoissonBatches(rate).record_batches._replace(method="opposite", interval=sampled.INTERVAL)
         claim = claim._replace(epsilon=float(opposite.epsilons(losses, delta).max()))
     audited = Audited(parts, scenario, tables, features.size(scenario), receiver=on_air, few=True)
     whose = {
@@ -70,29 +70,31 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     if audited_observer == "network" != privacy.observer:
         whose["network"] += "; not tested: all else that stations receive"
     subject = audit.Subject(realization, whose[audited_observer], delta, epsilon)
-    yield from of_system(audited, trainer, subject, claim)
+    yield from audit_system(audited, trainer, subject, claim)
     if rate := scenario.data.sampling:
-        yield participation(audited, subject, rate, of_senders=True)
+        yield participation(audited, subject, rate, senders_only=True)
 
 
 def senders(tables: dict[str, pl.DataFrame], realization: int) -> np.ndarray:
     """Who is to send, boolean, shape (interval, user), as `visibility` has it."""
     rows = tables["visibility"].filter(realization=realization, observer="user")
-    found = np.zeros((size_of(rows, "interval"), tables["users"]["user"].n_unique()), bool)
-    found[rows["interval"].to_numpy(), rows["user"].to_numpy()] = True
-    return found
+    sends = np.zeros((size_of(rows, "interval"), tables["users"]["user"].n_unique()), bool)
+    sends[rows["interval"].to_numpy(), rows["user"].to_numpy()] = True
+    return sends
 
 
-def observed(privacy: Privacy, reception: Reception, target: int, own: np.ndarray, senders: np.ndarray) -> Reception:
+def observed(
+    privacy: Privacy, reception: Reception, target: int, records: np.ndarray, senders: np.ndarray
+) -> Reception:
     """What the observer sees of the target's group: without the noise of as many as may collude, those of most noise.
 
-    Whoever is missing from a round adds none. `own` says who is in the group, (user,), `senders` who is to send in each
-    interval in which nobody drops out.
+    Whoever is missing from a round adds none. `records` says who is in the group, (user,), `senders` who is to send in
+    each interval in which nobody drops out.
     """
-    seen = reception.select_users(own)
+    seen = reception.select_users(records)
     if privacy.observer == "user":
         return seen
-    each = -(-len(reception.sends) // len(senders))
-    planned = np.repeat((senders & own).sum(axis=1), each)[: len(reception.sends)]
+    rounds = -(-len(reception.sends) // len(senders))
+    planned = np.repeat((senders & records).sum(axis=1), rounds)[: len(reception.sends)]
     noise = seen.without(target, privacy.colluders, planned)
     return seen._replace(user_noise_std=noise, noise_std=np.sqrt((noise**2).sum(axis=1)))

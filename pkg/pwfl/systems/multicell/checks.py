@@ -224,9 +224,9 @@ def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple["pl.DataFrame", i
     """
     from pwfl.systems.multicell import imported
 
-    found = imported.run({table: path for table, path, _ in contents})
-    stations, count = (found[imported.LINKS][key].n_unique() for key in ("station", imported.INTERVAL))
-    return found[imported.USERS], stations, count
+    tables = imported.run({table: path for table, path, _ in contents})
+    stations, count = (tables[imported.LINKS][key].n_unique() for key in ("station", imported.INTERVAL))
+    return tables[imported.USERS], stations, count
 
 
 def _channel_problems(scenario: Multicell) -> list[str]:
@@ -235,12 +235,12 @@ def _channel_problems(scenario: Multicell) -> list[str]:
 
     links, users = scenario.channel.links, scenario.channel.users
     if links is None:
-        alone = (
+        problems = (
             []
             if users is None
             else [f"channel.users: {users}: requires the gains of its users; set channel.links, too"]
         )
-        return alone or feasible.problems(scenario)
+        return problems or feasible.problems(scenario)
     try:
         held, stations, several = _held(_contents(scenario))
     except (OSError, TableError) as error:
@@ -283,33 +283,33 @@ def idle(scenario: Multicell) -> dict[str, str]:
     """See `pwfl.scenario.checks`."""
     standard = scenario.radio.path_loss != "power_law"
     reason = f"radio.path_loss: {scenario.radio.path_loss}"
-    found = {f"radio.{key}": reason for key in POWER_LAW} if standard else {}
+    reasons = {f"radio.{key}": reason for key in POWER_LAW} if standard else {}
     if scenario.channel.links is not None:
         drawn = ("network.rings", "network.cell_radius_m", "radio.path_loss", "radio.frequency_hz")
-        found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in POWER_LAW)), "channel.links")
-    of_airs = {"antennas": ("antennas",), "broadband": ("subchannels", "truncation")}
-    for air in of_airs.keys() - {scenario.radio.air}:
-        found |= {f"radio.{key}": f"radio.air: {scenario.radio.air}" for key in of_airs[air]}
+        reasons = dict.fromkeys((*drawn, *(f"radio.{key}" for key in POWER_LAW)), "channel.links")
+    air_keys = {"antennas": ("antennas",), "broadband": ("subchannels", "truncation")}
+    for air in air_keys.keys() - {scenario.radio.air}:
+        reasons |= {f"radio.{key}": f"radio.air: {scenario.radio.air}" for key in air_keys[air]}
     if scenario.training.learner == "gradients":
-        found |= {f"training.{key}": "training.learner: gradients" for key in ("local_steps", "batch_size")}
+        reasons |= {f"training.{key}": "training.learner: gradients" for key in ("local_steps", "batch_size")}
     if scenario.radio.coherence_rounds is None:
-        found["privacy.planned_share"] = "radio.coherence_rounds: null"
+        reasons["privacy.planned_share"] = "radio.coherence_rounds: null"
     if not (scenario.meets("start_noise") or scenario.meets("least_noise")):
-        found["privacy.min_noise"] = "schemes that do not use it"
+        reasons["privacy.min_noise"] = "schemes that do not use it"
     if not scenario.privacy.dropouts:
-        found["privacy.dropout_tolerance"] = "privacy.dropouts: 0"
+        reasons["privacy.dropout_tolerance"] = "privacy.dropouts: 0"
     if scenario.data.partition == "given":
         drawn = ("samples_offset", "samples_log_mean", "samples_log_sd", "samples_total")
-        found |= {f"data.{key}": "data.partition: given" for key in drawn}
+        reasons |= {f"data.{key}": "data.partition: given" for key in drawn}
     training = scenario.training
     noisy = all(scheme.noise != "none" for scheme in scenario.schemes)  # `step: snr` is of noise
     if training.step == "constant":
-        found["training.step_scale"] = "training.step: constant"
+        reasons["training.step_scale"] = "training.step: constant"
     elif noisy and training.learner == "gradients":  # local steps take a rate of their own
-        found["training.learning_rate"] = "training.step: snr"
+        reasons["training.learning_rate"] = "training.step: snr"
     if training.model != "dense":
-        found["training.hidden_layers"] = f"training.model: {training.model}"
-    return found
+        reasons["training.hidden_layers"] = f"training.model: {training.model}"
+    return reasons
 
 
 def realization_bytes(scenario: Multicell) -> float:

@@ -92,7 +92,7 @@ LEARNED |= {"training.model": ("dense",), "training.recipe": ("paper",), "traini
 
 
 def _is_b_after_a(first: Multicell, other: Multicell) -> bool:
-    return tuple(tuple(value_of(each, key) for key in (BLOCKS, GAMMA)) for each in (first, other)) == (IN_A, IN_B)
+    return tuple(tuple(value_of(setting, key) for key in (BLOCKS, GAMMA)) for setting in (first, other)) == (IN_A, IN_B)
 
 
 AT_B = pairs("in (b)", BLOCKS, GAMMA, "training_realizations", matches=_is_b_after_a)
@@ -116,9 +116,9 @@ def _largest(rho: np.ndarray, bound: float) -> Measure | None:
     return maximum(known, TRAININGS, bound * (1 + ROUNDING)) if len(known) else None
 
 
-def _largest_over(of_random: np.ndarray, of_optimal: np.ndarray, bound: float) -> Measure | None:
+def _largest_over(random: np.ndarray, optimal: np.ndarray, bound: float) -> Measure | None:
     """One maximum over another: of fewer realizations than the paper's, either may still grow."""
-    one, other = _largest(of_random, bound), _largest(of_optimal, bound)
+    one, other = _largest(random, bound), _largest(optimal, bound)
     if one is None or other is None:
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -510,7 +510,7 @@ def _largest_change(first: dict, other: dict) -> Measure | None:
     Without noise both leak without bound, of which there is no difference.
     """
     columns = [paired(values, other[name]) for name, values in first.items() if name in other]
-    columns = [each for each in columns if np.isfinite(each).any()]
+    columns = [column for column in columns if np.isfinite(column).any()]
     if not columns:
         return None
     both = np.concatenate(columns, axis=1)
@@ -531,22 +531,22 @@ def _epsilon_ratio(
     """
     if len(epsilons) < 2:
         return None
-    order = np.argsort([np.nanmax(each) for each in epsilons])
+    order = np.argsort([np.nanmax(values) for values in epsilons])
     means = paired(accuracy, *(accuracies[k] for k in order))
-    logs = np.log([np.nanmax(each) for each in (epsilon, *(epsilons[k] for k in order))])
+    logs = np.log([np.nanmax(values) for values in (epsilon, *(epsilons[k] for k in order))])
 
     def ratio_of(means: np.ndarray) -> np.ndarray:
-        def of_one(means: np.ndarray) -> float:
+        def ratio_at(means: np.ndarray) -> float:
             return float(np.exp(np.interp(means[0], np.maximum.accumulate(means[1:]), logs[1:]) - logs[0]))
 
-        return np.apply_along_axis(of_one, 0, means)
+        return np.apply_along_axis(ratio_at, 0, means)
 
-    found, (one, *others) = estimate(ratio_of, means), means.mean(axis=1)
+    ratio, (one, *others) = estimate(ratio_of, means), means.mean(axis=1)
     if one < others[0]:
-        return found._replace(low=None, interval=f"{ONE_SIDED}: more accurate even at the least epsilon simulated")
+        return ratio._replace(low=None, interval=f"{ONE_SIDED}: more accurate even at the least epsilon simulated")
     if one > max(others):
-        return found._replace(high=None, interval=f"{ONE_SIDED}: less accurate even at the largest epsilon simulated")
-    return found
+        return ratio._replace(high=None, interval=f"{ONE_SIDED}: less accurate even at the largest epsilon simulated")
+    return ratio
 
 
 def _largest_ratio(values: np.ndarray, others: np.ndarray) -> Measure | None:
@@ -558,12 +558,12 @@ def _epsilon_at_equal_accuracy(observer: str):
     comparison = _at_targets(observer)
     return tuple(
         statistic(
-            f"{each.words} {comparison.words} / {each.words}",
+            f"{target.words} {comparison.words} / {target.words}",
             _epsilon_ratio,
-            *(each["accuracy"], each["epsilon"], each["accuracy"].at(comparison), each["epsilon"].at(comparison)),
+            *(one[name] for one in (target, target.at(comparison)) for name in ("accuracy", "epsilon")),
             bounds=POSITIVE,
         )
-        for each in AT_TARGET
+        for target in AT_TARGET
     )
 
 
@@ -648,7 +648,7 @@ OWN_CLAIMS = (
         statement="If channels are drawn anew, more users ever send.",
         source=DOCS,
         quantity=SENDERS,
-        compare=tuple(each.at(REDRAWN) - each for each in (OPT_DP, JOINT_DP)),
+        compare=tuple(term.at(REDRAWN) - term for term in (OPT_DP, JOINT_DP)),
         required=MORE,
     ),
     Claim(
@@ -656,7 +656,7 @@ OWN_CLAIMS = (
         statement="If channels are drawn anew, the largest ρ is no larger.",
         source=DOCS,
         quantity=RHO_WORST_USER,
-        compare=tuple(each.at(REDRAWN) / each for each in (OPT_DP, JOINT_DP)),
+        compare=tuple(term.at(REDRAWN) / term for term in (OPT_DP, JOINT_DP)),
         required=Band(most=1),
     ),
     Claim(
@@ -664,7 +664,7 @@ OWN_CLAIMS = (
         statement="If channels are drawn anew, accuracy is higher.",
         source=DOCS,
         quantity=ACCURACY,
-        compare=tuple(each.at(REDRAWN) - each for each in (OPT_DP, JOINT_DP)),
+        compare=tuple(term.at(REDRAWN) - term for term in (OPT_DP, JOINT_DP)),
         required=MORE,
     ),
     Claim(
@@ -672,7 +672,7 @@ OWN_CLAIMS = (
         statement="This project's learning is more accurate than the paper's.",
         source=DOCS,
         quantity=ACCURACY,
-        compare=tuple(each.at(BETTER_LEARNING) - each for each in (RND, OPT, OPT_DP)),
+        compare=tuple(term.at(BETTER_LEARNING) - term for term in (RND, OPT, OPT_DP)),
         required=MORE,
     ),
     Claim(
@@ -690,7 +690,7 @@ OWN_CLAIMS = (
         statement="Aggregation weights by inverse variance are more accurate than weights by samples.",
         source=DOCS,
         quantity=ACCURACY,
-        compare=tuple(each.at(INVERSE_VARIANCE) - each for each in (RND, OPT, OPT_DP)),
+        compare=tuple(term.at(INVERSE_VARIANCE) - term for term in (RND, OPT, OPT_DP)),
         required=MORE,
     ),
     Claim(
@@ -698,7 +698,7 @@ OWN_CLAIMS = (
         statement="Fixed features are more accurate than pixels.",
         source="docs/explanation/features.md",
         quantity=ACCURACY,
-        compare=tuple(each.at(FEATURES) - each for each in (RND, OPT, OPT_DP)),
+        compare=tuple(term.at(FEATURES) - term for term in (RND, OPT, OPT_DP)),
         required=MORE,
     ),
     Claim(
@@ -706,7 +706,7 @@ OWN_CLAIMS = (
         statement="At the same ε, accuracy is higher if only cells' sums are seen than if each upload is.",
         source=SUMS,
         quantity=ACCURACY,
-        compare=tuple(each.at(CELLS_SUMS) - each for each in AT_TARGET),
+        compare=tuple(term.at(CELLS_SUMS) - term for term in AT_TARGET),
         required=MORE,
     ),
     Claim(
@@ -714,7 +714,7 @@ OWN_CLAIMS = (
         statement="At the same ε, accuracy is higher if only the network's sum is seen than if each upload is.",
         source=SUMS,
         quantity=ACCURACY,
-        compare=tuple(each.at(NETWORKS_SUM) - each for each in AT_TARGET),
+        compare=tuple(term.at(NETWORKS_SUM) - term for term in AT_TARGET),
         required=MORE,
     ),
     Claim(
@@ -749,7 +749,7 @@ OWN_CLAIMS = (
         statement="At the scheme's own ε, accuracy is higher if the network's sum is seen than if cells' sums are.",
         source=SUMS,
         quantity=ACCURACY,
-        compare=tuple(each.at(OVER_CELLS) - each for each in (RND, OPT, OPT_DP, JOINT_SNR)),
+        compare=tuple(term.at(OVER_CELLS) - term for term in (RND, OPT, OPT_DP, JOINT_SNR)),
         required=MORE,
     ),
     Claim(
@@ -757,7 +757,7 @@ OWN_CLAIMS = (
         statement="At the same target, integers of enough bits cost at most 0.1 point of accuracy.",
         source=SUMS,
         quantity=ACCURACY,
-        compare=tuple(each.at(INTEGERS) - each for each in AT_TARGET),
+        compare=tuple(term.at(INTEGERS) - term for term in AT_TARGET),
         required=Band(above=-0.001),
         range_source=PROJECT,
     ),
@@ -768,12 +768,12 @@ OWN_CLAIMS = (
         quantity=EPSILON,
         compare=tuple(
             statistic(
-                f"{each.words}, integers / real numbers, largest",
+                f"{term.words}, integers / real numbers, largest",
                 _largest_ratio,
-                *(each["epsilon"].at(INTEGERS), each[OF_NOISE].at(INTEGERS)),
+                *(term["epsilon"].at(INTEGERS), term[OF_NOISE].at(INTEGERS)),
                 bounds=POSITIVE,
             )
-            for each in AT_TARGET
+            for term in AT_TARGET
         ),
         required=Band(below=1.05),
         range_source=PROJECT,

@@ -53,14 +53,14 @@ def required_by(scenario: "Multicell", condition: str) -> str:
     """The end of a line on the bounds: which schemes need them, and what to write where their noise needs none."""
     needs = scenario.conditions[condition]
     schemes = [scheme for scheme in scenario.schemes if needs.met([scheme])]
-    of_noise = [scheme for scheme in schemes if scheme.noise in LIMITED]
-    why = [f"noise: {scheme.noise}" if scheme in of_noise else f"scheduler: {scheme.scheduler}" for scheme in schemes]
+    limited = [scheme for scheme in schemes if scheme.noise in LIMITED]
+    why = [f"noise: {scheme.noise}" if scheme in limited else f"scheduler: {scheme.scheduler}" for scheme in schemes]
     names = [f"{scheme.name!r} (`{key}`)" for scheme, key in zip(schemes, why, strict=True)]
-    said = f". Required by {'scheme' if len(names) == 1 else 'schemes'} {first(names, 'scheme')}"
-    if of_noise:
-        return said
+    note = f". Required by {'scheme' if len(names) == 1 else 'schemes'} {first(names, 'scheme')}"
+    if limited:
+        return note
     others = "`scheduler: joint_snr` or `random`" if condition == "bounded" else "`scheduler: random`"
-    return f"{said}, not for the noise: {others} works without"
+    return f"{note}, not for the noise: {others} works without"
 
 
 def _parameters(scenario: "Multicell") -> dict:

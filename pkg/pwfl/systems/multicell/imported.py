@@ -45,15 +45,15 @@ def run(paths: Mapping[str, str]) -> dict[str, pl.DataFrame]:
     cell = gain.mean(axis=1).argmax(axis=1)
     users = to_table({"realization": range(realizations), "user": range(count)}, cell=cell)
     if path := paths.get(USERS):
-        given = _read(path, USERS)
+        table = _read(path, USERS)
         for key in KEYS[USERS]:
-            if (have := given[key].n_unique()) != (wanted := users[key].n_unique()):
+            if (have := table[key].n_unique()) != (wanted := users[key].n_unique()):
                 raise TableError(f"{path}: has {have} {key}s, must have {wanted} as {paths[LINKS]}")
-        if ("x_m" in given.columns) != ("y_m" in given.columns):
+        if ("x_m" in table.columns) != ("y_m" in table.columns):
             raise TableError(f"{path}: has only one of the columns 'x_m' and 'y_m'; give both or none")
-        if "cell" in given.columns:
-            _check_bounds(given, "cell", 0, stations - 1, f"a station of {paths[LINKS]}", path)
-        users = given if "cell" in given.columns else given.with_columns(users["cell"])
+        if "cell" in table.columns:
+            _check_bounds(table, "cell", 0, stations - 1, f"a station of {paths[LINKS]}", path)
+        users = table if "cell" in table.columns else table.with_columns(users["cell"])
     kinds = {"x_m": pl.Float64, "y_m": pl.Float64, "samples": pl.Int64}
     empty = [pl.lit(None, dtype=kind).alias(name) for name, kind in kinds.items() if name not in users.columns]
     return {LINKS: links, USERS: users.with_columns(empty)}
@@ -61,13 +61,13 @@ def run(paths: Mapping[str, str]) -> dict[str, pl.DataFrame]:
 
 def _located(links: pl.DataFrame, path: str) -> pl.DataFrame:
     """Links with their stations' positions, null where the file has none. Raises TableError where one has several."""
-    given = [name for name in POSITION if name in links.columns]
-    if len(given) == 1:
+    position = [name for name in POSITION if name in links.columns]
+    if len(position) == 1:
         raise TableError(f"{path}: has only one of the columns {' and '.join(map(repr, POSITION))}; give both or none")
-    if not given:
+    if not position:
         return links.with_columns(pl.lit(None, pl.Float64).alias(name) for name in POSITION)
-    each = links.group_by("realization", "station", maintain_order=True).agg(pl.col(POSITION).n_unique())
-    moving = each.filter(pl.max_horizontal(POSITION) > 1).select("realization", "station")
+    places = links.group_by("realization", "station", maintain_order=True).agg(pl.col(POSITION).n_unique())
+    moving = places.filter(pl.max_horizontal(POSITION) > 1).select("realization", "station")
     if len(moving):
         named = _named(moving.row(0, named=True))
         raise TableError(
@@ -131,10 +131,10 @@ def _longer_line(held: str) -> str | None:
     names = next(rows)
     for row in rows:
         if len(row) > len(names):
-            given = (
+            widths = (
                 f"line {rows.line_num} has {len(row)} values, but line 1 has {len(names)}: {shown(', '.join(names))}"
             )
-            return f"{given}; line 1 must be the header, which names the columns, without lines above it"
+            return f"{widths}; line 1 must be the header, which names the columns, without lines above it"
     return None
 
 

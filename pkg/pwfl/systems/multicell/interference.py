@@ -26,7 +26,7 @@ class Uplink:
     realizations: Sequence[int]  # the rows'
 
     @classmethod
-    def of(cls, radio: Radio, users: pl.DataFrame, links: pl.DataFrame) -> Self:
+    def from_tables(cls, radio: Radio, users: pl.DataFrame, links: pl.DataFrame) -> Self:
         """The uplink of all realizations in the tables `users` and `links`, the latter of one interval."""
         return cls(
             to_array(links, "gain", "realization", "station", "user"),

@@ -40,17 +40,17 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     samples, scheduled = (values.reshape(-1, count) for values in columns)
     start_noise_std = to_array(tables["start_values"], "noise_std", "realization", "user").repeat(intervals, axis=0)
     privacy, calibrated = scenario.privacy, False
-    given = Given(samples, scheduled, start_noise_std)
+    inputs = Given(samples, scheduled, start_noise_std)
     if is_own := user_code.is_reference(scheme):
-        now = Now.of(scenario, users, tables["links"])
-        found = Computed(user_noise(scenario, scheme, samples, scheduled, start_noise_std, now))
+        now = Now.build(scenario, users, tables["links"])
+        computed = Computed(user_noise(scenario, scheme, samples, scheduled, start_noise_std, now))
     else:
         calibrated = NOISES[scheme].calibrated
-        found = NOISES[scheme].load()(scenario, given)
+        computed = NOISES[scheme].load()(scenario, inputs)
     status = np.full(len(scheduled), "own" if is_own else scheme, dtype=object)
-    status[~np.broadcast_to(found.feasible, status.shape)] = "infeasible"
+    status[~np.broadcast_to(computed.feasible, status.shape)] = "infeasible"
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
-    noise = found.noise_std if calibrated else found.noise_std * noise_scale(scenario)
+    noise = computed.noise_std if calibrated else computed.noise_std * noise_scale(scenario)
     # Users share the noise of digital sums; on air they add what they are given.
     on_air = (calibrated or is_own) and not is_digital(scenario)
     if privacy.observer == "user" or on_air:
@@ -62,7 +62,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
         noise = sums.shared_noise(privacy, samples.reshape(shape), noise.reshape(shape), sends, group)
     rows = users.select("realization", "interval").unique(maintain_order=True)
     table = users.select(keys).with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True))
-    multiplier = np.broadcast_to(found.multiplier, status.shape)
+    multiplier = np.broadcast_to(computed.multiplier, status.shape)
     return {
         "noise": to_target(scenario, tables, table) if calibrated else table,
         "noise_status": rows.with_columns(
@@ -89,46 +89,46 @@ class Computed(NamedTuple):
     feasible: np.ndarray | bool = True  # whether (21) holds with the least noise, (interval,)
 
 
-def take_start_noise(scenario: Multicell, given: Given) -> Computed:
+def take_start_noise(scenario: Multicell, inputs: Given) -> Computed:
     """Noise of the start values."""
-    return Computed(np.where(given.scheduled, given.start_noise_std, 0.0))
+    return Computed(np.where(inputs.scheduled, inputs.start_noise_std, 0.0))
 
 
-def add_none(scenario: Multicell, given: Given) -> Computed:
+def add_none(scenario: Multicell, inputs: Given) -> Computed:
     """No noise."""
-    return Computed(np.zeros(given.scheduled.shape))
+    return Computed(np.zeros(inputs.scheduled.shape))
 
 
-def equalize_epsilon(scenario: Multicell, given: Given) -> Computed:
+def equalize_epsilon(scenario: Multicell, inputs: Given) -> Computed:
     """Noise that gives every scheduled user's records the same epsilon where each message is seen by itself."""
     privacy, training = scenario.privacy, scenario.training
     multiplier = composed_multiplier(goal_of(privacy), privacy.delta, training.rounds)
-    sensitivity = 2 * training.clip_norm / (given.samples if sums_records(training) else 1)
-    return Computed(np.where(given.scheduled, multiplier * sensitivity, 0.0))
+    sensitivity = 2 * training.clip_norm / (inputs.samples if sums_records(training) else 1)
+    return Computed(np.where(inputs.scheduled, multiplier * sensitivity, 0.0))
 
 
-def minimize_noise(scenario: Multicell, given: Given) -> Computed:
+def minimize_noise(scenario: Multicell, inputs: Given) -> Computed:
     """Optimal noise (36)."""
     privacy = scenario.privacy
-    return Computed(*optimal_noise(given.samples, given.scheduled, privacy.max_noise_error, privacy.min_noise))
+    return Computed(*optimal_noise(inputs.samples, inputs.scheduled, privacy.max_noise_error, privacy.min_noise))
 
 
-def share_sum(scenario: Multicell, given: Given) -> Computed:
+def share_sum(scenario: Multicell, inputs: Given) -> Computed:
     """The sum of the exposures of (36), shared equally."""
-    found = minimize_noise(scenario, given)
-    return found._replace(noise_std=allocation.share_sum(given.samples, found.noise_std))
+    computed = minimize_noise(scenario, inputs)
+    return computed._replace(noise_std=allocation.share_sum(inputs.samples, computed.noise_std))
 
 
-def share_maximum(scenario: Multicell, given: Given) -> Computed:
+def share_maximum(scenario: Multicell, inputs: Given) -> Computed:
     """The maximum of the exposures of (36), for everyone."""
-    found = minimize_noise(scenario, given)
-    return found._replace(noise_std=allocation.share_maximum(given.samples, found.noise_std))
+    computed = minimize_noise(scenario, inputs)
+    return computed._replace(noise_std=allocation.share_maximum(inputs.samples, computed.noise_std))
 
 
-def fill_up(scenario: Multicell, given: Given) -> Computed:
+def fill_up(scenario: Multicell, inputs: Given) -> Computed:
     """The maximum of the exposures of (36), for as many users as their sum pays for."""
-    found = minimize_noise(scenario, given)
-    return found._replace(noise_std=allocation.fill_up(given.samples, found.noise_std))
+    computed = minimize_noise(scenario, inputs)
+    return computed._replace(noise_std=allocation.fill_up(inputs.samples, computed.noise_std))
 
 
 def goal_of(privacy: Privacy) -> float:
@@ -152,8 +152,8 @@ def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.Da
     place = tuple(noise[name].to_numpy() - noise[name].min() for name in ("realization", "user"))
 
     def scaled(scale: np.ndarray) -> pl.DataFrame:
-        of_user = np.take_along_axis(scale, group, axis=1)
-        return noise.with_columns(pl.col("noise_std") * pl.Series(of_user[place]))
+        user_scale = np.take_along_axis(scale, group, axis=1)
+        return noise.with_columns(pl.col("noise_std") * pl.Series(user_scale[place]))
 
     def seen(scale: np.ndarray) -> tuple[pl.DataFrame, accountant.Losses]:
         frame = assigned(tables | {"noise": scaled(scale)}).sort(KEYS)
@@ -166,14 +166,14 @@ def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.Da
         return np.where(member, seen(scale)[1].mu.max(axis=1)[:, None], 0.0).max(axis=2)
 
     def worst(scale: np.ndarray) -> np.ndarray:
-        frame, found = seen(scale)
+        frame, losses = seen(scale)
         if privacy.observer == "user":  # who sends in fewer intervals than its budget is planned for spends less
-            rounds = found.rounds[:1] * planned(privacy, frame["interval"].n_unique())
-            found = accountant.Losses(found.mu.max(axis=1, keepdims=True), rounds)
-        return mechanism(scenario, frame).worth(found, claim, privacy.delta)[0].max(axis=1)
+            rounds = losses.rounds[:1] * planned(privacy, frame["interval"].n_unique())
+            losses = accountant.Losses(losses.mu.max(axis=1, keepdims=True), rounds)
+        return mechanism(scenario, frame).worth(losses, claim, privacy.delta)[0].max(axis=1)
 
     balance = target.balanced(largest_mu, member.shape[:2])
-    scale = target.scales(lambda each: worst(balance * each[:, None]), goal_of(privacy), len(cell))
+    scale = target.scales(lambda factor: worst(balance * factor[:, None]), goal_of(privacy), len(cell))
     return scaled(balance * scale[:, None])
 
 
@@ -195,7 +195,7 @@ class Now(NamedTuple):
     generators: tuple[np.random.Generator, ...]  # of each realization
 
     @classmethod
-    def of(cls, scenario: Multicell, users: pl.DataFrame, links: pl.DataFrame) -> Self:
+    def build(cls, scenario: Multicell, users: pl.DataFrame, links: pl.DataFrame) -> Self:
         """Of what is scheduled, a row for each realization, interval and user, and of links."""
         block, power_w, rate_bps, cell = (
             to_array(users.with_columns(pl.col("resource_block").fill_null(-1)), name, *KEYS)
@@ -231,8 +231,8 @@ def user_noise(
     parameter `now` gets this, too.
     Raises UserCodeError where that is no noise.
     """
-    given = scenario, samples, scheduled, start_noise_std
-    noise = user_code.call(scheme, *given, reads=scenario.own.reads, now=now)
+    arguments = scenario, samples, scheduled, start_noise_std
+    noise = user_code.call(scheme, *arguments, reads=scenario.own.reads, now=now)
     noise = user_code.array(scheme, noise).astype(float)
     if noise.shape != scheduled.shape or not (noise[scheduled] >= 0).all():
         raise user_code.UserCodeError(

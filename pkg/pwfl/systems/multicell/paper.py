@@ -21,13 +21,13 @@ LEAKS = {
 }
 
 
-def _objective(name: str, setting: str, said: dict[str, str]) -> Panel:
+def _objective(name: str, setting: str, note: dict[str, str]) -> Panel:
     curves = distribution("realizations", "objective_per_sample")
     title = "Share of realizations below"
-    return Panel(name=name, title=title, x=OBJECTIVE, setting=setting, curves=curves, percent=True, said=said)
+    return Panel(name=name, title=title, x=OBJECTIVE, setting=setting, curves=curves, percent=True, said=note)
 
 
-def _accuracy(name: str, setting: str, said: dict[str, str], marks: tuple[Mark, ...] = ()) -> Panel:
+def _accuracy(name: str, setting: str, note: dict[str, str], marks: tuple[Mark, ...] = ()) -> Panel:
     curves = over_rounds("accuracy")
     return Panel(
         name=name,
@@ -37,19 +37,19 @@ def _accuracy(name: str, setting: str, said: dict[str, str], marks: tuple[Mark, 
         curves=curves,
         percent=True,
         trained=True,
-        said=said,
+        said=note,
         marks=marks,
     )
 
 
-def _loss(name: str, setting: str, said: dict[str, str]) -> Panel:
+def _loss(name: str, setting: str, note: dict[str, str]) -> Panel:
     curves = over_rounds("loss")
     return Panel(
-        name=name, title="Test loss", x="round", setting=setting, curves=curves, log_y=True, trained=True, said=said
+        name=name, title="Test loss", x="round", setting=setting, curves=curves, log_y=True, trained=True, said=note
     )
 
 
-def _leakage(name: str, setting: str, said: dict[str, str]) -> Panel:
+def _leakage(name: str, setting: str, note: dict[str, str]) -> Panel:
     return Panel(
         name=name,
         title="Share of scheduled users below",
@@ -59,7 +59,7 @@ def _leakage(name: str, setting: str, said: dict[str, str]) -> Panel:
         marks=LARGEST,
         log_x=True,
         percent=True,
-        said=said,
+        said=note,
     )
 
 

@@ -464,7 +464,7 @@ class Scheme(common.Scheme):
         # Start values must satisfy (21) and (22), for noise that these limit, or schedulers that use their noise.
         "bounded": Uses(BY_START_NOISE, LIMITED),
         # Start values have noise, for these or for a user-defined function, which gets it.
-        "start_noise": Uses(BY_START_NOISE, LIMITED, own=True),
+        "start_noise": Uses(BY_START_NOISE, LIMITED, by_function=True),
         # A scheduler decides by the least noise that (22) allows.
         "least_noise": Uses(BY_LEAST_NOISE),
     }

@@ -47,10 +47,10 @@ def equations(gain: np.ndarray, occupant: np.ndarray, sinr: float, noise: float)
     realization = np.arange(len(gain))[:, None, None, None]
     station = np.arange(cells)[:, None]
     received = gain[realization, station, np.maximum(user, 0)[:, :, None, :]]  # (..., station, transmitter's cell)
-    own = np.where(used, np.diagonal(received, axis1=2, axis2=3), 1.0)
-    coupling = -sinr * received / own[..., None] * (used[..., None] & used[..., None, :])
+    signal = np.where(used, np.diagonal(received, axis1=2, axis2=3), 1.0)
+    coupling = -sinr * received / signal[..., None] * (used[..., None] & used[..., None, :])
     coupling[..., np.arange(cells), np.arange(cells)] = 1.0
-    return coupling, np.where(used, sinr * noise / own, 0.0)
+    return coupling, np.where(used, sinr * noise / signal, 0.0)
 
 
 def least_deviation(coupling: np.ndarray, demand: np.ndarray) -> np.ndarray:

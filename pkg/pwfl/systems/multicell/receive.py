@@ -88,17 +88,17 @@ def _visibility(
     sent: Sent, shown: Mapping[str, tuple[np.ndarray, ...]], observers: tuple[str, ...], rounds: int
 ) -> pl.DataFrame:
     """The table `visibility` of what observers are shown, as `airs.air.Received.seen`."""
-    found = []
+    rows = []
     for observer in observers:
         columns = dict(zip(("visibility", "visibility_users_only"), shown[observer], strict=True))
         table = to_table(sent.users, sends=sent.scheduled, **columns).filter("sends").drop("sends")
-        found.append(table.with_columns(pl.col(*columns).fill_nan(None), observer=pl.lit(observer)))
-    return pl.concat(found).with_columns(rounds=pl.lit(rounds))
+        rows.append(table.with_columns(pl.col(*columns).fill_nan(None), observer=pl.lit(observer)))
+    return pl.concat(rows).with_columns(rounds=pl.lit(rounds))
 
 
 def _opened(privacy: Privacy, sent: Sent, observers: tuple[str, ...]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """How messages show in digital uploads or their sums, as `airs.air.Received.seen`; NaN: no noise is feasible."""
-    known, found = ~np.isnan(sent.noise_std), {}
+    known, opened = ~np.isnan(sent.noise_std), {}
     for observer in observers:
         hiding = sent.noise_std
         if observer != "user":  # nobody else's noise is in an upload
@@ -107,8 +107,8 @@ def _opened(privacy: Privacy, sent: Sent, observers: tuple[str, ...]) -> dict[st
             hiding = sums.hiding_noise(sent.counted, sent.noise_std, sends, *coalition)
         with np.errstate(divide="ignore"):
             seen = np.where(known, 1 / (sent.unit * hiding), np.nan)
-        found[observer] = seen, seen
-    return found
+        opened[observer] = seen, seen
+    return opened
 
 
 def occurred(
@@ -119,16 +119,16 @@ def occurred(
     The server averages as if these had sent zeros without noise. `sends` and `group` have shape (realization, interval,
     user).
     """
-    rounds, found = scenario.training.rounds, []
+    rounds, frames = scenario.training.rounds, []
     for row, realization in enumerate(noise["realization"].unique().sort()):
         drawn = streams.generator(scenario.seed, "dropouts", realization)
         interval, user = np.nonzero(sums.rounds_heard(scenario.privacy, sends[row], group[row], rounds, drawn))
-        of_all = np.full(len(user), realization)  # maybe nobody's
-        found.append(pl.DataFrame({"realization": of_all, "interval": interval, "user": user}))
-    reception = by_round(reception).join(pl.concat(found), on=KEYS, how="semi", maintain_order="left")
+        key = np.full(len(user), realization)  # maybe nobody's
+        frames.append(pl.DataFrame({"realization": key, "interval": interval, "user": user}))
+    reception = by_round(reception).join(pl.concat(frames), on=KEYS, how="semi", maintain_order="left")
     rows = ("realization", "interval")
-    heard = reception.group_by(rows).agg(heard=(pl.col("user_noise_std") ** 2).sum().sqrt())
-    noise = by_round(noise).join(heard, on=rows, how="left", maintain_order="left")
+    release = reception.group_by(rows).agg(heard=(pl.col("user_noise_std") ** 2).sum().sqrt())
+    noise = by_round(noise).join(release, on=rows, how="left", maintain_order="left")
     known = pl.when(pl.col("update_noise_std").is_not_null()).then(pl.col("heard").fill_null(0.0))
     return reception, noise.with_columns(update_noise_std=known).drop("heard")
 

@@ -67,8 +67,8 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     spots = {name: ringed.filter(scheme=name).select("px", "py").head(NAMED).rows() for name in colours}
     names = theme.name_marks(spots, colours, size=(side, side))
     layers = [dots, rings]
-    said = f"areas of dots: {users['samples'].min()} to {users['samples'].max()} training samples"
-    subtitle = [f"realization {first}; {RINGED}", said]
+    note = f"areas of dots: {users['samples'].min()} to {users['samples'].max()} training samples"
+    subtitle = [f"realization {first}; {RINGED}", note]
     if located:
         chosen = users.row(0, named=True)
         below, above = _stations(links.filter(user=chosen["user"]), chosen, place)
@@ -76,7 +76,7 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
         layers = [*below, *layers, *above]
         strongest = "" if count <= LINKS else f", the {LINKS} strongest"
         cells = "" if drawn else "; grey lines: users' cells"
-        subtitle = [f"realization {first}; triangles: stations; {RINGED}", said]
+        subtitle = [f"realization {first}; triangles: stations; {RINGED}", note]
         subtitle.append(f"dashed: links of user {chosen['user']}{strongest}{cells}")
     layered = alt.layer(*layers, *names).resolve_scale(size="independent")
     return layered.properties(width=side, height=side, title=alt.TitleParams(heading, subtitle=subtitle))
@@ -183,13 +183,13 @@ FIGURES = {
 
 def summarize(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history and statuses of a scenario."""
-    each = realizations(tables).join(
+    rows = realizations(tables).join(
         not_lowered(scenario, tables["leakage"]), on=KEYS, how="left", maintain_order="left"
     )
     limit = scenario.privacy.max_noise_error * (1 + 1e-9)
     summary = results.summary(
         scenario,
-        each,
+        rows,
         ["objective_per_sample", "objective_gap", "scheduled", "scheduled_samples", *results.FINAL, *PRIVACY],
         pl.col("objective_gap").max().alias("objective_gap_max"),
         pl.col("proven_optimal").sum(),
@@ -205,7 +205,7 @@ def summarize(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str,
     median = tables["leakage"].group_by("scheme", maintain_order=True).agg(rho_median=pl.col("rho").median())
     return {
         "summary": summary.join(median, on="scheme", how="left", maintain_order="left"),
-        "realizations": each,
+        "realizations": rows,
         "history": tables["history"],
         "statuses": results.statuses(tables),
     }
@@ -213,8 +213,8 @@ def summarize(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str,
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """The outcome of each realization and scheme, with its final accuracy and loss where trained."""
-    each = results.realizations(tables, pl.col("scheduled") == 0)
-    return each.with_columns(
+    rows = results.realizations(tables, pl.col("scheduled") == 0)
+    return rows.with_columns(
         objective_per_sample=pl.col("objective") / pl.col("samples"),
         samples_per_scheduled=pl.when(pl.col("scheduled") > 0).then(pl.col("scheduled_samples") / pl.col("scheduled")),
     )
@@ -226,8 +226,8 @@ def not_lowered(scenario: Multicell, leakage: pl.DataFrame) -> pl.DataFrame:
     Of the scheduled users who leak anything with that noise. A row for each scheme and realization; none for schemes
     whose scheduler has no scheme with the noise `random`.
     """
-    start = {each.scheduler: each.name for each in scenario.schemes if each.noise == "random"}
-    others = {each.name: start[each.scheduler] for each in scenario.schemes if each.scheduler in start}
+    start = {scheme.scheduler: scheme.name for scheme in scenario.schemes if scheme.noise == "random"}
+    others = {scheme.name: start[scheme.scheduler] for scheme in scenario.schemes if scheme.scheduler in start}
     names = [(name, before) for name, before in others.items() if name != before]
     pairs = pl.DataFrame(names, schema={"scheme": pl.String, "before": pl.String}, orient="row")
     rho = leakage.select(pl.col("scheme").cast(pl.String), "realization", "user", "rho")
@@ -237,7 +237,7 @@ def not_lowered(scenario: Multicell, leakage: pl.DataFrame) -> pl.DataFrame:
     return both.group_by(KEYS).agg(share).cast({"scheme": leakage.schema["scheme"]})
 
 
-def published(_scenario: Multicell, each: pl.DataFrame) -> list[Loss]:
+def published(_scenario: Multicell, rows: pl.DataFrame) -> list[Loss]:
     """What each training costs its worst record."""
-    orders = each["order_server"].fill_null(float("inf"))
-    return [Loss(rho=rho, order=order) for rho, order in zip(each["rho_server"], orders, strict=True)]
+    orders = rows["order_server"].fill_null(float("inf"))
+    return [Loss(rho=rho, order=order) for rho, order in zip(rows["rho_server"], orders, strict=True)]

@@ -34,11 +34,11 @@ class Now(NamedTuple):
     generators: tuple[np.random.Generator, ...]  # of each realization, for this interval
 
     @classmethod
-    def of(cls, seed: int, realizations: list[int], users: int, before: list[dict], kept: object) -> "Now":
+    def build(cls, seed: int, realizations: list[int], users: int, before: list[dict], kept: object) -> "Now":
         """The interval after those whose schedules are `before`."""
         names = ("resource_block", "power_w", "rate_bps", "assigned_block")
         shape = (len(before), len(realizations), users)
-        past = [np.array([each[name] for each in before]).reshape(shape) for name in names]
+        past = [np.array([column[name] for column in before]).reshape(shape) for name in names]
         generators = user_code.generators(seed, f"schedule/{len(before)}", realizations)
         return cls(len(before), *past, kept, generators)
 
@@ -63,14 +63,14 @@ def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) ->
     results, kept = [], None
     for interval, links in enumerate(channels):
         able = sent < most
-        uplink = Uplink.of(scenario.radio, users, links)
+        uplink = Uplink.from_tables(scenario.radio, users, links)
         uplink = replace(uplink, gain=np.where(able[:, None], uplink.gain, 0.0))  # others can have no block then
         if interval > 0:
             block = redrawn_blocks(scenario.seed, interval, uplink, np.where(able, load, np.inf))
             start = first._replace(block=block)
         chosen = None
         if user_code.is_reference(scheduler):
-            now = Now.of(scenario.seed, realizations, load.shape[1], [before for before, _ in results], kept)
+            now = Now.build(scenario.seed, realizations, load.shape[1], [before for before, _ in results], kept)
             chosen, kept = user_blocks(scenario, scheduler, uplink, users, start, now)
         results.append(schedule_interval(scenario, scheduler, interval, uplink, users, start, chosen))
         sent += results[-1][0]["resource_block"] >= 0
@@ -171,7 +171,7 @@ def user_blocks(
         start_noise_std=pl.Series(start.noise_std.ravel(), nan_to_null=True),
     )
     block = user_code.call(scheduler, scenario, uplink, users, start.block, reads=scenario.own.reads, now=now)
-    block, kept = user_code.apart(scheduler, block, len(start.block))
+    block, kept = user_code.split_kept(scheduler, block, len(start.block))
     block = user_code.array(scheduler, block)
     if block.shape != start.block.shape or block.dtype.kind not in "iu":
         raise user_code.UserCodeError(
@@ -185,16 +185,16 @@ def user_blocks(
             f"{block[row, user]}; must be 0 to {uplink.blocks - 1}, or -1 for none"
         )
     row, user = np.nonzero(block >= 0)
-    beside = occupants(uplink, block)[row, uplink.cell[row, user], block[row, user]]
-    if (twice := np.flatnonzero(beside != user)).size:
+    sharing = occupants(uplink, block)[row, uplink.cell[row, user], block[row, user]]
+    if (twice := np.flatnonzero(sharing != user)).size:
         k = twice[0]
         raise user_code.UserCodeError(
-            f"{scheduler}: gives users {user[k]} and {beside[k]} of realization {uplink.realizations[row[k]]}, both "
+            f"{scheduler}: gives users {user[k]} and {sharing[k]} of realization {uplink.realizations[row[k]]}, both "
             f"of cell {uplink.cell[row[k], user[k]]}, the same resource block {block[row[k], user[k]]}; a cell's "
             "block serves one user"
         )
-    heard = np.take_along_axis(uplink.gain, uplink.cell[:, None], axis=1)[:, 0] > 0
-    return np.where(heard, block, -1), kept
+    reachable = np.take_along_axis(uplink.gain, uplink.cell[:, None], axis=1)[:, 0] > 0
+    return np.where(reachable, block, -1), kept
 
 
 def optimal_blocks(

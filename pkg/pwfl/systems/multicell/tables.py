@@ -220,7 +220,7 @@ class Outcome(contract.Outcome):
     epsilon_worst_case = unlimited(description=meaning("epsilon_worst_case", "per_user clipping only"))
     rho_own_noise = unlimited(description=f"{meanings.ALONE}: {meanings.WORST}")
     rho_server = unlimited(  # by which releases are composed
-        check={"every_release_has_a_rho": lambda of: of.is_null() == pl.col("epsilon_server").is_null()},
+        check={"every_release_has_a_rho": lambda column: column.is_null() == pl.col("epsilon_server").is_null()},
         description=f"{meaning('rho_server', 'for any data')}; {meanings.WORST}",
     )
     order_server = dy.Float64(

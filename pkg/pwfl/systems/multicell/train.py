@@ -21,15 +21,15 @@ def parts(
     """What the core trains by. Raises NotImplementedError for integers where several are trained side by side."""
     training, size = scenario.training, features.size(scenario)
     recipe = RECIPES[training.recipe]
-    own = network(training, size, zero=recipe.from_zero and is_softmax(training))
-    model, clip = trainable.model_of(own, compiled), training.clip_norm
+    net = network(training, size, zero=recipe.from_zero and is_softmax(training))
+    model, clip = trainable.model_of(net, compiled), training.clip_norm
     learner = learners.select_learner(scenario, model, compiled)
     if learner is None:
         alike = not recipe.inverse_variance and is_digital(scenario)  # records, in an interval
         learner = Gradients(model, clip, alike, compiled)
     stops = trainings.evaluation_rounds(training.rounds, training.evaluate_every)
     largest = batching.padded(records(training, tables))
-    bytes_each = trainable.bytes_each(own, largest, data.x_test.shape)
+    bytes_each = trainable.bytes_each(net, largest, data.x_test.shape)
     columns = learners.select_columns(training, stops)
     return trainings.Parts(learner, server(training, learners.by_votes(scenario)), stops, columns, bytes_each)
 

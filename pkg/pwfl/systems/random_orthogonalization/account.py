@@ -39,8 +39,8 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
     realizations = tables["users"]["realization"].unique().sort()
     antennas, clip_norm = scenario.network.antennas, scenario.training.clip_norm
     uplink = mimo.uplink_of(scenario, tables["schedule"], to_array(tables["noise"], "noise_std", *KEYS[:2]))
-    delta, lost, own = privacy.delta, observers.tolerance(privacy), observers.counted(privacy.observer)
-    leakages, found = [], {}
+    delta, lost, counted = privacy.delta, observers.tolerance(privacy), observers.counted(privacy.observer)
+    leakages, accounts = [], {}
     for size in tables["links"]["users"].unique().sort():
         links = mimo.links_of(tables, size)
         coupling = {name: to_array(links, name, *KEYS) for name in mimo.COUPLINGS}
@@ -48,22 +48,22 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
         costs = accountant.accounts(tables, asked, observers.ROUNDS, delta, lost, size)
         seen = {name: costs[observer(name, size, users), RECORD, ALL] for name in (UPDATE, ANTENNAS)}
         by_theorem = theorem_1(coupling, uplink, clip_norm, antennas, mimo.sends_of(tables, size))
-        each = account_round(by_theorem, seen[UPDATE].losses.mu, seen[ANTENNAS].losses.mu, delta, delta - lost)
+        epsilons = account_round(by_theorem, seen[UPDATE].losses.mu, seen[ANTENNAS].losses.mu, delta, delta - lost)
         declared = observer(privacy.observer, size, users)
-        stated = costs[declared, RECORD, own]
-        each |= {
+        stated = costs[declared, RECORD, counted]
+        epsilons |= {
             "rho": stated.rho,
             "epsilon": stated.epsilon,
             "mu": np.sqrt(2 * stated.rho),
             "negative_rounds": (coupling["coupling_real"] < 0).sum(axis=1),
         }
-        leakages.append(to_table({"realization": realizations, "user": range(size)}, users=size, **each))
-        found |= costs
+        leakages.append(to_table({"realization": realizations, "user": range(size)}, users=size, **epsilons))
+        accounts |= costs
         if size == users:  # all of a user's records move its update no further than one does
-            whole = (each._replace(claim=each.claim._replace(unit=USER)) for each in costs.values())
-            found |= {each.claim.key: each for each in whole}
+            whole = (account._replace(claim=account.claim._replace(unit=USER)) for account in costs.values())
+            accounts |= {account.claim.key: account for account in whole}
     leakage = pl.concat(leakages).sort("realization", "users", "user")
-    guarantees = accountant.guarantees(found, observers.ROUNDS)
+    guarantees = accountant.guarantees(accounts, observers.ROUNDS)
     own_network = leakage.filter(users=users)
     return {"leakage": leakage, "outcome": outcome(scenario, own_network, guarantees, tables), "guarantees": guarantees}
 

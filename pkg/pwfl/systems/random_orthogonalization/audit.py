@@ -17,7 +17,7 @@ from pwfl.systems.random_orthogonalization.parameters import Privacy, RandomOrth
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER
 from pwfl.systems.random_orthogonalization.train import parts, trainer
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, Claim, claim_of, of_system, upload
+from pwfl.training.audit import Audited, Claim, audit_system, claim_of, upload
 
 SEEN = "server's update of every round, channels known"
 
@@ -34,7 +34,7 @@ def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame])
         seen = f"user {claim.target}'s noisy update of every round"
     subject = audit.Subject(outcome["realization"], seen, outcome["delta"], outcome["epsilon"])
     audited = Audited(parts, scenario, tables, features.size(scenario), few=True)
-    yield from of_system(audited, trainer, subject, claim)
+    yield from audit_system(audited, trainer, subject, claim)
 
 
 def claim_by(privacy: Privacy, tables: dict[str, pl.DataFrame], realization: int, sensitivity: float) -> Claim:

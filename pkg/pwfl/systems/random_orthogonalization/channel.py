@@ -22,11 +22,11 @@ def run(scenario: RandomOrthogonalization, realizations: range) -> dict[str, pl.
         for interval, within in mimo.intervals(rounds, scenario.radio.coherence_rounds):
             channel = mimo.channels(scenario.seed, block, interval, sizes[-1], antennas)
             products = mimo.inner_products(channel[:, : max((k for k in sizes if mimo.few(k, antennas)), default=0)])
-            for size, found in columns.items():
+            for size, arrays in columns.items():
                 few = mimo.few(size, antennas)
-                of = mimo.couplings(products[:, :size, :size]) if few else mimo.couplings_of_many(channel[:, :size])
-                for name, values in of.items():
-                    column = found.setdefault(name, np.empty((len(realizations), rounds, size)))
+                made = mimo.couplings(products[:, :size, :size]) if few else mimo.couplings_of_many(channel[:, :size])
+                for name, values in made.items():
+                    column = arrays.setdefault(name, np.empty((len(realizations), rounds, size)))
                     column[rows, within] = values[:, None]
     keys = {"realization": realizations, "round": range(1, rounds + 1)}
     links = [to_table(keys | {"user": range(size)}, users=size, **columns[size]) for size in sizes]

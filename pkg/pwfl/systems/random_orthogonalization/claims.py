@@ -55,7 +55,7 @@ SETTING = {
 LEARNED = MNIST | SETTING
 
 
-def _of_update(scenario: RandomOrthogonalization) -> bool:
+def _sees_update(scenario: RandomOrthogonalization) -> bool:
     """Whether epsilon is that of an observer of the server's update."""
     return scenario.privacy.observer == "update"
 
@@ -65,7 +65,7 @@ def _fewest_and_most(contents: dict[str, dict]) -> Iterator[tuple[str, str]]:
     antennas = {name: content["scenario"].network.antennas for name, content in contents.items()}
     for names in comparable(contents, "network.antennas"):
         few, many = (choose(names, key=antennas.__getitem__) for choose in (min, max))
-        if antennas[few] < antennas[many] and _of_update(contents[few]["scenario"]):
+        if antennas[few] < antennas[many] and _sees_update(contents[few]["scenario"]):
             yield few, many
 
 
@@ -75,7 +75,7 @@ ONE_CHANNEL = pairs(  # whose noise is given: a target leaves no difference of e
     "radio.coherence_rounds",
     matches=lambda first, other: (
         first.radio.coherence_rounds is not None is other.radio.coherence_rounds
-        and _of_update(first)
+        and _sees_update(first)
         and first.privacy.target_epsilon is None
     ),
 )
@@ -91,7 +91,7 @@ def _change_in_antennas(column: str, few: pl.DataFrame, many: pl.DataFrame) -> M
     if not shared:
         return None
     users = max(shared)
-    values = paired(*(to_array(each.filter(users=users), column, "realization") for each in (many, few)))
+    values = paired(*(to_array(content.filter(users=users), column, "realization") for content in (many, few)))
     return estimate(_change, values)._replace(detail=f"K = {users}") if np.isfinite(values).all() else None
 
 
@@ -103,7 +103,7 @@ def _rises(column: str, words: str) -> Term:
     )
 
 
-def _of_channels(function: Callable) -> Callable[..., Measure | None]:
+def _compare_channels(function: Callable) -> Callable[..., Measure | None]:
     """How means with one channel and with redrawn ones are compared."""
 
     def measured(one: np.ndarray, redrawn: np.ndarray, rounds: int) -> Measure | None:
@@ -325,7 +325,7 @@ OWN_CLAIMS = (
         quantity=EPSILON,
         compare=statistic(
             f"{PRIVATE.words}, one channel / redrawn channels - 1",
-            _of_channels(_change),
+            _compare_channels(_change),
             *(PRIVATE.at(ONE_CHANNEL), PRIVATE, value("coherence rounds")),
             bounds=CHANGE,
         ),
@@ -339,7 +339,7 @@ OWN_CLAIMS = (
         quantity=ACCURACY,
         compare=statistic(
             f"{PRIVATE.words}, one channel - redrawn channels",
-            _of_channels(difference),
+            _compare_channels(difference),
             *(PRIVATE.at(ONE_CHANNEL), PRIVATE, value("coherence rounds")),
             bounds=(-1.0, 1.0),
         ),
@@ -363,23 +363,23 @@ def claims(contents: dict[str, dict]) -> pl.DataFrame:
 def _series(content: dict) -> dict:
     """What claims are measured from, of a scenario with noise; (6) and its ratio by number of users."""
     scenario = content["scenario"]
-    names = {(each.scheduler, each.noise): each.name for each in scenario.schemes}
+    names = {(scheme.scheduler, scheme.noise): scheme.name for scheme in scenario.schemes}
     if (name := names.get(PAIRS["Private"])) is None:
         return {}
-    each, leakage, history = (content[table].filter(scheme=name) for table in ("realizations", "leakage", "history"))
+    trained, leakage, history = (content[table].filter(scheme=name) for table in ("realizations", "leakage", "history"))
     printed, closed_form = (
         to_array(leakage, column, "users", "realization") for column in ("epsilon_printed", "epsilon_closed_form")
     )
-    own, classes = leakage.filter(users=each["users"][0]), datasets.size(scenario.data).classes
+    rows, classes = leakage.filter(users=trained["users"][0]), datasets.size(scenario.data).classes
     at_round = history.filter(round=ROUND).rename({"status": "training"})
     with np.errstate(invalid="ignore"):  # without any noise both are infinite
         over_closed_form = printed / closed_form
     finite = {  # without any noise they are infinite
         "printed": printed,
-        "printed of a round": own["epsilon_printed"].to_numpy(),
+        "printed of a round": rows["epsilon_printed"].to_numpy(),
         "printed over closed form": over_closed_form,
-        "antennas over printed": (own["epsilon_antennas"] / own["epsilon_printed"]).to_numpy(),
-        "energy over limit": (each["transmit_energy"] / each["transmit_energy_limit"]).drop_nulls().to_numpy(),
+        "antennas over printed": (rows["epsilon_antennas"] / rows["epsilon_printed"]).to_numpy(),
+        "energy over limit": (trained["transmit_energy"] / trained["transmit_energy_limit"]).drop_nulls().to_numpy(),
     }
     return {
         **{key: values for key, values in finite.items() if np.isfinite(values).all()},
@@ -387,8 +387,8 @@ def _series(content: dict) -> dict:
         **{(pair, "rounds"): rounds_to(content["history"].filter(scheme=name), LEVEL) for pair, name in names.items()},
         "leakage": leakage,
         "accuracy": accuracies(at_round, classes),
-        "covered": 1 - each["understated"].mean(),
-        "realizations": len(each),
+        "covered": 1 - trained["understated"].mean(),
+        "realizations": len(trained),
         "coherence rounds": scenario.radio.coherence_rounds,
         "all rounds": scenario.training.rounds,
     }

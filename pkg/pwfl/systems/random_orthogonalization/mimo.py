@@ -43,8 +43,8 @@ def blocks(realizations: range, users: int, antennas: int, kept: int = 0) -> Ite
     >>> list(blocks(range(5), users=1000, antennas=2000))
     [range(0, 2), range(2, 4), range(4, 5)]
     """
-    each = np.dtype(complex).itemsize * users * max(min(users, 2 * antennas), antennas) + kept
-    size = max(BLOCK_BYTES // each, 1)
+    realization_bytes = np.dtype(complex).itemsize * users * max(min(users, 2 * antennas), antennas) + kept
+    size = max(BLOCK_BYTES // realization_bytes, 1)
     for first in range(realizations.start, realizations.stop, size):
         yield range(first, min(first + size, realizations.stop))
 
@@ -134,8 +134,8 @@ def uplink_of(scenario, schedule: pl.DataFrame, noise_std: np.ndarray) -> Uplink
 
 def links_of(tables: dict[str, pl.DataFrame], users: int) -> pl.DataFrame:
     """Links in a network of some users: those of the table `schedule`, of who sends, in the scenario's own."""
-    own = users == size_of(tables["users"], "user")
-    return tables["schedule"] if own else tables["links"].filter(users=users)
+    all_users = users == size_of(tables["users"], "user")
+    return tables["schedule"] if all_users else tables["links"].filter(users=users)
 
 
 def sends_of(tables: dict[str, pl.DataFrame], users: int) -> np.ndarray:
@@ -160,8 +160,8 @@ def effective_noise(
     sum_energy = np.maximum(coupling["coupling_real"].sum(axis=-1), 0)
     received = (uplink.receiver_std / uplink.amplitude) ** 2
 
-    def std(of_users: str, receiver: np.ndarray, power: int = 2) -> np.ndarray:
-        return np.sqrt(uplink.noise_std**2 * (coupling[of_users] ** power).sum(axis=-1) + received * receiver) / users
+    def std(column: str, receiver: np.ndarray, power: int = 2) -> np.ndarray:
+        return np.sqrt(uplink.noise_std**2 * (coupling[column] ** power).sum(axis=-1) + received * receiver) / users
 
     return {
         "effective_noise_std": std("coupling_real", sum_energy / 2),
@@ -179,5 +179,5 @@ def mechanism_mu(sensitivity: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
 
 def mean_noise(users: int | np.ndarray, antennas: int, uplink: Uplink) -> np.ndarray:
     """The root of the mean of (5) over channels, in closed form, shape (...,)."""
-    of_users = uplink.noise_std**2 * users * (1 + users / antennas)  # K (1 + 1/M) + K (K - 1) / M
-    return np.sqrt(of_users + (uplink.receiver_std / uplink.amplitude) ** 2 * users) / users
+    users_variance = uplink.noise_std**2 * users * (1 + users / antennas)  # K (1 + 1/M) + K (K - 1) / M
+    return np.sqrt(users_variance + (uplink.receiver_std / uplink.amplitude) ** 2 * users) / users

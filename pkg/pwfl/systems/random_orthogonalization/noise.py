@@ -76,18 +76,18 @@ def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]
     """
     realizations = tables["schedule"]["realization"].unique().sort()
     span = range(realizations[0], realizations[-1] + 1)
-    own = pl.lit(size_of(tables["users"], "user"), pl.Int64)
+    all_users = pl.lit(size_of(tables["users"], "user"), pl.Int64)
     seen, delta = scenario.privacy.observer, observers.delta(scenario.privacy)
-    links = tables["schedule"].drop("amplitude").with_columns(users=own)
+    links = tables["schedule"].drop("amplitude").with_columns(users=all_users)
 
     def worst(noise_std: np.ndarray) -> np.ndarray:
-        found = tables | {"links": links, "noise": build_noise(scenario, tables, noise_std[:, None])}
-        found["visibility"] = receive.visible(scenario, found, span, (seen,))
-        losses = accountant.losses(found, seen, 2 * scenario.training.clip_norm)
+        candidate = tables | {"links": links, "noise": build_noise(scenario, tables, noise_std[:, None])}
+        candidate["visibility"] = receive.visible(scenario, candidate, span, (seen,))
+        losses = accountant.losses(candidate, seen, 2 * scenario.training.clip_norm)
         return observers.ROUNDS.worth(losses, accountant.Claim(seen), delta)[0].max(axis=1)
 
     needed = worst(np.zeros(len(realizations))) > goal
-    scale = target.scales(lambda each: np.where(needed, worst(each), 0.0), goal, len(realizations))
+    scale = target.scales(lambda factor: np.where(needed, worst(factor), 0.0), goal, len(realizations))
     return np.where(needed, scale, 0.0)
 
 
@@ -102,7 +102,7 @@ def user_noise(scenario: RandomOrthogonalization, scheme: str, tables: dict[str,
     gain, amplitude = (to_array(tables["schedule"], name, *KEYS) for name in ("energy", "amplitude"))
     realizations = tables["users"]["realization"].unique().sort()
     now = user_code.Drawn(user_code.generators(scenario.seed, "noise", realizations))
-    given = scenario, samples, gain, amplitude
-    found = user_code.call(scheme, *given, reads=scenario.own.reads, now=now)
+    arguments = scenario, samples, gain, amplitude
+    noise = user_code.call(scheme, *arguments, reads=scenario.own.reads, now=now)
     what = "the standard deviation of the users' noise, realizations by rounds"
-    return user_code.noise_of(scheme, found, np.ones(gain.shape[:2], bool), what, zero=True)
+    return user_code.noise_of(scheme, noise, np.ones(gain.shape[:2], bool), what, zero=True)

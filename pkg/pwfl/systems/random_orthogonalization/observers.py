@@ -36,25 +36,25 @@ def table(privacy: Privacy, sizes: Iterable[int], users: int, realizations: rang
     share = f"; {coalition.percent(privacy.colluders)} of the users (rounded up) collude with it" * bool(
         privacy.colluders
     )
-    found = {}
+    rows = {}
     for size in sizes:
-        for name, each in OBSERVED_BY.items():
-            whose, weaker = (observer(of, size, users) for of in (name, each.weaker))
-            found[whose] = each._replace(weaker=weaker, kind=kind, receives=each.receives + share)
-    return air.table(found, pl.Series(realizations))
+        for name, observed in OBSERVED_BY.items():
+            whose, weaker = (observer(label, size, users) for label in (name, observed.weaker))
+            rows[whose] = observed._replace(weaker=weaker, kind=kind, receives=observed.receives + share)
+    return air.table(rows, pl.Series(realizations))
 
 
-def claims(sensitivity: float, size: int, own: int) -> list[Claim]:
-    """What is asked of a record in a network of some users (`own`: the scenario's), by all noise and by users' alone.
+def claims(sensitivity: float, size: int, all_users: int) -> list[Claim]:
+    """What is asked of a record in a network of some users, by all noise and by users' alone.
 
-    Without the receiver's noise, all antennas show every user's noisy update.
+    The scenario has `all_users`. Without the receiver's noise, all antennas show every user's noisy update.
     """
-    found = []
+    asked = []
     for name in OBSERVED_BY:
-        whose, rows = observer(name, size, own), observer(ANTENNAS if name == USER else name, size, own)
+        whose, rows = observer(name, size, all_users), observer(ANTENNAS if name == USER else name, size, all_users)
         for noise in (USERS,) if name == USER else (ALL, USERS):
-            found.append(Claim(whose, RECORD, sensitivity, noise=noise, rows=rows))
-    return found
+            asked.append(Claim(whose, RECORD, sensitivity, noise=noise, rows=rows))
+    return asked
 
 
 def counted(seen: str) -> str:
@@ -82,12 +82,12 @@ def gone(privacy: Privacy, users: int, rounds: int) -> int:
     return min(int(coalition.colluding(privacy.colluders, np.array(users))) + dropping, users - 1)
 
 
-def left(of_users: np.ndarray, many: int) -> np.ndarray:
+def left(variance: np.ndarray, many: int) -> np.ndarray:
     """Variance of the users' noise that hides each one's update, by the variance of each one's, shape (..., user).
 
     Its own is left, and that of the others without `many` of the largest, which may be others in each round.
     """
-    users = of_users.shape[-1]
-    own = of_users.ravel()
-    others = coalition.others_left(own, np.arange(len(own)) // users, np.full(len(own), many))
-    return (own + others).reshape(of_users.shape)
+    users = variance.shape[-1]
+    flat = variance.ravel()
+    others = coalition.others_left(flat, np.arange(len(flat)) // users, np.full(len(flat), many))
+    return (flat + others).reshape(variance.shape)

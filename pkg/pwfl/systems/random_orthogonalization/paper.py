@@ -17,16 +17,16 @@ def _accuracy(contents: dict[str, dict]) -> pl.DataFrame:
 
 def _leakage(contents: dict[str, dict]) -> pl.DataFrame:
     """Epsilon of one round over numbers of users, by number of antennas: mean over users and realizations."""
-    found = [_over(contents, "leakage", "users", column, suffix) for column, suffix in EPSILONS.items()]
-    return pl.concat(found)
+    curves = [_over(contents, "leakage", "users", column, suffix) for column, suffix in EPSILONS.items()]
+    return pl.concat(curves)
 
 
 def _over(contents: dict[str, dict], table: str, x: str, y: str, suffix: str = "") -> pl.DataFrame:
     """Means of a column of the users who add noise, in the paper's setting; a series for each number of antennas."""
     frames = []
-    for content in sorted(contents.values(), key=lambda each: each["scenario"].network.antennas):
+    for content in sorted(contents.values(), key=lambda item: item["scenario"].network.antennas):
         scenario = content["scenario"]
-        private = [each.name for each in scenario.schemes if (each.scheduler, each.noise) == PAIRS["Private"]]
+        private = [item.name for item in scenario.schemes if (item.scheduler, item.noise) == PAIRS["Private"]]
         known = table in content and y in content[table].columns
         if known and all(value_of(scenario, key) in values for key, values in SETTING.items()):
             rows = content[table].filter(pl.col("scheme").is_in(private)).select(pl.col(x, y).cast(pl.Float64))

@@ -29,18 +29,18 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
     realizations = span_of(noise)
     sigma, std = (to_array(noise, name, *KEYS[:2]) for name in ("noise_std", "effective_noise_std"))
     links, sends = mimo.links_of(tables, users), mimo.sends_of(tables, users)
-    own = weights(links, sends)
-    keys = {"realization": realizations, "interval": range(own.shape[1])}
+    weight = weights(links, sends)
+    keys = {"realization": realizations, "interval": range(weight.shape[1])}
     dimension = parameter_count(network(scenario.training, features.size(scenario), hidden_layers=()))
-    user_std, occurring, heard = np.abs(own) * sigma[..., None], std, sends
-    found = to_table(keys | {"user": range(users)}, weight=own, user_noise_std=user_std)
+    user_std, occurring, active = np.abs(weight) * sigma[..., None], std, sends
+    reception = to_table(keys | {"user": range(users)}, weight=weight, user_noise_std=user_std)
     if scenario.privacy.dropouts:
-        heard = sends & sending(scenario, realizations, own.shape[1:])
-        receiver_std = _receiver_std(mimo.uplink_of(scenario, tables["schedule"], sigma), own, sends)
-        occurring = np.hypot(np.sqrt((user_std**2 * heard).sum(axis=-1)), receiver_std)
-    found = found.filter(pl.Series(heard.ravel()))
+        active = sends & sending(scenario, realizations, weight.shape[1:])
+        receiver_std = _receiver_std(mimo.uplink_of(scenario, tables["schedule"], sigma), weight, sends)
+        occurring = np.hypot(np.sqrt((user_std**2 * active).sum(axis=-1)), receiver_std)
+    reception = reception.filter(pl.Series(active.ravel()))
     return {
-        "reception": found.with_columns(**EMPTY),
+        "reception": reception.with_columns(**EMPTY),
         "reception_noise": to_table(
             keys,
             rounds=1,
@@ -84,33 +84,33 @@ def visible(
     function of these; such rows are those of `USER`. Of the update, the noise of the worst coalition and of as many as
     are planned to drop out is taken off; of all antennas that of all other users, where there is any such: a bound.
     """
-    own, sizes = size_of(tables["users"], "user"), tables["links"]["users"].unique().sort().to_list()
+    all_users, sizes = size_of(tables["users"], "user"), tables["links"]["users"].unique().sort().to_list()
     sigma, privacy = to_array(tables["noise"], "noise_std", *KEYS[:2]), scenario.privacy
-    antennas, uplink, found = scenario.network.antennas, mimo.uplink_of(scenario, tables["schedule"], sigma), []
+    antennas, uplink, rows = scenario.network.antennas, mimo.uplink_of(scenario, tables["schedule"], sigma), []
     gone = {size: observers.gone(privacy, size, sigma.shape[1]) for size in sizes}
     several = [size for size in sizes if not gone[size]] if ANTENNAS in seen_by else []
     at_antennas: dict[int, np.ndarray] = {}
     if several:
-        coherence, sends = scenario.radio.coherence_rounds, {own: mimo.sends_of(tables, own)}
+        coherence, sends = scenario.radio.coherence_rounds, {all_users: mimo.sends_of(tables, all_users)}
         at_antennas = antennas_visibility(scenario.seed, realizations, several, antennas, uplink, coherence, sends)
     for size in sizes:
         links, sends = mimo.links_of(tables, size), mimo.sends_of(tables, size)
         weight = weights(links, sends)
-        share, of_users = np.abs(weight), np.square(weight) * np.square(sigma)[..., None]
-        hiding = observers.left(of_users, gone[size]) if gone[size] else of_users.sum(axis=-1, keepdims=True)
+        share, variance = np.abs(weight), np.square(weight) * np.square(sigma)[..., None]
+        hiding = observers.left(variance, gone[size]) if gone[size] else variance.sum(axis=-1, keepdims=True)
         users_std = np.sqrt(hiding)
         noise_std = np.hypot(users_std, _receiver_std(uplink, weight, sends)[..., None])
         if gone[size]:
             at_antennas[size] = alone_at_antennas(to_array(links, "energy", *KEYS), uplink)
-        elif size == own:  # the noise that the server is said to add up to
+        elif size == all_users:  # the noise that the server is said to add up to
             noise_std = to_array(tables["noise"], "effective_noise_std", *KEYS[:2])[..., None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            each = np.broadcast_to(1 / sigma[..., None], weight.shape)
+            messages = np.broadcast_to(1 / sigma[..., None], weight.shape)
             views: dict[str, tuple] = {
                 UPDATE: (share / noise_std, share / users_std),
-                ANTENNAS: (at_antennas.get(size), each),
+                ANTENNAS: (at_antennas.get(size), messages),
             }
-        views[USER] = (each, each)
+        views[USER] = (messages, messages)
         keys = {"realization": realizations, "interval": range(weight.shape[1]), "user": range(size)}
         for name in seen_by:
             columns = dict(zip(("visibility", "visibility_users_only"), views[name], strict=True))
@@ -119,8 +119,8 @@ def visible(
             # Of who does not send, everybody knows it.
             columns = {key: np.where(sends, values, 0.0) for key, values in columns.items()}
             table = to_table(keys, rounds=1, **columns)
-            found.append(table.with_columns(observer=pl.lit(observer(name, size, own))))
-    return pl.concat(found)
+            rows.append(table.with_columns(observer=pl.lit(observer(name, size, all_users))))
+    return pl.concat(rows)
 
 
 def alone_at_antennas(energy: np.ndarray, uplink: mimo.Uplink) -> np.ndarray:
@@ -149,25 +149,25 @@ def antennas_visibility(
     products, such as columns of the matrix's square root; of many users, it is the g_k themselves. `sends` is who does,
     by a network's size, where not all do.
     """
-    found = {size: np.empty((*uplink.noise_std.shape, size)) for size in sizes}
+    by_size = {size: np.empty((*uplink.noise_std.shape, size)) for size in sizes}
     for block in mimo.blocks(realizations, sizes[-1], antennas):
         rows = slice(block.start - realizations.start, block.stop - realizations.start)
-        own = uplink._replace(noise_std=uplink.noise_std[rows], amplitude=uplink.amplitude[rows])
+        uplink_rows = uplink._replace(noise_std=uplink.noise_std[rows], amplitude=uplink.amplitude[rows])
         for interval, within in mimo.intervals(uplink.noise_std.shape[1], coherence_rounds):
             channel = mimo.channels(seed, block, interval, sizes[-1], antennas)
             products = mimo.inner_products(
                 channel[:, : max((k for k in sizes if mimo.few(k, antennas)), default=0)]
             ).real
             for size, t in product(sizes, within):
-                sent, amplitude = sends[size][rows, t] if sends and size in sends else None, own.amplitude[:, t]
-                noises = own.noise_std[:, t], own.receiver_std / np.sqrt(2)
+                sent, amplitude = sends[size][rows, t] if sends and size in sends else None, uplink_rows.amplitude[:, t]
+                noises = uplink_rows.noise_std[:, t], uplink_rows.receiver_std / np.sqrt(2)
                 if mimo.few(size, antennas):
-                    heard = products[:, :size, :size]
-                    heard = heard if sent is None else mimo.among(heard, sent)
-                    seen = visibility.through_gram(amplitude[:, None, None] ** 2 * heard, *noises)
+                    gram = products[:, :size, :size]
+                    gram = gram if sent is None else mimo.among(gram, sent)
+                    seen = visibility.through_gram(amplitude[:, None, None] ** 2 * gram, *noises)
                 else:
-                    heard = channel[:, :size] if sent is None else np.where(sent[..., None], channel[:, :size], 0.0)
-                    heard = np.concatenate([heard.real, heard.imag], axis=-1).swapaxes(-1, -2)
-                    seen = visibility.through_few(amplitude[:, None, None] * heard, *noises)
-                found[size][rows, t] = seen
-    return found
+                    gram = channel[:, :size] if sent is None else np.where(sent[..., None], channel[:, :size], 0.0)
+                    gram = np.concatenate([gram.real, gram.imag], axis=-1).swapaxes(-1, -2)
+                    seen = visibility.through_few(amplitude[:, None, None] * gram, *noises)
+                by_size[size][rows, t] = seen
+    return by_size

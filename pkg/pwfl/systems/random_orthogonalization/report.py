@@ -59,8 +59,8 @@ def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.VConcatChart | alt
     x = fitted(alt.X("users:Q", title="Users K"), frame["users"], room=0)
     colours = theme.scenario_colours(scenario)
     panels = [
-        _panel(own, formula.filter(scheme=name), x, y, colours[str(name)]).properties(title=f"{name}")
-        for (name,), own in frame.group_by("scheme", maintain_order=True)
+        _panel(rows, formula.filter(scheme=name), x, y, colours[str(name)]).properties(title=f"{name}")
+        for (name,), rows in frame.group_by("scheme", maintain_order=True)
     ]
     subtitle = [f"{_over(table)}; {_describe_rounds(scenario)}", "of one round where names do not say otherwise"]
     return alt.vconcat(*panels).properties(title=alt.TitleParams(heading, subtitle=subtitle))
@@ -80,7 +80,7 @@ def _panel(frame: pl.DataFrame, formula: pl.DataFrame, x: alt.X, y: alt.Y, colou
     ends = [(READINGS[name], value, colour) for name, value in last.select("reading", "value_mean").rows()]
     ends += [("closed form of (6)", value, SOFT) for value in formula.sort("users")["value"].tail(1)]
     places = pixels(y, [value for _, value, _ in ends], theme.HEIGHT)
-    names = theme.name_ends((name, float(at), of) for (name, _, of), at in zip(ends, places, strict=True))
+    names = theme.name_ends((name, float(at), label) for (name, _, label), at in zip(ends, places, strict=True))
     return alt.layer(area, line, dashed, *names).properties(width=theme.WIDTH, height=theme.HEIGHT)
 
 
@@ -88,8 +88,8 @@ def tradeoff(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy against epsilon after all rounds, of the scenario's observer, realization by realization."""
     heading = f"Accuracy against privacy, M = {scenario.network.antennas}"
     axis = f"Epsilon of a record or a user at delta = {scenario.privacy.delta:g}"
-    said = f"after {_describe_rounds(scenario)}, worst user"
-    return results.tradeoff(scenario, tables["history"], realizations(tables), axis, heading, said)
+    note = f"after {_describe_rounds(scenario)}, worst user"
+    return results.tradeoff(scenario, tables["history"], realizations(tables), axis, heading, note)
 
 
 def energy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -150,10 +150,10 @@ FIGURES = {
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, leakage, signs and statuses of a scenario."""
-    each = realizations(tables)
+    rows = realizations(tables)
     summary = results.summary(
         scenario,
-        each,
+        rows,
         [*results.FINAL, *WORST, "understated", "negative_weights", "negative_users", "transmit_energy"],
         pl.col("users").first(),
         pl.lit(scenario.network.antennas).alias("antennas"),
@@ -164,10 +164,10 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
     )
     return {
         "summary": summary,
-        "realizations": each,
+        "realizations": rows,
         "history": tables["history"],
         "leakage": leakages(tables),
-        "signs": signs(tables["leakage"].filter(users=each["users"][0]), scenario.training.rounds),
+        "signs": signs(tables["leakage"].filter(users=rows["users"][0]), scenario.training.rounds),
         "statuses": results.statuses(tables),
     }
 
@@ -180,10 +180,10 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     return results.realizations(tables).join(energy, on=keys, how="left", maintain_order="left")
 
 
-def published(scenario, each: pl.DataFrame) -> list[Loss]:
+def published(scenario, rows: pl.DataFrame) -> list[Loss]:
     """What each training costs its worst record, but where more users drop out of a round than are taken for gone."""
     lost = observers.tolerance(scenario.privacy)
-    return [Loss(rho=rho, lost=lost) for rho in each["rho_server"]]
+    return [Loss(rho=rho, lost=lost) for rho in rows["rho_server"]]
 
 
 def leakages(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:

@@ -77,21 +77,21 @@ def user_amplitudes(
         wrong = ~((amplitude == 0) | (amplitude == largest)) | ~((largest > 0) & (largest <= most))
         if wrong.any():
             row = np.argwhere(wrong)[0, 0]
-            found = ", ".join(f"{value:g}" for value in np.unique(amplitude[row])[:5])
+            amplitudes = ", ".join(f"{value:g}" for value in np.unique(amplitude[row])[:5])
             raise user_code.UserCodeError(
-                f"{scheduler}: gives users of realization {realizations[row]} the amplitudes {found} in round "
+                f"{scheduler}: gives users of realization {realizations[row]} the amplitudes {amplitudes} in round "
                 f"{t + 1}; must be 0 or, for all active users, the same amplitude, by which the server divides, at "
                 f"most radio.amplitude, {most:g}; at least one user must be active"
             )
         return amplitude
 
-    given = ((scenario, Uplink(gain[:, t], coupling[:, t], most), users) for t in range(gain.shape[1]))
-    return user_code.round_by_round(scheduler, given, sent, scenario.seed, realizations, scenario.own.reads)
+    arguments = ((scenario, Uplink(gain[:, t], coupling[:, t], most), users) for t in range(gain.shape[1]))
+    return user_code.round_by_round(scheduler, arguments, sent, scenario.seed, realizations, scenario.own.reads)
 
 
 def links_among(scenario: RandomOrthogonalization, realizations: list[int], sends: np.ndarray) -> dict[str, np.ndarray]:
     """`mimo.COUPLINGS` of who sends, boolean (realization, round, user), of channels drawn again; 0 of others."""
-    found = {name: np.empty(sends.shape) for name in mimo.COUPLINGS}
+    columns = {name: np.empty(sends.shape) for name in mimo.COUPLINGS}
     (_, rounds, users), antennas = sends.shape, scenario.network.antennas
     for block in mimo.blocks(range(realizations[0], realizations[-1] + 1), users, antennas):
         rows = slice(block.start - realizations[0], block.stop - realizations[0])
@@ -100,9 +100,9 @@ def links_among(scenario: RandomOrthogonalization, realizations: list[int], send
             products = mimo.inner_products(channel) if mimo.few(users, antennas) else None
             for t in within:
                 if products is None:
-                    of_senders = mimo.couplings_of_many(np.where(sends[rows, t, :, None], channel, 0.0))
+                    sender_links = mimo.couplings_of_many(np.where(sends[rows, t, :, None], channel, 0.0))
                 else:
-                    of_senders = mimo.couplings(mimo.among(products, sends[rows, t]))
-                for name, values in of_senders.items():
-                    found[name][rows, t] = values
-    return found
+                    sender_links = mimo.couplings(mimo.among(products, sends[rows, t]))
+                for name, values in sender_links.items():
+                    columns[name][rows, t] = values
+    return columns

@@ -13,9 +13,9 @@ WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon", "epsilon_antennas"]
 UPDATE, ANTENNAS, USER = "update", "antennas", "user"
 
 
-def observer(seen: str, users: int, own: int) -> str:
-    """The observer's name in a network of some users; in the scenario's `own`, what it sees."""
-    return seen if users == own else f"{seen} of {users} users"
+def observer(seen: str, users: int, counted: int) -> str:
+    """The observer's name in a network of some users; in the scenario's `counted`, what it sees."""
+    return seen if users == counted else f"{seen} of {users} users"
 
 
 def magnitude(**options) -> dy.Float64:

@@ -24,13 +24,13 @@ def parts(
     training, size = scenario.training, features.size(scenario)
     server = trainings.Server(lambda reception: np.full(training.rounds, -1.0))
     users = tables["users"]["user"].n_unique()
-    given = size.features, size.classes
+    sizes = size.features, size.classes
     steps = Steps(training.local_steps, training.batch_size, training.learning_rate, training.clip_norm)
     if training.model == "dense":  # softmax regression, of all users at once
-        learner = LocalSgd(*given, steps, alike=True, compiled=compiled)
+        learner = LocalSgd(*sizes, steps, alike=True, compiled=compiled)
     else:
         model = trainable.model_of(network(training, size, hidden_layers=()), compiled)
-        learner = ModelLocalSgd(*given, steps, alike=True, compiled=compiled, model=model)
+        learner = ModelLocalSgd(*sizes, steps, alike=True, compiled=compiled, model=model)
     columns = columns_function(scenario, tables)
     stops = range(training.rounds + 1)
     return trainings.Parts(learner, server, stops, columns, bytes_each(scenario, users, data))
@@ -45,8 +45,8 @@ def columns_function(
     """A function that makes columns of `history` of what is measured of the updates; nothing is sent before round 1."""
     keys = ("realization", "round", "user")
     dimension = parameter_count(network(scenario.training, features.size(scenario), hidden_layers=()))
-    each = to_array(tables["schedule"], "amplitude", *keys)
-    amplitude, share = each.max(axis=-1), (each > 0).mean(axis=-1)
+    amplitudes = to_array(tables["schedule"], "amplitude", *keys)
+    amplitude, share = amplitudes.max(axis=-1), (amplitudes > 0).mean(axis=-1)
     noise_std = to_array(tables["noise"], "noise_std", *keys[:2])
     realizations = tables["noise"]["realization"].unique(maintain_order=True).to_list()
 
@@ -54,8 +54,8 @@ def columns_function(
         row, (norm, clipped, energy) = realizations.index(start.realization), sums[1:].T.astype(float)
         rounds = slice(len(norm))
         sent = share[row, rounds] * amplitude[row, rounds] ** 2 * (energy + dimension * noise_std[row, rounds] ** 2)
-        found = {"update_norm": norm, "clipped_share": clipped, "transmit_energy": sent}
-        return {name: pl.Series([None, *values]) for name, values in found.items()}
+        measured = {"update_norm": norm, "clipped_share": clipped, "transmit_energy": sent}
+        return {name: pl.Series([None, *values]) for name, values in measured.items()}
 
     return columns
 

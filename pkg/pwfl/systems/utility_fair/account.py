@@ -82,31 +82,31 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     # Devices that share a noise vector get the same copy: together they know no more than one of them.
     vectors = noise.with_columns(rho=rho).group_by("realization", "noise_vector", maintain_order=True)
     released = vectors.agg(pl.col("rho").max()).group_by("realization", maintain_order=True).agg(pl.col("rho").sum())
-    of_round = joined(maxima, released, "realization")["rho"].to_numpy()
+    rho_round = joined(maxima, released, "realization")["rho"].to_numpy()
     observers = air.table(observed_by(clip_norm is not None), maxima["realization"])
     seen = {
-        COPIES: Losses(np.sqrt(2 * of_round)[:, None, None], np.array([rounds - 1])),
+        COPIES: Losses(np.sqrt(2 * rho_round)[:, None, None], np.array([rounds - 1])),
         UPLOADS: Losses(np.sqrt(2 * rho_vector).reshape(len(maxima), 1, -1), np.array([rounds])),
     }
-    found = {}
+    accounts = {}
     for name, squares in {COPIES: {RECORD: 1.0, USER: np.inf}, UPLOADS: moved}.items():
         view = accountant.view_of(observers, name)
         for unit, square in squares.items():
             claim = Claim(name, unit, np.sqrt(square))
-            found[claim.key] = accountant.account(claim, seen[name].moved(claim.sensitivity), ROUNDS, delta, view)
-    guarantees = accountant.guarantees(found, ROUNDS)
+            accounts[claim.key] = accountant.account(claim, seen[name].moved(claim.sensitivity), ROUNDS, delta, view)
+    guarantees = accountant.guarantees(accounts, ROUNDS)
     declared = COPIES if noise["upload_multiplier"].null_count() else UPLOADS  # clean uploads hide nothing
-    server, own = found[UPLOADS, RECORD, USERS].epsilon.max(axis=1), found[declared, RECORD, USERS]
+    server, account = accounts[UPLOADS, RECORD, USERS].epsilon.max(axis=1), accounts[declared, RECORD, USERS]
     shape = len(maxima), len(leakage) // len(maxima)  # all copies together are the same of all devices
-    of_each = {name: np.broadcast_to(getattr(own, name), shape).ravel() for name in ("rho", "epsilon")}
+    columns = {name: np.broadcast_to(getattr(account, name), shape).ravel() for name in ("rho", "epsilon")}
     stated = accountant.stated(guarantees, observers, declared).with_columns(
-        epsilon_round=exact_epsilon(of_round, delta),
+        epsilon_round=exact_epsilon(rho_round, delta),
         epsilon_worst_case=pl.lit(np.inf) if clip_norm is None else pl.Series(server),
     )
     samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
     parts = maxima, samples, released, cost(tables["schedule"], scenario.radio), stated
     return {
-        "leakage": leakage.with_columns(**of_each),
+        "leakage": leakage.with_columns(**columns),
         "outcome": linear.outcome(parts, TERMS | {"rounds": rounds, "delta": delta}),
         "guarantees": guarantees,
         "observers": observers,

@@ -47,20 +47,22 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     """
     outcome, clip_norm = audit.worst(tables["outcome"]), scenario.training.clip_norm
     realization = outcome["realization"]
-    own = {name: tables[name].filter(realization=realization) for name in ("users", "schedule", "noise")}
-    noisy = not own["noise"]["upload_std"].null_count()
-    subject = audit.Subject(realization, observed(own["noise"], noisy, clip_norm), outcome["delta"], outcome["epsilon"])
+    picked = {name: tables[name].filter(realization=realization) for name in ("users", "schedule", "noise")}
+    noisy = not picked["noise"]["upload_std"].null_count()
+    subject = audit.Subject(
+        realization, observed(picked["noise"], noisy, clip_norm), outcome["delta"], outcome["epsilon"]
+    )
     if np.isinf(outcome["epsilon"]):
         yield audit.untested(subject)
         return
 
     generator = streams.generator(scenario.seed, "audit", realization)
-    size, records = features.size(scenario), int(own["users"]["samples"].sum())
+    size, records = features.size(scenario), int(picked["users"]["samples"].sum())
     data = of_audits.random_data(size, records, generator)
     z = link.least_z(link.limits(scenario.radio, scenario.device)._replace(min_iterations=STEPS))
-    power = link.power_w(z, own["schedule"]["unit_power_w"].to_numpy())
-    least = own["schedule"].with_columns(power_w=pl.when("takes_part").then(power).otherwise(0.0))
-    used = training(scenario, data, own | {"schedule": least}, deal=of_audits.in_turn)
+    power = link.power_w(z, picked["schedule"]["unit_power_w"].to_numpy())
+    least = picked["schedule"].with_columns(power_w=pl.when("takes_part").then(power).otherwise(0.0))
+    used = training(scenario, data, picked | {"schedule": least}, deal=of_audits.in_turn)
     if why := used.model.untested():
         yield audit.untested(subject, why)
         return
@@ -70,7 +72,7 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     rows = released.rows
     yield from audit_one_record(subject, used, rows, generator)
 
-    std, rounds = own["noise"].sort("device")["upload_std" if noisy else "copy_std"].to_numpy(), len(rows)
+    std, rounds = picked["noise"].sort("device")["upload_std" if noisy else "copy_std"].to_numpy(), len(rows)
     if noisy:
         stated = uploads.sensitivity(clip_norm, scenario.device.batch_size, scenario.privacy.sensitivity)
         mu = np.full((rounds, len(SENT)), stated / std.min())
@@ -82,27 +84,27 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     if clip_norm is not None:
         reached = used.model.known
         moved = moves(silent, subject.realization, rows, generator) / stated
-        takes_part = own["schedule"]["takes_part"].any()  # else no device sends an update that a record moves
+        takes_part = picked["schedule"]["takes_part"].any()  # else no device sends an update that a record moves
         for purpose, share in zip(SENT, moved, strict=True):
             sent = takes_part or purpose == GRADIENTS
             yield audit.sensitivity(subject, share, 1.0, SENT[purpose], reached and sent)
         reached = reached and takes_part
         most = moved.max(axis=(1, 2, 3))
-    found = float(np.sqrt(((mu * most) ** 2).sum()))
+    mu_total = float(np.sqrt(((mu * most) ** 2).sum()))
     reached = reached and outcome["epsilon"] > 0  # an epsilon of 0 is that of smaller mu, too
     low, high = audit.REACHED * subject.mu * reached, (1 + audit.ROUNDING) * subject.mu
-    seen = audit.ROUNDING if reached else max(audit.ROUNDING, high / max(found, audit.NO_MOVE * high) - 1)
+    seen = audit.ROUNDING if reached else max(audit.ROUNDING, high / max(mu_total, audit.NO_MOVE * high) - 1)
     test = audit.RECORD + ", its sensitivity assumed" * (clip_norm is None)
-    yield audit.within(subject, test, mu.size, subject.mu, found, low, high, seen, "mu {percent} too low")
-    first = own["schedule"].filter(pl.col("round") <= TRAINED)
-    yield from model(subject, training(scenario, data, own | {"schedule": first}, deal=of_audits.in_turn))
+    yield audit.within(subject, test, mu.size, subject.mu, mu_total, low, high, seen, "mu {percent} too low")
+    first = picked["schedule"].filter(pl.col("round") <= TRAINED)
+    yield from model(subject, training(scenario, data, picked | {"schedule": first}, deal=of_audits.in_turn))
 
 
 def observed(noise: pl.DataFrame, noisy: bool, clip_norm: float | None) -> str:
     """What the observer sees, and what is assumed of it."""
     if noisy:
-        apart = "S_f apart, as is assumed" if clip_norm is None else "clipped"
-        return f"a device's gradients and updates of every round; each {apart}"
+        assumption = "S_f apart, as is assumed" if clip_norm is None else "clipped"
+        return f"a device's gradients and updates of every round; each {assumption}"
     shared = ", which devices share" * (noise["noise_vector"].n_unique() < len(noise))
     return f"all devices' copies of every noisy round{shared}; models S_f apart, as is assumed"
 
@@ -126,7 +128,7 @@ class Released(NamedTuple):
 
     parts: list[np.ndarray]
     std: np.ndarray
-    apart: float
+    difference: float
     first: np.ndarray
     rows: np.ndarray
 
@@ -135,37 +137,38 @@ def silence(
     subject: audit.Subject, used: Training, generator: np.random.Generator
 ) -> tuple[list[audit.Verdict], Released]:
     """Tests of the noise in all that is released, of as many runs as give enough of it; and the first run's release."""
-    begun, scenario, sizes = used.begin(subject.realization), used.scenario, [np.prod(s) for s in used.model.shapes]
-    (rounds, devices), noisy = begun.plan.theta.shape, not np.isnan(begun.plan.upload_std).any()
-    messages = len(np.unique(begun.plan.noise_vector[0])) + len(SENT) * devices * noisy
+    start, scenario, sizes = used.begin(subject.realization), used.scenario, [np.prod(s) for s in used.model.shapes]
+    (rounds, devices), noisy = start.plan.theta.shape, not np.isnan(start.plan.upload_std).any()
+    messages = len(np.unique(start.plan.noise_vector[0])) + len(SENT) * devices * noisy
     share = min(1.0, TAKEN / (rounds * messages * sum(sizes)))
     widths = [max(ceil(share * size), min(size, NARROW)) for size in sizes]
     starts = [int(generator.integers(size - width + 1)) for size, width in zip(sizes, widths, strict=True)]
-    some = [slice(start, start + width) for start, width in zip(starts, widths, strict=True)]
+    some = [slice(place, place + width) for place, width in zip(starts, widths, strict=True)]
 
     def run(keys: list[np.int64], rounds: int = rounds) -> Released:
-        return in_silence(used, begun._replace(keys=keys), some, rounds)
+        return in_silence(used, start._replace(keys=keys), some, rounds)
 
-    own, realizations = run(begun.keys), count(begun.realization + 1)
+    first, realizations = run(start.keys), count(start.realization + 1)
     further = ([trainings.key_of(scenario, k, purpose) for purpose in STREAMS] for k in realizations)
-    lacking = ceil(audit.DRAWS / ((own.std > 0).sum() * sum(widths))) - 1
-    runs = [own, *map(run, islice(further, min(max(lacking, 0), of_noise.MOST)))]
-    parts = [np.concatenate(each, axis=1) for each in zip(*(each.parts for each in runs), strict=True)]
-    std = np.concatenate([each.std for each in runs], axis=1)
-    found = list(of_noise.noise(subject, parts, std, "messages of a round", others=0))
-    streams_of = [streams.name_noise(scenario, begun.realization, purpose, "another release") for purpose in STREAMS]
+    lacking = ceil(audit.DRAWS / ((first.std > 0).sum() * sum(widths))) - 1
+    runs = [first, *map(run, islice(further, min(max(lacking, 0), of_noise.MOST)))]
+    parts = [np.concatenate(release, axis=1) for release in zip(*(release.parts for release in runs), strict=True)]
+    std = np.concatenate([release.std for release in runs], axis=1)
+    verdicts = list(of_noise.noise(subject, parts, std, "messages of a round", others=0))
+    streams_of = [streams.name_noise(scenario, start.realization, purpose, "another release") for purpose in STREAMS]
     other = [np.int64(streams.key(*stream)) for stream in streams_of]
-    groups = np.concatenate([scaled(own), *(scaled(run(keys, FEW)) for keys in (next(further), other))])
-    found.append(audit.correlation(subject, "noise of different runs", groups))
-    if len(own.first) < devices:
-        most, same, fault = max(each.apart for each in runs), of_received.SAME, "copies {number} deviations apart"
-        found.append(audit.within(subject, "noise that devices share", std.size, 0.0, most, 0.0, same, same, fault))
-    return found, own
+    groups = np.concatenate([scaled(first), *(scaled(run(keys, FEW)) for keys in (next(further), other))])
+    verdicts.append(audit.correlation(subject, "noise of different runs", groups))
+    if len(first.first) < devices:
+        most, same = max(release.difference for release in runs), of_received.SAME
+        fault = "copies {number} deviations apart"
+        verdicts.append(audit.within(subject, "noise that devices share", std.size, 0.0, most, 0.0, same, same, fault))
+    return verdicts, first
 
 
-def in_silence(used: Training, begun: Began, some: Sequence[slice], rounds: int) -> Released:
+def in_silence(used: Training, start: Began, some: Sequence[slice], rounds: int) -> Released:
     """Some coordinates of what is released in the first rounds; devices deviate by 0 and by 1 in turn."""
-    plan, zeros = begun.plan, [np.zeros(shape, np.float32) for shape in used.model.shapes]
+    plan, zeros = start.plan, [np.zeros(shape, np.float32) for shape in used.model.shapes]
     devices, noisy = plan.theta.shape[1], not np.isnan(plan.upload_std).any()
     first, vector = np.unique(plan.noise_vector[0], return_index=True, return_inverse=True)[1:]
     quiet = in_place(used.model.silent(), devices)
@@ -179,22 +182,22 @@ def in_silence(used: Training, begun: Began, some: Sequence[slice], rounds: int)
         updates[-1][along(t), 0] = plan.copy_std.max()
         return quiet | {UPDATES: [tf.constant(update) for update in updates]}
 
-    parts, stds, rows, apart = [], [], [], 0.0
+    parts, stds, rows, difference = [], [], [], 0.0
     model, std = zeros, np.zeros(devices)  # the first round's copies are clean
-    for t, played in enumerate(islice(used.rounds([begun._replace(weights=zeros)], still), rounds), 1):
+    for t, played in enumerate(islice(used.rounds([start._replace(weights=zeros)], still), rounds), 1):
         copied = zip(flat(played.released[COPIES], some), flat([w[None] for w in model], some), strict=True)
         noise = [copies - weights for copies, weights in copied]
         differ = max(np.abs(part - part[first[vector]]).max() for part in noise)
-        apart = max(apart, differ / std.min() if std.any() else differ)
+        difference = max(difference, differ / std.min() if std.any() else differ)
         messages = [[part[first] for part in noise]] + [flat(played.released[sent], some) for sent in SENT if noisy]
-        parts.append([np.concatenate(each) for each in zip(*messages, strict=True)])
+        parts.append([np.concatenate(message) for message in zip(*messages, strict=True)])
         stds.append(np.concatenate([std[first], *[plan.upload_std[t - 1]] * (len(SENT) * noisy)]))
         rows.append(played.rows[0])
         model = [np.asarray(w) for w in played.weights]
         deviation = np.where(along(t) & (played.played.choice.iterations[0] > 0), 0.0, 1.0)
         std = plan.copy_std[t - 1] / (1 - plan.theta[t - 1] * deviation)  # (14)
-    parts = [np.stack(each) for each in zip(*parts, strict=True)]
-    return Released(parts, np.stack(stds), float(apart), first, np.stack(rows))
+    parts = [np.stack(message) for message in zip(*parts, strict=True)]
+    return Released(parts, np.stack(stds), float(difference), first, np.stack(rows))
 
 
 def scaled(released: Released) -> np.ndarray:
@@ -210,21 +213,21 @@ def audit_one_record(
 
     The record is the first device's; the other data are without a gradient.
     """
-    x, place, begun = used.data.x_train.copy(), rows[0, 0, 0], used.begin(subject.realization)
+    x, place, start = used.data.x_train.copy(), rows[0, 0, 0], used.begin(subject.realization)
     x[place] = generator.random(x.shape[1])
     none = with_data(used, x_train=np.zeros_like(x), y_train=np.zeros_like(used.data.y_train))
-    still, quiet = (in_place(weights, rows.shape[1]) for weights in (begun.weights, used.model.silent()))
+    still, quiet = (in_place(weights, rows.shape[1]) for weights in (start.weights, used.model.silent()))
     cases = (used, still), (with_data(used, x_train=x), still), (none, quiet)
-    others = begun._replace(keys=[key + 1 for key in begun.keys])
-    seen = np.array([[released_of(of, start, instead) for of, instead in cases] for start in (begun, others)])
+    others = start._replace(keys=[key + 1 for key in start.keys])
+    seen = np.array([[released_of(data, run, instead) for data, instead in cases] for run in (start, others)])
     moved, noises = seen[:, :1] - seen[:, 1:], seen[0, 0] - seen[1, 0]  # (noise, data, purpose, round, device, ...)
     most, same = float(np.abs(moved[0] - moved[1]).max() / max(np.abs(noises).max(), 1e-30)), audit.ROUNDING
     fault = "noise that changes by {percent}"
     yield audit.within(subject, "noise that follows data", moved[0].size, 0.0, most, 0.0, same, same, fault)
     moved = moved[0, 0]
-    here = (rows[:FEW, 0] == place).any(axis=1)
+    drawn = (rows[:FEW, 0] == place).any(axis=1)
     sent = np.array([STREAMS.index(purpose) for purpose in SENT])
-    moved[np.ix_(sent, np.flatnonzero(here), np.array([0]))] = 0.0
+    moved[np.ix_(sent, np.flatnonzero(drawn), np.array([0]))] = 0.0
     most, fault = float(np.abs(moved).max()), "a move of {number}"
     yield audit.within(subject, "signal of a record in other messages", moved.size, 0.0, most, 0.0, 0.0, 0.0, fault)
 
@@ -235,22 +238,22 @@ def moves(used: Training, realization: int, rows: np.ndarray, generator: np.rand
     The average gradient, which an update starts from, turns the last layer around: so records that the copy takes for
     each other's class are taken for their own after a step.
     """
-    training, begun, found = used.scenario.training, used.begin(realization), []
+    training, start, moved = used.scenario.training, used.begin(realization), []
     outweighed = OUTWEIGHED * used.scenario.device.batch_size * max(training.clip_norm or 0.0, 1.0)
-    start = int(begun.plan.takes_part.any(axis=1).argmax())  # the first round in which any device takes part
-    places = rows[start, :, 0]
+    first = int(start.plan.takes_part.any(axis=1).argmax())  # the first round in which any device takes part
+    places = rows[first, :, 0]
     for case in used.model.opposed(outweighed, generator):
         around = 2 / training.learning_rate * (case.weights[-1] >= 0)  # of the two classes
         direction = [np.zeros_like(w) for w in case.weights[:-2]] + [around * w for w in case.weights[-2:]]
         instead = in_place(case.weights, rows.shape[1], direction)
-        seen = [released_of(used, begun, instead, start)]  # beside both records, none
+        seen = [released_of(used, start, instead, first)]  # beside both records, none
         for record, label in zip(case.x, case.y, strict=True):
             x, y = used.data.x_train.copy(), used.data.y_train.copy()
             x[places], y[places] = record, label
-            seen.append(released_of(with_data(used, x_train=x, y_train=y), begun, instead, start))
+            seen.append(released_of(with_data(used, x_train=x, y_train=y), start, instead, first))
         distances = [np.linalg.norm(one - other, axis=3) for one, other in combinations(seen, 2)]
-        found.append(np.max(distances, axis=0))
-    return np.stack(found, axis=1)[[STREAMS.index(purpose) for purpose in SENT]]
+        moved.append(np.max(distances, axis=0))
+    return np.stack(moved, axis=1)[[STREAMS.index(purpose) for purpose in SENT]]
 
 
 def with_data(used: Training, **changed: np.ndarray) -> Training:
@@ -258,22 +261,22 @@ def with_data(used: Training, **changed: np.ndarray) -> Training:
     return used._replace(data=used.data._replace(**changed))
 
 
-def released_of(used: Training, begun: Began, instead: dict, start: int = 0) -> np.ndarray:
-    """What is released in FEW rounds from `start` on, in float64, shape (purpose, round, device, coordinate)."""
-    every = [slice(None)] * len(begun.weights)
-    found = [
+def released_of(used: Training, start: Began, instead: dict, first: int = 0) -> np.ndarray:
+    """What is released in FEW rounds from `first` on, in float64, shape (purpose, round, device, coordinate)."""
+    every = [slice(None)] * len(start.weights)
+    parts = [
         [np.concatenate(flat(played.released[purpose], every), axis=1) for purpose in STREAMS]
-        for played in islice(used.rounds([begun], lambda t: instead), start, start + FEW)
+        for played in islice(used.rounds([start], lambda t: instead), first, first + FEW)
     ]
-    return np.stack(found, axis=1)
+    return np.stack(parts, axis=1)
 
 
 def model(subject: audit.Subject, used: Training) -> Iterator[audit.Verdict]:
     """Whether the model is the mean of released updates further in each round, and is what the trainer evaluates."""
-    begun, close = used.begin(subject.realization), of_model.CLOSE
-    path = [w.astype(float) for w in begun.weights]
-    end = begun.weights
-    for played in used.rounds([begun]):
+    start, close = used.begin(subject.realization), of_model.CLOSE
+    path = [w.astype(float) for w in start.weights]
+    end = start.weights
+    for played in used.rounds([start]):
         active = played.played.choice.iterations[0] > 0
         if active.any():
             path = [w + u.numpy()[active].mean(axis=0) for w, u in zip(path, played.released[UPDATES], strict=True)]
@@ -284,13 +287,13 @@ def model(subject: audit.Subject, used: Training) -> Iterator[audit.Verdict]:
     yield audit.within(subject, "model of what was released", draws, 0.0, float(off), 0.0, close, close, fault)
     _, loss = used.model.evaluate([tf.constant(w, tf.float32) for w in path], used.data.x_test, used.data.y_test)
     last = used.train([subject.realization])[subject.realization]["loss"].drop_nulls()[-1]
-    found = abs(last - float(loss)) / max(abs(last), 1e-6)
-    yield audit.within(subject, "loss of that model", 1, 0.0, found, 0.0, close, close, "a loss {percent} off")
+    error = abs(last - float(loss)) / max(abs(last), 1e-6)
+    yield audit.within(subject, "loss of that model", 1, 0.0, error, 0.0, close, close, "a loss {percent} off")
 
 
 def flat(parts: Sequence, some: Sequence[slice]) -> list[np.ndarray]:
     """Some coordinates of each tensor of (device, ...), shape (device, coordinate), in float64."""
-    return [np.reshape(part, (len(part), -1))[:, own].astype(float) for part, own in zip(parts, some, strict=True)]
+    return [np.reshape(part, (len(part), -1))[:, span].astype(float) for part, span in zip(parts, some, strict=True)]
 
 
 def in_place(copies: Sequence[np.ndarray], devices: int, gradients: Sequence[np.ndarray] | None = None) -> dict:

@@ -31,8 +31,8 @@ CATALOG = Catalog(
         "summary": {
             "rounds_out": "number of rounds without participation, sum over devices and realizations",
             **{
-                name: f"{of}: largest of all realizations"
-                for name, of in {
+                name: f"{title}: largest of all realizations"
+                for name, title in {
                     "epsilon": "record-level epsilon against the scheme's observer",
                     "epsilon_user": "user-level epsilon against the scheme's observer",
                     "epsilon_server": "record-level epsilon against the access point",

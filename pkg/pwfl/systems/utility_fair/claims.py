@@ -70,8 +70,8 @@ def _find_slope(means: np.ndarray) -> np.ndarray:
     return (count * xy - x * y) / (count * xx - x * x)
 
 
-def _slope(of: Term) -> Term:
-    return of_means(of.words, _find_slope, *(of[column] for column in SUMS))
+def _slope(term: Term) -> Term:
+    return of_means(term.words, _find_slope, *(term[column] for column in SUMS))
 
 
 INTERPRETATIONS = (
@@ -406,18 +406,18 @@ def claims(contents: dict[str, dict]) -> pl.DataFrame:
     """
     tables = []
     for savers in sorted({content["scenario"].network.savers for content in contents.values()} - {0}):
-        own = {name: each for name, each in contents.items() if each["scenario"].network.savers in (0, savers)}
-        tables.append(measure(OF_SAVERS, own, partial(_series, savers=savers), INTERPRETATIONS))
+        chosen = {name: part for name, part in contents.items() if part["scenario"].network.savers in (0, savers)}
+        tables.append(measure(OF_SAVERS, chosen, partial(_series, savers=savers), INTERPRETATIONS))
     return pl.concat([*tables, measure(CLAIMS, contents, _series, INTERPRETATIONS)])
 
 
 def _series(content: dict, savers: int = 0) -> dict:
     """Each scheme's columns, and those of ONLY_SHARED; the first devices are `savers`, whether they save or not."""
     series = by_scheme(content["scenario"], _realizations(content, savers), COLUMNS)
-    (benchmark,), (shared,), (only_shared,) = (each.series for each in (BENCHMARK, SHARED, ONLY_SHARED))
+    (benchmark,), (shared,), (only_shared,) = (term.series for term in (BENCHMARK, SHARED, ONLY_SHARED))
     if any(name == benchmark.name for name, _ in series):
         return series
-    return series | {(only_shared.name, column): own for (name, column), own in series.items() if name == shared.name}
+    return series | {(only_shared.name, column): v for (name, column), v in series.items() if name == shared.name}
 
 
 def _realizations(content: dict, savers: int) -> pl.DataFrame:
@@ -431,5 +431,5 @@ def _realizations(content: dict, savers: int) -> pl.DataFrame:
         "noise_multiplier_of_others": pl.col("noise_multiplier").filter(~saves).mean(),
         "batch_loss_of_others": pl.col("batch_loss").filter(~saves).mean(),
     }
-    of_devices = content["devices"].group_by("scheme", "realization", maintain_order=True).agg(**sums, **means)
-    return content["realizations"].join(of_devices, on=["scheme", "realization"], how="left")
+    spreads = content["devices"].group_by("scheme", "realization", maintain_order=True).agg(**sums, **means)
+    return content["realizations"].join(spreads, on=["scheme", "realization"], how="left")

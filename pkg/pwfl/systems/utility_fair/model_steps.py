@@ -14,11 +14,11 @@ from pwfl.training.trainable import Differentiated
 def losses(model: Differentiated, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     """Mean cross-entropy of each device's batch under its weights, shape (device,)."""
 
-    def of_device(parts):
+    def device_loss(parts):
         weights, x, y = parts
         return tf.reduce_mean(model.losses(weights, x, y))
 
-    return tf.map_fn(of_device, (weights, x, y), fn_output_signature=tf.float32, parallel_iterations=1)
+    return tf.map_fn(device_loss, (weights, x, y), fn_output_signature=tf.float32, parallel_iterations=1)
 
 
 def gradients(
@@ -26,22 +26,22 @@ def gradients(
 ) -> Weights:
     """Gradient of each device's loss by its weights; with a radius as `local_steps.gradients`."""
 
-    def of_device(parts):
+    def device_gradient(parts):
         weights, x, y = parts
         if radius is None:
             return _gradient(model, weights, x, y)
         share = 1 / tf.cast(tf.shape(y)[0], tf.float32)
 
-        def of_sample(row):
+        def sample_gradient(row):
             return [share * g for g in _gradient(model, weights, x[row][None], y[row][None])]
 
-        each = tf.vectorized_map(of_sample, tf.range(tf.shape(y)[0]))
+        each = tf.vectorized_map(sample_gradient, tf.range(tf.shape(y)[0]))
         square = sum(tf.reduce_sum(tf.square(g), axis=list(range(1, g.shape.rank))) for g in each)
         factor = tf.where(tf.math.is_finite(square), tf.minimum(1.0, radius * tf.math.rsqrt(square)), 0.0)
         finite = [tf.where(tf.math.is_finite(g), g, 0.0) for g in each]
         return [tf.tensordot(factor, g, 1) for g in finite]
 
-    return _each(of_device, (weights, x, y), fn_output_signature=_like(weights))
+    return _each(device_gradient, (weights, x, y), fn_output_signature=_like(weights))
 
 
 def updates(
@@ -57,7 +57,7 @@ def updates(
     devices = tf.size(steps)
     direction = [tf.broadcast_to(d, tf.concat([[devices], tf.shape(d)[1:]], axis=0)) for d in direction]
 
-    def of_device(parts):
+    def device_update(parts):
         weights, x, y, direction, count = parts
         drift = [d - g for d, g in zip(direction, _gradient(model, weights, x, y), strict=True)]
 
@@ -69,7 +69,7 @@ def updates(
         return tf.while_loop(lambda t, _: t < count, step, start)[1]
 
     parts = weights, x, y, direction, steps
-    return _each(of_device, parts, fn_output_signature=_like(weights))
+    return _each(device_update, parts, fn_output_signature=_like(weights))
 
 
 def _gradient(model: Differentiated, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> Weights:
@@ -90,4 +90,4 @@ class ModelSteps:
     """The functions of this module, of one model, under the names that `local_steps` has."""
 
     def __init__(self, model: Differentiated):
-        self.losses, self.gradients, self.updates = (partial(of, model) for of in (losses, gradients, updates))
+        self.losses, self.gradients, self.updates = (partial(f, model) for f in (losses, gradients, updates))

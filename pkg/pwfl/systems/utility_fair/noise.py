@@ -23,7 +23,7 @@ def run(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFrame]) -> 
     noise.
     """
     privacy, training, noisy = scenario.privacy, scenario.training, scenario.privacy.uploads == "noisy"
-    kind = OWN if (own := user_code.is_reference(scheme)) else NOISES[scheme]
+    kind = OWN if (by_function := user_code.is_reference(scheme)) else NOISES[scheme]
     target, devices = privacy.target_epsilon, tables["users"].select("realization", "device")
     copy = upload = copies.base_multiplier(privacy.epsilon, privacy.delta)
     if target is not None and noisy:
@@ -34,11 +34,11 @@ def run(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFrame]) -> 
     if kind.is_silent:
         copy = upload = 0.0
     theta = privacy.theta if kind.follows_deviation else 0.0
-    of_upload = uploads.sensitivity(training.clip_norm, scenario.device.batch_size, privacy.sensitivity)
+    sensitivity = uploads.sensitivity(training.clip_norm, scenario.device.batch_size, privacy.sensitivity)
     multiplier, sent = pl.lit(copy), pl.lit(upload if noisy else None, pl.Float64)
-    if own:
+    if by_function:
         devices, std = joined(devices, user_noise(scenario, scheme, tables), "realization", "device"), pl.col("std")
-        multiplier, sent = (multiplier, std / of_upload) if noisy else (std / privacy.sensitivity, sent)
+        multiplier, sent = (multiplier, std / sensitivity) if noisy else (std / privacy.sensitivity, sent)
     noise = devices.select(
         "realization",
         "device",
@@ -47,10 +47,10 @@ def run(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFrame]) -> 
         theta=pl.lit(theta),
         noise_vector=pl.lit(0) if kind.one_vector else pl.col("device"),
         upload_multiplier=sent,
-        upload_std=sent * of_upload,
+        upload_std=sent * sensitivity,
     )
     status = noise.group_by("realization", maintain_order=True).agg(
-        status=pl.lit("own" if own else scheme), noise_multiplier=pl.col("noise_multiplier").min()
+        status=pl.lit("own" if by_function else scheme), noise_multiplier=pl.col("noise_multiplier").min()
     )
     largest = copies.scaled(status["noise_multiplier"].to_numpy(), np.array(theta), np.array(1.0))
     return {"noise": noise, "noise_status": status.with_columns(largest_multiplier=largest)}
@@ -66,10 +66,10 @@ def user_noise(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFram
     """
     samples = to_array(tables["users"], "samples", "realization", "device")
     power = tables["schedule"].with_columns(pl.col("power_w").fill_null(np.nan))
-    given = samples, to_array(tables["links"], "gain", *KEYS), to_array(power, "power_w", *KEYS)
+    arguments = samples, to_array(tables["links"], "gain", *KEYS), to_array(power, "power_w", *KEYS)
     realizations = tables["users"]["realization"].unique().sort()
     now = user_code.Drawn(user_code.generators(scenario.seed, "noise", realizations))
-    found = user_code.call(scheme, scenario, *given, reads=scenario.own.reads, now=now)
+    noise = user_code.call(scheme, scenario, *arguments, reads=scenario.own.reads, now=now)
     what = "the standard deviation of each device's noise, realizations by devices"
-    std = user_code.noise_of(scheme, found, np.ones(samples.shape, bool), what)
+    std = user_code.noise_of(scheme, noise, np.ones(samples.shape, bool), what)
     return to_table({"realization": realizations, "device": range(samples.shape[1])}, std=std)

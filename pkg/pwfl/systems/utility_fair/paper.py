@@ -15,7 +15,7 @@ KEYS = ("scheme", "realization")
 ROUNDS = 50  # that Fig. 1 shows
 PROPOSED, BENCHMARK, SHARED = ("utility", "fair"), ("benchmark", "independent"), ("benchmark", "shared")
 # The paper's devices, and what this project chose where the paper leaves it open.
-CHOSEN = {key: values for each in INTERPRETATIONS for key, values in each.chosen_values.items()} | {
+CHOSEN = {key: values for interpretation in INTERPRETATIONS for key, values in interpretation.chosen_values.items()} | {
     "network.savers": (0,),
     "privacy.target_epsilon": (None,),
     "training.clip_norm": (None,),
@@ -27,7 +27,7 @@ def _rows(contents: dict[str, dict], table: str, *schemes: tuple[str, str]) -> p
     for content in contents.values():
         scenario = content["scenario"]
         if all(value_of(scenario, key) in values for key, values in CHOSEN.items()):
-            names = [own.name for own in scenario.schemes if (own.scheduler, own.noise) in schemes]
+            names = [scheme.name for scheme in scenario.schemes if (scheme.scheduler, scheme.noise) in schemes]
             rows = content[table].filter(pl.col("scheme").is_in(names))
             if "status" in rows.columns:
                 rows = rows.filter((pl.col("status") != "diverged").all().over(KEYS))
@@ -60,22 +60,22 @@ def energies(contents: dict[str, dict]) -> pl.DataFrame:
         return empty()
     groups = devices["device"].n_unique()
     place = (pl.col("path_loss_db").rank("ordinal") - 1) * groups // pl.len()
-    each = devices.select(
+    interpretation = devices.select(
         *KEYS, "path_loss_db", energy_mj=1000 * pl.col("energy_j"), group=place.over("scheme")
     ).with_columns(error=pl.col("energy_mj") - pl.col("energy_mj").mean().over("scheme", "group"))
-    sums = each.group_by(*KEYS, "group", maintain_order=True).agg(pl.col("error").sum())
+    sums = interpretation.group_by(*KEYS, "group", maintain_order=True).agg(pl.col("error").sum())
     spread = sums.group_by("scheme", "group").agg(squares=pl.col("error").pow(2).sum())
     count = pl.col("realization").n_unique().over("scheme")
-    found = (
-        each.with_columns(count=count)
+    totals = (
+        interpretation.with_columns(count=count)
         .group_by("scheme", "group", maintain_order=True)
         .agg(pl.col("path_loss_db", "energy_mj").mean(), pl.col("count").first(), size=pl.len())
         .join(spread, on=["scheme", "group"], how="left", maintain_order="left")
         .sort("group", maintain_order=True)
     )
-    other = np.maximum(found["count"].to_numpy() - 1, 1)
+    other = np.maximum(totals["count"].to_numpy() - 1, 1)
     half = pl.Series(stdtrit(other, 1 - TAIL)) * (pl.col("squares") * pl.col("count") / other).sqrt() / pl.col("size")
-    return found.select(
+    return totals.select(
         pl.col("scheme").cast(pl.String).alias("series"),
         pl.col("path_loss_db").alias("x"),
         pl.col("energy_mj").alias("y"),

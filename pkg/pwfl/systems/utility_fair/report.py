@@ -23,7 +23,7 @@ COMPARABILITY = (
 )
 KEYS = ["scheme", "realization"]
 OTHERS = ("user", "server", "printed", "copy", "round", "device", "upload", "worst_case")
-EPSILONS = ["epsilon", *(f"epsilon_{of}" for of in OTHERS)]
+EPSILONS = ["epsilon", *(f"epsilon_{other}" for other in OTHERS)]
 LEARNED = ["accuracy", "loss", *USER_ACCURACIES]
 # Columns of `devices`, and their standard deviations over devices in `realizations`.
 SPREADS = {"energy_j": "energy_std_j", "learning_gain": "learning_gain_std", "utility": "utility_std"}
@@ -53,12 +53,12 @@ def accuracy(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.Laye
 
 def accuracy_seconds(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Test accuracy of the access point's model, over the seconds on air."""
-    return results.accuracy_seconds(scenario, {"history": _of_rounds(tables["history"])})
+    return results.accuracy_seconds(scenario, {"history": _evaluated_rounds(tables["history"])})
 
 
 def accuracy_joules(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Test accuracy of the access point's model, over the energy that all devices have radiated."""
-    return results.accuracy_joules(scenario, {"history": _of_rounds(tables["history"])})
+    return results.accuracy_joules(scenario, {"history": _evaluated_rounds(tables["history"])})
 
 
 def energy(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -93,12 +93,12 @@ FIGURES = {figure.__name__: figure for figure in DRAWN}
 
 def summarize(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The report's tables of a scenario, as `catalog` names them."""
-    each, history = realizations(scenario, tables), tables["history"]
+    rows, history = realizations(scenario, tables), tables["history"]
     counts = (*results.trainings("trained", "diverged", "nobody_took_part"), pl.col("rounds_out").sum())
     rounds = history.unique([*KEYS, "round"], keep="first", maintain_order=True)
     return {
-        "summary": results.summary(scenario, each, [*ROUNDS, *LEARNED, *SPENT], *counts, pl.col(EPSILONS).max()),
-        "realizations": each,
+        "summary": results.summary(scenario, rows, [*ROUNDS, *LEARNED, *SPENT], *counts, pl.col(EPSILONS).max()),
+        "realizations": rows,
         "devices": devices(tables),
         "leakage": tables["leakage"].drop("realization", "device").unique(maintain_order=True),
         "history": history,
@@ -130,9 +130,9 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
     rounds = later.agg(pl.col("batch_loss").mean(), batch_loss_std=pl.col("batch_loss").std(ddof=0))
     losses = _grouped(rounds).agg(pl.col("batch_loss", "batch_loss_std").mean())
     spreads = {spread: pl.col(name).std(ddof=0) for name, spread in SPREADS.items()}
-    of_devices = _grouped(devices(tables)).agg(pl.col(*SPREADS).mean(), **spreads)
+    device_means = _grouped(devices(tables)).agg(pl.col(*SPREADS).mean(), **spreads)
     frame = tables["outcome"]
-    for part in (last, losses, of_devices):
+    for part in (last, losses, device_means):
         frame = frame.join(part, on=KEYS, how="left", maintain_order="left")
 
     def unless_diverged(value: pl.Expr) -> pl.Expr:
@@ -167,7 +167,7 @@ def _sound(history: pl.DataFrame) -> pl.DataFrame:
     return history.filter((pl.col("status") != "diverged").all().over(KEYS))
 
 
-def _of_rounds(history: pl.DataFrame) -> pl.DataFrame:
+def _evaluated_rounds(history: pl.DataFrame) -> pl.DataFrame:
     """The evaluated rounds, a row each, with the status of their training, as `results` takes them."""
     diverged, nobody = (pl.col("status") == "diverged").any(), (pl.col("status") == "nobody_took_part").all()
     status = (
@@ -217,13 +217,13 @@ def _over_path_loss(
     marks = alt.Chart(frame).mark_point(filled=False, strokeWidth=1.2, opacity=0.8)
     layers = [marks.encode(x=x, y=along, color=theme.coloured_by(colours), size=alt.Size("area:Q", scale=None))]
     ends = []
-    for (name,), own in (
+    for (name,), rows in (
         frame.drop_nulls(column).sort(loss, maintain_order=True).group_by("scheme", maintain_order=True)
     ):
-        last = own[column][-1]
-        if regression and own[loss].n_unique() > 1:
-            across = own[loss].to_numpy()[[0, -1]]
-            up = np.polynomial.Polynomial.fit(own[loss], own[column], 1)(across)
+        last = rows[column][-1]
+        if regression and rows[loss].n_unique() > 1:
+            across = rows[loss].to_numpy()[[0, -1]]
+            up = np.polynomial.Polynomial.fit(rows[loss], rows[column], 1)(across)
             line = alt.Chart(pl.DataFrame({loss: across, column: up, "scheme": [str(name)] * 2}))
             line = line.mark_line(strokeWidth=2, clip=True).encode(x=x, y=along, color=theme.coloured_by(colours))
             layers.append(line)

@@ -80,7 +80,7 @@ def round_function(model: Model, learned: Learning, vectors: int, compiled: bool
         def in_a_row(part):
             return tf.reshape(part, tf.concat([[-1], tf.shape(part)[lead + 1 :]], axis=0)) if lead else part
 
-        def of_devices(part):
+        def by_device(part):
             return tf.repeat(part, shape[1], axis=0) if lead else part[None]
 
         def released(purpose, parts):
@@ -100,15 +100,15 @@ def round_function(model: Model, learned: Learning, vectors: int, compiled: bool
         losses = steps_of.losses(copied, x, y)
         sent = steps_of.gradients(copied, x, y, radius)
         sent = released(GRADIENTS, with_noise(sent, noise.gradient_key))
-        direction = [of_devices(mean(share, gradient)) for gradient in sent]
+        direction = [by_device(mean(share, gradient)) for gradient in sent]
         update = steps_of.updates(copied, x, y, direction, steps, learned.step_size)
         if radius is not None:
             update = near(update, local_steps.straight(direction, steps, learned.step_size), radius)
         update = released(UPDATES, with_noise(update, noise.update_key))
-        mean_update = [mean(share, own) for own in update]
+        mean_update = [mean(share, moved) for moved in update]
         new = [w + m for w, m in zip(weights, mean_update, strict=True)]
         reference = mean_update if learned.compared_with == "mean_update" else new
-        similarity = cosines(update, [of_devices(part) for part in reference])
+        similarity = cosines(update, [by_device(part) for part in reference])
         return new, tf.reshape(losses, shape), tf.reshape(similarity, shape), kept
 
     return play

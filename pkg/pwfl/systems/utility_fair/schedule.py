@@ -45,7 +45,7 @@ def run(scenario: UtilityFair, scheduler: str, tables: dict[str, pl.DataFrame]) 
     with np.errstate(over="ignore", divide="ignore"):
         least = link.power_w(link.least_z(limits), unit)
         most = link.whole(np.maximum(link.iterations(z, limits), 0))
-        if own := user_code.is_reference(scheduler):
+        if by_function := user_code.is_reference(scheduler):
             can = links.with_columns(min_power_w=least, max_iterations=most, able=takes_part)
             chosen = user_powers(scenario, scheduler, tables["users"], can, limits.max_power_w)
             takes_part = takes_part & (saving | (chosen > 0))
@@ -67,7 +67,7 @@ def run(scenario: UtilityFair, scheduler: str, tables: dict[str, pl.DataFrame]) 
     devices = schedule.group_by("realization", "device", maintain_order=True)
     status = joined(users, devices.agg(rounds_out=sits_out.sum(), always=sits_out.all()), "realization", "device")
     ended = pl.when("always").then(pl.lit("always_out")).when(saves).then(pl.lit("least_effort"))
-    ended = ended.otherwise(pl.lit("own" if own else SCHEDULERS[scheduler].statuses[0]))
+    ended = ended.otherwise(pl.lit("own" if by_function else SCHEDULERS[scheduler].statuses[0]))
     return {"schedule": schedule, "schedule_status": status.with_columns(status=ended)}
 
 
@@ -99,11 +99,11 @@ def user_powers(
         power = np.where(power > 0, np.clip(power, least[:, t], max_power_w), 0.0)
         return np.where(able[:, t], np.where(free, power, least[:, t]), 0.0)
 
-    given = (
+    arguments = (
         (scenario, Uplink(gain[:, t], least[:, t], max_power_w, most[:, t], able[:, t].astype(bool)), users)
         for t in range(rounds)
     )
-    power = user_code.round_by_round(scheduler, given, sent, scenario.seed, realizations, scenario.own.reads)
+    power = user_code.round_by_round(scheduler, arguments, sent, scenario.seed, realizations, scenario.own.reads)
     keys = {"realization": realizations, "round": range(1, rounds + 1), "device": range(devices)}
     rows = can.select(KEYS).join(to_table(keys, power_w=power), on=KEYS, how="left", maintain_order="left")
     return rows["power_w"].to_numpy()

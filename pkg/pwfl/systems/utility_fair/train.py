@@ -32,7 +32,7 @@ class Plan(NamedTuple):
     noise_vector: np.ndarray
     upload_std: np.ndarray
 
-    def of(self, t: int) -> "Plan":
+    def at_round(self, t: int) -> "Plan":
         """That of a round, of arrays of shape (realization, round, device)."""
         return Plan(*(values[:, t - 1] for values in self))
 
@@ -105,18 +105,18 @@ class Training(NamedTuple):
 
     def train(self, realizations: Iterable[int]) -> dict[int, pl.DataFrame]:
         """Rows of `history` of some realizations, trained side by side."""
-        begun = [self.begin(realization) for realization in realizations]
-        found = [each.played for each in self.rounds(begun)]
-        return {start.realization: history(start, b, found, self.data) for b, start in enumerate(begun)}
+        starts = [self.begin(realization) for realization in realizations]
+        played = [one.played for one in self.rounds(starts)]
+        return {start.realization: history(start, b, played, self.data) for b, start in enumerate(starts)}
 
-    def rounds(self, begun: Sequence[Began], instead: Callable[[int], dict] | None = None) -> Iterator[Round]:
+    def rounds(self, starts: Sequence[Began], instead: Callable[[int], dict] | None = None) -> Iterator[Round]:
         """The rounds of some realizations side by side, until none is finite.
 
         What `instead` has of a round by STREAMS is received in the place of what is released.
         """
         scenario, data, batch = self.scenario, self.data, self.scenario.device.batch_size
-        several, terms = self.compiled or len(begun) > 1, utility.terms(scenario)
-        weights, keys = trainings.stack_starts(begun, several, self.compiled, ("weights", "keys"))
+        several, terms = self.compiled or len(starts) > 1, utility.terms(scenario)
+        weights, keys = trainings.stack_starts(starts, several, self.compiled, ("weights", "keys"))
 
         def tensor(values: np.ndarray, kind: tf.DType = tf.float32) -> tf.Tensor:
             return tf.constant(values if several else values[0], kind)
@@ -124,21 +124,21 @@ class Training(NamedTuple):
         def numpy(value: tf.Tensor) -> np.ndarray:
             return value.numpy().astype(float) if several else value.numpy().astype(float)[None]
 
-        plan = Plan(*(np.stack(parts) for parts in zip(*(start.plan for start in begun), strict=True)))
+        plan = Plan(*(np.stack(parts) for parts in zip(*(start.plan for start in starts), strict=True)))
         clean = bool(np.isnan(plan.upload_std).any())
         beta_1, deviation = np.ones(plan.theta[:, 0].shape), None
-        spent, count, lasting = np.zeros((2, len(begun))), plan.theta.shape[1], np.ones(len(begun), bool)
+        spent, count, lasting = np.zeros((2, len(starts))), plan.theta.shape[1], np.ones(len(starts), bool)
         evaluated = trainings.evaluation_rounds(count, scenario.training.evaluate_every)
         for t in range(1, count + 1):
-            now = plan.of(t)
+            now = plan.at_round(t)
             choice = choose(now, beta_1, terms)
             # Each device has a channel of its own.
             spent = np.add(spent, [choice.transmit_s.max(axis=1), (choice.transmit_s * choice.power_w).sum(axis=1)])
             multiplier, std = copy_noise(now, deviation)
             upload_std = None if clean else tensor(now.upload_std)
             noise = Noise(tensor(std), tensor(now.noise_vector, tf.int32), *keys, upload_std)
-            generators = [streams.generator(scenario.seed, f"batches/{t}", s.realization) for s in begun]
-            rows = np.stack([batches(g, s.user_records, batch) for g, s in zip(generators, begun, strict=True)])
+            generators = [streams.generator(scenario.seed, f"batches/{t}", s.realization) for s in starts]
+            rows = np.stack([batches(g, s.user_records, batch) for g, s in zip(generators, starts, strict=True)])
             x, y = tensor(data.x_train[rows]), tensor(data.y_train[rows], tf.int32)
             steps, other = tensor(choice.iterations, tf.int32), None if instead is None else instead(t)
             weights, *results, released = self.play(weights, x, y, steps, noise, tf.constant(t), other)
@@ -203,46 +203,46 @@ def build_trainer(
 trainer, batch_trainer = trainings.both_trainers(build_trainer)
 
 
-def history(start: Began, place: int, found: list[Played], data: datasets.Dataset) -> pl.DataFrame:
+def history(start: Began, place: int, played: list[Played], data: datasets.Dataset) -> pl.DataFrame:
     """The rows of a realization, by its place among those that were trained with it."""
-    found = found[: 1 + sum(bool(each.lasting[place]) for each in found)]
-    diverged = not found[-1].lasting[place]
+    played = played[: 1 + sum(bool(one.lasting[place]) for one in played)]
+    diverged = not played[-1].lasting[place]
     keys = {
         "realization": [start.realization],
-        "round": range(1, len(found) + 1),
+        "round": range(1, len(played) + 1),
         "device": range(len(start.user_records)),
     }
 
-    def of(values: list[np.ndarray]) -> np.ndarray:
-        return np.array([each[place] for each in values])[None]
+    def stack(values: list[np.ndarray]) -> np.ndarray:
+        return np.array([one[place] for one in values])[None]
 
-    choices = {name: of([getattr(each.choice, name) for each in found]) for name in Choice._fields}
+    choices = {name: stack([getattr(one.choice, name) for one in played]) for name in Choice._fields}
     frame = to_table(
         keys,
-        batch_loss=of([each.losses for each in found]),
-        noise_multiplier=of([each.noise_multiplier for each in found]),
-        deviation=of([each.deviation for each in found]),
-        learning_gain=of([each.learning_gain for each in found]),
-        utility=of([each.utility for each in found]),
+        batch_loss=stack([one.losses for one in played]),
+        noise_multiplier=stack([one.noise_multiplier for one in played]),
+        deviation=stack([one.deviation for one in played]),
+        learning_gain=stack([one.learning_gain for one in played]),
+        utility=stack([one.utility for one in played]),
         **choices,
     ).with_columns(pl.col("noise_multiplier").fill_nan(None))
     rounds = []
-    for t, each in enumerate(found, 1):
+    for t, one in enumerate(played, 1):
         tested = dict.fromkeys(("accuracy", "loss", *partition.USER_ACCURACIES))
-        if each.tested is not None:
-            accuracies, loss = (values[place] for values in each.tested)
+        if one.tested is not None:
+            accuracies, loss = (values[place] for values in one.tested)
             held = partition.held(data.y_train, start.user_records, len(accuracies) - 1)
             tested = {"accuracy": accuracies[0], "loss": loss}
             tested |= partition.user_accuracies(accuracies[1:], held)
-        took_part = (each.choice.iterations[place] > 0).any()
-        ended = not each.lasting[place]
+        took_part = (one.choice.iterations[place] > 0).any()
+        ended = not one.lasting[place]
         status = "diverged" if ended else "trained" if took_part else "nobody_took_part"
-        spent = dict(zip(("air_seconds_cumulative", "transmit_energy_j_cumulative"), each.spent[:, place], strict=True))
+        spent = dict(zip(("air_seconds_cumulative", "transmit_energy_j_cumulative"), one.spent[:, place], strict=True))
         rounds.append({"round": t} | spent | tested | {"status": status})
     floats = {name: pl.Float64 for name in rounds[0] if name not in ("round", "status")}
-    of_rounds = pl.DataFrame(rounds, schema={"round": pl.Int64} | floats | {"status": pl.String})
-    log.info("realization %d: %d rounds, %s", start.realization, len(found), "diverged" if diverged else "trained")
-    frame = frame.join(of_rounds, on="round", how="left", maintain_order="left")
+    rounds_table = pl.DataFrame(rounds, schema={"round": pl.Int64} | floats | {"status": pl.String})
+    log.info("realization %d: %d rounds, %s", start.realization, len(played), "diverged" if diverged else "trained")
+    frame = frame.join(rounds_table, on="round", how="left", maintain_order="left")
     return frame.with_columns(pl.col(partition.USER_ACCURACIES).fill_nan(None))
 
 

@@ -21,9 +21,9 @@ class Terms(NamedTuple):
 
 def terms(scenario: UtilityFair) -> Terms:
     """The terms that a scenario sets."""
-    device, own = scenario.device, scenario.utility
+    device, shares = scenario.device, scenario.utility
     consumption = Consumption(device.computing_power_w, device.circuit_power_w, device.amplifier_efficiency)
-    return Terms(link.limits(scenario.radio, device), consumption, own.beta_2_j, own.energy_scale_j)
+    return Terms(link.limits(scenario.radio, device), consumption, shares.beta_2_j, shares.energy_scale_j)
 
 
 def learning_gain(computing_j: np.ndarray, beta_1: np.ndarray, terms: Terms) -> np.ndarray:

@@ -36,7 +36,7 @@ def verdicts(
 ) -> Iterator[audit.Verdict]:
     """Tests of the server's update in each band: its noise, and how far it takes the target's record."""
     learner, target, bands = used.parts.learner, claim.target, used.loop.bands
-    starts = [each.begin(subject.realization) for each in (used, as_in_worst(used, target))]
+    starts = [training.begin(subject.realization) for training in (used, as_in_worst(used, target))]
     band = np.concatenate([part.ravel() for part in places([w.shape for w in starts[0].weights], bands)])
 
     def flat(parts: list[np.ndarray]) -> np.ndarray:
@@ -44,8 +44,8 @@ def verdicts(
 
     reception = starts[0].reception
     std = np.repeat(reception.band_noise_std, reception.rounds, axis=0)
-    heard = flat(received(used, [starts[0]._replace(weights=learner.silent())]))
-    scaled = [heard[:, band == b][std[:, b] > 0] / std[std[:, b] > 0, b, None] for b in range(bands)]
+    noise = flat(received(used, [starts[0]._replace(weights=learner.silent())]))
+    scaled = [noise[:, band == b][std[:, b] > 0] / std[std[:, b] > 0, b, None] for b in range(bands)]
     loud = [part.ravel() for part in scaled if part.size]
     if loud:
         yield audit.worst_of(audit.variance, subject, "deviation of each band's noise", loud)
@@ -61,5 +61,5 @@ def verdicts(
         share = np.nan_to_num(factor / np.take_along_axis(factor, worst[:, None], axis=1), posinf=0.0, neginf=0.0)
     expected = moved[1] * np.repeat(share, reception.rounds, axis=0)[:, band]
     off, most = np.abs(moved[0] - expected).max(), np.abs(moved[1]).max()
-    found, fault = float(off / most) if most > 0 else float(off), "{percent} of a band's move"
-    yield audit.within(subject, "signal in each band", expected.size, 0.0, found, 0.0, CLOSE, CLOSE, fault)
+    measured, fault = float(off / most) if most > 0 else float(off), "{percent} of a band's move"
+    yield audit.within(subject, "signal in each band", expected.size, 0.0, measured, 0.0, CLOSE, CLOSE, fault)

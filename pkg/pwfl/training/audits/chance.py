@@ -15,25 +15,25 @@ def participation(
     subject: audit.Subject,
     chance: float,
     more: Sequence[np.ndarray] | np.ndarray = (),
-    of_senders: bool = False,
-    of_study: bool = True,
+    senders_only: bool = False,
+    with_study: bool = True,
 ) -> audit.Verdict:
     """Whether records are in messages by chance as claimed: the numbers of rounds that each user's first is in.
 
-    With `of_senders`, of each user who sends, in all rounds or none.
+    With `senders_only`, of each user who sends, in all rounds or none.
     `more` says of further runs how many records users' messages are of, each of shape (round, user); they
-    count alone without `of_study`.
+    count alone without `with_study`.
     """
     used, counts = audited.training(blank(audited.size, audited.records)), []
     for realization in audited.tables["users"]["realization"].unique().sort():
-        begun = used.begin(realization)
-        heard = begun.reception.sends.any(axis=0) | (not of_senders)
-        counts.append(_rounds_with_first(begun.varying, begun.user_records)[heard & of_study])
+        start = used.begin(realization)
+        observed = start.reception.sends.any(axis=0) | (not senders_only)
+        counts.append(_rounds_with_first(start.varying, start.user_records)[observed & with_study])
     for run, records in enumerate(more, start=len(counts)):
         sends = records > 0
-        reception = begun.reception._replace(sends=sends, weight=sends.astype(float), records=records)
-        _, varying = used.parts.learner.inputs(reception, begun.user_records, audited.scenario.seed, run)
-        counts.append(_rounds_with_first(varying, begun.user_records))
+        reception = start.reception._replace(sends=sends, weight=sends.astype(float), records=records)
+        _, varying = used.parts.learner.inputs(reception, start.user_records, audited.scenario.seed, run)
+        counts.append(_rounds_with_first(varying, start.user_records))
     law = partial(stats.binom.cdf, n=used.loop.length * used.loop.intervals, p=chance)
     return audit.distribution(subject, "rounds that a record is in", np.concatenate(counts), law, 0.5)
 

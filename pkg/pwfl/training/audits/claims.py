@@ -55,12 +55,12 @@ def claim_of(
     It is one of those of whom a record is heard in some round, if there are any: by chance, others drop out of all, or
     none of their records is in any message.
     """
-    found = accountant.losses(tables, observer, sensitivity, users_only)
+    losses = accountant.losses(tables, observer, sensitivity, users_only)
     row = tables["users"]["realization"].unique().sort().to_list().index(realization)
-    heard = select_deliveries(tables, realization)["user"].unique().sort().to_list()
-    among = heard or list(range(found.mu.shape[2]))
-    target = among[int(found.rho[row, among].argmax())]
-    everyone = np.repeat(found.mu[row], found.rounds, axis=0)
+    senders = select_deliveries(tables, realization)["user"].unique().sort().to_list()
+    among = senders or list(range(losses.mu.shape[2]))
+    target = among[int(losses.rho[row, among].argmax())]
+    everyone = np.repeat(losses.mu[row], losses.rounds, axis=0)
     claim = Claim(target, everyone[:, target], partial(view, target) if view else None, everyone=everyone)
     return claim._replace(view_of=view) if view else claim
 

@@ -21,22 +21,22 @@ ALIKE = "learner and steps, whatever the data"
 LOUD = 1.0  # deviation of what noise adds up to in each weight, where it is to make another model
 
 
-def model(used: trainings.Training, subject: audit.Subject, begun: trainings.Start) -> Iterator[audit.Verdict]:
+def model(used: trainings.Training, subject: audit.Subject, start: trainings.Start) -> Iterator[audit.Verdict]:
     """Whether the model steps by what was received and by nothing else, and is what the trainer evaluates."""
-    update, weights = used.tap([begun])
-    steps, (course,) = begun.steps.astype(float), used.train([begun])
+    update, weights = used.tap([start])
+    steps, (course,) = start.steps.astype(float), used.train([start])
     off = []
-    for start, parts, end in zip(begun.weights, update, weights, strict=True):
-        path = start - np.cumsum(steps.reshape(-1, *[1] * start.ndim) * parts, axis=0)
-        scale = np.abs(path).max() + np.abs(start).max()
+    for first, parts, end in zip(start.weights, update, weights, strict=True):
+        path = first - np.cumsum(steps.reshape(-1, *[1] * first.ndim) * parts, axis=0)
+        scale = np.abs(path).max() + np.abs(first).max()
         off.append(np.abs(path[-1] - end).max() / scale if scale > 0 else np.abs(end).max())
     draws = int(sum(w.size for w in weights))
     most, fault = float(max(off)), "a model {percent} off"
     yield audit.within(subject, "model of what was received", draws, 0.0, most, 0.0, CLOSE, CLOSE, fault)
     _, loss = used.parts.learner.evaluate([tf.constant(w) for w in weights], used.data)
     last = float(course.losses[-1])
-    found = abs(last - float(loss)) / max(abs(last), 1e-6)
-    yield audit.within(subject, "loss of that model", 1, 0.0, found, 0.0, CLOSE, CLOSE, "a loss {percent} off")
+    error = abs(last - float(loss)) / max(abs(last), 1e-6)
+    yield audit.within(subject, "loss of that model", 1, 0.0, error, 0.0, CLOSE, CLOSE, "a loss {percent} off")
 
 
 def whatever_the_data(
@@ -47,9 +47,9 @@ def whatever_the_data(
     Of a model, which learners are compared without, data tell the shapes alone.
     """
     reception, parts = used.begin(subject.realization).reception, (used.parts, audited.training(data).parts)
-    bare = [getattr(each.learner, "learner", each.learner) for each in parts]  # of bands: what is heard in them
-    learners = [{key: value for key, value in vars(each).items() if key != "model"} for each in bare]
-    steps = [each.server.steps(reception) for each in parts]
+    bare = [getattr(part.learner, "learner", part.learner) for part in parts]  # of bands: what is heard in them
+    learners = [{key: value for key, value in vars(part).items() if key != "model"} for part in bare]
+    steps = [part.server.steps(reception) for part in parts]
     off = float(np.abs(steps[0] - steps[1]).max()) if learners[0] == learners[1] else np.inf
     return audit.within(subject, ALIKE, steps[0].size, 0.0, off, 0.0, 0.0, CLOSE, "any change by data")
 
@@ -73,13 +73,13 @@ def trained(
         louder = pl.col("update_noise_std") * float(LOUD / walk if walk > 0 else 1.0)
         tables = tables | {"reception_noise": tables["reception_noise"].with_columns(louder)}
     used = trainings.training(parts, scenario, data, tables)
-    begun = used.begin(subject.realization)
-    _, weights = used.tap([begun])
+    start = used.begin(subject.realization)
+    _, weights = used.tap([start])
     _, loss = used.parts.learner.evaluate([tf.constant(w) for w in weights], used.data)
     last = float(trainer(scenario, data, tables)(subject.realization)["loss"][-1])
     off = abs(last - float(loss)) / max(abs(last), 1e-6) if np.isfinite([last, loss]).any() else 0.0
     yield audit.within(subject, audit.TRAINED, 1, 0.0, off, 0.0, CLOSE, CLOSE, "a loss {percent} off")
-    held = np.concatenate(begun.user_records)
+    held = np.concatenate(start.user_records)
     most = float(np.bincount(held).max())
     yield audit.within(subject, "users of a record", len(held), 1.0, most, 1.0, 1.0, 1.0, "{number} more user")
 
@@ -106,12 +106,12 @@ def side_by_side(
             return
         learner = one.parts.learner
         weights = learner.silent() if data is blanks else learner.start(lambda: generator)
-        alone, found = (
+        single, batched = (
             receive(used, [used.begin(subject.realization, view)._replace(weights=weights, key=key) for key in keys])
             for used, receive in ((one, received), (both, together))
         )
-        scale, size = max(np.abs(part).max() for part in alone), size + sum(part.size for part in alone)
-        off += [float(np.abs(a - b).max() / scale) for a, b in zip(found, alone, strict=True)]
+        scale, size = max(np.abs(part).max() for part in single), size + sum(part.size for part in single)
+        off += [float(np.abs(a - b).max() / scale) for a, b in zip(batched, single, strict=True)]
     yield audit.within(
         subject, "side by side as alone", size, 0.0, max(off), 0.0, COMPILED, COMPILED, "{percent} of difference"
     )

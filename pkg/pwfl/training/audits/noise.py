@@ -37,8 +37,8 @@ def silence(
     size = sum(w.size for w in silent) if places is None else sum(map(len, places))
     noisy = max(int(first.reception.rounds[first.reception.noise_std > 0].sum()), 1)
     runs = int(np.clip(-(-audit.DRAWS // (size * noisy)), RUNS, MOST))
-    begun = [first, *map(begin, views[1 : runs - RUNS + 1])]
-    starts = [first] * (RUNS - 1) + [begun[run % len(begun)] for run in range(1, runs - RUNS + 1)] + [first]
+    distinct = [first, *map(begin, views[1 : runs - RUNS + 1])]
+    starts = [first] * (RUNS - 1) + [distinct[run % len(distinct)] for run in range(1, runs - RUNS + 1)] + [first]
     keys = [trainings.key_of(scenario, run) for run in range(runs - 1)]
     keys.append(np.int64(streams.key(*streams.name_noise(scenario, 0, "noise", "another release"))))
     starts = [start._replace(weights=silent, key=key) for start, key in zip(starts, keys, strict=True)]
@@ -47,13 +47,13 @@ def silence(
 
 
 def noise(
-    subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray, runs_are: str = "runs", others: int = 1
+    subject: audit.Subject, received: Sequence[np.ndarray], std: np.ndarray, runs_are: str = "runs", others: int = 1
 ) -> Iterator[audit.Verdict]:
     """Whether what is received in silence is independent normal noise of stated deviations.
 
     Parameters
     ----------
-    heard
+    received
         Tensors of shape (round, run, ...).
     std
         Shape (round, run); 0: nothing is to be heard.
@@ -63,16 +63,16 @@ def noise(
         How many runs, the last ones, are of another release, 1 or 0.
     """
     parts = []
-    for part in heard:
+    for part in received:
         over = std.reshape(*std.shape, *[1] * (part.ndim - 2))
         scaled = np.divide(part, over, out=np.where(part == 0, 0.0, np.inf), where=over > 0)
         parts.append(scaled.reshape(*std.shape, part[0, 0].size).astype(float))
     together, alike = np.concatenate(parts, axis=2), ((std > 0) == (std[:, :1] > 0)).all(axis=0)
-    every, each = together[std > 0], [part[std > 0] for part in parts]
+    every, run = together[std > 0], [part[std > 0] for part in parts]
     for statistic, test, more in TESTS:
         yield test(subject, f"{statistic} of the noise", every, *more)
-        if len(each) > 1:
-            yield audit.worst_of(test, subject, f"{statistic} of each tensor's noise", each, *more)
+        if len(run) > 1:
+            yield audit.worst_of(test, subject, f"{statistic} of each tensor's noise", run, *more)
     yield audit.each_coordinate(subject, "deviation of each coordinate's noise", every)
     yield audit.lags(subject, "noise of different coordinates", every)
     in_a_row = np.swapaxes(together, 0, 1)[std.T > 0]
@@ -99,8 +99,8 @@ def all_users(subject: audit.Subject, reception: Reception, receiver: bool) -> I
         yield audit.within(subject, test, share.size, 0.0, most, 0.0, SAME, SAME, audit.LOW_NOISE)
 
 
-def all_noise(subject: audit.Subject, used: trainings.Training, begun: trainings.Start) -> audit.Verdict:
+def all_noise(subject: audit.Subject, used: trainings.Training, start: trainings.Start) -> audit.Verdict:
     """Whether noise that users draw each for itself adds up as independent noise does."""
-    std, size = np.repeat(begun.reception.noise_std, begun.reception.rounds), sum(w.size for w in begun.weights)
+    std, size = np.repeat(start.reception.noise_std, start.reception.rounds), sum(w.size for w in start.weights)
     last = min(int(np.argmax(std > 0)) - (-KEPT // size), len(std))
-    return audit.variance(subject, "deviation of all users' noise", scaled_silence(used, begun, last))
+    return audit.variance(subject, "deviation of all users' noise", scaled_silence(used, start, last))

@@ -24,13 +24,13 @@ USERS = 2  # who send, so that errors of users who share one dither would be see
 
 
 def verdicts(
-    subject: audit.Subject, used: trainings.Training, begun: trainings.Start, bits: int, generator: np.random.Generator
+    subject: audit.Subject, used: trainings.Training, start: trainings.Start, bits: int, generator: np.random.Generator
 ) -> Iterator[audit.Verdict]:
     """Tests of errors of rounding in two users' sum; of one user's alone where no two are in a group."""
-    found, users = errors(used, begun, bits, generator)
-    yield audit.distribution(subject, "distribution of errors of rounding", found, lambda x: law(x, users), GRAIN)
-    yield audit.correlation(subject, "errors of rounding of different rounds", found)
-    yield audit.lags(subject, "errors of rounding of different coordinates", found * np.sqrt(6 / users))
+    off, users = errors(used, start, bits, generator)
+    yield audit.distribution(subject, "distribution of errors of rounding", off, lambda x: law(x, users), GRAIN)
+    yield audit.correlation(subject, "errors of rounding of different rounds", off)
+    yield audit.lags(subject, "errors of rounding of different coordinates", off * np.sqrt(6 / users))
 
 
 def law(values: np.ndarray, users: int) -> np.ndarray:
@@ -45,24 +45,24 @@ def law(values: np.ndarray, users: int) -> np.ndarray:
 
 
 def errors(
-    used: trainings.Training, begun: trainings.Start, bits: int, generator: np.random.Generator
+    used: trainings.Training, start: trainings.Start, bits: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, int]:
     """Errors of rounding, in steps of the grid, shape (round, coordinate), and how many users' they are the sum of."""
-    varying = slice_interval(begun.varying, int((begun.varying.samples > 0).sum(axis=1).argmax()), several=False)
+    varying = slice_interval(start.varying, int((start.varying.samples > 0).sum(axis=1).argmax()), several=False)
     groups, numbers = np.unique(varying.group[varying.samples > 0], return_counts=True)
     loud = np.flatnonzero((varying.group == groups[numbers.argmax()]) & (varying.samples > 0))[:USERS]
     samples = np.zeros_like(varying.samples)
     samples[loud] = varying.samples[loud]  # others send nothing
     varying = varying._replace(noise_std=0 * varying.noise_std, samples=samples)
-    step, weight, size = varying.grid_step[loud[0]], varying.weight[loud[0]], sum(w.size for w in begun.weights)
+    step, weight, size = varying.grid_step[loud[0]], varying.weight[loud[0]], sum(w.size for w in start.weights)
     sent = np.zeros((len(varying.samples), size), np.float32)
     sent[loud] = SPREAD * step * generator.standard_normal((len(loud), size))
-    exact, found, weights = sent.astype(float).sum(axis=0), [], [tf.constant(w) for w in begun.weights]
+    exact, off, weights = sent.astype(float).sum(axis=0), [], [tf.constant(w) for w in start.weights]
     summed = used.loop.summed
     assert summed is not None  # where alone anything is rounded
     for t in range(ROUNDS):
-        heard = summed(weights, tf.constant(sent), varying, tf.constant(begun.key), tf.constant(t))
-        total = np.concatenate([np.ravel(part) for part in heard]).astype(float) / weight
-        error = rotation.rotate(total - exact, round_signs(begun.key, t, size)[0]) / step
-        found.append(error - 2**bits * np.rint(error / 2**bits))  # sums are modulo 2^bits
-    return np.array(found), len(loud)
+        update = summed(weights, tf.constant(sent), varying, tf.constant(start.key), tf.constant(t))
+        total = np.concatenate([np.ravel(part) for part in update]).astype(float) / weight
+        error = rotation.rotate(total - exact, round_signs(start.key, t, size)[0]) / step
+        off.append(error - 2**bits * np.rint(error / 2**bits))  # sums are modulo 2^bits
+    return np.array(off), len(loud)

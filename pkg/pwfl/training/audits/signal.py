@@ -25,11 +25,11 @@ def signal(
 ) -> Iterator[audit.Verdict]:
     """Tests of how far a record of the target's moves what is received in a view, and what that is over all noise."""
     scenario, target, learner = audited.scenario, claim.target, used.parts.learner
-    begun, rounded = used.begin(subject.realization, claim.view), used.loop.summed is not None
-    seen, reception = used.begin(subject.realization, view), begun.reception
+    start, rounded = used.begin(subject.realization, claim.view), used.loop.summed is not None
+    seen, reception = used.begin(subject.realization, view), start.reception
     std, rounds = np.repeat(reception.noise_std, reception.rounds), int(reception.rounds.sum())
     weight = np.repeat(np.abs(reception.weight[:, target]) * reception.sends[:, target], reception.rounds)
-    stated, place = learner.sensitivity * weight, learner.place(begun, target, int(np.argmax(weight > 0)))
+    stated, place = learner.sensitivity * weight, learner.place(start, target, int(np.argmax(weight > 0)))
     keys = [trainings.key_of(scenario, run) for run in range(RUNS if rounded else 1)]
     share, most, error = [], np.zeros(rounds), 0.0
     for k, case in enumerate(learner.opposed(generator, audited.records)):
@@ -51,12 +51,14 @@ def signal(
     if least is None:
         least = audit.gaussian_epsilon(float(np.linalg.norm(claim.mu)), subject.delta)
     yield audit.at_least(subject, least)
-    claimed, here = np.pad(claim.mu, (0, rounds - len(claim.mu))), most > 0  # after the last row nobody sends
-    found = float(np.sqrt((np.divide(most, std, out=np.zeros(rounds), where=here) ** 2).sum()))
-    wanted = float(np.sqrt((claimed[here] ** 2).sum()))
+    claimed, moves = np.pad(claim.mu, (0, rounds - len(claim.mu))), most > 0  # after the last row nobody sends
+    measured = float(np.sqrt((np.divide(most, std, out=np.zeros(rounds), where=moves) ** 2).sum()))
+    wanted = float(np.sqrt((claimed[moves] ** 2).sum()))
     low, high = reached * wanted * claim.exact, (1 + tolerance) * wanted
-    seen = tolerance if reached else max(tolerance, high / max(found, audit.NO_MOVE * high) - 1)
-    yield audit.within(subject, audit.RECORD, int(here.sum()), wanted, found, low, high, seen, "mu {percent} too low")
+    seen = tolerance if reached else max(tolerance, high / max(measured, audit.NO_MOVE * high) - 1)
+    yield audit.within(
+        subject, audit.RECORD, int(moves.sum()), wanted, measured, low, high, seen, "mu {percent} too low"
+    )
 
 
 def check_any_user(

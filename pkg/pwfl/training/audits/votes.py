@@ -14,11 +14,12 @@ def not_decided(used: trainings.Training) -> trainings.Training:
     return used._replace(loop=used.loop._replace(decided=None))
 
 
-def decided(used: trainings.Training, subject: audit.Subject, begun: trainings.Start) -> audit.Verdict:
-    """Whether a vote of one user alone is the sign of its noisy message; `begun` is what is received of this one."""
-    vote, heard = (
-        np.concatenate([part.ravel() for part in each.tap([begun], True)[0]]) for each in (used, not_decided(used))
+def decided(used: trainings.Training, subject: audit.Subject, start: trainings.Start) -> audit.Verdict:
+    """Whether a vote of one user alone is the sign of its noisy message; `start` is what is received of this one."""
+    vote, noisy = (
+        np.concatenate([part.ravel() for part in training.tap([start], True)[0]])
+        for training in (used, not_decided(used))
     )
-    other = float((vote != np.sign(heard)).mean())
+    other = float((vote != np.sign(noisy)).mean())
     fault = "{percent} of a vote"
     return audit.within(subject, "vote of noisy messages", vote.size, 0.0, other, 0.0, 0.0, 1 / vote.size, fault)

@@ -53,9 +53,9 @@ class Blocks:
         `cell`, shape (row,), has no users yet; `candidate` are users of it, shape (row, candidate). Returns shape (row,
         block, candidate).
         """
-        alone, disturbed, before, own, caused = self._bordering(cell, candidate)
-        pivot = own[:, None] - np.vecdot(disturbed[:, :, None], caused[:, None])
-        power = np.divide(alone[..., None], pivot, where=pivot > 0, out=np.full_like(pivot, np.inf))
+        undisturbed, disturbed, before, signal, caused = self._bordering(cell, candidate)
+        pivot = signal[:, None] - np.vecdot(disturbed[:, :, None], caused[:, None])
+        power = np.divide(undisturbed[..., None], pivot, where=pivot > 0, out=np.full_like(pivot, np.inf))
         others = np.matvec(self.inverse[:, :, None], caused[:, None])  # (row, block, candidate, cell)
         others *= np.where(np.isfinite(power), power, 0.0)[..., None]
         others += before[:, :, None]
@@ -66,16 +66,16 @@ class Blocks:
         """Put users on the blocks of a cell without users, -1 for none, shape (row, block)."""
         row, block = np.nonzero(user >= 0)
         entering, station = user[row, block], cell[row]
-        _, disturbed, _, own, caused = self._bordering(cell, np.maximum(user, 0))
-        disturbed, own, caused = disturbed[row, block], own[row, block], caused[row, block]
+        _, disturbed, _, signal, caused = self._bordering(cell, np.maximum(user, 0))
+        disturbed, signal, caused = disturbed[row, block], signal[row, block], caused[row, block]
         inverse = self.inverse[row, block]
-        pivot = (own - np.vecdot(disturbed, caused))[:, None]
+        pivot = (signal - np.vecdot(disturbed, caused))[:, None]
         rise = np.matvec(inverse, caused) / pivot
-        each = np.arange(len(row))
+        row_numbers = np.arange(len(row))
         inverse += rise[:, :, None] * disturbed[:, None]
-        inverse[each, :, station] = rise
-        inverse[each, station] = disturbed / pivot
-        inverse[each, station, station] = 1 / pivot[:, 0]
+        inverse[row_numbers, :, station] = rise
+        inverse[row_numbers, station] = disturbed / pivot
+        inverse[row_numbers, station, station] = 1 / pivot[:, 0]
         self.inverse[row, block] = inverse
         self.user[row, block, station] = entering
 
@@ -88,12 +88,12 @@ class Blocks:
         """
         row, at = self.rows[:, None], cell[:, None]
         caused = self.sinr * self.snr[row, candidate]
-        own = self.snr[row, candidate, at]
+        signal = self.snr[row, candidate, at]
         # Where a cell is empty, whatever stands here meets a zero of the inverse.
         received = self.sinr * self.snr[row[..., None], np.maximum(self.user, 0), at[..., None]]
         before = self.sinr * self.inverse.sum(axis=-1)
-        alone = self.sinr + np.vecdot(received, before)
-        return alone, np.vecmat(received, self.inverse), before, own, caused
+        undisturbed = self.sinr + np.vecdot(received, before)
+        return undisturbed, np.vecmat(received, self.inverse), before, signal, caused
 
 
 def signal_to_noise(uplink: Uplink) -> np.ndarray:

@@ -26,22 +26,22 @@ def upper_bound(uplink: Uplink, problem: Problem) -> tuple[np.ndarray, np.ndarra
     snr = signal_to_noise(uplink)
     member, present = members(uplink.cell, uplink.cells, least=uplink.blocks + 1)
     row, station = np.arange(len(member))[:, None, None], np.arange(uplink.cells)[:, None]
-    heard = present & (snr[row, member, station] >= uplink.sinr)
+    reaches = present & (snr[row, member, station] >= uplink.sinr)
 
     def worths(rows, multiplier):
-        worth, load = (each[row[: len(rows)], member[rows]] for each in problem.rows(rows).priced(multiplier))
-        return np.where(heard[rows] & (worth > 0), worth, 0.0), load
+        worth, load = (values[row[: len(rows)], member[rows]] for values in problem.rows(rows).priced(multiplier))
+        return np.where(reaches[rows] & (worth > 0), worth, 0.0), load
 
     def relaxed(rows, multiplier):
         worth, load = worths(rows, multiplier)
         best = np.argsort(-worth, axis=2, kind="stable")[..., : uplink.blocks]
-        worth, load = (np.take_along_axis(each, best, axis=2).reshape(len(rows), -1) for each in (worth, load))
+        worth, load = (np.take_along_axis(values, best, axis=2).reshape(len(rows), -1) for values in (worth, load))
         return worth.sum(axis=1), -np.where(worth > 0, load, 0.0).sum(axis=1)
 
     everyone = np.arange(len(member))
     worth, _ = worths(everyone, np.zeros(len(member)))
     load = abs(problem.least_load).sum(axis=1)
-    total = np.array([fsum(each) for each in worth.reshape(len(worth), -1)])  # whatever the places that are empty
+    total = np.array([fsum(values) for values in worth.reshape(len(worth), -1)])  # whatever the places that are empty
     start = np.divide(total, load, where=load > 0, out=np.ones_like(load))
     bound, multiplier = least(relaxed, start)
     worth, _ = worths(everyone, multiplier)
@@ -83,15 +83,15 @@ def least(function: Callable, start: np.ndarray) -> tuple[np.ndarray, np.ndarray
         point = np.where(
             known, np.clip(meet, low[rows], high[rows]), np.where(enclosed, high[rows] / STRETCH, high[rows])
         )
-        found, slope = function(rows, point)
-        better = found < value[rows]
-        value[rows[better]], place[rows[better]] = found[better], point[better]
+        height, slope = function(rows, point)
+        better = height < value[rows]
+        value[rows[better]], place[rows[better]] = height[better], point[better]
         left = slope < 0
         for side, ends in ((left, (low, low_value, low_slope)), (~left, (high, high_value, high_slope))):
-            for end, new in zip(ends, (point, found, slope), strict=True):
+            for end, new in zip(ends, (point, height, slope), strict=True):
                 end[rows[side]] = new[side]
         high[rows[left & ~enclosed]] *= STRETCH
-        rows = rows[~known | (found > floor + EXACT * abs(found))]
+        rows = rows[~known | (height > floor + EXACT * abs(height))]
     return value, place
 
 
@@ -107,15 +107,16 @@ def sharing_loss(snr: np.ndarray, sinr: float, member: np.ndarray, worth: np.nda
     row = np.arange(count)[:, None]
     best = member[..., :blocks].reshape(count, -1)
     station = np.repeat(np.arange(cells), blocks)
-    own = snr[row, best, station][..., None]
+    signal = snr[row, best, station][..., None]
     loss = np.zeros(best.shape)
     for other in range(cells):
         users = member[:, other]
-        heard = sinr * snr[row[..., None], users[:, None], station[:, None]]  # of the others, where the best ones send
+        # Of the others, where the best ones send.
+        interference = sinr * snr[row[..., None], users[:, None], station[:, None]]
         caused = sinr * snr[row, best, other][..., None]
         theirs = snr[row, users, other][:, None]
-        left = (own * theirs - heard * caused) * (1 + ROUNDING)  # of the two powers' determinant
-        shares = (left > 0) & (sinr * (theirs + heard) <= left) & (sinr * (own + caused) <= left)
+        left = (signal * theirs - interference * caused) * (1 + ROUNDING)  # of the two powers' determinant
+        shares = (left > 0) & (sinr * (theirs + interference) <= left) & (sinr * (signal + caused) <= left)
         kept = np.where(shares, worth[:, None, other], 0.0).max(axis=2)
         loss += np.where(station == other, 0.0, np.maximum(worth[:, None, other, blocks - 1] - kept, 0.0))
     instead = np.repeat(worth[..., blocks], blocks, axis=1)

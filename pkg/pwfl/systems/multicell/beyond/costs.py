@@ -41,9 +41,9 @@ def interval_costs(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> pl.D
         joules=pl.col("energy").sum(),
     )
     every = schedule.select(rows).unique(maintain_order=True)
-    found = every.join(total, on=rows, how="left", maintain_order="left").with_columns(pl.exclude(rows).fill_null(0.0))
+    costs = every.join(total, on=rows, how="left", maintain_order="left").with_columns(pl.exclude(rows).fill_null(0.0))
     # By NumPy: a column of several rows Polars multiplies by the inverse of a number, which it divides one by.
-    return found.with_columns(pl.Series(name, found[name].to_numpy() / rounds) for name in COSTS)
+    return costs.with_columns(pl.Series(name, costs[name].to_numpy() / rounds) for name in COSTS)
 
 
 def secrets_bits(senders: pl.Expr) -> pl.Expr:

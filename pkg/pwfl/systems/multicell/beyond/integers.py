@@ -40,7 +40,7 @@ class Integers(NamedTuple):
     sampling: str = "none"
 
     @classmethod
-    def of(cls, scenario: Multicell, frame: pl.DataFrame) -> Self:
+    def from_table(cls, scenario: Multicell, frame: pl.DataFrame) -> Self:
         """That of a scenario; `frame` is that of `assigned`."""
 
         @cache
@@ -50,11 +50,11 @@ class Integers(NamedTuple):
 
         return cls(spent)
 
-    def worth(self, found: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, Kind]:
+    def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, Kind]:
         """By Renyi divergences, whichever of two proofs says less: who knows dithers sees more."""
-        noise, kind = Gaussian().worth(found, claim, delta)
-        (known, of_known), (private, of_private) = (self.epsilon(claim, delta, knows) for knows in (True, False))
-        return np.fmax(np.minimum(private, known), noise), kind | of_known | of_private
+        noise, kind = Gaussian().worth(losses, claim, delta)
+        (known, known_kind), (private, private_kind) = (self.epsilon(claim, delta, knows) for knows in (True, False))
+        return np.fmax(np.minimum(private, known), noise), kind | known_kind | private_kind
 
     def epsilon(self, claim: Claim, delta: float, dithers_known: bool) -> tuple[np.ndarray, Kind]:
         """Each user's bound by one of the proofs, (realization, user), and its kind; 0 of users who never send."""
@@ -65,8 +65,8 @@ class Integers(NamedTuple):
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
         """By Renyi divergences, too."""
         spent = (self.spent(account.claim.observer, account.claim.unit, knows) for knows in ORDERS)
-        of_worst = (each[np.arange(len(worst)), worst] for each in spent)
-        best = [discrete.attack_rate(*each, FALSE_POSITIVES) for each in zip(ORDERS.values(), of_worst, strict=True)]
+        worst_spent = (s[np.arange(len(worst)), worst] for s in spent)
+        best = [discrete.attack_rate(*s, FALSE_POSITIVES) for s in zip(ORDERS.values(), worst_spent, strict=True)]
         return np.fmax(np.min(best, axis=0), Gaussian().attack_rate(account, worst))
 
 
@@ -104,13 +104,13 @@ def grid_steps(
 
     Raises RoundingError where users' noise is less than `discrete.LEAST_STEPS` of it, but for none.
     """
-    own = np.where(sends, samples * np.where(sends, noise_std, 0.0), 0.0)
+    std = np.where(sends, samples * np.where(sends, noise_std, 0.0), 0.0)
     senders = np.maximum(sums.total(sends * 1.0, group), 1)
     norm = training.clip_norm * sums.total(np.where(sends, samples, 0.0), group)
-    each = np.sqrt(sums.total(own**2, group) / senders)
+    sum_std = np.sqrt(sums.total(std**2, group) / senders)
     assert training.bits is not None  # of whom alone there are integers
-    step = np.where(sends, modular.grid_step(norm, each, senders, dimensions, training.bits), 0.0)
-    fine = np.divide(own, step, where=own > 0, out=np.full(step.shape, np.inf))
+    step = np.where(sends, modular.grid_step(norm, sum_std, senders, dimensions, training.bits), 0.0)
+    fine = np.divide(std, step, where=std > 0, out=np.full(step.shape, np.inf))
     if (least := fine.min(initial=np.inf)) < discrete.LEAST_STEPS:
         place = np.unravel_index(np.argmin(fine), fine.shape)
         bits = training.bits + int(np.ceil(np.log2(discrete.LEAST_STEPS / least)))

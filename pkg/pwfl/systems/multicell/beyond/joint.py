@@ -31,7 +31,7 @@ def maximize_value(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Blocks that maximize the schedule's value at the start values' noise, and each cell's status."""
     privacy = scenario.privacy
-    problem = GivenNoise.of(samples, start.noise_std, scenario.schedule.gamma, privacy.max_noise_error)
+    problem = GivenNoise.build(samples, start.noise_std, scenario.schedule.gamma, privacy.max_noise_error)
     return _solve(scenario, interval, uplink, problem)
 
 
@@ -86,10 +86,10 @@ def joint_blocks(uplink: Uplink, problem: Problem, draws: np.ndarray) -> tuple[n
         rows = np.flatnonzero(value < limit)
         if not rows.size:
             break
-        beside = draws[rows, first : first + SIDE_BY_SIDE]
-        found, best = network.searched(problem.rows(rows), multiplier[rows], limit[rows], rows, user[rows], beside)
+        trials = draws[rows, first : first + SIDE_BY_SIDE]
+        blocks, best = network.searched(problem.rows(rows), multiplier[rows], limit[rows], rows, user[rows], trials)
         kept = best >= value[rows]
-        user[rows[kept]], value[rows[kept]] = found[kept], best[kept]
+        user[rows[kept]], value[rows[kept]] = blocks[kept], best[kept]
     block = np.full(uplink.cell.shape, -1)
     row, n, cell = np.nonzero(user >= 0)
     block[row, user[row, n, cell]] = n
@@ -139,9 +139,9 @@ class _Network:
         for _ in range(SWEEPS):
             before = blocks.user.copy()
             for cell in range(self.snr.shape[2]):
-                each = np.full(len(blocks.rows), cell)
-                blocks.vacate(each)
-                self.choose(blocks, each, worth[blocks.rows])
+                cells = np.full(len(blocks.rows), cell)
+                blocks.vacate(cells)
+                self.choose(blocks, cells, worth[blocks.rows])
             user[blocks.rows] = blocks.user
             total = np.where(self.scheduled(blocks.user), worth[blocks.rows], 0.0).sum(axis=1)
             left = (blocks.user != before).any(axis=(1, 2)) & (total < limit[blocks.rows])
@@ -160,15 +160,15 @@ class _Network:
         draws: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The best of some searches from the users on each row's blocks, and its value; `draws` see `joint_blocks`."""
-        count, beside, _ = draws.shape
-        several, drawn = np.repeat(np.arange(count), beside), draws.reshape(count * beside, -1)
+        count, trials, _ = draws.shape
+        several, drawn = np.repeat(np.arange(count), trials), draws.reshape(count * trials, -1)
         part = problem.rows(several)
         worth, _ = part.priced(multiplier[several] * (1 + SPREAD * (2 * drawn[:, -1] - 1)))
-        found = within_budget(part, worth, self.refilled(rows[several], user[several], worth, drawn))
-        found, values = self.improved(part, multiplier[several], limit[several], rows[several], found)
-        values = values.reshape(count, beside)
-        best = np.arange(count) * beside + values.argmax(axis=1)
-        return found[best], values.max(axis=1)
+        feasible = within_budget(part, worth, self.refilled(rows[several], user[several], worth, drawn))
+        feasible, values = self.improved(part, multiplier[several], limit[several], rows[several], feasible)
+        values = values.reshape(count, trials)
+        best = np.arange(count) * trials + values.argmax(axis=1)
+        return feasible[best], values.max(axis=1)
 
     def refilled(self, rows: np.ndarray, user: np.ndarray, worth: np.ndarray, drawn: np.ndarray) -> np.ndarray:
         """Users on blocks after some were cleared and filled, cell after cell in random order; the others stay."""
@@ -202,9 +202,9 @@ class _Network:
             least = above - np.where(scheduled, worth[left], 0.0).sum(axis=1)
             row, block, cell, new = self.changes(rows[left], user[left], scheduled, worth[left], least)
             scheduled, old = scheduled[row], user[left[row], block, cell]
-            each = np.arange(len(row))
-            scheduled[each[old >= 0], old[old >= 0]] = False
-            scheduled[each[new >= 0], new[new >= 0]] = True
+            row_numbers = np.arange(len(row))
+            scheduled[row_numbers[old >= 0], old[old >= 0]] = False
+            scheduled[row_numbers[new >= 0], new[new >= 0]] = True
             values = problem.rows(left[row]).value(scheduled)
             order = np.lexsort((-values, row))
             best = order[np.unique(row[order], return_index=True)[1]]
@@ -221,26 +221,26 @@ class _Network:
 
         Of those that raise the total worth by more than `least`, shape (row,).
         """
-        blocks, found = Blocks(self.snr, self.sinr, rows, self.blocks), []
+        blocks, moves = Blocks(self.snr, self.sinr, rows, self.blocks), []
         for cell in range(user.shape[2]):
             blocks.enter(np.full(len(rows), cell), user[:, :, cell])
         for cell in range(user.shape[2]):
-            member, here = self.member[rows, cell], user[:, :, cell]
-            gone = np.where(here >= 0, np.take_along_axis(worth, np.maximum(here, 0), axis=1), 0.0)
+            member, candidates = self.member[rows, cell], user[:, :, cell]
+            gone = np.where(candidates >= 0, np.take_along_axis(worth, np.maximum(candidates, 0), axis=1), 0.0)
             free = self.present[rows, cell] & ~np.take_along_axis(scheduled, member, axis=1)
             gain = np.where(free, np.take_along_axis(worth, member, axis=1), -np.inf)
             order = _first(gain > (gone.min(axis=1) + least)[:, None])
-            member, gain = (np.take_along_axis(each, order, axis=1) for each in (member, gain))
+            member, gain = (np.take_along_axis(array, order, axis=1) for array in (member, gain))
             enters = gain[:, None] - gone[..., None] > least[:, None, None]
             some = np.flatnonzero(enters.any(axis=(1, 2)))
-            others, each = blocks.select_rows(some), np.full(len(some), cell)
-            others.vacate(each)
-            enters[some] &= np.isfinite(others.largest_power(each, member[some]))
+            others, cells = blocks.select_rows(some), np.full(len(some), cell)
+            others.vacate(cells)
+            enters[some] &= np.isfinite(others.largest_power(cells, member[some]))
             row, block, place = np.nonzero(enters)
-            found.append((row, block, np.full(len(row), cell), member[row, place]))
-            row, block = np.nonzero((here >= 0) & (-gone > least[:, None]))
-            found.append((row, block, np.full(len(row), cell), np.full(len(row), -1)))
-        return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+            moves.append((row, block, np.full(len(row), cell), member[row, place]))
+            row, block = np.nonzero((candidates >= 0) & (-gone > least[:, None]))
+            moves.append((row, block, np.full(len(row), cell), np.full(len(row), -1)))
+        return tuple(np.concatenate(parts) for parts in zip(*moves, strict=True))
 
     def choose(self, blocks: Blocks, cell: np.ndarray, worth: np.ndarray) -> None:
         """Give the blocks of an empty cell to the users of most total worth, shape (row, user), who can enter.

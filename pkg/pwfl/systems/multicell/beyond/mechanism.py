@@ -12,4 +12,4 @@ def mechanism(scenario: Multicell, frame: pl.DataFrame) -> Mechanism:
     """The mechanism of `accountant` that a scenario's rounds are; `frame` is that of `assigned`."""
     if rate := scenario.data.sampling:
         return PoissonBatches(rate)
-    return Integers.of(scenario, frame) if scenario.training.bits else Gaussian()
+    return Integers.from_table(scenario, frame) if scenario.training.bits else Gaussian()

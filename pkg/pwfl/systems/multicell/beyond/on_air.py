@@ -18,10 +18,10 @@ from pwfl.training.models import network, parameter_count
 
 def received(scenario: Multicell, tables: dict[str, pl.DataFrame], sent: Sent) -> air.Received:
     """What the air makes of what is sent; `tables` has `links`. Raises UserCodeError where one's own returns no air."""
-    name, given = scenario.radio.air, on_air(scenario, tables["links"], sent)
+    name, transmission = scenario.radio.air, on_air(scenario, tables["links"], sent)
     if user_code.is_reference(name):
-        return call_user_air(name, given, scenario.own.reads, scenario.privacy.observer)
-    return AIRS[name](scenario)(given)
+        return call_user_air(name, transmission, scenario.own.reads, scenario.privacy.observer)
+    return AIRS[name](scenario)(transmission)
 
 
 AIRS: dict[str, Callable[[Multicell], Callable[[air.Sent], air.Received]]] = {
@@ -51,9 +51,9 @@ def on_air(scenario: Multicell, links: pl.DataFrame, sent: Sent) -> air.Sent:
     )
 
 
-def costs(sent: Sent, found: air.Received) -> pl.DataFrame:
+def costs(sent: Sent, received: air.Received) -> pl.DataFrame:
     """Symbols, seconds and joules of a round of each interval, as `costs.interval_costs`."""
-    return to_table(sent.keys, symbols=found.symbols, seconds=found.seconds, joules=found.joules)
+    return to_table(sent.keys, symbols=received.symbols, seconds=received.seconds, joules=received.joules)
 
 
 def find_audited_observer(scenario: Multicell) -> str:
@@ -63,14 +63,14 @@ def find_audited_observer(scenario: Multicell) -> str:
     return "user" if scenario.privacy.observer == "user" else "network"  # of signals the update tells
 
 
-def call_user_air(name: str, given: air.Sent, reads: Sequence[str], observer: str) -> air.Received:
+def call_user_air(name: str, sent: air.Sent, reads: Sequence[str], observer: str) -> air.Received:
     """What an air of the user's own makes of it. Raises UserCodeError where that is no `Received` of the observer."""
-    found = user_code.call(name, given, reads=reads)
-    if wrong := air.problem(given, found):
+    received = user_code.call(name, sent, reads=reads)
+    if wrong := air.problem(sent, received):
         raise user_code.UserCodeError(f"{name}: {wrong}")
-    if observer not in found.seen:
+    if observer not in received.seen:
         raise user_code.UserCodeError(
             f"{name}: `seen` lacks {observer!r}, which is privacy.observer; declare it in `seen` and `observed_by`, or "
-            f"use {', '.join(f'`{each}`' for each in found.seen)}"
+            f"use {', '.join(f'`{name_}`' for name_ in received.seen)}"
         )
-    return found
+    return received

@@ -40,7 +40,7 @@ class GivenNoise:
     loads: np.ndarray
 
     @classmethod
-    def of(cls, samples: np.ndarray, noise_std: np.ndarray, gamma: float, max_error: float) -> Self:
+    def build(cls, samples: np.ndarray, noise_std: np.ndarray, gamma: float, max_error: float) -> Self:
         """Problem (20), (21) for users' samples and noise, shape (row, user)."""
         return cls(objective.value(samples, noise_std, gamma), objective.load(samples, noise_std, max_error))
 

@@ -27,18 +27,18 @@ def counts(
     `samples` K_i has shape (user,), or that of the others: `scheduled` and `noise_std`, who sends, and sigma_i, and
     `group`, the number of the group in which a user's upload is summed, None: each user's alone.
     """
-    own = samples * scheduled
+    active = samples * scheduled
     if not RECIPES[training.recipe].inverse_variance:
-        return own
+        return active
     group = groups("user", scheduled) if group is None else group
-    summed = total(np.broadcast_to(own, scheduled.shape), group)
-    share = np.divide(own, summed, where=summed > 0, out=np.zeros(scheduled.shape))
+    summed = total(np.broadcast_to(active, scheduled.shape), group)
+    share = np.divide(active, summed, where=summed > 0, out=np.zeros(scheduled.shape))
     noise = total((share * np.where(scheduled, noise_std, 0.0)) ** 2, group)
     noise = noise / (2 * training.rounds * training.clip_norm**2)  # 1 / (K_i^2 rho_i)
     with np.errstate(divide="ignore"):
         precision = share * (scheduled / (SAMPLING / summed + noise))
     everyone = precision.sum(axis=-1, keepdims=True)
-    scale = np.divide(own.sum(axis=-1, keepdims=True), everyone, where=everyone > 0, out=np.zeros_like(everyone))
+    scale = np.divide(active.sum(axis=-1, keepdims=True), everyone, where=everyone > 0, out=np.zeros_like(everyone))
     return precision * scale
 
 
@@ -64,6 +64,6 @@ def step_sizes(training: Training, noise_std: np.ndarray, sending: np.ndarray) -
         raise ValueError(
             "training.step: snr: is set by the noise, but the active users of some rounds add none; use constant"
         )
-    each = np.repeat(noise_std, training.rounds // len(noise_std))
+    std = np.repeat(noise_std, training.rounds // len(noise_std))
     scaled = np.sqrt(2) * training.step_scale / np.linalg.norm(shape) * shape
-    return np.divide(scaled, each, where=each > 0, out=np.zeros_like(each))
+    return np.divide(scaled, std, where=std > 0, out=np.zeros_like(std))

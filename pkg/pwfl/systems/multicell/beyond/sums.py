@@ -46,10 +46,12 @@ def observed_by(privacy: Privacy, intervals: int) -> dict[str, Observer]:
     gone = Kind.UPPER if privacy.dropouts else Kind.EXACT
     others = Kind.UPPER if privacy.colluders and intervals > 1 else gone
     share = f"; up to {coalition.percent(privacy.colluders)} of a sum's senders collude" * (privacy.colluders > 0)
-    of_sums: dict[str, Any] = {"kind": others, "assumes": (REALIZED,) * (intervals > 1)}
+    changes: dict[str, Any] = {"kind": others, "assumes": (REALIZED,) * (intervals > 1)}
     return {
-        name: each._replace(receives=each.receives + share, **of_sums) if name != "user" else each._replace(kind=gone)
-        for name, each in OBSERVED_BY.items()
+        name: observer._replace(receives=observer.receives + share, **changes)
+        if name != "user"
+        else observer._replace(kind=gone)
+        for name, observer in OBSERVED_BY.items()
     }
 
 
@@ -129,8 +131,8 @@ def shared_noise(
     least = variance.min(axis=(1, 2), keepdims=True)
     ratio = np.divide(least, variance, where=sends & (variance > 0), out=np.ones(noise_std.shape))
     ratio = np.where(ratio > 1 - ROUNDING, 1.0, ratio)  # what is rounded of K_i sigma_i is no difference
-    alone = honest(privacy, np.maximum(total(sends * 1.0, group), 1))
-    return np.where(sends, noise_std * np.sqrt(ratio * busiest(sends) / alone), noise_std)
+    honest_share = honest(privacy, np.maximum(total(sends * 1.0, group), 1))
+    return np.where(sends, noise_std * np.sqrt(ratio * busiest(sends) / honest_share), noise_std)
 
 
 def busiest(sends: np.ndarray) -> np.ndarray:
@@ -149,12 +151,12 @@ def hiding_noise(
     the user's own sigma_i, where the others are gone. All arrays have shape (..., user).
     """
     noise = np.where(sends, noise_std, 0.0)
-    chosen, own = np.nonzero(sends.ravel())[0], (counts * noise).ravel() ** 2
+    chosen, variance = np.nonzero(sends.ravel())[0], (counts * noise).ravel() ** 2
     index, _ = _places(group)
-    others = coalition.others_left(own[chosen], index.ravel()[chosen], gone.ravel()[chosen])
-    found = np.array(noise, float).ravel()
-    found[chosen] = np.hypot(found[chosen], np.sqrt(others) / counts.ravel()[chosen])
-    return found.reshape(noise.shape)
+    others = coalition.others_left(variance[chosen], index.ravel()[chosen], gone.ravel()[chosen])
+    hiding = np.array(noise, float).ravel()
+    hiding[chosen] = np.hypot(hiding[chosen], np.sqrt(others) / counts.ravel()[chosen])
+    return hiding.reshape(noise.shape)
 
 
 def rounds_heard(
@@ -165,8 +167,8 @@ def rounds_heard(
     A group that lacks more than D of its senders is not opened, so that nothing of it is heard. `sends`, who sends, and
     `group` have shape (interval, user).
     """
-    each = rounds // len(sends)
-    sends, group = (np.repeat(values, each, axis=0) for values in (sends, group))
+    length = rounds // len(sends)
+    sends, group = (np.repeat(values, length, axis=0) for values in (sends, group))
     lost = sends & (generator.random(sends.shape) < privacy.dropouts)
     planned = dropping(privacy, total(sends * 1.0, group).astype(int))
     return sends & ~lost & (total(lost * 1.0, group) <= planned)

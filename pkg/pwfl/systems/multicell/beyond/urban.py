@@ -56,8 +56,8 @@ def path_loss_db(
     bend = 20 - slope / 2  # 9 (UMa) and 9.5 (UMi): the branches meet at the breakpoint
     beyond = 40 * distance - bend * np.log10(breakpoint_m**2 + higher**2)
     los = constant + 20 * frequency + np.where(distance_m <= breakpoint_m, before, beyond)
-    constant, slope, of_frequency = environment.nlos_db
-    nlos = constant + slope * distance + of_frequency * frequency
+    constant, slope, frequency_slope = environment.nlos_db
+    nlos = constant + slope * distance + frequency_slope * frequency
     return np.where(line_of_sight, los, np.maximum(los, nlos))
 
 
