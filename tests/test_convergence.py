@@ -107,7 +107,7 @@ def softmax_regression(l2, left_out, least_noise, draws=3):
 
 @pytest.mark.parametrize(
     ("l2", "left_out", "least_noise", "start", "end", "limit"),
-    [  # docs/explanation/multicell.md shows these
+    [  # docs/explanation/multicell.md shows five of these
         (1.0, 0, 1.0, 0.083, 0.0042, 0.045),
         (1.0, 1, 1.0, 0.083, 0.0047, 0.151),
         (0.1, 0, 1.0, 0.584, 0.022, 0.455),
