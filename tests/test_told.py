@@ -14,7 +14,7 @@ from pwfl.store.items import Store
 from pwfl.workflow import parts
 
 PAGE = (ROOT / "docs/how-to/running.md").read_text(encoding="utf-8")
-TABLE = PAGE.partition("### Snakemake's commands")[2].partition("\n\nWhat is computed again")[0]
+TABLE = PAGE.partition("### Snakemake's commands")[2].partition("\n\nWith a finished study")[0]
 ROWS = re.findall(r"^\| `snakemake ?(.*?)` \| (.*) \|$", TABLE, re.MULTILINE)
 OF_SCHEDULE = {"schedule", "noise", "train", "account", "audit", "report"}  # the study's system has no `receive`
 RUN = {  # command -> the rules that run, one job each
@@ -52,9 +52,10 @@ def called(folder: Path, command: str, *more: str):
     return snakemake(folder, SMALL, *command.replace("MARK", str(mark)).split(), *more, "--logger", "pwfl")
 
 
-def test_the_page_has_a_row_for_each_command_that_is_tried():
+def test_each_command_of_the_page_is_tried():
     assert [command for command, _ in ROWS] == [*dict.fromkeys(command for command, _ in ROWS)]
-    assert {command for command, _ in ROWS} == RUN.keys() | SAID.keys()
+    assert len(ROWS) > 10
+    assert {command for command, _ in ROWS} <= RUN.keys() | SAID.keys()
 
 
 def cases(commands):
