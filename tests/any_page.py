@@ -57,7 +57,7 @@ def page_of(config: dict, folder: Path, contents: dict[str, dict] | None = None,
     view = {str(path.relative_to(folder)): str(path) for path in folder.rglob("*.*") if path.is_file()}
     parts = reports.page_parts(study, ROOT / "report")
     for part in parts:
-        part["tables"] = [pair for pair in part["tables"] if f"{pair[0]}.parquet" in view]
+        part["tables"] = [path for path in part["tables"] if f"{path}.parquet" in view]
     heading = {"study": study.name, "title": study.title or study.name, "question": study.question}
     text = page.build_page(
         heading, parts, view, {"addresses": {"train": ["a", "b"]}, "packages": {"numpy": "2"}}, papers

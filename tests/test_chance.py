@@ -21,7 +21,7 @@ def history(*starts: float) -> pl.DataFrame:
 def test_chance_is_the_share_of_the_largest_class_of_the_test_records():
     labels = sources.load("digits")[3]
     share = np.bincount(labels).max() / len(labels)
-    assert chance.level(DIGITS) == chance.Level(pytest.approx(share), chance.KNOWN)
+    assert chance.level(DIGITS) == pytest.approx(share)
     assert chance.LARGEST.keys() == datasets.SIZES.keys()
     for name, size in datasets.SIZES.items():
         assert chance.LARGEST[name] >= 1 / size.classes
@@ -29,7 +29,7 @@ def test_chance_is_the_share_of_the_largest_class_of_the_test_records():
 
 def test_without_knowledge_of_the_test_records_chance_is_one_of_the_classes():
     own = Values({"data": {"dataset": "file", "content": {"classes": 4}}})
-    assert chance.level(own) == chance.Level(0.25, chance.COUNTED)
+    assert chance.level(own) == 0.25
     assert chance.level(Values({"data": {"samples": 3}})) is None  # a regression
     assert chance.level(Values({})) is None
 
@@ -42,23 +42,14 @@ def test_the_start_model_is_that_of_round_0():
 
 
 def test_lines_name_what_they_are():
-    alone = chance.scenario_levels(DIGITS, history(0.1))
-    assert alone["text"].to_list() == ["chance 13.1% (largest class)", "start model 10%"]
-    own = Values({"data": {"dataset": "file", "content": {"classes": 4}}})
-    study = {"a": {"scenario": DIGITS, "history": history(0.1)}, "b": {"scenario": own, "history": history(0.3)}}
-    assert chance.levels(study)["text"].to_list() == [
-        *("chance 13.1% (largest class, a)", "chance 25% (1/classes, b)"),
-        *("worst start model 10%", "best start model 30%"),
-    ]
-    study["b"] = {"scenario": DIGITS, "history": history(0.11)}
-    close = chance.levels(study)
-    assert close["text"][1] == "start model 10% to 11%"
-    assert close["level"][1] == pytest.approx(0.105)
-    assert chance.levels({"a": {"scenario": Values({})}}).is_empty()
+    found = chance.levels(DIGITS, history(0.1, 0.12))
+    assert found["text"].to_list() == ["chance 13.1%", "start model 11%"]
+    assert found["level"].to_list() == pytest.approx([47 / 360, 0.11])
+    assert chance.levels(Values({}), None).is_empty()
 
 
 def test_levels_are_lines_where_the_axis_reaches_and_are_named_at_its_right_end_in_any_case():
-    levels = pl.DataFrame({"level": [0.1, 0.2], "text": ["start model 10%", "chance 20% (largest class, first)"]})
+    levels = pl.DataFrame({"level": [0.1, 0.2], "text": ["start model 10%", "chance 20%"]})
     axis = leveled(theme.accuracy_axis(), levels, [0.5, 0.9], most=1)
     low, high = axis["scale"]["domain"]
     assert low < 0.1

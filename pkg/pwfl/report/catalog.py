@@ -23,7 +23,7 @@ class Catalog:
     # Figure -> the stages' tables that it is drawn from: `users`, `links` and `holdings` of the first chunk, others of
     # all schemes. Captions are in the system's folder captions/FIGURE.rst.
     figures: dict[str, tuple[str, ...]]
-    tables: dict[str, str]  # table of a scenario's report -> caption
+    tables: dict[str, str]  # table of a scenario's report -> what it has
     # A table of the report -> what those of its columns mean that no stage declares (`report.meanings`).
     columns: dict[str, dict[str, str]] = field(default_factory=dict)
     private_figures: tuple[str, ...] = ()  # those of `figures` that are drawn from private columns (`tables.contract`)
@@ -52,9 +52,9 @@ class Catalog:
     paper_reads: tuple[str, ...] = ()
 
     @property
-    def all_tables(self) -> dict[str, str]:
+    def all_tables(self) -> tuple[str, ...]:
         """The tables of a scenario's report that it has by itself, and those of all systems."""
-        return self.tables | GUARANTEES
+        return *self.tables, GUARANTEES
 
 
 # Of systems that train a network, with the stages' tables that they are drawn from.
@@ -62,15 +62,8 @@ ACCURACY_FIGURES = dict.fromkeys(("accuracy", "accuracy_seconds", "accuracy_joul
 # Of all systems; captions stand in the workflow's folder report/.
 COMMON_FIGURES = {"holdings": ("holdings",), "audit": ("audit",)}  # holdings: where samples are dealt out
 PRIVATE_FIGURES = ("holdings",)  # of these
-GUARANTEES = {
-    "guarantees": "What the worst-off user of each realization has, of each scheme, against each observer, by unit of "
-    "privacy and whose noise counts: epsilon, what kind of a number that is, what it assumes of nature and data, whom "
-    "it trusts, and the best attack's rate of true positives at 1% false positives.",
-}
-COMMON_TABLES = {
-    "audit": "Tests of the code that trains, of each scheme, in the realization whose worst record is worst off: what "
-    "was measured, what is stated, between which values it may be, and the smallest error that is detected, in words.",
-}
+GUARANTEES = "guarantees"  # table of all systems, by observer, unit of privacy and whose noise counts
+COMMON_TABLES = ("audit",)
 COMMON_OUTCOMES = {
     "accuracy": Outcome("Final test accuracy", "more", "~%"),
     "epsilon": Outcome("Record-level epsilon, scheme's observer", "less"),
@@ -94,46 +87,8 @@ TITLES = {
     "history": "Histories of realizations",
     "statuses": "How schedules and noise were found",
 }
-# Of a study: tables and their captions, and figures where there are several systems.
-COMPARISON = {
-    "systems": "Every scheme of every scenario under common terms: final accuracy, of which model, over how many "
-    "trainings, and how many of these had no user scheduled; record-level epsilon at delta, against all that the "
-    "system's own server receives if nobody is trusted, and against the observer whom the scheme reckons with, and "
-    "user-level epsilon against the latter; what stands behind them, what they assume and whom they trust; local "
-    "steps; symbols and seconds on air, which follow from the scenario's bandwidth; transmit energy, which compares "
-    "only where the energy scope is the same.",
-    "claims": "The papers' claims and this project's, one row per claim, scenario and interpretation: where the paper "
-    "says it, what it reports, what was measured with its 95% interval over realizations, the range in which it must "
-    "lie, whether that range follows from the paper or is this project's, and the verdict: supported, refuted, "
-    "inconclusive where the interval decides neither, or not measured. A paper's claim is judged in the paper's "
-    "setting alone: rows in another setting have no verdict. `no_user_scheduled`: in how many of the realizations a "
-    "scheme that is compared has no user scheduled. Interpretations (I1, I2, ...) are on the system's page in docs/.",
-    "summary": "The summaries of all scenarios of the study.",
-    "published": "Were all of the study published: for each data set, epsilon of all releases together, composed by "
-    "their privacy losses, not added up. A release is a training with noise, of one realization, and all that its "
-    "server receives; equal ones count once, realizations that are not trained do not. Each counts by its worst "
-    "record, so epsilon is an upper bound for every one; a record that changes in time counts with all its values. "
-    "Where each realization draws records of its own, epsilon is the largest of a realization. `guarantee`: the "
-    "weakest of the releases'. `left_out`: schemes without any epsilon, and why; columns of tables that are computed "
-    "of records without noise are not counted, either.",
-    "outcomes": "What every scheme of every scenario came to: mean over realizations with its 95% interval, least and "
-    "most, in how many of them no user is scheduled, how many more diverged, the accuracy that needs no learning "
-    "(`chance`), with the values of swept parameters, and the terms of its "
-    "epsilons, of a record and of a user; `guarantee`: what stands behind epsilon, the weakest of all realizations.",
-    "effects": "Paired differences of every two points that differ in one factor: the scheduler, the noise, noise "
-    "instead of none, the observer, a swept parameter (from its least to its largest value), another parameter, or "
-    "several of one section. By how much the second point is above the first in final accuracy, epsilon, airtime and "
-    "radiated energy, realization by realization, with its 95% interval; p of a paired t-test, and `p_corrected` by "
-    "Holm for all `comparisons` of the system and outcome; the smallest difference that is `detectable` with "
-    "probability 0.8 at the "
-    "level that Bonferroni gives each, and how many realizations are needed to detect one as large as measured. "
-    "`without_result`: how many realizations are left out, as one of the two diverged or was not trained. "
-    "`above_chance`: whether either point has learned anything.",
-    "front": "For every two outcomes of a system, the points of the study that nothing dominates: no other one "
-    "of the same guarantee, trust and observer is as good in both, by its mean, and better in one; none whose accuracy "
-    "is not above chance; `x_no_user_scheduled` and `y_no_user_scheduled`: over how many realizations with no user "
-    "scheduled each mean is; `x_diverged` and `y_diverged`: how many more diverged.",
-}
+# Tables of a study, whose columns `report.meanings` explains.
+COMPARISON = ("systems", "claims", "summary", "published", "outcomes", "effects", "front")
 FOR_PAPER = ("outcomes.tex", "effects.tex", "claims.tex", "references.bib")  # with `print: true`
 # Of all points of a system; captions stand in the workflow's folder report/.
 STUDY_FIGURES = ("result", "parameters", "rounds")

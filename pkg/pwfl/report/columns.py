@@ -66,8 +66,3 @@ def with_point(frames: dict[str, pl.DataFrame], point) -> dict[str, pl.DataFrame
     """A scenario's tables with columns of its values of what the study sweeps, `Study.point`, in front."""
     columns = literals(point.values)
     return {name: frame.select(*columns, pl.all()) for name, frame in frames.items()}
-
-
-def lower(title: str) -> str:
-    """The title of a column or outcome within a sentence."""
-    return title[0].lower() + title[1:]

@@ -102,11 +102,6 @@ def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Meas
     return Measure(value, value, bound, f"{ONE_SIDED}: the maximum of fewer realizations than {enough}", count)
 
 
-def first(means: np.ndarray) -> np.ndarray:
-    """The first mean itself."""
-    return means[0]
-
-
 def difference(means: np.ndarray) -> np.ndarray:
     """The first mean less the second."""
     return means[0] - means[1]

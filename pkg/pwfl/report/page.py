@@ -74,10 +74,10 @@ def build_page(
     `heading` is its `study`, `title` and `question`, which may be "". `parts` are its sections: the study's first, then
     one for each `scenario`, with its `title`, of a `system`, a `point` of a sweep or not, by which slots it is
     `crossed`, whether it `withholds` private columns, and the titles of all scenarios, itself among them, that are
-    `alike` in all parameters; each has `figures` and `tables`, a path in the study's folder, without suffix, and a
-    caption. `view` has the files, POINTS and CHARTS among them. `computed` has the addresses of each stage and versions
-    of `packages`, `papers` the systems' papers, the fields of `references.Reference` each. Raises DamagedError if a
-    file is not what its job wrote.
+    `alike` in all parameters; each has `tables` and `figures`, paths in the study's folder without suffix, of figures
+    with a caption. `view` has the files, POINTS and CHARTS among them. `computed` has the addresses of each stage and
+    versions of `packages`, `papers` the systems' papers, the fields of `references.Reference` each. Raises DamagedError
+    if a file is not what its job wrote.
     """
     tables = {name: read_report(view[f"{name}.parquet"]) for name in READ}
     points, charts = read_report(view[POINTS]), json.loads(sealed.read_bytes(view[CHARTS]))
@@ -99,7 +99,7 @@ def build_page(
     parameters = {name: read_report(view[f"{name}/parameters.parquet"]) for name, part in scenarios.items()
                   if f"{name}/parameters.parquet" in view and not part["point"]}  # fmt: skip
     withholding = [part["system"] for part in scenarios.values() if part["withholds"]]
-    summaries = [path for part in parts for path, _ in part["tables"] if Path(path).name == "summary"]
+    summaries = [path for part in parts for path in part["tables"] if Path(path).name == "summary"]
     context = {
         "single": systems[0] if len(systems) == 1 else None,
         "systems": systems,
@@ -137,7 +137,7 @@ def build_page(
             }
             for name, part in scenarios.items()
         ],
-        "files": _links({f"{path}.csv": f"{Path(path).name}.csv" for path, _ in parts[0]["tables"]}, view),
+        "files": _links({f"{path}.csv": f"{Path(path).name}.csv" for path in parts[0]["tables"]}, view),
         "stages": {stage: len(addresses) for stage, addresses in computed["addresses"].items()},
         "versions": {"Python": platform.python_version()} | computed["packages"],
         "processors": _processors([read_report(view[f"{path}.parquet"]) for path in summaries]),

@@ -8,7 +8,7 @@ from pwfl.report.drawing import svg
 from pwfl.report.headline import Lead
 from pwfl.report.overview import caption, heading, label, observed, overview
 from pwfl.report.points import finite, lines, symbol, varied
-from pwfl.report.theme import PRINT_SIZE, WIDTH, wrapped
+from pwfl.report.theme import PRINT_SIZE, WIDTH, empty, wrapped
 from pwfl.report.words import ranged
 from pwfl.scenario.sweep import text
 
@@ -22,29 +22,22 @@ def chart(
     """A figure of a system as a file has it; for print in a column, with larger text."""
     size = PRINT_SIZE if printed else labels.SIZE
     if name == "result":
-        whole = overview(rows, lead, size)
-        return whole.properties(
-            title=alt.TitleParams(heading(rows), subtitle=wrapped([caption(rows, lead)], LINE_LENGTH))
-        )
+        title = alt.TitleParams(heading(rows), subtitle=wrapped([caption(rows, lead)], LINE_LENGTH))
+        return overview(rows, lead, size).properties(title=title)
     options = {"wide": WIDTH, "size": size} if printed else {}
     if name == "rounds":
-        panels, title = study_panels.over_rounds(study, rows, lead.point, **options), "Test accuracy over rounds"
+        title, why = "Test accuracy over rounds", "nothing was trained"
+        panels = study_panels.over_rounds(study, rows, lead.point, **options)
     else:
-        panels, title = (
-            study_panels.over_parameter(rows, outcomes, **options),
-            f"What {swept(rows) or 'nothing'} changes",
-        )
+        title, why = f"What {swept(rows) or 'nothing'} changes", "no outcome depends on what is swept"
+        panels = study_panels.over_parameter(rows, outcomes, **options)
     if not panels:
-        why = "nothing was trained" if name == "rounds" else "no outcome depends on what is swept"
-        return (
-            alt.Chart(pl.DataFrame({"why": [why]}))
-            .mark_text(align="left", x=0)
-            .encode(text="why:N")
-            .properties(title=title, height=30)
-        )
-    counts = [f"mean and 95% interval over {ranged(rows['realizations'])}"]
-    counts += unscheduled.lines(rows) + unscheduled.diverged(rows)
-    return study_panels.together(panels, title, counts, 1 if printed else study_panels.ACROSS)
+        return empty(why, title)
+    subtitle = [f"mean and 95% interval over {ranged(rows['realizations'])}"]
+    subtitle += unscheduled.lines(rows) + unscheduled.diverged(rows)
+    charts = [panel.chart.properties(title=", ".join(filter(None, panel[:2]))) for panel in panels]
+    whole = alt.concat(*charts, columns=1 if printed else study_panels.ACROSS)
+    return whole.properties(title=alt.TitleParams(title, subtitle=subtitle))
 
 
 def swept(rows: pl.DataFrame) -> str:

@@ -274,12 +274,3 @@ def attack(rows: pl.DataFrame, size: float = labels.SIZE) -> alt.LayerChart | No
     ]
     placed = labels.place(wanted, [], spots, (0, -10, 305, HIGH))
     return alt.layer(*layers, *words(placed)).properties(width=290, height=HIGH)
-
-
-def together(panels: list[Panel], title: str, subtitle: list[str], columns: int) -> alt.TopLevelMixin:
-    """Panels as one figure, as a file has them."""
-    charts = [
-        panel.chart.properties(title=", ".join(part for part in (panel.title, panel.value) if part)) for panel in panels
-    ]
-    whole = alt.concat(*charts, columns=columns)
-    return whole.properties(title=alt.TitleParams(title, subtitle=subtitle))

@@ -35,9 +35,10 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
     """
     frames = []
     for name, content in study.items():
-        which = [pl.lit(name).alias("scenario"), pl.lit(content["scenario"].system).alias("system")]
-        own = content["outcomes"] if "outcomes" in content else scenario_outcomes(content)
-        frames.append(own.select(*which, *point_columns(study, name), pl.all()))
+        point, own = find_point(study, name), content.get("outcomes")
+        own = scenario_outcomes(content) if own is None else own
+        which = {"scenario": name, "system": content["scenario"].system, "sweep_of": point.of} | point.values
+        frames.append(own.select(*literals(which), pl.all()))
     return pl.concat(frames, how="diagonal_relaxed")
 
 
@@ -66,7 +67,7 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
         count = pl.col(f"{column}_realizations").cast(pl.Int64).alias("realizations")
         counts = [pl.col(f"{column}_{name}").alias(name) for name in (unscheduled.COLUMN, unscheduled.DIVERGED)]
         known = chance.level(content["scenario"]) if column == "accuracy" else None
-        counts.append(pl.lit(known and known.share, pl.Float64).alias("chance"))
+        counts.append(pl.lit(known, pl.Float64).alias("chance"))
         of_column = (*keys, "guarantee", "attack_rate", *TERMS, pl.lit(column).alias("outcome"))
         frame = wide.select(*of_column, *parts, count, *counts)
         frames.append(frame.filter(pl.col("realizations") > 0))
@@ -153,17 +154,11 @@ def find_point(study: dict[str, dict], name: str) -> Point:
     return study[name].get("point", Point(name, {}))
 
 
-def point_columns(study: dict[str, dict], name: str) -> list[pl.Expr]:
-    """Columns of a scenario's place: `sweep_of`, and its values of swept parameters."""
-    point = find_point(study, name)
-    return [pl.lit(point.of).alias("sweep_of"), *literals(point.values)]
-
-
 def different(study: dict[str, dict]) -> dict[str, dict]:
     """The scenarios but those that are the same in everything as a point of a sweep."""
-    swept = {repr(study[name]["scenario"]) for name in study if name not in unswept(study)}
-    kept = {name for name in unswept(study) if repr(study[name]["scenario"]) in swept}
-    return {name: content for name, content in study.items() if name not in kept}
+    points = {name for name in study if find_point(study, name).of != name}
+    swept = {repr(study[name]["scenario"]) for name in points}
+    return {name: own for name, own in study.items() if name in points or repr(own["scenario"]) not in swept}
 
 
 def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:
@@ -171,11 +166,6 @@ def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:
     first = list(dict.fromkeys(table["outcome"]))
     own = [name for name in ("accuracy", *registry.system(system).catalog.outcomes, *first) if name in first]
     return ("epsilon" if "epsilon" in first else first[0]), own[0]
-
-
-def unswept(study: dict[str, dict]) -> dict[str, dict]:
-    """The scenarios that are no points of sweeps."""
-    return {name: content for name, content in study.items() if find_point(study, name).of == name}
 
 
 def index_columns(table: pl.DataFrame) -> list[str]:

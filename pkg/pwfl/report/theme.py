@@ -204,21 +204,16 @@ def steps(shares: pl.DataFrame, value: str, x: alt.X, colours: dict[str, str], b
 
 
 def is_squeezed(frame: pl.DataFrame, value: str) -> bool:
-    """Whether 90% of a scheme's values would lie in SQUEEZED of a linear axis, and a logarithmic one shows them all."""
+    """Whether 90% of a scheme's values would lie in SQUEEZED of a linear axis, and a logarithmic one shows them all.
+
+    That is for positive values, the largest of which is DECADE times the least.
+    """
     finite = frame.filter(pl.col(value).is_finite())
-    if not spans_decades(finite[value]):
+    least, most = ends_of(finite[value])
+    if finite.is_empty() or least <= 0 or most < DECADE * least:
         return False
     spread = finite.group_by("scheme").agg(pl.col(value).quantile(0.95) - pl.col(value).quantile(0.05))
-    least, most = ends_of(finite[value])
     return ends_of(spread[value])[0] < SQUEEZED * (most - least)
-
-
-def spans_decades(values: pl.Series) -> bool:
-    """Whether a logarithmic axis is for these values, as far as they are finite: all positive, and far apart."""
-    finite = values.drop_nulls()
-    finite = finite.filter(finite.is_finite()) if values.dtype.is_float() else finite
-    least, most = ends_of(finite)
-    return len(finite) > 0 and least > 0 and most >= DECADE * least
 
 
 def means(frame: pl.DataFrame, by: list[str], columns: list[str], system: str = "") -> pl.DataFrame:
@@ -271,7 +266,6 @@ def band(
     y: alt.Y,
     x: alt.X = ROUNDS,
     steps: bool = False,
-    form: str = ".4g",
     column: str = "",
     also: Iterable[float] = (),
     levels: pl.DataFrame | None = None,
@@ -314,7 +308,7 @@ def level_lines(y: alt.Y, levels: pl.DataFrame | None) -> tuple[list[alt.Chart],
     named = []
     for (level, text), place in zip(levels.rows(), pixels(y, levels["level"], HEIGHT), strict=True):
         beyond = " (below)" if level < low else " (above)" if level > high else ""
-        named.append((text.partition(" (")[0] + beyond, float(place), SOFT))
+        named.append((text + beyond, float(place), SOFT))
     shown = levels.filter(pl.col("level").is_between(low, high))
     return [alt.Chart(shown.select("level")).mark_rule(color=LINE).encode(y=along)], named
 

@@ -368,10 +368,10 @@ def for_paper(study: Study) -> list[str]:
     return list(catalog.FOR_PAPER) if study.print else []
 
 
-def tables(study: Study, name: str) -> dict[str, str]:
-    """The tables of a scenario's report, with their captions; points of a sweep are audited where it is asked for."""
+def tables(study: Study, name: str) -> tuple[str, ...]:
+    """The tables of a scenario's report; points of a sweep are audited where it is asked for."""
     own = _catalog(study, name).all_tables
-    return own if name in study.points else own | catalog.COMMON_TABLES
+    return own if name in study.points else own + catalog.COMMON_TABLES
 
 
 def figures(scenario: Scenario) -> dict[str, tuple[str, ...]]:
@@ -438,16 +438,14 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
         return [path, caption(study, system, figure, captions, scenario)]
 
     figures_of_all = [captioned(f"{system}_{figure}", system, figure) for system, figure in comparison_figures(study)]
-    parts = [
-        {"scenario": None, "figures": figures_of_all, "tables": [list(pair) for pair in catalog.COMPARISON.items()]}
-    ]
+    parts = [{"scenario": None, "figures": figures_of_all, "tables": list(catalog.COMPARISON)}]
     alike: dict[str, list[str]] = {}  # titles, by all parameters
     for name, scenario in study.scenarios.items():
         alike.setdefault(repr(scenario.dump_read()), []).append(study.titles[name])
     for name, scenario in study.scenarios.items():
         system, point = scenario.system, name in study.points
         shown_figures = [] if point else figures(scenario)
-        shown_tables = {table: text for table, text in tables(study, name).items() if table == "summary" or not point}
+        shown_tables = [table for table in tables(study, name) if table == "summary" or not point]
         parts.append(
             {
                 "scenario": name,
@@ -458,7 +456,7 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
                 "alike": alike[repr(scenario.dump_read())],
                 "crossed": catalog.crossed(registry.system(scenario.system).catalog, scenario),
                 "figures": [captioned(f"{name}/{figure}", system, figure, name) for figure in shown_figures],
-                "tables": [[f"{name}/{table}", text] for table, text in shown_tables.items()],
+                "tables": [f"{name}/{table}" for table in shown_tables],
             }
         )
     return parts
