@@ -165,10 +165,9 @@ class Series:
         """The name of the values in what a system's `series` returns."""
         return (self.name, self.column or column) if self.of_scheme else self.name
 
-
-def _measure_means(function: Callable, *values: np.ndarray) -> Measure | None:
-    together = paired(*values)
-    return estimate(function, together) if together.shape[1] else None
+    def places(self, values: list[dict]) -> list[dict]:
+        """The values of those of the compared scenarios that it is of."""
+        return values[1:] if self.at else values[:1]
 
 
 @dataclass(frozen=True)
@@ -204,7 +203,10 @@ class Term:
 
     def measure(self, values: list) -> Measure | None:
         """What it is, of the series' values."""
-        return self.measured(*values) if self.measured else _measure_means(self.function, *values)
+        if self.measured:
+            return self.measured(*values)
+        together = paired(*values)
+        return estimate(self.function, together) if together.shape[1] else None
 
 
 def scheme(scheduler: str, noise: str, name: str) -> Term:
@@ -346,7 +348,9 @@ def measure(
     values = {name: series(content) if series else _named(claims, content) for name, content in contents.items()}
     rows = []
     for claim in claims:
-        for comparison, names in ((each, names) for each in _comparisons(claim) for names in each.find(contents)):
+        moves = [_moves(claim, term) for term in (*claim.declared, *claim.otherwise.values())]
+        comparisons = dict.fromkeys(moves if claim.declared else (claim.among, *moves))
+        for comparison, names in ((each, names) for each in comparisons for names in each.find(contents)):
             compared, found = {name: contents[name]["scenario"] for name in names}, [values[name] for name in names]
             others = list(_otherwise(claim, interpretations, compared))
             for interpretation, of, term in claim.terms(compared[names[0]]):
@@ -381,43 +385,30 @@ def _moves(claim: Claim, term: Term) -> Comparison:
     return moved.pop() if moved else claim.among
 
 
-def _comparisons(claim: Claim) -> Iterable[Comparison]:
-    """All comparisons of a claim's numbers."""
-    moves = [_moves(claim, term) for term in (*claim.declared, *claim.otherwise.values())]
-    return dict.fromkeys(moves if claim.declared else (claim.among, *moves))
-
-
-def _values(term: Term, column: str | None, values: list[dict]) -> list | None:
-    """The values of a term's series in compared scenarios; None if there is one without."""
-    found = []
+def _measured(term: Term, column: str | None, values: list[dict]) -> Measure | None:
+    """A term, of the values of compared scenarios; None if a series of it has none."""
+    known = []
     for each in term.series:
-        places = values[1:] if each.at else values[:1]
-        own = [place.get(each.key(column)) for place in places]
+        own = [place.get(each.key(column)) for place in each.places(values)]
         if any(one is None for one in own):
             return None
-        found.append(own if each.at and each.at.together else own[0])
-    return found
-
-
-def _measured(term: Term, column: str | None, values: list[dict]) -> Measure | None:
-    known = _values(term, column, values)
-    return None if known is None else term.measure(known)
+        known.append(own if each.at and each.at.together else own[0])
+    return term.measure(known)
 
 
 def without_users(term: Term, column: str | None, values: list[dict]) -> int:
     """In how many realizations that all schemes of a term have a value of, one has no user scheduled."""
-    valued, flags = [], []
+    flags, valued = [], []
     for each in term.series:
-        for place in (values[1:] if each.at else values[:1]) if each.of_scheme else ():
-            flag = place.get((each.name, unscheduled.COLUMN))
-            if flag is not None:
+        for place in each.places(values):
+            if each.of_scheme and (flag := place.get((each.name, unscheduled.COLUMN))) is not None:
                 flags.append(flag)
                 valued.append(place[each.key(column)])
     if not flags:
         return 0
     count = min(map(len, flags))
-    known = ~np.isnan(np.stack([own[:count] for own in valued])).any(axis=0)
-    return int((np.stack([flag[:count] for flag in flags]).any(axis=0) & known).sum())
+    some, known = (np.stack([own[:count] for own in series]) for series in (flags, valued))
+    return int((some.any(axis=0) & ~np.isnan(known).any(axis=0)).sum())
 
 
 def _otherwise(

@@ -191,7 +191,7 @@ def words(placed: Iterable[Placed]) -> list[alt.Chart]:
     for bold in (True, False):
         if own := [row for row in rows if row["bold"] == bold]:
             base = alt.Chart(pl.DataFrame(own)).encode(
-                x=alt.X("px:Q", scale=None, axis=None), y=alt.Y("py:Q", scale=None, axis=None), text="text:N"
+                x=alt.X("px:Q", scale=None, axis=None), y=alt.Y("py:Q", scale=None, axis=None), text=alt.Text("text:N")
             )
             look = {"align": "left", "baseline": "middle", "fontSize": own[0]["size"]}
             look |= {"fontWeight": "bold" if bold else "normal"}

@@ -4,6 +4,7 @@ import math
 import re
 import textwrap
 import unicodedata
+from collections.abc import Callable
 
 import polars as pl
 
@@ -42,9 +43,7 @@ def titled(table: pl.DataFrame, titles: dict[str, str]) -> pl.DataFrame:
 
 def outcomes(table: pl.DataFrame) -> str:
     """What each scheme came to, from the report's table `outcomes`: a table for each system, a column an outcome."""
-    return _file(
-        [_write_outcomes(str(system), rows) for (system,), rows in table.group_by("system", maintain_order=True)]
-    )
+    return _by_system(table, _write_outcomes)
 
 
 def _write_outcomes(system: str, table: pl.DataFrame) -> str:
@@ -88,9 +87,7 @@ def effects(table: pl.DataFrame) -> str:
     """Paired differences, from the report's table of this name: a table for each system."""
     if table.is_empty():
         return "% No two points differ in one factor alone.\n"
-    return _file(
-        [_write_effects(str(system), rows) for (system,), rows in table.group_by("system", maintain_order=True)]
-    )
+    return _by_system(table, _write_effects)
 
 
 def _write_effects(system: str, table: pl.DataFrame) -> str:
@@ -106,11 +103,8 @@ def _write_effects(system: str, table: pl.DataFrame) -> str:
             cells.append(" $-$ ".join(map(text, ends)))
         found = {row["outcome"]: row for row in own.iter_rows(named=True)}
         for name in names:
-            row = found.get(name)
-            cells += [
-                _mean(row, "difference", known[name].format, "difference_"),
-                _p(row["p_corrected"] if row else None),
-            ]
+            row, form = found.get(name), known[name].format
+            cells += [_mean(row, "difference", form, "difference_"), _p(row["p_corrected"] if row else None)]
         rows.append([*cells, str(first["realizations"]), number(first["realizations_needed"])])
     heads = ["Factor", "Schemes", "Scenarios"]
     for name in names:
@@ -146,6 +140,10 @@ def claims(table: pl.DataFrame) -> str:
     columns = "".join(f">{{\\raggedright}}p{{{width}\\linewidth}}" for width in (0.3, 0.12, 0.13, 0.2)) + "ll"
     said = "Claims: what was measured [its 95\\% interval], and whether it lies in the required range."
     return _file([_table(columns, said, ["Claim", "Scenario", "Reported", "Measured", "Required", "Verdict"], rows)])
+
+
+def _by_system(table: pl.DataFrame, write: Callable[[str, pl.DataFrame], str]) -> str:
+    return _file([write(str(system), rows) for (system,), rows in table.group_by("system", maintain_order=True)])
 
 
 def _file(tables: list[str]) -> str:

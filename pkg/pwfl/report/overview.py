@@ -201,20 +201,22 @@ class _Plane:
         layers, weak = [], self._weak()
         if weak is not None:
             band = alt.Chart(pl.DataFrame({"a": [weak], "b": [float(self.wide)]})).mark_rect(color=WEAK, opacity=1)
-            layers.append(band.encode(x=alt.X("a:Q", scale=None, axis=None), x2="b:Q"))
+            layers.append(band.encode(x=alt.X("a:Q", scale=None, axis=None), x2=alt.X2("b:Q")))
         if self.chance is not None:
             level = alt.Chart(pl.DataFrame({"mean": [self.chance]})).mark_rule(color=LINE, strokeWidth=1)
             layers.append(level.encode(y=y))
         whiskers = base.mark_rule(strokeWidth=1.2, opacity=OPAQUE).encode(color=coloured())
-        layers.append(whiskers.encode(y=self.y.axis("y1"), y2="y2:Q"))
-        layers.append(whiskers.encode(x=self.x.axis("x1"), x2="x2:Q"))
+        layers.append(whiskers.encode(y=self.y.axis("y1"), y2=alt.Y2("y2:Q")))
+        layers.append(whiskers.encode(x=self.x.axis("x1"), x2=alt.X2("x2:Q")))
         for rank, dash in dashes([own for own, _ in self.curves]).items():
             parts = enumerate(own for own, _ in self.curves if own["rank"][0] == rank)
             parts = [own.with_columns(curve=pl.lit(str(k)), place=pl.int_range(pl.len())) for k, own in parts]
             mark = alt.Chart(pl.concat(parts)).mark_line(strokeWidth=2.25, strokeDash=dash)
-            layers.append(mark.encode(x=x, y=y, color=coloured(), detail="curve:N", order="place:Q"))
+            layers.append(
+                mark.encode(x=x, y=y, color=coloured(), detail=alt.Detail("curve:N"), order=alt.Order("place:Q"))
+            )
         dots = base.mark_point(**DOTS).encode(color=coloured(), shape=alt.Shape("shape:N", scale=None))
-        layers.append(dots.encode(description="tip:N"))
+        layers.append(dots.encode(description=alt.Description("tip:N")))
         if len(best := self._leading()):
             ring = alt.Chart(best).mark_point(size=230, strokeWidth=1.8, color=INK, filled=False, aria=False)
             layers.append(ring.encode(x=x, y=y))
@@ -323,8 +325,8 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
         forms, sides = [[[Part(f"chance {chance:.1%}")]]], [("left", 4, -8), ("right", -4, -8)]
         wanted = Label(forms, [(x.at(chance), 0)], SOFT, size, sides=sides)
         placed += labels.place([wanted], [], [], (-2, -99, wide + 2, 99))
-    layers.append(base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=None, axis=None), x2="high:Q"))
-    dots = base.mark_point(**DOTS).encode(x=alt.X("px:Q", scale=None, axis=None), description="tip:N")
+    layers.append(base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=None, axis=None), x2=alt.X2("high:Q")))
+    dots = base.mark_point(**DOTS).encode(x=alt.X("px:Q", scale=None, axis=None), description=alt.Description("tip:N"))
     return alt.layer(*layers, dots, *words(placed)).properties(width=wide, height=y.length)
 
 

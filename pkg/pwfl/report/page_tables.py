@@ -10,7 +10,7 @@ from pwfl.report import unscheduled
 from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, PROJECT, REFUTED, SUPPORTED
 from pwfl.report.headline import FAILED, PASSED
 from pwfl.report.points import baseline, find_outcome, finite, lines, place_of_sweep
-from pwfl.report.statements import DEPENDS, judged
+from pwfl.report.statements import DEPENDS, SIGNS, judged
 from pwfl.report.words import NONE, between, interpreted, number
 
 FOLDED = 12  # rows from which only the best are shown at first
@@ -24,7 +24,6 @@ KEY_TESTS = (  # that show most of what epsilon rests on
     *("records of all users", "model of what was received"),
 )
 LOOKS = {REFUTED: "bad", DEPENDS: "open", INCONCLUSIVE: "none", NOT_MEASURED: "none", SUPPORTED: "good", None: "none"}
-SIGNS = {REFUTED: "✗", DEPENDS: "±", INCONCLUSIVE: "?", NOT_MEASURED: "?", SUPPORTED: "✓", None: "·"}
 UNJUDGED = "not the paper’s setting"
 
 

@@ -96,16 +96,20 @@ def draw(panel: Panel, curves: pl.DataFrame, frame: Frame, colours: dict[str, st
     layers = [
         alt.Chart(shown)
         .mark_area(opacity=0.18)
-        .encode(x=x, y=alt.Y("y_ci_low:Q"), y2="y_ci_high:Q", color=colour, detail="series:N")
+        .encode(x=x, y=alt.Y("y_ci_low:Q"), y2=alt.Y2("y_ci_high:Q"), color=colour, detail=alt.Detail("series:N"))
     ]
     for dashes, own in (
         ([1, 0], ~pl.col("series").str.ends_with(EXACT)),
         ([4, 3], pl.col("series").str.ends_with(EXACT)),
     ):
         line = alt.Chart(shown.filter(own)).mark_line(strokeWidth=2.25, strokeDash=dashes)
-        layers.append(line.encode(x=x, y=y, color=colour, detail="series:N"))
+        layers.append(line.encode(x=x, y=y, color=colour, detail=alt.Detail("series:N")))
     some = shown.gather_every(max(1, len(shown) // 60))
-    layers.append(alt.Chart(some).mark_point(size=60, filled=True, opacity=0).encode(x=x, y=y, description="tip:N"))
+    layers.append(
+        alt.Chart(some)
+        .mark_point(size=60, filled=True, opacity=0)
+        .encode(x=x, y=y, description=alt.Description("tip:N"))
+    )
     return alt.layer(*layers, *_rules(panel, curves, frame), *_names(curves, frame, colours)).properties(
         width=frame.x.length, height=HEIGHT
     )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from pwfl.report import statements
 from pwfl.report.claims import (
     INCONCLUSIVE,
     NOT_MEASURED,
@@ -22,12 +23,12 @@ from pwfl.report.claims import (
     Reported,
 )
 from pwfl.report.statements import DEPENDS, judge
-from pwfl.report.words import interpreted
+from pwfl.report.words import interpreted, plural
 from pwfl.report.words import number as three_digits
 from pwfl.scenario.values import value_of
 
 OUTSIDE = "not judged"  # measured in scenarios outside of the paper's setting alone
-SIGNS = {SUPPORTED: "✓", REFUTED: "✗", DEPENDS: "±", INCONCLUSIVE: "?", OUTSIDE: "·", NOT_MEASURED: "-"}
+SIGNS = statements.SIGNS | {OUTSIDE: "·"}
 LISTED = SUPPORTED, REFUTED, DEPENDS, INCONCLUSIVE, OUTSIDE, NOT_MEASURED
 ORDER = (REFUTED, DEPENDS, INCONCLUSIVE, SUPPORTED, NOT_MEASURED)
 READING = re.compile(r"(?:^|; )(I\d+):")
@@ -135,12 +136,15 @@ def rows(paper: Paper, claims: pl.DataFrame, settings: Mapping[str, str]) -> lis
 
 
 def _row(paper: Paper, claim: Claim, rows: pl.DataFrame, settings: Mapping[str, str]) -> Row:
-    lines = [(settings.get(row["scenario"], ""), row, _line(claim, row)) for row in rows.iter_rows(named=True)]
-    if not paper.settings or any(row["against"] for _, row, _ in lines):
-        cells = [[line for *_, line in lines]]
+    in_columns = bool(paper.settings) and not rows["against"].count()  # which name scenarios of a setting
+    lines = []
+    for row in rows.iter_rows(named=True):
+        key = settings.get(row["scenario"], "")
+        lines.append((key, _line(claim, row, is_named=not (in_columns and key in paper.settings))))
+    if not in_columns:
+        cells = [[line for _, line in lines]]
     else:
-        cells = [[_shortened(line, row) for key, row, line in lines if key == each] for each in paper.settings]
-        cells.append([line for key, _, line in lines if not key])
+        cells = [[line for key, line in lines if key == each] for each in (*paper.settings, "")]
     readings = sorted({name for text in rows["interpretation"].drop_nulls() for name in READING.findall(text)})
     verdict = judge(rows["verdict"].to_list(), rows["interpretation"].to_list())
     verdict = verdict or (OUTSIDE if len(rows) else NOT_MEASURED)
@@ -148,17 +152,13 @@ def _row(paper: Paper, claim: Claim, rows: pl.DataFrame, settings: Mapping[str, 
     return Row(claim, verdict, measured_words(claim), cells, readings, " / ".join(map(str, counts)) or "-")
 
 
-def _line(claim: Claim, row: dict) -> Line:
-    where = f"{row['scenario']} against {row['against']}" if row["against"] else row["scenario"]
+def _line(claim: Claim, row: dict, is_named: bool) -> Line:
+    """A measured row; `is_named`: whether it says in which scenarios, which its column need not."""
+    where = f"{row['scenario']} against {row['against']}" if row["against"] else row["scenario"] * is_named
     detail = row["quantity"].partition("; ")[2]
     where = "; ".join(text for text in (where, detail, interpreted(row["interpretation"] or "")) if text)
     value = "undefined" if row["measured"] is None else number(row["measured"], claim, signed=True)
     return Line(row["verdict"] or OUTSIDE, value, interval(row, claim), where)
-
-
-def _shortened(line: Line, row: dict) -> Line:
-    """A line in its setting's column, which need not name the scenario."""
-    return line._replace(where=line.where.removeprefix(row["scenario"]).removeprefix("; "))
 
 
 def is_share(claim: Claim) -> bool:
@@ -237,18 +237,17 @@ def lead(rows: Sequence[Row]) -> str:
     """
     parts = [_counted(verdict, count) for verdict, count in counts(rows)]
     said = ", ".join(parts[:-1]) + f" and {parts[-1]}" if len(parts) > 1 else "".join(parts)
-    return f"Of {len(rows)} statement{'s' * (len(rows) != 1)}, {said}."
+    return f"Of {plural(len(rows), 'statement')}, {said}."
 
 
 def _counted(verdict: str, count: int) -> str:
-    one = count == 1
-    if verdict == DEPENDS:
-        return f"{count} depend{'s' * one} on interpretation"
-    if verdict == NOT_MEASURED:
-        return f"{count} {'was' if one else 'were'} not measured"
-    if verdict == OUTSIDE:
-        return f"{count} {'was' if one else 'were'} measured outside the paper's setting and not judged"
-    return f"{count} {'is' if one else 'are'} {verdict}"
+    is_, was, s = ("is", "was", "s") if count == 1 else ("are", "were", "")
+    words = {
+        DEPENDS: f"depend{s} on interpretation",
+        NOT_MEASURED: f"{was} not measured",
+        OUTSIDE: f"{was} measured outside the paper's setting and not judged",
+    }
+    return f"{count} {words.get(verdict, f'{is_} {verdict}')}"
 
 
 def unsupported(rows: Sequence[Row]) -> list[Row]:

@@ -13,7 +13,7 @@ from pwfl.report.curves import empty
 from pwfl.report.page_tables import LOOKS
 from pwfl.report.paper import OUTSIDE, Panel, Paper
 from pwfl.report.statements import DEPENDS
-from pwfl.report.words import system_name
+from pwfl.report.words import plural, system_name
 
 TINTS = LOOKS | {OUTSIDE: "none"}
 WORDS = {
@@ -65,7 +65,7 @@ def _size(contents: dict[str, dict]) -> str:
     each = [content["scenario"] for content in contents.values()]
     counts = sorted({(one.realizations, one.training_realizations) for one in each})
     said = "; ".join(f"{of} realizations, {trained} training runs of each scheme" for of, trained in counts)
-    return f"{len(each)} scenario{'s' * (len(each) > 1)}: {said}"
+    return f"{plural(len(each), 'scenario')}: {said}"
 
 
 def _runs(contents: dict[str, dict]) -> str:

@@ -207,7 +207,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     labels.labelBaseline = several  # of several lines, in the middle of the row, too
     y = alt.Y("line:N", title=None, sort=lines["line"].to_list(), axis=labels)
     lines = lines.with_columns(least=-1.0, most=1.0, beside=BEYOND)
-    allowed = alt.Chart(lines).mark_bar(color=RULE).encode(x=_placed("least"), x2="most:Q", y=y)
+    allowed = alt.Chart(lines).mark_bar(color=RULE).encode(x=_placed("least"), x2=alt.X2("most:Q"), y=y)
     marks = [
         alt.Chart(drawn.filter(found))
         .mark_point(filled=True, size=60, opacity=1, shape=shape, color=colour)
@@ -219,7 +219,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     texts = [
         alt.Chart(rows)
         .mark_text(align="left", baseline=baseline, lineBreak="\n", dx=8)
-        .encode(x=_placed("beside"), y=y, text="said:N", color=colour)
+        .encode(x=_placed("beside"), y=y, text=alt.Text("said:N"), color=colour)
         for baseline, rows in (("middle", lines.filter(~two)), ("bottom", lines.filter(two)))
         if len(rows)
     ]

@@ -149,12 +149,14 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
             ]
         )
         mark = alt.Chart(own).mark_line(strokeWidth=2, strokeDash=dash)
-        layers.append(mark.encode(x=across, y=up_axis, color=coloured(), detail="curve:N", order="v:Q"))
+        layers.append(
+            mark.encode(x=across, y=up_axis, color=coloured(), detail=alt.Detail("curve:N"), order=alt.Order("v:Q"))
+        )
     layers.append(
-        base.mark_rule(strokeWidth=1.2, opacity=OPAQUE).encode(y=y.axis("low"), y2="high:Q", color=coloured())
+        base.mark_rule(strokeWidth=1.2, opacity=OPAQUE).encode(y=y.axis("low"), y2=alt.Y2("high:Q"), color=coloured())
     )
     dots = base.mark_point(filled=True, opacity=1, size=45)
-    layers.append(dots.encode(y=up_axis, color=coloured(), description="tip:N"))
+    layers.append(dots.encode(y=up_axis, color=coloured(), description=alt.Description("tip:N")))
     return alt.layer(*layers, *words(shifted(placed, plot + 10))).properties(width=plot, height=HIGH)
 
 
@@ -228,17 +230,17 @@ def _rounds(curves: pl.DataFrame, colours: dict[str, str], x: Scale, y: Scale, c
     up = y.axis(
         "accuracy_mean", values=[k * y.high / 4 for k in range(5)], format="~%", title=None, domain=False, ticks=False
     )
-    base = alt.Chart(frame).encode(x=across, color=coloured(), detail="scheme:N")
+    base = alt.Chart(frame).encode(x=across, color=coloured(), detail=alt.Detail("scheme:N"))
     layers = []
     if chance is not None:
         level = alt.Chart(pl.DataFrame({"accuracy_mean": [chance]})).mark_rule(color=LINE)
         layers.append(level.encode(y=up))
-    layers.append(base.mark_area(opacity=0.16).encode(y=y.axis("accuracy_ci_low"), y2="accuracy_ci_high:Q"))
+    layers.append(base.mark_area(opacity=0.16).encode(y=y.axis("accuracy_ci_low"), y2=alt.Y2("accuracy_ci_high:Q")))
     layers.append(base.mark_line(strokeWidth=2).encode(y=up))
     rounds = frame["round"].unique().sort()
     kept = rounds[theme.thinned(len(rounds), CURVE_POINTS)]
     dots = alt.Chart(frame.filter(pl.col("round").is_in(kept.to_list()))).mark_point(filled=True, size=60, opacity=0)
-    return [*layers, dots.encode(x=across, y=up, description="tip:N")]
+    return [*layers, dots.encode(x=across, y=up, description=alt.Description("tip:N"))]
 
 
 def attack(rows: pl.DataFrame, size: float = labels.SIZE) -> alt.LayerChart | None:
@@ -266,7 +268,7 @@ def attack(rows: pl.DataFrame, size: float = labels.SIZE) -> alt.LayerChart | No
     layers.append(
         alt.Chart(dots)
         .mark_point(filled=True, size=60, opacity=1, color=INK)
-        .encode(x=across, y=up, description="tip:N")
+        .encode(x=across, y=up, description=alt.Description("tip:N"))
     )
     spots = [(x.at(e), y.at(r)) for e, r in kept]
     wanted = [

@@ -287,7 +287,7 @@ def band(
     base = alt.Chart(frame).encode(x=x, color=coloured_by(colours))
     low, mean = y.copy(), y.copy()
     low.shorthand, mean.shorthand = f"{value}_ci_low:Q", f"{value}_mean:Q"
-    area = base.mark_area(interpolate=interpolate, opacity=0.18).encode(y=low, y2=f"{value}_ci_high:Q")
+    area = base.mark_area(interpolate=interpolate, opacity=0.18).encode(y=low, y2=alt.Y2(f"{value}_ci_high:Q"))
     layers = [area, base.mark_line(interpolate=interpolate).encode(y=mean)]
     final = frame.drop_nulls(f"{value}_mean").sort(at.name, maintain_order=True)
     final = final.group_by("scheme", maintain_order=True).last()
@@ -325,7 +325,7 @@ def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, tit
     rule = data.mark_rule(strokeDash=[4, 4], color=SOFT).encode(**{axis: place})
     at_end = {"y": alt.value("height")} if axis == "x" else {"x": alt.value("width")}
     words = data.mark_text(align="right", dx=-6, dy=-10 if axis == "x" else -8, color=SOFT)
-    words = words.encode(**{axis: place}, **at_end, text="text:N")
+    words = words.encode(**{axis: place}, **at_end, text=alt.Text("text:N"))
     outline = words.copy()
     outline.mark.stroke, outline.mark.strokeWidth = HALO, 3
     heading, chart = chart.title, chart.copy()
@@ -342,7 +342,7 @@ def empty(why: str, title: str) -> alt.Chart:
     """A figure that has nothing to draw: a line that says why."""
     chart = alt.Chart(pl.DataFrame({"why": [why]})).mark_text(color=SOFT, align="left", x=0)
     title = alt.TitleParams(title, subtitle="nothing drawn")
-    return chart.encode(text="why:N").properties(title=title, width=WIDTH, height=30)
+    return chart.encode(text=alt.Text("why:N")).properties(title=title, width=WIDTH, height=30)
 
 
 def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:
