@@ -52,6 +52,13 @@ def with_terms(frame: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:
     return frame.join(terms(each, lacking), on="scheme", how="left", maintain_order="left")
 
 
+def completed(frame: pl.DataFrame, kinds: dict[str, type[pl.DataType]]) -> pl.DataFrame:
+    """A table with those columns that it lacks, null, of their types by name."""
+    return frame.with_columns(
+        pl.lit(None, kind).alias(name) for name, kind in kinds.items() if name not in frame.columns
+    )
+
+
 def total(values: pl.Expr) -> pl.Expr:
     """The sum of values; null where none is known."""
     return pl.when(values.count() > 0).then(values.sum())

@@ -16,15 +16,16 @@ from scipy.special import stdtr, stdtrit
 from pwfl import registry
 from pwfl.report import unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
+from pwfl.report.columns import completed
 from pwfl.report.sweeps import (
     AXIS,
+    DERIVED,
     INDEX,
     above_chance,
     different,
     find_point,
     list_outcomes,
     main_outcomes,
-    with_targets,
 )
 from pwfl.scenario.fields import parameters, stages_of
 from pwfl.scenario.values import plain
@@ -117,7 +118,7 @@ def _values(study: dict[str, dict], outcomes: pl.DataFrame, system: str) -> tupl
     """
     wanted, frames = [*compared(outcomes, system), unscheduled.COLUMN], []
     for name in outcomes["scenario"].unique(maintain_order=True):
-        each = with_targets(unscheduled.known(study[name]["realizations"]))
+        each = completed(unscheduled.known(study[name]["realizations"]), DERIVED)
         columns = [pl.col(column).cast(pl.Float64) for column in wanted if column in each.columns]
         frames.append(each.select(pl.lit(name).alias("scenario"), *INDEX[1:], "realization", *columns))
     each = pl.concat(frames, how="diagonal")

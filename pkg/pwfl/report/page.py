@@ -166,7 +166,6 @@ def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead
     return {
         "name": system_name(system),
         "sentence": headline.sentence(lead, audit),
-        "kind": lead.kind,
         "point": lead.point,
         "by": _by(lead, baseline(rows)),
         "factors": shown,

@@ -79,21 +79,18 @@ def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -
     colours = theme.scheme_colours(system, of_system)
     seen = {observer: seen_by(observer) for observer in rows["observer"].drop_nulls().unique(maintain_order=True)}
     ranks = _ranks(rows)
-    columns: dict[str, list] = {name: [] for name in NAMED}
+    found = []
     for row in rows.iter_rows(named=True):
         own, values = schemes[row["scenario"], row["scheme"]], find_point(study, row["scenario"]).values
         told_values = [f"{symbol(key)} {text(values[key])}" for key in swept if values.get(key) is not None]
         if row["target_epsilon"] is not None and own.noise != "none":  # which no target changes
             told_values.append(f"target ε {text(row['target_epsilon'])}")
         place = [lower(short[row["sweep_of"]])] * (len(names) > 1) + told_values
-        described = (names[row["sweep_of"]], ", ".join(place), ", ".join(told_values), own.scheduler, own.noise)
-        of_noise = own.noise == "none"
-        observed = seen.get(row["observer"], ""), ranks.get(row["observer"], 0)
-        for name, cell in zip(NAMED, (*described, of_noise, colours[row["scheme"]], *observed), strict=True):
-            columns[name].append(cell)
-    return [
-        pl.Series(name, cells, dtype=kind) for (name, kind), cells in zip(NAMED.items(), columns.values(), strict=True)
-    ]
+        observer, bare = row["observer"], own.noise == "none"
+        looks = (bare, colours[row["scheme"]], seen.get(observer, ""), ranks.get(observer, 0))
+        texts = (names[row["sweep_of"]], ", ".join(place), ", ".join(told_values), own.scheduler, own.noise)
+        found.append((*texts, *looks))
+    return pl.DataFrame(found, schema=NAMED, orient="row").get_columns()
 
 
 NAMED: dict[str, type[pl.DataType]] = dict.fromkeys(("title", "place", "value", "scheduler", "noise"), pl.String)

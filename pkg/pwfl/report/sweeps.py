@@ -12,7 +12,7 @@ import polars as pl
 from pwfl import registry
 from pwfl.report import chance, unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
-from pwfl.report.columns import TERMS, describe_terms, literals, weakest
+from pwfl.report.columns import TERMS, completed, describe_terms, literals, weakest
 from pwfl.report.theme import means
 from pwfl.scenario.sweep import Point
 
@@ -20,6 +20,8 @@ KEYS = ["scenario", "system", "sweep_of"]
 INDEX = ["scenario", "scheme", "target_epsilon"]  # which point it is
 AXIS = "privacy.target_epsilon"  # the swept parameter that outcomes are drawn over
 KIND = ["guarantee", "epsilon_trusts", "observer"]  # points of other kinds are not compared
+# Columns of tables of realizations that not all systems have; a target where schemes have several.
+DERIVED: dict[str, type[pl.DataType]] = {"target_epsilon": pl.Float64, "attack_rate": pl.Float64, "training": pl.String}
 DIGITS = 4  # to which two means are one
 PARTS = ("mean", "ci_low", "ci_high", "min", "max")
 
@@ -46,9 +48,7 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
     """The table `outcomes` of a scenario by its content, without the columns that say which scenario it is."""
     keys, frames = ["scheme", "target_epsilon"], []
     extremes = {"min": pl.Expr.min, "max": pl.Expr.max, "realizations": pl.Expr.count}
-    each, system = unscheduled.known(with_targets(content["realizations"])), content["scenario"].system
-    missing = {"training": pl.String, "attack_rate": pl.Float64}
-    each = each.with_columns(pl.lit(None, kind).alias(c) for c, kind in missing.items() if c not in each.columns)
+    system, each = content["scenario"].system, unscheduled.known(completed(content["realizations"], DERIVED))
     ended = pl.col("training") == unscheduled.DIVERGED
     columns = [column for column in list_outcomes(system) if column in each.columns]
     others = each.group_by(keys, maintain_order=True).agg(
@@ -72,12 +72,6 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
         frame = wide.select(*of_column, *parts, count, *counts)
         frames.append(frame.filter(pl.col("realizations") > 0))
     return pl.concat(frames, how="diagonal_relaxed")
-
-
-def with_targets(each: pl.DataFrame) -> pl.DataFrame:
-    """A table of realizations with the column `target_epsilon`: null where schemes have no several targets."""
-    known = "target_epsilon" in each.columns
-    return each if known else each.with_columns(target_epsilon=pl.lit(None, pl.Float64))
 
 
 def not_above_chance() -> pl.Expr:

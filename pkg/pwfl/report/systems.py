@@ -5,6 +5,7 @@ import polars as pl
 from pwfl import registry
 from pwfl.privacy.accountant import guarantee
 from pwfl.report import columns, theme, unscheduled
+from pwfl.report.sweeps import DERIVED
 
 MEANS = ["accuracy", "local_steps", "channel_uses", "air_seconds", "transmit_energy_j"]
 TERMS = [*("evaluated_model", "delta", "samples", "rounds", "energy_scope"), *columns.TERMS[1:]]
@@ -20,11 +21,10 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
     no unit in it, is null; the column `comparability` says why.
     """
     frames, keys = [], ["scheme", "target_epsilon"]
-    missing = dict.fromkeys(("accuracy", "target_epsilon", "attack_rate"), pl.Float64) | {"training": pl.String}
     for name, content in scenarios.items():
         system, each = content["scenario"].system, content["realizations"]
-        each = unscheduled.known(each).with_columns(guarantee_server=guarantee("epsilon_server"))
-        each = each.with_columns(pl.lit(None, kind).alias(c) for c, kind in missing.items() if c not in each.columns)
+        each = columns.completed(unscheduled.known(each), DERIVED | {"accuracy": pl.Float64})
+        each = each.with_columns(guarantee_server=guarantee("epsilon_server"))
         schemes = each.group_by(keys, maintain_order=True)
         counts = schemes.agg(
             trainings=pl.col("accuracy").count(),
