@@ -196,7 +196,7 @@ def words(placed: Iterable[Placed]) -> list[alt.Chart]:
             look = {"align": "left", "baseline": "middle", "fontSize": own[0]["size"]}
             look |= {"fontWeight": "bold" if bold else "normal"}
             layers.append(base.mark_text(**look, stroke=HALO, strokeWidth=3, color=HALO, opacity=0.85))
-            layers.append(base.mark_text(**look).encode(color=alt.Color("colour:N", scale=None)))
+            layers.append(base.mark_text(**look).encode(color=coloured()))
     return layers
 
 
@@ -206,9 +206,9 @@ def _colour(placed: Placed, part) -> str:
     return TEXT.get(colour, colour) if part.bold or colour in (WARM, INK) else SOFT
 
 
-def coloured(field: str = "colour") -> alt.Color:
-    """Marks in the colours of a column."""
-    return alt.Color(f"{field}:N", scale=None)
+def coloured() -> alt.Color:
+    """Marks in the colours of the column `colour`."""
+    return alt.Color("colour:N", scale=None)
 
 
 def read(name: str) -> str:

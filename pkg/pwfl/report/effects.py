@@ -82,19 +82,25 @@ def table(study: dict[str, dict], outcomes: pl.DataFrame) -> pl.DataFrame:
         flags = values.pop(unscheduled.COLUMN, np.zeros((len(points), 1)))
         nobody = (flags[first] == 1) | (flags[second] == 1)
         means = {name: _mean(values[name]) for name in MEANS if name in values}
-        said = pl.DataFrame([pair[2:] for pair in pairs], schema=("factor", *ENDS), orient="row")
-        said = said.with_columns(system=pl.lit(system), above_chance=pl.Series(useful[first] | useful[second]))
+        compared_pairs = pl.DataFrame([pair[2:] for pair in pairs], schema=("factor", *ENDS), orient="row")
+        compared_pairs = compared_pairs.with_columns(
+            system=pl.lit(system), above_chance=pl.Series(useful[first] | useful[second])
+        )
         for end, at in zip(ENDS, (first, second), strict=True):
             more = {f"{end}_{name}": own_means[at] for name, own_means in means.items()}
-            said = pl.concat([said, points[at].select(pl.col(INDEX).name.prefix(f"{end}_"))], how="horizontal")
-            said = said.with_columns(pl.Series(name, column, nan_to_null=True) for name, column in more.items())
+            compared_pairs = pl.concat(
+                [compared_pairs, points[at].select(pl.col(INDEX).name.prefix(f"{end}_"))], how="horizontal"
+            )
+            compared_pairs = compared_pairs.with_columns(
+                pl.Series(name, column, nan_to_null=True) for name, column in more.items()
+            )
         for name, matrix in values.items():
             there = np.isfinite(matrix[first]) & np.isfinite(matrix[second])
             moved = np.flatnonzero((there & (matrix[first] != matrix[second])).any(axis=1))
             found = paired(matrix[second[moved]], matrix[first[moved]])
             found[unscheduled.COLUMN] = (nobody & there)[moved].sum(axis=1)
             columns = pl.DataFrame({key: pl.Series(own, nan_to_null=True) for key, own in found.items()})
-            rows = pl.concat([said[moved], columns], how="horizontal").with_columns(outcome=pl.lit(name))
+            rows = pl.concat([compared_pairs[moved], columns], how="horizontal").with_columns(outcome=pl.lit(name))
             frames.append(rows.cast({"realizations_needed": pl.Int64}))
     return pl.concat(frames, how="diagonal_relaxed").select(*SCHEMA)
 

@@ -146,37 +146,36 @@ finds up to 81% of members.'
     if lead.kind == NOTHING:
         words = "<b>No model was evaluated.</b> The smallest record-level ε is <b>{}</b> ({})."
         return Markup(words).format(number(point["epsilon"]), point["scheme"])
-    said, epsilon = Markup("<b>{}</b>").format(result(point)), Markup("<b>ε = {}</b>").format(number(point["epsilon"]))
+    best = Markup("<b>{}</b>").format(result(point))
+    at = Markup(" at record-level <b>ε = {}</b>").format(number(point["epsilon"]))
     if lead.kind == BARE:
-        return said + ", without privacy: no scheme of this study adds noise."
+        return best + ", without privacy: no scheme of this study adds noise."
     if lead.kind == NOBODY:
         return Markup("<b>Nothing was learned:</b> no user is scheduled in any realization.")
     if lead.kind == OPEN:
-        return said + ", without a finite ε: nothing is known to be private."
+        return best + ", without a finite ε: nothing is known to be private."
     if lead.kind == CHANCE:
         level = "a stated" if audit.verdict == FAILED else "record-level"
         interval = between(point["ci_low"], point["ci_high"], find_outcome(point))
-        at, chance, best = (
-            number(point["epsilon"]),
-            *(number(point[c], find_outcome(point)) for c in ("chance", "mean")),
-        )
+        chance, reached = (number(point[column], find_outcome(point)) for column in ("chance", "mean"))
         words = "<b>Nothing was learned:</b> at {} ε = {} no scheme with noise is above chance (<b>{}</b>). "
-        words = Markup(words).format(level, at, chance) + Markup("The best reaches <b>{}</b>").format(best)
+        words = Markup(words).format(level, number(point["epsilon"]), chance)
+        words += Markup("The best reaches <b>{}</b>").format(reached)
         return words + (f" (95% interval {interval})." if interval else ".")
     if audit.verdict == FAILED:
-        return said + " at record-level " + epsilon + " if the audit had passed."
+        return best + at + " if the audit had passed."
     if point["guarantee"] == UNGUARANTEED:
-        return said + " at record-level " + epsilon + ", which is computed, not guaranteed."
+        return best + at + ", which is computed, not guaranteed."
     assumed = f", assuming {point['epsilon_assumes']}" if point["guarantee"] == CONDITIONAL else ""
     if (attacked := point["attack_rate"]) is None or math.isnan(attacked):
-        return said + " at record-level " + epsilon + escape(assumed) + "."
+        return best + at + escape(assumed) + "."
     found_of = Markup("<b>{}</b> of members.").format(rate(attacked))
     if lead.kind == GOOD:
-        return said + " at record-level " + epsilon + escape(assumed) + f", where {STRANGERS} finds at most " + found_of
+        return best + at + escape(assumed) + f", where {STRANGERS} finds at most " + found_of
     weak = ", but weak privacy:" if attacked >= WEAK else ""
     link = " " if weak else assumed + ": "
     assumed = assumed + "," if weak and assumed else ""
-    return said + weak + " at record-level " + epsilon + escape(assumed) + f"{link}{STRANGERS} finds up to " + found_of
+    return best + weak + at + escape(assumed) + f"{link}{STRANGERS} finds up to " + found_of
 
 
 def audited(audits: dict[str, pl.DataFrame], point: dict | None) -> Audit:
@@ -240,25 +239,25 @@ def facts(lead: Lead, audit: Audit, points: pl.DataFrame, published: pl.DataFram
 
     Of a study of several systems, whose epsilons do not compare, whom and whose are not asked.
     """
-    point, said, alone = lead.point, {}, points["system"].n_unique() == 1
+    point, answers, one_system = lead.point, {}, points["system"].n_unique() == 1
     if audit.verdict == FAILED:
-        said["What is still right?"] = (
+        answers["What is still right?"] = (
             "Accuracies, airtime and energy: they were measured as they are. The ε, the attack rates and all that "
             "follows from them are not."
         )
-        said["What to do?"] = (
+        answers["What to do?"] = (
             "Mend the first failed test of the list below; later ones often follow from it. Then run again: what "
             "depends on it is recomputed."
         )
     elif point is not None:
         private = lead.kind not in (BARE, OPEN, NOBODY, NOTHING)
-        said["Is the ε real?"] = real(audit) if private else ""
-        said["Whom must users trust?"] = trust(lead, points) if alone else ""
-        said["Whose privacy?"] = whose(point) if private and alone else ""
-        said["And if everything is published?"] = everything(published)
+        answers["Is the ε real?"] = real(audit) if private else ""
+        answers["Whom must users trust?"] = trust(lead, points) if one_system else ""
+        answers["Whose privacy?"] = whose(point) if private and one_system else ""
+        answers["And if everything is published?"] = everything(published)
     if withheld:
-        said["Not shown"] = "Columns and figures made of users’ records without noise; the last section names them."
-    return {question: answer for question, answer in said.items() if answer}
+        answers["Not shown"] = "Columns and figures made of users’ records without noise; the last section names them."
+    return {question: answer for question, answer in answers.items() if answer}
 
 
 def real(audit: Audit) -> str:
@@ -276,8 +275,9 @@ study ran no audit.')
     own = ", the one above included" if audit.has_lead else "; the one above was not audited"
     agree = "agrees" if audit.tests == 1 else "agree"
     tests, schemes = plural(audit.tests, "test"), plural(audit.schemes, "scheme")
-    said = f"{tests} of the training code {agree} with it, for {schemes}{own}."
-    return f"{said} Noise {audit.detectable:.1%} too small would have been found." if audit.detectable else said
+    agreement = f"{tests} of the training code {agree} with it, for {schemes}{own}."
+    detected = f" Noise {audit.detectable:.1%} too small would have been found." if audit.detectable else ""
+    return agreement + detected
 
 
 def trust(lead: Lead, points: pl.DataFrame) -> str:
@@ -298,15 +298,15 @@ message, the best at ε ≤ 2 is 75.0% (Rnd).'
         return ""
     if not point["epsilon_trusts"]:
         return f"Nobody: ε holds against whoever sees {point['seen']}."
-    said = f"The ε above holds against whoever sees {point['seen']}, trusting {point['epsilon_trusts']}."
+    holds = f"The ε above holds against whoever sees {point['seen']}, trusting {point['epsilon_trusts']}."
     outcome, more = find_outcome(point), pl.col("rank") < point["rank"]
     others = points.filter(more, ~pl.col("bare"), ~pl.col("useless"), pl.col("epsilon") <= 1.01 * point["epsilon"])
     others = others.filter(pl.col("guarantee") != UNGUARANTEED)
     if others.is_empty():
-        return said
+        return holds
     other = others.sort("mean", descending=outcome.better == "more").row(0, named=True)
     best = f"the best at ε ≤ {number(point['epsilon'])} is {number(other['mean'], outcome)} ({other['scheme']})"
-    return f"{said} Against whoever sees {other['seen']}, {best}."
+    return f"{holds} Against whoever sees {other['seen']}, {best}."
 
 
 def whose(point: dict) -> str:
@@ -353,12 +353,11 @@ def everything(published: pl.DataFrame) -> str:
 def answer(leads: dict[str, Lead], audit: Audit, claims: pl.DataFrame) -> list[str]:
     """The answer of a study in two lines of plain text, as the terminal has it; `leads` are those of its systems."""
     several = len(leads) > 1
-    said = [f"{system}: {sentence(found, audit).striptags()}" if several else sentence(found, audit).striptags()
-            for system, found in leads.items()]  # fmt: skip
+    sentences = [f"{system}: " * several + sentence(found, audit).striptags() for system, found in leads.items()]
     tests = f" ({plural(audit.tests, 'test')})" if audit.verdict == PASSED else ""
     tests = f" ({audit.failed} of {plural(audit.tests, 'test')})" if audit.verdict == FAILED else tests
     verdict = {PASSED: "Audit passed", FAILED: "AUDIT FAILED", UNTESTED: "Not audited"}[audit.verdict]
-    return [" ".join(said), f"{verdict}{tests}. {counted(claims)}"]
+    return [" ".join(sentences), f"{verdict}{tests}. {counted(claims)}"]
 
 
 def counted(claims: pl.DataFrame) -> str:

@@ -51,7 +51,7 @@ def _write_outcomes(system: str, table: pl.DataFrame) -> str:
     swept = [key for key in (*swept_keys(table), "target_epsilon") if table[key].n_unique() > 1]
     which = {"sweep_of": "Scenario", **{key: key.rpartition(".")[2] for key in swept}, "scheme": "Scheme"}
     terms = table.select(TERMS).unique(maintain_order=True).rows()
-    marks = {said: f"$^{{{number}}}$" for number, said in enumerate(terms, 1)}
+    marks = {row_terms: f"$^{{{number}}}$" for number, row_terms in enumerate(terms, 1)}
     names = table["outcome"].unique(maintain_order=True).to_list()
     lost = {unscheduled.COLUMN: "with no user scheduled", unscheduled.DIVERGED: "more that diverged"}
     lost = {column: title for column, title in lost.items() if table[column].sum()}
@@ -67,7 +67,7 @@ def _write_outcomes(system: str, table: pl.DataFrame) -> str:
     heads += [f"Realizations {title}" for title in lost.values()]
     caption = f"The system {text(system)}: mean [95\\% interval, Student's $t$] over {ranged(table['realizations'])}."
     caption += f"\\label{{tab:{system}}}"
-    notes = [f"{marks[said]} {_meaning(dict(zip(TERMS, said, strict=True)))}" for said in terms]
+    notes = [f"{marks[row_terms]} {_meaning(dict(zip(TERMS, row_terms, strict=True)))}" for row_terms in terms]
     return _table("l" * len(which) + "r" * (len(heads) - len(which)), caption, heads, rows) + (
         "\n{\\footnotesize\\raggedright\\noindent " + "\\\\\n".join(notes) + "\\par}"
     )
@@ -138,8 +138,8 @@ def claims(table: pl.DataFrame) -> str:
         )
         rows.append([*texts, value, text(row["required_range"]), row["verdict"] or "--"])
     columns = "".join(f">{{\\raggedright}}p{{{width}\\linewidth}}" for width in (0.3, 0.12, 0.13, 0.2)) + "ll"
-    said = "Claims: what was measured [its 95\\% interval], and whether it lies in the required range."
-    return _file([_table(columns, said, ["Claim", "Scenario", "Reported", "Measured", "Required", "Verdict"], rows)])
+    caption = "Claims: what was measured [its 95\\% interval], and whether it lies in the required range."
+    return _file([_table(columns, caption, ["Claim", "Scenario", "Reported", "Measured", "Required", "Verdict"], rows)])
 
 
 def _by_system(table: pl.DataFrame, write: Callable[[str, pl.DataFrame], str]) -> str:

@@ -158,18 +158,18 @@ class _Plane:
 
     def _ticks(self) -> tuple[list[float], dict[float, list[str]]]:
         """Ticks, and their lines: the study's own epsilons with their attack rates; round ones if none has any."""
-        own = self.noisy.filter(pl.col("attack_rate").is_not_null()).group_by(pl.col("epsilon").round_sig_figs(3))
-        rates = dict(own.agg(pl.col("attack_rate").max()).sort("epsilon").rows())
-        told: dict[float, list[str]] = {}
+        rated = self.noisy.filter(pl.col("attack_rate").is_not_null()).group_by(pl.col("epsilon").round_sig_figs(3))
+        rates = dict(rated.agg(pl.col("attack_rate").max()).sort("epsilon").rows())
+        tick_lines: dict[float, list[str]] = {}
         beyond = self.x.high if self.infinite is None else self.infinite
         room = max((labels.width(rate(value), self.size) for value in rates.values()), default=0.0) + TICK_ROOM
         for value in rates or log_ticks(self.x.low, self.x.high, 5 if self.narrow else 6):
-            is_apart = all(abs(self.x.at(value) - self.x.at(other)) > room for other in told)
+            is_apart = all(abs(self.x.at(value) - self.x.at(other)) > room for other in tick_lines)
             if self.x.low <= value < beyond and is_apart:
-                told[value] = [number(value), rate(rates[value])] if rates else [number(value)]
+                tick_lines[value] = [number(value), rate(rates[value])] if rates else [number(value)]
         if self.infinite is not None:
-            told[self.infinite] = ["∞", "all"] if rates else ["∞"]
-        return list(told), told
+            tick_lines[self.infinite] = ["∞", "all"] if rates else ["∞"]
+        return list(tick_lines), tick_lines
 
     def _weak(self) -> float | None:
         """The pixel from which an attacker finds over half of members, by the points that there are."""
@@ -184,9 +184,10 @@ class _Plane:
 
     def chart(self) -> alt.LayerChart:
         """The figure."""
-        values, told = self._ticks()
-        said = "".join(f"abs(datum.value/{value:.6g}-1)<0.01 ? {texts!r} : " for value, texts in told.items()) + "''"
-        rates = any(len(texts) > 1 for texts in told.values())
+        values, tick_lines = self._ticks()
+        cases = [f"abs(datum.value/{value:.6g}-1)<0.01 ? {texts!r} : " for value, texts in tick_lines.items()]
+        label = "".join(cases) + "''"
+        rates = any(len(texts) > 1 for texts in tick_lines.values())
         delta = next(iter(self.noisy["delta"].drop_nulls()), 0.0)
         title = [f"Record-level ε (δ = {delta:g})"]
         if rates and self.narrow:
@@ -195,7 +196,7 @@ class _Plane:
             title = [f"{title[0]}, and below it the most members that an attacker finds"]
             title.append("who wrongly accuses 1% of non-members")
         lined = {"labelLineHeight": self.size + 3, "titleLineHeight": self.size + 3, "labelOverlap": False}
-        x = self.x.axis("at", values=values, labelExpr=said, grid=False, title=title, **lined)
+        x = self.x.axis("at", values=values, labelExpr=label, grid=False, title=title, **lined)
         y = self.y.axis("mean", format=self.outcome.format, title=None, domain=False, ticks=False, tickCount=8)
         base = alt.Chart(self.rows).encode(x=x, y=y)
         layers, weak = [], self._weak()
@@ -277,11 +278,11 @@ class _Plane:
         found, singles = [], self.rows.filter("single")
         many = len(singles) > MANY
         for (of,), own in singles.sort("mean", descending=True).group_by("sweep_of", maintain_order=True):
-            told, places = set(), []
+            named_here, places = set(), []
             for row in own.iter_rows(named=True):
-                if (same := (row["scheme"], round(row["px"] / 60))) in told or (many and told):
+                if (same := (row["scheme"], round(row["px"] / 60))) in named_here or (many and named_here):
                     continue
-                told.add(same)
+                named_here.add(same)
                 again = any(abs(row["px"] - other) < CLOSE for other in places)
                 places.append(row["px"])
                 forms = named(row["scheme"], "" if self.narrow or again else lower(short.get(of, "")))[::-1]

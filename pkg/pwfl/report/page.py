@@ -330,18 +330,18 @@ def _withheld(system: str) -> str:
     """A sentence on what stays out of scenarios of a system that withhold what is private."""
     tables = (table for stage in registry.stages(system) for table in registry.makes(system, stage))
     columns = {table: contract.private(system, table) for table in tables}
-    told = "; ".join(f"{table}: {', '.join(names)}" for table, names in columns.items() if names)
+    listed = "; ".join(f"{table}: {', '.join(names)}" for table, names in columns.items() if names)
     figures = ", ".join(private_figures(registry.system(system).catalog))
     return (
         f"Not shown in {system}, as they are functions of users' records without noise: columns, and what is made of "
-        f"them ({told}); figures ({figures}). `data: {{release: everything}}` shows them."
+        f"them ({listed}); figures ({figures}). `data: {{release: everything}}` shows them."
     )
 
 
 def _processors(summaries: list[pl.DataFrame]) -> list[str]:
     """A sentence where training ran on several kinds of processor."""
-    said = [frame["processor"] for frame in summaries if "processor" in frame.columns]
-    kinds = sorted({kind for column in said for kind in column.str.split(", ").explode().drop_nulls() if kind})
+    processors = [frame["processor"] for frame in summaries if "processor" in frame.columns]
+    kinds = sorted({kind for column in processors for kind in column.str.split(", ").explode().drop_nulls() if kind})
     if len(kinds) < 2:
         return []
     return [

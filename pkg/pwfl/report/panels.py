@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.report import labels
-from pwfl.report.drawing import WARM, Scale, log_ticks, named_along, named_ends, shifted, words
+from pwfl.report.drawing import WARM, Scale, coloured, log_ticks, named_along, named_ends, shifted, words
 from pwfl.report.labels import Label, Part, Placed
 from pwfl.report.paper import Mark, Panel
 from pwfl.tables.arrays import ends_of
@@ -92,18 +92,17 @@ def draw(panel: Panel, curves: pl.DataFrame, frame: Frame, colours: dict[str, st
         tip=pl.format("{}: {} at {}", "series", pl.col("y").round_sig_figs(3), pl.col("x").round_sig_figs(3)),
     ).filter(pl.col("x").is_between(frame.x.low, frame.x.high))
     x, y = _axis(panel, frame, "x"), _axis(panel, frame, "y")
-    colour = alt.Color("colour:N", scale=None)
     layers = [
         alt.Chart(shown)
         .mark_area(opacity=0.18)
-        .encode(x=x, y=alt.Y("y_ci_low:Q"), y2=alt.Y2("y_ci_high:Q"), color=colour, detail=alt.Detail("series:N"))
+        .encode(x=x, y=alt.Y("y_ci_low:Q"), y2=alt.Y2("y_ci_high:Q"), color=coloured(), detail=alt.Detail("series:N"))
     ]
     for dashes, own in (
         ([1, 0], ~pl.col("series").str.ends_with(EXACT)),
         ([4, 3], pl.col("series").str.ends_with(EXACT)),
     ):
         line = alt.Chart(shown.filter(own)).mark_line(strokeWidth=2.25, strokeDash=dashes)
-        layers.append(line.encode(x=x, y=y, color=colour, detail=alt.Detail("series:N")))
+        layers.append(line.encode(x=x, y=y, color=coloured(), detail=alt.Detail("series:N")))
     some = shown.gather_every(max(1, len(shown) // 60))
     layers.append(
         alt.Chart(some)

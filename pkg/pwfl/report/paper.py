@@ -236,8 +236,8 @@ def lead(rows: Sequence[Row]) -> str:
     'Of 4 statements, 1 is supported, 2 are refuted and 1 was not measured.'
     """
     parts = [_counted(verdict, count) for verdict, count in counts(rows)]
-    said = ", ".join(parts[:-1]) + f" and {parts[-1]}" if len(parts) > 1 else "".join(parts)
-    return f"Of {plural(len(rows), 'statement')}, {said}."
+    verdicts = ", ".join(parts[:-1]) + f" and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+    return f"Of {plural(len(rows), 'statement')}, {verdicts}."
 
 
 def _counted(verdict: str, count: int) -> str:
@@ -261,7 +261,7 @@ def caption(panel: Panel, rows: Sequence[Row], claims: pl.DataFrame, settings: M
     A claim is judged by its rows in the panel's setting, where it has any, else by all.
     """
     verdicts = {row.claim.id: row.verdict for row in rows}
-    said = []
+    sentences = []
     for name, words in panel.said.items():
         own = claims.filter(pl.col("verdict").is_not_null(), pl.col("against").is_null(), claim=name)
         here = own.filter(
@@ -269,5 +269,5 @@ def caption(panel: Panel, rows: Sequence[Row], claims: pl.DataFrame, settings: M
         )
         rows_here = here if panel.setting and len(here) else own.clear()
         verdict = judge(rows_here["verdict"].to_list(), rows_here["interpretation"].to_list()) or verdicts[name]
-        said.append((verdicts[name] if verdicts[name] == DEPENDS else verdict, words, name))
-    return sorted(said, key=lambda each: LISTED.index(each[0]))
+        sentences.append((verdicts[name] if verdicts[name] == DEPENDS else verdict, words, name))
+    return sorted(sentences, key=lambda each: LISTED.index(each[0]))

@@ -62,10 +62,10 @@ def scheme_colours(system: str, scenarios: Iterable) -> dict[str, str]:
 
 def _size(contents: dict[str, dict]) -> str:
     """How many realizations and training runs scenarios have."""
-    each = [content["scenario"] for content in contents.values()]
-    counts = sorted({(one.realizations, one.training_realizations) for one in each})
-    said = "; ".join(f"{of} realizations, {trained} training runs of each scheme" for of, trained in counts)
-    return f"{plural(len(each), 'scenario')}: {said}"
+    scenarios = [content["scenario"] for content in contents.values()]
+    counts = sorted({(one.realizations, one.training_realizations) for one in scenarios})
+    sizes = "; ".join(f"{of} realizations, {trained} training runs of scenarios scheme" for of, trained in counts)
+    return f"{plural(len(scenarios), 'scenario')}: {sizes}"
 
 
 def _runs(contents: dict[str, dict]) -> str:

@@ -61,8 +61,10 @@ def summary(scenario, each: pl.DataFrame, averaged: list[str], *columns: pl.Expr
     """
     each = unscheduled.known(each)
     schemes = each.group_by("scheme", maintain_order=True)
-    said = [pl.col("processor").drop_nulls().unique().sort().str.join(", ")] if "processor" in each.columns else []
-    rows = schemes.agg(pl.len().alias("realizations"), *columns, *said)
+    processors = (
+        [pl.col("processor").drop_nulls().unique().sort().str.join(", ")] if "processor" in each.columns else []
+    )
+    rows = schemes.agg(pl.len().alias("realizations"), *columns, *processors)
     learnt = [column for column in LEARNT if column in averaged]
     apart = [_if_scheduled(each, learnt, scenario.system)] if learnt else []
     lacking = [term for term in TERMS if term not in rows.columns]

@@ -52,5 +52,5 @@ def outcome(rows: pl.DataFrame, verdict: str | None) -> str:
         return verdict or "measured outside the paper's setting"
     counts = {each: (counted["verdict"] == each).sum() for each in (REFUTED, INCONCLUSIVE, NOT_MEASURED)}
     found = ", ".join(f"{each} in {count}" for each, count in counts.items() if count)
-    said = f"{found} of {len(counted)} cases"
-    return f"{DEPENDS}: {said}" if verdict == DEPENDS else said
+    cases = f"{found} of {len(counted)} cases"
+    return f"{DEPENDS}: {cases}" if verdict == DEPENDS else cases

@@ -46,8 +46,8 @@ def swept(rows: pl.DataFrame) -> str:
     for key in varied(rows):
         values = rows[key].drop_nulls().unique(maintain_order=True)
         values = [text(value) for value in (values.sort() if values.dtype.is_numeric() else values)]
-        told = ", ".join(values) if len(values) <= LONGEST else f"{values[0]} to {values[-1]} ({len(values)} values)"
-        parts.append(f"{symbol(key)} over {told}")
+        listed = ", ".join(values) if len(values) <= LONGEST else f"{values[0]} to {values[-1]} ({len(values)} values)"
+        parts.append(f"{symbol(key)} over {listed}")
     return "; ".join(parts)
 
 

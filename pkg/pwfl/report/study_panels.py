@@ -76,9 +76,8 @@ def over_parameter(
         own = swept.join(values, on=INDEX, how="inner", nulls_equal=True, maintain_order="left")
         own = own.filter(pl.col("at").is_finite())
         if column in known and not (column == "epsilon" and key == AXIS) and _is_moved(own, key):
-            for (second,), part in own.group_by(
-                keys[1] if len(keys) > 1 else pl.lit("").alias("all"), maintain_order=True
-            ):
+            other = keys[1] if len(keys) > 1 else pl.lit("").alias("all")
+            for (second,), part in own.group_by(other, maintain_order=True):
                 value = f"{upper(parameters.short(system, keys[1]))} = {second:g}" if len(keys) > 1 else ""
                 found.append(Panel(known[column].title, value, _panel(part, key, known[column], wide, size)))
     return found[:MOST_PANELS]
@@ -107,16 +106,17 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
         last.setdefault((row["scheme"], f"{row['at']:.3g}"), row)
     alike = len({scheme for scheme, _ in last}) == len(last)
     several = len({row["sweep_of"] for row in last.values()}) > 1
-    texts = [
-        (scheme if alike or not several else f"{scheme}, {row['place'].split(', ')[0]}", y.at(row["at"]), row["colour"])
-        for (scheme, _), row in last.items()
-    ]
-    placed, names = named_ends(texts, HIGH, size)
+
+    def ends(with_places: bool) -> list[tuple[str, float, str]]:
+        found = []
+        for row in last.values():
+            place = f", {row['place'].split(', ')[0]}" if with_places else ""
+            found.append((row["scheme"] + place, y.at(row["at"]), row["colour"]))
+        return list(dict.fromkeys(found))
+
+    placed, names = named_ends(ends(several and not alike), HIGH, size)
     if names > wide - LEFT - LEAST_WIDE - 16:  # so long that curves would have no room
-        texts = [
-            (scheme, place, colour) for ((scheme, _), _), (_, place, colour) in zip(last.items(), texts, strict=True)
-        ]
-        placed, names = named_ends(list(dict.fromkeys(texts)), HIGH, size)
+        placed, names = named_ends(ends(False), HIGH, size)
     plot = max(wide - LEFT - names - 16, LEAST_WIDE)
     at = sorted(rows[key].cast(pl.Float64).unique())
     log_x = at[0] > 0 and at[-1] >= LOG * at[0]
@@ -243,7 +243,7 @@ def _rounds(curves: pl.DataFrame, colours: dict[str, str], x: Scale, y: Scale, c
     return [*layers, dots.encode(x=across, y=up, description=alt.Description("tip:N"))]
 
 
-def attack(rows: pl.DataFrame, size: float = labels.SIZE) -> alt.LayerChart | None:
+def attack(rows: pl.DataFrame) -> alt.LayerChart | None:
     """What epsilons mean: the attack rates of a study's points, and the curve of Gaussian mechanisms at their delta."""
     known = finite(rows).drop_nulls("attack_rate").sort("epsilon")
     if known.is_empty():
@@ -263,16 +263,14 @@ def attack(rows: pl.DataFrame, size: float = labels.SIZE) -> alt.LayerChart | No
         curve = pl.DataFrame({"epsilon": exact_epsilon(rho, delta), "rate": attack_rate(rho, FALSE_POSITIVES)})
         curve = curve.filter(pl.col("epsilon").is_between(x.low, x.high))
         layers.append(alt.Chart(curve).mark_line(color=LINE, strokeWidth=2).encode(x=across, y=up))
-    said = [f"ε {number(e)}: an attacker finds at most {rate(r)} of members" for e, r in kept]
-    dots = pl.DataFrame(kept, schema=("epsilon", "rate"), orient="row").with_columns(tip=pl.Series(said))
+    tips = [f"ε {number(e)}: an attacker finds at most {rate(r)} of members" for e, r in kept]
+    dots = pl.DataFrame(kept, schema=("epsilon", "rate"), orient="row").with_columns(tip=pl.Series(tips))
     layers.append(
         alt.Chart(dots)
         .mark_point(filled=True, size=60, opacity=1, color=INK)
         .encode(x=across, y=up, description=alt.Description("tip:N"))
     )
     spots = [(x.at(e), y.at(r)) for e, r in kept]
-    wanted = [
-        Label([[[Part(rate(r))]]], [spot], SOFT, size, optional=True) for spot, (_, r) in zip(spots, kept, strict=True)
-    ]
+    wanted = [Label([[[Part(rate(r))]]], [spot], SOFT, optional=True) for spot, (_, r) in zip(spots, kept, strict=True)]
     placed = labels.place(wanted, [], spots, (0, -10, 305, HIGH))
     return alt.layer(*layers, *words(placed)).properties(width=290, height=HIGH)

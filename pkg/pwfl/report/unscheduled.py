@@ -52,10 +52,10 @@ def share(row: dict) -> str:
     return f"no user scheduled in {row[COLUMN]} of {total} {noun}" if row[COLUMN] else ""
 
 
-def diverged(outcomes: pl.DataFrame, width: int = LINE_LENGTH) -> list[str]:
+def diverged(outcomes: pl.DataFrame) -> list[str]:
     """Lines of a subtitle on schemes with realizations that diverged, from rows of a study's table `outcomes`."""
     counts = outcomes.with_columns((pl.col("realizations") + pl.col(DIVERGED)).alias("realizations"))
-    return lines(counts, "left out, as training diverged", width, DIVERGED)
+    return lines(counts, "left out, as training diverged", column=DIVERGED)
 
 
 def lines(counts: pl.DataFrame, words: str = INCLUDED, width: int = LINE_LENGTH, column: str = COLUMN) -> list[str]:

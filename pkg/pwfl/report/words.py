@@ -143,15 +143,15 @@ def plural(count: int, what: str = "realization") -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def ranged(counts: pl.Series, what: str = "realization") -> str:
-    """Numbers of things that may differ.
+def ranged(counts: pl.Series) -> str:
+    """Numbers of realizations that may differ.
 
     >>> ranged(pl.Series([5, 5])), ranged(pl.Series([3, 5]))
     ('5 realizations', '3 to 5 realizations')
     """
     known = sorted(counts) or [0]
     least, most = known[0], known[-1]
-    return plural(most, what) if least == most else f"{least} to {plural(most, what)}"
+    return plural(most) if least == most else f"{least} to {plural(most)}"
 
 
 def interpreted(text: str) -> str:
