@@ -5,6 +5,7 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -230,3 +231,9 @@ def test_a_paper_s_page_is_made_for_the_studies_that_reimplement_it(name, made):
     assert ("multicell_paper.html" in found.view) == made
     assert ("multicell_curves.csv" in found.view) == made
     assert (reports.PAPER in {item.stage for item in found.items()}) == made
+
+
+def test_the_size_of_a_run_is_said_with_its_training_runs():
+    contents = {name: {"scenario": SimpleNamespace(realizations=3, training_realizations=2)} for name in "ab"}
+    assert paper_page._size(contents) == "2 scenarios: 3 realizations, 2 training runs of each scheme"
+    assert paper_page._size({"a": contents["a"]}).startswith("1 scenario: ")

@@ -34,7 +34,7 @@ def start(history: pl.DataFrame | None) -> float | None:
     return history.filter(pl.col("round") == 0).select(pl.col("accuracy").drop_nulls().mean()).item()
 
 
-def levels(scenario, history: pl.DataFrame) -> pl.DataFrame:
+def scenario_levels(scenario, history: pl.DataFrame) -> pl.DataFrame:
     """The lines of a scenario's accuracies: `level` and `text` of its chance level and of its start model."""
     found = {"chance": level(scenario), "start model": start(history)}
     rows = [(share, f"{what} {100 * share:.3g}%") for what, share in found.items() if share is not None]

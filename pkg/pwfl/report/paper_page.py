@@ -64,7 +64,7 @@ def _size(contents: dict[str, dict]) -> str:
     """How many realizations and training runs scenarios have."""
     scenarios = [content["scenario"] for content in contents.values()]
     counts = sorted({(one.realizations, one.training_realizations) for one in scenarios})
-    sizes = "; ".join(f"{of} realizations, {trained} training runs of scenarios scheme" for of, trained in counts)
+    sizes = "; ".join(f"{of} realizations, {trained} training runs of each scheme" for of, trained in counts)
     return f"{plural(len(scenarios), 'scenario')}: {sizes}"
 
 

@@ -124,7 +124,7 @@ def statuses(tables: dict[str, pl.DataFrame], **others: pl.DataFrame) -> pl.Data
 def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test accuracy over rounds, with its confidence band."""
     history = tables["history"]
-    levels = chance.levels(scenario, history)
+    levels = chance.scenario_levels(scenario, history)
     y = theme.accuracy_axis()
     return _over_rounds(scenario, history, "accuracy", "Test accuracy", y, levels=levels)
 
@@ -153,7 +153,7 @@ def tradeoff(
     lost = unscheduled.lines(unscheduled.counted(unscheduled.known(each.drop_nulls("accuracy"))), unscheduled.LEFT_OUT)
     colours = theme.scenario_colours(scenario)
     x = fitted(alt.X("epsilon:Q", title=axis, axis=alt.Axis(format=".6~g")), shown["epsilon"], mean["epsilon"])
-    levels = chance.levels(scenario, history)
+    levels = chance.scenario_levels(scenario, history)
     y = theme.accuracy_axis("accuracy:Q", "Final test accuracy")
     y = leveled(y, levels, *(part["accuracy"] for part in (shown, mean, bare)), most=1)
     rules, named = theme.level_lines(y, levels)
@@ -284,7 +284,7 @@ def _over_spent(scenario, tables: dict[str, pl.DataFrame], column: str, what: st
     x = alt.X(f"{column}:Q", title=f"{what.capitalize()} ({prefix}{unit})", scale=scale, axis=axis)
     frame = theme.means(curves, ["scheme", column], ["accuracy"], scenario.system)
     frame = frame.with_columns(pl.col(column) / factor)
-    levels = chance.levels(scenario, tables["history"])
+    levels = chance.scenario_levels(scenario, tables["history"])
     return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, levels=levels)
 
 

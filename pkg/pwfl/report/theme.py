@@ -273,8 +273,8 @@ def band(
     """A chart of means with confidence bands, from columns scheme, *_mean, *_ci_low, *_ci_high and that of `x`.
 
     `y` is the axis, without its field, in the bounds of `column`, or else `value`; it has the values `also`, too.
-    `levels` are lines across (`chance.levels`). With `steps` a value holds until the next row, and a dot ends a
-    scheme's line. Names of schemes and levels stand at the right ends.
+    `levels` are lines across (`chance.scenario_levels`). With `steps` a value holds until the next row, and a dot ends
+    a scheme's line. Names of schemes and levels stand at the right ends.
     """
     interpolate, colours = "step-after" if steps else "linear", scenario_colours(scenario)
     at = frame[x.shorthand.removesuffix(":Q")]
@@ -300,7 +300,7 @@ def band(
 
 
 def level_lines(y: alt.Y, levels: pl.DataFrame | None) -> tuple[list[alt.Chart], list[tuple[str, float, str]]]:
-    """Lines across at levels (`chance.levels`) that an axis reaches, and what `name_ends` takes to name all of them."""
+    """Lines across at `chance.scenario_levels` that an axis reaches, and what `name_ends` takes to name all of them."""
     if levels is None or levels.is_empty():
         return [], []
     (low, high), along = y["scale"]["domain"], y.copy()

@@ -96,7 +96,7 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     axis = alt.Axis(format="~s", values=ticks, labelOverlap="greedy", labelSeparation=8)
     x = alt.X("beside:Q", title="Symbols on air, all rounds", scale=alt.Scale(type="log"), axis=axis)
     x = fitted(x, frame["beside"], room=ROOM)
-    levels = chance.levels(scenario, tables["history"])
+    levels = chance.scenario_levels(scenario, tables["history"])
     y = theme.accuracy_axis("accuracy_mean:Q", "Final test accuracy")
     y = leveled(y, levels, *theme.ends(frame, "accuracy"), most=1)
     rules, named = theme.level_lines(y, levels)

@@ -32,7 +32,7 @@ def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     kept = _trained(tables["history"])
     title = alt.TitleParams(f"Test accuracy, M = {scenario.network.antennas}", subtitle=_over(kept))
     frame = theme.means(kept.filter(pl.col("round") > 0), ["scheme", "round"], ["accuracy"], SYSTEM)
-    levels = chance.levels(scenario, tables["history"])
+    levels = chance.scenario_levels(scenario, tables["history"])
     return theme.band(frame, "accuracy", scenario, title, theme.accuracy_axis(), levels=levels)
 
 

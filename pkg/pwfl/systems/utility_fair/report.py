@@ -47,7 +47,7 @@ def spread(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerC
 def accuracy(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Test accuracy of the access point's model, over rounds."""
     title = "Test accuracy of the access point's model"
-    levels = chance.levels(scenario, tables["history"])
+    levels = chance.scenario_levels(scenario, tables["history"])
     return _curve(scenario, tables["history"], "accuracy", pl.Expr.first, title, theme.accuracy_axis(), levels)
 
 
