@@ -33,7 +33,23 @@ PAGE = re.sub(
 SYSTEMS = (ROOT / "docs/how-to/own_system.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, flags=re.DOTALL)
 NOISE, NETWORK, READER = (text for kind, text in BLOCKS if kind == "python")
-FAIR, AGE, WITH_GAIN = (text for kind, text in BLOCKS if kind == "py")
+FAIR, WITH_GAIN = (text for kind, text in BLOCKS if kind == "py")
+AGE = """
+import numpy as np
+
+
+def schedule(scenario, uplink, users, start, now):
+    intervals = np.arange(now.interval)[:, None, None]
+    last = np.where(now.block >= 0, intervals, -1).max(axis=0, initial=-1)
+    chance = np.array([generator.random(start.shape[1]) for generator in now.generators])
+    age = now.interval - last + chance
+    block, row = np.full(start.shape, -1), np.arange(len(start))[:, None]
+    for each in range(uplink.cells):
+        mine = uplink.cell == each
+        first = np.argsort(np.where(mine, -age, 1), axis=1)[:, : uplink.blocks]
+        block[row, first] = np.where(mine[row, first], np.arange(first.shape[1]), block[row, first])
+    return block
+"""
 JOULES = """
 import numpy as np
 
