@@ -165,13 +165,13 @@ def losses(
 
     `sensitivity` is a number, or of each user, (realization, user).
     """
-    return shown(tables, observer, users_only)[0].moved(sensitivity)
+    return shown(tables, observer)[0][USERS if users_only else ALL].moved(sensitivity)
 
 
 def shown(
-    tables: dict[str, pl.DataFrame], observer: str, users_only: bool, users: int | None = None
-) -> tuple[Losses, np.ndarray]:
-    """Losses of a sensitivity of 1, and of which users any row tells, boolean, (realization, user).
+    tables: dict[str, pl.DataFrame], observer: str, users: int | None = None
+) -> tuple[dict[str, Losses], np.ndarray]:
+    """Losses of a sensitivity of 1, by whose noise counts, and of which users any row tells, (realization, user).
 
     Of `users` users; None: those of the table.
     """
@@ -181,13 +181,15 @@ def shown(
     count = int(interval.max(initial=0)) + 1  # of an interval in which nobody sends, no row tells
     length = np.ones(count, int)
     length[interval] = rows["rounds"].to_numpy()
-    mu = np.zeros((len(realizations), count, users or holders["user"].n_unique()))
     realization, user = realizations.search_sorted(rows["realization"]).to_numpy(), rows["user"].to_numpy()
-    column = rows["visibility_users_only" if users_only else "visibility"].cast(pl.Float64)
-    mu[realization, interval, user] = column.to_numpy()
-    there = np.zeros((len(mu), mu.shape[2]), bool)
+    there = np.zeros((len(realizations), users or holders["user"].n_unique()), bool)
     np.logical_or.at(there, (realization, user), rows["visibility"].is_not_null().to_numpy())
-    return Losses(mu, length), there
+    priced = {}
+    for noise, column in ((ALL, "visibility"), (USERS, "visibility_users_only")):
+        mu = np.zeros((len(there), count, there.shape[1]))
+        mu[realization, interval, user] = rows[column].cast(pl.Float64).to_numpy()
+        priced[noise] = Losses(mu, length)
+    return priced, there
 
 
 def price_each_user(losses: Losses, price: Callable) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -227,13 +229,13 @@ def accounts(
     """
     priced, seen, views = {}, {}, {}
     for claim in claims:
-        rows = claim.rows or claim.observer, claim.noise == USERS
+        rows = claim.rows or claim.observer
         if rows not in seen:
-            seen[rows] = shown(tables, *rows, users)
+            seen[rows] = shown(tables, rows, users)
         if claim.observer not in views:
             views[claim.observer] = view_of(tables["observers"], claim.observer)
         one, there = seen[rows]
-        moved = one.moved(claim.sensitivity)
+        moved = one[claim.noise].moved(claim.sensitivity)
         priced[claim.key] = account(claim, moved, mechanism, delta, views[claim.observer], there, lost)
     return priced
 

@@ -100,10 +100,11 @@ def account_round(
     Theorem 1 takes all of delta, what is received the part that dropouts leave. `update` and `antennas` are mu of who
     sees them, (realization, round, user).
     """
+    of_update, of_antennas = exact_epsilon(zcdp(np.stack([update, antennas]), 1.0, 1), delta)
     rounds = {name: textbook_epsilon(mimo.mechanism_mu(*pair), printed_delta) for name, pair in by_theorem.items()} | {
         "epsilon_sensitivity": textbook_epsilon(update, delta),
-        "epsilon_gaussian": exact_epsilon(zcdp(update, 1.0, 1), delta),
-        "epsilon_antennas": exact_epsilon(zcdp(antennas, 1.0, 1), delta),
+        "epsilon_gaussian": of_update,
+        "epsilon_antennas": of_antennas,
         "epsilon_antennas_classic": textbook_epsilon(antennas, delta),
     }
     rounds["understated"] = rounds["epsilon_printed"] < rounds["epsilon_gaussian"]
