@@ -10,7 +10,7 @@ GENERATED = {ROOT / "docs/reference/columns.md"}
 HISTORY = {ROOT / "docs/upgrading.md"}
 PAGES = sorted({*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")} - GENERATED - HISTORY)
 ALL = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-MOST_WORDS = 36_200
+MOST_WORDS = 35_000
 
 
 def hand_written(page) -> str:
