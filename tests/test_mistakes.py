@@ -35,7 +35,7 @@ MISTAKES = {  # file, old text, new text, what finds it
     "a scheme's part is misspelt": (SCHEME, 'scheduler="orthogonal", noise', 'schedular="orthogonal", noise', TYPES),
     "a parameter is read by an unknown stage": (SCHEME, 'stages="noise/gaussian"', 'stages="nosie/gaussian"', IMPORT),
     "a parameter is read by an unknown variant": (SCHEME, 'stages="noise/gaussian"', 'stages="noise/gausian"', IMPORT),
-    "a parameter has no upper bound": (SCHEME, "ge=1e-9, le=1e9", "ge=1e-9", TEST),
+    "a parameter has no upper bound": (SCHEME, "ge=1, le=10000", "ge=1", TEST),
     "a colour is of an unknown scheme": ("catalog.py", '("orthogonal", "gaussian")', '("orthogonal", "gausian")', TEST),
     "a figure has no function": ("catalog.py", '"loss": ("history",), ', "", TEST),
     "a stage misspells a parameter": (STAGE, "privacy.noise_std", "privacy.noise_sdt", TYPES),

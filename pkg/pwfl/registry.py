@@ -25,7 +25,8 @@ CHANGED = {
     5: "a system is one object, a `pwfl.system.System`: write NAME/system.py as `pwfl new` shows it, and name it in "
     "pyproject.toml: NAME = 'NAME.system:SYSTEM'. `reads` and `makes` of the catalog are there, beside what each stage "
     "runs; `train` is `Trainers(one, several)`; `own`, `at` and `owned` of what a training starts with are `fixed`, "
-    "`varying` and `user_records`; `tables.py` lists its schemas in SCHEMAS, whose "
+    "`varying` and `user_records`; `training.audit.of_system` is `audit_system`, and `of_server` of "
+    "`airs.linear.account` is `server_noise`; `tables.py` lists its schemas in SCHEMAS, whose "
     "columns are described by keyword (`key(description=...)`); `parameters.py` has no MODEL; figures have names at "
     "their curves, not legends: `theme.scenario_colours`, `name_ends` and `name_marks` replace `scheme_colour`, "
     "`scheme_dash`, `scheme_shape` and `tips`, and `theme.band` has no `form`",

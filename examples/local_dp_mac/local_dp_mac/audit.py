@@ -12,22 +12,18 @@ from pwfl.learning import features
 from pwfl.privacy import audit
 from pwfl.tables.arrays import to_array
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, audit_system, claim_of
+from pwfl.training.audit import Audited, audit_worst
 
 
 def verdicts(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """Tests of what the server sees of the worst-off device, in the realization whose worst record is worst off."""
-    outcome = audit.worst(tables["outcome"])
-    own = {name: tables[name].filter(realization=outcome["realization"]) for name in ("schedule", "noise")}
-    slot = to_array(own["schedule"], "slot", "round", "user")[0]
-    receiver = to_array(own["noise"], "receiver_std", "round", "user")
+    audited = Audited(parts, scenario, tables, features.size(scenario))
+    return audit_worst(audited, trainer, SERVER, "what is received in the slot of device {} of every round", in_slot)
 
-    def in_slot(device: int, reception: Reception) -> Reception:
-        """What is received in a device's slot, with the receiver's noise in it."""
-        seen = reception.select_users(slot == slot[device])
-        return seen._replace(noise_std=np.hypot(seen.noise_std, receiver[:, device] / len(slot)))
 
-    claim = claim_of(tables, outcome["realization"], SERVER, 2 * scenario.training.clip_norm, view=in_slot)
-    observer = f"what is received in the slot of device {claim.target} of every round"
-    subject = audit.Subject(outcome["realization"], observer, outcome["delta"], outcome["epsilon"])
-    yield from audit_system(Audited(parts, scenario, tables, features.size(scenario)), trainer, subject, claim)
+def in_slot(tables: dict[str, pl.DataFrame], device: int, reception: Reception) -> Reception:
+    """What is received in a device's slot, with the receiver's noise in it."""
+    slot = to_array(tables["schedule"], "slot", "round", "user")[0]
+    receiver = to_array(tables["noise"], "receiver_std", "round", "user")[:, device]
+    seen = reception.select_users(slot == slot[device])
+    return seen._replace(noise_std=np.hypot(seen.noise_std, receiver / len(slot)))

@@ -1,8 +1,8 @@
 """What parameters of the system `local_dp_mac` must satisfy together, and the memory that its jobs take."""
 
 from local_dp_mac.parameters import LocalDpMac
-from pwfl.learning import datasets, mlp
 from pwfl.scenario.checks import check_holdings
+from pwfl.scenario.size import layer_bytes, network_bytes
 
 
 def consistent(scenario: LocalDpMac) -> None:
@@ -21,8 +21,7 @@ def table_bytes(scenario: LocalDpMac) -> tuple[float, float, str]:
 
 
 def training_bytes(scenario: LocalDpMac) -> tuple[float, str]:
-    """Bytes of a training: features, activations and derivatives in float32, and some copies of the weights."""
-    size = datasets.size(scenario.data)
-    widths = [size.features, *scenario.training.hidden_layers, size.classes]
-    samples = scenario.network.devices * scenario.data.samples + size.test
-    return 8.0 * samples * sum(widths) + 20.0 * mlp.parameter_count(widths), "data.samples, training.hidden_layers"
+    """Bytes of a training: the data, the weights, and activations and derivatives of all layers."""
+    layers = layer_bytes(scenario, scenario.network.devices * scenario.data.samples)
+    needed = network_bytes(scenario, scenario.training.hidden_layers, 1) + layers
+    return needed, "data.samples, training.hidden_layers"

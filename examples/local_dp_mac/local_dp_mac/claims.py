@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from pwfl.report.claims import Band, Claim, Comparison, Quantity, comparable, measure, scheme, statistic, value
-from pwfl.report.measures import counted, estimate, paired
+from pwfl.report.measures import estimate, paired
 
 AIR, ORTHOGONAL = scheme("over_the_air", "gaussian", "Over the air"), scheme("orthogonal", "gaussian", "Orthogonal")
 K = value("network.devices")
@@ -14,10 +14,6 @@ SIZES = Comparison(lambda of: [each for each in comparable(of, "network.devices"
 
 def _slope(rho, devices, rhos, others):
     return estimate(lambda means: np.polyfit(np.log([devices, *others]), np.log(means), 1)[0], paired(rho, *rhos))
-
-
-def _farthest_from_1(orthogonal, air, devices):
-    return counted(max(orthogonal / air / devices, key=lambda factor: abs(factor - 1)), len(air))
 
 
 claim = partial(Claim, source="README.md", range_source="project")
@@ -35,13 +31,6 @@ CLAIMS = (
         quantity=Quantity("rho", "ρ"),
         compare=statistic("slope of its logarithm by log K", _slope, AIR, K, AIR.at(SIZES), K.at(SIZES)),
         required=Band(least=-1.1, most=-0.9),
-    ),
-    claim(
-        id="X-3",
-        statement="Over the air, K times fewer symbols are sent.",
-        quantity=Quantity("channel_uses", "symbols"),
-        compare=statistic("Orthogonal / Over the air / K", _farthest_from_1, ORTHOGONAL, AIR, K),
-        required=Band(least=1, most=1),
     ),
 )
 claims = partial(measure, CLAIMS)

@@ -10,11 +10,7 @@ def run(scenario: LocalDpMac, scheme: str, tables: dict[str, pl.DataFrame]) -> d
     std = scenario.privacy.noise_std if scheme == "gaussian" else 0.0
     receiver = scenario.radio.noise_variance**0.5
     noise = tables["schedule"].select(
-        "realization",
-        "round",
-        "user",
-        noise_std=pl.lit(std),
-        receiver_std=receiver / pl.col("received_amplitude"),
+        "realization", "round", "user", noise_std=pl.lit(std), receiver_std=receiver / pl.col("received_amplitude")
     )
     word = "devices_and_receiver" if std else "receiver_only" if receiver else "nobody"
     status = noise.select("realization").unique().with_columns(status=pl.lit(word))

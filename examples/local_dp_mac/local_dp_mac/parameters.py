@@ -15,12 +15,8 @@ class Network(Section):
 class Radio(Section):
     """The Gaussian multiple-access channel, with Rayleigh fading that is drawn anew in each round."""
 
-    max_power: float = parameter(
-        1.0, "largest squared factor P by which a device scales its gradient", stages="schedule", ge=1e-9, le=1e9
-    )
-    noise_variance: float = parameter(
-        1e-4, "variance N0 of the receiver's noise for each coordinate", stages="noise", ge=0, le=1e6
-    )
+    max_power: common.Positive = parameter(1.0, "largest squared factor P of a device's gradient", stages="schedule")
+    noise_variance: common.Variance = parameter(1e-4, "variance N0 of the receiver's noise", stages="noise")
 
 
 class Data(common.DataSource):
@@ -32,12 +28,8 @@ class Data(common.DataSource):
 class Privacy(Section):
     """The devices' noise, and the delta of the guarantee."""
 
-    noise_std: float = parameter(
-        0.05,
-        "standard deviation sigma of a device's noise for each coordinate of its mean gradient",
-        stages="noise/gaussian",
-        ge=1e-9,
-        le=1e6,
+    noise_std: common.Positive = parameter(
+        0.05, "noise standard deviation sigma per coordinate of a device's mean gradient", stages="noise/gaussian"
     )
     delta: float = common.delta(stages="account")
 

@@ -4,14 +4,12 @@ import polars as pl
 
 from local_dp_mac.parameters import LocalDpMac
 from local_dp_mac.tables import SERVER
-from pwfl.airs import air
+from pwfl.airs import linear
 from pwfl.airs.air import Observer
 from pwfl.learning import features
 from pwfl.tables.arrays import joined
-from pwfl.tables.reception import EMPTY
 from pwfl.training.models import network, parameter_count
 
-KEYS = ("realization", "interval", "user")
 OBSERVER = Observer("the server: all symbols of all rounds, through its receiver", SERVER)  # trusts nobody
 
 
@@ -23,38 +21,18 @@ def run(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.D
     N0 / c^2 over the air, and of sigma^2 + N0 / c_k^2 one after the other. The update is the mean over all devices.
     """
     round_, slot = ("realization", "round"), ("realization", "round", "slot")
-    each = joined(tables["schedule"], tables["noise"], *round_, "user")
-    each = joined(each, tables["users"], "realization", "user").with_columns(
-        interval=pl.col("round"),
-        devices=pl.len().over(round_),
-        slot_std=(pl.col("noise_std") ** 2).sum().over(slot).sqrt(),
+    rows = joined(tables["schedule"], tables["noise"], *round_, "user")
+    rows = joined(rows, tables["users"], "realization", "user").with_columns(
         first=pl.col("user") == pl.col("user").min().over(slot),
+        slot_std=(pl.col("noise_std") ** 2).sum().over(slot).sqrt(),
     )
     received = (pl.col("slot_std") ** 2 + pl.col("receiver_std") ** 2).sqrt()
-    update_std = (received.filter("first") ** 2).sum().sqrt() / pl.len()
+    rows = rows.with_columns(
+        weight=1 / (pl.len().over(round_) * pl.col("samples")),
+        user_noise_std=pl.col("noise_std") / pl.len().over(round_),
+        update_noise_std=((received.filter("first") ** 2).sum().sqrt() / pl.len()).over(round_),
+        visibility=1 / (pl.col("samples") * received),
+        visibility_users_only=1 / (pl.col("samples") * pl.col("slot_std")),
+    )
     size = parameter_count(network(scenario.training, features.size(scenario)))
-    return {
-        "reception": each.select(
-            *KEYS,
-            weight=1 / (pl.col("devices") * pl.col("samples")),
-            user_noise_std=pl.col("noise_std") / pl.col("devices"),
-            **EMPTY,
-        ),
-        "reception_noise": each.group_by(KEYS[:2], maintain_order=True).agg(
-            rounds=pl.lit(1, pl.Int64),
-            update_noise_std=update_std,
-            planned_noise_std=update_std,
-            planned_senders=pl.len().cast(pl.Int64),
-            symbols=pl.col("first").sum().cast(pl.Float64) * size,
-            seconds=pl.lit(None, pl.Float64),  # no bandwidth
-            joules=pl.lit(None, pl.Float64),  # powers without a unit
-        ),
-        "visibility": each.select(
-            *KEYS,
-            rounds=pl.lit(1, pl.Int64),
-            observer=pl.lit(SERVER),
-            visibility=1 / (pl.col("samples") * received),
-            visibility_users_only=1 / (pl.col("samples") * pl.col("slot_std")),
-        ),
-        "observers": air.table({SERVER: OBSERVER}, each["realization"].unique().sort()),
-    }
+    return linear.receive_slots(rows, size, {SERVER: OBSERVER})

@@ -34,9 +34,7 @@ class Schedule(PerDeviceRound):
 
     REVEALS = PUBLIC
     slot = dy.Int64(nullable=False, min=0, description=meaning("slot", "gradients sent in one slot add up on air"))
-    received_amplitude = dy.Float64(
-        nullable=False, min=0, description="factor of the device's gradient where it is received"
-    )
+    received_amplitude = dy.Float64(min=0, description="factor of the device's gradient where it is received")
 
 
 class ScheduleStatus(contract.PerRealization):
@@ -51,18 +49,14 @@ class Noise(PerDeviceRound):
 
     REVEALS = PUBLIC
     noise_std = dy.Float64(nullable=False, min=0, description=meaning("noise_std", "of its mean gradient"))
-    receiver_std = dy.Float64(
-        nullable=False, min=0, description="that of the receiver's noise, over the received amplitude"
-    )
+    receiver_std = dy.Float64(min=0, description="that of the receiver's noise, over the received amplitude")
 
 
 class NoiseStatus(contract.PerRealization):
     """Who adds noise (`noise`)."""
 
     REVEALS = PUBLIC
-    status = dy.Enum(
-        ["devices_and_receiver", "receiver_only", "nobody"], nullable=False, description=meaning("status", "the noise")
-    )
+    status = dy.Enum(("devices_and_receiver", "receiver_only", "nobody"), description=meaning("status", "the noise"))
 
 
 class History(contract.Learning):

@@ -8,14 +8,11 @@ from privacy_for_free.tables import SERVER
 from pwfl.airs import linear
 from pwfl.privacy.accountant import ALL, RECORD, USER, USERS, Claim, Gaussian
 from pwfl.tables.arrays import to_array
-from pwfl.tables.contract import ALWAYS_PUBLIC
 
 TERMS = {
     "energy_scope": "none: powers are multiples of the receiver's noise, without a unit",
     "evaluated_model": "none: the server's model is a regression",
     "unit": "one training record of one device",
-    "taken_as_public": ALWAYS_PUBLIC,
-    "local_steps": 1.0,
 }
 ROUNDS = Gaussian("none: every record in every round")
 

@@ -13,31 +13,27 @@ from pwfl.learning.datasets import Size
 from pwfl.privacy import audit
 from pwfl.tables.arrays import to_array
 from pwfl.tables.reception import Reception
-from pwfl.training.audit import Audited, audit_system, claim_of
+from pwfl.training.audit import Audited, audit_worst
 
 
 def verdicts(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """Tests of what the server sees of the most exposed device, in the realization with the most exposed record."""
-    outcome = audit.worst(tables["outcome"])
-    realization, epsilon = outcome["realization"], outcome["epsilon"]
-    own = {name: tables[name].filter(realization=realization) for name in ("schedule", "noise", "users")}
-    slot, std = (
-        to_array(own[t], c, "round", "user") for t, c in (("schedule", "slot"), ("noise", "receiver_noise_std"))
-    )
-    _, first = np.unique(slot[0], return_index=True)
-    share = std / np.sqrt((std[:, first] ** 2).sum(axis=1, keepdims=True))  # of a slot, of the update's noise
-
-    def in_slot(device: int, reception: Reception) -> Reception:
-        """The part of the update that is received in a device's slot."""
-        seen = reception.select_users(slot[0] == slot[0, device])
-        return seen._replace(noise_std=reception.noise_std * share[:, device])
-
-    claim = claim_of(tables, realization, SERVER, 2 * scenario.training.clip_norm, view=in_slot)
-    observer = f"the server: output of its receiver in the slot of device {claim.target} of every round"
-    subject = audit.Subject(realization, observer, outcome["delta"], epsilon)
-    size = Size(int(own["users"]["samples"].sum()), 1, (scenario.task.dimension + 1,), CLASSES)
+    users = tables["users"]
+    records = int(users["samples"].sum()) // users["realization"].n_unique()  # as many in all realizations
+    size = Size(records, 1, (scenario.task.dimension + 1,), CLASSES)
     audited = Audited(parts, dealt(scenario), tables, size, receiver=True)
-    yield from audit_system(audited, _with_objective, subject, claim)
+    seen = "the server: output of its receiver in the slot of device {} of every round"
+    return audit_worst(audited, _with_objective, SERVER, seen, in_slot)
+
+
+def in_slot(tables: dict[str, pl.DataFrame], device: int, reception: Reception) -> Reception:
+    """The part of the update that is received in a device's slot."""
+    slot = to_array(tables["schedule"], "slot", "round", "user")[0]
+    std = to_array(tables["noise"], "receiver_noise_std", "round", "user")
+    _, first = np.unique(slot, return_index=True)
+    share = std[:, device] / np.sqrt((std[:, first] ** 2).sum(axis=1))  # of a slot, of the update's noise
+    seen = reception.select_users(slot == slot[device])
+    return seen._replace(noise_std=reception.noise_std * share)
 
 
 def _with_objective(scenario: PrivacyForFree, data, tables: dict[str, pl.DataFrame]):

@@ -1,12 +1,43 @@
-"""What systems with a linear air say alike: their tables `leakage`, `outcome` and `guarantees`, made of tables."""
+"""What systems with a linear air say alike: tables of `receive` where users send in slots, and those of `account`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
+from pwfl.airs import air
 from pwfl.privacy import accountant
 from pwfl.privacy.accountant import RECORD, REPLACE_ONE, USER, USERS, Account, Claim, Mechanism
 from pwfl.tables.arrays import to_table
+from pwfl.tables.contract import ALWAYS_PUBLIC
+from pwfl.tables.reception import EMPTY
+
+EVERY_ROUND = {"local_steps": 1.0, "taken_as_public": ALWAYS_PUBLIC}  # terms, unless a system has others
+
+
+def receive_slots(rows: pl.DataFrame, size: int, observers: Mapping[str, air.Observer]) -> dict[str, pl.DataFrame]:
+    """The tables of a stage `receive`: each round is an interval, in whose slots users send a symbol per coordinate.
+
+    `rows`, of (realization, round, slot, user), have `weight`, `user_noise_std`, `update_noise_std`, which is the
+    round's, and `visibility` and `visibility_users_only` to the only observer. `size` is the number of coordinates.
+    Seconds and joules are null: there is no bandwidth, and powers have no unit.
+    """
+    keys, (observer,) = ("realization", "interval"), observers
+    rows = rows.with_columns(interval="round", rounds=pl.lit(1, pl.Int64), observer=pl.lit(observer))
+    shown = rows.select(*keys, "user", "rounds", "observer", "visibility", "visibility_users_only")
+    noise = rows.group_by(keys, maintain_order=True).agg(
+        pl.col("rounds", "update_noise_std").first(),
+        planned_noise_std=pl.col("update_noise_std").first(),
+        planned_senders=pl.len().cast(pl.Int64),
+        symbols=pl.col("slot").n_unique().cast(pl.Float64) * size,
+        seconds=pl.lit(None, pl.Float64),
+        joules=pl.lit(None, pl.Float64),
+    )
+    return {
+        "reception": rows.select(*keys, "user", "weight", "user_noise_std", **EMPTY),
+        "reception_noise": noise,
+        "visibility": shown,
+        "observers": air.table(observers, rows["realization"].unique().sort()),
+    }
 
 
 def account(
@@ -22,7 +53,8 @@ def account(
     """The tables of a stage `account`, of what `receive` made and of `users`.
 
     The claims are those of `accountant.accounts`; one is on a record and one on a user, against the `declared`
-    observer. `noise` and `server_noise` are those of `accountant.stated`, and `terms` columns of `outcome`.
+    observer. `noise` and `server_noise` are those of `accountant.stated`, and `terms` columns of `outcome`,
+    beside EVERY_ROUND's.
     """
     accounts = accountant.accounts(tables, claims, mechanism, delta)
     guarantees = accountant.guarantees(accounts, mechanism)
@@ -35,7 +67,8 @@ def account(
         rows.group_by("realization", maintain_order=True).agg(pl.col("rho").max()),
         accountant.stated(guarantees, tables["observers"], declared, noise, server_noise),
     )
-    return {"leakage": rows, "outcome": outcome(parts, {"delta": delta, **terms}), "guarantees": guarantees}
+    stated = outcome(parts, {"delta": delta, **EVERY_ROUND, **terms})
+    return {"leakage": rows, "outcome": stated, "guarantees": guarantees}
 
 
 def leakage(account: Account, **columns) -> pl.DataFrame:

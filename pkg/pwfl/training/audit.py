@@ -34,6 +34,7 @@ from pwfl import streams
 from pwfl.privacy import audit
 from pwfl.process import devices
 from pwfl.scenario.values import value_of
+from pwfl.tables.reception import Reception
 from pwfl.training.audits import bands, rounding, votes
 from pwfl.training.audits.audited import Audited, blank, random_data
 from pwfl.training.audits.chance import participation, senders
@@ -47,6 +48,7 @@ __all__ = [
     "Audited",
     "Claim",
     "audit_system",
+    "audit_worst",
     "claim_of",
     "participation",
     "select_deliveries",
@@ -71,6 +73,22 @@ def audit_system(audited: Audited, trainer: Callable, subject: audit.Subject, cl
     generator = streams.generator(audited.scenario.seed, "audit", subject.realization)
     yield from verdicts(audited, subject, claim, generator)
     yield from trained(audited, trainer, subject, generator)
+
+
+def audit_worst(
+    audited: Audited, trainer: Callable, observer: str, receives: str, view: Callable[..., Reception]
+) -> Iterator[audit.Verdict]:
+    """The tests of `audit_system`, of the realization with the most exposed record, whose user is the target.
+
+    What the `observer` sees of a user is `view(tables, user, reception)`, of the tables of that realization, and
+    `receives` says so in words, with the user in the place of `{}`.
+    """
+    outcome, sensitivity = audit.worst(audited.tables["outcome"]), 2 * audited.scenario.training.clip_norm
+    realization = outcome["realization"]
+    tables = {name: table.filter(realization=realization) for name, table in audited.tables.items()}
+    claim = claim_of(audited.tables, realization, observer, sensitivity, view=partial(view, tables))
+    subject = audit.Subject(realization, receives.format(claim.target), outcome["delta"], outcome["epsilon"])
+    yield from audit_system(audited, trainer, subject, claim)
 
 
 def verdicts(

@@ -13,7 +13,7 @@ from pwfl.systems.anonymous_oac.costs import PATH_LOSS_DB, in_turn, uploaded
 from pwfl.systems.anonymous_oac.mechanism import Readings, accounting, population, readings
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.participation import counts
-from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS, SCHEDULED, SUM, UPLOAD
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READINGS, SUM, UPLOAD
 from pwfl.systems.anonymous_oac.tables import Curves
 from pwfl.tables.arrays import joined
 from pwfl.tables.contract import ALWAYS_PUBLIC
@@ -24,7 +24,6 @@ TERMS = {
     "evaluated_model": "the server's global model",
     "energy_scope": f"radiated over {PATH_LOSS_DB:g} dB and thermal noise: over the air what the received SNR takes, "
     "orthogonally Shannon's least for 2 bit/s/Hz",
-    "local_steps": 1.0,
     "taken_as_public": f"{ALWAYS_PUBLIC}; numbers of records are the same for all devices",
 }
 
@@ -32,7 +31,7 @@ TERMS = {
 def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each device's leakage, each realization's guarantee and cost, and curves of epsilon, the same for all of them."""
     scheme, observers, delta = tables["noise"]["noise"][0], tables["observers"], scenario.privacy.delta
-    occurred = scheme in SCHEDULED  # participation, which then has no laws
+    occurred = MECHANISMS[scheme].occurred
     laws = {} if occurred else readings(scenario, scheme, tables)
     rounds = scheduled.Occurred.build(scenario, tables) if occurred else Readings.build(scenario, scheme, laws, tables)
     declared = UPLOAD if in_turn(tables) else SUM

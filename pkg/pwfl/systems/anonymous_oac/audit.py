@@ -13,7 +13,7 @@ from pwfl.systems.anonymous_oac import fading, participation, scheduled
 from pwfl.systems.anonymous_oac.costs import in_turn
 from pwfl.systems.anonymous_oac.mechanism import accounting, readings
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import SCHEDULED, SUM, UPLOAD
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS, SUM, UPLOAD
 from pwfl.systems.anonymous_oac.train import parts, trainer
 from pwfl.tables.reception import Reception
 from pwfl.training.audit import Audited, Claim, audit_system, senders
@@ -45,7 +45,7 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
 
     audited = Audited(parts, scenario, tables, features.size(scenario), few=True)
     scheme = tables["noise"]["noise"][0]
-    if scheme in SCHEDULED:
+    if MECHANISMS[scheme].occurred:
         single, terms = losses._replace(mu=losses.mu[row : row + 1]), (scenario.data.sampling, outcome["delta"])
         accounted = float(scheduled.worst(single, *terms)[0][0])
         opposite = scheduled.at_least(losses.mu[row, :, target], *terms)

@@ -8,7 +8,7 @@ from pwfl.airs.air import Observer
 from pwfl.privacy.labels import BATCH_SIZES, PARTICIPATION
 from pwfl.systems.anonymous_oac.costs import KEYS, in_turn, spent
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READ, READINGS, SCHEDULED, SUM, UPLOAD
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READ, READINGS, SUM, UPLOAD
 from pwfl.tables.arrays import joined
 from pwfl.tables.reception import EMPTY
 
@@ -83,14 +83,14 @@ def observed_by(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict
 def visible(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """The table `visibility`: of any round that a device takes part in, whether and when it does.
 
-    Where it is known when each does (`schemes.SCHEDULED`), of these rounds, each by itself.
+    Where it is known when each does (`Mechanism.occurred`), of these rounds, each by itself.
 
     In turn each participant protects its own upload, else all together their sum. What hides a message of weight 1 /
     divisor is noise of the noise multiplier times 2 L / divisor. The channel's is not counted.
     """
     hiding = 2 * scenario.training.clip_norm * pl.col("noise_multiplier")
     observer = pl.lit(UPLOAD if in_turn(tables) else SUM)
-    if tables["noise"]["noise"][0] in SCHEDULED:
+    if MECHANISMS[tables["noise"]["noise"][0]].occurred:
         rows = joined(tables["schedule"].select(*KEYS, "user"), tables["noise"], *KEYS)
         keys = {"interval": pl.col("round") - 1, "rounds": pl.lit(1, pl.Int64), "observer": observer}
         shown = dict.fromkeys(("visibility", "visibility_users_only"), 1 / hiding)

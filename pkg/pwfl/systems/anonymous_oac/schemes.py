@@ -45,11 +45,14 @@ class Mechanism:
         Whether each device adds enough to an update of its own, else all together to their sum.
     fixed
         Whether its strength does not follow the batch's size.
+    occurred
+        Whether it is accounted for by the participation that occurred, which has no law: of a user-defined function.
     """
 
     reading: str
     local: bool = False
     fixed: bool = False
+    occurred: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +83,7 @@ SCHEDULERS = {
 }
 HIDDEN = "a record is in a batch with probability p q; nobody can infer which devices take part"
 SEEN = "a device takes part with probability p, seen by the observer; then a record is in its batch with probability q"
-NOISES = {
+NOISES: dict[str, NoiseScheme] = {
     "anonymous": NoiseScheme(
         description="calibrated with participation hidden",
         reading="anonymous",
@@ -129,10 +132,10 @@ NOISES = {
 SCHEDULE_STATUSES = list_statuses(SCHEDULERS, "own")
 NOISE_STATUSES = ("given", "calibrated", "no_guarantee", "no_noise", "own")  # how multipliers are found, of all schemes
 
-# What the table `noise` has in their place where a function of the user's own decides who takes part, or how much noise
+# The last two are in the table `noise` where a function of the user's own decides who takes part, or how much noise
 # there is, so that the participation that occurred is what is known.
-SCHEDULED = {
-    "scheduled": Mechanism(reading="scheduled", fixed=True),
-    "scheduled_local": Mechanism(reading="scheduled", local=True, fixed=True),
+MECHANISMS: dict[str, Mechanism] = {
+    **NOISES,
+    "scheduled": Mechanism(reading="scheduled", fixed=True, occurred=True),
+    "scheduled_local": Mechanism(reading="scheduled", local=True, fixed=True, occurred=True),
 }
-MECHANISMS: dict[str, Mechanism] = NOISES | SCHEDULED

@@ -19,13 +19,14 @@ from pwfl.systems.multicell.beyond import integers
 from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.beyond.mechanism import mechanism
+from pwfl.systems.multicell.beyond.on_air import is_digital
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.parameters import Multicell, Training
 from pwfl.systems.multicell.recipes import RECIPES
 from pwfl.systems.multicell.schemes import NOISES
-from pwfl.systems.multicell.sending import ENFORCED, is_digital, moves, sums_records
+from pwfl.systems.multicell.sending import ENFORCED, moves, sums_records
 from pwfl.tables.arrays import joined, to_array
 from pwfl.tables.contract import ALWAYS_PUBLIC
 from pwfl.training.models import is_softmax, network, parameter_count

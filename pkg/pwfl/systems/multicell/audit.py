@@ -9,9 +9,9 @@ from pwfl.learning import features
 from pwfl.privacy import accountant, audit, sampled
 from pwfl.privacy.accountant import RECORD
 from pwfl.systems.multicell.beyond import batches, sums
-from pwfl.systems.multicell.beyond.on_air import find_audited_observer
+from pwfl.systems.multicell.beyond.on_air import find_audited_observer, is_digital
 from pwfl.systems.multicell.parameters import Multicell, Privacy
-from pwfl.systems.multicell.sending import ENFORCED, is_digital
+from pwfl.systems.multicell.sending import ENFORCED
 from pwfl.systems.multicell.train import parts, trainer
 from pwfl.tables.arrays import size_of
 from pwfl.tables.reception import Reception
@@ -25,9 +25,9 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     that worst case.
     """
     privacy, on_air = scenario.privacy, not is_digital(scenario)
-    audited_observer = find_audited_observer(scenario) if on_air else privacy.observer
+    audited_observer, instead = find_audited_observer(scenario)
     outcome, stated = tables["outcome"], "epsilon_worst_case" if scenario.training.clipping == "per_user" else "epsilon"
-    if audited_observer != privacy.observer:
+    if instead:
         unit = RECORD if stated == "epsilon" else ENFORCED
         outcome, stated = audit.against(tables, audited_observer, unit), "epsilon"
     outcome = audit.worst(outcome, stated)
@@ -42,13 +42,13 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
         yield audit.untested(audit.Subject(realization, "nobody's record is received", delta, None))
         return
     cell = tables["users"].filter(realization=realization).sort("user")["cell"].to_numpy()
-    group = sums.groups(privacy.observer, cell)
+    group = sums.summed_groups(privacy, cell)
     planned = senders(tables, realization)
 
     def view(target: int, reception: Reception) -> Reception:
         if on_air and audited_observer == "network":
             return reception.select_users(np.ones(len(cell), bool))
-        if on_air:
+        if on_air or audited_observer == "user":
             return upload(target, reception)
         return observed(privacy, reception, target, group == group[target], planned)
 
@@ -67,7 +67,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     }
     if on_air:
         whose["network"] = f"update of every round, user {target}'s records"
-    if audited_observer == "network" != privacy.observer:
+    if instead and audited_observer == "network":
         whose["network"] += "; not tested: all else that stations receive"
     subject = audit.Subject(realization, whose[audited_observer], delta, epsilon)
     yield from audit_system(audited, trainer, subject, claim)
@@ -92,8 +92,6 @@ def observed(
     each interval in which nobody drops out.
     """
     seen = reception.select_users(records)
-    if privacy.observer == "user":
-        return seen
     rounds = -(-len(reception.sends) // len(senders))
     planned = np.repeat((senders & records).sum(axis=1), rounds)[: len(reception.sends)]
     noise = seen.without(target, privacy.colluders, planned)

@@ -109,17 +109,12 @@ def _check_schemes(scenario: Multicell) -> None:
 
 
 def _check_beyond(scenario: Multicell) -> None:
-    """Refuse what nothing says how it is normalized, or what is guaranteed."""
+    """Refuse a delta of sampled records that rounding errors exceed."""
     rate = scenario.data.sampling
     if rate is not None:
         words = f"records sampled by data.sampling: {rate:g}"
         remedy = "set data.sampling to null, without sampling"
         rounding.check(scenario.privacy.delta, scenario.training.rounds, words, remedy)
-    if scenario.privacy.observer == "server" and not pairs.AIR(scenario):
-        raise ValueError(
-            "privacy.observer: server: receives, of digital uploads, each of them or sums of secure aggregation; use "
-            "`user`, `cell` or `network`, or set another radio.air"
-        )
 
 
 def _check_path_loss(scenario: Multicell) -> None:
@@ -287,9 +282,7 @@ def idle(scenario: Multicell) -> dict[str, str]:
     if scenario.channel.links is not None:
         drawn = ("network.rings", "network.cell_radius_m", "radio.path_loss", "radio.frequency_hz")
         reasons = dict.fromkeys((*drawn, *(f"radio.{key}" for key in POWER_LAW)), "channel.links")
-    air_keys = {"antennas": ("antennas",), "broadband": ("subchannels", "truncation")}
-    for air in air_keys.keys() - {scenario.radio.air}:
-        reasons |= {f"radio.{key}": f"radio.air: {scenario.radio.air}" for key in air_keys[air]}
+    reasons |= pairs.idle(scenario)
     if scenario.training.learner == "gradients":
         reasons |= {f"training.{key}": "training.learner: gradients" for key in ("local_steps", "batch_size")}
     if scenario.radio.coherence_rounds is None:

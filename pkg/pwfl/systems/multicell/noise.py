@@ -13,11 +13,12 @@ from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import allocation, sums
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.beyond.mechanism import mechanism
+from pwfl.systems.multicell.beyond.on_air import is_digital
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.systems.multicell.parameters import Multicell, Privacy
 from pwfl.systems.multicell.schemes import NOISES
-from pwfl.systems.multicell.sending import is_digital, sums_records
+from pwfl.systems.multicell.sending import sums_records
 from pwfl.tables.arrays import joined, to_array
 
 
@@ -58,7 +59,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     else:
         shape = (realizations, intervals, count)
         sends = (scheduled & np.isfinite(noise)).reshape(shape)
-        group = sums.groups(privacy.observer, to_array(users, "cell", *keys))
+        group = sums.summed_groups(privacy, to_array(users, "cell", *keys))
         noise = sums.shared_noise(privacy, samples.reshape(shape), noise.reshape(shape), sends, group)
     rows = users.select("realization", "interval").unique(maintain_order=True)
     table = users.select(keys).with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True))

@@ -11,7 +11,7 @@ from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import batches, integers, on_air, sums
 from pwfl.systems.multicell.beyond.costs import interval_costs
 from pwfl.systems.multicell.parameters import Multicell, Privacy
-from pwfl.systems.multicell.sending import Sent, is_digital, sent_of
+from pwfl.systems.multicell.sending import Sent, sent_of
 from pwfl.tables.arrays import joined, to_table
 from pwfl.tables.reception import EMPTY, by_round
 
@@ -26,7 +26,7 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     frame = assigned(tables).sort(KEYS)
     sent, rounds = sent_of(scenario, frame), _rounds(scenario, frame)
     # The server averages messages over their units; noise is said of these averages.
-    if is_digital(scenario):
+    if on_air.is_digital(scenario):
         weight, share, receiver_std, bands = sent.share / sent.unit, sent.share, 0.0, None
         shown, costs = _opened(scenario.privacy, sent, sums.OBSERVERS), interval_costs(scenario, tables)
         observed_by = sums.observed_by(scenario.privacy, len(sent.keys["interval"]))
@@ -43,7 +43,7 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
         sent.users, sends=sent.scheduled, weight=weight, user_noise_std=np.nan_to_num(user_std), rounds=rounds
     )
     more = {} if bands is None else {"bands": by_band(bands)}
-    group = sums.groups(scenario.privacy.observer, sent.cell)
+    group = sums.summed_groups(scenario.privacy, sent.cell)
     more |= integers.reception_columns(scenario, frame, group)
     reception = reception.with_columns(**EMPTY | more).filter("sends").drop("sends")
     senders = sent.scheduled.sum(axis=-1)
@@ -72,9 +72,9 @@ def visible(
     """The table `visibility`, of users, links, schedule and noise, as `assigned` has these; what noise is found by.
 
     Who sees sums, of which colluders' noise is taken off, and that of who may drop out, is one of `sums.OBSERVERS`. A
-    row holds whatever sums are opened, which goes by `privacy.observer` (`sums.left_to`).
+    row holds whatever sums are opened, as the scenario has it (`sums.left_to`).
     """
-    sent, digital = sent_of(scenario, frame), is_digital(scenario)
+    sent, digital = sent_of(scenario, frame), on_air.is_digital(scenario)
     shown = _opened(scenario.privacy, sent, observers) if digital else on_air.received(scenario, tables, sent).seen
     return _visibility(sent, shown, observers, _rounds(scenario, frame))
 

@@ -54,17 +54,12 @@ def sent_of(scenario: Multicell, frame: pl.DataFrame) -> Sent:
     """What is sent, of users, schedule and noise as `assigned` has them."""
     columns = ("samples", "scheduled", "noise_std", "cell")
     samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
-    group = sums.groups(scenario.privacy.observer, cell)
+    group = sums.summed_groups(scenario.privacy, cell)
     counted = counts(scenario.training, samples, scheduled, noise_std, group)
     records = samples if sums_records(scenario.training) else np.ones_like(samples)
     unit = records * scenario.data.sampling if scenario.data.sampling else records
     keys = {"realization": frame["realization"].unique().sort(), "interval": range(scheduled.shape[1])}
     return Sent(keys, scheduled, noise_std, cell, counted, records, unit)
-
-
-def is_digital(scenario: Multicell) -> bool:
-    """Whether users upload digitally, as in the paper; else all send at once, over the air (`beyond.on_air`)."""
-    return scenario.radio.air == "digital"
 
 
 def sums_records(training: Training) -> bool:

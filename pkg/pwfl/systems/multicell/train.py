@@ -5,10 +5,10 @@ import polars as pl
 
 from pwfl.learning import datasets, features
 from pwfl.systems.multicell.beyond import learners
+from pwfl.systems.multicell.beyond.on_air import is_digital
 from pwfl.systems.multicell.beyond.server import step_sizes
 from pwfl.systems.multicell.parameters import Multicell
 from pwfl.systems.multicell.recipes import RECIPES
-from pwfl.systems.multicell.sending import is_digital
 from pwfl.tables.reception import Reception
 from pwfl.training import batching, trainable, trainings
 from pwfl.training.gradients import Gradients

@@ -26,10 +26,10 @@ from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.systems.utility_fair.rounds import COPIES, GRADIENTS, STREAMS, UPDATES
 from pwfl.systems.utility_fair.train import Began, Training, training
 from pwfl.training import trainings
-from pwfl.training.audits import audited as of_audits
-from pwfl.training.audits import model as of_model
-from pwfl.training.audits import noise as of_noise
-from pwfl.training.audits import received as of_received
+from pwfl.training.audits import audited as audits
+from pwfl.training.audits import model as audited_model
+from pwfl.training.audits import noise as audited_noise
+from pwfl.training.audits import received as audited_received
 
 SENT = {GRADIENTS: "gradient", UPDATES: "update"}  # what a device sends in a round
 TAKEN = 2**19  # numbers of noise in a test: of more coordinates, each tensor gives some that follow each other
@@ -58,15 +58,15 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
 
     generator = streams.generator(scenario.seed, "audit", realization)
     size, records = features.size(scenario), int(picked["users"]["samples"].sum())
-    data = of_audits.random_data(size, records, generator)
+    data = audits.random_data(size, records, generator)
     z = link.least_z(link.limits(scenario.radio, scenario.device)._replace(min_iterations=STEPS))
     power = link.power_w(z, picked["schedule"]["unit_power_w"].to_numpy())
     least = picked["schedule"].with_columns(power_w=pl.when("takes_part").then(power).otherwise(0.0))
-    used = training(scenario, data, picked | {"schedule": least}, deal=of_audits.in_turn)
+    used = training(scenario, data, picked | {"schedule": least}, deal=audits.in_turn)
     if why := used.model.untested():
         yield audit.untested(subject, why)
         return
-    silent = used._replace(data=of_audits.blank(size, records))
+    silent = used._replace(data=audits.blank(size, records))
     whole, released = silence(subject, silent, generator)
     yield from whole
     rows = released.rows
@@ -97,7 +97,7 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     test = audit.RECORD + ", its sensitivity assumed" * (clip_norm is None)
     yield audit.within(subject, test, mu.size, subject.mu, mu_total, low, high, seen, "mu {percent} too low")
     first = picked["schedule"].filter(pl.col("round") <= TRAINED)
-    yield from model(subject, training(scenario, data, picked | {"schedule": first}, deal=of_audits.in_turn))
+    yield from model(subject, training(scenario, data, picked | {"schedule": first}, deal=audits.in_turn))
 
 
 def observed(noise: pl.DataFrame, noisy: bool, clip_norm: float | None) -> str:
@@ -151,16 +151,16 @@ def silence(
     first, realizations = run(start.keys), count(start.realization + 1)
     further = ([trainings.key_of(scenario, k, purpose) for purpose in STREAMS] for k in realizations)
     lacking = ceil(audit.DRAWS / ((first.std > 0).sum() * sum(widths))) - 1
-    runs = [first, *map(run, islice(further, min(max(lacking, 0), of_noise.MOST)))]
+    runs = [first, *map(run, islice(further, min(max(lacking, 0), audited_noise.MOST)))]
     parts = [np.concatenate(release, axis=1) for release in zip(*(release.parts for release in runs), strict=True)]
     std = np.concatenate([release.std for release in runs], axis=1)
-    verdicts = list(of_noise.noise(subject, parts, std, "messages of a round", others=0))
+    verdicts = list(audited_noise.noise(subject, parts, std, "messages of a round", others=0))
     streams_of = [streams.name_noise(scenario, start.realization, purpose, "another release") for purpose in STREAMS]
     other = [np.int64(streams.key(*stream)) for stream in streams_of]
     groups = np.concatenate([scaled(first), *(scaled(run(keys, FEW)) for keys in (next(further), other))])
     verdicts.append(audit.correlation(subject, "noise of different runs", groups))
     if len(first.first) < devices:
-        most, same = max(release.difference for release in runs), of_received.SAME
+        most, same = max(release.difference for release in runs), audited_received.SAME
         fault = "copies {number} deviations apart"
         verdicts.append(audit.within(subject, "noise that devices share", std.size, 0.0, most, 0.0, same, same, fault))
     return verdicts, first
@@ -273,7 +273,7 @@ def released_of(used: Training, start: Began, instead: dict, first: int = 0) -> 
 
 def model(subject: audit.Subject, used: Training) -> Iterator[audit.Verdict]:
     """Whether the model is the mean of released updates further in each round, and is what the trainer evaluates."""
-    start, close = used.begin(subject.realization), of_model.CLOSE
+    start, close = used.begin(subject.realization), audited_model.CLOSE
     path = [w.astype(float) for w in start.weights]
     end = start.weights
     for played in used.rounds([start]):

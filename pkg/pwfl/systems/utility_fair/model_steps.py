@@ -35,10 +35,10 @@ def gradients(
         def sample_gradient(row):
             return [share * g for g in _gradient(model, weights, x[row][None], y[row][None])]
 
-        each = tf.vectorized_map(sample_gradient, tf.range(tf.shape(y)[0]))
-        square = sum(tf.reduce_sum(tf.square(g), axis=list(range(1, g.shape.rank))) for g in each)
+        slopes = tf.vectorized_map(sample_gradient, tf.range(tf.shape(y)[0]))
+        square = sum(tf.reduce_sum(tf.square(g), axis=list(range(1, g.shape.rank))) for g in slopes)
         factor = tf.where(tf.math.is_finite(square), tf.minimum(1.0, radius * tf.math.rsqrt(square)), 0.0)
-        finite = [tf.where(tf.math.is_finite(g), g, 0.0) for g in each]
+        finite = [tf.where(tf.math.is_finite(g), g, 0.0) for g in slopes]
         return [tf.tensordot(factor, g, 1) for g in finite]
 
     return _each(device_gradient, (weights, x, y), fn_output_signature=_like(weights))

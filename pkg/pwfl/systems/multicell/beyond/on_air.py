@@ -16,6 +16,11 @@ from pwfl.tables.arrays import to_array, to_table
 from pwfl.training.models import network, parameter_count
 
 
+def is_digital(scenario: Multicell) -> bool:
+    """Whether users upload digitally, as in the paper; else all send at once, over the air by an air."""
+    return scenario.radio.air == "digital"
+
+
 def received(scenario: Multicell, tables: dict[str, pl.DataFrame], sent: Sent) -> air.Received:
     """What the air makes of what is sent; `tables` has `links`. Raises UserCodeError where one's own returns no air."""
     name, transmission = scenario.radio.air, on_air(scenario, tables["links"], sent)
@@ -56,11 +61,13 @@ def costs(sent: Sent, received: air.Received) -> pl.DataFrame:
     return to_table(sent.keys, symbols=received.symbols, seconds=received.seconds, joules=received.joules)
 
 
-def find_audited_observer(scenario: Multicell) -> str:
-    """The observer whose view is tested in the place of `privacy.observer`: what it receives tells all of it."""
+def find_audited_observer(scenario: Multicell) -> tuple[str, bool]:
+    """Find the observer whose view is tested, which tells all of it; and whether the scenario declares another one."""
+    declared = scenario.privacy.observer
+    audited = declared if is_digital(scenario) or declared == "user" else "network"  # of signals the update tells
     if scenario.radio.air == "majority":  # who sees votes, or signs, is taken to see messages
-        return "user"
-    return "user" if scenario.privacy.observer == "user" else "network"  # of signals the update tells
+        audited = "user"
+    return audited, audited != declared
 
 
 def call_user_air(name: str, sent: air.Sent, reads: Sequence[str], observer: str) -> air.Received:

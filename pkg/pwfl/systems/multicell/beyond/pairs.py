@@ -32,11 +32,12 @@ def inverse_variance(scenario: Multicell) -> str | None:
     return f"training.recipe: {recipe}" if RECIPES[recipe].inverse_variance else None
 
 
-def votes(scenario: Multicell) -> str | None:
-    """An air that decides by votes."""
-    return "radio.air: majority" if scenario.radio.air == "majority" else None
+def only(key: str, value: str) -> Used:
+    """A part that a parameter chooses by one value."""
+    return lambda scenario: f"{key}: {value}" if value_of(scenario, key) == value else None
 
 
+VOTES, DIGITAL, SERVER = only("radio.air", "majority"), only("radio.air", "digital"), only("privacy.observer", "server")
 AIR, LEARNER, SAMPLING = used("radio.air", "digital"), used("training.learner", "gradients"), used("data.sampling")
 BITS, DROPOUTS, COLLUDERS = used("training.bits"), used("privacy.dropouts"), used("privacy.colluders")
 PER_USER, MODEL = used("training.clipping", "per_sample"), used("training.model", "dense")
@@ -78,7 +79,7 @@ UNSUPPORTED = (
         "{part} requires a training.recipe that weighs all records alike, such as `paper`, not {other}",
     ),
     Unsupported(
-        (votes,),
+        (VOTES,),
         (STEP, LEARNER, PER_USER, MODEL),
         "{part}: each vote is the sign of a sum of clipped gradients and counts 1, however large its noise; {other} is "
         "not supported; use `step: constant`, `learner: gradients`, `clipping: per_sample` and `model: dense`",
@@ -88,7 +89,20 @@ UNSUPPORTED = (
         (COLLUDERS, inverse_variance),
         "{part}: {other} requires uploads, which the server weights; leave it out",
     ),
+    Unsupported(
+        (SERVER,),
+        (DIGITAL,),
+        "{part}: receives, of digital uploads, each of them or sums of secure aggregation; use `user`, `cell` or "
+        "`network`, or set another radio.air",
+    ),
 )
+AIR_KEYS = {"antennas": "antennas", "subchannels": "broadband", "truncation": "broadband"}  # which air reads them
+
+
+def idle(scenario: Multicell) -> dict[str, str]:
+    """Parameters of other airs than the scenario's, and why they have no effect, as `checks.idle`."""
+    air = scenario.radio.air
+    return {f"radio.{key}": f"radio.air: {air}" for key, reader in AIR_KEYS.items() if reader != air}
 
 
 def list_used(scenario: Multicell, parts: Iterable[Used]) -> list[str]:
