@@ -106,7 +106,7 @@ class Checks(Generic[S]):
     idle: Callable[[S], dict[str, str]] = lambda _: {}
     imports: Callable[[S], dict[str, str]] = lambda _: {}
     imported_realizations: Callable[[S], int | None] = lambda _: None
-    realization_bytes: Callable[[S], float] = lambda _: 0.0
+    realization_bytes: Callable[[S], float] | None = None  # None: as `table_bytes`
     table_bytes: Callable[[S], tuple[float, float, str]] = lambda _: (0.0, 0.0, "")
     training_bytes: Callable[[S], tuple[float, str]] = lambda _: (0.0, "")
     audit_seconds: Callable[[S], float] = lambda _: 0.0

@@ -10,18 +10,12 @@ def consistent(scenario: LocalDpMac) -> None:
     check_holdings(scenario.data, "data.samples", scenario.data.samples, "network.devices", scenario.network.devices)
 
 
-def realization_bytes(scenario: LocalDpMac) -> float:
-    """Bytes of a realization's tables: some arrays with an entry for each round and device."""
-    return 300.0 * scenario.training.rounds * scenario.network.devices
-
-
 def table_bytes(scenario: LocalDpMac) -> tuple[float, float, str]:
     """Bytes of a realization's tables: some arrays with an entry for each round and device."""
-    return realization_bytes(scenario), 0.0, "training.rounds, network.devices"
+    return 300.0 * scenario.training.rounds * scenario.network.devices, 0.0, "training.rounds, network.devices"
 
 
 def training_bytes(scenario: LocalDpMac) -> tuple[float, str]:
     """Bytes of a training: the data, the weights, and activations and derivatives of all layers."""
     layers = layer_bytes(scenario, scenario.network.devices * scenario.data.samples)
-    needed = network_bytes(scenario, scenario.training.hidden_layers, 1) + layers
-    return needed, "data.samples, training.hidden_layers"
+    return network_bytes(scenario, scenario.training.hidden_layers, 1) + layers, "data.samples, training.hidden_layers"

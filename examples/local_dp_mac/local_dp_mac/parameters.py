@@ -49,9 +49,7 @@ class Training(Section):
 class Scheme(common.Scheme):
     """A way to transmit and the noise that goes with it."""
 
-    scheduler: Literal["over_the_air", "orthogonal"] = parameter(
-        ..., "who sends when: all at once, so that gradients add up on air, or one device after the other"
-    )
+    scheduler: Literal["over_the_air", "orthogonal"] = parameter(..., "all devices at once, or one after the other")
     noise: Literal["gaussian", "none"] = parameter(..., "noise of each device: Gaussian, or only the receiver's")
 
 

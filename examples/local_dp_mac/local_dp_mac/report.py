@@ -6,10 +6,7 @@ import polars as pl
 from local_dp_mac.parameters import LocalDpMac
 from pwfl.report import results, theme
 
-COMPARABILITY = (
-    "the receiver's noise counts as protection in epsilon; powers have no unit and there is no bandwidth: no "
-    "energy, no seconds"
-)
+COMPARABILITY = "the receiver's noise counts as protection in epsilon; powers have no unit, and there is no bandwidth"
 
 
 def summarize(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

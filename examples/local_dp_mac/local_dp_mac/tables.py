@@ -3,7 +3,7 @@
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import PUBLIC, epsilon_column, key, meaning
+from pwfl.tables.contract import PUBLIC, key, meaning
 
 SERVER = "server"  # the observer of all that is received
 
@@ -65,14 +65,6 @@ class History(contract.Learning):
     status = contract.training_status("trained", "diverged")
 
 
-class Outcome(contract.Outcome):
-    """Guarantee and cost of each realization (`account`)."""
-
-    REVEALS = PUBLIC
-    rho = epsilon_column(description=meaning("rho", "the worst record's"))
-    rho_server = epsilon_column(description=meaning("rho_server", "the worst record's"))
-
-
 SCHEMAS = {
     "users": Users,
     "links": Links,
@@ -81,5 +73,5 @@ SCHEMAS = {
     "noise": Noise,
     "noise_status": NoiseStatus,
     "history": History,
-    "outcome": Outcome,
+    "outcome": contract.LinearOutcome,
 }

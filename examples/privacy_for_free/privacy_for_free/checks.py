@@ -24,14 +24,9 @@ def consistent(scenario: PrivacyForFree) -> None:
         )
 
 
-def realization_bytes(scenario: PrivacyForFree) -> float:
-    """Bytes of a realization's tables: some arrays with an entry for each block and device."""
-    return 300.0 * scenario.radio.blocks * scenario.network.devices
-
-
 def table_bytes(scenario: PrivacyForFree) -> tuple[float, float, str]:
     """Bytes of a realization's tables: some arrays with an entry for each block and device."""
-    return realization_bytes(scenario), 0.0, "radio.blocks, network.devices"
+    return 300.0 * scenario.radio.blocks * scenario.network.devices, 0.0, "radio.blocks, network.devices"
 
 
 def training_bytes(scenario: PrivacyForFree) -> tuple[float, str]:

@@ -21,7 +21,6 @@ SYSTEM = System(
     load_catalog=lambda: CATALOG,
     load_checks=lambda: Checks(
         consistent=checks.consistent,
-        realization_bytes=checks.realization_bytes,
         table_bytes=checks.table_bytes,
         training_bytes=checks.training_bytes,
     ),

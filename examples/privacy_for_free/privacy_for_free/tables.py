@@ -119,12 +119,10 @@ class Leakage(contract.PerUser):
     epsilon_user = epsilon_column(description=meaning("epsilon_user"))
 
 
-class Outcome(contract.Outcome):
+class Outcome(contract.LinearOutcome):
     """Privacy and cost of each realization (`account`)."""
 
     REVEALS = PUBLIC
-    rho = epsilon_column(description=meaning("rho", "the most exposed record's"))
-    rho_server = epsilon_column(description=meaning("rho_server", "the most exposed record's"))
     epsilon_paper = epsilon_column(description="epsilon by the paper's conversion of rho: the most exposed record's")
 
 

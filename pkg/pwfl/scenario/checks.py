@@ -205,7 +205,8 @@ def imported_realizations(scenario: Scenario) -> int | None:
 
 def realization_bytes(scenario: Scenario) -> float:
     """About how many bytes a realization's tables take, by what the channel reads; 0: few."""
-    return _own(scenario).realization_bytes(scenario)
+    bytes_of, table_bytes = _own(scenario).realization_bytes, _own(scenario).table_bytes
+    return bytes_of(scenario) if bytes_of else table_bytes(scenario)[0]
 
 
 def table_bytes(scenario: Scenario) -> tuple[float, float, str]:

@@ -281,6 +281,14 @@ class Outcome(PerRealization):
 _user_accuracy = partial(amount, max=1, metadata=PRIVATE)
 
 
+class LinearOutcome(Outcome):
+    """What `pwfl.airs.linear.account` says of a realization."""
+
+    REVEALS = PUBLIC
+    rho = epsilon_column(description=meaning("rho", "the most exposed record's"))
+    rho_server = epsilon_column(description=meaning("rho_server", "the most exposed record's"))
+
+
 class History(PerRealization):
     """What each system's history says: what a training has spent by the end of a row's round, and on what it ran."""
 

@@ -82,14 +82,9 @@ def problems(scenario: UtilityFair) -> list[str]:
     return models.problems(scenario)
 
 
-def realization_bytes(scenario: UtilityFair) -> float:
-    """See `pwfl.scenario.checks`."""
-    return scenario.training.rounds * scenario.network.devices * LINK_BYTES
-
-
 def table_bytes(scenario: UtilityFair) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
-    return realization_bytes(scenario), 0, "network.devices or training.rounds"
+    return scenario.training.rounds * scenario.network.devices * LINK_BYTES, 0, "network.devices or training.rounds"
 
 
 def training_bytes(scenario: UtilityFair) -> tuple[float, str]:

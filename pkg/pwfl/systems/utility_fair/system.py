@@ -22,7 +22,6 @@ SYSTEM = System(
     load_checks=lambda: Checks(
         consistent=checks.consistent,
         problems=checks.problems,
-        realization_bytes=checks.realization_bytes,
         table_bytes=checks.table_bytes,
         training_bytes=checks.training_bytes,
     ),
