@@ -52,7 +52,7 @@ def distinct_common(cost: np.ndarray, required: np.ndarray, common_cost: Callabl
 def compared(model, bound: str) -> Iterator[dict]:
     """For each noise rule and target of a scenario, the least bound and its schedule's loss difference, both ways."""
     tables = channel.run(model, range(1))
-    profiles = schedule.Profiles.of(tables["users"], tables["links"])
+    profiles = schedule.Profiles.from_tables(tables["users"], tables["links"])
     clients = schedule.Profiles(*(values[0] for values in profiles))
     for rule in RULES:
         for target in model.privacy.target_epsilons:

@@ -29,7 +29,7 @@ def case(blocks: int, gamma: float):
     """The scheduler's part of Table I with these blocks and this weight, the users' samples, links, start values."""
     model = scenario.resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
     tables = execute(Task("channel", model.select_stage("channel"), None, range(REALIZATIONS)), {})
-    values, uplink = model.select_stage("schedule", "optimal"), Uplink.of(model.radio, tables["users"], tables["links"])
+    values, uplink = model.select_stage("schedule", "optimal"), Uplink.from_tables(model.radio, tables["users"], tables["links"])
     samples = to_array(tables["users"], "samples", "realization", "user")
     return values, samples, uplink, start_values.drawn(values, range(REALIZATIONS), uplink.cell, samples, uplink.cells)
 
@@ -91,7 +91,7 @@ def joint(scheduler: str, blocks: int, gamma: float) -> list[dict]:
     own = whole.select_stage("schedule", scheduler)
     max_error = whole.privacy.max_noise_error
     if scheduler == "joint":
-        problem = GivenNoise.of(samples, start.noise_std, gamma, max_error)
+        problem = GivenNoise.build(samples, start.noise_std, gamma, max_error)
     else:
         problem = ChosenNoise(samples, gamma, max_error, whole.privacy.min_noise)
     block, _ = SCHEDULERS[scheduler].load()(own, 0, uplink, samples, start)
