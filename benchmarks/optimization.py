@@ -29,7 +29,10 @@ def case(blocks: int, gamma: float):
     """The scheduler's part of Table I with these blocks and this weight, the users' samples, links, start values."""
     model = scenario.resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
     tables = execute(Task("channel", model.select_stage("channel"), None, range(REALIZATIONS)), {})
-    values, uplink = model.select_stage("schedule", "optimal"), Uplink.from_tables(model.radio, tables["users"], tables["links"])
+    values, uplink = (
+        model.select_stage("schedule", "optimal"),
+        Uplink.from_tables(model.radio, tables["users"], tables["links"]),
+    )
     samples = to_array(tables["users"], "samples", "realization", "user")
     return values, samples, uplink, start_values.drawn(values, range(REALIZATIONS), uplink.cell, samples, uplink.cells)
 

@@ -353,7 +353,7 @@ def test_what_runs_apart_ends_with_its_process_and_so_does_what_it_left(tmp_path
     left = tmp_path / "left"
     code = leaving("daemon", left)
     program = (
-        f"import os\nfrom pwfl.process import supervisor\nsupervisor.apart(lambda: exec({code!r}, globals()))\n"
+        f"import os\nfrom pwfl.process import supervisor\nsupervisor.run_apart(lambda: exec({code!r}, globals()))\n"
         "print('over')\n"
     )
     result = python("-c", program, env=environment() | {"LEFT": str(left)}, check=True, timeout=40)
