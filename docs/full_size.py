@@ -91,7 +91,10 @@ def paper_html(system: str) -> str:
     titles = {name: title for study in studies for name, title in study.titles.items()}
     settings, colours = paper.find_settings(of, known), paper_page.scheme_colours(system, known.values())
     path = CURVES / f"{system}.csv"
-    curves = pl.read_csv(path).partition_by("panel", as_dict=True, include_key=False) if path.exists() else {}
+    frame = (
+        pl.read_csv(path, infer_schema_length=None, schema_overrides={"panel": pl.String}) if path.exists() else None
+    )
+    curves = {} if frame is None else frame.partition_by("panel", as_dict=True, include_key=False)
     each = {panel: own for (panel,), own in curves.items()}
     runs = claims.filter(pl.col("quantity").str.contains("accuracy|loss"))["realizations"].drop_nulls()
     over = f"{runs.max()} training runs" if len(runs) else ""

@@ -269,7 +269,7 @@ def test_what_is_wrong_with_a_system_of_another_package_is_said(
 def test_a_system_for_another_version_of_the_interface_gets_one_sentence(
     installed, tmp_path, capsys, monkeypatch, declared, said
 ):
-    catalog_of_old = "from pwfl.report.catalog import Catalog\nCATALOG = Catalog(figures={}, tables={}, deals=True)\n"
+    catalog_of_old = "from pwfl.report.catalog import Catalog\nCATALOG = Catalog(figures={}, tables=(), deals=True)\n"
     modules = {"parameters": "MODEL = None\n", "catalog": catalog_of_old, "__init__": declared}
     package(installed, "broken_old", "mine = broken_old", **modules)
     path = tmp_path / "study.yaml"

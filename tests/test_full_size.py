@@ -47,6 +47,14 @@ def test_all_rows_of_all_studies_of_a_paper_are_kept(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("system", full_size.STUDIES)
+def test_each_paper_s_page_draws_the_curves_that_are_kept(system):
+    text, path = full_size.paper_html(system), full_size.CURVES / f"{system}.csv"
+    if path.exists():
+        assert "not run yet" not in text
+        assert text.count("<svg") >= len(set(pl.read_csv(path, infer_schema=False)["panel"]))
+
+
+@pytest.mark.parametrize("system", full_size.STUDIES)
 def test_each_paper_s_claims_are_declared_once_and_read_as_sentences(system):
     claims = full_size.declared(system)
     numbers: dict[str, list[int]] = {}

@@ -4,13 +4,7 @@ from pwfl.report.catalog import Catalog
 
 CATALOG = Catalog(
     figures={"accuracy": ("history",), "loss": ("history",), "leakage": ("leakage",)},
-    tables={
-        "summary": "Means over realizations with 95% intervals (Student's t) of the final model, guarantee and cost.",
-        "realizations": "Guarantee, cost, final accuracy and loss of each realization.",
-        "history": "Test accuracy and loss of each trained realization over the rounds.",
-        "leakage": "zCDP rho and exact epsilon of a record of each device.",
-        "statuses": "How often each status of the schedule and of the noise occurs.",
-    },
+    tables=("summary", "realizations", "history", "leakage", "statuses"),
     uses_dataset=True,
     colours={
         ("over_the_air", "gaussian"): "#0072B2",

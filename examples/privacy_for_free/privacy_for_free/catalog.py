@@ -4,15 +4,7 @@ from pwfl.report.catalog import Catalog, Outcome
 
 CATALOG = Catalog(
     figures={"gap": ("history",), "power": ("schedule",), "leakage": ("leakage",)},
-    tables={
-        "summary": "Means over realizations with 95% intervals (Student's t): normalized optimality gap of the final "
-        "model, the paper's bound on it, record-level epsilon exactly and by the paper's conversion, and symbols on "
-        "air.",
-        "realizations": "Privacy, cost and final optimality gap of each realization.",
-        "history": "Objective and normalized optimality gap of each training run over the rounds.",
-        "leakage": "zCDP rho of a record of each device, and its epsilon exactly and by the paper's conversion.",
-        "statuses": "In how many realizations privacy is free: all devices that limit the power use all of it.",
-    },
+    tables=("summary", "realizations", "history", "leakage", "statuses"),
     private_figures=("gap",),
     comparison_figures=("gap_over_epsilon",),
     outcomes={"optimality_gap": Outcome("Normalized optimality gap", "less")},

@@ -23,7 +23,7 @@ class Catalog:
     # Figure -> the stages' tables that it is drawn from: `users`, `links` and `holdings` of the first chunk, others of
     # all schemes. Captions are in the system's folder captions/FIGURE.rst.
     figures: dict[str, tuple[str, ...]]
-    tables: dict[str, str]  # table of a scenario's report -> what it has
+    tables: tuple[str, ...]  # of a scenario's report, beside those of all systems
     # A table of the report -> what those of its columns mean that no stage declares (`report.meanings`).
     columns: dict[str, dict[str, str]] = field(default_factory=dict)
     private_figures: tuple[str, ...] = ()  # those of `figures` that are drawn from private columns (`tables.contract`)

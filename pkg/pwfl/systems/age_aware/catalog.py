@@ -10,15 +10,7 @@ CATALOG = Catalog(
         "noise": ("schedule_status", "history", "outcome"),
         "times": ("schedule_status", "leakage"),
     },
-    tables={
-        "summary": "For each scheme and privacy target, means over realizations with 95% intervals, the guarantees, "
-        "and what the search for the schedule cost.",
-        "realizations": "Guarantee, noise, simulated and expected loss difference and its bounds of each scheme, "
-        "realization and privacy target.",
-        "history": "Simulated loss difference of each scheme, realization and case.",
-        "statuses": "How the schedules were found and which noise rule was applied.",
-        "sweep": "Mean loss difference and its bounds for each collection time of one client, the others fresh.",
-    },
+    tables=("summary", "realizations", "history", "statuses", "sweep"),
     columns={
         "summary": {
             "epsilon_understated": "largest ratio epsilon_amplified / epsilon_unsafe of a client in any realization",

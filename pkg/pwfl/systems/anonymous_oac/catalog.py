@@ -12,16 +12,7 @@ CATALOG = Catalog(
         "failures": ("curves",),
         "channel_estimate": ("curves",),
     },
-    tables={
-        "summary": "For each scheme, final accuracy with its 95% interval, the guarantee under all readings of the "
-        "sampling and by several accountants, against the server, proved and at least, and what it costs on "
-        "air; in how many realizations no record is sent, and accuracy and loss over the others "
-        "(`accuracy_if_scheduled`).",
-        "realizations": "Guarantee, cost and final accuracy of each realization and scheme.",
-        "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
-        "curves": "epsilon over rounds, failed devices and scaled channel estimates.",
-        "statuses": "How devices transmit, and how the noise multipliers were found.",
-    },
+    tables=("summary", "realizations", "history", "curves", "statuses"),
     columns={
         "summary": {
             "epsilon": "largest record-level epsilon of a realization, under the scheme's interpretation",

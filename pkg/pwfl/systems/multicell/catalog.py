@@ -19,14 +19,7 @@ CATALOG = Catalog(
         "leakage": ("leakage",),
         "tradeoff": ("outcome", "history"),
     },
-    tables={
-        "summary": "For each scheme, means over realizations with 95% intervals, extremes of the leakage, and how many "
-        "realizations diverged, could not be noised or have no user scheduled; accuracy and loss over the others, too "
-        "(`accuracy_if_scheduled`).",
-        "realizations": "Objective, guarantee and final accuracy of each realization and scheme.",
-        "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
-        "statuses": "How the cells' programs and the noise optimizer ended.",
-    },
+    tables=("summary", "realizations", "history", "statuses"),
     columns={
         "summary": {
             "proven_optimal": "number of realizations whose schedule is proven optimal",

@@ -11,17 +11,7 @@ CATALOG = Catalog(
         "energy": ("history", "outcome"),
         "couplings": ("links", "noise"),  # noise: depends on radio.normalization
     },
-    tables={
-        "summary": "For each scheme, means over realizations with 95% intervals of accuracy, of the worst user's "
-        "epsilons and of the transmit energy, the largest epsilon, and how many realizations diverged.",
-        "realizations": "Guarantee, transmit energy and final accuracy of each realization and scheme.",
-        "history": "Test accuracy, loss and the users' updates in each round, realization and scheme.",
-        "leakage": "Epsilon in all readings and rounds with a negative weight, means over users, for each number of "
-        "users, realization and scheme.",
-        "signs": "Mean number of users, with its 95% interval over realizations, whose weight in the server's update "
-        "is negative in none of the rounds, in one, and so on.",
-        "statuses": "How users were scheduled and their noise was set.",
-    },
+    tables=("summary", "realizations", "history", "leakage", "signs", "statuses"),
     columns={
         "summary": {
             "antennas": "number of antennas of the server",

@@ -12,21 +12,7 @@ CATALOG = Catalog(
         **ACCURACY_FIGURES,
         "deviation": ("history",),
     },
-    tables={
-        "summary": "For each scheme, means over realizations with 95% intervals: training loss of rounds 2 to the "
-        "last, energy, learning gain and utility of a device's round, the spread of each over devices, final accuracy; "
-        "what the copies of the model reveal of a record; how many realizations diverged, or had no device taking "
-        "part, and accuracy over the others (`accuracy_if_scheduled`).",
-        "realizations": "Training loss, energy, utility, final accuracy and test loss, guarantee and cost of each "
-        "realization and scheme.",
-        "devices": "Each device's means over its rounds: energy, learning gain, utility, power, iterations, training "
-        "loss, deviation, noise multiplier.",
-        "leakage": "What the copies of each scheme's devices reveal, as printed and exact, at deviation 0 and 1, and "
-        "what their uploads do; the same for all devices, as deviations are not known to the accounting.",
-        "history": "Each device's training loss, deviation, iterations, power, energy, learning gain and utility in "
-        "each round, and the model's test accuracy and loss in the evaluated ones.",
-        "statuses": "Who decides over the devices' rounds, which noise copies get, how rounds ended.",
-    },
+    tables=("summary", "realizations", "devices", "leakage", "history", "statuses"),
     columns={
         "summary": {
             "rounds_out": "number of rounds without participation, sum over devices and realizations",
