@@ -1,28 +1,32 @@
-"""One audit of all linear airs: the system's own training, tapped, against `reception` and what is claimed of it.
+"""The privacy audit of systems with a linear air interface: test a system's training against what it claims.
 
-What trains are a system's `parts`; the audit has no learner, server, start or loop but theirs, and gives them other
-data, start weights and keys. Its tests:
+The audit runs the learner, server and graph of the system's own `parts`, with other data, start parameters and keys,
+and records the server's update of each round (`Training.tap`). Its tests:
 
-- Noise is what is received in silence: of data and weights of which no gradient is left, from a model that stays, as
-  the training goes on by zeros in place of what it received (`stays`).
-- Signal is what two neighbouring data sets' trainings receive with the same keys, from a model that stays. Loss is the
-  one over the other, against the claimed mu; these leave what is stated as epsilon, or less. What an observer of some
-  users sees is a view of the reception, whose whole has all users' noise in it.
-- Learner and steps are alike, whatever the data.
-- The model is what follows from what was received, step by step; and what the trainer evaluates is that model.
-- Where the scenario is trained on a GPU, realizations side by side: they receive what each alone does, which is tested.
-- Where users are heard in some bands of coordinates more than in others, each band has its own noise and signal; all
-  else is tested as if all bands were the one in which the target shows most (`bands`).
-- What is decided by a vote is decided by noisy messages; all else is tested of their sum (`votes`).
-- Sums of integers are rounded at random, each user's by numbers of its own (`rounding`).
-- Records are in messages by chance as claimed.
-- All users' records move the server's update as far as all may, and one no other user's message; of no user the tables
-  claim less than its reception shows.
-- What the system's trainer comes to is what is tapped, of records of which each is one user's.
+- Noise (`noise`): with data and parameters that make all messages zero ("silence") and a model that keeps its
+  parameters, updates are the noise alone. It must be independent, Gaussian, and of the standard deviation that
+  `reception_noise` states.
+- Signal (`signal`): two data sets that differ in one record are trained with the same keys; the difference of their
+  updates, over the noise's standard deviation, is mu of the round. It must equal the claimed mu, and the epsilon of all
+  rounds must not exceed the stated one. An observer of some users is a view: a function that selects its part of the
+  reception.
+- Learner and step sizes must not depend on the data (`model.whatever_the_data`).
+- The model must follow from start parameters and updates, and the trainer must evaluate that model (`model.model`).
+- On a GPU, realizations trained as a batch must receive what each receives alone (`model.side_by_side`).
+- If users are received differently in bands of coordinates, each band has its own noise and signal (`bands`); the other
+  tests treat all bands as the one in which the target's message is most visible.
+- Majority votes must be votes on noisy messages (`votes`); the other tests are of the messages' weighted sum.
+- Messages sent as integers must be rounded at random, independently for each user (`rounding`).
+- Records must be sampled with the claimed probability (`chance`).
+- The whole update must have the stated noise. Replacing all records must move it by the sum of all users' sensitivities
+  at most, and replacing one record must move only its user's message (`whole`). No user's claimed mu may be smaller
+  than its reception implies (`check_any_user`).
+- The system's `trainer` must arrive at the model that was tested, and each record must be held by one user
+  (`model.trained`).
 
-It costs the tracing of four graphs, a second of CPU time, and some 15 trainings of a realization whose users hold FEW
-records; of networks of more than KEPT weights, noise is looked at in as many of them, and in FEW rounds all but the
-first layer's signal, and how far records move the whole update.
+It costs the tracing of four graphs, a second of CPU time, and about 15 training runs of a realization whose users hold
+FEW records each. Of networks with more than KEPT parameters, it tests the noise in KEPT of them, and the signal of
+layers after the first, and of the whole update, in FEW rounds.
 """
 
 from collections.abc import Callable, Iterator
@@ -60,9 +64,20 @@ __all__ = [
 
 
 def audit_system(audited: Audited, trainer: Callable, subject: audit.Subject, claim: Claim) -> Iterator[audit.Verdict]:
-    """Tests of what an observer receives and of what the system's `trainer` comes to; or why nothing is tested.
+    """Yield the verdicts of all tests of a system; one verdict `not_tested` if there is nothing to test.
 
-    That is where nothing is sent, nothing hidden, or no record is received in the subject's realization.
+    That is so if nothing is sent, no noise is added, or no record is received in the subject's realization.
+
+    Parameters
+    ----------
+    audited
+        The system's training, and the tables it is trained by.
+    trainer
+        The system's `trainer(scenario, data, tables)`.
+    subject
+        Realization, observer, and the stated epsilon and delta.
+    claim
+        The target user, and its claimed mu in each round.
     """
     if subject.epsilon is None or np.isinf(subject.epsilon):
         yield audit.untested(subject)
@@ -78,10 +93,21 @@ def audit_system(audited: Audited, trainer: Callable, subject: audit.Subject, cl
 def audit_worst(
     audited: Audited, trainer: Callable, observer: str, receives: str, view: Callable[..., Reception]
 ) -> Iterator[audit.Verdict]:
-    """The tests of `audit_system`, of the realization with the most exposed record, whose user is the target.
+    """Yield the verdicts of `audit_system` for the realization with the most exposed record, whose user is the target.
 
-    What the `observer` sees of a user is `view(tables, user, reception)`, of the tables of that realization, and
-    `receives` says so in words, with the user in the place of `{}`.
+    For learners whose sensitivity is 2 `training.clip_norm`.
+
+    Parameters
+    ----------
+    audited, trainer
+        As in `audit_system`.
+    observer
+        The observer's rows of the table `visibility`.
+    receives
+        What the observer receives, in words, with `{}` in place of the target user.
+    view
+        `view(tables, user, reception)` returns what the observer receives of a user's record, from the tables of the
+        realization and the server's reception.
     """
     outcome, sensitivity = audit.worst(audited.tables["outcome"]), 2 * audited.scenario.training.clip_norm
     realization = outcome["realization"]
@@ -94,7 +120,10 @@ def audit_worst(
 def verdicts(
     audited: Audited, subject: audit.Subject, claim: Claim, generator: np.random.Generator
 ) -> Iterator[audit.Verdict]:
-    """Tests of what an observer receives of the target's record in the subject's realization."""
+    """Yield the verdicts of all tests except of the system's trainer; arguments as in `audit_system`.
+
+    `generator` draws the audit's data and parameters.
+    """
     real = audited.training(blank(audited.size, audited.records))
     if why := audited.untested(real):
         yield audit.untested(subject, why)
@@ -106,7 +135,7 @@ def verdicts(
     integers = used.loop.summed is not None
     if integers:
         loud = np.flatnonzero(starts.reception.user_noise_std.any(axis=0))
-        views = [partial(noise_of, user, view) for user in loud]  # which is drawn user by user, and takes long
+        views = [partial(noise_of, user, view) for user in loud]  # one user's noise each, as drawing it takes long
     yield from noise(subject, *silence(scenario, used, begin, views, generator))
     yield from signal(audited, subject, claim, used, views[0], generator)
     yield from check_any_user(subject, whole, claim, used.parts.learner.sensitivity)
@@ -124,5 +153,5 @@ def verdicts(
         yield from side_by_side(audited, subject, view, lively, generator)
     if integers:
         yield all_noise(subject, used, starts)
-        bits = scenario.training.bits  # of all whose sums are of integers
+        bits = scenario.training.bits  # every system that sends integers has this parameter
         yield from rounding.verdicts(subject, used, starts, bits, generator)

@@ -1,7 +1,8 @@
-"""Per-sample clipping for any model that TensorFlow differentiates, and Keras models as it wants them.
+"""Per-record clipping by automatic differentiation, for any model that TensorFlow differentiates.
 
-A model is a function `losses(weights, x, y)` that gives each sample's loss from no other sample. The fused pass of
-`dense` is faster, but for dense networks only.
+All functions are of one realization. A model is a function `losses(weights, x, y)`: it maps parameters, features, shape
+(record, feature), and classes, int32, (record,), to losses in nats, (record,), each of which must depend on its own
+record alone. `dense` is faster, but computes dense networks only.
 """
 
 from collections.abc import Callable
@@ -18,10 +19,10 @@ from pwfl.training.batching import Weights, repeated
 if TYPE_CHECKING:
     import keras
 
-NUMBERS = 2**22  # of all samples' gradients in a block: 16 MiB, and a few times that in all
-BATCH = 1000  # samples evaluated at a time
-Outputs = Callable[[Weights, tf.Tensor], tf.Tensor]
-Losses = Callable[[Weights, tf.Tensor, tf.Tensor], tf.Tensor]
+NUMBERS = 2**22  # parameters times records of a block: its gradients have 16 MiB, intermediate tensors a few times that
+BATCH = 1000  # records evaluated at a time
+Outputs = Callable[[Weights, tf.Tensor], tf.Tensor]  # (weights, x) to logits, (record, class)
+Losses = Callable[[Weights, tf.Tensor, tf.Tensor], tf.Tensor]  # (weights, x, y) to losses, (record,)
 
 
 def clipped_mean(
@@ -34,9 +35,27 @@ def clipped_mean(
     counts: tf.Tensor | None = None,
     filled_up: bool = False,
 ) -> tuple[Weights, tf.Tensor]:
-    """As `dense.clipped_mean`, of one realization: the gradients of a block of records, vectorized.
+    """Compute the mean of the records' clipped gradients, and the number of gradients that were clipped.
 
-    With `filled_up`, records beyond `sizes` are anything, and all blocks have one size, as XLA wants them.
+    As `dense.clipped_mean`, for one realization. The gradients of a block of records are computed at a time
+    (`tf.vectorized_map`).
+
+    Parameters
+    ----------
+    losses
+        The model.
+    weights
+        Its parameters.
+    x, y
+        Features, shape (record, feature), and classes, int32, shape (record,).
+    clip_norm
+        The L2 norm to which each record's gradient is clipped.
+    sizes
+        Number of records, int32, shape ().
+    counts
+        Weights of records in the mean, shape (record,); None: 1.
+    filled_up
+        Whether records from `sizes` on are padding. All blocks then have the same size, as XLA requires.
     """
     records, size = tf.shape(y)[0], max(NUMBERS // sum(prod(w.shape) for w in weights), 1)
     if filled_up:
@@ -71,7 +90,10 @@ def clipped_mean(
 
 
 def weighted_sum(losses: Losses, weights: Weights, x: tf.Tensor, y: tf.Tensor, factor: tf.Tensor) -> Weights:
-    """The sum of the records' gradients, each times its factor, of one realization."""
+    """Compute sum_j factor[j] g_j over records j with gradients g_j, one tensor per tensor of the model.
+
+    `x` and `y` are as in `clipped_mean`; `factor` has shape (record,).
+    """
     with tf.GradientTape() as tape:
         tape.watch(weights)
         loss = tf.reduce_sum(factor * losses(weights, x, y))
@@ -79,20 +101,23 @@ def weighted_sum(losses: Losses, weights: Weights, x: tf.Tensor, y: tf.Tensor, f
 
 
 def _slopes(tape: tf.GradientTape, loss: tf.Tensor, weights: Weights) -> Weights:
-    """A loss's gradient, dense also where few rows of a weight have any, as an embedding's."""
+    """Compute the gradient of a loss as dense tensors, also for embeddings, whose gradients TensorFlow makes sparse."""
     slopes = tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
     return [tf.convert_to_tensor(slope) for slope in slopes]
 
 
 def evaluate(outputs: Outputs, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """As `dense.evaluate`, of a classifier with these weights."""
+    """Compute accuracies, shape (1 + class,), and mean loss, as `dense.evaluate`, BATCH records at a time."""
     parts = (x[first : first + BATCH] for first in range(0, x.shape[0], BATCH))
     return dense.measured(tf.concat([outputs(weights, part) for part in parts], axis=0), y)
 
 
 @cache
 def convolutional(image: tuple[int, ...], classes: int) -> "keras.Model":
-    """The network of `cnn` in Keras, of images whose pixels follow one another."""
+    """Build the convolutional network of `learning.cnn` in Keras.
+
+    Its input is a flattened image, shape (record, pixel), of shape `image`: (row, column) or (row, column, channel).
+    """
     import keras  # takes seconds, which dense networks need not wait for
 
     layers = [keras.layers.Input([prod(image)]), keras.layers.Reshape([*image[:2], cnn.channels(image)])]

@@ -1,4 +1,7 @@
-"""Learners whose messages arrive with different weights in different bands of coordinates."""
+"""Learners whose messages arrive with different weights in different bands of coordinates.
+
+The model's tensors are flattened and concatenated; coordinate c of the result is in band c mod B, of B bands.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,26 +15,28 @@ from pwfl.training.batching import Weights
 
 
 class Banded(NamedTuple):
-    """The learner's inputs by interval, one for each band."""
+    """The learner's inputs that vary by interval (`Learner.inputs`), one for each band."""
 
     parts: tuple
 
     @property
     def rows(self):
-        """Indices of records, equal in all bands."""
+        """Indices of records, the same in all bands."""
         return self.parts[0].rows
 
     @property
     def sizes(self):
-        """Numbers of records, equal in all bands."""
+        """Numbers of records, the same in all bands."""
         return self.parts[0].sizes
 
 
 @dataclass(frozen=True)
 class ByBand:
-    """A learner's messages, of each coordinate with its band's weights: the learner's sum is taken once for each band.
+    """A learner whose weighted sum of messages has different weights in each band of coordinates.
 
-    All else is the learner's. Raises NotImplementedError where it gives users' messages one by one.
+    `summed` computes the learner's sum once per band, with the band's weights, and keeps the band's coordinates.
+    Everything else is the learner's. `inputs` raises NotImplementedError for a learner that does not add up messages
+    itself (whose `varying` has a field `weight`).
     """
 
     learner: Any
@@ -40,7 +45,7 @@ class ByBand:
         return getattr(self.learner, name)
 
     def inputs(self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int) -> tuple:
-        assert reception.bands is not None  # with which alone there is a learner by band
+        assert reception.bands is not None  # as `trainings.training` makes this learner only then
         band_inputs = [
             self.learner.inputs(reception._replace(weight=reception.weight * factor), user_records, seed, realization)
             for factor in np.moveaxis(reception.bands, 2, 0)
@@ -72,12 +77,12 @@ class ByBand:
 
 
 def places(shapes: Sequence, bands: int) -> list[np.ndarray]:
-    """Number the band of each coordinate: c modulo `bands`, where c counts the coordinates of all tensors in a row."""
+    """Return the band of each coordinate of tensors of some shapes: c mod `bands`, c counted through all tensors."""
     sizes = [int(np.prod(shape)) for shape in shapes]
     band = np.split(np.arange(sum(sizes)) % bands, np.cumsum(sizes)[:-1])
     return [part.reshape(shape) for part, shape in zip(band, shapes, strict=True)]
 
 
 def by_coordinate(values: tf.Tensor, shapes: Sequence, bands: int) -> Weights:
-    """Expand values of bands, shape (..., band), to each coordinate of tensors of some shapes."""
+    """Expand values of bands, shape (..., band), to coordinates: one tensor (..., *shape) for each of `shapes`."""
     return [tf.gather(values, band, axis=-1) for band in places(shapes, bands)]

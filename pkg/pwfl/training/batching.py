@@ -1,4 +1,7 @@
-"""Arrays of one realization or of a batch of realizations: padding, products, norms and random numbers."""
+"""Arrays of one realization or of a batch of realizations: padding, products, norms and random numbers.
+
+A batch has the realization in axis 0 of every array; one realization alone has no such axis.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,14 +15,15 @@ from pwfl.learning import philox
 
 SIZES = 8  # of padded numbers of records, between a power of two and the next
 
-Weights = list[tf.Tensor]
-Numbers = Any  # an array or, inside of a graph, the tensor that it becomes
+Weights = list[tf.Tensor]  # one tensor per tensor of the model: parameters, or a gradient or update of them
+Numbers = Any  # a NumPy array or, inside a graph, the tensor made of it
 
 
 def padded(number: int) -> int:
-    """A size for so many records: no less, and one of SIZES between powers of two, at most an eighth more.
+    """Return the size to which an axis of `number` records is padded: the next of SIZES sizes between powers of two.
 
-    XLA compiles a program for each set of shapes, in seconds, so there are few.
+    It is at least 16, and at most an eighth above `number` beyond that. XLA compiles a program, in seconds, for each
+    set of shapes, so there should be few.
 
     >>> [padded(number) for number in (1, 16, 17, 1000, 11_000)]
     [16, 16, 18, 1024, 11264]
@@ -29,9 +33,9 @@ def padded(number: int) -> int:
 
 
 def stacked(arrays: Sequence[np.ndarray], round_up: bool) -> np.ndarray:
-    """Stack realizations' arrays to shape (realization, ...), shorter ones padded with zeros.
+    """Stack realizations' arrays to shape (realization, ...), padding shorter axes with zeros.
 
-    `round_up`: if last axes differ, the last axis is padded to a size of `padded`.
+    `round_up`: if the lengths of the last axis differ, it is padded to a size of `padded`.
     """
     arrays = [np.asarray(array) for array in arrays]
     shape = np.max([array.shape for array in arrays], axis=0).astype(int)
@@ -44,10 +48,10 @@ def stacked(arrays: Sequence[np.ndarray], round_up: bool) -> np.ndarray:
 
 
 def side_by_side(parts: Sequence[Any], compiled: bool) -> Any:
-    """Stack realizations' arrays, or structures of arrays, into one structure of tensors: see `stacked`.
+    """Stack realizations' arrays, or structures of arrays, into one structure of tensors with realizations in axis 0.
 
-    If `compiled`, the last axes of the fields that `by_record` of a named tuple lists are padded to few sizes. All
-    other axes are as long as the longest, so an axis of users is equally long in all arrays.
+    Axes are padded with zeros to the longest realization's. If `compiled`, the last axes of the fields that a named
+    tuple's attribute `by_record` lists are padded further, to one of few sizes (`padded`).
     """
     by_record = getattr(parts[0], "by_record", ())
 
@@ -64,10 +68,11 @@ def side_by_side(parts: Sequence[Any], compiled: bool) -> Any:
 
 
 def repeated(body: Callable, first: int | tf.Tensor, stop: int | tf.Tensor, state: Sequence) -> tuple:
-    """The state after `state = body(number, *state)` for the numbers from `first` to `stop` - 1, in a graph.
+    """Compute `state = body(number, *state)` for number = first, ..., stop - 1 in a graph, and return the state.
 
-    One iteration at a time: TensorFlow names the frames of nested loops by a 64-bit hash of their iterations' numbers,
-    and frames of iterations that run ahead get equal hashes from about 1,000 iterations on. Outputs then are empty.
+    `body` returns a tuple or list as long as `state`. Iterations run one at a time: TensorFlow names the frames of
+    nested loops by a 64-bit hash of iteration numbers, and with parallel iterations, hashes coincide from about 1,000
+    iterations on; outputs are then empty.
     """
 
     def step(number, *state):
@@ -78,13 +83,13 @@ def repeated(body: Callable, first: int | tf.Tensor, stop: int | tf.Tensor, stat
 
 
 def times(factor: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-    """Multiply a tensor, (...) or (realization, ...), by a factor, () or (realization,)."""
+    """Multiply a tensor of shape (...) by a factor (), or one of shape (realization, ...) by factors (realization,)."""
     axes = tensor.shape.rank - factor.shape.rank
     return tensor * (tf.reshape(factor, [-1] + [1] * axes) if factor.shape.rank else factor)
 
 
 def norm(tensors: Weights, like: tf.Tensor) -> tf.Tensor:
-    """Compute the L2 norm of all tensors together, for each realization if `like`, () or (realization,), has any."""
+    """Compute the L2 norm of all tensors together, of the shape of `like`: () or, per realization, (realization,)."""
     squares = [tf.reduce_sum(tf.square(t), axis=list(range(like.shape.rank, t.shape.rank))) for t in tensors]
     return tf.sqrt(tf.reduce_sum(tf.stack(squares), axis=0))
 
@@ -92,8 +97,16 @@ def norm(tensors: Weights, like: tf.Tensor) -> tf.Tensor:
 def bytes_each(widths: Sequence[int], records: int, tested: tuple[int, ...]) -> float:
     """Estimate the memory of training a dense network in one realization, in bytes.
 
-    `widths` are the layers', the input's first; `records` the number in a round; `tested` the shape of the test
-    features. Counts layers' inputs, outputs and derivatives, the weights and their average, gradients and noise.
+    Counts layers' inputs, outputs and derivatives, the parameters and their average, gradients and noise.
+
+    Parameters
+    ----------
+    widths
+        Widths of the layers, from the number of features to the number of classes.
+    records
+        Records in a round.
+    tested
+        Shape of the test features, (record, feature).
     """
     layers = 3 * sum(widths[1:])
     weights = sum(a * b + b for a, b in pairwise(widths))
@@ -102,29 +115,39 @@ def bytes_each(widths: Sequence[int], records: int, tested: tuple[int, ...]) -> 
 
 
 class Draws(NamedTuple):
-    """Random numbers of round t: of the streams (key, t), those of TensorFlow's kernels whatever draws them."""
+    """Random numbers of round t, a function of (key, t) alone.
+
+    Compiled graphs draw the numbers of TensorFlow's own kernels, too (`learning.philox`), up to rounding.
+
+    Attributes
+    ----------
+    t
+        Number of the round, shape ().
+    compiled
+        Whether XLA compiles the graph.
+    """
 
     t: tf.Tensor
     compiled: bool
 
     def normals(self, key: tf.Tensor, like: Weights) -> Weights:
-        """Draw standard normal tensors of the shapes of `like`, each realization's by its key, () or (realization,)."""
+        """Draw standard normal tensors of the shapes of `like`; `key`, int64, has shape () or (realization,)."""
         sizes = [w.shape[key.shape.rank :].num_elements() for w in like]
         draw = self._numbers(key, sum(sizes), tf.random.stateless_normal, philox.normals)
         return [tf.reshape(part, w.shape) for part, w in zip(tf.split(draw, sizes, axis=-1), like, strict=True)]
 
     def rows(self, key: tf.Tensor, count: int, size: int) -> tf.Tensor:
-        """Draw `count` standard normal vectors, shape (..., count, size); a smaller count gives the first of them."""
+        """Draw standard normal vectors, shape (..., count, size); those of a smaller `count` are the first of them."""
         draw = self._numbers(key, count * size, tf.random.stateless_normal, philox.normals)
         return tf.reshape(draw, [*key.shape, count, size])
 
     def uniforms(self, key: tf.Tensor, shape: Sequence[int]) -> tf.Tensor:
-        """Draw uniform numbers in [0, 1), of the given shape for each realization."""
+        """Draw uniform numbers in [0, 1), shape (..., *shape); `key`, int64, has shape () or (realization,)."""
         draw = self._numbers(key, math.prod(shape), tf.random.stateless_uniform, philox.uniforms)
         return tf.reshape(draw, [*key.shape, *shape])
 
     def _numbers(self, key: tf.Tensor, size: int, one: Callable, several: Callable) -> tf.Tensor:
-        # XLA draws other normal numbers of a seed than TensorFlow's own kernels do.
+        # For the same seed, XLA draws other normal numbers than TensorFlow's own kernels.
         if self.compiled:
             return several(key, self.t, size)
         keys = tf.unstack(key) if key.shape.rank else [key]

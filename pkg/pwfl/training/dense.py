@@ -1,19 +1,30 @@
-"""Dense ReLU networks with softmax cross-entropy, of one realization or, in a leading axis, of several.
+"""Dense ReLU networks with softmax cross-entropy: per-record clipping without per-record gradients.
 
-A dense layer's gradient for one record is the outer product of its input a (and 1, for the bias) and its output's
-delta, of norm ||delta|| sqrt(||a||^2 + 1): per-record norms need no per-record gradients.
+With a layer's input a and the derivative delta of the loss by its output (before the ReLU), a record's gradient is
+outer(a, delta) for the kernel and delta for the bias. Its squared norm over all layers is
+
+    sum over layers of ||delta||^2 (||a||^2 + 1),
+
+so norms need no per-record gradients (Goodfellow, 2015, "Efficient Per-Example Gradient Computations"), and a weighted
+sum of gradients is one matrix product per layer.
+
+`weights` are kernels, shape (..., input, output), and biases, (..., output), in turn. "..." stands for the axis of
+realizations, which is there only if several are trained as a batch.
 """
 
 import tensorflow as tf
 
 from pwfl.training.batching import Weights
 
-BLOCKS = 6  # of samples, in a large network; 4 to 12 are as fast
+BLOCKS = 6  # of records, in a large network; 4 to 12 are as fast
 LARGE_LAYER = 2**14  # weights in a layer that makes a network large
 
 
 def forward(weights: Weights, x: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Inputs of the layers, and the last one's outputs, of records that are a realization's or all realizations'."""
+    """Compute the layers' inputs, each of shape (..., record, input), and the logits, shape (..., record, class).
+
+    `x` has shape (..., record, feature), or (record, feature) if realizations share the records.
+    """
     inputs = [x]
     for kernel, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
         inputs.append(tf.nn.relu(_affine(inputs[-1], kernel, bias)))
@@ -28,7 +39,11 @@ def _affine(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 
 
 def backward(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-    """Inputs of the layers, and derivatives of each record's cross-entropy by the layers' outputs."""
+    """Compute each layer's inputs a and derivatives delta of the records' cross-entropy by its outputs.
+
+    Two lists of one tensor per layer, of shapes (..., record, input) and (..., record, output). `x` is as in `forward`;
+    `y` are the records' classes, int32, shape (..., record).
+    """
     inputs, logits = forward(weights, x)
     deltas = [tf.nn.softmax(logits) - tf.one_hot(y, logits.shape[-1])]
     for kernel, a in zip(weights[-2:0:-2], inputs[:0:-1], strict=True):
@@ -45,14 +60,31 @@ def clipped_mean(
     counts: tf.Tensor | None = None,
     x_squares: tf.Tensor | None = None,
 ) -> tuple[Weights, tf.Tensor]:
-    """The mean of the records' gradients, each clipped to a norm of `clip_norm`, and how many are clipped.
+    """Compute the mean of the records' clipped gradients, and the number of gradients that were clipped.
 
-    `x` has shape (..., record, feature). Of several realizations, what lies beyond `sizes`, (...), is anything.
-    `counts`, shape (..., record or 1), are as how many each record counts in the mean; `x_squares` are
-    `row_squares(x)`.
+    With the gradient g_j of record j of n, and L = `clip_norm`, the mean is
 
-    For a large network the records go through in BLOCKS blocks, one after the other on one core, side by side on
-    several: what lies between the matrix products then stays in the cache.
+        (1 / n) sum_j counts[j] min(1, L / ||g_j||) g_j,
+
+    one tensor (..., *shape) per tensor of the model. The number of clipped gradients is float32, shape (...).
+
+    The records of one realization of a large network are computed in BLOCKS blocks, so that intermediate tensors stay
+    in a core's cache; several cores compute several blocks at a time.
+
+    Parameters
+    ----------
+    weights
+        The model's parameters.
+    x, y
+        Features, shape (..., record, feature), and classes, int32, shape (..., record).
+    clip_norm
+        The L2 norm L.
+    sizes
+        Number of records n, int32, shape (...). With several realizations, records from n on are padding.
+    counts
+        Weights of records in the mean, shape (..., record) or (..., 1); None: 1.
+    x_squares
+        `row_squares(x)`, shape (..., record), if it was computed before; None: compute it.
     """
     single = y.shape.rank == 1
     there = None if single else tf.range(tf.shape(y)[-1]) < sizes[:, None]
@@ -80,9 +112,22 @@ def clipped_mean(
 def clipped_sums(
     weights: Weights, x: tf.Tensor, y: tf.Tensor, clip_norm: float, samples: tf.Tensor, x_squares: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Each user's sum of its records' clipped gradients, shape (user, weight), and how many are clipped.
+    """Compute each user's sum of clipped gradients, shape (user, coordinate), and the number of clipped gradients.
 
-    Of one realization; `samples`, int32, are the users' numbers of records, which follow each other in `x` and `y`.
+    Of one realization. A coordinate is one parameter; the model's tensors are flattened and concatenated.
+
+    Parameters
+    ----------
+    weights
+        The model's parameters.
+    x, y
+        Features, shape (record, feature), and classes, int32, shape (record,), one user's records after the other's.
+    clip_norm
+        The L2 norm to which each record's gradient is clipped.
+    samples
+        Number of records of each user, int32, shape (user,).
+    x_squares
+        `row_squares(x)`, shape (record,).
     """
     stop = tf.cumsum(samples)
     inputs, deltas = backward(weights, x, y)
@@ -101,34 +146,45 @@ def clipped_sums(
 
 
 def sums(inputs: list[tf.Tensor], deltas: list[tf.Tensor], factor: tf.Tensor) -> Weights:
-    """The sum of the records' gradients, see `backward`, each times its factor, shape (..., record)."""
+    """Compute sum_j factor[j] g_j over records j with gradients g_j, one tensor (..., *shape) per tensor of the model.
+
+    `inputs` and `deltas` are as `backward` returns them; `factor` has shape (..., record).
+    """
     return [part for a, d in zip(inputs, deltas, strict=True) for part in _weighted(a, d, factor)]
 
 
 def _kept(inputs: list[tf.Tensor], deltas: list[tf.Tensor], x_squares: tf.Tensor, clip_norm: float) -> tf.Tensor:
-    """What clipping multiplies each record's gradient by, where that is less than 1."""
+    """Compute clip_norm / ||g|| for each record's gradient g, shape (..., record); it is clipped if this is below 1."""
     squares = [x_squares, *(row_squares(a) for a in inputs[1:])]
     square = _sum([row_squares(d) * (s + 1) for s, d in zip(squares, deltas, strict=True)])
     return clip_norm * tf.math.rsqrt(square)
 
 
 def _weighted(a: tf.Tensor, d: tf.Tensor, factor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The sum over records of their gradients times `factor`, of a kernel and a bias."""
+    """Compute the sum over records of `factor` times their gradients, for one layer's kernel and bias.
+
+    `a` are the layer's inputs, shape (..., record, input), `d` its deltas, (..., record, output); `factor` has shape
+    (..., record).
+    """
     return tf.matmul(a, factor[..., None] * d, transpose_a=True), tf.linalg.matvec(d, factor, transpose_a=True)
 
 
 def outputs(weights: Weights, x: tf.Tensor) -> tf.Tensor:
-    """The outputs of the last layer, shape (..., sample, class)."""
+    """Compute the logits, shape (..., record, class); `x` is as in `forward`."""
     return forward(weights, x)[1]
 
 
 def evaluate(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Accuracies on all and on each class's samples, shape (..., 1 + class), and losses, in nats."""
+    """Compute accuracies and mean cross-entropy on test records that all realizations share.
+
+    `x` has shape (record, feature), `y`, int32, (record,). Accuracies, shape (..., 1 + class), are on all records and
+    then on those of each class, NaN for a class without records; the loss, in nats, has shape (...).
+    """
     return measured(forward(weights, x)[1], y)
 
 
 def measured(outputs: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """What `evaluate` returns, of outputs of shape (..., sample, class); NaN of a class without samples."""
+    """Compute what `evaluate` returns from logits, shape (..., record, class), and classes, int32, (record,)."""
     if outputs.shape.rank == 2:
         hits = tf.cast(tf.equal(tf.argmax(outputs, axis=1, output_type=tf.int32), y), tf.float32)
         loss = tf.nn.sparse_softmax_cross_entropy_with_logits(y, outputs)
@@ -143,13 +199,13 @@ def measured(outputs: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _sum(tensors) -> tf.Tensor:
-    # Not tf.add_n: where memory is short, TensorFlow's optimizer gives it temporary variables, which collide
-    # in loops and end the training.
+    # Not tf.add_n: if memory is short, TensorFlow's optimizer uses temporary variables for it. In loops their names
+    # collide, and training fails.
     return tensors[0] if len(tensors) == 1 else tf.reduce_sum(tf.stack(tensors), axis=0)
 
 
 def row_squares(matrix: tf.Tensor) -> tf.Tensor:
-    """Squared norms along the last axis."""
+    """Compute squared L2 norms along the last axis, shape (...,) from (..., n)."""
     if matrix.shape.rank > 2:  # XLA has no kernel of the norm
         return tf.reduce_sum(matrix * matrix, axis=-1)
     # One pass over memory, where the sum of tf.square takes two.

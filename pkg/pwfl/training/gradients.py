@@ -1,4 +1,11 @@
-"""Learners whose messages are gradients: sums over a user's records, each clipped, or its mean, clipped as a whole."""
+"""Learners whose messages are gradients.
+
+With g the gradient of a record's cross-entropy and clip(g) = g min(1, L / ||g||), the message of user k is
+
+    `Gradients`:      sum of clip(g) over its records,         `UserGradients`:  clip(mean of g over its records).
+
+`trainable.Model` computes the gradients.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,11 +21,11 @@ from pwfl.training.batching import Numbers, Weights, norm, repeated, times
 from pwfl.training.trainable import Model
 
 DRAWN = 10_000  # batches drawn at once
-OUTWEIGHED = 100  # times all records' clipping norms: what a record's gradient is to be over the others' biases
+OUTWEIGHED = 100  # ratio of an audit's large gradient to all other records' together
 
 
 class Data(NamedTuple):
-    """Records that users train on, and test records."""
+    """Training and test records: features, float32, (record, feature), and classes, int32, (record,)."""
 
     x: tf.Tensor
     y: tf.Tensor
@@ -27,23 +34,27 @@ class Data(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """Inputs that are the same in all rounds: none."""
+    """Inputs that are the same in all rounds (`Learner.inputs`): gradients need none."""
 
 
 class Rows(NamedTuple):
-    """The records of each interval's gradients, padded beyond `sizes`.
+    """The records of each interval's gradients, of all users together.
+
+    With the n = sizes[i] records of interval i, the weighted sum of messages is computed as
+
+        sum_k weight[k] message[k] = total[i] (1 / n) sum_j counts[i, j] clip(g_j).
 
     Attributes
     ----------
     rows
-        Indices of records in the training data, shape (interval, record).
+        Indices of records in the training data, int32, shape (interval, record), padded beyond `sizes`.
     sizes
-        How many there are, shape (interval,).
+        Number of records, int32, shape (interval,).
     counts
-        By how much more than the mean record each record's gradient counts, shape (interval, record); empty where all
-        count alike.
+        n weight[k] for the user k of each record, float32, shape (interval, record): 1 where all users' weights are
+        1 / n. () if `Gradients.alike`: all are 1.
     total
-        What the mean gradient is multiplied by, shape (interval,).
+        Float32, shape (interval,): 1, or n weight[k] if `Gradients.alike`.
     """
 
     rows: Numbers
@@ -56,10 +67,20 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class Gradients:
-    """Sums of a user's records' gradients, each clipped to a norm L: a replaced record moves a sum by 2 L at most.
+    """A user's sum of its records' clipped gradients; replacing a record changes it by at most 2 L.
 
-    The users' weighted sums are one sum over all records, so a round is one forward and one backward pass. `alike`: in
-    each interval all records count alike, in all realizations.
+    The users' weighted sums are one sum over all records, so a round is one forward and one backward pass.
+
+    Attributes
+    ----------
+    model
+        What is trained.
+    clip_norm
+        The L2 norm L to which each record's gradient is clipped.
+    alike
+        Whether all records of an interval have the same weight, in all realizations.
+    compiled
+        Whether XLA compiles the graph.
     """
 
     model: Model
@@ -68,7 +89,7 @@ class Gradients:
     compiled: bool = False
     message: ClassVar = "sum of gradients"
     lasting: ClassVar = False
-    measured: ClassVar = 2  # how many records are clipped, and how many there are
+    measured: ClassVar = 2  # number of records clipped, and of all
 
     @property
     def sensitivity(self) -> float:
@@ -101,7 +122,7 @@ class Gradients:
             every = np.concatenate(user_records)
             taken = [every[rows] for rows in batches(reception.sends, records, samples, generator)]
         sizes = records.sum(axis=1)
-        # The mean record's weight is taken out, so that numbers that are 1 stay 1 in float32.
+        # Weights are times the number of records, so that those of a plain mean are exactly 1 in float32.
         counted = reception.weight * sizes[:, None]
         there = np.arange(sizes.max(initial=0)) < sizes[:, None]
         rows = np.zeros(there.shape, np.int32)
@@ -130,17 +151,17 @@ class Gradients:
     def evaluate(self, weights: Weights, data: Data) -> tuple[tf.Tensor, tf.Tensor]:
         return self.model.evaluate(weights, data.x_test, data.y_test)
 
-    # What an audit asks for.
+    # For audits.
     def silent(self) -> list[np.ndarray]:
-        """Weights at which a blank record of the first class has no gradient, not even in float32."""
+        """Return parameters at which a record that is all zero and of class 0 has gradient 0 in float32."""
         return self.model.silent()
 
     def opposed(self, generator: np.random.Generator, records: int) -> Iterator[adversarial.Opposed]:
-        """Weights and two records each, whose gradients are opposite and clipped; of so many records in all."""
+        """Yield parameters and two records with opposite gradients whose norms exceed L; `records` is not used."""
         return self.model.opposed(self.clip_norm, generator)
 
     def place(self, start, target: int, round_: int) -> int:
-        """One of the target's records that is in a message, of a `trainings.Start`."""
+        """Return the training-data index of one of the target's records that is in some message; `start`: a `Start`."""
         if start.reception.records is None:
             return int(start.user_records[target][0])
         taken = np.concatenate(
@@ -150,16 +171,20 @@ class Gradients:
 
 
 class UserRows(NamedTuple):
-    """Records of the users who send in an interval, first in the second axis; padded beyond `sizes`.
+    """The records of each interval's senders, padded beyond the senders and beyond each one's records.
+
+    With n[i] the number of all senders' records, the weighted sum of messages is computed as
+
+        sum_s weight[s] message[s] = (1 / n[i]) sum_s counts[i, s] sizes[i, s] message[s].
 
     Attributes
     ----------
     rows
-        Shape (interval, sender, record).
+        Indices of records in the training data, int32, shape (interval, sender, record).
     sizes
-        Shape (interval, sender); 0 beyond the senders.
+        Number of a sender's records, int32, shape (interval, sender); 0 beyond the senders.
     counts
-        As how many each of a sender's records counts in the mean of all, likewise.
+        weight[s] n[i] / sizes[i, s], float32, shape (interval, sender).
     """
 
     rows: np.ndarray
@@ -171,15 +196,15 @@ class UserRows(NamedTuple):
 
 @dataclass(frozen=True)
 class UserGradients(Gradients):
-    """A user's mean gradient, clipped as a whole: whoever replaces a record, or all, moves it by 2 L at most."""
+    """A user's mean gradient, clipped as a whole; replacing one or all of its records changes it by at most 2 L."""
 
     message: ClassVar = "mean gradient"
-    measured: ClassVar = 2  # how many users are clipped, and how many there are
+    measured: ClassVar = 2  # number of users clipped, and of all who send
 
     def inputs(
         self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int
     ) -> tuple[Fixed, UserRows]:
-        if reception.records is not None:  # what is not done must not be accounted for
+        if reception.records is not None:  # the account would count sampling that is not done
             raise NotImplementedError("means are of all of a user's records, and not of Poisson batches")
         samples, sends = np.array([len(mine) for mine in user_records]), reception.sends
         shape = len(sends), sends.sum(axis=1).max()
@@ -199,7 +224,7 @@ class UserGradients(Gradients):
         return tf.gather(data.x, rows), tf.gather(data.y, rows)
 
     def summed(self, weights: Weights, fixed: Fixed, varying: Any, used: tuple, uniforms: Callable):
-        """One user after the other, so that one gradient more than the sum is kept."""
+        """Compute the weighted sum of mean gradients, one sender after the other, to hold one gradient at a time."""
         (x, y), number = used, tf.cast(tf.reduce_sum(varying.sizes, axis=-1), tf.float32)
         place, single = tf.range(tf.shape(y)[-1]), y.shape.rank == 1  # records follow each other, of all users
         passed, stop = self.model.passed(weights, x, y) if single else (), tf.cumsum(varying.sizes, axis=-1)
@@ -227,15 +252,26 @@ class UserGradients(Gradients):
         return total, tf.stack([clipped, tf.cast(senders, tf.float32)], axis=-1)
 
     def opposed(self, generator: np.random.Generator, records: int) -> Iterator[adversarial.Opposed]:
-        """As `Gradients.opposed`; one record is to outweigh the others' biases in a mean."""
+        """As `Gradients.opposed`, with gradients so large that one dominates its user's mean over `records` records."""
         return self.model.opposed(OUTWEIGHED * records * self.clip_norm, generator)
 
 
 def batches(sends: np.ndarray, records: np.ndarray, samples: np.ndarray, generator: np.random.Generator) -> list:
-    """The records of all rounds' batches, each user's a uniform choice of its number without repetition.
+    """Draw each round's batch: of each sender, a uniform choice of a given number of its records.
 
-    `sends` and `records` have shape (round, user), `samples` (user,); places are of all users' records, one user after
-    the other.
+    Returns one int32 array per round: positions in the concatenation of all users' records, without repetition, senders
+    one after the other.
+
+    Parameters
+    ----------
+    sends
+        Whether a user sends, boolean, shape (round, user).
+    records
+        Number of records to draw, int, shape (round, user).
+    samples
+        Number of records that a user holds, int, shape (user,).
+    generator
+        Draws them.
     """
     round_, user = np.nonzero(sends)
     size, first, most = records[round_, user], np.concatenate([[0], np.cumsum(samples)]), samples.max()

@@ -1,4 +1,8 @@
-"""The learner whose messages are integers, for sums modulo 2^bits: gradients sent user by user, dense networks only."""
+"""The learner and the server of messages sent as integers, which are added up modulo 2^bits (`learning.modular`).
+
+A user rotates its sum of clipped gradients, rounds it at random to multiples of a grid step, and adds discrete Gaussian
+noise (Kairouz, Liu and Steinke, 2021). Dense networks only.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +21,10 @@ from pwfl.training.sent import Sent, SentGradients, select_senders
 
 @dataclass(frozen=True)
 class IntegerGradients(SentGradients):
-    """Sums of clipped gradients, sent user by user as integers."""
+    """As `SentGradients`, for messages sent as integers: its server is `summed(bits)`.
+
+    `inputs` raises NotImplementedError for a reception without `grid_step` and `group`.
+    """
 
     def inputs(
         self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int
@@ -31,7 +38,12 @@ class IntegerGradients(SentGradients):
 
 @cache
 def summed(bits: int) -> Callable:
-    """Return the function `summed` of `rounds.Loop` that computes the update from noisy sums modulo 2^bits."""
+    """Return the server's function for `rounds.Loop.summed`: the update from users' noisy integers modulo 2^bits.
+
+    The function is `received(weights, vectors, varying, key, t)`: parameters; messages, float32, shape (sender,
+    coordinate); the interval's `Sent`; key of the noise's stream, int64, shape (); round. It returns the update, one
+    tensor per tensor of the model.
+    """
 
     def received(weights: Weights, vectors: tf.Tensor, varying: Sent, key: tf.Tensor, t: tf.Tensor) -> Weights:
         senders = varying.samples, varying.weight, varying.grid_step, varying.noise_std, varying.group
@@ -44,7 +56,10 @@ def summed(bits: int) -> Callable:
 
 
 def round_signs(key: np.integer | int, t: np.integer | int, size: int) -> tuple[np.ndarray, np.random.Generator]:
-    """Draw the signs of round t's public rotation, shape (size,), and return the generator of its private numbers."""
+    """Draw the signs of round t's public rotation, -1 or 1, int8, shape (size,).
+
+    The generator that drew them is returned, too: it draws the round's private numbers next.
+    """
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([int(key), int(t)])))
     return rotation.random_signs(generator, size), generator
 
@@ -65,26 +80,34 @@ def server_sum(
     signs: np.ndarray,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Compute the weighted sum of the groups' decoded sums of integers, shape (coordinate,).
+    """Compute the update: the weighted sum of each group's decoded sum of integers, shape (coordinate,).
 
-    Zeros where there are none: no sum was opened.
+    It is zero if nobody sends.
 
     Parameters
     ----------
     vectors
-        Users' sums of gradients, shape (user, coordinate).
-    weights, step, noise_std, group
-        Of each user, all but noise the same within a group; its noise is in the units of the vectors.
+        Senders' sums of clipped gradients, shape (user, coordinate).
+    weights
+        Weight in the update, shape (user,), the same within a group.
+    step
+        Grid step, in the unit of `vectors`, shape (user,), the same within a group.
+    noise_std
+        Standard deviation of each sender's noise, in the unit of `vectors`, shape (user,).
+    group
+        Number of each sender's group, shape (user,).
+    bits
+        Integers are added up modulo 2^bits.
     signs
-        The public rotation's.
+        Of the public rotation, -1 or 1, shape (coordinate,).
     generator
-        Of private numbers: dithers, and noise.
+        Draws the private numbers: random rounding, and noise.
     """
     if not len(vectors):
         return np.zeros(vectors.shape[1])
     noise = np.zeros(vectors.shape, np.int64)
     variance = ((noise_std / step) ** 2).astype(np.float32)
-    # A sampler is of one variance, and users alike have the same if it is rounded, upwards.
+    # Variances are rounded up to float32, so that users with equal noise share one sampler.
     variance = np.where(variance > 0, np.nextafter(variance, np.float32(np.inf)), 0)
     for value in np.unique(variance[variance > 0]).astype(float):
         same = variance == value

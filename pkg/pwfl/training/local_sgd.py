@@ -1,7 +1,12 @@
-"""The learner whose messages are updates: local mini-batch SGD of softmax regression or any model, clipped as a whole.
+"""Learners whose messages are model updates: local mini-batch SGD, its total change clipped to an L2 norm.
 
-Weights of softmax regression have shape (output, feature): a sample's outputs are weights @ x, its bias a feature that
-is 1. Each user has weights of its own during local steps, so matrix products are batched over users.
+A user starts from the common parameters w, makes `Steps.number` steps v <- v - size mean_batch(gradient(v)), and sends
+(v - w) min(1, clip_norm / ||v - w||). `LocalSgd` trains softmax regression for all users at once, `ModelLocalSgd` any
+model for one user after the other.
+
+Parameters of softmax regression have shape (output, feature): logits are weights @ x, and the bias is the column of a
+last feature that is 1. During local steps each user has its own parameters, so matrix products are batched over users.
+"Sample" is a user's record; users pad to the same number of samples.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,11 +24,23 @@ from pwfl.training.batching import Draws, Numbers, Weights, norm, repeated, time
 from pwfl.training.gradients import OUTWEIGHED, Data
 from pwfl.training.trainable import SURE
 
-CACHE_BYTES = 2**22  # that a block of users' samples may take; at MNIST's sizes 1.7 times as fast as all users at once
+CACHE_BYTES = 2**22  # of samples of a block of users; at MNIST's sizes 1.7 times as fast as all users at once
 
 
 class Steps(NamedTuple):
-    """Local steps: their number, mini-batch size, step size, and the L2 norm to which an update is clipped."""
+    """The local steps of a round.
+
+    Attributes
+    ----------
+    number
+        Steps of each user.
+    batch_size
+        Records of a mini-batch.
+    size
+        The step size (learning rate) of local steps.
+    clip_norm
+        The L2 norm C to which a user's update is clipped.
+    """
 
     number: int
     batch_size: int
@@ -36,17 +53,19 @@ class Local(NamedTuple):
 
     Attributes
     ----------
-    owned
-        Places of each user's samples, (user, sample), filled up.
+    user_records
+        Indices of each user's samples in the training data, int32, shape (user, sample), padded with 0. Users who send
+        in no interval are left out, unless `LocalSgd.alike`.
     held
-        How many samples each user has; empty: all have as many, in all realizations, which draws fewer numbers.
+        Number of samples of each user, int32, shape (user,); (): all users have the same number, in all realizations.
     passes
-        An array of as many zeros as passes through its samples a user makes at most; its shape says what its numbers
-        cannot inside of a compiled graph. Empty as `held`.
+        Zeros, shape (pass,): their number is the largest number of passes that a user makes through its samples in a
+        round. It is given as a shape because a compiled graph needs it when it is traced. () as `held`.
     extent
-        How many passes there are, and samples of a user at most, of this realization; empty as `held`.
+        This realization's number of passes, and largest number of samples of a user, before padding: int32, shape (2,).
+        () as `held`.
     batch_key
-        Of the batches' stream.
+        Key of the stream that draws mini-batches, int64, shape ().
     """
 
     user_records: Numbers
@@ -59,23 +78,32 @@ class Local(NamedTuple):
 
 
 class MessageWeights(NamedTuple):
-    """The messages' weights in the server's update, shape (interval, user)."""
+    """Weights by which the server adds up users' messages: float32, shape (interval, user)."""
 
     weight: Numbers
 
 
 class UpdateWeights(NamedTuple):
-    """The factors by which `summed` multiplies users' updates as it adds them, shape (interval, user)."""
+    """Weights by which `ModelLocalSgd.summed` itself adds up users' messages: float32, shape (interval, user)."""
 
     factor: Numbers
 
 
 @dataclass(frozen=True)
 class LocalSgd:
-    """Users' updates by local mini-batch SGD of softmax regression: a record moves a clipped one by 2 C.
+    """Local mini-batch SGD of softmax regression; replacing a record changes a clipped update by at most 2 C.
 
-    `alike`: all users have as many samples, in all realizations, and compute whether or not they are ever heard, so
-    that arrays are alike, too.
+    Attributes
+    ----------
+    features, classes
+        Number of features (without bias) and classes.
+    steps
+        The local steps.
+    alike
+        Whether all users have the same number of samples in all realizations. All users then compute, whether or not
+        they send, so that shapes are the same.
+    compiled
+        Whether XLA compiles the graph.
     """
 
     features: int
@@ -84,7 +112,7 @@ class LocalSgd:
     alike: bool = False
     compiled: bool = False
     message: ClassVar = "update"
-    measured: ClassVar = 3  # means over users: norm before clipping, whether it was clipped, squared norm after it
+    measured: ClassVar = 3  # means over users: norm before clipping, 1 if it was clipped, squared norm after clipping
     reached: ClassVar = True
     lasting: ClassVar = True
 
@@ -102,9 +130,9 @@ class LocalSgd:
     def inputs(
         self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int
     ) -> tuple[Local, Any]:
-        if reception.records is not None:  # what is not done must not be accounted for
+        if reception.records is not None:  # the account would count sampling that is not done
             raise NotImplementedError("local steps take mini-batches of all records, and no Poisson batches")
-        ever = np.any(reception.sends, axis=0) | self.alike  # others compute nothing that anybody hears
+        ever = np.any(reception.sends, axis=0) | self.alike  # users who never send compute nothing
         senders = [records for records, sends in zip(user_records, ever, strict=True) if sends]
         held = np.array([len(records) for records in senders], np.int32)
         places = np.zeros((len(senders), held.max()), np.int32)
@@ -122,11 +150,11 @@ class LocalSgd:
         return tf.gather(data.x, fixed.user_records), tf.gather(data.y, fixed.user_records)
 
     def batches(self, fixed: Local, uniforms: Callable) -> tf.Tensor:
-        """See `minibatches`."""
+        """Draw the mini-batches of a round (`minibatches`)."""
         return minibatches(uniforms, fixed, self.steps.batch_size, self.steps.number)
 
     def summed(self, weights: Weights, fixed: Local, varying: Any, used: tuple, uniforms: Callable):
-        """Compute each user's clipped update, shape (..., user, output, feature); `varying` holds their weights."""
+        """Compute each user's clipped update, one tensor of shape (..., user, output, feature), not yet weighted."""
         batches, steps = self.batches(fixed, uniforms), self.steps
         if self.compiled or fixed.user_records.shape.rank == 3:
             rows = tf.gather(fixed.user_records, batches, batch_dims=2)
@@ -145,27 +173,27 @@ class LocalSgd:
         )
         return dense.measured(outputs, data.y_test)
 
-    # What an audit asks for.
+    # For audits.
     def silent(self) -> list[np.ndarray]:
-        """Weights at which blank records of the first class change nothing."""
+        """Return parameters at which records that are all zero and of class 0 have no gradient, so updates are zero."""
         weights = self.start(None)
         weights[0][0, -1] = SURE
         return weights
 
     def opposed(self, generator: np.random.Generator, records: int) -> Iterator[adversarial.Opposed]:
-        """As `Gradients.opposed`; one record is to outweigh what the others' biases do in all steps."""
+        """As `Gradients.opposed`, with a gradient so large that other records' gradients do not matter in any step."""
         shapes, norm = mlp.shapes([self.features, self.classes]), self.steps_norm()
         for case in adversarial.opposed(dense.outputs, shapes, self.features, norm, generator):
             kernel, bias = case.weights
             yield case._replace(weights=[np.concatenate([kernel.T, bias[:, None]], axis=1).astype(np.float32)])
 
     def steps_norm(self) -> float:
-        """Of a gradient whose local step outweighs all others, and the clipping norm."""
+        """Return the L2 norm of a record's gradient that dominates all local steps and exceeds the clipping norm."""
         steps = self.steps
         return OUTWEIGHED * steps.number * steps.batch_size * max(steps.clip_norm, steps.size) / steps.size
 
     def place(self, start, target: int, round_: int) -> int:
-        """One of the target's records that is in its message in a round: in its first mini-batch."""
+        """Return the training-data index of a record in the target's first mini-batch of a round."""
         fixed, (row,) = start.fixed, np.flatnonzero(start.fixed.user_records[:, 0] == start.user_records[target][0])
         tensors = tf.nest.map_structure(tf.constant, fixed)
         batches = self.batches(tensors, Draws(tf.constant(round_), False).uniforms)
@@ -174,10 +202,10 @@ class LocalSgd:
 
 @dataclass(frozen=True)
 class ModelLocalSgd(LocalSgd):
-    """As `LocalSgd`, of any model: one user after the other, so that one copy of the weights is kept."""
+    """As `LocalSgd`, for any model: one user after the other, so that only one copy of the parameters is in memory."""
 
-    model: Any = None  # a `trainable.Model`, which stands after fields with defaults
-    # Of opposed records: after a first step that turns a network of layers around, other gradients count as well.
+    model: Any = None  # a `trainable.Model`; it needs a default as the fields before it have one
+    # After the first step has changed a network of several layers, other records' gradients count as well.
     reached: ClassVar = False
 
     def start(self, draws: Callable[[], np.random.Generator] | None) -> list[np.ndarray]:
@@ -237,17 +265,23 @@ class ModelLocalSgd(LocalSgd):
 
 
 def _derivative(outputs: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Derivative of each sample's softmax cross-entropy by its outputs, shape (..., output); `y` holds classes."""
+    """Compute the derivative of softmax cross-entropy by the logits, softmax(outputs) - one_hot(y).
+
+    `outputs` has shape (..., output), `y` holds class numbers, int32, shape (...).
+    """
     return tf.nn.softmax(outputs) - tf.one_hot(y, outputs.shape[-1])
 
 
 def with_bias(x: tf.Tensor) -> tf.Tensor:
-    """Append a feature that is 1 to samples, shape (..., feature)."""
+    """Append a feature that is 1: from shape (..., feature) to (..., feature + 1)."""
     return tf.concat([x, tf.ones_like(x[..., :1])], axis=-1)
 
 
 def mean_of_users(measured: tf.Tensor, fixed: Local) -> tf.Tensor:
-    """Average over a realization's users, the last axis, without those that pad it."""
+    """Average `measured`, shape (..., statistic, user), over users, except those that pad the axis.
+
+    Users that pad it have 0 samples in `fixed.held`. The result has shape (..., statistic).
+    """
     if isinstance(fixed.held, tuple):
         return tf.reduce_mean(measured, axis=-1)
     there = tf.cast(fixed.held > 0, tf.float32)
@@ -255,10 +289,22 @@ def mean_of_users(measured: tf.Tensor, fixed: Local) -> tf.Tensor:
 
 
 def minibatches(uniforms: Callable, fixed: Local, batch_size: int, steps: int) -> tf.Tensor:
-    """Draw which of its samples each user takes in each step of a round, int32, shape (..., user, step, batch).
+    """Draw each user's mini-batches of a round: positions among its samples, int32, shape (..., user, step, batch).
 
-    A user goes through its samples in random order, leaving out the rest that fills no batch, and begins a new pass
-    when none is left. Where users have different numbers of samples, one with less than a batch takes some twice.
+    A user goes through its samples in a random order, leaves out the last ones if they do not fill a batch, and then
+    begins a new pass in another order. A user with fewer samples than a batch uses some of them more than once in it;
+    this requires `fixed.held`.
+
+    Parameters
+    ----------
+    uniforms
+        `uniforms(key, shape)` draws the round's uniform numbers (`batching.Draws.uniforms`).
+    fixed
+        Number of samples of each user, and the key of the stream.
+    batch_size
+        Samples of a mini-batch.
+    steps
+        Local steps of the round.
     """
     if isinstance(fixed.held, tuple):
         *lead, users, samples = fixed.user_records.shape
@@ -270,8 +316,8 @@ def minibatches(uniforms: Callable, fixed: Local, batch_size: int, steps: int) -
         return tf.reshape(order, [*lead, users, passes * batches, batch_size])[..., :steps, :]
     lead = fixed.user_records.shape.rank - 2
     users, samples = tf.unstack(tf.shape(fixed.user_records)[lead:])
-    passes, held = tf.shape(fixed.passes)[-1], tf.maximum(fixed.held, 1)  # a user that is filled up has none
-    # A number's place is by the realization's own extent, so that it is the same however far arrays are filled up.
+    passes, held = tf.shape(fixed.passes)[-1], tf.maximum(fixed.held, 1)  # users that pad the axis have 0
+    # Numbers are indexed by the realization's own extent, so that padding does not change which ones are used.
     drawn = uniforms(fixed.batch_key, [users * passes * samples])
     laps, most = fixed.extent[..., 0, None, None, None], fixed.extent[..., 1, None, None, None]
     user, lap, sample = tf.meshgrid(tf.range(users), tf.range(passes), tf.range(samples), indexing="ij")
@@ -286,10 +332,20 @@ def minibatches(uniforms: Callable, fixed: Local, batch_size: int, steps: int) -
 
 
 def updates(weights: tf.Tensor, x: tf.Tensor, y: tf.Tensor, batches: tf.Tensor, step_size: tf.Tensor) -> tf.Tensor:
-    """Compute by how much each user's local steps change the common weights, shape (user, output, feature).
+    """Compute the change of the common parameters by each user's local steps, shape (user, output, feature).
 
-    `x` has shape (user, sample, feature), `y` (user, sample), `batches` as from `minibatches`. Blocks of users go
-    through all steps one after the other, so that their samples stay in the cache.
+    Of one realization. One block of users makes all steps before the next, so that their samples stay in the cache.
+
+    Parameters
+    ----------
+    weights
+        The common parameters, shape (output, feature).
+    x, y
+        Features, shape (user, sample, feature), and classes, int32, shape (user, sample).
+    batches
+        Positions of samples in `x[user]`, int32, shape (user, step, batch) (`minibatches`).
+    step_size
+        Float32, shape ().
     """
     users, samples, features = x.shape
     if users is None or samples is None:
@@ -324,9 +380,18 @@ def _updates(weights, x, y, batches, step_size):
 
 
 def updates_together(start: tf.Tensor, x: tf.Tensor, y: tf.Tensor, rows: tf.Tensor, step_size: float) -> tf.Tensor:
-    """As `updates` of all realizations' users, (realization, user, output, feature), whose samples all share.
+    """As `updates`, for several realizations: shape (realization, user, output, feature).
 
-    `start` has shape (realization, output, feature), `rows`, places in `x` and `y`, (realization, user, step, batch).
+    Parameters
+    ----------
+    start
+        Each realization's common parameters, shape (realization, output, feature).
+    x, y
+        All training records: features, shape (record, feature), and classes, int32, shape (record,).
+    rows
+        Indices in `x` and `y`, int32, shape (realization, user, step, batch).
+    step_size
+        As in `updates`.
     """
     users = rows.shape[1]
     rows, starts = tf.reshape(rows, [-1, *rows.shape[2:]]), tf.repeat(start, users, axis=0)
@@ -342,6 +407,9 @@ def updates_together(start: tf.Tensor, x: tf.Tensor, y: tf.Tensor, rows: tf.Tens
 
 
 def clip(update: tf.Tensor, clip_norm: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Each user's update scaled down to a norm of at most `clip_norm`, and the norms before, shape (..., user)."""
+    """Scale each user's update u to u min(1, clip_norm / ||u||), and return it with the norms ||u||.
+
+    `update` has shape (..., user, output, feature), the norms (..., user).
+    """
     norms = tf.sqrt(tf.reduce_sum(tf.square(update), axis=[-2, -1]))
     return tf.math.minimum(1.0, clip_norm / norms)[..., None, None] * update, norms

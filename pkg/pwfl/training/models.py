@@ -1,4 +1,7 @@
-"""The network that a config's `training` names: its size and start weights, without TensorFlow but for a user's own."""
+"""The network that a config's section `training` names: its shapes and start parameters.
+
+TensorFlow is imported for user-defined models only.
+"""
 
 from collections.abc import Callable
 from math import prod
@@ -13,16 +16,20 @@ from pwfl.training import own_models
 
 
 class Network(NamedTuple):
-    """A network of records of a `size`.
+    """The architecture of a network.
 
     Attributes
     ----------
-    model, reads
-        `dense`, `cnn`, or a function of the user's own, and the files that this reads.
+    model
+        `dense`, `cnn`, or the reference `file.py:function` of a user-defined model.
+    reads
+        Files that the user's function reads.
     hidden_layers
         Widths of a dense network's hidden layers.
+    size
+        Size of the data: number of features, shape of a record, number of classes.
     zero
-        Whether its start weights are zero.
+        Whether start parameters are zero.
     """
 
     model: str
@@ -37,23 +44,26 @@ class Network(NamedTuple):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of a dense network's layers, the input's first."""
+        """Widths of a dense network's layers, from the number of features to the number of classes."""
         return (self.size.features, *self.hidden_layers, self.size.classes)
 
 
 def network(training, size: datasets.Size, hidden_layers: tuple[int, ...] | None = None, zero: bool = False) -> Network:
-    """The network that a section `training` names; `hidden_layers` where it has no such parameter."""
+    """Return the network that a section `training` names, for data of a `size`.
+
+    `hidden_layers` is for sections without this parameter; None: the section's. `zero`: start parameters are zero.
+    """
     hidden_layers = training.hidden_layers if hidden_layers is None else hidden_layers
     return Network(training.model, tuple(training.model_reads), tuple(hidden_layers), size, zero)
 
 
 def is_softmax(training) -> bool:
-    """Whether softmax regression is trained: a fully connected network without hidden layers."""
+    """Return whether a section `training` trains softmax regression: a dense network without hidden layers."""
     return training.model == "dense" and not training.hidden_layers
 
 
 def check(scenario) -> None:
-    """Raise ValueError where a scenario's `training.model` is not for its records."""
+    """Raise ValueError if a scenario's `training.model` cannot be trained on its records."""
     training, data = scenario.training, scenario.data
     if training.model != "cnn":
         return
@@ -71,7 +81,7 @@ def check(scenario) -> None:
 
 
 def problems(scenario, hidden_layers: tuple[int, ...] | None = None) -> list[str]:
-    """What is wrong with a model of the user's own, which is built once."""
+    """List what is wrong with a scenario's user-defined model, if it has one; the model is built once."""
     if not user_code.is_reference(scenario.training.model):
         return []
     try:
@@ -83,7 +93,7 @@ def problems(scenario, hidden_layers: tuple[int, ...] | None = None) -> list[str
 
 
 def shapes(network: Network) -> list[tuple[int, ...]]:
-    """Shapes of the trained weights; of networks that are not the user's own, kernels and biases in turn."""
+    """Return the shapes of the trained parameters: kernels and biases in turn, unless the model is user-defined."""
     if network.is_users:
         return [tuple(weight.shape) for weight in own_models.built(network)[0].trainable_variables]
     if network.model == "cnn":
@@ -92,14 +102,16 @@ def shapes(network: Network) -> list[tuple[int, ...]]:
 
 
 def parameter_count(network: Network) -> int:
-    """Number d of trained parameters."""
+    """Return the number d of trained parameters."""
     return sum(prod(shape) for shape in shapes(network))
 
 
 def start_weights(network: Network, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
-    """Arrays of these shapes: kernels Glorot uniform, biases zero; or all zero; or as the user's own model draws them.
+    """Draw a network's start parameters, float32, one array per tensor of the model.
 
-    A model of the user's own is built anew, with Keras's seed drawn by the generator that `draws` gives.
+    Kernels are Glorot uniform and biases zero; or all are zero (`network.zero`). A user-defined model is built again,
+    with a seed of Keras drawn from the generator, and has the parameters that Keras then draws. `draws()` returns the
+    generator; it is called only if any parameter is random.
     """
     if network.is_users:
         import keras

@@ -1,4 +1,8 @@
-"""Keras models of users' own: built by their functions, and refused where training would not be Keras's."""
+"""User-defined Keras models: build them by the user's function, and refuse those that would be trained wrongly.
+
+Training minimizes the cross-entropy of logits by per-sample gradients. It ignores everything else a Keras model may
+have: state, random numbers, regularizers, constraints, losses and training steps. `user_model` refuses such models.
+"""
 
 import inspect
 import re
@@ -16,16 +20,17 @@ if TYPE_CHECKING:
     from pwfl.training.models import Network
 
 TRIED = 3  # samples that a model is tried with
-ALIKE = 1e-4  # of the largest output: what outputs of a sample may differ by in float32
-MOVED = 0.1  # standard deviation of what is added to start weights, which may hide what depends on others
-SEED = "seed_generator_state"  # what Keras calls the state of a layer's random numbers
+ALIKE = 1e-4  # relative to the largest output: rounding differences in float32
+MOVED = 0.1  # standard deviation of noise added to start weights, which may be zero and hide a dependence
+SEED = "seed_generator_state"  # Keras's name for the state of a layer's random numbers
 OWN_STEPS = ("compute_loss", "train_step")  # methods of keras.Model that are not called
 
 
 def built(network: "Network") -> tuple["keras.Model", np.ndarray, Any]:
-    """The model of a user's function, anew, which was called and so has its weights; samples, and what it gave.
+    """Build a user-defined model by its function and call it once, so that its weights exist.
 
-    Raises UserCodeError where there is none, or it cannot be called with features.
+    Returns the model, the random samples it was called with, float32, shape (TRIED, feature), and its output. Raises
+    UserCodeError if the function does not return a Keras model, or the model does not accept the samples.
     """
     features, name = network.size.features, network.model
     model = user_code.call(name, features, network.size.classes, reads=network.reads)
@@ -43,10 +48,10 @@ def built(network: "Network") -> tuple["keras.Model", np.ndarray, Any]:
 
 
 def user_model(network: "Network") -> "keras.Model":
-    """The Keras model that a function of the user's own returns, of the numbers of features and classes.
+    """Build a user-defined model and check that it can be trained.
 
-    It maps features, shape (sample, feature), to logits, shape (sample, class). Raises UserCodeError for another one,
-    and for one that per-sample training of its cross-entropy would train otherwise than Keras does.
+    It must map features, shape (sample, feature), to logits, shape (sample, class). Raises UserCodeError if it does
+    not, and if per-sample gradients of its cross-entropy would not train it as Keras would.
     """
     model, samples, output = built(network)
     fault = _shape(output, network.size.classes) or _unsupported(model) or _state(model, samples)
@@ -56,7 +61,7 @@ def user_model(network: "Network") -> "keras.Model":
 
 
 def _shape(output, classes: int) -> str | None:
-    """What is wrong with the shape of what a model gave."""
+    """Return what is wrong with the shape of a model's output for TRIED samples; None: nothing."""
     if tuple(getattr(output, "shape", ())) == (TRIED, classes):
         return None
     has = f"the shape {tuple(output.shape)}" if hasattr(output, "shape") else f"a {type(output).__name__}"
@@ -64,7 +69,7 @@ def _shape(output, classes: int) -> str | None:
 
 
 def _unsupported(model: "keras.Model") -> str | None:
-    """What a model, which was called, has that training does not use."""
+    """Return which feature of a built model training does not support; None: none."""
     import keras
 
     for layer in model._flatten_layers():
@@ -84,7 +89,10 @@ def _unsupported(model: "keras.Model") -> str | None:
 
 
 def _state(model: "keras.Model", samples: np.ndarray) -> str | None:
-    """What a call in training adds or changes beside the weights that are trained."""
+    """Return what a call with training=True adds to the loss or changes in the model's state; None: nothing.
+
+    `samples` has shape (sample, feature).
+    """
     weights, state = _values(model)
     _, after, losses = model.stateless_call(weights, state, samples, **_training(model, True), return_losses=True)
     if losses or model.losses:
@@ -107,7 +115,10 @@ def _state(model: "keras.Model", samples: np.ndarray) -> str | None:
 
 
 def _outputs(model: "keras.Model", samples: np.ndarray) -> Iterator[str]:
-    """What is wrong with what a model computes of samples, at its start weights and at others near them."""
+    """Yield what is wrong with a model's outputs for samples, at its start weights and at others near them.
+
+    `samples` has shape (sample, feature).
+    """
     weights, state = _values(model)
     generator = np.random.default_rng(1)
     moved = [weight + MOVED * generator.standard_normal(weight.shape).astype(weight.dtype) for weight in weights]
@@ -133,22 +144,22 @@ def _differ(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _values(model: "keras.Model") -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """A model's trained weights, and the rest of its state."""
+    """Return a model's trained weights and the rest of its state."""
     trained, rest = model.trainable_variables, model.non_trainable_variables
     return [variable.numpy() for variable in trained], [variable.numpy() for variable in rest]
 
 
 def _training(model: "keras.Model", in_training: bool) -> dict[str, bool]:
-    """The argument `training` of a model that has it."""
+    """Return the keyword argument `training` for a call of the model, if it has one."""
     return {"training": in_training} if "training" in inspect.signature(model.call).parameters else {}
 
 
 def _owner(model: "keras.Model", variable) -> str:
-    """The name of the innermost layer that has a variable."""
+    """Return the name of the innermost layer that has a variable."""
     layers = [layer for layer in model._flatten_layers() if any(weight is variable for weight in layer.variables)]
     return _uncounted(layers[-1].name if layers else variable.path)
 
 
 def _uncounted(name: str) -> str:
-    """A layer's or weight's name without the numbers that Keras counts them by."""
+    """Return a layer's or weight's name without the numbers that Keras appends."""
     return re.sub(r"_\d+", "", name)

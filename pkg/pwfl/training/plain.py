@@ -1,4 +1,4 @@
-"""What trains systems whose users send sums of clipped gradients, and whose server takes steps of one size."""
+"""The stage `train` of systems whose users send sums of clipped gradients and whose server has a constant step size."""
 
 from functools import partial
 
@@ -14,10 +14,23 @@ from pwfl.training.models import network
 def parts(
     scenario, data: datasets.Dataset, tables: dict[str, pl.DataFrame], compiled: bool = False, alike: bool = False
 ) -> trainings.Parts:
-    """What the core trains by, of a section `training` with `model`, `model_reads`, `hidden_layers`, `rounds`,
-    `learning_rate`, `clip_norm` and `evaluate_every`.
+    """Build learner, server and evaluations from a scenario's section `training`.
 
-    `alike`: in each round all records in its messages count alike, in all realizations, which is a little faster.
+    The section has `model`, `model_reads`, `hidden_layers`, `rounds`, `learning_rate` (the server's step size),
+    `clip_norm` and `evaluate_every` (rounds).
+
+    Parameters
+    ----------
+    scenario
+        The scenario.
+    data
+        Training and test data.
+    tables
+        By name; `reception` and `users` are used, for the memory of a realization.
+    compiled
+        Whether XLA compiles the training, for a GPU.
+    alike
+        Whether all records in a round's messages have the same weight, in all realizations, which is a little faster.
     """
     training, network_ = scenario.training, network(scenario.training, features.size(scenario))
     learner = Gradients(trainable.model_of(network_, compiled), training.clip_norm, alike, compiled)

@@ -1,10 +1,16 @@
-"""The rounds of all systems whose air is linear, as one graph: the server steps along what it receives.
+"""Compute the rounds of federated learning over a linear air interface, as one TensorFlow graph.
 
-    update = sum over users of weight message + noise_std normal numbers;    w <- w - step update
+With users k, rounds t in interval i and standard normal z, each coordinate of the model w is updated by
 
-Learners make the messages; `weight` and `noise_std` are the table `reception`'s, of each band of coordinates if there
-are any. `play_round` computes one round, `advance_function` several, `train_function` a training with its evaluations,
-and `tap_function` the updates that the server receives, for audits.
+    update[t] = sum_k weight[i, k] message[k] + noise_std[i] z,        w <- w - step[t] update[t].
+
+A `Learner` computes the messages. `weight` is from the table `reception`, `noise_std` from `reception_noise`; if users
+are received differently in bands of coordinates, each band has its own. `play_round` computes one round,
+`advance_function` several, `train_function` a training run with its evaluations, and `tap_function` returns the
+server's updates, for audits.
+
+Shapes: "..." before an axis stands for the axis of realizations, which is there only if several are trained as a batch.
+`Weights` are a list with one tensor per tensor of the model.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,20 +29,23 @@ from pwfl.training.sent import added, is_by_user, noisy
 
 
 class Learner(Protocol):
-    """What users compute from their records, and the model that they share; equal learners share one traced graph.
+    """What users compute from their records, and the model they train. Equal learners share one traced graph.
+
+    A learner may also have a boolean attribute `by_user`, false if missing: `summed` then returns each sender's message
+    before its noise is added, as `sent.SentGradients` does.
 
     Attributes
     ----------
     message
-        What a user's message is, before `reception.weight`: "sum of gradients", "mean gradient" or "update".
+        The kind of a user's message before it is weighted: "sum of gradients", "mean gradient" or "update".
     sensitivity
-        Upper bound of the L2 norm by which replacing one record moves a user's message.
+        Upper bound on the L2 norm of a message's change if one of the user's records is replaced.
     reached
-        Whether the pairs of records of `opposed` attain the sensitivity.
+        Whether the pairs of records that `opposed` yields attain the sensitivity.
     measured
-        How many statistics of the messages a round yields; they are summed up until the next evaluation.
+        Number of statistics of a round that `summed` returns. They are added up between evaluations (`Course.sums`).
     lasting
-        Whether what `gather` returns is the same in all intervals.
+        Whether `gather` returns the same tensors in all intervals, so that one call serves the whole training run.
     """
 
     def __hash__(self) -> int: ...
@@ -57,71 +66,129 @@ class Learner(Protocol):
     def lasting(self) -> bool: ...
 
     def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
-        """Return the start weights; `draws` gives a generator, and is called only if any are random."""
+        """Return the model's start parameters, float32, one array per tensor.
+
+        `draws()` returns a random generator; it is called only if any parameter is random.
+        """
         ...
 
     def tensors(self, data: Any) -> Any:
-        """Make a named tuple of tensors of training and test data, the argument `data` of the other methods."""
+        """Return training and test data (`datasets.Dataset`) as a named tuple of tensors.
+
+        It is the argument `data` of `gather` and `evaluate`.
+        """
         ...
 
     def inputs(self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int) -> tuple:
-        """Return two named tuples of arrays: `fixed`, the same in all rounds, and `varying`, by interval in axis 0.
+        """Return the NumPy arrays of a realization that the messages need, as two named tuples `(fixed, varying)`.
 
-        `user_records` holds each user's indices in the training data. A tuple's `by_record`, if any, names fields whose
-        last axis is of records; what pads them does not matter.
+        `fixed` is the same in all rounds; the arrays of `varying` have the interval in axis 0. A tuple may have an
+        attribute `by_record`, the names of fields whose last axis is of records: `batching.side_by_side` pads that axis
+        with zeros, and results must not depend on the padding.
+
+        Parameters
+        ----------
+        reception
+            Who sends in each interval, with which weight.
+        user_records
+            One array per user: the indices of its records in the training data, shape (record,).
+        seed, realization
+            For random choices of records.
+
+        Raises
+        ------
+        NotImplementedError
+            If the reception needs something that the learner does not compute, as Poisson batches.
         """
         ...
 
     def gather(self, fixed: Any, varying: Any, data: Any) -> Any:
-        """Compute once in an interval what all its rounds use, such as its records' features."""
+        """Compute once per interval what all its rounds use, such as the features of its records.
+
+        `fixed` and `varying` are as from `inputs`, `varying` for one interval, as tensors with the axis of realizations
+        if there are several; `data` is as from `tensors`.
+        """
         ...
 
     def summed(
         self, weights: Weights, fixed: Any, varying: Any, used: Any, uniforms: Callable
     ) -> tuple[Weights, tf.Tensor]:
-        """Compute the weighted sum of the users' messages, and the statistics, shape (..., `measured`).
+        """Compute the messages of a round and return `(messages, statistics)`.
 
-        If `varying` has a field `weight`, the messages themselves, users in the first axis after realizations'; if the
-        learner is `apart`, vectors of shape (sender, coordinate) to which senders' noise is yet to be added (`sent`).
-        `used` is what `gather` returned; `uniforms(key, shape)` draws numbers (`batching.Draws`).
+        Statistics have shape (..., `measured`). The messages are, by learner:
+
+        - usually, their weighted sum over users, one tensor per tensor of the model: `inputs` has put the weights into
+          `varying`;
+        - if `varying` has a field `weight`, one tensor of unweighted messages, shape (..., user, output, feature):
+          `receive` weights and adds them up (`local_sgd.LocalSgd`);
+        - if the learner is `by_user`, one tensor of shape (sender, coordinate), without noise: `receive_messages`, or
+          `Loop.summed`, adds each sender's.
+
+        Parameters
+        ----------
+        weights
+            The model's parameters, one tensor of shape (..., *shape) per tensor of the model.
+        fixed, varying
+            As in `gather`.
+        used
+            What `gather` returned for the interval.
+        uniforms
+            `uniforms(key, shape)` draws the round's uniform random numbers of a stream (`batching.Draws.uniforms`).
         """
         ...
 
     def evaluate(self, weights: Weights, data: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """Compute accuracies on all test records and on each class's, (..., 1 + class), and mean losses in nats."""
+        """Compute accuracies and mean cross-entropy on the test records.
+
+        Accuracies, shape (..., 1 + class), are on all test records and then on those of each class; the loss, in nats,
+        has shape (...).
+        """
         ...
 
-    # What an audit asks for.
+    # For audits.
     def silent(self) -> list[np.ndarray]:
-        """Return weights at which blank records of the first class have the message zero."""
+        """Return parameters at which users whose records are all zero and of class 0 send the message zero."""
         ...
 
     def opposed(self, generator: np.random.Generator, records: int) -> Iterator[adversarial.Opposed]:
-        """Yield weights and two records whose exchange moves a message as far as any; `records`: of all users."""
+        """Yield cases of parameters and two records: replacing one record by the other moves a message the farthest.
+
+        `records` is the number of records of all users together.
+        """
         ...
 
     def place(self, start: Any, target: int, round_: int) -> int:
-        """Return the index in the training data of a record of user `target` that is in its message in a round."""
+        """Return the training-data index of a record that user `target` uses in round `round_`.
+
+        `start` is the realization's `trainings.Start`.
+        """
         ...
 
 
 class Loop(NamedTuple):
-    """What determines a graph of rounds, which is traced once for equal loops.
+    """What determines the graph of rounds. Equal loops share one traced graph.
 
     Attributes
     ----------
-    length, intervals
-        Rounds in an interval, and number of intervals.
+    learner
+        Computes the messages.
+    length
+        Rounds in an interval.
+    intervals
+        Number of intervals.
     summed
-        Computes the server's update where the air is not linear: `(weights, messages, varying, key, t)`; None:
-        `receive`.
+        Where messages are sent as integers, the server's function `summed(weights, messages, varying, key, t)`: it adds
+        noise to the messages, shape (sender, coordinate), adds them up modulo 2^bits and returns the decoded update,
+        one tensor per tensor of the model (`integers.summed`). It is not `Learner.summed`, which computes the messages.
+        None: messages are real numbers.
     compiled
-        Whether XLA compiles it, for a GPU.
+        Whether XLA compiles the graph, for a GPU.
     bands
-        Number of coordinate bands whose noise differs; 0: noise is the same in all coordinates.
+        Number of coordinate bands with different noise; 0: noise is the same in all coordinates.
     decided
-        Computes the update from noisy messages, (sender, coordinate), their weights and the receiver's noise, as
-        `sent.majority`; None: their weighted sum.
+        For a `by_user` learner, the server's function `decided(messages, weight, noise)` of noisy messages, shape
+        (sender, coordinate), their weights, (sender,), and the receiver's noise, (coordinate,): it returns the update,
+        (coordinate,), as `sent.majority`. None: the weighted sum plus noise, `sent.added`.
     """
 
     learner: Learner
@@ -134,16 +201,20 @@ class Loop(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """The tensors from which rounds are computed, beside weights and data; axis 0 is of realizations if several.
+    """The tensors from which rounds are computed, except the model's parameters and the data.
+
+    They are fields of `trainings.Start`. If several realizations are trained, axis 0 of each is of realizations, before
+    the axes given here.
 
     Attributes
     ----------
     fixed, varying
-        The learner's inputs (`Learner.inputs`): the same in all rounds, and by interval.
+        The learner's inputs (`Learner.inputs`): the same in all rounds; with intervals in the first axis.
     noise_std
-        Standard deviation of the noise in the server's update, float32, shape (interval,) or (interval, band).
+        Standard deviation of the noise in each coordinate of the update, float32, shape (interval,) or (interval,
+        band).
     key
-        Key of the noise's random numbers, int64, a scalar.
+        Key of the noise's random number stream, int64, shape ().
     steps
         The server's step sizes, float32, shape (round,).
     """
@@ -160,26 +231,27 @@ class Inputs(NamedTuple):
         return self.key.shape.rank > 0
 
     def slice_interval(self, parts: Any, interval: int | tf.Tensor) -> Any:
-        """Take the part of an interval, or a round, of tensors by these."""
+        """As the function `slice_interval`, of these inputs' number of realizations."""
         return slice_interval(parts, interval, self.several)
 
 
 class Tap(NamedTuple):
-    """What an audit keeps of the server's updates.
+    """Which of the server's updates an audit records.
 
     Attributes
     ----------
     moves
-        Boolean scalar: whether the server steps along its update; otherwise its model stays.
+        Boolean, shape (): whether the server steps along its update; if not, the model keeps its parameters.
     places
-        For each tensor, the flat indices of the coordinates to keep; None: all.
+        One int32 tensor per tensor of the model: the flat indices of the coordinates to record, shape (index,); None:
+        all.
     """
 
     moves: tf.Tensor
     places: Sequence[tf.Tensor] | None = None
 
     def keep(self, update: Weights, several: bool) -> Weights:
-        """Select the coordinates to keep of an update; axis 0 is of realizations if `several`."""
+        """Select the coordinates of an update to record, shape (..., index); axis 0 is of realizations if `several`."""
         if self.places is None:
             return update
         flat = [tf.reshape(part, [*part.shape[: int(several)], -1]) for part in update]
@@ -187,12 +259,12 @@ class Tap(NamedTuple):
 
 
 class Course(NamedTuple):
-    """A training's evaluations.
+    """The evaluations of a realization's training run.
 
     Attributes
     ----------
     accuracies
-        On all test records and on each class's, shape (evaluation, 1 + class).
+        On all test records and then on those of each class, shape (evaluation, 1 + class).
     losses
         Mean cross-entropy of the test records, in nats, shape (evaluation,).
     sums
@@ -207,9 +279,23 @@ class Course(NamedTuple):
 def receive(
     messages: Weights, weight: tf.Tensor | None, noise_std: tf.Tensor, key: tf.Tensor, draws: Draws, bands: int = 0
 ) -> Weights:
-    """Compute the server's update: sum over users of weight message + noise_std normal numbers.
+    """Compute the server's update: sum_k weight[k] message[k] + noise_std z, with standard normal z.
 
-    `messages` are summed already if `weight` is None. With `bands`, the last axis of `noise_std` is of bands.
+    Parameters
+    ----------
+    messages
+        If `weight` is None, the users' weighted sum, one tensor of shape (..., *shape) per tensor of the model;
+        otherwise one tensor of messages, shape (..., user, output, feature).
+    weight
+        Shape (..., user), or None.
+    noise_std
+        Shape (...), or (..., band) with `bands`.
+    key
+        Key of the noise's stream, int64, shape (...).
+    draws
+        Random numbers of the round.
+    bands
+        Number of coordinate bands; 0: none.
     """
     if weight is None:
         normals = draws.normals(key, messages)
@@ -230,7 +316,25 @@ def receive(
 def receive_messages(
     loop: Loop, weights: Weights, vectors: tf.Tensor, varying: Any, std: tf.Tensor, key: tf.Tensor, draws: Draws
 ) -> Weights:
-    """Compute the server's update from messages, (sender, coordinate), to each of which its sender adds noise."""
+    """Compute the server's update from each sender's message, after adding the sender's noise to it.
+
+    For a `by_user` learner and one realization. `Loop.decided` combines the noisy messages; None: `sent.added`.
+
+    Parameters
+    ----------
+    loop
+        Its field `decided` is used.
+    weights
+        The model's parameters, of whose shapes the update is.
+    vectors
+        Messages without noise, shape (sender, coordinate).
+    varying
+        The interval's `sent.Sent`: weights and noise standard deviations, shape (sender,).
+    std
+        Standard deviation of the receiver's noise in the update, shape ().
+    key, draws
+        As in `receive`.
+    """
     noised, receiver = noisy(vectors, varying, key, draws)
     update = (loop.decided or added)(noised, varying.weight, std * receiver)
     parts = tf.split(update, [w.shape.num_elements() for w in weights])
@@ -246,9 +350,22 @@ def play_round(
     gathered: Any,
     moves: tf.Tensor | None = None,
 ) -> tuple[Weights, tf.Tensor, Weights]:
-    """Compute round t: the weights after it, the learner's statistics, and the server's update.
+    """Compute round t and return `(weights, statistics, update)`: the parameters after it, and its update.
 
-    `gathered` is what the learner computed for the `interval`. If `moves` is false, the model stays.
+    Parameters
+    ----------
+    loop, inputs
+        What is computed, and of which tensors.
+    weights
+        The model's parameters before the round, one tensor of shape (..., *shape) per tensor of the model.
+    t
+        Number of the round.
+    interval
+        Number of its interval.
+    gathered
+        What `Learner.gather` returned for the interval.
+    moves
+        Boolean, shape (): if false, the model keeps its parameters; None: true.
     """
     learner, draws = loop.learner, Draws(t, loop.compiled)
     varying, std = (inputs.slice_interval(parts, interval) for parts in (inputs.varying, inputs.noise_std))
@@ -265,12 +382,15 @@ def play_round(
 
 
 def advance_function(loop: Loop, single: bool = False) -> Callable:
-    """Return a graph function that computes `count` rounds from round `first` on.
+    """Return a function that computes several rounds, to be called while a graph is traced.
 
-    Its arguments are `(weights, inputs, data, first, count, tap, gathered)`; `gathered` is what the learner computed
-    for all intervals, if it is the same in all. It returns the weights after the rounds, the sums of the learner's
-    statistics over them, and, with a `tap`, what it keeps, rounds in the first axis. With `single`, one round without
-    a loop, which costs as much as a small round.
+    The function is `advance(weights, inputs, data, first, count, tap=None, gathered=None)`. It computes `count` rounds
+    from round `first` on and returns `(weights, sums, updates)`: the parameters after them, the sums of the learner's
+    statistics over them, shape (..., `learner.measured`), and the updates that `tap` records, one tensor of shape
+    (round, ..., *shape) per tensor of the model, or none without a tap. `gathered` is what `Learner.gather` returns in
+    all intervals, if it is the same in all; None: it is called in each interval.
+
+    `single`: compute round `first` alone, without a tap and without a loop, whose overhead is that of a small round.
     """
     learner, length, intervals = loop.learner, loop.length, loop.intervals
 
@@ -322,19 +442,35 @@ def advance_function(loop: Loop, single: bool = False) -> Callable:
 
 
 def slice_interval(parts: Any, interval: int | tf.Tensor, several: bool) -> Any:
-    """Take the part of an interval, or a round, of arrays by these: axis 0, or axis 1 of `several` realizations."""
+    """Select one interval's part of each tensor in a structure.
+
+    `parts` is a nested structure of tensors with intervals (or rounds, then `interval` is a round) in axis 0 or, if
+    `several`, with realizations in axis 0 and intervals in axis 1.
+    """
     return tf.nest.map_structure(lambda part: part[:, interval] if several else part[interval], parts)
 
 
 @lru_cache(maxsize=8)
 def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tuple[int, ...]) -> Callable:
-    """Return a graph function that trains realizations as one batch, until no loss is finite.
+    """Return a graph function that trains and evaluates realizations as one batch, until no loss is finite.
 
-    It takes weights, `Inputs` and the data, and returns the number of evaluations, and the fields of `Course`, with an
-    axis of realizations after that of evaluations if `several`. `stops`, a tuple, are the numbers of rounds after which
-    the model is evaluated, from 0 on; `tested` is the shape of the test features. It is traced once for all schemes,
-    and points of a sweep, with equal loops. One graph serves single realizations of any numbers of users and records;
-    of `several`, each shape has its own.
+    The function is `history(weights, inputs, data)` and returns `(count, accuracies, losses, sums)`: the number of
+    evaluations made, and the fields of `Course`, with an axis of realizations after that of evaluations if `several`.
+    Rows from `count` on have no meaning.
+
+    Schemes and sweep points with equal arguments share the graph. Without `several`, one graph serves realizations of
+    any numbers of users and records; with it, each shape is traced anew.
+
+    Parameters
+    ----------
+    loop
+        What is computed.
+    several
+        Whether tensors have the realization in axis 0.
+    stops
+        Numbers of rounds after which the model is evaluated, a tuple, increasing from 0.
+    tested
+        Shape of the test features, (record, feature): it only keeps graphs of different test data apart.
     """
     learner = loop.learner
     one_by_one = max(map(sub, stops[1:], stops), default=1) == 1
@@ -372,9 +508,12 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
 
 @lru_cache(maxsize=8)
 def tap_function(loop: Loop, several: bool, rounds: int | None = None) -> Callable:
-    """Return a graph function of the server's updates in the first rounds, (round, ...), and its weights after them.
+    """Return a graph function that computes the first rounds and records the server's updates.
 
-    It takes weights, `Inputs`, the data, the number of rounds and a `Tap`. Compiled, the number is `rounds`.
+    The function is `play(weights, inputs, data, count, tap)`, where `count` is the number of rounds, and returns
+    `(updates, weights)`: one tensor of shape (round, ..., *shape) per tensor of the model, and the parameters after the
+    rounds. `several` is as in `train_function`. XLA must know the number of rounds when it compiles: `rounds`, if not
+    None, replaces `count`.
     """
     advance = advance_function(loop)
 
@@ -388,6 +527,6 @@ def tap_function(loop: Loop, several: bool, rounds: int | None = None) -> Callab
 
 
 def forget() -> None:
-    """Discard all traced graphs, which do not follow code that changes."""
+    """Discard all traced graphs: they would not follow later changes of code, as tests make them."""
     train_function.cache_clear()
     tap_function.cache_clear()

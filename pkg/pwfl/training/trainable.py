@@ -1,7 +1,9 @@
-"""Models as learners want them: start weights, sums of records' gradients, means of clipped ones, evaluation.
+"""The models that learners train: start parameters, weighted sums and clipped means of gradients, evaluation.
 
-Dense networks compute all realizations at once; models that TensorFlow differentiates one after the other, each in
-blocks of records that fill a core, or a GPU.
+`Dense` computes all realizations of a batch at once (`dense`). `Differentiated` computes Keras models by automatic
+differentiation (`autodiff`), one realization after the other, in blocks of records.
+
+"..." before an axis stands for the axis of realizations, which is there only if several are trained as a batch.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,19 +21,19 @@ from pwfl.training.batching import Weights
 if TYPE_CHECKING:
     import keras
 
-TRIED = 3  # records, and start weights, with which a network is tried before it is audited
-SURE = 1e3  # bias of a class that leaves blank records of it no gradient in float32
+TRIED = 3  # records, and start parameters, with which a network is tried before it is audited
+SURE = 1e3  # bias of a class at which softmax is exactly 1 in float32, so that records of the class have gradient 0
 
 
 class Model(Protocol):
-    """What users train; equal ones compute alike.
+    """What users train. Equal models compute the same, so they can share a traced graph.
 
     Attributes
     ----------
     shapes
-        Of the weights of one realization.
+        Shapes of the tensors of parameters, without an axis of realizations.
     known
-        Whether `opposed` records' gradients are opposite in all layers.
+        Whether the gradients of `opposed` records are opposite in all layers, by the network's architecture.
     """
 
     @property
@@ -42,45 +44,63 @@ class Model(Protocol):
 
     @property
     def start(self) -> Callable[[Callable[[], np.random.Generator]], list[np.ndarray]]:
-        """Gives start weights; its argument gives a generator, and is called where any are drawn."""
+        """Function `start(draws)` that returns start parameters, float32, one array per tensor of the model.
+
+        `draws()` returns a random generator; it is called only if any parameter is random.
+        """
         ...
 
     def prepared(self, x: tf.Tensor, /) -> Any:
-        """What `clipped_mean` uses of records in all rounds, made once."""
+        """Compute from features, (..., record, feature), what `clipped_mean` uses in all rounds with these records."""
         ...
 
     def passed(self, weights: Weights, x: tf.Tensor, y: tf.Tensor, /) -> Any:
-        """Tensors of the records, in the axis before the last or the last, of which `sums` takes all or some."""
+        """Compute what `sums` needs of records: a structure of tensors that can be sliced by record.
+
+        `x` has shape (..., record, feature), `y`, int32, (..., record). For one realization, axis 0 of each tensor is
+        of records, so `sums` can be called with slices of it.
+        """
         ...
 
     def sums(self, weights: Weights, passed: Any, factor: tf.Tensor) -> Weights:
-        """The sum of the records' gradients, each times its factor, (..., record)."""
+        """Compute sum_j factor[j] g_j over records j with gradients g_j, one tensor (..., *shape) per parameter tensor.
+
+        `passed` is as returned by the method, or a slice of it; `factor` has shape (..., record).
+        """
         ...
 
     def clipped_mean(self, weights: Weights, x, y, clip_norm: float, sizes, counts, prepared, /) -> tuple:
-        """See `dense.clipped_mean`."""
+        """Compute the mean of clipped gradients; see `dense.clipped_mean`, whose `x_squares` is `prepared`."""
         ...
 
     def evaluate(self, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `dense.evaluate`."""
+        """Compute accuracies and mean loss; see `dense.evaluate`."""
         ...
 
     def silent(self) -> list[np.ndarray]:
-        """Weights at which a blank record of the first class has no gradient, not even in float32."""
+        """Return parameters at which a record that is all zero and of class 0 has gradient 0 in float32."""
         ...
 
     def untested(self) -> str | None:
-        """Why an audit cannot test it, as its table calls it; None: it can."""
+        """Return why an audit cannot test the model, a value of the column `reason` of `audit`; None: it can."""
         ...
 
     def opposed(self, clip_norm: float, generator: np.random.Generator) -> Iterator[adversarial.Opposed]:
-        """Weights and two records each, whose gradients are opposite and clipped; see `adversarial`."""
+        """Yield parameters and two records with opposite gradients of norms above `clip_norm` (`adversarial`)."""
         ...
 
 
 @dataclass(frozen=True)
 class Dense:
-    """Dense ReLU networks, of which no record's gradient is ever formed."""
+    """Dense ReLU networks; no per-record gradient is ever formed (`dense`).
+
+    Attributes
+    ----------
+    widths
+        Widths of the layers, from the number of features to the number of classes.
+    start
+        As in `Model`.
+    """
 
     widths: tuple[int, ...]
     start: Callable[[Callable[[], np.random.Generator]], list[np.ndarray]] = field(compare=False)
@@ -111,7 +131,21 @@ class Dense:
 
 @dataclass(frozen=True)
 class Differentiated:
-    """Keras models without state; `known` where layers are as in `cnn`, kernels and biases in turn."""
+    """Keras models without state, differentiated by TensorFlow.
+
+    Attributes
+    ----------
+    model
+        Maps features, shape (record, feature), to logits, shape (record, class).
+    size
+        Number of features and classes of the data.
+    compiled
+        Whether XLA compiles the training.
+    known
+        Whether the model is that of `autodiff.convolutional`, ReLU layers of kernels and biases in turn.
+    start
+        As in `Model`.
+    """
 
     model: "keras.Model"
     size: datasets.Size
@@ -124,11 +158,11 @@ class Differentiated:
         return [tuple(weight.shape) for weight in self.model.trainable_variables]
 
     def losses(self, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        """Each record's cross-entropy."""
+        """Compute each record's cross-entropy, in nats, shape (record,)."""
         return tf.nn.sparse_softmax_cross_entropy_with_logits(y, self.outputs(weights, x))
 
     def outputs(self, weights: Weights, x: tf.Tensor) -> tf.Tensor:
-        with tf.init_scope():  # the state is seeds by which nothing is drawn
+        with tf.init_scope():  # the state is random seeds, of which these models make no use
             state = [weight.numpy() for weight in self.model.non_trainable_variables]
         return self.model.stateless_call(weights, state, x)[0]
 
@@ -167,14 +201,21 @@ class Differentiated:
         return [tf.TensorSpec(shape, tf.float32) for shape in self.shapes]
 
     def silent(self) -> list[np.ndarray]:
-        """Zero weights, which leave a blank record of many networks no gradient; see `untested`."""
+        """Return zero parameters and a large bias of class 0 if the last parameters are biases of the logits.
+
+        Many networks then have gradient 0 for an all-zero record of class 0; `untested` checks it.
+        """
         weights = [np.zeros(shape, np.float32) for shape in self.shapes]
         if weights[-1].shape == (self.size.classes,):
             weights[-1][0] = SURE
         return weights
 
     def untested(self) -> str | None:
-        """Why an audit cannot test this network, as its table calls it; None: it can."""
+        """Return why an audit cannot test this network; None: it can.
+
+        "not finite": gradients are infinite or NaN. "gradient never zero": the parameters of `silent` do not silence
+        it.
+        """
         if self.known:
             return None
         generator = np.random.default_rng(0)
@@ -197,23 +238,23 @@ class Differentiated:
         )
 
     def _is_finite(self, case: adversarial.Opposed) -> bool:
-        """Whether the case's records, and blank ones, have finite gradients."""
+        """Return whether the case's records, and all-zero records of their classes, have finite gradients."""
         slopes = self._slopes(*case) + self._slopes(case.weights, np.zeros_like(case.x), case.y)
         return all(np.isfinite(slope).all() for slope in slopes)
 
     def _slopes(self, weights: list[np.ndarray], x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
-        """The gradient of these records' summed losses."""
+        """Compute the gradient of the sum of these records' losses, one array per tensor of the model."""
         slopes = self.sums([tf.constant(w) for w in weights], (tf.constant(x), tf.constant(y)), tf.ones(len(y)))
         return [slope.numpy() for slope in slopes]
 
 
 def _each(function: Callable, signature, *parts):
-    """A function of each realization's parts, one after the other."""
+    """Apply a function to each realization's part of `parts`, one after the other; `signature`: of its results."""
     return tf.map_fn(lambda part: function(*part), parts, fn_output_signature=signature, parallel_iterations=1)
 
 
 def model_of(network: models.Network, compiled: bool = False) -> Model:
-    """The model of a network."""
+    """Return the model that computes a network; `compiled`: whether XLA compiles the training."""
     start = partial(models.start_weights, network)
     if network.model == "dense":
         return Dense(network.widths, start)
@@ -224,7 +265,10 @@ def model_of(network: models.Network, compiled: bool = False) -> Model:
 
 
 def bytes_each(network: models.Network, records: int, tested: tuple[int, ...]) -> float:
-    """About how many bytes of a GPU's memory a realization takes, of records of a round and tested ones."""
+    """Estimate the GPU memory of training a network in one realization, in bytes.
+
+    `records` is the number of records in a round, `tested` the shape of the test features, (record, feature).
+    """
     if network.model == "dense":
         return batching.bytes_each(network.widths, records, tested)
     count = models.parameter_count(network)

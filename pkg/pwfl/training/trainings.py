@@ -1,8 +1,13 @@
-"""Train realizations on what the tables of `receive` say arrives at the server, and make rows of `history`.
+"""Train realizations by the tables of the stage `receive`, and make the rows of `history`.
 
-`training` joins a system's `Parts` (learner, server, evaluations) with data and tables. `Training.begin` gives the
-arrays of one realization (`Start`), `Training.train` runs their rounds (`rounds.train_function`), and `Training.tap`
-returns what the server receives in each round, for audits.
+1. `training` joins a system's `Parts` (learner, server, evaluations) with data and tables to a `Training`.
+2. `Training.begin(realization)` makes the arrays of one realization, a `Start`.
+3. `Training.train(starts)` runs all rounds (`rounds.train_function`); `Training.tap(starts)` runs them for audits and
+   returns the server's update of each round.
+4. `history_table` makes the rows of `history`. `trainers` does all this for a system's stage `train`.
+
+"Realization" is one Monte Carlo draw of network and users; "interval" a coherence interval of several rounds. Rounds,
+intervals, users and records are counted from 0. Arrays of several realizations have the realization in axis 0.
 """
 
 import logging
@@ -26,14 +31,18 @@ log = logging.getLogger(__name__)
 
 
 class Server(NamedTuple):
-    """How the server updates its model: w <- w - step[t] update[t].
+    """How the server updates its model: w <- w - steps[t] update[t] in round t.
 
     Attributes
     ----------
     steps
-        Gives the step sizes of a realization's rounds from its reception, shape (round,).
-    summed, decided
-        As in `rounds.Loop`; None where the server adds up what it receives.
+        `steps(reception)` returns a realization's step sizes, shape (round,).
+    summed
+        Function that computes the update from messages sent as integers (`Loop.summed`), as `integers.summed(bits)`
+        returns it; None: messages are real numbers.
+    decided
+        Function that computes the update from each sender's noisy message (`Loop.decided`), as `sent.majority`; None:
+        the update is their weighted sum.
     """
 
     steps: Callable[[Reception], np.ndarray]
@@ -42,20 +51,22 @@ class Server(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The parts of a system's training.
+    """What a system defines of its training.
 
     Attributes
     ----------
     learner
-        What users compute from their records.
+        What users compute from their records (`rounds.Learner`).
     server
         How the server updates its model.
     stops
-        Numbers of rounds after which the model is evaluated, increasing; the first is 0.
+        Numbers of rounds after which the model is evaluated, increasing; the first is 0, the start parameters
+        (`evaluation_rounds`).
     columns
-        Gives columns of `history` from a `Start` and `Course.sums`, shape (evaluation, `learner.measured`).
+        `columns(start, sums)` returns additional columns of `history` by name, of shape (evaluation,). `sums` is
+        `Course.sums`, shape (evaluation, `learner.measured`).
     size
-        Approximate GPU memory of one realization, in bytes.
+        Approximate GPU memory of training one realization, in bytes. It decides how many are trained together.
     """
 
     learner: Learner
@@ -66,26 +77,31 @@ class Parts(NamedTuple):
 
 
 class Start(NamedTuple):
-    """The arrays from which one realization trains, in NumPy.
+    """The NumPy arrays from which one realization is trained.
+
+    If the realization is not trained (`Reception.status`), `fixed`, `varying`, `noise_std` and `steps` are None.
 
     Attributes
     ----------
+    realization
+        Its number.
     weights
-        The model's start parameters, one array for each tensor.
+        The model's start parameters, float32, one array per tensor of the model.
     fixed, varying
-        The learner's inputs (`Learner.inputs`): the same in all rounds, and by interval in the first axis. None, as
-        `noise_std` and `steps`, if the realization is not trained.
+        The learner's inputs, two named tuples (`Learner.inputs`). `fixed` is the same in all rounds; the arrays of
+        `varying` have the interval in axis 0.
     noise_std
-        Standard deviation of the noise in the server's update, float32, shape (interval,) or (interval, band); of the
-        receiver's noise alone if each sender adds its own to its message.
+        Standard deviation of the noise in each coordinate of the server's update, float32, shape (interval,) or, if
+        coordinate bands differ, (interval, band). Only the receiver's noise if the learner leaves users' noise to
+        `rounds.receive_messages` (`sent.is_by_user`).
     key
-        Key of the noise's random numbers; `NO_NOISE` if none are drawn.
+        Key of the noise's random number stream, int64 (`batching.Draws`); `NO_NOISE` if no noise is drawn.
     steps
         The server's step sizes, float32, shape (round,).
     user_records
-        For each user, the indices of its records in the training data, shape (record,).
+        One array per user: the indices of its records in the training data, shape (record,).
     reception
-        What arrives at the server.
+        What the server receives: weights, noise and senders of each interval.
     """
 
     realization: int
@@ -99,22 +115,27 @@ class Start(NamedTuple):
     reception: Reception
 
 
-# What `pwfl.system.Trainers` holds.
+# The types of the functions `trainer` and `batch_trainer` of `pwfl.system.Trainers`; see `both_trainers`.
 OneByOne = Callable[[Any, Any, dict[str, pl.DataFrame]], Callable[[int], pl.DataFrame]]
 SideBySide = Callable[[Any, Any, dict[str, pl.DataFrame]], tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]]
-NO_NOISE = np.int64(0)  # the key of noise that is none
+NO_NOISE = np.int64(0)  # the key where no noise is drawn
 TENSORS = ("weights", *Inputs._fields)
 
 
 class Training(NamedTuple):
-    """The training of a scenario's realizations, which audits tap.
+    """The training of a scenario's realizations, which `trainers` runs and audits tap.
 
     Attributes
     ----------
+    parts
+        Learner, server and evaluations.
+    loop
+        What determines the graph of rounds.
     begin
-        Gives the `Start` of a realization.
+        `begin(realization, view=None)` returns a realization's `Start`. A `view` is a function that maps the server's
+        reception to an observer's; messages and noise then follow the observer's, step sizes the server's.
     data
-        Training and test data as the learner's tensors (`Learner.tensors`).
+        Training and test data as a named tuple of tensors (`Learner.tensors`).
     tested
         Shape of the test features, (record, feature).
     """
@@ -126,7 +147,7 @@ class Training(NamedTuple):
     tested: tuple[int, ...]
 
     def train(self, starts: Sequence[Start]) -> list[Course]:
-        """Train realizations as one batch; of a single one, not compiled, arrays have no axis of realizations."""
+        """Train realizations as one batch and return the evaluations of each, in the same order."""
         several = self._several(starts)
         history = train_function(self.loop, several, tuple(self.parts.stops), self.tested)
         count, *found = (part.numpy() for part in history(*self._tensors(starts, several), self.data))
@@ -142,20 +163,24 @@ class Training(NamedTuple):
         rounds: int | None = None,
         places: Sequence[np.ndarray] | None = None,
     ) -> tuple[list, list]:
-        """Return the server's update of each round, before its step, and its model parameters after the last round.
+        """Return the server's update of each round and its model parameters after the last round.
 
-        Updates have shape (round, realization, ...), one array for each tensor of the model.
+        The result is `(updates, weights)`, two lists with one array per tensor of the model: of shape (round,
+        realization, ...) and (realization, ...). The axis of realizations is missing if `starts` has one element and
+        the loop is not compiled. Updates are not yet multiplied by the step size.
 
         Parameters
         ----------
         starts
-            The realizations; the axis of realizations is missing if there is one alone.
+            The realizations.
         stays
-            Whether the model keeps its start parameters: the server steps along zeros in place of its update.
+            Whether the model keeps its start parameters in all rounds: the server steps along zeros instead of its
+            update.
         rounds
             Number of rounds, from the first on; None: all.
         places
-            For each tensor, the flat indices of the coordinates to return, then in one axis, (index,); None: all.
+            One array per tensor of the model: the flat indices of the coordinates to return, shape (index,), which
+            replaces the tensor's axes in `updates`; None: all coordinates.
         """
         several, played = self._several(starts), rounds or self.loop.length * self.loop.intervals
         kept = None if places is None else [tf.constant(part) for part in places]
@@ -167,29 +192,42 @@ class Training(NamedTuple):
         return updates, weights
 
     def over(self, data: datasets.Dataset) -> "Training":
-        """Replace the data by others with as many records, which users hold at the same indices."""
+        """Return the same training on another data set of the same sizes; users hold records of the same indices."""
         return self._replace(data=self.parts.learner.tensors(data), tested=data.x_test.shape)
 
     def _tensors(self, starts: Sequence[Start], several: bool) -> tuple[list[tf.Tensor], Inputs]:
-        """Make tensors of the weights and inputs of realizations."""
+        """Return start parameters and `Inputs` of realizations as tensors."""
         weights, *rest = stack_starts(starts, several, self.loop.compiled)
         return weights, Inputs(*rest)
 
     def _several(self, starts: Sequence[Start]) -> bool:
-        """Whether arrays have an axis of realizations."""
+        """Return whether tensors have an axis of realizations: always if compiled, else if there are several."""
         return self.loop.compiled or len(starts) > 1
 
 
 def count_evaluations(losses: np.ndarray) -> list[int]:
-    """Count evaluations up to each realization's first infinite or NaN loss, by losses (realization, evaluation)."""
+    """Count each realization's evaluations up to its first loss that is not finite, this one included.
+
+    `losses` has shape (realization, evaluation).
+    """
     ended = ~np.isfinite(losses)
     return np.where(ended.any(axis=1), ended.argmax(axis=1) + 1, losses.shape[1]).tolist()
 
 
 def stack_starts(starts: Sequence[Any], several: bool, compiled: bool, names: Sequence[str] = TENSORS) -> list:
-    """Make tensors of the fields `names` of realizations, with an axis of realizations if `several`.
+    """Make tensors of some fields of realizations' `Start`s.
 
-    Arrays of realizations are padded with zeros to one shape (`batching.side_by_side`).
+    Parameters
+    ----------
+    starts
+        `Start`s, or other named tuples of arrays, of realizations.
+    several
+        Whether tensors have the realization in axis 0. Arrays of realizations are then padded with zeros to one shape
+        (`batching.side_by_side`). Otherwise only the first start is used.
+    compiled
+        Whether the training is compiled by XLA: axes of records are then padded to one of few sizes.
+    names
+        The fields, in the order of the result.
     """
     if not several:
         return tf.nest.map_structure(tf.constant, [getattr(starts[0], name) for name in names])
@@ -197,7 +235,10 @@ def stack_starts(starts: Sequence[Any], several: bool, compiled: bool, names: Se
 
 
 def key_of(scenario, realization: int, purpose: str = "noise") -> np.int64:
-    """Derive the key of the noise of a realization's training from its release, a purpose and the seed."""
+    """Return the key of a random number stream for a realization's noise.
+
+    It follows from the scenario's seed, its `release` (`streams.name_noise`), the realization and the name `purpose`.
+    """
     return np.int64(streams.key(*streams.name_noise(scenario, realization, purpose)))
 
 
@@ -209,10 +250,27 @@ def beginnings(
     deal: Callable[[np.ndarray, int], list[np.ndarray]] | None = None,
     key: str = "user",
 ) -> Callable[[int], tuple[list[np.ndarray], list[np.ndarray]]]:
-    """Return a function of a realization that draws the indices of users' records and the model's start weights.
+    """Return a function that assigns a realization's records to users and draws the model's start parameters.
 
-    Both are drawn by streams of their own, the same for all schemes. `start` is a model's. `deal(samples, realization)`
-    says which records users hold, instead of `partition.deal_out` by `scenario.data`. `key` is the column of users.
+    The function maps a realization to `(user_records, weights)`: one array of indices in the training data per user,
+    shape (record,), and one float32 array per tensor of the model. Both depend on the seed and the realization alone,
+    so they are the same for all schemes.
+
+    Parameters
+    ----------
+    scenario
+        Its `seed` and section `data` are used.
+    data
+        Training and test data.
+    users
+        The table `users`, one row per realization and user. Its column `samples` is the user's number of records.
+    start
+        `start(draws)` returns the start parameters (`Learner.start`).
+    deal
+        `deal(samples, realization)` returns the users' record indices for numbers of records `samples`, shape (user,);
+        None: `partition.deal_out` by the section `data`.
+    key
+        The column of `users` by which users are numbered: rows are sorted by it.
     """
     users_by_run = users.partition_by("realization", as_dict=True)
 
@@ -237,9 +295,22 @@ def training(
     compiled: bool = False,
     deal: Callable[[np.ndarray, int], list[np.ndarray]] | None = None,
 ) -> Training:
-    """Build the training of a scenario from its tables `users`, `reception` and `reception_noise`.
+    """Build the training of a scenario from a system's parts, data and tables.
 
-    `compiled`: by XLA, for a GPU. `deal`: see `beginnings`.
+    Parameters
+    ----------
+    parts
+        Learner, server and evaluations.
+    scenario
+        Its `seed`, `release` and section `data` are used.
+    data
+        Training and test data.
+    tables
+        By name; `users`, `reception` and `reception_noise` are used. Each interval has the same number of rounds.
+    compiled
+        Whether XLA compiles the rounds, for a GPU.
+    deal
+        As in `beginnings`.
     """
     server, noise, bands = parts.server, tables["reception_noise"], bands_of(tables["reception"])
     if bands:
@@ -250,16 +321,16 @@ def training(
     draw_start = beginnings(scenario, data, tables["users"], learner.start, deal)
 
     def begin(realization: int, view: Callable[[Reception], Reception] | None = None) -> Start:
-        """Make the `Start` of a realization; `view` changes its reception to an observer's, but not the step sizes."""
+        """Make the `Start` of a realization; see `Training.begin`."""
         (user_records, weights), reception = draw_start(realization), reception_of(realization)
         if reception.status:
             return Start(realization, weights, None, None, None, NO_NOISE, None, user_records, reception)
         steps, received = server.steps(reception).astype(np.float32), view(reception) if view else reception
         fixed, varying = learner.inputs(received, user_records, scenario.seed, realization)
-        # Noise that is none draws nothing.
+        # A key other than NO_NOISE only where numbers are drawn; integers are rounded at random without noise, too.
         key = key_of(scenario, realization) if received.noise_std.any() or server.summed else NO_NOISE
         std = received.band_noise_std if bands else received.noise_std
-        if is_by_user(learner):  # users' noise is in their messages
+        if is_by_user(learner):  # each user's noise is added to its message
             std = received.receiver_std
         return Start(realization, weights, fixed, varying, std.astype(np.float32), key, steps, user_records, received)
 
@@ -267,11 +338,21 @@ def training(
 
 
 def both_trainers(build_trainer: Callable[..., tuple[Callable, float]]) -> tuple[OneByOne, SideBySide]:
-    """A system's `trainer` and `batch_trainer`, by `build_trainer(scenario, data, tables, compiled)`.
+    """Make a system's `trainer` and `batch_trainer` from one function that builds either.
 
-    This gives a function that trains some realizations and returns the rows of `history` of each, and about how many
-    bytes of a GPU's memory each takes. `trainer` gives a function of one realization, on a CPU; `batch_trainer` one
-    of several side by side, compiled, and how many bytes each takes.
+    Parameters
+    ----------
+    build_trainer
+        `build_trainer(scenario, data, tables, compiled)` returns `(train_all, size)`. `train_all(realizations)` trains
+        realizations as one batch and returns their rows of `history` by realization; `size` is the approximate GPU
+        memory of one realization, in bytes.
+
+    Returns
+    -------
+    trainer
+        `trainer(scenario, data, tables)` returns a function from one realization to its rows of `history`, for a CPU.
+    batch_trainer
+        `batch_trainer(scenario, data, tables)` returns the `(train_all, size)` of `compiled=True`, for a GPU.
     """
 
     def trainer(scenario, data: datasets.Dataset, tables: dict) -> Callable[[int], pl.DataFrame]:
@@ -285,10 +366,15 @@ def both_trainers(build_trainer: Callable[..., tuple[Callable, float]]) -> tuple
 
 
 def trainers(parts_of: Callable[..., Parts]) -> tuple[OneByOne, SideBySide]:
-    """A system's `trainer` and `batch_trainer` (`both_trainers`), by `parts_of(scenario, data, tables, compiled)`.
+    """Make a system's `trainer` and `batch_trainer` (see `both_trainers`) from its parts.
 
-    Noise is each scheme's own. A realization to which nobody sends keeps its start weights; one without feasible noise
-    is not trained; one whose loss leaves the finite numbers stops there. The column `status` says so.
+    `parts_of(scenario, data, tables, compiled)` returns the system's `Parts`. Noise is drawn independently for each
+    scheme. The column `status` of `history` is:
+
+    - `trained`;
+    - `no_user_scheduled`: nobody sends; the model keeps its start parameters, or follows the receiver's noise alone;
+    - `noise_infeasible`: no noise is feasible; the realization is not trained;
+    - `diverged`: the loss became infinite or NaN; training stopped there.
     """
 
     def build_trainer(scenario, data, tables, compiled: bool) -> tuple[Callable[[Iterable[int]], dict], float]:
@@ -308,14 +394,31 @@ def trainers(parts_of: Callable[..., Parts]) -> tuple[OneByOne, SideBySide]:
 
 
 def evaluation_rounds(rounds: int, every: int) -> list[int]:
-    """List the numbers of rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, the last."""
+    """List the numbers of rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, and `rounds`.
+
+    >>> evaluation_rounds(12, every=5)
+    [0, 1, 5, 10, 12]
+    """
     return sorted({0, 1, rounds, *range(every, rounds + 1, every)})
 
 
 def history_table(
     used: Training, data: datasets.Dataset, tables: dict
 ) -> Callable[[Start, Course | None], pl.DataFrame]:
-    """Return a function that makes a realization's rows of `history` from its `Course`, None if it was not trained."""
+    """Return a function that makes a realization's rows of `history`, one per evaluation.
+
+    The function is `table(start, course)`, where `course` is None if the realization was not trained: the model is then
+    evaluated at its start parameters or, if no noise is feasible, accuracy and loss are null.
+
+    Parameters
+    ----------
+    used
+        The training.
+    data
+        Training and test data.
+    tables
+        By name; `reception_noise` is used, for airtime and energy.
+    """
     spent, (learner, _, stops, columns, _) = spent_function(tables), used.parts
 
     def untrained(start: Start) -> Course:
@@ -352,16 +455,22 @@ def history_table(
 
 
 def clipped_share(start: Start, sums: np.ndarray) -> dict[str, pl.Series]:
-    """Compute the share of messages clipped since the previous evaluation; null if there were none.
+    """Compute the column `clipped_share`: the share of gradients clipped since the previous evaluation.
 
-    `sums`, shape (evaluation, 2), counts clipped ones, and all.
+    For `Parts.columns`. `sums` has shape (evaluation, 2): the number clipped and the number of all. The share is null
+    if there were none.
     """
     with np.errstate(invalid="ignore"):
         return {"clipped_share": pl.Series(np.divide(*sums.T, dtype=np.float32)).fill_nan(None).cast(pl.Float64)}
 
 
 def spent_function(tables: dict) -> Callable[[int, Sequence[int]], dict]:
-    """A function of a realization and numbers of rounds: columns of seconds and joules up to each."""
+    """Return a function that computes airtime (s) and radiated energy (J) up to given rounds.
+
+    The function is `spent(realization, done)`; `done` lists numbers of rounds. It returns the columns
+    `air_seconds_cumulative` and `transmit_energy_j_cumulative`, of shape (len(done),), null where the table has no
+    values. `tables["reception_noise"]` has `seconds` and `joules` per round of each interval.
+    """
     noise = tables["reception_noise"].sort("realization", "interval").partition_by("realization", as_dict=True)
 
     def spent(realization: int, done: Sequence[int]) -> dict:

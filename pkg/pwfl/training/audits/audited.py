@@ -1,4 +1,4 @@
-"""What is audited: a system's training, of data and tables of the audit's own."""
+"""What is audited: a system's training, with data of the audit's own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,17 +12,30 @@ from pwfl.learning import datasets
 from pwfl.scenario.values import value_of
 from pwfl.training import trainings
 
-TESTED = 16  # records that lively data have to evaluate a model on
-FEW = 3  # records that a user holds at most, of the audit's own: more take longer, and move messages no further
-BATCHES = 3  # mini-batches at least of what a user holds, so that few records are in each
+TESTED = 16  # test records of `random_data`
+FEW = 3  # records per user, at most: more would take longer, and move messages no further
+BATCHES = 3  # mini-batches that a user's records make at least
 
 
 @dataclass(frozen=True)
 class Audited:
-    """A system's training: of a scenario, by its `parts`, its tables, and records of a size.
+    """A system's training of a scenario, and what the audit needs to know of it.
 
-    `receiver`: the server's update may have more noise in it than users add. `few`: users hold FEW records, unless
-    tables say of how many messages are; not of learners by which a message depends on how many there are.
+    Attributes
+    ----------
+    parts
+        `parts(scenario, data, tables, compiled)` returns the system's `trainings.Parts`.
+    scenario
+        The scenario.
+    tables
+        By name; `users`, `reception` and `reception_noise` are used.
+    size
+        Number of features and classes of a record.
+    receiver
+        Whether the update may have more noise than users add, as a receiver's.
+    few
+        Whether the audit may give each user only FEW records, which is faster: not if the size of a message depends on
+        their number. Has no effect if `reception` has numbers of sampled records.
     """
 
     parts: Callable[..., trainings.Parts]
@@ -33,18 +46,18 @@ class Audited:
     few: bool = False
 
     def training(self, data: datasets.Dataset, compiled: bool = False) -> trainings.Training:
-        """That of some data, which users hold one after the other."""
+        """Build the training on `data`, whose records users hold one user after the other."""
         parts = self.parts(self.scenario, data, self.audited_tables, compiled)
         return trainings.training(parts, self.scenario, data, self.audited_tables, compiled, in_turn)
 
     def untested(self, used: trainings.Training) -> str | None:
-        """Why what trains cannot be tested, as the table `audit` calls it; None: it can."""
-        model = getattr(used.parts.learner, "model", None)  # which those of softmax regression alone do not have
+        """Return why the training's model cannot be tested (column `reason` of `audit`); None: it can."""
+        model = getattr(used.parts.learner, "model", None)  # `LocalSgd` of softmax regression has none
         return model.untested() if model else None
 
     @cached_property
     def audited_tables(self) -> dict[str, pl.DataFrame]:
-        """The tables; of users who hold few records, if so few do."""
+        """The tables, with fewer records per user if `few`."""
         if not self.few or self.tables["reception"]["records"].is_not_null().any():
             return self.tables
         most = max(FEW, BATCHES * (value_of(self.scenario, "training.batch_size") or 0))
@@ -53,25 +66,25 @@ class Audited:
 
     @cached_property
     def records(self) -> int:
-        """How many the users of a realization have at most."""
+        """The largest number of records, over realizations, that all users of a realization hold together."""
         return (
             self.audited_tables["users"].group_by("realization").agg(pl.sum("samples")).select(pl.max("samples")).item()
         )
 
 
 def in_turn(samples: np.ndarray, realization: int) -> list[np.ndarray]:
-    """Records of users, one user after the other."""
+    """Assign records 0, 1, 2 ... to users, one user after the other; `samples`, shape (user,): how many each holds."""
     return np.split(np.arange(samples.sum()), samples.cumsum())[:-1]
 
 
 def random_data(size: datasets.Size, records: int, generator: np.random.Generator) -> datasets.Dataset:
-    """Data of which there are gradients."""
+    """Draw `records` training records and TESTED test records with uniform features in [0, 1) and uniform classes."""
     x = generator.random((records + TESTED, size.features), np.float32)
     y = generator.integers(size.classes, size=records + TESTED).astype(np.int32)
     return datasets.Dataset(x[:records], y[:records], x[records:], y[records:])
 
 
 def blank(size: datasets.Size, records: int) -> datasets.Dataset:
-    """Data of zeros, all of the first class."""
+    """Make data of `records` training records and one test record whose features and classes are all zero."""
     x = np.zeros((records, size.features), np.float32)
     return datasets.Dataset(x, np.zeros(records, np.int32), x[:1], np.zeros(1, np.int32))

@@ -1,7 +1,7 @@
-"""Bands of coordinates, in which users are heard more or less: noise and signal are each band's own.
+"""Audit of coordinate bands, in which users are received with different weights: noise and signal of each band.
 
-The other tests are of the band in which the audited message shows most: all bands are taken to be as this one, as it
-loses most if what a record moves lies there. What is left to test is that each band has its own weights and noise.
+The other tests treat all bands as the one in which the target's message is most visible, since a record is most exposed
+if it moves this band's coordinates alone. Here it is tested that each band has its own weights and noise.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ CLOSE = 1e-4  # of a message's largest coordinate: what float32 adds
 
 
 def as_in_worst(used: trainings.Training, target: int) -> trainings.Training:
-    """The same training, but in all bands as in the one in which the target shows most."""
+    """Return the same training, with all bands as the one in which the target's message is most visible."""
 
     def begin(realization: int, view: View | None = None) -> trainings.Start:
         def seen(reception: Reception) -> Reception:
@@ -34,7 +34,10 @@ def as_in_worst(used: trainings.Training, target: int) -> trainings.Training:
 def verdicts(
     audited: Audited, subject: audit.Subject, claim: Claim, used: trainings.Training, generator: np.random.Generator
 ) -> Iterator[audit.Verdict]:
-    """Tests of the server's update in each band: its noise, and how far it takes the target's record."""
+    """Yield the tests of each band: the noise's standard deviation, and how far the target's record moves it.
+
+    `used` is the training with its bands; the other arguments are as in `audit.verdicts`.
+    """
     learner, target, bands = used.parts.learner, claim.target, used.loop.bands
     starts = [training.begin(subject.realization) for training in (used, as_in_worst(used, target))]
     band = np.concatenate([part.ravel() for part in places([w.shape for w in starts[0].weights], bands)])

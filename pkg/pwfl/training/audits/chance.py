@@ -1,4 +1,4 @@
-"""By which chance records, and users, are in messages."""
+"""Audit of sampling: the probability with which records, and users, are in a round's messages."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,11 +18,22 @@ def participation(
     senders_only: bool = False,
     with_study: bool = True,
 ) -> audit.Verdict:
-    """Whether records are in messages by chance as claimed: the numbers of rounds that each user's first is in.
+    """Test whether records are in a round's messages with the claimed probability.
 
-    With `senders_only`, of each user who sends, in all rounds or none.
-    `more` says of further runs how many records users' messages are of, each of shape (round, user); they
-    count alone without `with_study`.
+    The number of rounds with each user's first record must be binomial.
+
+    Parameters
+    ----------
+    audited, subject
+        As in `audit.audit_system`.
+    chance
+        The claimed probability.
+    more
+        Additional draws: one array each, the number of sampled records of each user's message, shape (round, user).
+    senders_only
+        Whether only users who send in some round are counted.
+    with_study
+        Whether the study's own realizations are counted; if not, only `more`.
     """
     used, counts = audited.training(blank(audited.size, audited.records)), []
     for realization in audited.tables["users"]["realization"].unique().sort():
@@ -39,16 +50,20 @@ def participation(
 
 
 def senders(subject: audit.Subject, records: np.ndarray, chance: float) -> audit.Verdict:
-    """Whether users send records by a chance as claimed, each round by itself: the numbers of rounds in which they do.
+    """Test whether users send with the claimed probability `chance`, independently in each round.
 
-    `records` says of runs how many records users' messages are of, shape (run, round, user).
+    `records`, shape (draw, round, user), has the number of sampled records of each user's message; a user sends if it
+    is positive. The number of rounds in which a user sends must be binomial.
     """
     law = partial(stats.binom.cdf, n=records.shape[1], p=chance)
     return audit.distribution(subject, "rounds that a user is in", (records > 0).sum(axis=1), law, 0.5)
 
 
 def _rounds_with_first(varying, user_records: list[np.ndarray]) -> np.ndarray:
-    """In how many rounds each user's first record is, of rounds `at`; None: no training."""
+    """Count the rounds with each user's first record, shape (user,).
+
+    `varying` is the learner's `gradients.Rows`; None: the realization is not trained.
+    """
     if varying is None:
         return np.zeros(len(user_records), int)
     taken = np.concatenate([rows[:many] for rows, many in zip(varying.rows, varying.sizes, strict=True)])

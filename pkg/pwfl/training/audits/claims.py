@@ -1,4 +1,7 @@
-"""What is claimed of a user's message, and the views of who observes it."""
+"""What a system claims of a user's message, and what observers receive.
+
+A view is a function from the server's `Reception` to an observer's.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,23 +17,24 @@ View = Callable[[Reception], Reception]
 
 
 class Claim(NamedTuple):
-    """What is claimed of a user's message.
+    """What a system claims of the messages of the audited user, the target.
 
     Attributes
     ----------
     target
-        The user.
+        Number of the user.
     mu
-        Of its message in each round, shape (round,), against the observer.
+        mu = sensitivity / noise standard deviation of its message in each round, against the observer, shape (round,).
     view
-        The observer's reception by the server's; None: the same.
+        Function from the server's reception to the observer's; None: they are the same.
     exact
-        The claim is what is lost, and no bound of it.
+        Whether mu is the largest that a record attains, rather than an upper bound.
     epsilon
-        What these losses cost at least; None: that of Gaussian mechanisms.
-    everyone, view_of
-        mu of all users' messages, shape (round, user), None: nothing is claimed of others; and the observer's
-        reception, of a user's record, by the server's.
+        Lower bound on epsilon of all rounds; None: epsilon of a Gaussian mechanism with the norm of `mu`.
+    everyone
+        mu of all users' messages, shape (round, user); None: nothing is claimed of others.
+    view_of
+        `view_of(user, reception)` returns what the observer receives of a user's record.
     """
 
     target: int
@@ -50,10 +54,24 @@ def claim_of(
     users_only: bool = False,
     view: Callable[[int, Reception], Reception] | None = None,
 ) -> Claim:
-    """What `visibility` claims of the user that loses most to an observer, whose `view(user, reception)` it is.
+    """Make the claim of the table `visibility` for the most exposed user of a realization.
 
-    It is one of those of whom a record is heard in some round, if there are any: by chance, others drop out of all, or
-    none of their records is in any message.
+    The user is one whose records are received in some round, if there is any.
+
+    Parameters
+    ----------
+    tables
+        By name; `users`, `reception` and `visibility` are used.
+    realization
+        Its number.
+    observer
+        The observer's rows of `visibility`.
+    sensitivity
+        L2 norm by which replacing one record changes a message, at most.
+    users_only
+        Whether only users' noise counts, and not the receivers'.
+    view
+        `view(user, reception)` returns what the observer receives of a user's record; None: the server's reception.
     """
     losses = accountant.losses(tables, observer, sensitivity, users_only)
     row = tables["users"]["realization"].unique().sort().to_list().index(realization)
@@ -66,19 +84,19 @@ def claim_of(
 
 
 def select_deliveries(tables: dict[str, pl.DataFrame], realization: int) -> pl.DataFrame:
-    """Select the rows of `reception` in a realization that deliver records."""
+    """Select a realization's rows of `reception` in which a record is received: weight and records are not zero."""
     sent = pl.col("records").is_null() | (pl.col("records") > 0)
     in_a_band = pl.col("bands").is_null() | pl.col("bands").list.eval(pl.element() != 0).list.any()
     return tables["reception"].filter(pl.col("weight") != 0, sent, in_a_band, realization=realization)
 
 
 def upload(target: int, reception: Reception) -> Reception:
-    """The view of who sees a user's uploads alone."""
+    """View: an observer who receives the uploads of user `target` alone."""
     return reception.select_users(np.arange(reception.sends.shape[1]) == target)
 
 
 def noise_of(user: int, view: View | None, reception: Reception) -> Reception:
-    """A view of a reception in which one user alone adds noise."""
+    """View: what the observer of `view` receives (None: the server) if only one user adds noise."""
     seen = view(reception) if view else reception
     noise = seen.user_noise_std * (np.arange(seen.sends.shape[1]) == user)
     return seen._replace(user_noise_std=noise, noise_std=np.sqrt((noise**2).sum(axis=1)))

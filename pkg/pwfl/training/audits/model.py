@@ -1,4 +1,7 @@
-"""The model is what follows from what was received, and what is trained and evaluated; alone and side by side."""
+"""Audit of the model: it follows from the server's updates, and is the one trained and evaluated.
+
+Batched realizations, as on a GPU, are compared with each one alone.
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -15,14 +18,14 @@ from pwfl.training.audits.audited import Audited, blank, random_data
 from pwfl.training.audits.claims import View
 from pwfl.training.audits.received import received, together
 
-CLOSE = 1e-4  # to which a model in float32 is that of its steps, and its loss
-COMPILED = 1e-3  # to which what is received compiled is what is received otherwise
+CLOSE = 1e-4  # relative error of a model, and of its loss, in float32
+COMPILED = 1e-3  # relative difference of updates that XLA compiles and those it does not
 ALIKE = "learner and steps, whatever the data"
-LOUD = 1.0  # deviation of what noise adds up to in each weight, where it is to make another model
+LOUD = 1.0  # standard deviation of all rounds' noise in each parameter, so that missing noise makes another model
 
 
 def model(used: trainings.Training, subject: audit.Subject, start: trainings.Start) -> Iterator[audit.Verdict]:
-    """Whether the model steps by what was received and by nothing else, and is what the trainer evaluates."""
+    """Test whether the model is w - sum_t steps[t] update[t], and whether the trainer evaluates this model."""
     update, weights = used.tap([start])
     steps, (course,) = start.steps.astype(float), used.train([start])
     off = []
@@ -42,12 +45,12 @@ def model(used: trainings.Training, subject: audit.Subject, start: trainings.Sta
 def whatever_the_data(
     audited: Audited, used: trainings.Training, subject: audit.Subject, data: datasets.Dataset
 ) -> audit.Verdict:
-    """Whether what trains is made alike of other data: clipping norms, or steps, that follow data would be released.
+    """Test whether learner and step sizes are the same for other data, as they would otherwise reveal the data.
 
-    Of a model, which learners are compared without, data tell the shapes alone.
+    Models, of which data determine the shapes only, are not compared.
     """
     reception, parts = used.begin(subject.realization).reception, (used.parts, audited.training(data).parts)
-    bare = [getattr(part.learner, "learner", part.learner) for part in parts]  # of bands: what is heard in them
+    bare = [getattr(part.learner, "learner", part.learner) for part in parts]  # the learner within a `bands.ByBand`
     learners = [{key: value for key, value in vars(part).items() if key != "model"} for part in bare]
     steps = [part.server.steps(reception) for part in parts]
     off = float(np.abs(steps[0] - steps[1]).max()) if learners[0] == learners[1] else np.inf
@@ -57,10 +60,10 @@ def whatever_the_data(
 def trained(
     audited: Audited, trainer: Callable[..., Callable], subject: audit.Subject, generator: np.random.Generator
 ) -> Iterator[audit.Verdict]:
-    """Whether a system's `trainer` comes to the model that is tapped, and no two users hold one record.
+    """Test whether a system's `trainer` arrives at the model that was tested, and no two users hold the same record.
 
-    Records are dealt at random: of `data.partition` an audit knows nothing. Noise is so loud that half of it would make
-    another model.
+    Models are compared by their loss after the last round. Records are assigned at random, whatever `data.partition`
+    is. The noise is increased so that half of it would make another model.
     """
     dealt = plain(audited.scenario.data) | {"partition": "iid"}
     scenario, tables = with_others(audited.scenario, data=dealt), audited.audited_tables
@@ -91,9 +94,9 @@ def side_by_side(
     lively: datasets.Dataset,
     generator: np.random.Generator,
 ) -> Iterator[audit.Verdict]:
-    """Whether trainings side by side, compiled as for a GPU, receive what each alone does, in silence and of data.
+    """Test whether realizations trained as one compiled batch, as on a GPU, receive what each receives alone.
 
-    What trains no two realizations at once has nothing to compare. It takes a compilation.
+    Both of `blank` data and of the data `lively`. Yields nothing if the learner cannot be batched. It compiles a graph.
     """
     keys, off, size = [trainings.key_of(audited.scenario, run) for run in range(2)], [], 0
     blanks = blank(audited.size, audited.records)

@@ -1,4 +1,7 @@
-"""Noise is what is received in silence: independent, normal, of the stated deviation, of all users."""
+"""Audit of the noise: with all messages zero, updates are independent Gaussian noise of the stated standard deviation.
+
+A "run" is one training of the tapped realization with a key of its own.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -12,8 +15,8 @@ from pwfl.training import trainings
 from pwfl.training.audits.claims import View
 from pwfl.training.audits.received import KEPT, RUNS, SAME, chosen, received, scaled_silence
 
-MOST = 256  # runs of noise, of models that are too small for as many draws as usual
-NORMAL = special.ndtr, 0.0  # what a distribution of noise is held to
+MOST = 256  # runs at most, of small models, which need more runs for as many random numbers
+NORMAL = special.ndtr, 0.0  # arguments of `audit.distribution`: standard normal
 TESTS: tuple[tuple[str, Callable[..., audit.Verdict], tuple], ...] = (
     ("deviation", audit.variance, ()),
     ("mean", audit.mean, ()),
@@ -28,9 +31,24 @@ def silence(
     views: Sequence[View | None],
     generator: np.random.Generator,
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """What is received in silence, tensors of shape (round, run, ...), and its deviation, (round, run).
+    """Receive updates with all messages zero, in several runs.
 
-    Runs are of several views, one after the other, but RUNS of the first, the last of these of another release.
+    Returns the updates, one array of shape (round, run, ...) per tensor of the model, and their stated standard
+    deviations, shape (round, run). The first RUNS - 1 runs and the last one are of the first view, the last one with
+    the key of another release; the runs between cycle through all views.
+
+    Parameters
+    ----------
+    scenario
+        Its `seed` and `release` give the keys.
+    used
+        The training.
+    begin
+        `begin(view)` returns the realization's `Start` for an observer.
+    views
+        Observers' views; None: the server's reception.
+    generator
+        Draws the parameters to look at in large models (`received.chosen`).
     """
     silent, first = used.parts.learner.silent(), begin(views[0])
     places = chosen(silent, generator)
@@ -49,18 +67,20 @@ def silence(
 def noise(
     subject: audit.Subject, received: Sequence[np.ndarray], std: np.ndarray, runs_are: str = "runs", others: int = 1
 ) -> Iterator[audit.Verdict]:
-    """Whether what is received in silence is independent normal noise of stated deviations.
+    """Test whether updates without messages are independent Gaussian noise of the stated standard deviations.
 
     Parameters
     ----------
+    subject
+        What is tested.
     received
-        Tensors of shape (round, run, ...).
+        The updates, one array of shape (round, run, ...) per tensor of the model.
     std
-        Shape (round, run); 0: nothing is to be heard.
+        The stated standard deviations, shape (round, run); 0: updates must be 0.
     runs_are
-        What the verdict calls them, where they are no runs.
+        What the verdict calls runs, if they are something else, as users.
     others
-        How many runs, the last ones, are of another release, 1 or 0.
+        Number of runs, 0 or 1, the last ones, whose keys are of another release.
     """
     parts = []
     for part in received:
@@ -77,7 +97,7 @@ def noise(
     yield audit.lags(subject, "noise of different coordinates", every)
     in_a_row = np.swapaxes(together, 0, 1)[std.T > 0]
     yield audit.lags(subject, "noise at any distance", in_a_row.reshape(1, -1))
-    # Where runs differ in which rounds have noise: those that are as the first, or rounds in which all have some.
+    # If runs have noise in different rounds: runs with noise in the first one's rounds, or rounds with noise in all.
     paired = together[:, alike][std[:, 0] > 0] if others else together[(std > 0).all(axis=1)]
     rounds, runs, _ = paired.shape
     if rounds > 1:
@@ -90,7 +110,10 @@ def noise(
 
 
 def all_users(subject: audit.Subject, reception: Reception, receiver: bool) -> Iterator[audit.Verdict]:
-    """Whether the server's update has the noise in it that all users add, and no more unless a `receiver` adds some."""
+    """Test whether the stated noise of the update includes all users' noise, by the reception.
+
+    noise_std^2 must be sum_k user_noise_std[k]^2, or at least that if a `receiver` may add noise.
+    """
     users = np.sqrt((reception.user_noise_std**2).sum(axis=1))
     share = reception.noise_std[users > 0] / users[users > 0]
     if share.size:
@@ -100,7 +123,7 @@ def all_users(subject: audit.Subject, reception: Reception, receiver: bool) -> I
 
 
 def all_noise(subject: audit.Subject, used: trainings.Training, start: trainings.Start) -> audit.Verdict:
-    """Whether noise that users draw each for itself adds up as independent noise does."""
+    """Test whether the sum of all users' noise has the standard deviation of a sum of independent noise."""
     std, size = np.repeat(start.reception.noise_std, start.reception.rounds), sum(w.size for w in start.weights)
     last = min(int(np.argmax(std > 0)) - (-KEPT // size), len(std))
     return audit.variance(subject, "deviation of all users' noise", scaled_silence(used, start, last))

@@ -1,4 +1,7 @@
-"""What is received in some runs, from a model that stays."""
+"""Updates that the server receives while the model keeps its start parameters, for the audit's tests.
+
+A "run" is one training of the tapped realization with a key, start parameters and data of its own.
+"""
 
 from collections.abc import Sequence
 
@@ -9,11 +12,11 @@ from pwfl.training import trainings
 from pwfl.training.audits.audited import Audited, blank
 from pwfl.training.sent import is_by_user
 
-RUNS = 3  # of noise at least: two of the release's realizations, and one of another release
-ALONE = 48  # runs that take less time one by one than another graph takes to be traced
-KEPT = 4096  # coordinates of noise in a round, at most
-FEW = 3  # rounds in which a large network is looked at again
-SAME = 1e-6  # to which a sum of noise is that of its parts, in float32
+RUNS = 3  # of noise, at least: two with the release's keys and one with another release's
+ALONE = 48  # up to so many runs, training one by one is faster than tracing another graph
+KEPT = 4096  # coordinates of noise that are tested in a round, at most
+FEW = 3  # rounds in which a large network is tested, after a first test of all rounds
+SAME = 1e-6  # relative error of a sum of noise in float32
 
 
 def received(
@@ -22,9 +25,10 @@ def received(
     rounds: int | None = None,
     places: Sequence[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
-    """What is received in some runs, from a model that stays: tensors of shape (round, run, ...); see `Training.tap`.
+    """Return the server's updates in some runs, one array of shape (round, run, ...) per tensor of the model.
 
-    Of small models it may take many runs: after the first ones they are side by side then, where users are summed.
+    Each run is a `Start`; `rounds` and `places` are as in `Training.tap`. More than ALONE runs, as of small models, are
+    trained as one batch after the first RUNS, unless the learner is `by_user`.
     """
     batch = RUNS if not is_by_user(used.parts.learner) and len(starts) > ALONE else len(starts)
     groups = [[start] for start in starts[:batch]] + [starts[batch:]] * (len(starts) > batch)
@@ -42,7 +46,22 @@ def receive_neighbours(
     starts: Sequence[trainings.Start],
     rounds: int | None = None,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What is received of two data sets, blank but for the case's first record, or its second, in some places."""
+    """Return the server's updates for two data sets that differ in some records, each as `received` returns it.
+
+    Parameters
+    ----------
+    audited, used
+        What is audited, and its training.
+    case
+        Start parameters and two records.
+    places
+        Index, or slice, of the training records that are the case's first record in the first data set, and its second
+        in the second; all others are zero, of class 0.
+    starts
+        The runs.
+    rounds
+        Number of rounds; None: all.
+    """
     updates = []
     for features, label in zip(case.x, case.y, strict=True):
         data = blank(audited.size, audited.records)
@@ -58,13 +77,16 @@ def together(
     rounds: int | None = None,
     places: Sequence[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
-    """As `received`, all runs side by side."""
+    """Return what `received` does, with all runs trained as one batch."""
     updates, _ = used.tap(starts, True, rounds, places)
     return updates if used.loop.compiled or len(starts) > 1 else [part[:, None] for part in updates]
 
 
 def chosen(weights: Sequence[np.ndarray], generator: np.random.Generator) -> list[np.ndarray] | None:
-    """Some places of each of many weights: half of them next to each other, half anywhere; None: all of few."""
+    """Choose which coordinates of a large model to test, about KEPT; None: all, as there are no more than KEPT.
+
+    Returns flat indices for each tensor of the model, sorted: half of them consecutive, half anywhere.
+    """
     if sum(w.size for w in weights) <= KEPT:
         return None
     half, places = KEPT // (2 * len(weights)), []
@@ -81,7 +103,10 @@ def scaled_silence(
     rounds: int | None = None,
     places: Sequence[np.ndarray] | None = None,
 ) -> np.ndarray:
-    """What is received in silence in the rounds with noise, over its deviation, (round, coordinate); see `received`."""
+    """Return one run's updates with all messages zero, over their stated standard deviation.
+
+    Shape (round, coordinate), of the rounds with noise; `rounds` and `places` are as in `Training.tap`.
+    """
     std = np.repeat(start.reception.noise_std, start.reception.rounds)[:rounds]
     noise = received(used, [start._replace(weights=used.parts.learner.silent())], rounds, places)
     loud = np.flatnonzero(std)
@@ -90,11 +115,11 @@ def scaled_silence(
 
 
 def looked_at(start: trainings.Start) -> int | None:
-    """In how many rounds a large network is looked at where all are alike; None: in all."""
+    """Return in how many rounds a test of a large network is repeated, if all are in one interval; None: in all."""
     alike = len(start.reception.rounds) == 1 and sum(w.size for w in start.weights) > KEPT
     return min(FEW, int(start.reception.rounds[0])) if alike else None
 
 
 def lengths(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Norms of vectors, shape (round,), of whose tensors, (round, 1, ...), each has a part."""
+    """Compute the L2 norm of each round's update, shape (round,), from arrays (round, 1, ...) of a model's tensors."""
     return np.sqrt(sum(np.square(part).sum(axis=tuple(range(1, part.ndim)), dtype=float) for part in parts))

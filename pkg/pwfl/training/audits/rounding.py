@@ -1,7 +1,7 @@
-"""Audit of sums of integers: whether users' numbers are rounded at random, each by a number of its own.
+"""Audit of messages sent as integers: each user's coordinates must be rounded at random, independently.
 
-The server's sum takes messages of which the numbers lie anywhere between integers, without noise. What comes out, less
-the messages, are errors of rounding, seen before the public rotation is undone.
+The server's function (`Loop.summed`) gets messages without noise, spread over several grid steps. Its result minus the
+messages' sum, in rotated coordinates and grid steps, is the sum of the users' rounding errors.
 """
 
 from collections.abc import Iterator
@@ -18,15 +18,18 @@ from pwfl.training.integers import round_signs
 from pwfl.training.rounds import slice_interval
 
 ROUNDS = 48
-SPREAD = 4.0  # steps of the grid: deviation of messages, whose fractions then are uniform to 1e-100
-GRAIN = 1e-3  # steps: what float32 adds to an error of rounding
-USERS = 2  # who send, so that errors of users who share one dither would be seen
+SPREAD = 4.0  # standard deviation of messages in grid steps, at which their fractions are uniform to 1e-100
+GRAIN = 1e-3  # grid steps that float32 adds to a rounding error
+USERS = 2  # senders, so that users who share random numbers are detected
 
 
 def verdicts(
     subject: audit.Subject, used: trainings.Training, start: trainings.Start, bits: int, generator: np.random.Generator
 ) -> Iterator[audit.Verdict]:
-    """Tests of errors of rounding in two users' sum; of one user's alone where no two are in a group."""
+    """Yield the tests of the rounding errors of two users' sum, or of one user's if no two are in one group.
+
+    `bits`: integers are added up modulo 2^bits. The other arguments are as in `errors`.
+    """
     off, users = errors(used, start, bits, generator)
     yield audit.distribution(subject, "distribution of errors of rounding", off, lambda x: law(x, users), GRAIN)
     yield audit.correlation(subject, "errors of rounding of different rounds", off)
@@ -34,10 +37,11 @@ def verdicts(
 
 
 def law(values: np.ndarray, users: int) -> np.ndarray:
-    """The probability that the sum of some users' errors is at most each of some values.
+    """Compute the distribution function of the sum of `users` rounding errors, in grid steps, at some values.
 
-    An error is the difference of two uniform numbers: what decides on the integer, and where the number is above it. So
-    the sum is one of twice as many uniform numbers in [0, 1), less the users (Irwin and Hall).
+    With the fraction f of a number, uniform in [0, 1), and u, uniform in [0, 1), the error of rounding up if u < f has
+    the distribution of a difference of two uniform numbers. The sum of n errors, plus n, is a sum of 2 n uniform
+    numbers, whose distribution is that of Irwin and Hall: F(x) = (1 / (2 n)!) sum_k (-1)^k C(2 n, k) max(x - k, 0)^2n.
     """
     count, shifted = 2 * users, np.clip(values + users, 0, 2 * users)
     terms = [(-1) ** k * comb(count, k) * np.maximum(shifted - k, 0) ** count for k in range(count + 1)]
@@ -47,7 +51,11 @@ def law(values: np.ndarray, users: int) -> np.ndarray:
 def errors(
     used: trainings.Training, start: trainings.Start, bits: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, int]:
-    """Errors of rounding, in steps of the grid, shape (round, coordinate), and how many users' they are the sum of."""
+    """Compute sums of users' rounding errors, in grid steps, shape (round, coordinate), and the number of users.
+
+    Of ROUNDS rounds with the noise's key of `start`, in the interval with the most senders. `generator` draws the
+    messages.
+    """
     varying = slice_interval(start.varying, int((start.varying.samples > 0).sum(axis=1).argmax()), several=False)
     groups, numbers = np.unique(varying.group[varying.samples > 0], return_counts=True)
     loud = np.flatnonzero((varying.group == groups[numbers.argmax()]) & (varying.samples > 0))[:USERS]

@@ -1,4 +1,4 @@
-"""How far a record moves what is received, and what that is over all noise."""
+"""Audit of the signal: how far replacing a record moves the updates, and that over the noise's standard deviation."""
 
 from collections.abc import Iterator
 
@@ -11,8 +11,8 @@ from pwfl.training.audits.audited import Audited
 from pwfl.training.audits.claims import Claim, View
 from pwfl.training.audits.received import RUNS, SAME, lengths, looked_at, receive_neighbours
 
-WRAPPED = 5.0  # times the median of differences of sums: one of the two sums was wrapped around
-ANY_USER = "signal of any user's record"  # the test of what tables say of all users
+WRAPPED = 5.0  # times the median norm of differences: one of the two sums of integers was beyond its range
+ANY_USER = "signal of any user's record"  # the test of the claims on all users
 
 
 def signal(
@@ -23,7 +23,20 @@ def signal(
     view: View | None,
     generator: np.random.Generator,
 ) -> Iterator[audit.Verdict]:
-    """Tests of how far a record of the target's moves what is received in a view, and what that is over all noise."""
+    """Yield the tests of how far replacing a record of the target moves the updates, and of mu and epsilon.
+
+    With each case of `Learner.opposed`, the movement in each round must be at most weight times sensitivity; it must
+    reach that if the learner's `reached` is true. mu is the largest movement over the noise's standard deviation.
+
+    Parameters
+    ----------
+    audited, subject, claim, generator
+        As in `audit.verdicts`.
+    used
+        The training.
+    view
+        View of the updates that are measured; noise, weights and mu are those of `claim.view`.
+    """
     scenario, target, learner = audited.scenario, claim.target, used.parts.learner
     start, rounded = used.begin(subject.realization, claim.view), used.loop.summed is not None
     seen, reception = used.begin(subject.realization, view), start.reception
@@ -36,7 +49,7 @@ def signal(
         starts = [seen._replace(key=key) for key in keys]
         pair = receive_neighbours(audited, used, case, place, starts, looked_at(seen) if k > 0 else None)
         moved = lengths([first - second for first, second in zip(*pair, strict=True)])
-        if rounded:  # what is alike in all rounds is what was moved
+        if rounded:  # rounding errors differ between rounds; the movement is what all have in common
             rows = [np.concatenate([p.reshape(*p.shape[:2], -1) for p in parts], axis=2, dtype=float) for parts in pair]
             rows = (rows[0] - rows[1])[weight > 0] / weight[weight > 0, None, None]
             length, uncertain = common(unwrapped(rows))
@@ -64,7 +77,10 @@ def signal(
 def check_any_user(
     subject: audit.Subject, reception: Reception, claim: Claim, sensitivity: float
 ) -> Iterator[audit.Verdict]:
-    """Whether no user's message is more visible to the observer, in any round, than the claim has it."""
+    """Test whether each user's mu by the reception, sensitivity times visibility, is at most the claimed one.
+
+    `reception` is the server's.
+    """
     if claim.everyone is None:
         return
     share = []
@@ -80,16 +96,16 @@ def check_any_user(
 
 
 def unwrapped(difference: np.ndarray) -> np.ndarray:
-    """Differences, (round, run, coordinate), as (draw, coordinate), without those of which a sum wrapped around."""
+    """Reshape differences of sums, (round, run, coordinate), to (draw, coordinate), without sums beyond their range."""
     rows = difference.reshape(-1, difference.shape[-1])
     norms = np.linalg.norm(rows, axis=1)
     return rows[norms <= WRAPPED * np.median(norms)]
 
 
 def common(parts: np.ndarray) -> tuple[float, float]:
-    """The length of a vector that noisy ones, shape (draw, coordinate), have in common, and its standard error.
+    """Estimate the L2 norm of the mean of noisy vectors, shape (draw, coordinate), and its standard error.
 
-    By the product of the means of two halves, in which squares of errors do not add up.
+    It is the root of the inner product of the means of two halves, to whose expectation errors do not contribute.
     """
     halves = parts[::2], parts[1::2]
     first, second = (half.mean(axis=0) for half in halves)

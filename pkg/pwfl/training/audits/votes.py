@@ -1,6 +1,6 @@
-"""Votes of signs: all that is released is decided by messages that have their senders' noise in them.
+"""Audit of majority votes: the vote must be computed from messages that include their senders' noise.
 
-The other tests are of the sum of these messages, which the server's training gives where nothing is decided.
+The other tests are of the weighted sum of the noisy messages, which the training returns without `Loop.decided`.
 """
 
 import numpy as np
@@ -10,12 +10,12 @@ from pwfl.training import trainings
 
 
 def not_decided(used: trainings.Training) -> trainings.Training:
-    """The same training, but the server adds up what it hears."""
+    """Return the same training, with a server that adds up messages instead of deciding by a vote."""
     return used._replace(loop=used.loop._replace(decided=None))
 
 
 def decided(used: trainings.Training, subject: audit.Subject, start: trainings.Start) -> audit.Verdict:
-    """Whether a vote of one user alone is the sign of its noisy message; `start` is what is received of this one."""
+    """Test whether the vote of one user alone is the sign of its noisy message; `start` has no other sender."""
     vote, noisy = (
         np.concatenate([part.ravel() for part in training.tap([start], True)[0]])
         for training in (used, not_decided(used))

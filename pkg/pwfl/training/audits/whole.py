@@ -1,4 +1,4 @@
-"""The server's whole update, of all users: its noise, and how far records move it."""
+"""Audit of the whole update, of all users: its noise, and how far records move it."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,12 @@ ALL_RECORDS, ONE_RECORD = "records of all users", "a record in all messages"  # 
 def whole_update(
     audited: Audited, subject: audit.Subject, used: trainings.Training, target: int, generator: np.random.Generator
 ) -> Iterator[audit.Verdict]:
-    """Whether the server's update, of all users, has the noise that is stated, and moves by records as messages do."""
+    """Test the noise of the server's update, and how far one user's and all users' records move it.
+
+    Replacing all records must move it by at most sensitivity |sum_k weight[k] n[k]|, with n[k] records in message k if
+    messages are sums of gradients, and else 1; replacing a record of the target, by sensitivity |weight[target]|. No
+    record may be sampled more than once in a round.
+    """
     learner, start = used.parts.learner, used.begin(subject.realization)
     reception, sensitivity = start.reception, learner.sensitivity
     if (reception.noise_std > 0).any():
