@@ -13,7 +13,7 @@ from pwfl.privacy import sampled
 from pwfl.privacy.gaussian import tight_epsilon
 from pwfl.report import claims, measures, statements
 from pwfl.report.claims import PAPER as PAPERS
-from pwfl.report.claims import PROJECT, Band, Claim, Interpretation, Quantity, of_means, statistic, value
+from pwfl.report.claims import PROJECT, Band, Claim, Interpretation, Quantity, combine_means, statistic, value
 from pwfl.report.measures import Measure, difference, ratio
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
@@ -77,7 +77,7 @@ def test_a_number_without_an_interval_decides_by_itself_and_says_so():
 
 
 def test_a_claim_is_measured_where_there_is_all_that_it_names_and_says_what_it_was_asked():
-    claim = replace(ONE_NUMBER, compare=of_means("a less b", difference, value("a"), value("b")))
+    claim = replace(ONE_NUMBER, compare=combine_means("a less b", difference, value("a"), value("b")))
     series = {"a": np.array([3.0, np.nan, 5.0]), "b": np.array([1.0, 2.0, 3.0, 9.0])}
     (line,) = rows_of(claim, series)
     assert (line["claim"], line["scenario"], line["against"]) == ("X-1", "s0", None)

@@ -36,7 +36,7 @@ def test_a_paper_names_claims_functions_and_studies_that_there_are(system):
     each = [panel for row in of.panels for panel in row]
     assert len({panel.name for panel in each}) == len(each) > 0
     for panel in each:
-        assert {*panel.said, *(mark.claim for mark in panel.marks)} <= ids, panel.name
+        assert {*panel.captions, *(mark.claim for mark in panel.marks)} <= ids, panel.name
         assert panel.setting in {"", *of.settings}
     for _, functions, _ in of.equations:
         for function in functions.split(", "):
@@ -87,7 +87,7 @@ ONE = Panel(
     x="round",
     setting="a",
     curves=curves.over_rounds("accuracy"),
-    said={"F1-1": "A above B"},
+    captions={"F1-1": "A above B"},
     marks=(Mark("F1-1", "y", "paper: B + 5 points", 0.05, "B"), Mark("F1-1", "x", "paper: round 3", 3.0)),
     percent=True,
     trained=True,

@@ -24,10 +24,10 @@ def fitted(axis, points, *ends, most: float | None = None, room: float = ROOM):
     kind = "linear" if scale["type"] is alt.Undefined else scale["type"]
     if kind == "log" and (_floats(points) <= 0).any():
         scale.type = kind = "linear"
-    there, back = _transform(kind, 1.0 if scale["constant"] is alt.Undefined else scale["constant"])
+    transform, back = _transform(kind, 1.0 if scale["constant"] is alt.Undefined else scale["constant"])
     every = np.concatenate([_floats(part) for part in (points, *ends)])
     every = every[np.isfinite(every) & ((every > 0) | (kind != "log"))]
-    places = there(every) if every.size else np.array([0.0, 1.0])
+    places = transform(every) if every.size else np.array([0.0, 1.0])
     low, high = places.min(), places.max()
     free = room * (high - low)
     if high - low <= ALIKE * max(abs(low), abs(high)):
@@ -66,9 +66,9 @@ def pixels(axis, values, length: float) -> np.ndarray:
     scale = axis["scale"]
     scale.nice = False
     kind = "linear" if scale["type"] is alt.Undefined else scale["type"]
-    there, _ = _transform(kind, 1.0 if scale["constant"] is alt.Undefined else scale["constant"])
+    transform, _ = _transform(kind, 1.0 if scale["constant"] is alt.Undefined else scale["constant"])
     low, high = scale["domain"]
-    share = (there(np.clip(_floats(values), low, high)) - there(low)) / (there(high) - there(low))
+    share = (transform(np.clip(_floats(values), low, high)) - transform(low)) / (transform(high) - transform(low))
     return length * (share if isinstance(axis, alt.X) else 1 - share)
 
 
@@ -77,9 +77,9 @@ def leveled(axis, levels: pl.DataFrame | None, *values, **bounds):
 
     Where an axis that reaches to the levels would leave less than LEVELED of it to the values, it does not.
     """
-    own = fitted(axis, *values, **bounds)
+    fitted_axis = fitted(axis, *values, **bounds)
     if levels is None or levels.is_empty():
-        return own
+        return fitted_axis
     whole = fitted(axis, *values, levels["level"], **bounds)
-    (low, high), (start, end) = own["scale"]["domain"], whole["scale"]["domain"]
-    return whole if end - start <= max(SMALL, (high - low) / LEVELED) else own
+    (low, high), (start, end) = fitted_axis["scale"]["domain"], whole["scale"]["domain"]
+    return whole if end - start <= max(SMALL, (high - low) / LEVELED) else fitted_axis

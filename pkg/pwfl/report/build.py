@@ -14,8 +14,8 @@ from pwfl.tables import contract
 
 def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
     """The Altair chart `name` of a scenario, from the tables that the system's catalog names for it."""
-    own = registry.system(scenario.system).load_report().figures
-    draw = getattr(results, name) if name in COMMON_FIGURES else own[name]
+    figures = registry.system(scenario.system).load_report().figures
+    draw = getattr(results, name) if name in COMMON_FIGURES else figures[name]
     try:
         return draw(scenario, _released(scenario, tables))
     except KeyError as error:
@@ -27,9 +27,9 @@ def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The report's tables of a scenario, but for its audit, from the tables of all its schemes."""
     tables = _released(scenario, tables)
-    own = registry.system(scenario.system).load_report().summarize(scenario, tables)
-    own |= {"guarantees": tables["guarantees"]}
-    return {name: with_terms(frame, own["realizations"]) for name, frame in own.items()}
+    frames = registry.system(scenario.system).load_report().summarize(scenario, tables)
+    frames |= {"guarantees": tables["guarantees"]}
+    return {name: with_terms(frame, frames["realizations"]) for name, frame in frames.items()}
 
 
 def _released(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -61,10 +61,10 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     frames = {"systems": systems.table(study), "claims": pl.concat(claims)}
     frames |= {"summary": pl.concat(summaries, how="diagonal_relaxed")}
     outcomes = sweeps.outcomes(study)
-    own = {"outcomes": outcomes, "front": sweeps.front(outcomes)}  # have the columns by themselves
-    own |= {"effects": effects.table(different, outcomes)}
-    own |= {"published": published.table(study)}  # of all scenarios
-    return {name: _with_points(frame, places) for name, frame in frames.items()} | own
+    point_tables = {"outcomes": outcomes, "front": sweeps.front(outcomes)}  # have the columns by themselves
+    point_tables |= {"effects": effects.table(different, outcomes)}
+    point_tables |= {"published": published.table(study)}  # of all scenarios
+    return {name: _with_points(frame, places) for name, frame in frames.items()} | point_tables
 
 
 def comparison_figure(system: str, name: str, study: dict[str, dict]):

@@ -120,11 +120,11 @@ def compared(catalog: Catalog, swept: bool, scenarios: int = 2) -> tuple[str, ..
     `scenarios` is how many there are, `swept` whether any is a sweep's.
     """
     over_rounds = ("rounds",) if "accuracy" in catalog.figures else ()
-    own = catalog.comparison_figures if scenarios > 1 else ()
-    return ("result", *(("parameters",) if swept else ()), *over_rounds, *own)
+    figures = catalog.comparison_figures if scenarios > 1 else ()
+    return ("result", *(("parameters",) if swept else ()), *over_rounds, *figures)
 
 
 def crossed(catalog: Catalog, scenario) -> list[str]:
     """By which slots a scenario departs from the system's paper, in words; empty: by none."""
-    found = {key: value_of(scenario, key) for key in catalog.slots}
-    return [f"{key}: {value}" for key, value in found.items() if value != catalog.slots[key]]
+    values = {key: value_of(scenario, key) for key in catalog.slots}
+    return [f"{key}: {value}" for key, value in values.items() if value != catalog.slots[key]]

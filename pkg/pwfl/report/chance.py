@@ -36,6 +36,6 @@ def start(history: pl.DataFrame | None) -> float | None:
 
 def scenario_levels(scenario, history: pl.DataFrame) -> pl.DataFrame:
     """The lines of a scenario's accuracies: `level` and `text` of its chance level and of its start model."""
-    found = {"chance": level(scenario), "start model": start(history)}
-    rows = [(share, f"{what} {100 * share:.3g}%") for what, share in found.items() if share is not None]
+    shares = {"chance": level(scenario), "start model": start(history)}
+    rows = [(share, f"{what} {100 * share:.3g}%") for what, share in shares.items() if share is not None]
     return pl.DataFrame(rows, schema={"level": pl.Float64, "text": pl.String}, orient="row")

@@ -113,8 +113,8 @@ def pairs(words: str, *keys: str, matches: Callable[[object, object], object], t
     def find(contents: dict[str, dict]) -> Iterator[tuple[str, ...]]:
         for names in comparable(contents, *keys):
             for first in names:
-                of = contents[first]["scenario"]
-                others = [name for name in names if name != first and matches(of, contents[name]["scenario"])]
+                reference = contents[first]["scenario"]
+                others = [name for name in names if name != first and matches(reference, contents[name]["scenario"])]
                 yield from [(first, *others)] if together and others else product([first], others)
 
     return Comparison(find, words, together)
@@ -128,7 +128,7 @@ def larger(key: str, words: str) -> Comparison:
 
 def only(where: Callable[[object], object]) -> Comparison:
     """Measures single scenarios of a kind."""
-    return Comparison(lambda contents: [(name,) for name, each in contents.items() if where(each["scenario"])])
+    return Comparison(lambda contents: [(name,) for name, content in contents.items() if where(content["scenario"])])
 
 
 EACH = only(lambda _: True)
@@ -145,7 +145,8 @@ def once(
     """
 
     def find(contents: dict[str, dict]) -> Iterator[tuple[str, ...]]:
-        for names in comparable({name: each for name, each in contents.items() if where(each["scenario"])}, *keys):
+        kept = {name: content for name, content in contents.items() if where(content["scenario"])}
+        for names in comparable(kept, *keys):
             groups = {same(contents[name]["scenario"]): name for name in reversed(names)}
             yield from ((name,) for name in names if name in groups.values())
 
@@ -158,12 +159,12 @@ class Series:
 
     name: Hashable  #: A scheme's scheduler and noise, or the value's name.
     column: str | None = None  #: Of a scheme; None: the claim's quantity.
-    of_scheme: bool = True  #: Whether it is a scheme's.
+    is_scheme: bool = True  #: Whether a scheme has it.
     at: Comparison | None = None  #: In which of the compared scenarios; None: the first.
 
     def key(self, column: str | None) -> Hashable:
         """The name of the values in what a system's `series` returns."""
-        return (self.name, self.column or column) if self.of_scheme else self.name
+        return (self.name, self.column or column) if self.is_scheme else self.name
 
     def places(self, values: list[dict]) -> list[dict]:
         """The values of those of the compared scenarios that it is of."""
@@ -193,12 +194,12 @@ class Term:
 
     def __getitem__(self, column: str) -> "Term":
         """Another column of the same schemes than the claim's quantity."""
-        series = tuple(replace(each, column=column) for each in self.series)
+        series = tuple(replace(series, column=column) for series in self.series)
         return replace(self, words=f"{column.replace('_', ' ')} of {self.words}", series=series)
 
     def at(self, comparison: Comparison) -> "Term":
         """The same in the other one of two scenarios that are compared."""
-        series = tuple(replace(each, at=comparison) for each in self.series)
+        series = tuple(replace(series, at=comparison) for series in self.series)
         return replace(self, words=f"{_bracketed(self.words)} {comparison.words}", series=series)
 
     def measure(self, values: list) -> Measure | None:
@@ -216,7 +217,7 @@ def scheme(scheduler: str, noise: str, name: str) -> Term:
 
 def value(name: Hashable, words: str = "") -> Term:
     """A value that a system's `series` has under a name."""
-    return Term(words or str(name), (Series(name, of_scheme=False),))
+    return Term(words or str(name), (Series(name, is_scheme=False),))
 
 
 def statistic(
@@ -229,13 +230,13 @@ def statistic(
     return Term(words, _series(*terms), range=lambda _: bounds, measured=measured)
 
 
-def of_means(words: str, function: Callable, *terms: Term, bounds: tuple[float, float] = UNBOUNDED) -> Term:
+def combine_means(words: str, function: Callable, *terms: Term, bounds: tuple[float, float] = UNBOUNDED) -> Term:
     """A smooth function of the means of other terms' series."""
     return Term(words, _series(*terms), function, lambda _: bounds)
 
 
 def _series(*terms: Term) -> tuple[Series, ...]:
-    return tuple(each for term in terms for each in term.series)
+    return tuple(series for term in terms for series in term.series)
 
 
 def _term(number: "Term | float") -> Term:
@@ -322,7 +323,7 @@ class Claim:
         """What is measured in a scenario: an interpretation or None, what it is of, and the number."""
         yield from ((None, "", term) for term in self.declared)
         if not isinstance(self.compare, Term | tuple | None):
-            yield from ((None, of, term) for of, term in self.compare(scenario).items())
+            yield from ((None, part, term) for part, term in self.compare(scenario).items())
         yield from ((interpretation, "", term) for interpretation, term in self.otherwise.items())
 
     @property
@@ -350,17 +351,17 @@ def measure(
     for claim in claims:
         moves = [_moves(claim, term) for term in (*claim.declared, *claim.otherwise.values())]
         comparisons = dict.fromkeys(moves if claim.declared else (claim.among, *moves))
-        for comparison, names in ((each, names) for each in comparisons for names in each.find(contents)):
-            compared, found = {name: contents[name]["scenario"] for name in names}, [values[name] for name in names]
+        for comparison, names in ((move, names) for move in comparisons for names in move.find(contents)):
+            compared, known = {name: contents[name]["scenario"] for name in names}, [values[name] for name in names]
             others = list(_otherwise(claim, interpretations, compared))
-            for interpretation, of, term in claim.terms(compared[names[0]]):
-                measured = _measured(term, claim.quantity.column, found) if _moves(claim, term) == comparison else None
+            for interpretation, part, term in claim.terms(compared[names[0]]):
+                measured = _measured(term, claim.quantity.column, known) if _moves(claim, term) == comparison else None
                 if measured is not None:
-                    label = "; ".join(each for each in (interpretation, *others) if each)
-                    measured = measured._replace(detail="; ".join(each for each in (of, measured.detail) if each))
-                    given = claim.required
-                    required = given if isinstance(given, Band | Reported) else given(found[0])
-                    absent = without_users(term, claim.quantity.column, found)
+                    label = "; ".join(text for text in (interpretation, *others) if text)
+                    measured = measured._replace(detail="; ".join(text for text in (part, measured.detail) if text))
+                    declared = claim.required
+                    required = declared if isinstance(declared, Band | Reported) else declared(known[0])
+                    absent = without_users(term, claim.quantity.column, known)
                     rows.append(row(claim, term, compared, measured, required, label, absent))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
@@ -369,17 +370,17 @@ def _named(claims: Iterable[Claim], content: dict) -> dict:
     """The columns of schemes and the parameters that claims name."""
     scenario, columns, parameters = content["scenario"], set(), {}
     for claim in claims:
-        for each in (each for *_, term in claim.terms(scenario) for each in term.series):
-            if each.of_scheme:
-                columns.add(each.column or claim.quantity.column)
+        for series in (series for *_, term in claim.terms(scenario) for series in term.series):
+            if series.is_scheme:
+                columns.add(series.column or claim.quantity.column)
             else:
-                parameters[each.name] = value_of(scenario, str(each.name))
+                parameters[series.name] = value_of(scenario, str(series.name))
     return by_scheme(scenario, content["realizations"], columns) | parameters
 
 
 def _moves(claim: Claim, term: Term) -> Comparison:
     """The comparison that moves a term's schemes, or where the claim is measured. Raises ValueError for several."""
-    moved = {each.at for each in term.series if each.at}
+    moved = {series.at for series in term.series if series.at}
     if len(moved) > 1:
         raise ValueError(f"claim {claim.id}: {term.words} is moved by several comparisons; a number has one")
     return moved.pop() if moved else claim.among
@@ -388,26 +389,26 @@ def _moves(claim: Claim, term: Term) -> Comparison:
 def _measured(term: Term, column: str | None, values: list[dict]) -> Measure | None:
     """A term, of the values of compared scenarios; None if a series of it has none."""
     known = []
-    for each in term.series:
-        own = [place.get(each.key(column)) for place in each.places(values)]
-        if any(one is None for one in own):
+    for series in term.series:
+        numbers = [place.get(series.key(column)) for place in series.places(values)]
+        if any(number is None for number in numbers):
             return None
-        known.append(own if each.at and each.at.together else own[0])
+        known.append(numbers if series.at and series.at.together else numbers[0])
     return term.measure(known)
 
 
 def without_users(term: Term, column: str | None, values: list[dict]) -> int:
     """In how many realizations that all schemes of a term have a value of, one has no user scheduled."""
     flags, valued = [], []
-    for each in term.series:
-        for place in each.places(values):
-            if each.of_scheme and (flag := place.get((each.name, unscheduled.COLUMN))) is not None:
+    for series in term.series:
+        for place in series.places(values):
+            if series.is_scheme and (flag := place.get((series.name, unscheduled.COLUMN))) is not None:
                 flags.append(flag)
-                valued.append(place[each.key(column)])
+                valued.append(place[series.key(column)])
     if not flags:
         return 0
     count = min(map(len, flags))
-    some, known = (np.stack([own[:count] for own in series]) for series in (flags, valued))
+    some, known = (np.stack([part[:count] for part in series]) for series in (flags, valued))
     return int((some.any(axis=0) & ~np.isnan(known).any(axis=0)).sum())
 
 
@@ -415,13 +416,18 @@ def _otherwise(
     claim: Claim, interpretations: Iterable[Interpretation], scenarios: Mapping[str, object]
 ) -> Iterator[str]:
     """By which interpretations of a paper's claim that are not the chosen ones scenarios are, and how."""
-    for each in interpretations:
-        found = []
-        for key, chosen in each.chosen_values.items():
-            others = {str(value_of(own, key)): None for own in scenarios.values() if value_of(own, key) not in chosen}
-            found += [f"{key} {' and '.join(others)}"] * bool(others)
-        if found and claim.setting is not None and (not each.concerns or claim.id in each.concerns):
-            yield f"{each.id}: {', '.join(found)}"
+    for interpretation in interpretations:
+        differences = []
+        for key, chosen in interpretation.chosen_values.items():
+            values = [value_of(scenario, key) for scenario in scenarios.values()]
+            others = {str(value): None for value in values if value not in chosen}
+            differences += [f"{key} {' and '.join(others)}"] * bool(others)
+        if (
+            differences
+            and claim.setting is not None
+            and (not interpretation.concerns or claim.id in interpretation.concerns)
+        ):
+            yield f"{interpretation.id}: {', '.join(differences)}"
 
 
 def row(
@@ -457,7 +463,7 @@ def in_setting(claim: Claim, scenarios: Iterable) -> bool:
             return value_of(scenario, keys) in values
         return tuple(value_of(scenario, key) for key in keys) in values
 
-    return all(has(each, *allowed) for each in scenarios for allowed in (claim.setting or {}).items())
+    return all(has(scenario, *allowed) for scenario in scenarios for allowed in (claim.setting or {}).items())
 
 
 def verdict(measure: Measure, required: Band | Reported) -> str:
@@ -493,12 +499,12 @@ def by_scheme(scenario, frame: pl.DataFrame, columns: Iterable[str]) -> dict[tup
     """
     series = {}
     for scheme, column in product(scenario.schemes, (*columns, unscheduled.COLUMN)):
-        own = unscheduled.known(frame).filter(scheme=scheme.name).sort("realization")
+        rows = unscheduled.known(frame).filter(scheme=scheme.name).sort("realization")
         if column == unscheduled.COLUMN:
-            values = own[column].fill_null(value=False).to_numpy()
+            values = rows[column].fill_null(value=False).to_numpy()
         elif column == "accuracy":
-            values = accuracies(own, datasets.size(scenario.data).classes)
+            values = accuracies(rows, datasets.size(scenario.data).classes)
         else:
-            values = losses(own, column) if column in LOSSES else own[column].cast(pl.Float64).to_numpy()
+            values = losses(rows, column) if column in LOSSES else rows[column].cast(pl.Float64).to_numpy()
         series[(scheme.scheduler, scheme.noise), column] = values
     return series

@@ -44,12 +44,12 @@ def in_words(row: dict) -> str:
     return f"{SAID[row['guarantee']]} ({row['epsilon_kind']}){assumes}{trusts}"
 
 
-def with_terms(frame: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:
-    """A table of schemes; if it has epsilons, with those TERMS that it lacks, from `each` of their realizations."""
+def with_terms(frame: pl.DataFrame, realizations: pl.DataFrame) -> pl.DataFrame:
+    """A table of schemes; if it has epsilons, with those TERMS that it lacks, from the table `realizations`."""
     lacking = [term for term in TERMS if term not in frame.columns]
     if not lacking or "scheme" not in frame.columns or not any(name.startswith("epsilon") for name in frame.columns):
         return frame
-    return frame.join(terms(each, lacking), on="scheme", how="left", maintain_order="left")
+    return frame.join(terms(realizations, lacking), on="scheme", how="left", maintain_order="left")
 
 
 def completed(frame: pl.DataFrame, kinds: dict[str, type[pl.DataType]]) -> pl.DataFrame:

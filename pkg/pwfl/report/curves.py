@@ -36,8 +36,8 @@ def distribution(table: str, column: str, log: bool = False) -> Callable[[dict[s
         values = rows[column].cast(pl.Float64).to_numpy()
         low, high = values.min(), values.max()
         grid = np.geomspace(0.9 * low, 1.001 * high, POINTS) if log else np.linspace(low, high, POINTS)
-        each = rows.partition_by("scheme", maintain_order=True)
-        return pl.concat([_shares(own["scheme"][0], own["realization"], own[column], grid) for own in each])
+        groups = rows.partition_by("scheme", maintain_order=True)
+        return pl.concat([_shares(group["scheme"][0], group["realization"], group[column], grid) for group in groups])
 
     return curves
 
@@ -68,9 +68,11 @@ def over_rounds(column: str, table: str = "history") -> Callable[[dict[str, dict
 
 def means(rows: pl.DataFrame, x: str, y: str) -> pl.DataFrame:
     """Each scheme's mean of a column by another one, with Student's interval over rows."""
-    found = theme.means(rows.with_columns(pl.col(x, y).cast(pl.Float64)), ["scheme", x], [y])
+    averages = theme.means(rows.with_columns(pl.col(x, y).cast(pl.Float64)), ["scheme", x], [y])
     ends = {f"y_ci_{end}": pl.coalesce(f"{y}_ci_{end}", f"{y}_mean") for end in ("low", "high")}
-    return found.select(pl.col("scheme").cast(pl.String).alias("series"), pl.col(x).alias("x"), y=f"{y}_mean", **ends)
+    return averages.select(
+        pl.col("scheme").cast(pl.String).alias("series"), pl.col(x).alias("x"), y=f"{y}_mean", **ends
+    )
 
 
 def empty() -> pl.DataFrame:

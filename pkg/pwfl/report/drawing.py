@@ -150,22 +150,22 @@ def named_ends(ends: Sequence[tuple[str, float, str]], high: float, size: float)
     """
     step = size + labels.LEADING
     places = labels.spread(np.clip([place for _, place, _ in ends], 5, high - 4), step, high + step)
-    found = []
+    placed = []
     for (text, _, colour), place in zip(ends, places, strict=True):
         part, wide = Part(text, bold=colour != SOFT), labels.width(text, size, colour != SOFT)
         label = Label([[[part]]], [], colour, size)
-        found.append(Placed([(0.0, float(place), part)], (0.0, place - step / 2, wide, place + step / 2), label))
-    return found, max((each.box[2] for each in found), default=0.0)
+        placed.append(Placed([(0.0, float(place), part)], (0.0, place - step / 2, wide, place + step / 2), label))
+    return placed, max((name.box[2] for name in placed), default=0.0)
 
 
 def shifted(placed: list[Placed], by: float) -> list[Placed]:
     """Labels moved to the right."""
     return [
-        each._replace(
-            words=[(x + by, y, part) for x, y, part in each.words],
-            box=(each.box[0] + by, each.box[1], each.box[2] + by, each.box[3]),
+        label._replace(
+            words=[(x + by, y, part) for x, y, part in label.words],
+            box=(label.box[0] + by, label.box[1], label.box[2] + by, label.box[3]),
         )
-        for each in placed
+        for label in placed
     ]
 
 
@@ -183,17 +183,17 @@ def named_along(curves: dict[str, np.ndarray], colours: dict[str, str], wide: fl
 def words(placed: Iterable[Placed]) -> list[alt.Chart]:
     """Layers of labels in their places, with an outline of the ground below, so that they can be read upon lines."""
     rows = [
-        {"px": x, "py": y, "text": part.text, "bold": part.bold, "size": each.label.size, "colour": _colour(each, part)}
-        for each in placed
-        for x, y, part in each.words
+        {"px": x, "py": y, "text": part.text, "bold": part.bold, "size": name.label.size, "colour": _colour(name, part)}
+        for name in placed
+        for x, y, part in name.words
     ]
     layers = []
     for bold in (True, False):
-        if own := [row for row in rows if row["bold"] == bold]:
-            base = alt.Chart(pl.DataFrame(own)).encode(
+        if texts := [row for row in rows if row["bold"] == bold]:
+            base = alt.Chart(pl.DataFrame(texts)).encode(
                 x=alt.X("px:Q", scale=None, axis=None), y=alt.Y("py:Q", scale=None, axis=None), text=alt.Text("text:N")
             )
-            look = {"align": "left", "baseline": "middle", "fontSize": own[0]["size"]}
+            look = {"align": "left", "baseline": "middle", "fontSize": texts[0]["size"]}
             look |= {"fontWeight": "bold" if bold else "normal"}
             layers.append(base.mark_text(**look, stroke=HALO, strokeWidth=3, color=HALO, opacity=0.85))
             layers.append(base.mark_text(**look).encode(color=coloured()))

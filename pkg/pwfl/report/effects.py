@@ -72,13 +72,13 @@ def table(study: dict[str, dict], outcomes: pl.DataFrame) -> pl.DataFrame:
     """
     study = different(study)
     frames, outcomes = [pl.DataFrame(schema=SCHEMA)], outcomes.filter(pl.col("scenario").is_in(list(study)))
-    for (system,), own in outcomes.group_by("system", maintain_order=True):
-        points, values = _values(study, own, str(system))
+    for (system,), system_outcomes in outcomes.group_by("system", maintain_order=True):
+        points, values = _values(study, system_outcomes, str(system))
         pairs = _different(list(_pairs(study, points)), values)
         if not pairs:
             continue
         first, second = (np.array([pair[end] for pair in pairs]) for end in (0, 1))
-        useful = above_chance(points, own).to_numpy()
+        useful = above_chance(points, system_outcomes).to_numpy()
         flags = values.pop(unscheduled.COLUMN, np.zeros((len(points), 1)))
         nobody = (flags[first] == 1) | (flags[second] == 1)
         means = {name: _mean(values[name]) for name in MEANS if name in values}
@@ -87,7 +87,7 @@ def table(study: dict[str, dict], outcomes: pl.DataFrame) -> pl.DataFrame:
             system=pl.lit(system), above_chance=pl.Series(useful[first] | useful[second])
         )
         for end, at in zip(ENDS, (first, second), strict=True):
-            more = {f"{end}_{name}": own_means[at] for name, own_means in means.items()}
+            more = {f"{end}_{name}": column[at] for name, column in means.items()}
             compared_pairs = pl.concat(
                 [compared_pairs, points[at].select(pl.col(INDEX).name.prefix(f"{end}_"))], how="horizontal"
             )
@@ -95,11 +95,11 @@ def table(study: dict[str, dict], outcomes: pl.DataFrame) -> pl.DataFrame:
                 pl.Series(name, column, nan_to_null=True) for name, column in more.items()
             )
         for name, matrix in values.items():
-            there = np.isfinite(matrix[first]) & np.isfinite(matrix[second])
-            moved = np.flatnonzero((there & (matrix[first] != matrix[second])).any(axis=1))
-            found = paired(matrix[second[moved]], matrix[first[moved]])
-            found[unscheduled.COLUMN] = (nobody & there)[moved].sum(axis=1)
-            columns = pl.DataFrame({key: pl.Series(own, nan_to_null=True) for key, own in found.items()})
+            defined = np.isfinite(matrix[first]) & np.isfinite(matrix[second])
+            moved = np.flatnonzero((defined & (matrix[first] != matrix[second])).any(axis=1))
+            differences = paired(matrix[second[moved]], matrix[first[moved]])
+            differences[unscheduled.COLUMN] = (nobody & defined)[moved].sum(axis=1)
+            columns = pl.DataFrame({key: pl.Series(column, nan_to_null=True) for key, column in differences.items()})
             rows = pl.concat([compared_pairs[moved], columns], how="horizontal").with_columns(outcome=pl.lit(name))
             frames.append(rows.cast({"realizations_needed": pl.Int64}))
     return pl.concat(frames, how="diagonal_relaxed").select(*SCHEMA)
@@ -107,8 +107,8 @@ def table(study: dict[str, dict], outcomes: pl.DataFrame) -> pl.DataFrame:
 
 def _mean(matrix: np.ndarray) -> np.ndarray:
     """Means over the realizations that have a value; NaN of none."""
-    there = ~np.isnan(matrix)
-    return np.where(there, matrix, 0.0).sum(axis=1) / np.where(there.any(axis=1), there.sum(axis=1), np.nan)
+    defined = ~np.isnan(matrix)
+    return np.where(defined, matrix, 0.0).sum(axis=1) / np.where(defined.any(axis=1), defined.sum(axis=1), np.nan)
 
 
 def compared(outcomes: pl.DataFrame, system: str) -> dict[str, Outcome]:
@@ -124,14 +124,14 @@ def _values(study: dict[str, dict], outcomes: pl.DataFrame, system: str) -> tupl
     """
     wanted, frames = [*compared(outcomes, system), unscheduled.COLUMN], []
     for name in outcomes["scenario"].unique(maintain_order=True):
-        each = completed(unscheduled.known(study[name]["realizations"]), DERIVED)
-        columns = [pl.col(column).cast(pl.Float64) for column in wanted if column in each.columns]
-        frames.append(each.select(pl.lit(name).alias("scenario"), *INDEX[1:], "realization", *columns))
-    each = pl.concat(frames, how="diagonal")
-    points = each.select(INDEX).unique(maintain_order=True)
+        frame = completed(unscheduled.known(study[name]["realizations"]), DERIVED)
+        columns = [pl.col(column).cast(pl.Float64) for column in wanted if column in frame.columns]
+        frames.append(frame.select(pl.lit(name).alias("scenario"), *INDEX[1:], "realization", *columns))
+    frame = pl.concat(frames, how="diagonal")
+    points = frame.select(INDEX).unique(maintain_order=True)
     values = {}
-    for name in (name for name in wanted if name in each.columns):
-        wide = each.pivot("realization", index=INDEX, values=name, maintain_order=True)
+    for name in (name for name in wanted if name in frame.columns):
+        wide = frame.pivot("realization", index=INDEX, values=name, maintain_order=True)
         values[name] = wide.drop(INDEX).cast(pl.Float64).to_numpy().astype(float)
     return points, {name: matrix for name, matrix in values.items() if np.isfinite(matrix).any()}
 
@@ -141,19 +141,19 @@ def _pairs(study: dict[str, dict], points: pl.DataFrame) -> Iterator[tuple[int, 
     read = _parameters(study)
     # AXIS is no factor.
     swept = dict.fromkeys(key for name in study for key in find_point(study, name).values if key != AXIS)
-    alone = {**swept, OBSERVER: None}
+    factors = {**swept, OBSERVER: None}
     every = []
     for name, scheme, target in points.select(INDEX).iter_rows():
-        (own,) = (each for each in study[name]["scenario"].schemes if each.name == scheme)
-        bare = own.noise == "none"  # without noise nothing of privacy matters
-        found = {key: value for key, value in read[name].items() if not (bare and key.startswith("privacy."))}
-        every.append((found, own.scheduler, own.noise, None if bare else target, scheme))
+        (chosen,) = (candidate for candidate in study[name]["scenario"].schemes if candidate.name == scheme)
+        bare = chosen.noise == "none"  # without noise nothing of privacy matters
+        relevant = {key: value for key, value in read[name].items() if not (bare and key.startswith("privacy."))}
+        every.append((relevant, chosen.scheduler, chosen.noise, None if bare else target, scheme))
 
     def groups(wanted, *left_out: int) -> Iterator[list[int]]:
         """Points that are alike but for the parameters that are `wanted`, and for parts that are left out."""
         alike: dict[str, list[int]] = {}
-        for k, (found, *parts) in enumerate(every):
-            rest = {key: value for key, value in found.items() if not wanted(key)}
+        for k, (relevant, *parts) in enumerate(every):
+            rest = {key: value for key, value in relevant.items() if not wanted(key)}
             kept = [part for place, part in enumerate(parts[:3]) if place not in left_out]
             alike.setdefault(repr((rest, kept)), []).append(k)
         return iter(alike.values())
@@ -169,15 +169,15 @@ def _pairs(study: dict[str, dict], points: pl.DataFrame) -> Iterator[tuple[int, 
         without = [k for k in pair if every[k][2] == "none"]
         if len(without) == 1:
             yield without[0], sum(pair) - without[0], PRIVACY, "none", "noise"
-    for key in alone:
-        for own in groups(key.__eq__):
-            ordered, is_number = _ordered([(every[k][0].get(key), k) for k in own])
+    for key in factors:
+        for group in groups(key.__eq__):
+            ordered, is_number = _ordered([(every[k][0].get(key), k) for k in group])
             ends = ordered[:: max(len(ordered) - 1, 1)] if key in swept and is_number else ordered
             for (one, a), (other, b) in combinations(ends, 2):
                 if one != other:
                     yield a, b, key, _text(one), _text(other)
-    for section in dict.fromkeys(key.partition(".")[0] for own in read.values() for key in own):
-        inside = {key for own in read.values() for key in own if key.startswith(f"{section}.")} - {*alone, AXIS}
+    for section in dict.fromkeys(key.partition(".")[0] for keys in read.values() for key in keys):
+        inside = {key for keys in read.values() for key in keys if key.startswith(f"{section}.")} - {*factors, AXIS}
         for a, b in _two(groups(inside.__contains__)):
             keys = [key for key in inside if every[a][0].get(key) != every[b][0].get(key)]
             if len(keys) == 1:
@@ -190,7 +190,7 @@ def _pairs(study: dict[str, dict], points: pl.DataFrame) -> Iterator[tuple[int, 
 
 def _parameters(study: dict[str, dict]) -> dict[str, Parameters]:
     """By scenario, the parameters that results depend on, by their dotted keys."""
-    found, ignored = {}, {}
+    by_scenario, ignored = {}, {}
     for name, content in study.items():
         system = content["scenario"].system
         if system not in ignored:
@@ -198,20 +198,20 @@ def _parameters(study: dict[str, dict]) -> dict[str, Parameters]:
             ignored[system] = {".".join(path) for path, field in model if stages_of(field) <= {AUDIT, REPORT}}
         flat = _flat(plain(content["scenario"]))
         kept = {key: value for key, value in flat.items() if "." in key and key not in ignored[system]}
-        found[name] = kept | {"seed": flat.get("seed")}
-    return found
+        by_scenario[name] = kept | {"seed": flat.get("seed")}
+    return by_scenario
 
 
 def _flat(values: dict, prefix: str = "") -> Parameters:
-    found = {}
+    flat = {}
     for key, value in values.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
 
 
 def _two(groups: Iterator[list[int]]) -> Iterator[tuple[int, int]]:
-    for own in groups:
-        yield from combinations(own, 2)
+    for group in groups:
+        yield from combinations(group, 2)
 
 
 def _ordered(values: list[tuple[object, int]]) -> tuple[list[tuple[object, int]], bool]:
@@ -248,13 +248,13 @@ def paired(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
     """
     with np.errstate(invalid="ignore"):
         difference = first - second
-    there, any_ = np.isfinite(difference), ~(np.isnan(first) & np.isnan(second)).all(axis=0)
-    count = there.sum(axis=1)
-    scale = NEGLIGIBLE * np.where(there, np.maximum(np.abs(first), np.abs(second)), 0.0).max(axis=1, initial=0.0)
+    defined, any_ = np.isfinite(difference), ~(np.isnan(first) & np.isnan(second)).all(axis=0)
+    count = defined.sum(axis=1)
+    scale = NEGLIGIBLE * np.where(defined, np.maximum(np.abs(first), np.abs(second)), 0.0).max(axis=1, initial=0.0)
     degrees = np.maximum(count - 1, 1)
-    mean = np.where(there, difference, 0.0).sum(axis=1) / np.where(count > 0, count, np.nan)
+    mean = np.where(defined, difference, 0.0).sum(axis=1) / np.where(count > 0, count, np.nan)
     mean = np.where(np.abs(mean) <= scale, 0.0, mean)
-    squares = np.where(there, difference - mean[:, None], 0.0) ** 2
+    squares = np.where(defined, difference - mean[:, None], 0.0) ** 2
     std = np.where(count > 1, np.sqrt(squares.sum(axis=1) / degrees), np.nan)
     std = np.where(std <= scale, 0.0, std)
     error = std / np.sqrt(np.maximum(count, 1))

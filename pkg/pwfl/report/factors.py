@@ -60,20 +60,20 @@ def is_significant(row: dict) -> bool:
 
 def factors(effects: pl.DataFrame, points: pl.DataFrame, outcome: str, known: Outcome) -> list[Factor]:
     """The factors of an outcome, of one system's effects and points, in the order of the page."""
-    of_points = {tuple(row[key] for key in INDEX): row for row in points.iter_rows(named=True)}
+    point_rows = {tuple(row[key] for key in INDEX): row for row in points.iter_rows(named=True)}
     groups: dict[tuple[str, str, str], list[dict]] = {}
     for row in effects.filter(outcome=outcome).iter_rows(named=True):
-        one, other = (of_points.get(tuple(row[f"{end}_{key}"] for key in INDEX)) for end in ("from", "to"))
+        one, other = (point_rows.get(tuple(row[f"{end}_{key}"] for key in INDEX)) for end in ("from", "to"))
         if one and other and not _sees_the_same(row, one, other):
             before, after = _levels(row, one, other)
             setting = {"setting": _setting(row, one, other)}
             groups.setdefault((row["factor"], before, after), []).append(row | setting)
-    groups_found = []
+    listed = []
     for (key, before, after), rows in groups.items():
         rows.sort(key=lambda row: -row["difference"])
-        groups_found.append(Factor(rows[0]["system"], key, name(rows[0]["system"], key), before, after, known, rows))
+        listed.append(Factor(rows[0]["system"], key, name(rows[0]["system"], key), before, after, known, rows))
     places = {key: place for place, key in enumerate(ORDER)} | {PRIVACY: len(ORDER) + 1}
-    return sorted(groups_found, key=lambda factor: places.get(factor.key, len(ORDER)))
+    return sorted(listed, key=lambda factor: places.get(factor.key, len(ORDER)))
 
 
 def name(system: str, key: str) -> str:
@@ -105,9 +105,9 @@ def _levels(row: dict, one: dict, other: dict) -> tuple[str, str]:
         return without_common_end(one["seen"], other["seen"])
     if row["factor"] in (SCHEDULER, NOISE, PRIVACY) or "." in row["factor"]:
         return row["from"].replace("_", " "), row["to"].replace("_", " ")
-    titles = [each["title"].split(", ") for each in (one, other)]
-    own = [", ".join(part for part in titles[k] if part not in titles[1 - k]) or one["title"] for k in (0, 1)]
-    return without_common_end(*own)
+    titles = [point["title"].split(", ") for point in (one, other)]
+    parts = [", ".join(part for part in titles[k] if part not in titles[1 - k]) or one["title"] for k in (0, 1)]
+    return without_common_end(*parts)
 
 
 def without_common_end(before: str, after: str) -> tuple[str, str]:
@@ -117,7 +117,7 @@ def without_common_end(before: str, after: str) -> tuple[str, str]:
     (("Paper's learning", 'Better'), ('a', 'b'))
     """
     words = [text.split() for text in (before, after)]
-    pairs = zip(*(reversed(each) for each in words), strict=False)
+    pairs = zip(*(reversed(parts) for parts in words), strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return before, " ".join(words[1][: max(len(words[1]) - common, 1)])
 
@@ -142,15 +142,15 @@ def effect(factor: Factor) -> tuple[str, str, str]:
     >>> row = {"difference": 0.025, "difference_ci_low": 0.013, "difference_ci_high": 0.037, "p_corrected": 0.001}
     >>> row |= {"above_chance": True}
     >>> big = row | {"difference": 0.145, "difference_ci_high": 0.194}
-    >>> def of(*rows): return effect(Factor("s", "scheduler", "Scheduler", "a", "b", accuracy, list(rows)))
-    >>> of(big, row)
+    >>> def describe(*rows): return effect(Factor("s", "scheduler", "Scheduler", "a", "b", accuracy, list(rows)))
+    >>> describe(big, row)
     ('+2.5 to +14.5 points', 'significant in 2 of 2 settings', '95% CI +1.3 to +19.4')
-    >>> of(row)[:2]
+    >>> describe(row)[:2]
     ('+2.5 points', 'significant in 1 of 1 setting')
-    >>> of(row | {"p_corrected": 0.4}), of(row | {"above_chance": False})[:2]
+    >>> describe(row | {"p_corrected": 0.4}), describe(row | {"above_chance": False})[:2]
     (('no significant effect (+2.5 points)', 'in 1 setting', '95% CI +1.3 to +3.7'), \
 ('Nothing to compare', 'neither is above chance'))
-    >>> of(row | {"p_corrected": None, "difference_ci_low": None, "difference_ci_high": None})[1:]
+    >>> describe(row | {"p_corrected": None, "difference_ci_low": None, "difference_ci_high": None})[1:]
     ('in 1 setting', 'one realization: no interval')
     """
     rows, outcome = factor.rows, factor.outcome
@@ -174,21 +174,25 @@ def costs(factor: Factor) -> str:
 
     >>> row = {"from_epsilon": 18.1, "to_epsilon": 4.23, "from_air_seconds": 10.0, "to_air_seconds": 25.0}
     >>> row |= {"from_transmit_energy_j": 0.1, "to_transmit_energy_j": 0.078}
-    >>> def of(*rows, key="noise"): return costs(Factor("s", key, "", "a", "b", Outcome("", "more"), list(rows)))
-    >>> of(row)
+    >>> def changes(*rows, key="noise"): return costs(Factor("s", key, "", "a", "b", Outcome("", "more"), list(rows)))
+    >>> changes(row)
     'ε 18.1 → 4.23; airtime × 2.5; energy 22% lower'
-    >>> of(row | {"to_epsilon": 18.1, "to_air_seconds": None, "to_transmit_energy_j": 0.0})
+    >>> changes(row | {"to_epsilon": 18.1, "to_air_seconds": None, "to_transmit_energy_j": 0.0})
     'same ε'
-    >>> of(row, row | {"to_epsilon": 9.0}, key=PRIVACY), of(row | {"from_epsilon": float("inf")}, key=PRIVACY)
+    >>> changes(row, row | {"to_epsilon": 9.0}, key=PRIVACY), changes(row | {"from_epsilon": float("inf")}, key=PRIVACY)
     ('ε 50–77% lower', '')
     """
     pairs = [(row["from_epsilon"], row["to_epsilon"]) for row in factor.rows]
     parts = [_epsilons(pairs)]
     if factor.key != PRIVACY:  # whose baseline may have another air
-        of = {what: _ratios([(row[f"from_{c}"], row[f"to_{c}"]) for row in factor.rows]) for c, what in COSTS.items()}
-        same = len(set(of.values())) == 1 and all(of.values())
+        ratios = {
+            what: _ratios([(row[f"from_{c}"], row[f"to_{c}"]) for row in factor.rows]) for c, what in COSTS.items()
+        }
+        same = len(set(ratios.values())) == 1 and all(ratios.values())
         parts += (
-            [f"airtime and energy {of['airtime']}"] if same else [f"{what} {text}" for what, text in of.items() if text]
+            [f"airtime and energy {ratios['airtime']}"]
+            if same
+            else [f"{what} {text}" for what, text in ratios.items() if text]
         )
     return "; ".join(text for text in parts if text)
 

@@ -89,14 +89,14 @@ def lead(points: pl.DataFrame) -> Lead:
     may_lead = guaranteed.filter((pl.col("attack_rate") <= STRONG).fill_null(value=not rated))
     nobody = known.filter(pl.col(unscheduled.COLUMN) == pl.col("realizations"))
     other = BARE if known["bare"].all() else NOBODY if len(nobody) == len(known) else OPEN
-    for kind, own, order in (
+    for kind, candidates, order in (
         (GOOD, may_lead, [-good, pl.col("epsilon")]),
         (POOR, guaranteed if len(guaranteed) else above, [pl.col("attack_rate").fill_null(2.0).round(3), -good]),
         (CHANCE, private, [-good]),
         (other, known, [-good]),
     ):
-        if len(own):
-            return Lead(kind, own.sort(order, maintain_order=True).row(0, named=True))
+        if len(candidates):
+            return Lead(kind, candidates.sort(order, maintain_order=True).row(0, named=True))
     raise AssertionError
 
 
@@ -111,9 +111,9 @@ def result(point: dict) -> str:
     outcome = find_outcome(point)
     if point["outcome"] == "accuracy":
         return f"{number(point['mean'], outcome)} accuracy"
-    found = UNIT.match(outcome.title)
-    value, title = number(point["mean"], outcome), found[1] if found else outcome.title
-    return f"{value} {found[2] + ' ' if found and not is_share(outcome) else ''}{lower(title)}"
+    match = UNIT.match(outcome.title)
+    value, title = number(point["mean"], outcome), match[1] if match else outcome.title
+    return f"{value} {match[2] + ' ' if match and not is_share(outcome) else ''}{lower(title)}"
 
 
 def sentence(lead: Lead, audit: Audit) -> Markup:
@@ -169,13 +169,13 @@ finds up to 81% of members.'
     assumed = f", assuming {point['epsilon_assumes']}" if point["guarantee"] == CONDITIONAL else ""
     if (attacked := point["attack_rate"]) is None or math.isnan(attacked):
         return best + at + escape(assumed) + "."
-    found_of = Markup("<b>{}</b> of members.").format(rate(attacked))
+    members = Markup("<b>{}</b> of members.").format(rate(attacked))
     if lead.kind == GOOD:
-        return best + at + escape(assumed) + f", where {STRANGERS} finds at most " + found_of
+        return best + at + escape(assumed) + f", where {STRANGERS} finds at most " + members
     weak = ", but weak privacy:" if attacked >= WEAK else ""
     link = " " if weak else assumed + ": "
     assumed = assumed + "," if weak and assumed else ""
-    return best + weak + at + escape(assumed) + f"{link}{STRANGERS} finds up to " + found_of
+    return best + weak + at + escape(assumed) + f"{link}{STRANGERS} finds up to " + members
 
 
 def audited(audits: dict[str, pl.DataFrame], point: dict | None) -> Audit:
@@ -272,10 +272,10 @@ study ran no audit.')
     """
     if audit.verdict == UNTESTED:
         return "Not tested: this study ran no audit."
-    own = ", the one above included" if audit.has_lead else "; the one above was not audited"
+    included = ", the one above included" if audit.has_lead else "; the one above was not audited"
     agree = "agrees" if audit.tests == 1 else "agree"
     tests, schemes = plural(audit.tests, "test"), plural(audit.schemes, "scheme")
-    agreement = f"{tests} of the training code {agree} with it, for {schemes}{own}."
+    agreement = f"{tests} of the training code {agree} with it, for {schemes}{included}."
     detected = f" Noise {audit.detectable:.1%} too small would have been found." if audit.detectable else ""
     return agreement + detected
 
@@ -353,7 +353,7 @@ def everything(published: pl.DataFrame) -> str:
 def answer(leads: dict[str, Lead], audit: Audit, claims: pl.DataFrame) -> list[str]:
     """The answer of a study in two lines of plain text, as the terminal has it; `leads` are those of its systems."""
     several = len(leads) > 1
-    sentences = [f"{system}: " * several + sentence(found, audit).striptags() for system, found in leads.items()]
+    sentences = [f"{system}: " * several + sentence(lead, audit).striptags() for system, lead in leads.items()]
     tests = f" ({plural(audit.tests, 'test')})" if audit.verdict == PASSED else ""
     tests = f" ({audit.failed} of {plural(audit.tests, 'test')})" if audit.verdict == FAILED else tests
     verdict = {PASSED: "Audit passed", FAILED: "AUDIT FAILED", UNTESTED: "Not audited"}[audit.verdict]
@@ -364,8 +364,8 @@ def counted(claims: pl.DataFrame) -> str:
     """How many claims came out how, in words."""
     verdicts = judged(claims)["verdict"] if len(claims) else pl.Series([], dtype=pl.String)
     order = (REFUTED, DEPENDS, INCONCLUSIVE, NOT_MEASURED, SUPPORTED)
-    counts = [(int((verdicts == each).sum()), each) for each in order]
-    counts = [f"{count} {each.replace('depends', 'depend') if count > 1 else each}" for count, each in counts if count]
+    counts = [(int((verdicts == verdict).sum()), verdict) for verdict in order]
+    counts = [f"{n} {verdict.replace('depends', 'depend') if n > 1 else verdict}" for n, verdict in counts if n]
     if not counts and len(verdicts):
         return f"{plural(len(verdicts), 'claim')} measured outside the paper's setting, and not judged."
     if not counts:

@@ -104,14 +104,14 @@ def place(labels: list[Label], lines: list[tuple[Spot, Spot]], dots: list[Spot],
     """
     t = np.linspace(0, 1, STEPS)[:, None]
     inked = np.concatenate([np.zeros((0, 2)), *(np.array(a) + (np.array(b) - np.array(a)) * t for a, b in lines)])
-    options = [sorted(_options(each, inked, np.array(dots).reshape(-1, 2), bounds)) for each in labels]
+    options = [sorted(_options(label, inked, np.array(dots).reshape(-1, 2), bounds)) for label in labels]
     generator = np.random.default_rng(SEED)
     best, least = {}, inf
     for _ in range(ORDERS if len(labels) > 1 else 1):
         chosen: dict[int, _Option] = {}
         total = 0.0
         for k in map(int, generator.permutation(len(labels))):
-            cost, option = _cheapest(options[k], [each.box for each in chosen.values()])
+            cost, option = _cheapest(options[k], [label.box for label in chosen.values()])
             if labels[k].optional and cost > LEFT_OUT:
                 total += LEFT_OUT
                 continue
@@ -123,14 +123,14 @@ def place(labels: list[Label], lines: list[tuple[Spot, Spot]], dots: list[Spot],
 
 def _cheapest(options: list[_Option], taken: list[Box]) -> tuple[float, _Option]:
     """The best of some options, sorted by their cost, beside boxes that are taken; its whole cost first."""
-    found, least = options[0], inf
+    cheapest, least = options[0], inf
     for option in options:
         if option.cost >= least:
             break
         cost = option.cost + sum(overlap(option.box, other) for other in taken)
         if cost < least:
-            found, least = option, cost
-    return least, found
+            cheapest, least = option, cost
+    return least, cheapest
 
 
 def overlap(one: Box, other: Box) -> float:
@@ -144,7 +144,7 @@ def overlap(one: Box, other: Box) -> float:
 
 
 def _options(label: Label, inked: np.ndarray, dots: np.ndarray, bounds: Box) -> list[_Option]:
-    found = []
+    options = []
     for (longer, form), (rank, (x, y)) in product(enumerate(label.forms), enumerate(label.at)):
         wide, high = max(line_width(line, label.size) for line in form), len(form) * (label.size + LEADING)
         others = dots[np.abs(dots - (x, y)).sum(axis=1) > 1]
@@ -157,8 +157,8 @@ def _options(label: Label, inked: np.ndarray, dots: np.ndarray, bounds: Box) -> 
             gaps = np.maximum(aside, np.maximum(box[1] - others[:, 1], others[:, 1] - box[3]))
             mistaken = AMBIGUOUS * (gaps < 3).sum() + NEAR * ((gaps >= 3) & (gaps < 9)).sum()  # for another dot's
             cost = rank * FAR + k + LONGER * longer + OUTSIDE * beyond + CROSSES * crossed + mistaken
-            found.append(_Option(float(cost), box, form, align, (x + dx, y + dy)))
-    return found
+            options.append(_Option(float(cost), box, form, align, (x + dx, y + dy)))
+    return options
 
 
 def _sides(reach: Spot, high: float) -> list[tuple[str, float, float]]:

@@ -49,7 +49,7 @@ def outcomes(table: pl.DataFrame) -> str:
 def _write_outcomes(system: str, table: pl.DataFrame) -> str:
     known = list_outcomes(system)
     swept = [key for key in (*swept_keys(table), "target_epsilon") if table[key].n_unique() > 1]
-    which = {"sweep_of": "Scenario", **{key: key.rpartition(".")[2] for key in swept}, "scheme": "Scheme"}
+    keys = {"sweep_of": "Scenario", **{key: key.rpartition(".")[2] for key in swept}, "scheme": "Scheme"}
     terms = table.select(TERMS).unique(maintain_order=True).rows()
     marks = {row_terms: f"$^{{{number}}}$" for number, row_terms in enumerate(terms, 1)}
     names = table["outcome"].unique(maintain_order=True).to_list()
@@ -58,17 +58,17 @@ def _write_outcomes(system: str, table: pl.DataFrame) -> str:
     rows = []
     for _, point in table.group_by("scenario", "scheme", "target_epsilon", maintain_order=True):
         first = point.row(0, named=True)
-        cells = [text(value) if isinstance(value := first[key], str) else _key(value) for key in which]
+        cells = [text(value) if isinstance(value := first[key], str) else _key(value) for key in keys]
         cells[-1] += marks[tuple(first[term] for term in TERMS)]
         means = {row["outcome"]: row for row in point.iter_rows(named=True)}
         cells += [_mean(means.get(name), "mean", known[name].format) for name in names]
         rows.append([*cells, *(str(point[column].max()) for column in lost)])
-    heads = [*which.values(), *(known[name].title + " (%)" * ("%" in known[name].format) for name in names)]
+    heads = [*keys.values(), *(known[name].title + " (%)" * ("%" in known[name].format) for name in names)]
     heads += [f"Realizations {title}" for title in lost.values()]
     caption = f"The system {text(system)}: mean [95\\% interval, Student's $t$] over {ranged(table['realizations'])}."
     caption += f"\\label{{tab:{system}}}"
     notes = [f"{marks[row_terms]} {_meaning(dict(zip(TERMS, row_terms, strict=True)))}" for row_terms in terms]
-    return _table("l" * len(which) + "r" * (len(heads) - len(which)), caption, heads, rows) + (
+    return _table("l" * len(keys) + "r" * (len(heads) - len(keys)), caption, heads, rows) + (
         "\n{\\footnotesize\\raggedright\\noindent " + "\\\\\n".join(notes) + "\\par}"
     )
 
@@ -95,15 +95,15 @@ def _write_effects(system: str, table: pl.DataFrame) -> str:
     names = table["outcome"].unique(maintain_order=True).to_list()
     rows = []
     pair = ["factor", *(f"{end}_{key}" for end in ENDS for key in INDEX)]
-    for _, own in table.group_by(pair, maintain_order=True):
-        first = own.row(0, named=True)
+    for _, group in table.group_by(pair, maintain_order=True):
+        first = group.row(0, named=True)
         cells = [text(factors.name(system, first["factor"]))]
         for place in ("scheme", "scenario"):
             ends = dict.fromkeys(first[f"{end}_{place}"] for end in reversed(ENDS))
             cells.append(" $-$ ".join(map(text, ends)))
-        found = {row["outcome"]: row for row in own.iter_rows(named=True)}
+        by_outcome = {row["outcome"]: row for row in group.iter_rows(named=True)}
         for name in names:
-            row, form = found.get(name), known[name].format
+            row, form = by_outcome.get(name), known[name].format
             cells += [_mean(row, "difference", form, "difference_"), _p(row["p_corrected"] if row else None)]
         rows.append([*cells, str(first["realizations"]), number(first["realizations_needed"])])
     heads = ["Factor", "Schemes", "Scenarios"]

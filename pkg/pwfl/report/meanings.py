@@ -142,8 +142,8 @@ class Column(NamedTuple):
 
 def describe(name: str, dtype: pl.DataType, table: str, systems: Iterable[str]) -> Column:
     """A column of a table of scenarios of some systems; `meaning` is '' where a custom system declares none."""
-    found = next(filter(None, (_found(name, table, system) for system in systems)), ("", ""))
-    return Column(name, kind(dtype), _unit(name), *found)
+    description = next(filter(None, (_look_up(name, table, system) for system in systems)), ("", ""))
+    return Column(name, kind(dtype), _unit(name), *description)
 
 
 def kind(dtype: pl.DataType) -> str:
@@ -163,7 +163,7 @@ def _unit(name: str) -> str:
     return unit(name) or ("s" if "seconds" in name else "J" if "joules" in name else "")
 
 
-def _found(name: str, table: str, system: str) -> tuple[str, str] | None:
+def _look_up(name: str, table: str, system: str) -> tuple[str, str] | None:
     """The meaning of a column and what it reveals."""
     catalog, declared = registry.system(system).catalog, schemas(system)
     for meanings in (catalog.columns.get(table, {}), OF_TABLES.get(table, {})):
@@ -173,18 +173,18 @@ def _found(name: str, table: str, system: str) -> tuple[str, str] | None:
         return _declared(declared[table], name)
     if name in COMMON:
         return COMMON[name], ""
-    for each in ("outcome", "history", "realizations", *declared):
-        if each in declared and name in declared[each].columns():
-            return _declared(declared[each], name)
+    for source in ("outcome", "history", "realizations", *declared):
+        if source in declared and name in declared[source].columns():
+            return _declared(declared[source], name)
     for key, field in parameters(registry.system(system).model) if "." in name else ():
         if ".".join(key) == name:
             return f"value of the swept parameter: {field.description}", "public"
     for ending, meaning in ENDINGS.items():
-        if name.endswith(ending) and (found := _found(name.removesuffix(ending), table, system)):
-            return f"{meaning}: {found[0]}", found[1]
+        if name.endswith(ending) and (description := _look_up(name.removesuffix(ending), table, system)):
+            return f"{meaning}: {description[0]}", description[1]
     for beginning, meaning in BEGINNINGS.items():
-        if name.startswith(beginning) and (found := _found(name.removeprefix(beginning), table, system)):
-            return f"{meaning}: {found[0]}", found[1]
+        if name.startswith(beginning) and (description := _look_up(name.removeprefix(beginning), table, system)):
+            return f"{meaning}: {description[0]}", description[1]
     return None
 
 

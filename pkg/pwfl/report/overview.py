@@ -17,7 +17,7 @@ from pwfl.report.drawing import DOTS, INK, LINE, OPAQUE, SOFT, WARM, WEAK, Scale
 from pwfl.report.headline import GOOD, STRANGERS, Lead
 from pwfl.report.headline import WEAK as WEAK_RATE
 from pwfl.report.labels import Label, Part, named
-from pwfl.report.points import apart, called, find_chance, find_outcome, finite, lines, measure_spread
+from pwfl.report.points import called, find_chance, find_outcome, finite, lines, measure_spread, shorten_titles
 from pwfl.report.sweeps import INDEX
 from pwfl.report.words import estimated, is_share, lower, number, ranged, rate, upper
 
@@ -71,7 +71,7 @@ def caption(rows: pl.DataFrame, lead: Lead) -> str:
     sentences = [f"Means of {ranged(rows['realizations'])} with 95% intervals."]
     if is_plane(rows):
         sentences += ["Ring: the result in the first sentence."] * (lead.kind == GOOD)
-        sentences += observed([own for own, _ in lines(finite(rows))])
+        sentences += observed([curve for curve, _ in lines(finite(rows))])
     chance = find_chance(rows)
     sentences += [f"Chance: {chance:.1%}."] if chance is not None else []
     for lines_ in (unscheduled.lines(rows), unscheduled.diverged(rows)):
@@ -81,7 +81,7 @@ def caption(rows: pl.DataFrame, lead: Lead) -> str:
 
 def observed(curves: list[pl.DataFrame]) -> list[str]:
     """A sentence on what dashes of curves say; none where all have one observer."""
-    seen = {own["rank"][0]: own["seen"][0] for own in curves}
+    seen = {curve["rank"][0]: curve["seen"][0] for curve in curves}
     if len(seen) < 2:
         return []
     parts = [f"{kind}: {seen[rank]}" for rank, kind in zip(sorted(seen, reverse=True), KINDS, strict=False)]
@@ -90,7 +90,7 @@ def observed(curves: list[pl.DataFrame]) -> list[str]:
 
 def dashes(curves: list[pl.DataFrame]) -> dict[int, list[int]]:
     """The dashes of observers' curves, by their ranks: solid of who sees least."""
-    ranks = sorted({own["rank"][0] for own in curves}, reverse=True)
+    ranks = sorted({curve["rank"][0] for curve in curves}, reverse=True)
     return {rank: DASHES[k % len(DASHES)] for k, rank in enumerate(ranks)}
 
 
@@ -117,7 +117,7 @@ class _Plane:
             y2=self.y.cut("ci_high", "mean"),
         )
         self.curves = lines(self.rows.filter(~pl.col("open")))
-        joined = {key for own, _ in self.curves for key in own.select(INDEX).rows()}
+        joined = {key for curve, _ in self.curves for key in curve.select(INDEX).rows()}
         single = pl.Series("single", [key not in joined for key in self.rows.select(INDEX).rows()])
         several = list(dict.fromkeys(self.rows.filter(single)["sweep_of"]))
         shapes = dict(zip(several, SHAPES * len(several), strict=False)) if len(several) > 1 else {}  # of scenarios
@@ -153,8 +153,8 @@ class _Plane:
         value = f"{called(row)}: {estimated(row['mean'], row['ci_low'], row['ci_high'], self.outcome)}"
         if row["open"]:
             return f"{value}; {NO_NOISE}"
-        epsilon, found = f"{value}; ε {number(row['epsilon'])}", row["attack_rate"]
-        return epsilon if found is None else f"{epsilon}: an attacker finds at most {rate(found)} of members"
+        epsilon, attacked = f"{value}; ε {number(row['epsilon'])}", row["attack_rate"]
+        return epsilon if attacked is None else f"{epsilon}: an attacker finds at most {rate(attacked)} of members"
 
     def _ticks(self) -> tuple[list[float], dict[float, list[str]]]:
         """Ticks, and their lines: the study's own epsilons with their attack rates; round ones if none has any."""
@@ -209,9 +209,9 @@ class _Plane:
         whiskers = base.mark_rule(strokeWidth=1.2, opacity=OPAQUE).encode(color=coloured())
         layers.append(whiskers.encode(y=self.y.axis("y1"), y2=alt.Y2("y2:Q")))
         layers.append(whiskers.encode(x=self.x.axis("x1"), x2=alt.X2("x2:Q")))
-        for rank, dash in dashes([own for own, _ in self.curves]).items():
-            parts = enumerate(own for own, _ in self.curves if own["rank"][0] == rank)
-            parts = [own.with_columns(curve=pl.lit(str(k)), place=pl.int_range(pl.len())) for k, own in parts]
+        for rank, dash in dashes([curve for curve, _ in self.curves]).items():
+            parts = enumerate(curve for curve, _ in self.curves if curve["rank"][0] == rank)
+            parts = [curve.with_columns(curve=pl.lit(str(k)), place=pl.int_range(pl.len())) for k, curve in parts]
             mark = alt.Chart(pl.concat(parts)).mark_line(strokeWidth=2.25, strokeDash=dash)
             layers.append(
                 mark.encode(x=x, y=y, color=coloured(), detail=alt.Detail("curve:N"), order=alt.Order("place:Q"))
@@ -244,17 +244,19 @@ class _Plane:
         titles = dict(
             self.rows.select("sweep_of", "title").unique("sweep_of", keep="first", maintain_order=True).rows()
         )
-        of_curves = dict.fromkeys(own["sweep_of"][0] for own, _ in self.curves)
-        of_singles = dict.fromkeys(self.rows.filter("single")["sweep_of"])
-        short = [apart({of: titles[of] for of in group}) for group in (of_curves, of_singles)]
+        curve_scenarios = dict.fromkeys(curve["sweep_of"][0] for curve, _ in self.curves)
+        single_scenarios = dict.fromkeys(self.rows.filter("single")["sweep_of"])
+        short = [
+            shorten_titles({name: titles[name] for name in group}) for group in (curve_scenarios, single_scenarios)
+        ]
         many = len(self.curves) > (FEW if self.narrow else MOST_CURVES)
-        for own, more in self.curves:
-            place = [short[0][own["sweep_of"][0]]] * (len(of_curves) > 1) + [more] * bool(more)
-            spots = own.select("px", "py").rows()
-            forms = named(own["scheme"][0], lower(", ".join(place)))
-            forms = named(own["scheme"][0]) if many and self.narrow else forms[::-1] if self.narrow else forms
-            wanted.append(Label(forms, [spots[-1], *spots[:-1]], own["colour"][0], size, optional=many))
-        wanted += self._singles(short[1] if len(of_singles) > 1 else {})
+        for curve, more in self.curves:
+            place = [short[0][curve["sweep_of"][0]]] * (len(curve_scenarios) > 1) + [more] * bool(more)
+            spots = curve.select("px", "py").rows()
+            forms = named(curve["scheme"][0], lower(", ".join(place)))
+            forms = named(curve["scheme"][0]) if many and self.narrow else forms[::-1] if self.narrow else forms
+            wanted.append(Label(forms, [spots[-1], *spots[:-1]], curve["colour"][0], size, optional=many))
+        wanted += self._singles(short[1] if len(single_scenarios) > 1 else {})
         if self.chance is not None:
             spot = (0.0, self.y.at(self.chance))
             text = f"chance {number(self.chance, self.outcome)}"
@@ -268,29 +270,29 @@ class _Plane:
         for (px, py), row in zip(spots, self.rows.iter_rows(named=True), strict=True):
             drawn.append(((px, self.y.at(row["y1"])), (px, self.y.at(row["y2"]))))
             drawn.append(((self.x.at(row["x1"]), py), (self.x.at(row["x2"]), py)))
-        for own, _ in self.curves:
-            drawn += pairwise(own.select("px", "py").rows())
+        for curve, _ in self.curves:
+            drawn += pairwise(curve.select("px", "py").rows())
         beyond = 18 if self.narrow else 52
         return labels.place(wanted, drawn, spots, (-2, -24, self.wide + beyond, self.high))
 
     def _singles(self, short: dict[str, str]) -> list[Label]:
         """Names of single points, with the scenario's at the highest of neighbours; of many the highest of each."""
-        found, singles = [], self.rows.filter("single")
+        wanted, singles = [], self.rows.filter("single")
         many = len(singles) > MANY
-        for (of,), own in singles.sort("mean", descending=True).group_by("sweep_of", maintain_order=True):
-            named_here, places = set(), []
-            for row in own.iter_rows(named=True):
-                if (same := (row["scheme"], round(row["px"] / 60))) in named_here or (many and named_here):
+        for (scenario,), rows in singles.sort("mean", descending=True).group_by("sweep_of", maintain_order=True):
+            named_marks, places = set(), []
+            for row in rows.iter_rows(named=True):
+                if (same := (row["scheme"], round(row["px"] / 60))) in named_marks or (many and named_marks):
                     continue
-                named_here.add(same)
+                named_marks.add(same)
                 again = any(abs(row["px"] - other) < CLOSE for other in places)
                 places.append(row["px"])
-                forms = named(row["scheme"], "" if self.narrow or again else lower(short.get(of, "")))[::-1]
+                forms = named(row["scheme"], "" if self.narrow or again else lower(short.get(scenario, "")))[::-1]
                 across = self.x.at(row["x2"]) - self.x.at(row["x1"])
                 reach, spot = (across / 2, (self.y.at(row["y1"]) - self.y.at(row["y2"])) / 2), (row["px"], row["py"])
                 optional = many or self.narrow
-                found.append(Label(forms, [spot], row["colour"], self.size, reach, optional=optional))
-        return found
+                wanted.append(Label(forms, [spot], row["colour"], self.size, reach, optional=optional))
+        return wanted
 
 
 def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:

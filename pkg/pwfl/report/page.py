@@ -58,12 +58,12 @@ def _audited_twins(scenarios: Mapping[str, dict], audits: Mapping[str, object]) 
     >>> _audited_twins(parts | {"three": {"title": "3", "alike": ["3"]}}, {"two": None})
     {'one': 'two', 'two': 'two'}
     """
-    twins_of = {}
+    audited_twins = {}
     for name, part in scenarios.items():
-        twins = [name, *(other for other, own in scenarios.items() if own["title"] in part["alike"])]
+        twins = [name, *(other for other, content in scenarios.items() if content["title"] in part["alike"])]
         if audited := [twin for twin in twins if twin in audits]:
-            twins_of[name] = audited[0]
-    return twins_of
+            audited_twins[name] = audited[0]
+    return audited_twins
 
 
 def build_page(
@@ -126,7 +126,7 @@ def build_page(
         "parameter_heads": [scenarios[name]["title"] for name in parameters],
         "realizations": ranged(points["realizations"]),
         "delta": next(iter(points["delta"].drop_nulls()), None),
-        "more": _figures(parts[0], view, of_study=True),
+        "more": _figures(parts[0], view, is_study=True),
         "scenarios": [
             {
                 "title": readable_title(part["title"], name),
@@ -155,9 +155,9 @@ def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead
     rows = points.filter(system=system)
     effects, outcomes = tables["effects"].filter(system=system), tables["outcomes"].filter(system=system)
     menus = [
-        {"column": column, "outcome": outcome, "factors": found, "axis": _axis(found)}
+        {"column": column, "outcome": outcome, "factors": listed, "axis": _axis(listed)}
         for column, outcome in compared(outcomes, system).items()
-        if (found := factors.factors(effects, rows, column, outcome))
+        if (listed := factors.factors(effects, rows, column, outcome))
     ]
     main = menus[0] if menus and menus[0]["column"] == rows["outcome"][0] else None
     shown = main["factors"] if main else []
@@ -178,12 +178,12 @@ def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead
     }
 
 
-def _axis(found: list[factors.Factor]) -> tuple[float, float]:
+def _axis(shown: list[factors.Factor]) -> tuple[float, float]:
     """The ends of one axis for the differences of all factors of an outcome, and their intervals."""
     columns = ("difference", "difference_ci_low", "difference_ci_high")
-    ends = [row[key] for factor in found for row in factor.rows for key in columns if row[key] is not None]
+    ends = [row[key] for factor in shown for row in factor.rows for key in columns if row[key] is not None]
     low, high = min(0.0, *ends), max(0.0, *ends)
-    if is_share(found[0].outcome):  # as no difference of shares is larger
+    if is_share(shown[0].outcome):  # as no difference of shares is larger
         low, high = max(low, -1.0), min(high, 1.0)
     room = ROOM * (high - low) or 1.0
     return low - room, high + room
@@ -265,8 +265,9 @@ def _by(lead: headline.Lead, bare: float | None) -> str:
 
 def _lead_row(system: str, lead: headline.Lead, audits: Mapping, scenarios: Mapping) -> dict:
     """A system's row of the table that leads where there are several."""
-    own, point = {name: frame for name, frame in audits.items() if scenarios[name]["system"] == system}, lead.point
-    row = {"system": system_name(system), "badge": headline.BADGES[headline.audited(own, point).verdict]}
+    system_audits = {name: frame for name, frame in audits.items() if scenarios[name]["system"] == system}
+    point = lead.point
+    row = {"system": system_name(system), "badge": headline.BADGES[headline.audited(system_audits, point).verdict]}
     row |= {"kind": lead.kind, "result": "no result", "scheme": "", "epsilon": NONE, "rate": NONE}
     if point is None:
         return row
@@ -283,12 +284,12 @@ def _places(points: pl.DataFrame, scenarios: Mapping[str, dict]) -> dict[str, st
     return {name: upper(short.get(name) or readable_title(part["title"], name)) for name, part in scenarios.items()}
 
 
-def _figures(part: dict, view: Mapping[str, str], of_study: bool = False) -> list[dict]:
+def _figures(part: dict, view: Mapping[str, str], is_study: bool = False) -> list[dict]:
     """The figures of a part that are files beside the page; of the study those that no section has drawn."""
     return [
         {"id": _anchor(path), "caption": caption(text), "src": f"{path}.svg", "files": _formats(path, view)}
         for path, text in part["figures"]
-        if not (of_study and "/" not in path and path.rpartition("_")[2] in STUDY_FIGURES)
+        if not (is_study and "/" not in path and path.rpartition("_")[2] in STUDY_FIGURES)
     ]
 
 

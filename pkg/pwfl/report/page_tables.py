@@ -96,11 +96,11 @@ def audits(tables: Mapping[str, pl.DataFrame]) -> list[dict]:
             if row["status"] in (PASSED, FAILED):
                 tests.setdefault(row["test"], []).append(row)
     rows: list[dict] = []
-    for each in tests.values():
-        worst = max(each, key=lambda row: (row["status"] == FAILED, _edge(row)))
+    for results in tests.values():
+        worst = max(results, key=lambda row: (row["status"] == FAILED, _edge(row)))
         more = {
-            "failed": sum(row["status"] == FAILED for row in each),
-            "count": len(each),
+            "failed": sum(row["status"] == FAILED for row in results),
+            "count": len(results),
             "expected": between(worst["expected_min"], worst["expected_max"]),
             "at": _place(worst),
         }
@@ -113,8 +113,8 @@ def audits(tables: Mapping[str, pl.DataFrame]) -> list[dict]:
 def untested(tables: Mapping[str, pl.DataFrame]) -> list[str]:
     """Schemes that no audit tested, with the reasons, each once."""
     rows = [row for frame in tables.values() for row in frame.select("status", "scheme", "reason").rows()]
-    found = [f"{scheme} ({reason})" if reason else scheme for status, scheme, reason in rows if status == NOT_TESTED]
-    return list(dict.fromkeys(found))
+    texts = [f"{scheme} ({reason})" if reason else scheme for status, scheme, reason in rows if status == NOT_TESTED]
+    return list(dict.fromkeys(texts))
 
 
 def _edge(row: dict) -> float:
@@ -172,17 +172,17 @@ def claims(table: pl.DataFrame, places: Mapping[str, str], papers: Mapping[str, 
 
 def counts(rows: list[dict]) -> list[dict]:
     """How many statements came out how, refuted first."""
-    found = [(verdict, sum(row["verdict"] == verdict for row in rows)) for verdict in LOOKS if verdict]
-    return [{"verdict": verdict, "count": count, "look": LOOKS[verdict]} for verdict, count in found if count]
+    counted = [(verdict, sum(row["verdict"] == verdict for row in rows)) for verdict in LOOKS if verdict]
+    return [{"verdict": verdict, "count": count, "look": LOOKS[verdict]} for verdict, count in counted if count]
 
 
-def _case(row: dict, places: Mapping[str, str], of_several: bool) -> dict:
+def _case(row: dict, places: Mapping[str, str], several: bool) -> dict:
     """A row of the table `claims`: where it was measured, and of which number where a claim has several."""
     place = " and ".join(places.get(name, name) for name in row["scenario"].split(" and "))
     against = f", against {places.get(row['against'], row['against'])}" if row["against"] else ""
     judged_so = row["interpretation"] and row["verdict"]  # no matter where there is no verdict
     reading = f" ({interpreted(row['interpretation'])})" if judged_so else ""
-    number_of = f"{row['quantity'].partition(': ')[2]}; " if of_several else ""
+    number_of = f"{row['quantity'].partition(': ')[2]}; " if several else ""
     interval = between(row["measured_ci_low"], row["measured_ci_high"])
     return {
         "place": f"{number_of}{place}{against}{reading}",
@@ -219,7 +219,7 @@ def differing(parameters: Mapping[str, pl.DataFrame]) -> list[tuple[str, list[st
     for name, frame in parameters.items():
         for key, value in frame.select("parameter", pl.col("value").cast(pl.String)).rows():
             values.setdefault(key, {})[name] = value
-    rows = {key: [of.get(name) for name in parameters] for key, of in values.items() if key != "schemes"}
+    rows = {key: [cells.get(name) for name in parameters] for key, cells in values.items() if key != "schemes"}
     return [
         (key, [NONE if text in (None, "", "None") else text for text in texts])
         for key, texts in rows.items()

@@ -79,8 +79,8 @@ def choose_colours(curves: Sequence[pl.DataFrame], known: Mapping[str, str]) -> 
     """A colour of each series, those of schemes as `known`; an exact one has that of the series it is of."""
     names = dict.fromkeys(name.removesuffix(EXACT) for frame in curves for name in frame["series"])
     free = [colour for colour in COLOURS if colour not in {known[name] for name in names if name in known}]
-    given = dict(zip((name for name in names if name not in known), free * len(names), strict=False))
-    return {name: known.get(name) or given[name] for name in names}
+    chosen = dict(zip((name for name in names if name not in known), free * len(names), strict=False))
+    return {name: known.get(name) or chosen[name] for name in names}
 
 
 def draw(panel: Panel, curves: pl.DataFrame, frame: Frame, colours: dict[str, str]) -> alt.LayerChart:
@@ -97,11 +97,11 @@ def draw(panel: Panel, curves: pl.DataFrame, frame: Frame, colours: dict[str, st
         .mark_area(opacity=0.18)
         .encode(x=x, y=alt.Y("y_ci_low:Q"), y2=alt.Y2("y_ci_high:Q"), color=coloured(), detail=alt.Detail("series:N"))
     ]
-    for dashes, own in (
+    for dashes, kind in (
         ([1, 0], ~pl.col("series").str.ends_with(EXACT)),
         ([4, 3], pl.col("series").str.ends_with(EXACT)),
     ):
-        line = alt.Chart(shown.filter(own)).mark_line(strokeWidth=2.25, strokeDash=dashes)
+        line = alt.Chart(shown.filter(kind)).mark_line(strokeWidth=2.25, strokeDash=dashes)
         layers.append(line.encode(x=x, y=y, color=coloured(), detail=alt.Detail("series:N")))
     some = shown.gather_every(max(1, len(shown) // 60))
     layers.append(
@@ -159,8 +159,8 @@ def _height(mark: Mark, curves: pl.DataFrame) -> float | None:
     """Where a mark lies: its value, or so far above the end of its series; None where there is no such."""
     if not mark.series:
         return mark.at
-    own = curves.filter(series=mark.series).sort("x")
-    return float(own["y"][-1]) + mark.at if len(own) else None
+    curve = curves.filter(series=mark.series).sort("x")
+    return float(curve["y"][-1]) + mark.at if len(curve) else None
 
 
 def _rule(begin: tuple[float, float], end: tuple[float, float]) -> alt.Chart:
@@ -171,9 +171,13 @@ def _rule(begin: tuple[float, float], end: tuple[float, float]) -> alt.Chart:
 
 def _names(curves: pl.DataFrame, frame: Frame, colours: dict[str, str]) -> list[alt.Chart]:
     """The names of series, but those of exact accounting, beside their curves or at their right ends."""
-    each = {name: own for (name,), own in curves.group_by("series", maintain_order=True) if not name.endswith(EXACT)}
-    spots = {name: np.array([frame.place(x, y) for x, y in own.select("x", "y").rows()]) for name, own in each.items()}
+    shown = {
+        name: curve for (name,), curve in curves.group_by("series", maintain_order=True) if not name.endswith(EXACT)
+    }
+    spots = {
+        name: np.array([frame.place(x, y) for x, y in curve.select("x", "y").rows()]) for name, curve in shown.items()
+    }
     if _is_distribution(curves):
         return words(named_along(spots, colours, frame.x.length, HEIGHT))
-    ends = [(name, float(own[-1, 1]), colours[name]) for name, own in spots.items()]
+    ends = [(name, float(places[-1, 1]), colours[name]) for name, places in spots.items()]
     return words(shifted(named_ends(ends, HEIGHT, labels.SIZE)[0], frame.x.length + GAP))

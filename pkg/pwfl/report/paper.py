@@ -64,7 +64,7 @@ class Panel:
     setting: str = ""  #: The key of `Paper.settings`; "": all scenarios.
     marks: tuple[Mark, ...] = ()
     #: What the paper says of it, in a few words, by the claims' ids.
-    said: Mapping[str, str] = field(default_factory=dict)
+    captions: Mapping[str, str] = field(default_factory=dict)
     log_x: bool = False  #: Whether axes are logarithmic.
     log_y: bool = False  #: Whether axes are logarithmic.
     percent: bool = False  #: Whether the vertical axis shows shares.
@@ -144,7 +144,7 @@ def _row(paper: Paper, claim: Claim, rows: pl.DataFrame, settings: Mapping[str, 
     if not in_columns:
         cells = [[line for _, line in lines]]
     else:
-        cells = [[line for key, line in lines if key == each] for each in (*paper.settings, "")]
+        cells = [[line for key, line in lines if key == setting] for setting in (*paper.settings, "")]
     readings = sorted({name for text in rows["interpretation"].drop_nulls() for name in READING.findall(text)})
     verdict = judge(rows["verdict"].to_list(), rows["interpretation"].to_list())
     verdict = verdict or (OUTSIDE if len(rows) else NOT_MEASURED)
@@ -262,12 +262,12 @@ def caption(panel: Panel, rows: Sequence[Row], claims: pl.DataFrame, settings: M
     """
     verdicts = {row.claim.id: row.verdict for row in rows}
     sentences = []
-    for name, words in panel.said.items():
-        own = claims.filter(pl.col("verdict").is_not_null(), pl.col("against").is_null(), claim=name)
-        here = own.filter(
+    for name, words in panel.captions.items():
+        measured = claims.filter(pl.col("verdict").is_not_null(), pl.col("against").is_null(), claim=name)
+        inside = measured.filter(
             pl.col("scenario").replace_strict(settings, default="", return_dtype=pl.String) == panel.setting
         )
-        rows_here = here if panel.setting and len(here) else own.clear()
-        verdict = judge(rows_here["verdict"].to_list(), rows_here["interpretation"].to_list()) or verdicts[name]
+        judged = inside if panel.setting and len(inside) else measured.clear()
+        verdict = judge(judged["verdict"].to_list(), judged["interpretation"].to_list()) or verdicts[name]
         sentences.append((verdicts[name] if verdicts[name] == DEPENDS else verdict, words, name))
-    return sorted(sentences, key=lambda each: LISTED.index(each[0]))
+    return sorted(sentences, key=lambda sentence: LISTED.index(sentence[0]))

@@ -7,7 +7,8 @@ import polars as pl
 from markupsafe import Markup
 
 from pwfl import registry
-from pwfl.report import drawing, labels, panels, paper
+from pwfl.report import drawing, labels, panels
+from pwfl.report import paper as papers
 from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, REFUTED, SUPPORTED
 from pwfl.report.curves import empty
 from pwfl.report.page_tables import LOOKS
@@ -38,17 +39,17 @@ def build_paper(
 
     `claims` are the system's rows of the table, `contents` have each scenario's parameters and tables by name.
     """
-    found, catalog = registry.system(system), registry.system(system).catalog
-    assert found.load_paper is not None, f"{system} has no paper's page"
-    of = found.load_paper()
-    settings = paper.find_settings(of, {name: content["scenario"] for name, content in contents.items()})
+    entry, catalog = registry.system(system), registry.system(system).catalog
+    assert entry.load_paper is not None, f"{system} has no paper's page"
+    paper = entry.load_paper()
+    settings = papers.find_settings(paper, {name: content["scenario"] for name, content in contents.items()})
     curves = {}
-    for panel in (panel for row in of.panels for panel in row):
-        chosen = {name: each for name, each in contents.items() if panel.setting in ("", settings[name])}
+    for panel in (panel for row in paper.panels for panel in row):
+        chosen = {name: content for name, content in contents.items() if panel.setting in ("", settings[name])}
         curves[panel.name] = panel.curves(chosen) if chosen else empty()
     colours = scheme_colours(system, [content["scenario"] for content in contents.values()])
-    said = {"This run": _size(contents)}
-    text = render(of, cited, claims, settings, curves, colours, said, catalog.studies, _runs(contents))
+    facts = {"This run": _size(contents)}
+    text = render(paper, cited, claims, settings, curves, colours, facts, catalog.studies, _runs(contents))
     table = pl.concat([chosen.select(pl.lit(name).alias("panel"), "*") for name, chosen in curves.items()] or [empty()])
     return table.with_columns(pl.selectors.float().round_sig_figs(DIGITS)), text
 
@@ -57,14 +58,14 @@ def scheme_colours(system: str, scenarios: Iterable) -> dict[str, str]:
     """The colours of some scenarios' schemes, by their names."""
     known = registry.system(system).catalog.colours
     schemes = [scheme for scenario in scenarios for scheme in scenario.schemes]
-    return {each.name: known[pair] for each in schemes if (pair := (each.scheduler, each.noise)) in known}
+    return {scheme.name: known[pair] for scheme in schemes if (pair := (scheme.scheduler, scheme.noise)) in known}
 
 
 def _size(contents: dict[str, dict]) -> str:
     """How many realizations and training runs scenarios have."""
     scenarios = [content["scenario"] for content in contents.values()]
     counts = sorted({(one.realizations, one.training_realizations) for one in scenarios})
-    sizes = "; ".join(f"{of} realizations, {trained} training runs of each scheme" for of, trained in counts)
+    sizes = "; ".join(f"{count} realizations, {trained} training runs of each scheme" for count, trained in counts)
     return f"{plural(len(scenarios), 'scenario')}: {sizes}"
 
 
@@ -75,13 +76,13 @@ def _runs(contents: dict[str, dict]) -> str:
 
 
 def render(
-    of: Paper,
+    paper: Paper,
     cited: Mapping,
     claims: pl.DataFrame,
     settings: Mapping[str, str],
     curves: Mapping[str, pl.DataFrame],
     known: Mapping[str, str],
-    said: Mapping[str, str],
+    facts: Mapping[str, str],
     studies: Sequence[str],
     over: str = "",
 ) -> str:
@@ -106,48 +107,53 @@ def render(
     over
         Over how many training runs curves of training are, in words.
     """
-    rows = paper.rows(of, claims, settings)
+    rows = papers.rows(paper, claims, settings)
 
     def figures(row: tuple[Panel, ...]) -> Iterator[dict]:
         """The panels of a row: the drawing at both widths, or none, the caption, and the setting."""
-        there = [own for panel in row if len(own := curves.get(panel.name, empty()))]
-        widths = (panels.WIDE, panels.NARROW) if there else ()
-        frames, colours = [panels.fit_frame(row, there, width) for width in widths], panels.choose_colours(there, known)
+        drawn = [panel_curves for panel in row if len(panel_curves := curves.get(panel.name, empty()))]
+        widths = (panels.WIDE, panels.NARROW) if drawn else ()
+        frames, colours = [panels.fit_frame(row, drawn, width) for width in widths], panels.choose_colours(drawn, known)
         for panel in row:
-            own, setting = curves.get(panel.name, empty()), of.settings[panel.setting].title if panel.setting else ""
+            panel_curves = curves.get(panel.name, empty())
+            setting = paper.settings[panel.setting].title if panel.setting else ""
             label = ", ".join(filter(None, (f"Fig. {panel.name}: {panel.title}", setting)))
             yield {
                 "panel": panel,
                 "setting": setting,
-                "drawn": [drawing.svg(panels.draw(panel, own, frame, colours), label) for frame in frames if len(own)],
-                "caption": _caption(paper.caption(panel, rows, claims, settings), f"Fig. {panel.name}: "),
+                "drawn": [
+                    drawing.svg(panels.draw(panel, panel_curves, frame, colours), label)
+                    for frame in frames
+                    if len(panel_curves)
+                ],
+                "caption": _caption(papers.caption(panel, rows, claims, settings), f"Fig. {panel.name}: "),
             }
 
-    columns = [setting.title for setting in of.settings.values()]
+    columns = [setting.title for setting in paper.settings.values()]
     if columns and any(len(row.cells) > 1 and row.cells[-1] for row in rows):
         columns.append("Other scenarios")
     context = {
-        "signs": paper.SIGNS,
+        "signs": papers.SIGNS,
         "tints": TINTS,
         "words": WORDS,
         "depends": DEPENDS,
         "most": MOST_LINES,
-        "counted": paper.counts,
-        "paper": of,
+        "counted": papers.counts,
+        "paper": paper,
         "cited": cited,
         "name": system_name(cited["system"]),
-        "lead": paper.lead(rows),
-        "counts": paper.counts(rows),
-        "unsupported": paper.unsupported(rows),
+        "lead": papers.lead(rows),
+        "counts": papers.counts(rows),
+        "unsupported": papers.unsupported(rows),
         "rows": [row._replace(cells=row.cells[: len(columns) or 1]) for row in rows],
-        "figures": [figure for row in of.panels for figure in figures(row)],
+        "figures": [figure for row in paper.panels for figure in figures(row)],
         "over": over,
         "columns": columns,
-        "said": said,
-        "marked": any(panel.marks for row in of.panels for panel in row),
-        "exact": any(own["series"].str.ends_with(panels.EXACT).any() for own in curves.values()),
+        "facts": facts,
+        "marked": any(panel.marks for row in paper.panels for panel in row),
+        "exact": any(panel_curves["series"].str.ends_with(panels.EXACT).any() for panel_curves in curves.values()),
         "study": studies[0],
-        "left_open": {each.id: each.left_open for each in of.interpretations},
+        "left_open": {interpretation.id: interpretation.left_open for interpretation in paper.interpretations},
         "style": drawing.style("style.css", "paper.css"),
     }
     return UNBROKEN.sub("\u00a0", drawing.fill("paper.html", context))
@@ -162,13 +168,13 @@ def _caption(claims: list[tuple[str, str, str]], begin: str) -> Markup:
         by_verdict.setdefault(verdict, []).append((words, name))
     for short in ((), (SUPPORTED,), (SUPPORTED, INCONCLUSIVE)):
         parts = []
-        for verdict, own in by_verdict.items():
-            sign = Markup('<span class="{}">{}</span> ').format(WORDS[verdict], paper.SIGNS[verdict])
+        for verdict, claimed in by_verdict.items():
+            sign = Markup('<span class="{}">{}</span> ').format(WORDS[verdict], papers.SIGNS[verdict])
             links = [
                 Markup('{}<a class="id" href="#{}" title="{}">{}</a>').format(
                     "" if verdict in short else f"{words} ", name, words, name
                 )
-                for words, name in own
+                for words, name in claimed
             ]
             parts.append(sign + Markup(", ").join(links))
         line = Markup("; ").join(parts)

@@ -41,5 +41,5 @@ def short(system: str, key: str) -> str:
     >>> short("multicell", "training.clip_norm"), short("multicell", "own.schedule.beta")
     ('Clipping norm L of a gradient', 'β')
     """
-    found = title(system, key)
-    return in_words(key) if found == key else found.rpartition(" (")[0]
+    name = title(system, key)
+    return in_words(key) if name == key else name.rpartition(" (")[0]

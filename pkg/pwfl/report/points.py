@@ -44,20 +44,24 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
     `best` (nothing dominates it), and OF_SYSTEMS. Points of equal results are there once.
     """
     frames = []
-    for (system,), each in tables["outcomes"].group_by("system", maintain_order=True):
-        x, y = main_outcomes(each, str(system))
-        index, front = index_columns(each), tables["front"]
-        rows_of = each.filter(outcome=y).select(*index, "attack_rate", "outcome", "mean", "ci_low", "ci_high", *COUNTS)
-        rows_of = rows_of.with_columns(useless=not_above_chance())
-        of_x = each.filter(outcome="epsilon").select(
+    for (system,), outcomes in tables["outcomes"].group_by("system", maintain_order=True):
+        x, y = main_outcomes(outcomes, str(system))
+        index, front = index_columns(outcomes), tables["front"]
+        frame = outcomes.filter(outcome=y).select(
+            *index, "attack_rate", "outcome", "mean", "ci_low", "ci_high", *COUNTS
+        )
+        frame = frame.with_columns(useless=not_above_chance())
+        epsilons = outcomes.filter(outcome="epsilon").select(
             *INDEX, epsilon="mean", epsilon_ci_low="ci_low", epsilon_ci_high="ci_high"
         )
-        of_user = each.filter(outcome="epsilon_user").select(*INDEX, epsilon_user="mean", epsilon_user_max="max")
+        user_epsilons = outcomes.filter(outcome="epsilon_user").select(
+            *INDEX, epsilon_user="mean", epsilon_user_max="max"
+        )
         either = pl.concat([front.filter(x=x, y=y), front.filter(x=y, y=x)])
         best = either.select(*INDEX, best=True)
-        for other in (of_x, of_user, best, tables["systems"].select(*INDEX, *OF_SYSTEMS)):
-            rows_of = rows_of.join(other, on=INDEX, how="left", nulls_equal=True, maintain_order="left")
-        frames.append(rows_of.with_columns(_named(rows_of, study, titles)))
+        for other in (epsilons, user_epsilons, best, tables["systems"].select(*INDEX, *OF_SYSTEMS)):
+            frame = frame.join(other, on=INDEX, how="left", nulls_equal=True, maintain_order="left")
+        frames.append(frame.with_columns(_named(frame, study, titles)))
     rows = pl.concat(frames, how="diagonal_relaxed")
     rows = rows.with_columns(pl.col("best").fill_null(value=False) & ~pl.col("bare"))
     known = pl.col("epsilon").is_finite().fill_null(value=False)  # as noise of a receiver's may give
@@ -71,26 +75,26 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
 def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -> list[pl.Series]:
     """Columns that say what rows of a system are called, and look like."""
     names = {name: readable_title(titles.get(name, name), name) for name in dict.fromkeys(rows["sweep_of"])}
-    short, swept = apart(names), varied(rows)
+    short, swept = shorten_titles(names), varied(rows)
     system = rows["system"][0]
-    schemes = {(name, own.name): own for name in study for own in study[name]["scenario"].schemes}
-    of_system = ((s.name, s.scheduler, s.noise) for name in study if study[name]["scenario"].system == system
+    schemes = {(name, scheme.name): scheme for name in study for scheme in study[name]["scenario"].schemes}
+    system_schemes = ((s.name, s.scheduler, s.noise) for name in study if study[name]["scenario"].system == system
                  for s in study[name]["scenario"].schemes)  # fmt: skip
-    colours = theme.scheme_colours(system, of_system)
+    colours = theme.scheme_colours(system, system_schemes)
     seen = {observer: seen_by(observer) for observer in rows["observer"].drop_nulls().unique(maintain_order=True)}
     ranks = _ranks(rows)
-    found = []
+    cells = []
     for row in rows.iter_rows(named=True):
-        own, values = schemes[row["scenario"], row["scheme"]], find_point(study, row["scenario"]).values
-        told_values = [f"{symbol(key)} {text(values[key])}" for key in swept if values.get(key) is not None]
-        if row["target_epsilon"] is not None and own.noise != "none":  # which no target changes
-            told_values.append(f"target ε {text(row['target_epsilon'])}")
-        place = [lower(short[row["sweep_of"]])] * (len(names) > 1) + told_values
-        observer, bare = row["observer"], own.noise == "none"
+        scheme, values = schemes[row["scenario"], row["scheme"]], find_point(study, row["scenario"]).values
+        value_texts = [f"{symbol(key)} {text(values[key])}" for key in swept if values.get(key) is not None]
+        if row["target_epsilon"] is not None and scheme.noise != "none":  # which no target changes
+            value_texts.append(f"target ε {text(row['target_epsilon'])}")
+        place = [lower(short[row["sweep_of"]])] * (len(names) > 1) + value_texts
+        observer, bare = row["observer"], scheme.noise == "none"
         looks = (bare, colours[row["scheme"]], seen.get(observer, ""), ranks.get(observer, 0))
-        texts = (names[row["sweep_of"]], ", ".join(place), ", ".join(told_values), own.scheduler, own.noise)
-        found.append((*texts, *looks))
-    return pl.DataFrame(found, schema=NAMED, orient="row").get_columns()
+        texts = (names[row["sweep_of"]], ", ".join(place), ", ".join(value_texts), scheme.scheduler, scheme.noise)
+        cells.append((*texts, *looks))
+    return pl.DataFrame(cells, schema=NAMED, orient="row").get_columns()
 
 
 NAMED: dict[str, type[pl.DataType]] = dict.fromkeys(("title", "place", "value", "scheduler", "noise"), pl.String)
@@ -140,18 +144,20 @@ def seen_by(observer: str) -> str:
     return SEEN.sub("", observer)
 
 
-def apart(titles: dict[str, str]) -> dict[str, str]:
-    """By name, the fewest comma-separated parts of its title that no other title has.
+def shorten_titles(titles: dict[str, str]) -> dict[str, str]:
+    """Shorten titles, by name, to the fewest comma-separated parts that no other title has.
 
-    >>> apart({"a": "Better learning, equal ε, only the sum", "b": "Better learning, own noise", "c": "Learning"})
+    >>> titles = {"a": "Better learning, equal ε, only the sum", "b": "Better learning, own noise", "c": "Learning"}
+    >>> shorten_titles(titles)
     {'a': 'equal ε', 'b': 'own noise', 'c': 'Learning'}
     """
     parts = {name: title.split(", ") for name, title in titles.items()}
     parts_of = {}
-    for name, own in parts.items():
+    for name, title_parts in parts.items():
         others = [set(other) for key, other in parts.items() if key != name]
-        sets = (some for k in range(1, min(len(own), MOST_PARTS) + 1) for some in combinations(own, k))
-        parts_of[name] = ", ".join(next((some for some in sets if not any(set(some) <= each for each in others)), own))
+        sets = (some for k in range(1, min(len(title_parts), MOST_PARTS) + 1) for some in combinations(title_parts, k))
+        distinct = (some for some in sets if not any(set(some) <= other for other in others))
+        parts_of[name] = ", ".join(next(distinct, title_parts))
     return parts_of
 
 

@@ -42,7 +42,7 @@ class Training(NamedTuple):
     """One of a study, as its scenario's row of it says."""
 
     scheme: str  # with its system's name, where there are several
-    of: str  # the scenario, or that whose sweep it is a point of
+    origin: str  # the scenario, or that whose sweep it is a point of
     release: tuple  # the same of equal ones
     loss: Loss | str  # a text: why there is none
     row: dict
@@ -104,25 +104,25 @@ def _short(units: str) -> str:
 def _trainings(study: dict[str, dict], name: str, several: bool) -> Iterator[Training]:
     """The trainings of a scenario in which anybody sends, of a study of one system or of several."""
     content = study[name]
-    scenario, each, of = content["scenario"], content["realizations"], find_point(study, name).of
+    scenario, realizations, origin = content["scenario"], content["realizations"], find_point(study, name).of
     stated = registry.system(scenario.system).load_report().published
-    trained = each.filter(pl.col("realization") < scenario.training_realizations)
+    trained = realizations.filter(pl.col("realization") < scenario.training_realizations)
     trained = trained.with_columns(guarantee_server=guarantee("epsilon_server"))
     for scheme in scenario.schemes:
         title = f"{scenario.system}, {scheme.name}" if several else scheme.name
         release = content.get("releases", {}).get(scheme.name, (name, scheme.name))
         rows = trained.filter(pl.col("epsilon_server").is_not_null(), scheme=scheme.name)
-        if scheme.name not in each["scheme"]:
-            yield Training(title, of, (), UNSHOWN, {})
+        if scheme.name not in realizations["scheme"]:
+            yield Training(title, origin, (), UNSHOWN, {})
         finite = rows.filter(pl.col("epsilon_server").is_finite())
         why = BARE if scheme.noise == "none" else OPEN
         losses = [UNKNOWN] * len(finite) if stated is None else stated(scenario, finite)
         cases = finite.select(pl.int_range(pl.len()).over("realization")).to_series()  # of systems with cases
         for row, loss, case in zip(finite.iter_rows(named=True), losses, cases, strict=True):
             lost = not isinstance(loss, str) and not isfinite(loss.unsampled + loss.pure)
-            yield Training(title, of, (release, row["realization"], case), OPEN if lost else loss, row)
+            yield Training(title, origin, (release, row["realization"], case), OPEN if lost else loss, row)
         for row in rows.filter(~pl.col("epsilon_server").is_finite()).iter_rows(named=True):
-            yield Training(title, of, (), why, row)
+            yield Training(title, origin, (), why, row)
 
 
 def _records(scenario) -> tuple[str, str]:
@@ -136,42 +136,45 @@ def _records(scenario) -> tuple[str, str]:
 def _row(records: str, trainings: list[Training]) -> dict:
     """The row of the table of all trainings on some records."""
     composed: dict[tuple, Training] = {}
-    for each in (each for each in trainings if isinstance(each.loss, Loss)):
-        known = composed.setdefault(each.release, each)
-        if each.size > known.size:
-            composed[each.release] = each
+    for training in (training for training in trainings if isinstance(training.loss, Loss)):
+        known = composed.setdefault(training.release, training)
+        if training.size > known.size:
+            composed[training.release] = training
     counted = list(composed.values())
-    found = {"records": records, "releases": len(counted), "left_out": _left_out(trainings)}
+    row = {"records": records, "releases": len(counted), "left_out": _left_out(trainings)}
     if not counted:
-        return found | dict.fromkeys(SCHEMA.keys() - found.keys())
-    delta = min((each.row["delta"] for each in counted if each.row["delta"] > 0), default=0.0)
+        return row | dict.fromkeys(SCHEMA.keys() - row.keys())
+    delta = min((training.row["delta"] for training in counted if training.row["delta"] > 0), default=0.0)
     terms = {
-        name: BETWEEN.join(dict.fromkeys(each.row[name] for each in counted))
+        name: BETWEEN.join(dict.fromkeys(training.row[name] for training in counted))
         for name in ("unit", "neighbouring_relation")
     }
-    guarantee = max((each.row["guarantee_server"] for each in counted), key=GUARANTEES.index)
-    return found | terms | _composed(counted, delta)._asdict() | {"delta": delta, "guarantee": guarantee}
+    guarantee = max((training.row["guarantee_server"] for training in counted), key=GUARANTEES.index)
+    return row | terms | _composed(counted, delta)._asdict() | {"delta": delta, "guarantee": guarantee}
 
 
 def _composed(trainings: list[Training], delta: float) -> Composed:
     """What releases cost together; the largest of a realization where each draws its records for itself."""
-    if not all(each.cost.own_records for each in trainings):
-        return compose([each.cost for each in trainings], delta)
-    apart: dict[int, list[Loss]] = {}
-    for each in trainings:
-        apart.setdefault(each.row["realization"], []).append(each.cost)
-    return max((compose(losses, delta) for losses in apart.values()), key=lambda composed: composed.epsilon)
+    if not all(training.cost.own_records for training in trainings):
+        return compose([training.cost for training in trainings], delta)
+    by_realization: dict[int, list[Loss]] = {}
+    for training in trainings:
+        by_realization.setdefault(training.row["realization"], []).append(training.cost)
+    return max((compose(losses, delta) for losses in by_realization.values()), key=lambda composed: composed.epsilon)
 
 
 def _left_out(trainings: list[Training]) -> str | None:
     """The schemes without an epsilon, by reasons; with scenarios, where others have one of the same scheme."""
-    inside = {each.scheme for each in trainings if isinstance(each.loss, Loss)}
+    inside = {training.scheme for training in trainings if isinstance(training.loss, Loss)}
     reasons: dict[str, dict[str, dict[str, None]]] = {}
-    for each in trainings:
-        if isinstance(each.loss, str):
-            reasons.setdefault(each.loss, {}).setdefault(each.scheme, {})[each.of] = None
+    for training in trainings:
+        if isinstance(training.loss, str):
+            reasons.setdefault(training.loss, {}).setdefault(training.scheme, {})[training.origin] = None
     parts = []
     for why, schemes in reasons.items():
-        names = [f"{scheme} in {', '.join(of)}" if scheme in inside else scheme for scheme, of in schemes.items()]
+        names = [
+            f"{scheme} in {', '.join(scenarios)}" if scheme in inside else scheme
+            for scheme, scenarios in schemes.items()
+        ]
         parts.append(f"{'; '.join(names)} ({why})")
     return BETWEEN.join(parts) or None

@@ -51,8 +51,8 @@ def papers(citation: Path, systems: Iterable[str]) -> dict[str, dict]:
     """The papers of those systems that have one, in the Citation File Format: of CITATION.cff, or of their catalogs."""
     listed = yaml.safe_load(citation.read_text(encoding="utf-8"))["references"]
     built_in = {paper["notes"].removeprefix("The system ").rstrip("."): paper for paper in listed}
-    found = {name: built_in.get(name) or registry.system(name).catalog.paper for name in systems}
-    return {name: paper for name, paper in found.items() if paper}
+    listed = {name: built_in.get(name) or registry.system(name).catalog.paper for name in systems}
+    return {name: paper for name, paper in listed.items() if paper}
 
 
 def cited(citation: Path, systems: Iterable[str]) -> list[Reference]:
@@ -76,7 +76,7 @@ def reference(system: str, work: dict) -> Reference:
 
 
 def _links(work: dict) -> list[tuple[str, str]]:
-    values = [each["value"] for each in work.get("identifiers", [])]
+    values = [identifier["value"] for identifier in work.get("identifiers", [])]
     arxiv = [value.partition(":")[2] for value in values if value.lower().startswith("arxiv:")]
     doi = work.get("doi", "")
     links = [(f"doi:{doi}", DOI + doi)] if doi and not (arxiv and doi.startswith(ARXIVS_DOI)) else []

@@ -45,63 +45,63 @@ def realizations(tables: dict[str, pl.DataFrame], nobody: pl.Expr | None = None)
         training=pl.col("status").cast(pl.String).first(),
         processor=pl.col("processor").first(),
     )
-    each = tables["outcome"].join(last, on=keys, how="left", maintain_order="left")
+    rows = tables["outcome"].join(last, on=keys, how="left", maintain_order="left")
     nobody = pl.col("training").is_in(unscheduled.STATUSES) if nobody is None else nobody
-    return each.with_columns(
+    return rows.with_columns(
         pl.when(pl.col("training").is_in(KEPT)).then(pl.col(final)), nobody.alias(unscheduled.COLUMN)
     )
 
 
-def summary(scenario, each: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.DataFrame:
+def summary(scenario, table: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.DataFrame:
     """A row for each scheme: its realizations, other columns, the terms of its guarantee, and means with intervals.
 
-    `each` has a row for each realization and scheme, `averaged` are columns of it; see `theme.means`. Of its LEARNT
+    `table` has a row for each realization and scheme, `averaged` are columns of it; see `theme.means`. Of its LEARNT
     columns there are means over the realizations with a user scheduled, too, `..._if_scheduled_mean`, and of how many
     others their means are, `..._no_user_scheduled`.
     """
-    each = unscheduled.known(each)
-    schemes = each.group_by("scheme", maintain_order=True)
+    table = unscheduled.known(table)
+    schemes = table.group_by("scheme", maintain_order=True)
     processors = (
-        [pl.col("processor").drop_nulls().unique().sort().str.join(", ")] if "processor" in each.columns else []
+        [pl.col("processor").drop_nulls().unique().sort().str.join(", ")] if "processor" in table.columns else []
     )
     rows = schemes.agg(pl.len().alias("realizations"), *columns, *processors)
     learnt = [column for column in LEARNT if column in averaged]
-    apart = [_if_scheduled(each, learnt, scenario.system)] if learnt else []
+    scheduled = [_if_scheduled(table, learnt, scenario.system)] if learnt else []
     lacking = [term for term in TERMS if term not in rows.columns]
-    for more in (terms(each, lacking), theme.means(each, ["scheme"], averaged, scenario.system), *apart):
+    for more in (terms(table, lacking), theme.means(table, ["scheme"], averaged, scenario.system), *scheduled):
         rows = rows.join(more, on="scheme", how="left", maintain_order="left")
     return rows
 
 
 def summarized(
-    scenario, tables: dict[str, pl.DataFrame], averaged: list[str], each: pl.DataFrame | None = None
+    scenario, tables: dict[str, pl.DataFrame], averaged: list[str], table: pl.DataFrame | None = None
 ) -> dict[str, pl.DataFrame]:
-    """The report's tables of a system that shows its stages' tables as they are; `averaged` and `each` as in `summary`.
+    """Tables of a report that shows its stages' tables as they are, with a `summary` of the columns `averaged`.
 
-    `each` is that of `realizations` where it is None.
+    `table` has a row for each realization and scheme; None: that of `realizations`.
     """
-    each = realizations(tables) if each is None else each
+    table = realizations(tables) if table is None else table
     return {
-        "summary": summary(scenario, each, averaged),
-        "realizations": each,
+        "summary": summary(scenario, table, averaged),
+        "realizations": table,
         "history": tables["history"],
         "leakage": tables["leakage"],
         "statuses": statuses(tables),
     }
 
 
-def gaussian_losses(_scenario, each: pl.DataFrame) -> list[Loss]:
+def gaussian_losses(_scenario, table: pl.DataFrame) -> list[Loss]:
     """What each training costs its most exposed record, all of its rounds being Gaussian mechanisms."""
-    return [Loss(rho=rho) for rho in each["rho_server"]]
+    return [Loss(rho=rho) for rho in table["rho_server"]]
 
 
-def _if_scheduled(each: pl.DataFrame, columns: list[str], system: str) -> pl.DataFrame:
+def _if_scheduled(table: pl.DataFrame, columns: list[str], system: str) -> pl.DataFrame:
     """As `theme.means` of each scheme, over the realizations with a user scheduled, and how many others have values."""
-    kept = each.with_columns(pl.when(~pl.col(unscheduled.COLUMN)).then(pl.col(columns)))
+    kept = table.with_columns(pl.when(~pl.col(unscheduled.COLUMN)).then(pl.col(columns)))
     means = theme.means(kept, ["scheme"], columns, system)
     means = means.rename(lambda name: re.sub("_(mean|ci_low|ci_high)$", r"_if_scheduled_\1", name))
     others = {f"{column}_{unscheduled.COLUMN}": unscheduled.count(column) for column in columns}
-    counts = each.group_by("scheme", maintain_order=True).agg(**others)
+    counts = table.group_by("scheme", maintain_order=True).agg(**others)
     return counts.join(means, on="scheme", maintain_order="left")
 
 
@@ -136,21 +136,21 @@ def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def tradeoff(
-    scenario, history: pl.DataFrame, each: pl.DataFrame, axis: str, heading: str, *said: str
+    scenario, history: pl.DataFrame, table: pl.DataFrame, axis: str, heading: str, *subtitle: str
 ) -> alt.LayerChart:
     """Final accuracy against epsilon: dots of single realizations, a large one of the mean; no noise: a line.
 
-    `each` has the realizations' rows, `axis` is the title of epsilon's, `said` are lines of the subtitle.
+    `table` has a row for each realization and scheme, `axis` is the title of epsilon's, `subtitle` are its first lines.
     """
     epsilon = pl.col("epsilon").round_sig_figs(6)  # those set for one target differ in later digits
-    frame = each.select(pl.col("scheme").cast(pl.String), "realization", "accuracy", epsilon).drop_nulls()
+    frame = table.select(pl.col("scheme").cast(pl.String), "realization", "accuracy", epsilon).drop_nulls()
     mean = frame.group_by("scheme", maintain_order=True).agg(pl.col("accuracy", "epsilon").mean())
     private = pl.col("epsilon").is_finite()
     mean, bare = mean.filter(private), mean.filter(~private)
     count, shown = frame["realization"].n_unique(), frame.filter(private & (pl.col("realization") < DOTS))
     dots = f"dots: the first {plural(min(count, DOTS))}; large: means over {count}"
     dots += "; lines: means without noise, no privacy" if len(bare) else ""
-    lost = unscheduled.lines(unscheduled.counted(unscheduled.known(each.drop_nulls("accuracy"))), unscheduled.LEFT_OUT)
+    lost = unscheduled.lines(unscheduled.counted(unscheduled.known(table.drop_nulls("accuracy"))), unscheduled.LEFT_OUT)
     colours = theme.scenario_colours(scenario)
     x = fitted(alt.X("epsilon:Q", title=axis, axis=alt.Axis(format=".6~g")), shown["epsilon"], mean["epsilon"])
     levels = chance.scenario_levels(scenario, history)
@@ -166,7 +166,7 @@ def tradeoff(
     named += [(name, place, colours[name]) for name, place in zip(bare["scheme"], places, strict=True)]
     spots = zip(pixels(x, mean["epsilon"], theme.WIDTH), pixels(y, mean["accuracy"], theme.HEIGHT), strict=True)
     marks = {name: [spot] for name, spot in zip(mean["scheme"], spots, strict=True)}
-    title = alt.TitleParams(heading, subtitle=[*said, dots, *lost])
+    title = alt.TitleParams(heading, subtitle=[*subtitle, dots, *lost])
     return theme.sized(alt.layer(*layers, *rules, *theme.name_marks(marks, colours), *theme.name_ends(named)), title)
 
 
@@ -203,7 +203,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     if untested:
         subtitle.append("not tested: " + ", ".join(untested))
     subtitle = theme.wrapped(subtitle, LINE)
-    drawn, lines = (each.with_columns(line=pl.col("test").map_elements(_wrapped, pl.String)) for each in (drawn, lines))
+    drawn, lines = (part.with_columns(line=pl.col("test").map_elements(_wrapped, pl.String)) for part in (drawn, lines))
     several = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": "bottom"}, "value": "middle"}
     labels = alt.Axis(labelExpr="split(datum.label, '\\n')", ticks=False, domain=False)
     labels.labelBaseline = several  # of several lines, in the middle of the row, too
@@ -211,10 +211,10 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     lines = lines.with_columns(least=-1.0, most=1.0, beside=BEYOND)
     allowed = alt.Chart(lines).mark_bar(color=RULE).encode(x=_placed("least"), x2=alt.X2("most:Q"), y=y)
     marks = [
-        alt.Chart(drawn.filter(found))
+        alt.Chart(drawn.filter(status))
         .mark_point(filled=True, size=60, opacity=1, shape=shape, color=colour)
         .encode(x=_placed("place"), y=y)
-        for found, shape, colour in ((~failed, "circle", INK), (failed, "cross", BAD))
+        for status, shape, colour in ((~failed, "circle", INK), (failed, "cross", BAD))
     ]
     two = pl.col("said").str.contains("\n")
     colour = alt.when("datum.failed").then(alt.value(BAD)).otherwise(alt.value(INK))

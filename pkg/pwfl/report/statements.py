@@ -17,8 +17,8 @@ def judged(claims: pl.DataFrame) -> pl.DataFrame:
     """
     keys = ("system", "origin", "claim", "statement")
     rows = [
-        (*key, verdict := judge(own["verdict"].to_list(), own["interpretation"].to_list()), outcome(own, verdict))
-        for key, own in claims.group_by(keys, maintain_order=True)
+        (*key, verdict := judge(group["verdict"].to_list(), group["interpretation"].to_list()), outcome(group, verdict))
+        for key, group in claims.group_by(keys, maintain_order=True)
     ]
     return pl.DataFrame(rows, schema=dict.fromkeys((*keys, "verdict", "outcome"), pl.String), orient="row")
 
@@ -39,10 +39,11 @@ def judge(verdicts: list[str | None], interpretations: list[str | None]) -> str 
     known = [(verdict, reading) for verdict, reading in zip(verdicts, interpretations, strict=True) if verdict]
     chosen = {verdict for verdict, reading in known if reading is None}
     others = {verdict for verdict, reading in known if reading is not None}
-    own = next((each for each in (REFUTED, INCONCLUSIVE, NOT_MEASURED, SUPPORTED) if each in (chosen or others)), None)
-    if chosen and {own, *others} >= {SUPPORTED, REFUTED}:
+    order = (REFUTED, INCONCLUSIVE, NOT_MEASURED, SUPPORTED)
+    worst = next((kind for kind in order if kind in (chosen or others)), None)
+    if chosen and {worst, *others} >= {SUPPORTED, REFUTED}:
         return DEPENDS
-    return INCONCLUSIVE if own == SUPPORTED and INCONCLUSIVE in others else own
+    return INCONCLUSIVE if worst == SUPPORTED and INCONCLUSIVE in others else worst
 
 
 def outcome(rows: pl.DataFrame, verdict: str | None) -> str:
@@ -50,7 +51,7 @@ def outcome(rows: pl.DataFrame, verdict: str | None) -> str:
     counted = rows.filter(pl.col("verdict").is_not_null())
     if len(counted) < 2 or verdict in (None, SUPPORTED):
         return verdict or "measured outside the paper's setting"
-    counts = {each: (counted["verdict"] == each).sum() for each in (REFUTED, INCONCLUSIVE, NOT_MEASURED)}
-    found = ", ".join(f"{each} in {count}" for each, count in counts.items() if count)
-    cases = f"{found} of {len(counted)} cases"
+    counts = {kind: (counted["verdict"] == kind).sum() for kind in (REFUTED, INCONCLUSIVE, NOT_MEASURED)}
+    otherwise = ", ".join(f"{kind} in {count}" for kind, count in counts.items() if count)
+    cases = f"{otherwise} of {len(counted)} cases"
     return f"{DEPENDS}: {cases}" if verdict == DEPENDS else cases

@@ -58,19 +58,19 @@ def draw_page(
 
     `every` are the points of all systems: figures of those with the same outcome have common axes, side by side.
     """
-    beside = every.filter(outcome=rows["outcome"][0])
+    comparable = every.filter(outcome=rows["outcome"][0])
     name = label(rows)
     attacked = study_panels.attack(rows)
     return {
         "heading": heading(rows),
         "caption": caption(rows, lead),
         "wide": svg(overview(rows, lead), name),
-        "narrow": svg(overview(rows, lead, narrow=True, every=beside), name, labels.NARROW_SIZE),
+        "narrow": svg(overview(rows, lead, narrow=True, every=comparable), name, labels.NARROW_SIZE),
         "parameters": _panels(study_panels.over_parameter(rows, outcomes)),
         "rounds": _panels(study_panels.over_rounds(study, rows, lead.point)),
         "attack": "" if attacked is None else svg(attacked, "Share of members that an attacker finds, over epsilon"),
         "swept": swept(rows),
-        "observed": " ".join(observed([own for own, _ in lines(finite(rows))])),
+        "observed": " ".join(observed([curve for curve, _ in lines(finite(rows))])),
     }
 
 

@@ -70,17 +70,17 @@ def over_parameter(
     first = rows["outcome"][0]
     known = list_outcomes(system) | COSTS | MORE
     swept = rows.filter(pl.col(key).is_not_null(), pl.col("scenario") != pl.col("sweep_of"), ~pl.col("bare"))
-    found = []
+    panels = []
     for column in dict.fromkeys((first, *COLUMNS)):
         values = table.filter(outcome=column).select(*INDEX, at="mean", at_low="ci_low", at_high="ci_high")
-        own = swept.join(values, on=INDEX, how="inner", nulls_equal=True, maintain_order="left")
-        own = own.filter(pl.col("at").is_finite())
-        if column in known and not (column == "epsilon" and key == AXIS) and _is_moved(own, key):
+        joined = swept.join(values, on=INDEX, how="inner", nulls_equal=True, maintain_order="left")
+        joined = joined.filter(pl.col("at").is_finite())
+        if column in known and not (column == "epsilon" and key == AXIS) and _is_moved(joined, key):
             other = keys[1] if len(keys) > 1 else pl.lit("").alias("all")
-            for (second,), part in own.group_by(other, maintain_order=True):
+            for (second,), part in joined.group_by(other, maintain_order=True):
                 value = f"{upper(parameters.short(system, keys[1]))} = {second:g}" if len(keys) > 1 else ""
-                found.append(Panel(known[column].title, value, _panel(part, key, known[column], wide, size)))
-    return found[:MOST_PANELS]
+                panels.append(Panel(known[column].title, value, _panel(part, key, known[column], wide, size)))
+    return panels[:MOST_PANELS]
 
 
 def _is_moved(rows: pl.DataFrame, key: str) -> bool:
@@ -92,7 +92,7 @@ def _is_moved(rows: pl.DataFrame, key: str) -> bool:
 
 
 def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: float) -> alt.LayerChart:
-    share, curves = is_share(outcome), [own for own, _ in lines(rows)] or [rows]
+    share, curves = is_share(outcome), [curve for curve, _ in lines(rows)] or [rows]
     least, most, values = min(rows["at"]), max(rows["at"]), [*rows["at"], *rows["at_low"], *rows["at_high"]]
     log = not share and least > 0 and most > 10 * least
     if log:
@@ -101,18 +101,18 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
     else:
         y = Scale(*fitted(values, 1 if share else None), HIGH, upright=True)
     last: dict[tuple[str, str], dict] = {}  # curves that end in one place have one name
-    for own in curves:
-        row = own.row(-1, named=True)
+    for curve in curves:
+        row = curve.row(-1, named=True)
         last.setdefault((row["scheme"], f"{row['at']:.3g}"), row)
     alike = len({scheme for scheme, _ in last}) == len(last)
     several = len({row["sweep_of"] for row in last.values()}) > 1
 
     def ends(with_places: bool) -> list[tuple[str, float, str]]:
-        found = []
+        names = []
         for row in last.values():
             place = f", {row['place'].split(', ')[0]}" if with_places else ""
-            found.append((row["scheme"] + place, y.at(row["at"]), row["colour"]))
-        return list(dict.fromkeys(found))
+            names.append((row["scheme"] + place, y.at(row["at"]), row["colour"]))
+        return list(dict.fromkeys(names))
 
     placed, names = named_ends(ends(several and not alike), HIGH, size)
     if names > wide - LEFT - LEAST_WIDE - 16:  # so long that curves would have no room
@@ -141,14 +141,14 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
     up_axis = y.axis("at", title=None, format=form, domain=False, ticks=False, **up)
     layers, base = [], alt.Chart(shown).encode(x=across)
     for rank, dash in dashes(curves).items():
-        own = pl.concat(
+        group = pl.concat(
             [
                 c.select(v=pl.col(key).cast(pl.Float64), at="at", colour="colour", curve=pl.lit(str(k)))
                 for k, c in enumerate(curves)
                 if c["rank"][0] == rank
             ]
         )
-        mark = alt.Chart(own).mark_line(strokeWidth=2, strokeDash=dash)
+        mark = alt.Chart(group).mark_line(strokeWidth=2, strokeDash=dash)
         layers.append(
             mark.encode(x=across, y=up_axis, color=coloured(), detail=alt.Detail("curve:N"), order=alt.Order("v:Q"))
         )
@@ -168,14 +168,14 @@ def over_rounds(
     study: dict[str, dict], rows: pl.DataFrame, lead: dict | None, wide: float = PANEL, size: float = labels.SIZE
 ) -> list[Panel]:
     """A panel for each scenario that learns in rounds, of a sweep for the point of the leading value; shared axes."""
-    found = {}
-    for (of,), own in rows.group_by("sweep_of", maintain_order=True):
-        names = list(dict.fromkeys(own["scenario"]))
-        same = [name for name in names if lead and own.filter(scenario=name)["value"][0] == lead["value"]]
+    candidates = {}
+    for (scenario,), points in rows.group_by("sweep_of", maintain_order=True):
+        names = list(dict.fromkeys(points["scenario"]))
+        same = [name for name in names if lead and points.filter(scenario=name)["value"][0] == lead["value"]]
         name = (same or names[len(names) // 2 :])[0]
         if (curves := _curves(study[name], rows["system"][0])) is not None:
-            found[of] = (name, curves)
-    shown = dict(list(found.items())[:MOST_PANELS])
+            candidates[scenario] = (name, curves)
+    shown = dict(list(candidates.items())[:MOST_PANELS])
     if not shown:
         return []
     colours = dict(rows.select("scheme", "colour").unique("scheme", keep="first", maintain_order=True).rows())
@@ -187,9 +187,9 @@ def over_rounds(
     y = Scale(0, top, HIGH, upright=True)
     last = max(curves.select(pl.col("round").max()).item() for curves in ends)
     texts, panels = {}, []
-    for of, (_, curves) in shown.items():
+    for scenario, (_, curves) in shown.items():
         final = curves.sort("round").group_by("scheme", maintain_order=True).last()
-        texts[of] = named_ends(
+        texts[scenario] = named_ends(
             [(s, y.at(m), colours.get(s, INK)) for s, m in final.select("scheme", "accuracy_mean").rows()],
             y.length,
             size,
@@ -198,11 +198,11 @@ def over_rounds(
     wide = max(wide, WIDER) if len(shown) <= ACROSS else wide
     plot = max(wide - LEFT - names - 12, LEAST_WIDE)
     x = Scale(0, max(last, 1), plot)
-    for of, (name, curves) in shown.items():
-        own = rows.filter(sweep_of=of, scenario=name)
+    for scenario, (name, curves) in shown.items():
+        points = rows.filter(sweep_of=scenario, scenario=name)
         part = _rounds(curves, colours, x, y, chance)
-        chart = alt.layer(*part, *words(shifted(texts[of][0], plot + 6))).properties(width=plot, height=HIGH)
-        first = own.row(0, named=True)
+        chart = alt.layer(*part, *words(shifted(texts[scenario][0], plot + 6))).properties(width=plot, height=HIGH)
+        first = points.row(0, named=True)
         panels.append(Panel(upper(place_of_sweep(first) or first["title"]), first["value"], chart))
     return panels
 
@@ -248,8 +248,8 @@ def attack(rows: pl.DataFrame) -> alt.LayerChart | None:
     known = finite(rows).drop_nulls("attack_rate").sort("epsilon")
     if known.is_empty():
         return None
-    kept, found = [], known.select("epsilon", "attack_rate").rows()
-    for epsilon, attacked in found:
+    kept, rates = [], known.select("epsilon", "attack_rate").rows()
+    for epsilon, attacked in rates:
         if not kept or epsilon > MERGED * kept[-1][0] or abs(attacked - kept[-1][1]) > 0.1:
             kept.append((epsilon, attacked))
     x = Scale(min(0.25, kept[0][0] / 1.5), max(32, kept[-1][0] * 1.3), 290, log=True)

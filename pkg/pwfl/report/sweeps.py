@@ -37,10 +37,10 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
     """
     frames = []
     for name, content in study.items():
-        point, own = find_point(study, name), content.get("outcomes")
-        own = scenario_outcomes(content) if own is None else own
-        which = {"scenario": name, "system": content["scenario"].system, "sweep_of": point.of} | point.values
-        frames.append(own.select(*literals(which), pl.all()))
+        point, table = find_point(study, name), content.get("outcomes")
+        table = scenario_outcomes(content) if table is None else table
+        keys = {"scenario": name, "system": content["scenario"].system, "sweep_of": point.of} | point.values
+        frames.append(table.select(*literals(keys), pl.all()))
     return pl.concat(frames, how="diagonal_relaxed")
 
 
@@ -48,11 +48,11 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
     """The table `outcomes` of a scenario by its content, without the columns that say which scenario it is."""
     keys, frames = ["scheme", "target_epsilon"], []
     extremes = {"min": pl.Expr.min, "max": pl.Expr.max, "realizations": pl.Expr.count}
-    system, each = content["scenario"].system, unscheduled.known(completed(content["realizations"], DERIVED))
+    system, realizations = content["scenario"].system, unscheduled.known(completed(content["realizations"], DERIVED))
     ended = pl.col("training") == unscheduled.DIVERGED
-    columns = [column for column in list_outcomes(system) if column in each.columns]
-    others = each.group_by(keys, maintain_order=True).agg(
-        *(of(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, of in extremes.items()),
+    columns = [column for column in list_outcomes(system) if column in realizations.columns]
+    others = realizations.group_by(keys, maintain_order=True).agg(
+        *(statistic(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, statistic in extremes.items()),
         *(unscheduled.count(c).alias(f"{c}_{unscheduled.COLUMN}") for c in columns),
         *((ended & pl.col(c).is_null()).sum().cast(pl.Int64).alias(f"{c}_diverged") for c in columns),
         describe_terms(),
@@ -61,15 +61,15 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
             pl.col("attack_rate").mean()
         ),
     )
-    wide = means(each, keys, columns, system).join(others, on=keys, nulls_equal=True, maintain_order="left")
+    wide = means(realizations, keys, columns, system).join(others, on=keys, nulls_equal=True, maintain_order="left")
     for column in columns:
         parts = [pl.col(f"{column}_{part}").cast(pl.Float64).alias(part) for part in PARTS]
         count = pl.col(f"{column}_realizations").cast(pl.Int64).alias("realizations")
         counts = [pl.col(f"{column}_{name}").alias(name) for name in (unscheduled.COLUMN, unscheduled.DIVERGED)]
         known = chance.level(content["scenario"]) if column == "accuracy" else None
         counts.append(pl.lit(known, pl.Float64).alias("chance"))
-        of_column = (*keys, "guarantee", "attack_rate", *TERMS, pl.lit(column).alias("outcome"))
-        frame = wide.select(*of_column, *parts, count, *counts)
+        shared = (*keys, "guarantee", "attack_rate", *TERMS, pl.lit(column).alias("outcome"))
+        frame = wide.select(*shared, *parts, count, *counts)
         frames.append(frame.filter(pl.col("realizations") > 0))
     return pl.concat(frames, how="diagonal_relaxed")
 
@@ -113,8 +113,8 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
             names = (pl.lit(x).alias("x"), pl.lit(y).alias("y"))
             kept = kept.select(*names, *index, x_mean=x, y_mean=y).sort("x_mean", maintain_order=True)
             for what, frame in zip(counted, numbers, strict=True):
-                own = frame.select(*index, pl.col(x).alias(f"x_{what}"), pl.col(y).alias(f"y_{what}"))
-                kept = kept.join(own, on=index, how="left", nulls_equal=True, maintain_order="left")
+                renamed = frame.select(*index, pl.col(x).alias(f"x_{what}"), pl.col(y).alias(f"y_{what}"))
+                kept = kept.join(renamed, on=index, how="left", nulls_equal=True, maintain_order="left")
             frames.append(kept)
     return pl.concat(frames)
 
@@ -123,8 +123,8 @@ def undominated(points: pl.DataFrame, x: np.ndarray, y: np.ndarray) -> np.ndarra
     """Which points, of two losses each, are `efficient` among those of their KIND."""
     best, rows = np.zeros(len(points), bool), np.arange(len(points))
     for _, kind in points.select(KIND).with_columns(row=rows).group_by(KIND):
-        own = kind["row"].to_numpy()
-        best[own] = efficient(x[own], y[own])
+        members = kind["row"].to_numpy()
+        best[members] = efficient(x[members], y[members])
     return best
 
 
@@ -152,14 +152,16 @@ def different(study: dict[str, dict]) -> dict[str, dict]:
     """The scenarios but those that are the same in everything as a point of a sweep."""
     points = {name for name in study if find_point(study, name).of != name}
     swept = {repr(study[name]["scenario"]) for name in points}
-    return {name: own for name, own in study.items() if name in points or repr(own["scenario"]) not in swept}
+    return {
+        name: content for name, content in study.items() if name in points or repr(content["scenario"]) not in swept
+    }
 
 
 def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:
     """What privacy costs: epsilon, and accuracy or the first outcome of the system's own, of those in `outcomes`."""
     first = list(dict.fromkeys(table["outcome"]))
-    own = [name for name in ("accuracy", *registry.system(system).catalog.outcomes, *first) if name in first]
-    return ("epsilon" if "epsilon" in first else first[0]), own[0]
+    main = [name for name in ("accuracy", *registry.system(system).catalog.outcomes, *first) if name in first]
+    return ("epsilon" if "epsilon" in first else first[0]), main[0]
 
 
 def index_columns(table: pl.DataFrame) -> list[str]:

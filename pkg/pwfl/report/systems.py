@@ -22,10 +22,10 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
     """
     frames, keys = [], ["scheme", "target_epsilon"]
     for name, content in scenarios.items():
-        system, each = content["scenario"].system, content["realizations"]
-        each = columns.completed(unscheduled.known(each), DERIVED | {"accuracy": pl.Float64})
-        each = each.with_columns(guarantee_server=guarantee("epsilon_server"))
-        schemes = each.group_by(keys, maintain_order=True)
+        system, realizations = content["scenario"].system, content["realizations"]
+        realizations = columns.completed(unscheduled.known(realizations), DERIVED | {"accuracy": pl.Float64})
+        realizations = realizations.with_columns(guarantee_server=guarantee("epsilon_server"))
+        schemes = realizations.group_by(keys, maintain_order=True)
         counts = schemes.agg(
             trainings=pl.col("accuracy").count(),
             **{unscheduled.COLUMN: unscheduled.count("accuracy")},
@@ -41,7 +41,7 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
         )
         comparability = pl.lit(registry.system(system).load_report().comparability).alias("comparability")
         means, terms = (
-            theme.means(each, keys, MEANS, system),
+            theme.means(realizations, keys, MEANS, system),
             schemes.agg(columns.describe_terms(TERMS)).with_columns(comparability),
         )
         first, others = means.columns[: len(keys) + 3], means.columns[len(keys) + 3 :]  # the accuracy stands first

@@ -97,14 +97,14 @@ def scheme_colours(system: str, schemes: Iterable[tuple[str, str, str]]) -> dict
     pairs: dict[str, tuple[str, str]] = {}
     for name, scheduler, noise in schemes:
         pairs.setdefault(name, (scheduler, noise))
-    found = {name: BARE for name, (_, noise) in pairs.items() if noise == "none"}
+    colours = {name: BARE for name, (_, noise) in pairs.items() if noise == "none"}
     for pair, colour in registry.system(system).catalog.colours.items():
-        same = sorted(name for name in pairs if pairs[name] == pair and name not in found)
-        if same and colour not in found.values():
-            found[same[0]] = colour
-    free = cycle([colour for colour in PALETTE if colour not in found.values()] or PALETTE)
-    found |= {name: next(free) for name in sorted(pairs.keys() - found)}
-    return {name: found[name] for name in pairs}
+        same = sorted(name for name in pairs if pairs[name] == pair and name not in colours)
+        if same and colour not in colours.values():
+            colours[same[0]] = colour
+    free = cycle([colour for colour in PALETTE if colour not in colours.values()] or PALETTE)
+    colours |= {name: next(free) for name in sorted(pairs.keys() - colours)}
+    return {name: colours[name] for name in pairs}
 
 
 _study: dict[str, str] = {}  # colours of the study whose figures are drawn; empty: the scenario's own
@@ -143,11 +143,11 @@ def name_marks(
 ) -> list[alt.Chart]:
     """Names beside marks, each at the best of its spots, in pixels, off lines and other marks."""
     wanted = [
-        Label(labels.named(name), list(own), colours[name], PRINT_SIZE, (MARK, MARK))
-        for name, own in spots.items()
-        if own
+        Label(labels.named(name), list(places), colours[name], PRINT_SIZE, (MARK, MARK))
+        for name, places in spots.items()
+        if places
     ]
-    dots = [spot for own in spots.values() for spot in own]
+    dots = [spot for places in spots.values() for spot in places]
     return _resized(words(labels.place(wanted, list(lines), dots, (0, -6, *size))))
 
 
@@ -174,9 +174,9 @@ def thinned(count: int, most: int) -> np.ndarray:
 
 
 def cdf(
-    frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: str = "", also=(), x: alt.X | None = None
+    frame: pl.DataFrame, value: str, scenario, title: str, axis: str, unit: str = "", also=(), x: alt.X | None = None
 ) -> alt.LayerChart:
-    """A chart of empirical distribution functions, one step line for each scheme, over realizations, or `of` them.
+    """A chart of empirical distribution functions, one step line for each scheme, over realizations, or `unit` of them.
 
     Its axis, which `x` may be, has the values `also`, too. Names stand at the curves.
     """
@@ -187,7 +187,7 @@ def cdf(
         scale = alt.Scale(type="log" if is_squeezed(frame, value) else "linear")
         x = alt.X(f"{value}:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=8, format=".6~g"))
         x = fitted(x, present[value], *also, most=limits(scenario.system, value)[1])
-    subtitle = f"distribution over {of + ' of ' if of else ''}{plural(present['realization'].n_unique())}"
+    subtitle = f"distribution over {unit + ' of ' if unit else ''}{plural(present['realization'].n_unique())}"
     layers = steps(distribution(present, value), value, x, colours, "scheme")
     return sized(alt.layer(*layers), alt.TitleParams(title, subtitle=subtitle))
 
@@ -196,8 +196,8 @@ def steps(shares: pl.DataFrame, value: str, x: alt.X, colours: dict[str, str], b
     """Step lines of `distribution`s, with their names beside them."""
     y = alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1]))
     spots = {}  # corners of the steps
-    for (name,), own in shares.group_by(by, maintain_order=True):
-        across, up = pixels(x, own[value], WIDTH), HEIGHT * (1 - own["share"].to_numpy())
+    for (name,), group in shares.group_by(by, maintain_order=True):
+        across, up = pixels(x, group[value], WIDTH), HEIGHT * (1 - group["share"].to_numpy())
         spots[name] = np.stack([np.repeat(across, 2)[1:], np.repeat(up, 2)[:-1]], axis=1)
     lines = alt.Chart(shares).mark_line(interpolate="step-after").encode(x=x, y=y, color=coloured_by(colours, by))
     return [lines, *_resized(words(named_along(spots, colours, WIDTH, HEIGHT, PRINT_SIZE)))]
@@ -224,7 +224,7 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str], system: str = 
     """
     parts = {"mean": pl.Expr.mean, "std": pl.Expr.std, "count": pl.Expr.count}
     groups = frame.group_by(by, maintain_order=True).agg(
-        of(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, of in parts.items()
+        statistic(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, statistic in parts.items()
     )
     for c in columns:
         mean, count = groups[f"{c}_mean"], groups[f"{c}_count"].to_numpy()
@@ -347,8 +347,8 @@ def empty(why: str, title: str) -> alt.Chart:
 
 def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:
     """The chart with the scenario's name in its subtitle, and its title as the description for screen readers."""
-    given = "" if chart.title is alt.Undefined else chart.title
-    title = given.copy() if isinstance(given, alt.TitleParams) else alt.TitleParams(given)
+    original = "" if chart.title is alt.Undefined else chart.title
+    title = original.copy() if isinstance(original, alt.TitleParams) else alt.TitleParams(original)
     lines = title.subtitle if isinstance(title.subtitle, list) else [title.subtitle]
     title.subtitle = [scenario, *(line for line in lines if line is not alt.Undefined)]
     text = " ".join(title.text) if isinstance(title.text, list) else title.text
@@ -384,16 +384,16 @@ def printed(chart: alt.TopLevelMixin) -> str:
         spec["vconcat"] = spec.pop("hconcat")
     svg = vl_convert.vegalite_to_svg(spec, VEGA_LITE)
     size = r'width="([\d.]+)" height="([\d.]+)"'  # the view box, after it, keeps the coordinates
-    found = re.search(size, svg)
-    assert found is not None  # as in all that Vega draws
-    width, height = map(float, found.groups())
+    match = re.search(size, svg)
+    assert match is not None  # as in all that Vega draws
+    width, height = map(float, match.groups())
     return re.sub(size, f'width="{COLUMN}" height="{height * COLUMN / width:.2f}"', svg, count=1)
 
 
 def _svg(spec: dict) -> str:
     """A specification drawn as SVG, its gradients numbered from 1: Vega counts on through all charts of a process."""
     text, numbers = vl_convert.vegalite_to_svg(spec, VEGA_LITE), {}
-    return re.sub(r"\bgradient_(\d+)", lambda found: f"gradient_{numbers.setdefault(found[1], len(numbers) + 1)}", text)
+    return re.sub(r"\bgradient_(\d+)", lambda match: f"gradient_{numbers.setdefault(match[1], len(numbers) + 1)}", text)
 
 
 def _styled(text: str) -> str:
@@ -412,8 +412,8 @@ def _rounded(spec: dict) -> dict:
             return value
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
 
-    found = spec.get("datasets", {})
+    data = spec.get("datasets", {})
     datasets = {
-        name: [{key: short(value) for key, value in row.items()} for row in rows] for name, rows in found.items()
+        name: [{key: short(value) for key, value in row.items()} for row in rows] for name, rows in data.items()
     }
     return spec | ({"datasets": datasets} if datasets else {})

@@ -22,9 +22,9 @@ def find_unscheduled(history: pl.DataFrame) -> pl.DataFrame:
     return groups.agg(status.is_in(STATUSES).all().alias(COLUMN))
 
 
-def known(each: pl.DataFrame) -> pl.DataFrame:
+def known(table: pl.DataFrame) -> pl.DataFrame:
     """A table of realizations with COLUMN: false in a system that does not say, where everybody takes part."""
-    return each if COLUMN in each.columns else each.with_columns(pl.lit(value=False).alias(COLUMN))
+    return table if COLUMN in table.columns else table.with_columns(pl.lit(value=False).alias(COLUMN))
 
 
 def count(column: str) -> pl.Expr:
@@ -32,12 +32,12 @@ def count(column: str) -> pl.Expr:
     return (pl.col(column).is_not_null() & pl.col(COLUMN)).sum().cast(pl.Int64)
 
 
-def counted(each: pl.DataFrame) -> pl.DataFrame:
+def counted(table: pl.DataFrame) -> pl.DataFrame:
     """A row for each scheme of a table of realizations: `scheme`, `realizations`, and in COLUMN how many are such.
 
     Those of which it is not known, as they were not trained, do not count.
     """
-    groups = each.group_by("scheme", maintain_order=True)
+    groups = table.group_by("scheme", maintain_order=True)
     return groups.agg(pl.col(COLUMN).count().alias("realizations"), pl.col(COLUMN).sum())
 
 

@@ -103,8 +103,8 @@ def unit(outcome: Outcome) -> str:
     >>> unit(Outcome("accuracy", "more", "~%")), unit(Outcome("Airtime (s)", "less")), unit(Outcome("Loss", "less"))
     ('points', 's', '')
     """
-    found = UNIT.match(outcome.title)
-    return "points" if is_share(outcome) else found[2] if found else ""
+    match = UNIT.match(outcome.title)
+    return "points" if is_share(outcome) else match[2] if match else ""
 
 
 def lower(title: str) -> str:

@@ -82,12 +82,12 @@ def _over_targets(column: str) -> Callable[[dict[str, dict]], pl.DataFrame]:
 
 def _time(name: str, client: int, title: str, note: dict[str, str]) -> Panel:
     """A panel of Fig. 2."""
-    return Panel(name=name, title=title, x=TIME, curves=_swept(client), log_y=True, trained=True, said=note)
+    return Panel(name=name, title=title, x=TIME, curves=_swept(client), log_y=True, trained=True, captions=note)
 
 
 def _target(name: str, column: str, title: str, note: dict[str, str]) -> Panel:
     """A panel of Fig. 3."""
-    return Panel(name=name, title=title, x=TARGET, curves=_over_targets(column), log_x=True, log_y=True, said=note)
+    return Panel(name=name, title=title, x=TARGET, curves=_over_targets(column), log_x=True, log_y=True, captions=note)
 
 
 BETWEEN = {"F2-2": "best time neither 0 nor T"}

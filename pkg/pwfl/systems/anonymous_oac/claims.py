@@ -17,8 +17,8 @@ from pwfl.report.claims import (
     Quantity,
     Term,
     by_scheme,
+    combine_means,
     measure,
-    of_means,
     once,
     only,
     scheme,
@@ -178,7 +178,7 @@ PAPER_CLAIMS = (
         source="Sec. I",
         reported="the same amount of protection with less perturbation, improving also the final accuracy",
         quantity=NOISE,
-        compare=of_means(
+        compare=combine_means(
             "(OAC, participation known) / Orthogonal, in the averaged update",
             _divide_in_average,
             *(KNOWN, ORTHOGONAL, ORTHOGONAL["participants"]),

@@ -47,7 +47,7 @@ FIGURE_1 = Panel(
     x="round",
     curves=_total_privacy,
     marks=(Mark("F1-1", "y", "paper: more than 100", 100.0),),
-    said={
+    captions={
         "S5-1": "Rényi DP below advanced composition (act)",
         "F1-1": "p q = 1 above 100",
         "F1-2": "p q = 0.5 above 100",
@@ -61,7 +61,7 @@ PAPER = Paper(
     size="Sec. V as in the paper; the paper trains nothing, so MNIST with 100 devices is this project's choice",
     claims=PAPER_CLAIMS,
     interpretations=INTERPRETATIONS,
-    panels=((FIGURE_1,), (replace(FIGURE_1, name="1, linear axis", curves=_by_renyi, said={}, log_y=False),)),
+    panels=((FIGURE_1,), (replace(FIGURE_1, name="1, linear axis", curves=_by_renyi, captions={}, log_y=False),)),
     not_drawn={"The paper's curves": "Their data are not published. Only values that the text reports are marked."},
     errata=(
         ("Sec. III", "gradients are clipped by max{1, L / ‖g‖}", "min"),

@@ -24,7 +24,7 @@ LEAKS = {
 def _objective(name: str, setting: str, note: dict[str, str]) -> Panel:
     curves = distribution("realizations", "objective_per_sample")
     title = "Share of realizations below"
-    return Panel(name=name, title=title, x=OBJECTIVE, setting=setting, curves=curves, percent=True, said=note)
+    return Panel(name=name, title=title, x=OBJECTIVE, setting=setting, curves=curves, percent=True, captions=note)
 
 
 def _accuracy(name: str, setting: str, note: dict[str, str], marks: tuple[Mark, ...] = ()) -> Panel:
@@ -37,7 +37,7 @@ def _accuracy(name: str, setting: str, note: dict[str, str], marks: tuple[Mark, 
         curves=curves,
         percent=True,
         trained=True,
-        said=note,
+        captions=note,
         marks=marks,
     )
 
@@ -45,7 +45,7 @@ def _accuracy(name: str, setting: str, note: dict[str, str], marks: tuple[Mark, 
 def _loss(name: str, setting: str, note: dict[str, str]) -> Panel:
     curves = over_rounds("loss")
     return Panel(
-        name=name, title="Test loss", x="round", setting=setting, curves=curves, log_y=True, trained=True, said=note
+        name=name, title="Test loss", x="round", setting=setting, curves=curves, log_y=True, trained=True, captions=note
     )
 
 
@@ -59,7 +59,7 @@ def _leakage(name: str, setting: str, note: dict[str, str]) -> Panel:
         marks=LARGEST,
         log_x=True,
         percent=True,
-        said=note,
+        captions=note,
     )
 
 

@@ -52,7 +52,7 @@ PAPER = Paper(
                 marks=(Mark("F1-1", "y", "paper: 89 %", 0.89),),
                 percent=True,
                 trained=True,
-                said={"F1-1": "89 % in less than 15 rounds"},
+                captions={"F1-1": "89 % in less than 15 rounds"},
             ),
         ),
         (
@@ -62,7 +62,7 @@ PAPER = Paper(
                 x="number of users K",
                 curves=_leakage,
                 log_y=True,
-                said={
+                captions={
                     "F2-1": "falls in K",
                     "F2-2": "rises in M",
                     "T1-1": "no user loses more than (6) says",

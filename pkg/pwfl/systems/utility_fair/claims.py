@@ -18,8 +18,8 @@ from pwfl.report.claims import (
     Reported,
     Term,
     by_scheme,
+    combine_means,
     measure,
-    of_means,
     only,
     pairs,
     scheme,
@@ -71,7 +71,7 @@ def _find_slope(means: np.ndarray) -> np.ndarray:
 
 
 def _slope(term: Term) -> Term:
-    return of_means(term.words, _find_slope, *(term[column] for column in SUMS))
+    return combine_means(term.words, _find_slope, *(term[column] for column in SUMS))
 
 
 INTERPRETATIONS = (

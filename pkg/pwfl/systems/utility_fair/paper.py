@@ -100,7 +100,7 @@ PAPER = Paper(
                 x="round",
                 curves=_losses(pl.Expr.mean),
                 trained=True,
-                said={"F1-1": "Proposed 6.26 % above Benchmark", "F1-3": "learning does not suffer"},
+                captions={"F1-1": "Proposed 6.26 % above Benchmark", "F1-3": "learning does not suffer"},
             ),
         ),
         (
@@ -111,7 +111,7 @@ PAPER = Paper(
                 curves=_losses(lambda loss: loss.std(ddof=0)),
                 trained=True,
                 marks=(Mark("F1-4", "y", "paper: around 0.103", 0.103),),
-                said={"F1-2": "very similar for both schemes", "F1-4": "Proposed around 0.103"},
+                captions={"F1-2": "very similar for both schemes", "F1-4": "Proposed around 0.103"},
             ),
         ),
         (
@@ -121,7 +121,7 @@ PAPER = Paper(
                 x="path loss, dB",
                 curves=energies,
                 trained=True,
-                said={
+                captions={
                     "F2-1": "Benchmark increases with path loss",
                     "F2-2": "Proposed almost flat",
                     "S4-1": "standard deviation reduced by 99 %",
