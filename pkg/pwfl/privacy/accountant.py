@@ -1,8 +1,11 @@
-"""What rounds that a table `visibility` tells of cost, and what kind of a number that is: the one call of all accounts.
+"""Compute the privacy loss of all rounds from the table `visibility`, for every system's stage `account`.
 
-A replaced record moves a user's message by a learner's `sensitivity` at most, so a round is a Gaussian mechanism of
-mu = sensitivity visibility; mu^2 of rounds add. Where a record is in a round's message by chance, or messages are
-integers, another mechanism says what rounds are worth (`sampled.Batches`, `multicell.beyond.integers`).
+Replacing a record moves a user's message by at most a learner's `sensitivity`. A round is then a Gaussian mechanism of
+mu = sensitivity visibility, where visibility is weight / noise standard deviation of what the observer receives. mu^2
+adds up over rounds, rho = mu^2 / 2 (zero-concentrated DP, zCDP). If records are sampled at random, or messages are
+integers, another `Mechanism` computes epsilon (`sampled.Batches`, `multicell.beyond.integers`).
+
+Every epsilon has a `labels.Kind`: exact, a bound, or an estimate.
 """
 
 from __future__ import annotations
@@ -18,19 +21,25 @@ from pwfl.privacy import gaussian, labels
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.privacy.labels import Kind
 
-ALIKE = 1e-9  # relative: mu that are one
-ROUNDING = 1e-9  # relative: epsilons that are one
-FALSE_POSITIVES = 0.01  # of the attack whose rate of true positives is stated
+ALIKE = 1e-9  # relative difference up to which values of mu are treated as equal
+ROUNDING = 1e-9  # relative difference up to which epsilons are treated as equal
+FALSE_POSITIVES = 0.01  # false-positive rate of the attack whose true-positive rate is stated
 RECORD, USER = "record", "user"  # units of privacy
 USERS, ALL = "users", "users and receivers"  # whose noise counts
 REPLACE_ONE = "replace-one"
-KEY = ("observer", "unit", "noise_from")  # of a row of `guarantees` of a realization
+KEY = ("observer", "unit", "noise_from")  # columns that identify a row of `guarantees` within a realization
 
 
 class Losses(NamedTuple):
-    """mu of each round, and for how many rounds; arrays of shapes (realization, interval, user) and (interval,).
+    """mu of each user's messages, by interval.
 
-    `mu` is 0 of who does not send, NaN where no noise is feasible, infinite where nothing hides.
+    Attributes
+    ----------
+    mu
+        Sensitivity / noise standard deviation of a round, shape (realization, interval, user): 0 if the user does not
+        send, NaN if no noise is feasible, infinite without noise.
+    rounds
+        Number of rounds of each interval, shape (interval,).
     """
 
     mu: np.ndarray
@@ -38,49 +47,51 @@ class Losses(NamedTuple):
 
     @property
     def rho(self) -> np.ndarray:
-        """zCDP after all rounds, shape (realization, user), NaN counted as nothing."""
+        """rho = sum of mu^2 / 2 over all rounds (zCDP), shape (realization, user); NaN counts as 0."""
         rounds_rho = zcdp(np.nan_to_num(self.mu, nan=0.0, posinf=np.inf), 1.0, self.rounds[:, None])
-        with np.errstate(over="ignore"):  # infinite, as where nothing hides
+        with np.errstate(over="ignore"):  # overflow is infinite, as without noise
             return np.where(self.mu > 0, rounds_rho, 0.0).sum(axis=1)
 
     @property
     def multiplier(self) -> float:
-        """The least noise multiplier of all rounds and users: that of the largest mu; 0 without noise."""
+        """The smallest noise multiplier 1 / mu of all rounds and users; 0 without noise, infinite if nobody sends."""
         largest = self.mu.max(initial=0.0)
         return 1 / largest if largest > 0 else np.inf
 
     def moved(self, by: np.ndarray | float) -> Losses:
-        """Those of messages that move so many times as far: a number, or of each user, (realization, user)."""
+        """Multiply mu by a factor: a number, or one per user, shape (realization, user); 0 stays 0."""
         factor = np.asarray(by)
-        with np.errstate(invalid="ignore"):  # of none, which stays none
+        with np.errstate(invalid="ignore"):  # 0 times infinity, which `where` leaves at 0
             return self._replace(
                 mu=np.where(self.mu > 0, self.mu * (factor[:, None] if factor.ndim else factor), self.mu)
             )
 
     def select_users(self, rows: np.ndarray, users: np.ndarray) -> Losses:
-        """Those of one user of each of some realizations, as of networks of one user."""
+        """Select user `users[j]` of realization `rows[j]` for each j: mu of shape (j, interval, 1)."""
         return self._replace(mu=self.mu[rows, :, users][..., None])
 
 
 class Claim(NamedTuple):
-    """What an epsilon is asked of.
+    """What an epsilon is computed for.
 
     Attributes
     ----------
     observer
-        Who sees: a row of the table `observers`.
+        The observer, as in the table `observers`.
     unit
-        What is replaced: a RECORD, all records of a USER, or a system's own word.
+        What is protected: a RECORD, all records of a USER, or a name that the system defines.
     sensitivity
-        How far one record moves a message: a number, or of each user, (realization, user).
+        L2 norm by which replacing one record moves a message, at most: a number, or one per user, shape (realization,
+        user).
     records
-        How many move it as far each: a number, or of each user, likewise.
+        Number of records that are replaced, each of which moves it that far: a number, or one per user, shape
+        (realization, user).
     noise
-        Whose counts, USERS or ALL.
+        Whose noise counts, USERS or ALL.
     assumes
-        What the sensitivity rests on, of `labels.ASSUMPTIONS`.
+        Assumptions of the sensitivity, of `labels.ASSUMPTIONS`.
     rows
-        The observer whose rows of `visibility` are these; "": its own.
+        The observer whose rows of `visibility` are used; "": `observer`.
     """
 
     observer: str
@@ -93,15 +104,31 @@ class Claim(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """By which it is found among others: observer, unit, noise."""
+        """Its key in `accounts`: observer, unit, noise."""
         return self.observer, self.unit, self.noise
 
 
 class Account(NamedTuple):
-    """What a claim's losses cost each user, at `delta`.
+    """Each user's rho and epsilon for a claim.
 
-    Arrays have shape (realization, user): whether there are any, rho, epsilon and what kind of a number that is. `view`
-    has the observer's rows of `observers`; `record_losses` are those of one record.
+    Attributes
+    ----------
+    claim
+        What they are computed for.
+    delta
+        The delta of epsilon.
+    view
+        The observer's rows of the table `observers`, one per realization.
+    there
+        Whether the user has any row in `visibility`, boolean, shape (realization, user).
+    rho
+        zCDP after all rounds, shape (realization, user).
+    epsilon
+        epsilon after all rounds, shape (realization, user).
+    kind
+        `labels.Kind` of each epsilon, int, shape (realization, user).
+    record_losses
+        mu of one record; None: epsilon does not follow from it.
     """
 
     claim: Claim
@@ -115,55 +142,60 @@ class Account(NamedTuple):
 
     @property
     def losses(self) -> Losses:
-        """Those of one record, where epsilon follows from them."""
+        """mu of one record, for accounts whose epsilon follows from it."""
         assert self.record_losses is not None
         return self.record_losses
 
 
 class Release(Protocol):
-    """What hides a record, of which epsilons are known."""
+    """A mechanism whose epsilons are already known, as `guarantees` needs it."""
 
     @property
     def sampling(self) -> str:
-        """What sampling of records or users its epsilons count."""
+        """Which sampling of records or users its epsilons use, a value of the column `sampling`."""
         ...
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray | float:
-        """The largest rate of true positives of any attack on one user of each realization, at FALSE_POSITIVES.
+        """Compute the largest true-positive rate of any attack with false-positive rate FALSE_POSITIVES.
 
-        Shape (realization,); NaN where no more is known than one (epsilon, delta).
+        The attack is on user `worst[r]` of realization r, shape (realization,), as is the result; NaN if nothing is
+        known beyond one (epsilon, delta).
         """
         ...
 
 
 class Mechanism(Release, Protocol):
-    """How rounds hide a record: it alone says what losses are worth."""
+    """A mechanism that computes epsilon from mu of the rounds."""
 
     def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray | Kind]:
-        """Each user's epsilon, (realization, user), and its kind, of losses of one record; `claim` says of how many."""
+        """Compute each user's epsilon at `delta`, shape (realization, user), and its kind.
+
+        `losses` are of one record; `claim.records` is the number of records that are replaced.
+        """
         ...
 
 
 class Gaussian(NamedTuple):
-    """Every record is in each of its user's messages: rounds are Gaussian mechanisms."""
+    """The Gaussian mechanism: every record is in each of its user's messages."""
 
     sampling: str = "none"
 
     def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, Kind]:
-        """By rho of all rounds."""
+        """Compute epsilon from rho of all rounds (`gaussian.exact_epsilon`)."""
         return labels.labeled(exact_epsilon, losses.moved(claim.records).rho, delta)
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
-        """By rho of all rounds."""
+        """Compute the rate from rho of all rounds (`gaussian.attack_rate`)."""
         return gaussian.attack_rate(account.rho[np.arange(len(worst)), worst], FALSE_POSITIVES)
 
 
 def losses(
     tables: dict[str, pl.DataFrame], observer: str, sensitivity: np.ndarray | float, users_only: bool = False
 ) -> Losses:
-    """What an observer's view costs users, against all noise or users' alone.
+    """Compute mu of each user's messages against an observer, from the table `visibility`.
 
-    `sensitivity` is a number, or of each user, (realization, user).
+    `sensitivity` is a number, or one per user, shape (realization, user). `users_only`: only users' noise counts, not
+    the receivers'.
     """
     return shown(tables, observer)[0][USERS if users_only else ALL].moved(sensitivity)
 
@@ -171,14 +203,15 @@ def losses(
 def shown(
     tables: dict[str, pl.DataFrame], observer: str, users: int | None = None
 ) -> tuple[dict[str, Losses], np.ndarray]:
-    """Losses of a sensitivity of 1, by whose noise counts, and of which users any row tells, (realization, user).
+    """Read an observer's visibilities from the table `visibility`: mu for a sensitivity of 1.
 
-    Of `users` users; None: those of the table.
+    Returns `Losses` by whose noise counts (ALL, USERS), and whether a user has any row, boolean, shape (realization,
+    user). `users` is the number of users; None: that of the table `users`.
     """
     rows, holders = tables["visibility"].filter(observer=observer), tables["users"]
     realizations = holders["realization"].unique().sort()
     interval = rows["interval"].to_numpy()
-    count = int(interval.max(initial=0)) + 1  # of an interval in which nobody sends, no row tells
+    count = int(interval.max(initial=0)) + 1  # intervals in which nobody sends have no rows
     length = np.ones(count, int)
     length[interval] = rows["rounds"].to_numpy()
     realization, user = realizations.search_sorted(rows["realization"]).to_numpy(), rows["user"].to_numpy()
@@ -193,9 +226,11 @@ def shown(
 
 
 def price_each_user(losses: Losses, price: Callable) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Price each user's rounds, pairs of a noise multiplier and how many have it: (realization, user).
+    """Compute epsilon, its kind and an attack rate of each user by a function of its rounds' noise multipliers.
 
-    `price` returns an epsilon, its kind and a rate, and is asked once of those who are alike.
+    `price(parts)` returns `(epsilon, kind, rate)` for a tuple of pairs (noise multiplier 1 / mu, number of rounds); it
+    is called once for users with equal rounds. The results are three arrays of shape (realization, user), 0 for users
+    who never send.
     """
     realizations, _, users = losses.mu.shape
     epsilon, kind, rate = (np.zeros((realizations, users), dtype) for dtype in (float, int, float))
@@ -223,9 +258,22 @@ def accounts(
     lost: float = 0.0,
     users: int | None = None,
 ) -> dict[tuple, Account]:
-    """What claims on rows of `visibility` cost each user, by the claims' keys; of some `users`, or the table's.
+    """Compute the accounts of claims from the table `visibility`, by the claims' keys (`Claim.key`).
 
-    `lost` is the part of delta in which none of this holds.
+    Parameters
+    ----------
+    tables
+        By name; `visibility`, `users` and `observers` are used.
+    claims
+        What to compute.
+    mechanism
+        Computes epsilon.
+    delta
+        The delta of epsilon.
+    lost
+        Part of delta spent on events in which nothing is private; epsilon is computed at `delta - lost`.
+    users
+        Number of users; None: that of the table `users`.
     """
     priced, seen, views = {}, {}, {}
     for claim in claims:
@@ -241,7 +289,7 @@ def accounts(
 
 
 def view_of(observers: pl.DataFrame, observer: str) -> pl.DataFrame:
-    """An observer's rows of the table `observers`, by realization."""
+    """Select an observer's rows of the table `observers`, sorted by realization."""
     return observers.filter(observer=observer).sort("realization", maintain_order=True)
 
 
@@ -254,10 +302,21 @@ def account(
     there: np.ndarray | bool = True,
     lost: float = 0.0,
 ) -> Account:
-    """What losses of one record cost each user, as a claim has it; `view` is that of `view_of`.
+    """Compute the account of a claim from mu of one record.
 
-    A value's kind is that of the mechanism's formula, weakened by that of the observer's view; where nothing is hidden
-    it is exact.
+    The kind of an epsilon is that of the mechanism's formula, weakened by that of the observer's view; without noise,
+    epsilon is infinite and exact.
+
+    Parameters
+    ----------
+    claim, mechanism, delta, lost
+        As in `accounts`.
+    losses
+        mu of one record.
+    view
+        The observer's rows of the table `observers` (`view_of`).
+    there
+        Whether a user has any row in `visibility`, boolean, shape (realization, user).
     """
     epsilon, kind = mechanism.worth(losses, claim, delta - lost)
     kind = np.broadcast_to(kind | labels.numbers(view["kind"].to_numpy())[:, None], epsilon.shape)
@@ -269,11 +328,11 @@ def account(
 
 
 def guarantees(accounts: dict[tuple, Account], mechanism: Release) -> pl.DataFrame:
-    """The table `guarantees`: of each claim and realization, what the user who loses most has, with its label.
+    """Make the table `guarantees`: for each claim and realization, the most exposed user's epsilon, with its label.
 
-    The largest of several values may be too large where it is itself, and too small where any of them may be. It
-    assumes what the observer's view and the sensitivity do, and the receivers' noise where less than what users add
-    would not do; and trusts whom the view trusts.
+    The maximum over users is an upper bound if the largest value is one, and a lower bound (or an estimate) if any
+    value is. Its assumptions are those of the observer's view and of the sensitivity, and the receivers' noise if
+    epsilon would be larger without it. Whom it trusts is the view's.
     """
     parts = [_guarantee(accounts, account, mechanism) for account in accounts.values()]  # one frame at the end: faster
     table = pl.DataFrame({name: list(chain.from_iterable(part[name] for part in parts)) for name in parts[0]})
@@ -285,7 +344,7 @@ def guarantees(accounts: dict[tuple, Account], mechanism: Release) -> pl.DataFra
 
 
 def _guarantee(accounts: dict[tuple, Account], account: Account, mechanism: Release) -> dict[str, list]:
-    """Columns of a claim's rows of `guarantees`."""
+    """Compute the columns of a claim's rows of `guarantees`."""
     claim, view, there = account.claim, account.view, account.there
     rows, worst = np.arange(len(there)), np.where(there, account.epsilon, -1.0).argmax(axis=1)
     epsilon = account.epsilon[rows, worst]
@@ -310,7 +369,10 @@ def _guarantee(accounts: dict[tuple, Account], account: Account, mechanism: Rele
 
 
 def guarantee(prefix: str = "epsilon") -> pl.Expr:
-    """What the columns of an epsilon and its label come to, of `labels.GUARANTEES`; null where nobody sends."""
+    """Return an expression for the guarantee of an epsilon, one of `labels.GUARANTEES`; null if nobody sends.
+
+    `prefix` is the name of the column of epsilon; `_kind` and `_assumes` are appended for those of its label.
+    """
     stands = pl.col(prefix).is_finite() & pl.col(f"{prefix}_kind").is_in(["exact", "upper bound"])
     estimated = pl.col(prefix).is_finite() & (pl.col(f"{prefix}_kind") == "estimated")
     free = pl.col(f"{prefix}_assumes") == ""
@@ -333,11 +395,25 @@ def stated(
     server_noise: str | None = None,
     keys: Sequence[str] = ("realization",),
 ) -> pl.DataFrame:
-    """Columns of `outcome`, a row a realization in which anybody sends: epsilons and what they are, of `guarantees`.
+    """Select from `guarantees` the columns of `outcome` on privacy, one row per realization in which anybody sends.
 
-    Of a record and of a user against the `declared` observer, and of a record against the server: whom it can be taken
-    for where those whom the observer's view trusts may fail. `noise` says whose counts, and `server_noise` whose
-    against the server, if not the same.
+    These are epsilon of a record and of a user against the declared observer, and of a record against the server, the
+    observer that remains if those whom the declared one trusts fail (`Observer.weaker`).
+
+    Parameters
+    ----------
+    table
+        The table `guarantees`.
+    observers
+        The table `observers`.
+    declared
+        The observer that the scenario assumes.
+    noise
+        Whose noise counts against it, USERS or ALL.
+    server_noise
+        Whose noise counts against the server; None: `noise`.
+    keys
+        Columns that identify a row of `outcome`.
     """
     ((server,), (receives,)) = (observers.filter(observer=declared)[name].unique() for name in ("weaker", "receives"))
     outcome, label = table.select(keys).unique(maintain_order=True), ("epsilon", "epsilon_kind", "epsilon_assumes")

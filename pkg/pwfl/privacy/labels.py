@@ -1,6 +1,6 @@
-"""What an epsilon is: a label that leaves a formula with its value, and is weakened by all that the value rests on.
+"""Labels of an epsilon: whether it is exact, a bound or an estimate, what it assumes, and whom it trusts.
 
-A kind says in which way a value may miss the truth; beside it stands what the value assumes, and whom it trusts.
+A formula returns its value with a `Kind`; each assumption and bound that enters the value later weakens it.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,17 +11,17 @@ import numpy as np
 
 
 class Kind(IntFlag):
-    """In which ways a value may miss the truth. A value made of others may miss it in each of their ways: `|`."""
+    """In which ways a value may differ from the true one; `|` combines the kinds of the values it is made of."""
 
     EXACT = 0
     UPPER = 1  # the truth may be less
     LOWER = 2  # the truth may be more
     UNPROVED = UPPER | LOWER
-    CHANCE = 4  # what the kind says holds with a probability of 99.9 % alone
+    CHANCE = 4  # the kind holds with a probability of 99.9 %
     ESTIMATED = UPPER | CHANCE
 
 
-# As columns of tables have them.
+# By their names in columns of tables.
 KINDS = {
     "exact": Kind.EXACT,
     "upper bound": Kind.UPPER,
@@ -30,26 +30,27 @@ KINDS = {
     "lower bound": Kind.LOWER,
 }
 PROVED, CONDITIONAL, NONE = GUARANTEES = ("proved", "conditional", "none")
-# What an epsilon may assume of nature and data. Who is trusted not to see, or pass on, more than an observer does.
+# What an epsilon may assume of channels and data.
 REALIZED, RECEIVER, MARKOV, MEANS, BATCH_SIZES, PARTICIPATION, OBSERVED, DEVIATIONS = ASSUMPTIONS = (
     *("realized channel known", "receivers' noise", "Markov data", "clipped mean as in (11)", "batch sizes hidden"),
     *("participation hidden", "sensitivity observed but not enforced", "deviations sent clean"),
 )
-UNENFORCED = {MEANS, OBSERVED}  # of how far a record moves a message
+UNENFORCED = {MEANS, OBSERVED}  # assumptions on the sensitivity that the code does not enforce
+# Who is trusted not to receive, or pass on, more than the observer does.
 STATIONS, AGGREGATION, SERVER = TRUSTS = ("stations that add up", "secure aggregation", "the server")
 
 
 class Formula(Protocol):
-    """A function whose value is of a kind, if what it is given is exact."""
+    """A formula for epsilon whose value is of a `kind` if its arguments are exact."""
 
     kind: Kind
 
     def __call__(self, *arguments, **more) -> Any:
-        """The value."""
+        """Compute the value."""
 
 
 def gives(kind: Kind) -> Callable[[Callable], Formula]:
-    """A decorator of a formula for epsilon whose values are of a kind."""
+    """Return a decorator that sets the kind of a formula for epsilon."""
 
     def marked(function: Callable) -> Formula:
         formula = cast("Formula", function)
@@ -60,12 +61,12 @@ def gives(kind: Kind) -> Callable[[Callable], Formula]:
 
 
 def labeled(formula: Formula, *arguments, **more) -> tuple[Any, Kind]:
-    """The value of a formula and its kind, of which no accountant takes one without the other."""
+    """Compute a formula's value and return it with its kind; accountants call formulas through this function only."""
     return formula(*arguments, **more), formula.kind
 
 
 def words(kinds: np.ndarray) -> np.ndarray:
-    """The words of kinds, an array of numbers.
+    """Return the names of kinds, an array of numbers, as columns of tables have them.
 
     >>> words(np.array([Kind.EXACT, Kind.LOWER, Kind.UNPROVED | Kind.CHANCE])).tolist()
     ['exact', 'lower bound', 'not proved']
@@ -77,12 +78,12 @@ def words(kinds: np.ndarray) -> np.ndarray:
 
 
 def numbers(kinds: np.ndarray) -> np.ndarray:
-    """The kinds that words are, an array of numbers."""
+    """Return the kinds of an array of names, as an array of numbers; the inverse of `words`."""
     return np.vectorize(KINDS.__getitem__, otypes=[int])(kinds)
 
 
 def together(names: Iterable[str]) -> str:
-    """Names of what is assumed, or trusted, as a column has them: in one order, none twice.
+    """Join names of ASSUMPTIONS or TRUSTS as a column has them: in a fixed order, without repetition.
 
     >>> together(["receivers' noise", "realized channel known", "receivers' noise"])
     "realized channel known, receivers' noise"

@@ -1,11 +1,11 @@
-"""What the air delivers, as arrays of a realization: the tables `reception` and `reception_noise`.
+"""What the server receives, as arrays of a realization: the tables `reception` and `reception_noise`.
 
-In each round of interval i the server's update is
+In each round of interval i, with standard normal z, each coordinate of the server's update is
 
-    sum over users k of weight[i, k] message[k] + noise_std[i] times standard normal numbers.
+    sum_k weight[i, k] message[k] + noise_std[i] z.
 
-Where users are heard in some bands of coordinates more than in others, this holds in each band of its own weights and
-noise: coordinate c of a model's weights, all in a row, is in band c modulo their number.
+If users are received with different weights in bands of coordinates, each of B bands has its own weights and noise: the
+model's tensors are flattened and concatenated, and coordinate c of the result is in band c mod B.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-#: Columns of `reception` where messages are of all records, no integers, and heard alike in all coordinates.
+#: Optional columns of `reception`, null if messages are of all records, real numbers, and the same in all bands.
 EMPTY = {
     "records": pl.lit(None, pl.Int64),
     "group": pl.lit(None, pl.Int64),
@@ -24,28 +24,36 @@ EMPTY = {
 
 
 class Reception(NamedTuple):
-    """What a realization's server receives.
+    """What the server, or an observer, receives in a realization.
 
     Attributes
     ----------
     sends
-        Who is heard, boolean, shape (interval, user).
-    weight, user_noise_std
-        Of each user's message, and of its noise, in the update; likewise, 0 of who is not heard.
+        Whether a user's message is received, boolean, shape (interval, user).
+    weight
+        Weight of a user's message in the update, shape (interval, user); 0 if it is not received.
+    user_noise_std
+        Standard deviation that the user's own noise has in the update, shape (interval, user); 0 if its message is not
+        received.
     records
-        How many of its records a user's message is of, likewise; None: all.
-    noise_std, planned_noise_std
-        Of all noise in the update, shape (interval,), as it occurs and as it was planned; NaN: none is feasible.
+        Number of its records that a user's message uses, shape (interval, user); None: all.
+    noise_std
+        Standard deviation of all noise in the update, in the unit of a weighted message, shape (interval,).
+    planned_noise_std
+        The same as planned, if all scheduled users send, shape (interval,); NaN: no noise is feasible.
     planned_senders
-        How many users were to send, likewise.
+        Number of users scheduled to send, shape (interval,).
     rounds
-        How many rounds each interval has, likewise.
-    group, grid_step
-        In which group messages are summed as integers, on grids of which steps, shape (interval, user); None: they
-        are no integers.
+        Number of rounds of each interval, shape (interval,).
+    group
+        Number of the group in which a user's integers are added up, shape (interval, user); None: messages are real
+        numbers.
+    grid_step
+        Step of the grid that a user's message is rounded to, in the message's unit, shape (interval, user); None:
+        messages are real numbers.
     bands
-        What a user's weight and noise are multiplied by in each band, shape (interval, user, band); None: there are
-        none. `noise_std` then is the root of the mean square over bands.
+        Factor of a user's `weight` and `user_noise_std` in each band, shape (interval, user, band); None: there are no
+        bands. With bands, `noise_std` is the root mean square over bands.
     """
 
     sends: np.ndarray
@@ -62,36 +70,39 @@ class Reception(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many rounds an interval has: all as many."""
+        """Number of rounds of an interval, which is the same in all. Raises ValueError if it is not."""
         (length,) = set(self.rounds.tolist())
         return length
 
     @property
     def status(self) -> str | None:
-        """Why a realization is not trained; None: it is."""
+        """Why the realization is not trained, `noise_infeasible` or `no_user_scheduled`; None: it is trained."""
         if np.isnan(self.planned_noise_std).any():
             return "noise_infeasible"
-        # Where nobody sends, a server that hears noise steps along it.
+        # Without senders, a server that receives noise still steps along it.
         return None if self.planned_senders.any() or self.noise_std.any() else "no_user_scheduled"
 
     @property
     def receiver_std(self) -> np.ndarray:
-        """Of the receiver's noise alone, shape (interval,)."""
+        """Standard deviation of the receiver's noise alone in the update, shape (interval,)."""
         return np.sqrt(np.maximum(self.noise_std**2 - self._users_noise_squared.mean(axis=1), 0.0))
 
     @property
     def band_noise_std(self) -> np.ndarray:
-        """Of all noise in each band, shape (interval, band); the receiver's is alike in all."""
+        """Standard deviation of all noise in each band, shape (interval, band); the receiver's is the same in all."""
         return np.hypot(np.sqrt(self._users_noise_squared), self.receiver_std[:, None])
 
     @property
     def _users_noise_squared(self) -> np.ndarray:
-        """The square of all users' noise in each band, of one if there are none."""
+        """Variance of all users' noise in each band, shape (interval, band); one band if there are no bands."""
         bands = 1.0 if self.bands is None else self.bands
         return np.square(self.user_noise_std[..., None] * bands).sum(axis=1)
 
     def shown(self, user: int) -> np.ndarray:
-        """A unit of a user's message over all noise in each band, shape (interval, band); of one band without any."""
+        """Compute a user's visibility |weight| / noise standard deviation, shape (interval, band).
+
+        It is infinite without noise, and 0 if the user does not send. One band if there are no bands.
+        """
         std, amplitude = self.noise_std[:, None], np.abs(self.weight * self.sends)[:, user, None]
         if self.bands is not None:
             std, amplitude = self.band_noise_std, amplitude * np.abs(self.bands[:, user])
@@ -99,7 +110,7 @@ class Reception(NamedTuple):
             return np.where(amplitude > 0, amplitude / std, 0.0)
 
     def as_in_band(self, band: np.ndarray) -> "Reception":
-        """The same if in all bands it were as in one, another in each interval, shape (interval,)."""
+        """Return the reception with all bands as one of them; `band`, shape (interval,): which one, by interval."""
         if self.bands is None:
             return self
         factor = np.take_along_axis(self.bands, band[:, None, None], axis=2)
@@ -111,11 +122,14 @@ class Reception(NamedTuple):
         )
 
     def as_most_shown(self, user: int) -> "Reception":
-        """The same if in all bands it were as in the one in which a user's message shows most."""
+        """Return the reception with all bands as the one in which a user's message is most visible."""
         return self.as_in_band(self.shown(user).argmax(axis=1))
 
     def select_users(self, chosen: np.ndarray) -> "Reception":
-        """Select what some users deliver, boolean (user,), without the receiver's noise, as their observer sees it."""
+        """Return the reception of some users' messages alone, without the receiver's noise.
+
+        `chosen`: which users, boolean, shape (user,).
+        """
         noise = self.user_noise_std * chosen
         squares = noise**2 if self.bands is None else noise**2 * np.square(self.bands).mean(axis=2)
         return self._replace(
@@ -126,9 +140,19 @@ class Reception(NamedTuple):
         )
 
     def without(self, target: int, colluders: float, senders: np.ndarray) -> np.ndarray:
-        """`user_noise_std`, but 0 of the loudest beside the target: a share of those who are to send, (interval,).
+        """Return `user_noise_std` without the noise of colluding users, as an observer with whom they collude sees it.
 
-        Counted anew: what noise and accounts count by is tested, too.
+        Colluders are the users, except the target, with the most noise. This recomputes what the accounts assume, so
+        that an audit tests them.
+
+        Parameters
+        ----------
+        target
+            Number of the user whose record is protected.
+        colluders
+            Share of the scheduled users who collude; their number is rounded up, and at most all but one.
+        senders
+            Number of scheduled users, shape (interval,).
         """
         left = self.user_noise_std.copy()
         colluding = np.minimum(np.ceil(colluders * senders - 1e-9), np.maximum(senders - 1, 0)).astype(int)
@@ -140,7 +164,10 @@ class Reception(NamedTuple):
 
 
 def receptions(tables: dict[str, pl.DataFrame]) -> Callable[[int], Reception]:
-    """A function that gives a realization's `Reception`, of tables that lack rows of who is not heard."""
+    """Return a function from a realization to its `Reception`.
+
+    `tables`, by name, are `users`, `reception_noise` and `reception`; users without a row in `reception` do not send.
+    """
     frames, noise, users = (
         tables[name].partition_by("realization", as_dict=True) for name in ("reception", "reception_noise", "users")
     )
@@ -182,7 +209,7 @@ def receptions(tables: dict[str, pl.DataFrame]) -> Callable[[int], Reception]:
 
 
 def bands_of(reception: pl.DataFrame) -> int:
-    """In how many bands users are heard by weights of their own, by the table `reception`; 0: there are none."""
+    """Return the number of bands of coordinates with different weights in the table `reception`; 0: none."""
     return int(reception["bands"].list.len().max() or 0)  # ty: ignore  # a number, or null
 
 
@@ -190,7 +217,10 @@ STD = ("update_noise_std", "planned_noise_std")
 
 
 def by_round(frame: pl.DataFrame) -> pl.DataFrame:
-    """A table of intervals, of as many `rounds`, with each round as an interval."""
+    """Expand a table with a row per interval, all of the same number of `rounds`, to a row per round.
+
+    Rows are sorted by realization and round; the columns `interval` and `rounds` become the round and 1.
+    """
     length = frame["rounds"][0] if len(frame) else 1
     rounds = frame.join(pl.DataFrame({"within": range(length)}), how="cross")
     rounds = rounds.with_columns(
