@@ -1,1 +1,1 @@
-"""Airs that any schedule of a system with stations and users can send over: what comes out of `air.Sent`."""
+"""Air interfaces for systems with base stations and users, each a function from `air.Sent` to `air.Received`."""

@@ -1,7 +1,12 @@
-"""What users send, what an air makes of it, and what several airs have in common.
+"""The interface of air interfaces: what users send, what the server and observers receive, and shared functions.
 
-An air is a function of `Sent` that returns `Received`. It is linear: with messages m_k and their noise n_k, by
-coordinate, the server's update is the sum of weight_k (m_k + n_k), plus noise of the receivers.
+An air interface is a function from `Sent` to `Received`. It is linear: with messages m_k, the users' noise n_k and the
+receivers' noise z, each coordinate of the server's update is
+
+    sum_k weight_k (m_k + n_k) + z.
+
+"Visibility" of a user's message to an observer is its amplitude over the noise's standard deviation in what the
+observer receives (`privacy.visibility`); times the sensitivity it is mu of a Gaussian mechanism.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,20 +22,20 @@ OBSERVERS = ("user", "cell", "network")
 
 
 class Observer(NamedTuple):
-    """Who observes.
+    """An honest-but-curious observer.
 
     Attributes
     ----------
     receives
-        What, in words.
+        What it receives, in words.
     weaker
-        The observer that the server is where those whom this one `trusts` fail.
+        The observer that the server becomes if those whom this one `trusts` fail.
     trusts
-        Who must be trusted that it receives no more, of `labels.TRUSTS`.
+        Who is trusted that the observer receives no more than this, of `labels.TRUSTS`.
     kind
-        What its visibility is of what it receives: an upper bound where it is taken to receive more.
+        `Kind.EXACT`, or `Kind.UPPER` if the visibility is that of an observer who receives more.
     assumes
-        What its visibility takes for granted, of `labels.ASSUMPTIONS`: a channel that nobody knows when noise is set.
+        Assumptions of its visibility, of `labels.ASSUMPTIONS`, as that channels are known when it is computed.
     """
 
     receives: str
@@ -41,7 +46,7 @@ class Observer(NamedTuple):
 
 
 MESSAGES = Observer("each active user's noisy message of every round", "user")
-# Of any linear air; channels are known to who observes them. An air whose observers receive otherwise declares its own.
+# Observers of any linear air interface, who know the channels. Others declare their own in `Received.observed_by`.
 LINEAR = {
     "user": MESSAGES,
     "cell": Observer("the signals of all stations in every round", "cell", assumes=(REALIZED,)),
@@ -52,29 +57,33 @@ UNDECLARED = {name: LINEAR[name]._replace(weaker="user") for name in OBSERVERS}
 
 
 class Sent(NamedTuple):
-    """What users send, arrays of shape (realization, interval, user) where nothing else is said.
+    """What users send; arrays have shape (realization, interval, user) unless stated otherwise.
 
     Attributes
     ----------
     sends
-        Who sends.
+        Whether a user sends, boolean.
     weight
-        Of a unit of each user's message in the update that the server wants; 0 of who does not send.
+        Desired weight of the user's message in the update; 0 if it does not send.
     noise_std
-        Of the noise that a user adds to each coordinate of its message.
+        Standard deviation of the noise that the user adds to each coordinate of its message, in the message's unit.
     norm
-        What the norm of a user's message does not exceed.
+        Upper bound on the L2 norm of the user's message.
     gain
-        Of power, from each user to each station, (realization, interval, station, user).
+        Power gain of the channel from each user to each base station, shape (realization, interval, station, user).
     cell
-        The station that serves a user, (realization, user).
+        Number of the base station that serves a user, shape (realization, user).
     dimension
-        How many coordinates a message has.
-    max_power_w, bandwidth_hz, noise_w
-        A user's largest mean power; the band, in which a second has as many symbols; and the power of the thermal noise
-        of a receiver in it.
+        Number of coordinates of a message.
+    max_power_w
+        Largest mean transmit power of a user, in watts.
+    bandwidth_hz
+        Bandwidth, in Hz; one symbol lasts 1 / bandwidth_hz seconds.
+    noise_w
+        Thermal noise power of a receiver in the bandwidth, in watts.
     uniforms
-        `uniforms(purpose, shape)` draws numbers in (0, 1) of the air's own, (realization, *shape).
+        `uniforms(purpose, shape)` draws uniform numbers in (0, 1), shape (realization, *shape), of a stream with the
+        name `purpose`, for the air interface's own random channels.
     """
 
     sends: np.ndarray
@@ -91,41 +100,47 @@ class Sent(NamedTuple):
 
     @property
     def own_gain(self) -> np.ndarray:
-        """To the station that serves a user, (realization, interval, user)."""
+        """Power gain to the base station that serves a user, shape (realization, interval, user)."""
         return np.take_along_axis(self.gain, self.cell[:, None, None], axis=2)[:, :, 0]
 
     @property
     def serving(self) -> np.ndarray:
-        """Which station serves which sender, boolean, (realization, interval, station, user)."""
+        """Whether a station serves a user who sends, boolean, shape (realization, interval, station, user)."""
         station = np.arange(self.gain.shape[2])[:, None]
         return (self.cell[:, None, None] == station) & self.sends[:, :, None]
 
     @property
     def listening(self) -> np.ndarray:
-        """Which stations serve somebody who sends, boolean, (realization, interval, station)."""
+        """Whether a station serves any user who sends, boolean, shape (realization, interval, station)."""
         return np.any(self.serving, axis=3)
 
 
 class Received(NamedTuple):
-    """What an air makes of it, arrays of shape (realization, interval) where nothing else is said.
+    """What the server and observers receive; arrays have shape (realization, interval) unless stated otherwise.
 
     Attributes
     ----------
     weight
-        Of a unit of each user's message in the update, (realization, interval, user).
+        Actual weight of each user's message in the update, shape (realization, interval, user).
     receiver_std
-        Of the receivers' noise in each coordinate of the update.
+        Standard deviation of the receivers' noise in each coordinate of the update.
     seen
-        For each of OBSERVERS, and those that `observed_by` has besides, how a unit of each user's message shows to it
-        (`privacy.visibility`), against all noise
-        and against users' noise alone, two arrays of shape (realization, interval, user); 0 of who does not send.
-    symbols, seconds, joules
-        Of a round on air, of messages of the largest norm.
+        For each of OBSERVERS, and any other in `observed_by`, the visibility of each user's message: two arrays of
+        shape (realization, interval, user), against all noise and against users' noise alone; 0 if the user does not
+        send, infinite without noise.
+    symbols
+        Channel uses of a round.
+    seconds
+        Airtime of a round, in seconds.
+    joules
+        Energy that all users radiate in a round, in joules, for messages of the largest norm.
     bands
-        What `weight` is multiplied by in each band of coordinates, (realization, interval, user, band): coordinate c is
-        in band c modulo their number. None: there are none. `seen` is of the band in which a message shows most.
+        Factor of `weight` in each band of coordinates, shape (realization, interval, user, band); coordinate c is in
+        band c mod B, of B bands. None: there are no bands. `seen` is then of the band in which a message is most
+        visible.
     observed_by
-        Who each of those in `seen` is. None: the server is taken to see what "user" does.
+        The `Observer` for each name in `seen`; None: UNDECLARED, in which the server is assumed to receive what the
+        observer "user" receives.
     """
 
     weight: np.ndarray
@@ -139,16 +154,16 @@ class Received(NamedTuple):
 
 
 class Signals(NamedTuple):
-    """What is on air in one interval, arrays whose last axis is of coordinates.
+    """Simulated signals of one interval, by which a test compares an air interface with its `Received`.
 
     Attributes
     ----------
     radiated
-        By each user, in root watts, real or complex, (user, coordinate).
+        Each user's signal, in root watts, real or complex, shape (user, coordinate).
     update
-        What the server makes of it, (coordinate,).
+        The server's update, shape (coordinate,).
     seen
-        What each observer sees, real, (observed, coordinate), with all noise in it; in any scale.
+        For each observer, the real signals that it receives, with all noise, in any unit, shape (observed, coordinate).
     """
 
     radiated: np.ndarray
@@ -157,7 +172,7 @@ class Signals(NamedTuple):
 
 
 def table(observed_by: Mapping[str, Observer], realizations: pl.Series | range) -> pl.DataFrame:
-    """The table `observers` of some realizations."""
+    """Make the table `observers`, the same rows for each of some realizations."""
     rows = [
         {
             "observer": name,
@@ -173,7 +188,7 @@ def table(observed_by: Mapping[str, Observer], realizations: pl.Series | range) 
 
 
 def problem(sent: Sent, received) -> str | None:
-    """What is wrong with what an air of the user's own returns; None: nothing."""
+    """Return what is wrong with the result of a user-defined air interface; None: nothing."""
     if not isinstance(received, Received):
         return f"returns {type(received).__name__}; must return pwfl.airs.air.Received"
     if received.bands is not None:
@@ -201,10 +216,10 @@ def problem(sent: Sent, received) -> str | None:
 
 
 def amplitude(sent: Sent) -> np.ndarray:
-    """At which amplitude, in root watts, all stations receive a unit of the update, (realization, interval).
+    """Compute the amplitude, in root watts, at which stations receive one unit of the update, (realization, interval).
 
-    Each user inverts its channel to its own station, as if its message were to arrive there at this amplitude times its
-    weight. It is the largest that leaves nobody's mean power over a message above what is allowed.
+    Each user inverts its channel to its own station, where its message arrives at this amplitude times its weight. This
+    is the largest amplitude at which no user's mean power over a message exceeds the maximum; 1 if nobody sends.
     """
     with np.errstate(divide="ignore"):
         most = sent.max_power_w / inverted_power(sent)
@@ -213,30 +228,49 @@ def amplitude(sent: Sent) -> np.ndarray:
 
 
 def inverted_power(sent: Sent) -> np.ndarray:
-    """What a user radiates, in watts, at an amplitude of 1: a message of the largest norm and its noise."""
+    """Compute a user's mean power, in watts, at an amplitude of 1, shape (realization, interval, user).
+
+    weight^2 (norm^2 / dimension + noise_std^2) / own_gain: a message of the largest norm and its noise.
+    """
     power = sent.norm**2 / sent.dimension + sent.noise_std**2
     return np.where(sent.sends, sent.weight**2 * power / sent.own_gain, 0.0)
 
 
 def spent(sent: Sent, received: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Symbols, seconds and joules of a round in which all send at once, a symbol a coordinate, at some `amplitude`."""
+    """Compute symbols, seconds and joules of a round in which all users send at once, one symbol per coordinate.
+
+    `received` is the `amplitude`, in root watts; it and the three results have shape (realization, interval).
+    """
     symbols = sent.dimension * np.any(sent.sends, axis=2)
     seconds = symbols / sent.bandwidth_hz
     return symbols, seconds, received**2 * inverted_power(sent).sum(axis=2) * seconds
 
 
 def alone(sent: Sent) -> tuple[np.ndarray, np.ndarray]:
-    """How messages show to who sees each of them with its own noise."""
+    """Compute the visibility to an observer who receives each user's noisy message: 1 / noise_std."""
     with np.errstate(divide="ignore"):
         shown = np.where(sent.sends, 1 / sent.noise_std, 0.0)
     return shown, shown
 
 
 def at_stations(sent: Sent, arrived: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How messages show to who hears all stations, in phase and out of phase.
+    """Compute the visibility to an observer who receives the in-phase and quadrature signals of all stations.
 
-    `arrived` is complex, of a unit of the update that the server wants, (realization, interval, station, user); `std`
-    of a real coordinate's noise at a station, (realization, interval).
+    Parameters
+    ----------
+    sent
+        What users send.
+    arrived
+        Complex amplitude at which each user arrives at each station, relative to that of one unit of the update, shape
+        (realization, interval, station, user).
+    std
+        Standard deviation of a station's noise in a real coordinate, in units of the update, shape (realization,
+        interval).
+
+    Returns
+    -------
+    all_noise, users_noise
+        Visibility against all noise, and against users' noise alone, shape (realization, interval, user).
     """
     amplitudes = sent.weight[:, :, None] * np.concatenate([arrived.real, arrived.imag], axis=2)
     receivers = np.broadcast_to(std[..., None], amplitudes.shape[:3])
@@ -247,9 +281,9 @@ def at_stations(sent: Sent, arrived: np.ndarray, std: np.ndarray) -> tuple[np.nd
 
 
 def at_server(sent: Sent, arrived: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How messages show to a server that gets a real number of each station with active users, to add them up.
+    """Compute the visibility to a server that receives a real number from each station with active users.
 
-    `arrived` is real, of a unit of the update, and `std` that of the noise in it, (realization, interval, station).
+    As `at_stations`, but `arrived` is real, and `std` has shape (realization, interval, station).
     """
     amplitudes = sent.weight[:, :, None] * np.where(sent.listening[..., None], arrived, 0.0)
     receivers = np.where(sent.listening, std, 0.0)
@@ -260,7 +294,11 @@ def at_server(sent: Sent, arrived: np.ndarray, std: np.ndarray) -> tuple[np.ndar
 
 
 def in_update(sent: Sent, weight: np.ndarray, receiver_std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How messages show to who sees the update."""
+    """Compute the visibility to an observer who receives the update.
+
+    |weight| over the standard deviation of all noise in it, and of users' noise alone. `weight` has shape (realization,
+    interval, user), `receiver_std` (realization, interval).
+    """
     users_std = np.sqrt(np.square(weight * sent.noise_std).sum(axis=2, keepdims=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         shown = [np.abs(weight) / std for std in (np.hypot(users_std, receiver_std[..., None]), users_std)]

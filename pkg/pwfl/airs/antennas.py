@@ -1,4 +1,4 @@
-"""Random orthogonalization over several cells: stations of many antennas, users without knowledge of their fading."""
+"""Random orthogonalization over several cells: stations with many antennas, users who do not know their fading."""
 
 from collections.abc import Callable
 
@@ -7,17 +7,18 @@ import numpy as np
 from pwfl.airs.air import LINEAR, MESSAGES, Received, Sent, alone, amplitude, at_server, in_update, spent
 from pwfl.privacy.labels import Kind
 
-# Whoever sees all antennas is taken to see each message.
+# An observer of all antennas is assumed to receive each user's message.
 OBSERVED_BY = LINEAR | {"cell": MESSAGES._replace(weaker="cell", kind=Kind.UPPER)}
 
 
 def over(antennas: int) -> Callable[[Sent], Received]:
-    """The air of stations with so many antennas each.
+    """Return the air interface of stations with `antennas` antennas each.
 
-    The gain of a link is its mean over fading, CN(0, 1) at each antenna, independent and drawn for each interval. Users
-    invert the mean gain to their own station alone. A station correlates what it receives with the sum of its own
-    senders' channels, which it knows from pilots that other cells do not disturb, and takes the real part over the
-    number of antennas; the server adds up. Whoever sees all antennas is taken to see each message.
+    `Sent.gain` is the mean power gain of a link. Fading is CN(0, 1) at each antenna, independent, and drawn for each
+    interval. Users invert only the mean gain to their own station. A station correlates the received vector with the
+    sum of its own senders' channel vectors, which it knows from undisturbed pilots, and divides the real part by the
+    number of antennas; the server adds up the stations' results. An observer of all antennas is assumed to receive each
+    user's noisy message.
     """
 
     def receive(sent: Sent) -> Received:
@@ -35,10 +36,10 @@ def over(antennas: int) -> Callable[[Sent], Received]:
 
 
 def couplings(sent: Sent, antennas: int) -> tuple[np.ndarray, np.ndarray]:
-    """What stations make of a user's unit of the update, and the squared norms of what they correlate with.
+    """Compute each user's amplitude after correlation at each station, and the combiners' squared norms.
 
-    Shapes (realization, interval, station, user) and (realization, interval, station). Stations are worked on one after
-    the other, since their channels take the memory.
+    Amplitudes, shape (realization, interval, station, user), are relative to one unit of the update; squared norms have
+    shape (realization, interval, station). Stations are computed one after the other to save memory.
     """
     arrived, energy = np.zeros(sent.gain.shape), np.zeros(sent.gain.shape[:3])
     intervals, stations, users = sent.gain.shape[1:]

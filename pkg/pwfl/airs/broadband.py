@@ -9,14 +9,14 @@ from pwfl.airs.air import LINEAR, Received, Sent, alone, amplitude, at_server, a
 
 
 def over(subchannels: int, truncation: float) -> Callable[[Sent], Received]:
-    """The air of a band in so many subchannels, on which users are silent where they fade below `truncation`.
+    """Return the air interface of a band with some subchannels and truncated channel inversion.
 
-    Coordinate c of a message goes over subchannel c modulo their number. The gain of a link is its mean over Rayleigh
-    fading, independent in each subchannel and drawn for each interval. A user inverts its channel to its own station in
-    each subchannel whose power gain is at least `truncation` times the mean, and is silent in the others: of g, a share
-    of 1 - exp(-g), so the server divides what it receives by exp(-g). The amplitude is the largest that leaves nobody's
-    mean power over fading above what is allowed, for which an inverted subchannel takes E1(g) times a flat one's.
-    Stations take the real part; those that serve no sender are not listened to.
+    Coordinate c of a message is sent on subchannel c mod `subchannels`. `Sent.gain` is the mean power gain of a link;
+    Rayleigh fading is independent in each subchannel and drawn for each interval. A user inverts its channel to its own
+    station in subchannels with a power gain of at least g = `truncation` times the mean, and does not send in the
+    others, a share of 1 - exp(-g). The server divides by exp(-g). The mean power of truncated inversion is E1(g) (the
+    exponential integral) times that without fading; the amplitude is the largest at which no user's mean power exceeds
+    the maximum. Stations use the real part; those that serve no sender are ignored.
     """
 
     def receive(sent: Sent) -> Received:
@@ -47,10 +47,11 @@ def over(subchannels: int, truncation: float) -> Callable[[Sent], Received]:
 
 
 def couplings(sent: Sent, subchannels: int, truncation: float) -> tuple[np.ndarray, np.ndarray]:
-    """Power gains of users' own subchannels over their means, and amplitudes at which they arrive at stations.
+    """Draw fading and compute the amplitudes at which users arrive at stations in each subchannel.
 
-    Shapes (realization, interval, user, subchannel), 0 where a user is silent, and (realization, interval, station,
-    user, subchannel), complex, 1 at the user's own station.
+    Returns the power gains to users' own stations over their means, shape (realization, interval, user, subchannel), 0
+    where a user does not send; and complex amplitudes, 1 at the user's own station, shape (realization, interval,
+    station, user, subchannel).
     """
     shape = *sent.gain.shape[1:], subchannels
     fading = -np.log(sent.uniforms("fading", shape))
@@ -64,6 +65,9 @@ def couplings(sent: Sent, subchannels: int, truncation: float) -> tuple[np.ndarr
 
 
 def most(shown) -> tuple[np.ndarray, np.ndarray]:
-    """How messages show in the subchannels in which they show most: what a record moves may lie there."""
+    """Return the largest visibility over subchannels, as a record may move the coordinates of any one alone.
+
+    `shown` iterates over pairs of arrays (against all noise, against users' noise alone), one per subchannel.
+    """
     first, second = zip(*shown, strict=True)
     return np.max(first, axis=0), np.max(second, axis=0)

@@ -1,4 +1,4 @@
-"""What systems with a linear air say alike: tables of `receive` where users send in slots, and those of `account`."""
+"""Tables that systems with a linear air interface share: of `receive` if users send in slots, and of `account`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,11 +15,21 @@ EVERY_ROUND = {"local_steps": 1.0, "taken_as_public": ALWAYS_PUBLIC}  # terms, u
 
 
 def receive_slots(rows: pl.DataFrame, size: int, observers: Mapping[str, air.Observer]) -> dict[str, pl.DataFrame]:
-    """The tables of a stage `receive`: each round is an interval, in whose slots users send a symbol per coordinate.
+    """Make the tables of a stage `receive` whose users send in slots, one symbol per coordinate.
 
-    `rows`, of (realization, round, slot, user), have `weight`, `user_noise_std`, `update_noise_std`, which is the
-    round's, and `visibility` and `visibility_users_only` to the only observer. `size` is the number of coordinates.
-    Seconds and joules are null: there is no bandwidth, and powers have no unit.
+    Each round is an interval.
+
+    `seconds` and `joules` are null: there is no bandwidth, and powers have no unit.
+
+    Parameters
+    ----------
+    rows
+        One row per realization, round, slot and user who sends, with the columns `weight`, `user_noise_std`,
+        `update_noise_std` (the round's), and `visibility` and `visibility_users_only` to the only observer.
+    size
+        Number of coordinates of a message.
+    observers
+        The only observer, by name.
     """
     keys, (observer,) = ("realization", "interval"), observers
     rows = rows.with_columns(interval="round", rounds=pl.lit(1, pl.Int64), observer=pl.lit(observer))
@@ -50,11 +60,22 @@ def account(
     noise: str = USERS,
     server_noise: str | None = None,
 ) -> dict[str, pl.DataFrame]:
-    """The tables of a stage `account`, of what `receive` made and of `users`.
+    """Make the tables of a stage `account`: `leakage`, `outcome` and `guarantees`.
 
-    The claims are those of `accountant.accounts`; one is on a record and one on a user, against the `declared`
-    observer. `noise` and `server_noise` are those of `accountant.stated`, and `terms` columns of `outcome`,
-    beside EVERY_ROUND's.
+    Parameters
+    ----------
+    tables
+        By name, `users` and those of `receive`.
+    claims
+        As in `accountant.accounts`. One must be on a record and one on a user against the declared observer.
+    mechanism, delta
+        As in `accountant.accounts`.
+    declared
+        The observer that the scenario assumes.
+    terms
+        Constant columns of `outcome`, in addition to those of EVERY_ROUND.
+    noise, server_noise
+        As in `accountant.stated`.
     """
     accounts = accountant.accounts(tables, claims, mechanism, delta)
     guarantees = accountant.guarantees(accounts, mechanism)
@@ -72,7 +93,10 @@ def account(
 
 
 def leakage(account: Account, **columns) -> pl.DataFrame:
-    """rho, epsilon and `columns`, (realization, user), of each user of whom a claim's observer sees anything."""
+    """Make the table `leakage`: rho, epsilon and `columns` of each user whose messages a claim's observer receives.
+
+    `columns` are arrays of shape (realization, user).
+    """
     keys = {"realization": account.view["realization"], "user": range(account.rho.shape[1])}
     return (
         to_table(keys, there=account.there, rho=account.rho, epsilon=account.epsilon, **columns)
@@ -82,9 +106,9 @@ def leakage(account: Account, **columns) -> pl.DataFrame:
 
 
 def outcome(parts: Sequence[pl.DataFrame], terms: Mapping[str, object]) -> pl.DataFrame:
-    """A row for each realization of the first part: its columns, those that only later ones have, and `terms`.
+    """Join tables to `outcome`, one row per realization of the first one, and add the constant columns `terms`.
 
-    Where a later part has no row, its columns are null.
+    Of later tables, only columns that no earlier one has are added; they are null if the table lacks the realization.
 
     >>> samples = pl.DataFrame({"realization": [0, 1], "samples": [5, 6]})
     >>> stated = pl.DataFrame({"realization": [1], "samples": [0], "epsilon": [2.0]})
@@ -100,13 +124,16 @@ def outcome(parts: Sequence[pl.DataFrame], terms: Mapping[str, object]) -> pl.Da
 
 
 def spent(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Each realization's symbols, seconds and joules of all rounds, columns of `outcome`; null where nothing counts."""
+    """Compute channel uses, airtime (s) and radiated energy (J) of all rounds, columns of `outcome`.
+
+    One row per realization; null if `reception_noise` has nulls.
+    """
     columns = {"channel_uses": "symbols", "air_seconds": "seconds", "transmit_energy_j": "joules"}
     noise = tables["reception_noise"].sort("realization", "interval")
     shape = -1, noise["interval"].n_unique()  # every realization has all
 
     def total(column: str) -> pl.Series:
-        # Round after round, as `history` adds up; Polars adds up groups in an order that depends on other realizations.
+        # One interval after the other, as `history` adds up; the order in which Polars sums a group can vary.
         per_interval = (noise[column].cast(pl.Float64) * noise["rounds"]).to_numpy().reshape(shape)
         return pl.Series(per_interval.cumsum(axis=1)[:, -1]).fill_nan(None)
 

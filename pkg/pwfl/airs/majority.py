@@ -6,19 +6,19 @@ from pwfl.airs.air import LINEAR, MESSAGES, Received, Sent, alone
 from pwfl.airs.superposed import couplings
 from pwfl.privacy.labels import Kind
 
-# Whoever sees signs, or votes, is taken to see messages.
+# An observer of signs, or votes, is assumed to receive messages.
 OBSERVED_BY = {name: MESSAGES._replace(weaker=name, kind=Kind.UPPER) for name in LINEAR}
 
 
 def receive(sent: Sent) -> Received:
-    """The votes of users' signs, which the server adds up, and takes the sign of.
+    """The air interface of majority votes: users send signs, and the server takes the sign of their sum.
 
-    A user sends the sign of each coordinate of its message with noise in it, one bit a symbol (the paper's QPSK has
-    two, of which cells that leak would mix one with the other). It inverts its channel to its own station, where all
-    signs arrive at one amplitude: the largest that leaves nobody above its power, whatever messages are. The
-    server takes the sign of the sum of stations' real parts. `weight` is a vote's in that sum, `receiver_std` of the
-    receivers' noise in it. Whoever sees what is on air, or the vote, sees less than messages with their own noise,
-    and is taken to see these.
+    A user sends the sign of each coordinate of its noisy message, one bit per symbol. (The paper's QPSK sends two,
+    which interference between cells would mix.) It inverts its channel to its own station, where all signs arrive at
+    the same amplitude, the largest at which no user exceeds the maximum power. The server takes the sign of the sum of
+    the stations' real parts. `Received.weight` is the weight of a user's sign in that sum, `receiver_std` the standard
+    deviation of the receivers' noise in it. Signs and votes are functions of the noisy messages, so observers are
+    assumed to receive these.
     """
     arrived, listening = couplings(sent), sent.listening
     needed = np.where(sent.sends, 1 / sent.own_gain, 0.0)  # watts for an amplitude of 1

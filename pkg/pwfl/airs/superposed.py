@@ -1,4 +1,4 @@
-"""All users of all cells send at once in one band, each at the inverse of its channel; cells leak into each other."""
+"""Over-the-air sums of several cells: all users send at once in one band with channel inversion; cells interfere."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from pwfl.airs.air import LINEAR, Received, Sent, alone, amplitude, at_server, a
 
 
 def receive(sent: Sent) -> Received:
-    """What stations receive, and add up: a sum over the air at each (the real part), which others' users disturb.
+    """The air interface: each station receives a sum over the air and interference, and the server adds up real parts.
 
-    A user knows its channel to its own station, gain and phase, and inverts it; it arrives at another one with a phase
-    that nobody controls, uniform and drawn for each interval. Stations that serve no sender are not listened to.
+    A user knows gain and phase of the channel to its own station, and inverts it. At other stations it arrives with a
+    uniform phase, drawn for each interval. Stations that serve no sender are ignored.
     """
     arrived = couplings(sent)  # at amplitude 1, of a unit of the update
     received, listening = amplitude(sent), sent.listening
@@ -26,7 +26,10 @@ def receive(sent: Sent) -> Received:
 
 
 def couplings(sent: Sent) -> np.ndarray:
-    """Amplitudes at which users arrive at stations, 1 at their own, complex, (realization, interval, station, user)."""
+    """Compute complex amplitudes at which users arrive at stations, 1 at their own.
+
+    Shape (realization, interval, station, user), relative to one unit of the update.
+    """
     phase = 2j * np.pi * sent.uniforms("phases", sent.gain.shape[1:])
     arrived = np.sqrt(sent.gain / sent.own_gain[:, :, None]) * np.exp(phase)
     return np.where(sent.serving, 1.0, np.where(sent.sends[:, :, None], arrived, 0.0))

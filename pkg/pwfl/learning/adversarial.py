@@ -1,9 +1,9 @@
-"""Records and weights at which a clipped gradient is turned around, layer by layer, in networks of ReLUs.
+"""Parameters and pairs of records with opposite gradients, for audits of sensitivity.
 
-Without biases in hidden layers such a network is homogeneous: s x in place of x multiplies all that it computes by s.
-Where the two largest outputs of x lie apart, a bias of the last layer makes the network sure of another class at
-s x than at x. With each one's prediction as the other's label, the derivatives by the outputs are opposite, and so are
-those of all layers.
+`opposed` is for ReLU networks. If hidden layers have no biases, such a network is homogeneous: s x instead of x
+multiplies all its outputs by s. If the outputs of x differ, biases of the last layer can make the network certain of
+one class at x and of another at s x. With the prediction for each record as the label of the other, the derivatives of
+the two losses by the logits are opposite, and so are those by all layers' parameters.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,15 +12,23 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-SCALE = 0.9  # of the second record, over the first
-SURE = 1e3  # distance of outputs of which one twentieth makes a softmax 0 or 1 in float32
-DRAWS = 1000  # of weights, at most, until outputs differ
-SCALES = 10.0 ** np.arange(5)  # of a network's weights
-STRESS = 100.0  # a layer's weights are divided by this for its gradient to be most of it
+SCALE = 0.9  # s: the second record over the first
+SURE = 1e3  # difference of outputs; a twentieth of it makes softmax 0 or 1 in float32
+DRAWS = 1000  # of parameters, at most, until outputs differ
+SCALES = 10.0 ** np.arange(5)  # factors of a network's parameters
+STRESS = 100.0  # a layer's parameters are divided by this to make its part of the gradient the largest
 
 
 class Opposed(NamedTuple):
-    """Weights, and two records, features of shape (2, feature) and classes of shape (2,)."""
+    """Parameters of a model, and two records whose gradients are opposite there.
+
+    Attributes
+    ----------
+    weights
+        float32, one array per tensor of the model.
+    x, y
+        Features, float32, shape (2, feature), and classes, int32, shape (2,).
+    """
 
     weights: list[np.ndarray]
     x: np.ndarray
@@ -30,21 +38,25 @@ class Opposed(NamedTuple):
 def opposed(
     logits: Callable, shapes: list[tuple[int, ...]], features: int, clip_norm: float, generator: np.random.Generator
 ) -> Iterator[Opposed]:
-    """For each layer, records with opposite gradients, of which the layer's is the largest part.
+    """Yield, for each layer of a ReLU network, a case in which that layer's part of the gradient is the largest.
 
     Parameters
     ----------
     logits
-        `logits(weights, x)` of records of shape (sample, feature).
+        `logits(weights, x)` returns logits, shape (record, class), for features of shape (record, feature).
     shapes
-        Of kernels and biases in turn.
+        Shapes of kernels and biases in turn.
+    features
+        Number of features.
     clip_norm
-        Which the gradients are to exceed.
+        L2 norm that the gradients must exceed.
+    generator
+        Draws kernels and a record.
 
     Raises
     ------
     ValueError
-        If outputs are alike whatever the weights.
+        If DRAWS networks each have equal outputs for all classes.
     """
     for _ in range(DRAWS):
         x = generator.standard_normal((1, features))
@@ -74,11 +86,21 @@ def opposed(
 def tied(
     logits: Callable, weights: list[np.ndarray], features: int, generator: np.random.Generator
 ) -> Iterator[Opposed]:
-    """For each of SCALES of the weights, two labels that give a record opposite gradients, in a network of any layers.
+    """Yield cases for any network: one record with two labels, whose gradients are nearly opposite.
 
-    The record's features are from 0 to 1, as pixels and all that is scaled by `data.bounds` are: a network may be made
-    for no others. The last weights, if they are biases of the outputs, tie the two largest: then what the labels say of
-    the outputs is opposite. Parameters are those of `opposed`; `weights` are the network's.
+    Parameters are multiplied by each of SCALES. If the last ones are biases of the logits, they are set so that the two
+    largest logits are equal and the others small: the derivatives of the losses of the two labels by the logits are
+    then opposite. Features are within [0, 1], as pixels are and features scaled by `data.bounds`, since a network may
+    be made for such features only.
+
+    Parameters
+    ----------
+    logits, features
+        As in `opposed`.
+    weights
+        The network's parameters, float32, one array per tensor.
+    generator
+        Draws the record.
     """
     x = generator.random((1, features), np.float32)
     for scale in SCALES:
@@ -98,6 +120,6 @@ def _logits(logits: Callable, kernels: list[np.ndarray], shapes: list[tuple[int,
 
 
 def _with_biases(kernels: list[np.ndarray], shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
-    """Kernels and biases in turn, float32, these zero."""
+    """Return kernels and zero biases in turn, float32."""
     biases = [np.zeros(shape, np.float32) for shape in shapes[1::2]]
     return [part for kernel, bias in zip(kernels, biases, strict=True) for part in (kernel.astype(np.float32), bias)]

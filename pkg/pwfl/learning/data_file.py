@@ -1,8 +1,8 @@
-"""A data set of one's own: an .npz or a Parquet file of features or images, labels, and whose each record is.
+"""Read a user's data file: an .npz or Parquet file of features or images, labels and, optionally, users.
 
-An .npz file holds the arrays `x_train`, `y_train`, `x_test`, `y_test` and, if it names users, `user_train`; a Parquet
-file holds the same as columns `x`, `y`, `split` ("train" or "test") and `user`. What headers and labels say is checked
-before features are read, which may be more than a machine holds.
+An .npz file has the arrays `x_train`, `y_train`, `x_test`, `y_test` and, if it names users, `user_train`; a Parquet
+file has the columns `x`, `y`, `split` ("train" or "test") and, if it names users, `user`. Headers and labels are
+checked before features are read, which may exceed the memory.
 """
 
 import zipfile
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test", "user_train")  # of which the last may be missing
 COLUMNS = ("x", "y", "split", "user")  # likewise
-KINDS = {  # of NumPy's types that each may have, and what they are
+KINDS = {  # allowed kinds of NumPy's types, and their names in messages
     "x": ("iuf", "integers or floats"),
     "y": ("iu", "whole numbers"),
     "user": ("iuUS", "whole numbers or text"),
 }
 TEXTS = ("split", "user")  # columns that may be text, also as categories or bytes
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-MOST_BYTES = 2**28  # of labels, or of users: they are read before anything says how large a study is
+MOST_BYTES = 2**28  # of labels, or of users, which are read before the size of a study is known
 CHUNK = 1000  # records scaled at a time
-ENDS = {2: "features", 3: "grey images", 4: "images with channels"}  # by axes of x
+ENDS = {2: "features", 3: "grey images", 4: "images with channels"}  # by the number of axes of x
 
 
 class Stored(NamedTuple):
@@ -44,7 +44,7 @@ class Stored(NamedTuple):
 
 
 def digest(path: str) -> str:
-    """SHA-256 of a file's bytes. Raises DataError where it is no file that can be read."""
+    """Compute the hex SHA-256 digest of a file's bytes. Raises DataError if it cannot be read."""
     try:
         return files.content(path)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
@@ -53,9 +53,10 @@ def digest(path: str) -> str:
 
 @lru_cache
 def look(path: str, sha256: str, bounds: tuple[float, float] | None) -> tuple[Size, np.ndarray]:
-    """The size of the data set in a file, and whose each training record is, int32, as `Dataset` has it.
+    """Return the size of the data set in a file, and the user of each training record (`Dataset.users`).
 
-    All but the features is read and checked, once for content of a digest. Raises DataError, which names the file.
+    Everything except the features is read and checked. The result is cached by the file's digest `sha256`; `bounds`,
+    None for bytes, are the smallest and largest value of a feature. Raises DataError, which names the file.
     """
     with _reading(path):
         arrays = _arrays(path)
@@ -78,9 +79,9 @@ def look(path: str, sha256: str, bounds: tuple[float, float] | None) -> tuple[Si
 
 
 def load(path: str, bounds: tuple[float, float] | None) -> Dataset:
-    """The data set in a file: features scaled by bounds to [0, 1], float32; or, without bounds, bytes as they are.
+    """Load the data set in a file: features scaled from `bounds` to [0, 1], float32, or without bounds bytes.
 
-    Raises DataError, which names the file, for what `look` refuses, and for a feature that is not within bounds.
+    Raises DataError, which names the file, as `look` does, and for a feature that is not within bounds.
     """
     _, users = look(path, digest(path), bounds)
     with _reading(path):
@@ -91,7 +92,7 @@ def load(path: str, bounds: tuple[float, float] | None) -> Dataset:
 
 
 def _arrays(path: str) -> dict[str, Stored]:
-    """The arrays in a file, by their names in ARRAYS."""
+    """Return the arrays in a file, by their names in ARRAYS; they are not read yet."""
     suffix = Path(path).suffix
     if suffix not in (".npz", ".parquet"):
         raise DataError(f"{path}: must be an .npz or a .parquet file{_conversion(path)}")
@@ -99,7 +100,7 @@ def _arrays(path: str) -> dict[str, Stored]:
 
 
 def _conversion(path: str) -> str:
-    """How a file of another kind becomes one that is read, as the end of a message."""
+    """Return the end of a message: how to convert a file of another kind."""
     if Path(path).suffix.lower() not in (".csv", ".tsv", ".txt"):
         return "; docs/how-to/own_data.md shows how to write one"
     new, tabs = Path(path).with_suffix(".npz").name, "" if Path(path).suffix.lower() == ".csv" else ", separator='\\t'"
@@ -141,7 +142,7 @@ def _member(path: str, name: str) -> np.ndarray:
 
 
 def _parquet(path: str) -> dict[str, Stored]:
-    import polars as pl  # here, as the workflow's start, which reads no table, would wait for it
+    import polars as pl  # here, as it would delay the workflow's start, which reads no table
 
     table = pl.scan_parquet(path, glob=False)  # `*` in a path is part of a name
     columns = table.collect_schema().names()
@@ -200,7 +201,7 @@ def _parquet(path: str) -> dict[str, Stored]:
 
 
 def _text(column: "pl.Series", path: str) -> "pl.Series":
-    """A column of categories, or of bytes, as its text; any other as it is. Raises DataError for other bytes."""
+    """Convert a column of categories or bytes to text; return others unchanged. Raises DataError if it is not UTF-8."""
     import polars as pl
 
     if column.dtype not in (pl.Categorical, pl.Enum, pl.Binary):
@@ -214,9 +215,9 @@ def _text(column: "pl.Series", path: str) -> "pl.Series":
 
 
 def _first(x: "pl.Series", path: str) -> tuple[list[int], np.dtype]:
-    """The shape of the first record of a table, which is all of `x`, and the type of its numbers.
+    """Return the shape of a record and the type of its numbers, from `x` with the first record alone.
 
-    Raises DataError where it has no shape, or holds no numbers.
+    Raises DataError if lists have different lengths, or do not contain numbers.
     """
     import polars as pl
 
@@ -248,7 +249,7 @@ def _check_bytes(path: str, name: str, size: int) -> None:
 
 
 def _check_part(path: str, arrays: dict[str, Stored], part: str, bounds: tuple[float, float] | None) -> None:
-    """Raise DataError where shapes or types of the training or the test records are not what they should be."""
+    """Raise DataError if shapes or types of the records of a `part`, "train" or "test", are wrong."""
     x, others = arrays[f"x_{part}"], {name: arrays[name] for name in (f"y_{part}", f"user_{part}") if name in arrays}
     if len(x.shape) not in ENDS or not prod(x.shape):
         axes = ", ".join(f"{axes} ({what})" for axes, what in ENDS.items())
@@ -272,12 +273,12 @@ def _check_part(path: str, arrays: dict[str, Stored], part: str, bounds: tuple[f
 
 
 def _kind(dtype: np.dtype) -> str:
-    """A type of NumPy in a message."""
+    """Return the name of a NumPy type in a message."""
     return "text" if dtype.kind in "US" else str(dtype)
 
 
 def _classes(path: str, labels: dict[str, np.ndarray]) -> int:
-    """The number of classes: of the training labels, which are 0, 1, 2 ... without gaps. Raises DataError."""
+    """Return the number of classes. Raises DataError unless training labels are 0, 1, 2 ... without gaps."""
     numbered = "labels must be 0, 1, 2 ... without gaps"
     classes = int(labels["train"].max()) + 1
     for part, values in labels.items():
@@ -296,7 +297,10 @@ def _classes(path: str, labels: dict[str, np.ndarray]) -> int:
 
 
 def _scaled(x: np.ndarray, bounds: tuple[float, float] | None, what: str) -> np.ndarray:
-    """Records as rows, scaled from bounds to [0, 1]; bytes without bounds as they are. Raises DataError beyond them."""
+    """Reshape features to (record, feature) and scale them from bounds to [0, 1]; without bounds, return bytes.
+
+    Raises DataError, which begins with `what`, for a feature outside of the bounds.
+    """
     x = x.reshape(len(x), -1)
     if bounds is None:
         return x
@@ -317,7 +321,7 @@ def _scaled(x: np.ndarray, bounds: tuple[float, float] | None, what: str) -> np.
 
 @contextmanager
 def _reading(path: str) -> Generator[None]:
-    """Raise DataError, which names the file, for whatever its reading raises: of what kind, the damage decides."""
+    """Convert every exception of reading a file, whose kind depends on the damage, to a DataError naming the file."""
     try:
         yield
     except DataError:

@@ -1,4 +1,4 @@
-"""The data sets users hold: their sizes, and their samples as training takes them."""
+"""Data sets: their sizes, and their records as arrays for training."""
 
 import hashlib
 from math import prod
@@ -8,7 +8,17 @@ import numpy as np
 
 
 class Size(NamedTuple):
-    """Number of training and test samples, the shape of one (rows, columns and channels of an image), and classes."""
+    """The size of a data set.
+
+    Attributes
+    ----------
+    train, test
+        Number of training and test records.
+    shape
+        Shape of a record's features: (feature,), or (row, column) or (row, column, channel) of an image.
+    classes
+        Number of classes.
+    """
 
     train: int
     test: int
@@ -17,15 +27,22 @@ class Size(NamedTuple):
 
     @property
     def features(self) -> int:
-        """How many features a sample has."""
+        """Number of features of a record."""
         return prod(self.shape)
 
 
 class Dataset(NamedTuple):
-    """Samples as float32 features, shape (n, features), and int32 labels, shape (n,).
+    """The records of a data set.
 
-    `users` says whose a training sample is, int32, shape (n,), numbered from 0 in the order of their names; it is empty
-    where the data name nobody.
+    Attributes
+    ----------
+    x_train, x_test
+        Features, float32, shape (record, feature).
+    y_train, y_test
+        Labels, the number of the class, int32, shape (record,).
+    users
+        The user who holds each training record, int32, shape (record,): users are numbered from 0 in the order of their
+        names. Empty if the data set names no users.
     """
 
     x_train: np.ndarray
@@ -48,7 +65,7 @@ SIZES = {
     "cifar100": Size(50000, 10000, (32, 32, 3), 100),
 }
 # SHA-256 of the arrays' bytes, in the order of Dataset's fields. CIFAR's archives are checked by Keras, whose version
-# stands in the address.
+# is part of the address of results.
 CONTENT = {
     "digits": "d994ef710131ef9dbee5ac87d5f239da5c121e51b016c3bbf6bec158691d3efb",
     "mnist": "06b0d1f124c4e5fa796686ade41a9b778edacc8622f2195a352ef479ad44fc16",
@@ -57,7 +74,7 @@ CONTENT = {
 
 
 def size(data) -> Size:
-    """The size of the data set that a section `data` names."""
+    """Return the size of the data set that a config's section `data` names."""
     if data.dataset != FILE:
         return SIZES[data.dataset]
     held = data.content
@@ -65,23 +82,23 @@ def size(data) -> Size:
 
 
 def held_out(data) -> int:
-    """How many of the last training samples a section `data` deals to nobody."""
+    """Return how many of the last training records are reserved, so that no user holds them, by a section `data`."""
     return getattr(data, "reserved", None) or 0
 
 
 def prepared(arrays: tuple[np.ndarray, ...]) -> Dataset:
-    """What `sources.load` returned as training takes it, scaled to [0, 1]."""
+    """Convert the arrays of `sources.load` to a `Dataset`, with features scaled to [0, 1]."""
     x_train, x_test = (arrays[at].astype(np.float32) / levels(arrays[at]) for at in (0, 2))
     return Dataset(x_train, arrays[1].astype(np.int32), x_test, arrays[3].astype(np.int32), *arrays[4:])
 
 
 def levels(x: np.ndarray) -> int:
-    """What features are divided by to be in [0, 1]: 255 where they are bytes, 1 where a file's bounds scaled them."""
+    """Return the divisor that scales features to [0, 1]: 255 for bytes, 1 for features that are already scaled."""
     return 255 if x.dtype == np.uint8 else 1
 
 
 def content(arrays: tuple[np.ndarray, ...]) -> str:
-    """Hex digest of the arrays' bytes, one after the other."""
+    """Return the hex SHA-256 digest of the arrays' bytes, one after the other."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(np.ascontiguousarray(array).data)

@@ -1,4 +1,4 @@
-"""A data set's features, computed once: each image's from that image alone, so that no record shows in another's."""
+"""Compute a data set's features once, each image's from that image alone, so that records stay separate."""
 
 from collections.abc import Callable, Mapping
 from math import isqrt
@@ -12,9 +12,20 @@ CHUNK = 1000  # images at a time
 
 
 def extract(arrays: tuple[np.ndarray, ...], learned: projection.Projection | None = None) -> tuple[np.ndarray, ...]:
-    """Features of what `sources.load` returned: roots of scattering coefficients, projected by what was `learned`.
+    """Compute the features of a data set's images: roots of scattering coefficients, or a projection of these.
 
-    Labels stay. Features are float32, shape (image, feature).
+    Parameters
+    ----------
+    arrays
+        As from `sources.load`: images, (image, pixel), and labels, (image,), of training and of test records, and users
+        if the data set names them.
+    learned
+        The projection; None: none.
+
+    Returns
+    -------
+    arrays
+        The same with features, float32, shape (image, feature), in place of images.
     """
     x_train, y_train, x_test, y_test, *users = arrays
     side, levels = isqrt(x_test.shape[1]), datasets.levels(x_test)
@@ -37,6 +48,6 @@ def _chunked(function: Callable[[np.ndarray], np.ndarray], images: np.ndarray) -
 
 
 def run(task, inputs: Mapping) -> dict[str, tuple[np.ndarray, ...]]:
-    """The stage `features`: those of a `dataset`, by a `projection` where there is one."""
+    """Run the stage `features`: extract them from a `dataset`, with a `projection` if there is one."""
     learned = projection.Projection(*inputs["projection"]) if "projection" in inputs else None
     return {"features": extract(inputs["dataset"], learned)}

@@ -1,10 +1,10 @@
-"""What users train on instead of pixels: features that follow from an image alone, and from no user's or test data.
+"""Fixed features that users train on instead of pixels: a function of the image alone, learned from no user's data.
 
-- `scattering`: roots of the image's scattering coefficients (`pwfl.learning.scattering`).
-- `strokes`, `shapes`: these, projected to the directions in which they tell synthetic glyphs, or textured shapes, from
-  each other in spite of deformations (`pwfl.learning.projection`). No image enters, but knowledge of the task does.
+- `scattering`: square roots of the image's scattering coefficients (`pwfl.learning.scattering`).
+- `strokes`, `shapes`: these, projected to the directions that best separate synthetic glyphs, or textured shapes, in
+  spite of deformations (`pwfl.learning.projection`). The projection uses no real image, but knowledge of the task.
 
-`pwfl.learning.extraction` computes them, once for a data set.
+`pwfl.learning.extraction` computes them, once per data set.
 """
 
 from collections.abc import Mapping
@@ -16,33 +16,33 @@ from pwfl.learning import datasets
 from pwfl.learning.datasets import Dataset, Size
 
 PIXELS = "pixels"
-NORM = 10.0  # of a record's features: large beside a bias's input of 1, as pixels' is
-DIRECTIONS = {"strokes": 160, "shapes": 500}  # of the projections, those of largest eigenvalue
+NORM = 10.0  # L2 norm of a record's features: large compared with the bias's input 1, as the norm of pixels is
+DIRECTIONS = {"strokes": 160, "shapes": 500}  # directions of a projection that are used, those of largest eigenvalue
 
 
 class Grid(NamedTuple):
-    """An image's pixels on a side with a black border, and the scales J of its scattering."""
+    """Pixels per side of an image with its black border, and the number of scales J of its scattering transform."""
 
     side: int
     scales: int
 
 
-GRIDS = {8: Grid(12, 2), 28: Grid(32, 3)}  # by pixels on a side without it
+GRIDS = {8: Grid(12, 2), 28: Grid(32, 3)}  # by pixels per side without the border
 ANGLES = 8  # of the wavelets
 
 
 def paths(scales: int) -> int:
-    """Number of scattering coefficients at a place, of order 0, 1 and 2."""
+    """Return the number of scattering coefficients of order 0, 1 and 2 at a position; `scales`: J."""
     return 1 + ANGLES * scales + ANGLES**2 * scales * (scales - 1) // 2
 
 
 def requested(scenario) -> str:
-    """The features that a scenario's section `training` asks for; pixels where it says nothing."""
+    """Return the value of `training.features` of a scenario, `pixels` if it has none."""
     return _value_or(scenario, "training", "features", PIXELS)
 
 
 def size(scenario) -> Size:
-    """The size of a scenario's data set, with as many features as it asks for."""
+    """Return the size of a scenario's data set with its `training.features`."""
     kind = requested(scenario)
     held = datasets.size(scenario.data)
     if kind == PIXELS:
@@ -54,10 +54,10 @@ def size(scenario) -> Size:
 
 
 def training_data(scenario, inputs: Mapping) -> Dataset | None:
-    """What a scenario trains on, out of the arrays of its `dataset` or `features`; None where it simulates the data.
+    """Return the data set that a scenario trains on; None if it has no section `data`.
 
-    The last training samples, which `data.reserved` keeps back, are not among them; with `data.evaluate_on: reserved`
-    they take the place of the test samples.
+    `inputs` has the arrays of `dataset` or `features`. The last `data.reserved` training records are removed; with
+    `data.evaluate_on: reserved` they replace the test records.
     """
     if "data" not in vars(scenario):
         return None
@@ -71,7 +71,10 @@ def training_data(scenario, inputs: Mapping) -> Dataset | None:
 
 
 def chosen(arrays: tuple[np.ndarray, ...], kind: str) -> Dataset:
-    """What `extraction.extract` returned as training takes it: of a projection the first directions, scaled to NORM."""
+    """Convert the arrays of `extraction.extract` to a `Dataset` with features of L2 norm NORM.
+
+    `kind` is the value of `training.features`; of a projection, the first directions are used.
+    """
     x_train, y_train, x_test, y_test, *users = arrays
     x_train, x_test = (_scaled(x[..., : DIRECTIONS.get(kind)]) for x in (x_train, x_test))
     return Dataset(x_train, y_train.astype(np.int32), x_test, y_test.astype(np.int32), *users)
@@ -82,6 +85,6 @@ def _value_or(scenario, section: str, key: str, otherwise):
 
 
 def _scaled(x: np.ndarray) -> np.ndarray:
-    """Rows of norm NORM; what is blank stays so."""
+    """Scale rows to L2 norm NORM; zero rows stay zero."""
     norm = np.linalg.norm(x, axis=-1, keepdims=True)
     return np.divide(NORM * x, norm, where=norm > 0, out=np.zeros_like(x))

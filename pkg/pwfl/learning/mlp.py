@@ -1,4 +1,7 @@
-"""The fully connected network that users train: sizes and start weights."""
+"""Sizes and start parameters of fully connected networks.
+
+`widths` are the layers' widths, from the number of features to the number of classes.
+"""
 
 from itertools import pairwise
 from math import prod
@@ -7,15 +10,13 @@ import numpy as np
 
 
 def parameter_count(widths: list[int]) -> int:
-    """Number of weights and biases of a network with these layer widths, input and output included."""
+    """Return the number of weights and biases of a network."""
     return sum(inputs * outputs + outputs for inputs, outputs in pairwise(widths))
 
 
 def shapes(widths: list[int]) -> list[tuple[int, ...]]:
-    """Shapes of kernels and biases in turn, of a network with these layer widths.
+    """Return the shapes of kernels, (input, output), and biases, (output,), in turn.
 
-    Examples
-    --------
     >>> shapes([784, 10])
     [(784, 10), (10,)]
     """
@@ -23,12 +24,16 @@ def shapes(widths: list[int]) -> list[tuple[int, ...]]:
 
 
 def glorot_uniform(widths: list[int], generator: np.random.Generator) -> list[np.ndarray]:
-    """Start weights: for each layer a kernel (inputs, outputs), Glorot uniform, and a bias (outputs,), zero."""
+    """Draw start parameters: for each layer a Glorot uniform kernel, (input, output), and a zero bias, (output,)."""
     return start_weights(shapes(widths), generator)
 
 
 def start_weights(shapes: list[tuple[int, ...]], generator: np.random.Generator) -> list[np.ndarray]:
-    """Kernels, Glorot uniform, and biases, zero, of these shapes in turn; a kernel ends on its inputs and outputs."""
+    """Draw start parameters of shapes of kernels and biases in turn: Glorot uniform kernels and zero biases, float32.
+
+    The last two axes of a kernel are inputs and outputs; those before, of a convolution, are positions. The uniform
+    distribution is on [-l, l] with l = sqrt(6 / (positions (inputs + outputs))).
+    """
     weights = [np.zeros(shape, np.float32) for shape in shapes]
     for kernel in weights[::2]:
         *places, inputs, outputs = kernel.shape

@@ -1,9 +1,14 @@
-"""How a data set's training samples are dealt out to users, and what a model is worth to users who hold different ones.
+"""Assign a data set's training records to users, and compute a model's accuracy for users with different labels.
 
-How many samples each user gets is the system's; which ones, `data.partition` says: any (`iid`; `quantity` where numbers
-differ), or labels by proportions of its own (`dirichlet`), or few labels (`shards`). Each user in turn takes what is
-left, so where all samples are dealt, the last users get labels that they would not have chosen. Or the data say whose
-samples are whose (`given`): then each user is another one of theirs.
+The system determines how many records each user gets, and `data.partition` which ones:
+
+- `iid`, `quantity`: at random (`quantity`: with different numbers of records);
+- `dirichlet`: label proportions per user, from a Dirichlet distribution;
+- `shards`: few labels per user;
+- `given`: the data set names the user of each record; each user is one of those.
+
+Records are drawn without replacement, one user after the other. If all are assigned, the last users may get other
+labels than they drew. "Sample" is a record.
 """
 
 import numpy as np
@@ -11,15 +16,31 @@ import polars as pl
 
 from pwfl import streams
 
-WORST = 10  # one user in so many is among the worst
+WORST = 10  # a tenth of users is the bottom decile
 USER_ACCURACIES = ("user_accuracy", "user_accuracy_std", "user_accuracy_bottom_decile")  # columns of histories
 
 
 def deal(available: int, samples: np.ndarray, seed: int, realization: int) -> list[np.ndarray]:
-    """The numbers of the training samples that each user holds, drawn without replacement; the same for all schemes.
+    """Assign records to users at random: one array of record indices per user, without repetition.
 
-    `samples` says how many each user gets, shape (user,). Raises ValueError if that is more than are `available`.
+    The result depends on the seed and the realization alone, so it is the same for all schemes.
 
+    Parameters
+    ----------
+    available
+        Number of training records.
+    samples
+        Number of records of each user, shape (user,).
+    seed, realization
+        Of the random stream.
+
+    Raises
+    ------
+    ValueError
+        If users need more records than are available.
+
+    Examples
+    --------
     >>> [mine.tolist() for mine in deal(8, np.array([3, 2]), seed=1, realization=0)]
     [[7, 1, 6], [2, 3]]
     """
@@ -35,9 +56,18 @@ def deal(available: int, samples: np.ndarray, seed: int, realization: int) -> li
 def deal_out(
     data, labels: np.ndarray, samples: np.ndarray, seed: int, realization: int, users: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """As `deal`, by the section `data` of a scenario, of training samples with `labels`, from 0, shape (sample,).
+    """Assign records to users by `data.partition`: one array of record indices per user, without repetition.
 
-    `users`, which `given` needs, says whose they are (`datasets.Dataset`).
+    Parameters
+    ----------
+    data
+        A scenario's section `data`.
+    labels
+        Labels of the training records, from 0, shape (record,).
+    samples, seed, realization
+        As in `deal`.
+    users
+        The user who holds each record, shape (record,) (`datasets.Dataset.users`); only `given` needs it.
     """
     if data.partition == "given":
         assert users is not None
@@ -56,10 +86,17 @@ def deal_out(
 
 
 def deal_by_user(owners: np.ndarray, samples: np.ndarray, seed: int, realization: int) -> list[np.ndarray]:
-    """As `deal`, to each user samples of one of their owners, shape (sample,), drawn among those who have as many.
+    """Assign to each user records of one owner in the data set, drawn without replacement.
 
-    Owners are drawn without replacement; raises ValueError if there are not enough. With the numbers of
-    `samples_by_user` these are all samples of the owners that it drew.
+    An owner is drawn among those with enough records. If `samples` is from `samples_by_user`, users get all records of
+    the owners that it drew. Raises ValueError if there are not enough owners.
+
+    Parameters
+    ----------
+    owners
+        The owner of each training record, shape (record,).
+    samples, seed, realization
+        As in `deal`.
     """
     names, counts = np.unique(owners, return_counts=True)
     (order,) = deal(len(owners), np.array([len(owners)]), seed, realization)
@@ -76,21 +113,35 @@ def deal_by_user(owners: np.ndarray, samples: np.ndarray, seed: int, realization
 
 
 def samples_by_user(counts: np.ndarray, users: int, seed: int, realization: int) -> np.ndarray:
-    """How many samples each user has, where owners hold `counts`, in the order in which `deal_by_user` draws these."""
+    """Return the number of records of each of `users` users, if each is an owner with all its records.
+
+    `counts`, shape (owner,), are the owners' numbers of records. Owners are in the order in which `deal_by_user` draws
+    them.
+    """
     return counts[_drawn(len(counts), seed, realization)[:users]]
 
 
 def _drawn(owners: int, seed: int, realization: int) -> np.ndarray:
-    """Owners in random order. The channel, which says how much they hold, and training draw it alike."""
+    """Draw a random order of owners, the same for the stage that sets numbers of records and for training."""
     return streams.generator(seed, "owners", realization).permutation(owners)
 
 
 def dirichlet_counts(generator: np.random.Generator, alpha: float, samples: np.ndarray, stock: np.ndarray):
-    """How many samples of each label each user takes, shape (user, label): label after label by its own proportions.
+    """Draw the number of records of each label for each user, shape (user, label), from Dirichlet proportions.
 
-    A user's proportions are Dirichlet with mean `stock`, the samples of each label, shape (label,), and concentration
-    `alpha` a label. Of a label that has run out the user takes the others, in their proportions; where these are all
-    zero, in those of what is left.
+    A user's proportions are Dirichlet(alpha L p), with the shares p of the L labels in the data set. If a label has no
+    records left, the user gets others in its proportions or, if these are all zero, in the proportions of what is left.
+
+    Parameters
+    ----------
+    generator
+        Draws them.
+    alpha
+        Concentration per label: the smaller, the fewer labels a user has.
+    samples
+        Number of records of each user, shape (user,).
+    stock
+        Number of records of each label in the data set, shape (label,).
     """
     left, counts = stock.copy(), np.zeros((len(samples), len(stock)), np.int64)
     for wanted, took in zip(samples, counts, strict=True):
@@ -99,17 +150,18 @@ def dirichlet_counts(generator: np.random.Generator, alpha: float, samples: np.n
             share = np.where(took < left, share, 0.0)
             if not share.any():
                 share = (left - took).astype(float)
-            # Those drawn of a label beyond what is left are drawn again.
+            # Records of a label beyond what is left of it are drawn again.
             took[:] = np.minimum(took + generator.multinomial(missing, share / share.sum()), left)
         left -= took
     return counts
 
 
 def shard_counts(generator: np.random.Generator, labels_per_user: int, samples: np.ndarray, stock: np.ndarray):
-    """How many samples of each label each user takes, shape (user, label): as many of each of `labels_per_user`.
+    """Draw the number of records of each label for each user, shape (user, label): few labels, equally many of each.
 
-    These are drawn, in proportion to what is left of them, among labels of which enough is left. Where so many are not,
-    a user takes those of which most is left, and what they lack from others.
+    A user's labels are drawn among those with enough records left, in proportion to what is left. If there are fewer
+    than `labels_per_user` of these, the user gets the labels with the most records left, and missing records from
+    others. `samples` and `stock` are as in `dirichlet_counts`.
     """
     left, counts = stock.copy(), np.zeros((len(samples), len(stock)), np.int64)
     for wanted, took in zip(samples, counts, strict=True):
@@ -128,7 +180,9 @@ def shard_counts(generator: np.random.Generator, labels_per_user: int, samples: 
 
 
 def held(labels: np.ndarray, owned: list[np.ndarray], classes: int) -> np.ndarray:
-    """How many samples of each label each user holds, shape (user, label).
+    """Count the records of each label that each user holds, shape (user, label).
+
+    `labels` has shape (record,); `owned` has one array of record indices per user.
 
     >>> held(np.array([0, 2, 2]), [np.array([1, 2]), np.array([0])], 3).tolist()
     [[0, 0, 2], [1, 0, 0]]
@@ -139,7 +193,7 @@ def held(labels: np.ndarray, owned: list[np.ndarray], classes: int) -> np.ndarra
 def holdings(
     scenario, labels: np.ndarray, samples: np.ndarray, realization: int, users: np.ndarray | None = None
 ) -> pl.DataFrame:
-    """Who holds what in a realization by `deal_out`: rows (realization, user, label, samples)."""
+    """Make the table `holdings` of a realization, by `deal_out`: rows (realization, user, label, samples)."""
     owned = deal_out(scenario.data, labels, samples, scenario.seed, realization, users)
     counts = held(labels, owned, labels.max() + 1)
     user, label = counts.nonzero()
@@ -149,13 +203,22 @@ def holdings(
 
 
 def user_accuracies(by_label: np.ndarray, counts: np.ndarray) -> dict[str, np.ndarray]:
-    """Mean, standard deviation and worst tenth, over users, of a model's accuracy to each; columns of a history.
+    """Compute mean, standard deviation and bottom decile of users' accuracies; the columns USER_ACCURACIES, (...).
 
-    A user's accuracy is the mean of the accuracies on the test samples of each label, `by_label`, shape (..., label),
-    weighted by the user's shares of labels (`counts` as from `held`): what it would be on test samples with the user's
-    labels, if samples of a label are alike whoever holds them. Every user counts alike; the worst tenth of users is
-    rounded up. NaN where a label has no test sample.
+    A user's accuracy is the mean of the accuracies on each label's test records, weighted by the user's shares of
+    labels: the accuracy on test records with the user's labels, if records of a label are alike whoever holds them. All
+    users have the same weight; the bottom decile is the mean of the worst tenth of users, rounded up. NaN if a label
+    has no test record.
 
+    Parameters
+    ----------
+    by_label
+        Accuracy on the test records of each label, shape (..., label).
+    counts
+        Number of each user's records of each label, shape (user, label) (`held`).
+
+    Examples
+    --------
     >>> [float(column) for column in user_accuracies(np.array([0.5, 1.0]), np.array([[3, 0], [1, 1]])).values()]
     [0.625, 0.125, 0.5]
     """

@@ -1,9 +1,9 @@
-"""Random numbers of many streams in one go, those that TensorFlow's stateless functions draw of each.
+"""Random numbers of many streams at once, equal to those of TensorFlow's stateless functions.
 
-XLA draws other normal numbers of a seed than TensorFlow's own kernels do, though of the same bits, and a draw of one
-stream after the other leaves a GPU idle. So here is the counter-based generator Philox4x32-10 (Salmon et al., 2011,
-"Parallel Random Numbers: As Easy as 1, 2, 3") over a whole batch of keys, seeded as TensorFlow seeds it, and the
-transform of Box and Muller as TensorFlow has it.
+From the same bits, XLA computes other normal numbers than TensorFlow's own kernels, and drawing one stream after the
+other leaves a GPU idle. This module implements the counter-based generator Philox4x32-10 (Salmon et al., 2011,
+"Parallel Random Numbers: As Easy as 1, 2, 3") for a batch of keys, with TensorFlow's seeding and its Box-Muller
+transform.
 """
 
 import math
@@ -12,24 +12,33 @@ import tensorflow as tf
 
 MULTIPLIERS, KEY_STEPS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
-SCRAMBLE = 0x02461E293EC8F720  # TensorFlow's key for the draw that a seed's key and counter are made of
+SCRAMBLE = 0x02461E293EC8F720  # TensorFlow's key for the draw from which a seed's key and counter are made
 MANTISSA, ONE = 0x7FFFFF, 127 << 23  # of a float32
-LEAST = 1e-7  # uniform number: zero has no logarithm
+LEAST = 1e-7  # smallest uniform number of a logarithm
 
 Words = list[tf.Tensor]  # uint32, of shapes that broadcast
 
 
 def normals(keys: tf.Tensor, number: tf.Tensor, count: int) -> tf.Tensor:
-    """Standard normal numbers, float32, shape (stream, count): of the seeds (key, number) of each of some int64 keys.
+    """Draw `count` standard normal numbers of each stream, float32, shape (stream, count).
 
-    They differ from TensorFlow's by how its kernels and XLA round logarithm, sine and cosine: by 2e-6 at most.
+    They are those of `tf.random.stateless_normal` with the seed (key, number) up to rounding errors of at most 2e-6.
+
+    Parameters
+    ----------
+    keys
+        int64, shape (stream,).
+    number
+        Second part of all seeds, an integer, shape ().
+    count
+        Numbers per stream.
     """
     normal = [n for pair in _pairs(keys, number, count) for n in _box_muller(*pair)]
     return _in_a_row(normal, keys, count)
 
 
 def uniforms(keys: tf.Tensor, number: tf.Tensor, count: int) -> tf.Tensor:
-    """As `normals`, uniform numbers in [0, 1), those of `tf.random.stateless_uniform` to the bit."""
+    """Draw uniform numbers in [0, 1), exactly those of `tf.random.stateless_uniform`; arguments as in `normals`."""
     return _in_a_row([u for pair in _pairs(keys, number, count) for u in pair], keys, count)
 
 
@@ -38,7 +47,7 @@ def _in_a_row(numbers: list[tf.Tensor], keys: tf.Tensor, count: int) -> tf.Tenso
 
 
 def _pairs(keys: tf.Tensor, number: tf.Tensor, count: int) -> list[tuple[tf.Tensor, tf.Tensor]]:
-    """Of blocks of four uniform numbers each, of shape (stream, block), the first two and the last two."""
+    """Draw blocks of four uniform numbers: two pairs, each number of shape (stream, block)."""
     zero = tf.zeros_like(keys, tf.uint32)
     seed = [*_words(tf.bitcast(keys, tf.uint64)), zero + tf.cast(number, tf.uint32), zero]
     mixed = [word[:, None] for word in philox(seed, [zero + word for word in _words(tf.constant(SCRAMBLE, tf.uint64))])]
@@ -48,7 +57,7 @@ def _pairs(keys: tf.Tensor, number: tf.Tensor, count: int) -> list[tuple[tf.Tens
 
 
 def philox(counter: Words, key: Words) -> Words:
-    """The four words that Philox4x32-10 makes of four words of a counter and two of a key."""
+    """Compute the four output words of Philox4x32-10 from four words of a counter and two of a key."""
     for _ in range(ROUNDS):
         (low0, high0), (low1, high1) = (
             _words(tf.cast(word, tf.uint64) * tf.constant(multiplier, tf.uint64))
@@ -60,7 +69,7 @@ def philox(counter: Words, key: Words) -> Words:
 
 
 def _words(value: tf.Tensor) -> Words:
-    """The lower and the upper half of 64 bits."""
+    """Split uint64 into its lower and upper 32 bits, uint32."""
     return [tf.cast(tf.bitwise.right_shift(value, tf.constant(shift, tf.uint64)), tf.uint32) for shift in (0, 32)]
 
 
@@ -70,7 +79,7 @@ def _xor(*words: tf.Tensor) -> tf.Tensor:
 
 
 def _uniform(word: tf.Tensor) -> tf.Tensor:
-    """A number in [0, 1) of a word's lower bits."""
+    """Convert the lower 23 bits of a word to a float32 in [0, 1)."""
     mantissa = tf.bitwise.bitwise_and(word, tf.constant(MANTISSA, tf.uint32))
     return tf.bitcast(tf.bitwise.bitwise_or(mantissa, tf.constant(ONE, tf.uint32)), tf.float32) - 1.0
 

@@ -1,6 +1,7 @@
-"""Directions in which figures differ from each other more than from deformed copies of themselves.
+"""Learn a projection of features from synthetic images: Fisher's linear discriminants.
 
-Fisher's linear discriminants of features of synthetic images: given the recipe, a constant, of no data.
+The directions are those in which different figures differ most, compared with deformed copies of one figure. The
+projection is a constant that follows from its recipe; it uses no data set.
 """
 
 import logging
@@ -25,10 +26,18 @@ CHUNK = 100  # figures drawn at a time
 
 
 class Recipe(NamedTuple):
-    """How directions are learned, from so many `figures` and deformed `copies` of each.
+    """How a projection is learned.
 
-    `floor` is added to the scatter within figures, in largest eigenvalues of the whole covariance; directions of
-    eigenvalue lambda are scaled by lambda / (1 + lambda) to the power `exponent`.
+    Attributes
+    ----------
+    figures
+        Number of synthetic figures.
+    copies
+        Number of deformed copies of each.
+    floor
+        Regularization added to the scatter within figures, over the largest eigenvalue of the total covariance.
+    exponent
+        A direction of eigenvalue lambda is scaled by (lambda / (1 + lambda))^exponent.
     """
 
     figures: int
@@ -48,16 +57,16 @@ class Projection(NamedTuple):
 
 
 def learn(kind: str, side: int) -> Projection:
-    """The projection of one of RECIPES, for images of `side` by `side` pixels."""
+    """Learn the projection of one of RECIPES, for images of `side` by `side` pixels."""
     with threads.one_of_blas():
         return discriminants(_features(kind, side), RECIPES[kind])
 
 
 def discriminants(figures: Iterator[np.ndarray], recipe: Recipe) -> Projection:
-    """Fisher's directions of figures' features, given in chunks of float32, shape (figure, copy, feature).
+    """Compute Fisher's directions of figures' features, given in chunks of float32, shape (figure, copy, feature).
 
-    S_b v = lambda (S_w + floor ev_max I) v, with the scatters of figures' means and of copies around them, and the
-    largest eigenvalue ev_max of S_b + S_w.
+    They solve S_b v = lambda (S_w + floor ev_max I) v, with the covariance S_b of the figures' means, the covariance
+    S_w of copies around them, and the largest eigenvalue ev_max of S_b + S_w.
     """
     means, total, count = [], 0.0, 0
     for chunk in figures:
@@ -79,14 +88,17 @@ def discriminants(figures: Iterator[np.ndarray], recipe: Recipe) -> Projection:
 
 
 def run(task, _) -> dict[str, Projection]:
-    """The stage `projection`: what tells synthetic images from each other."""
+    """Run the stage `projection`."""
     learned = learn(task.variant, task.values.side)
     log.info("projection to %d directions, SHA-256 %s", learned.directions.shape[1], content(learned))
     return {"projection": learned}
 
 
 def coefficients(images: np.ndarray) -> np.ndarray:
-    """Roots of the scattering coefficients of images, float32, shape (image, side, side), scaled to norm 1."""
+    """Compute square roots of images' scattering coefficients, scaled to L2 norm 1, shape (image, feature).
+
+    `images` are float32, shape (image, side, side).
+    """
     pixels = images.shape[-1]
     side, scales = GRIDS[pixels]
     border = ((side - pixels) // 2,) * 2

@@ -1,19 +1,20 @@
-"""A public random rotation that spreads vectors over their coordinates: random signs and Hadamard transforms.
+"""A public random rotation that spreads each coordinate over many: random signs and Hadamard transforms.
 
-An orthonormal transform is of the largest power of two that fits, m: one of the first m coordinates, then one of the
-last m, each after random signs. So nothing is padded, and no coordinate is spread over fewer than m.
+With m the largest power of two that is not above the number of coordinates, the first m coordinates are transformed and
+then the last m, each after multiplying all coordinates by random signs. Vectors are therefore not padded, and each
+coordinate is spread over at least m.
 """
 
 import numpy as np
 
 
 def random_signs(generator: np.random.Generator, size: int) -> np.ndarray:
-    """-1 or 1 at random, int8, shape (size,)."""
+    """Draw -1 or 1 with equal probability, int8, shape (size,)."""
     return generator.integers(2, size=size, dtype=np.int8) * 2 - 1
 
 
 def rotate(vectors: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """The rotated vectors, shape (..., coordinate), of the same L2 norms."""
+    """Rotate vectors, shape (..., coordinate), by signs, shape (coordinate,); L2 norms stay the same."""
     for part in _parts(len(signs)):
         vectors = vectors * signs
         vectors[..., part] = _hadamard(vectors[..., part])
@@ -21,7 +22,7 @@ def rotate(vectors: np.ndarray, signs: np.ndarray) -> np.ndarray:
 
 
 def rotate_back(rotated: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """The vectors that `rotate` made these of."""
+    """Invert `rotate`."""
     vectors = rotated.copy()
     for part in reversed(_parts(len(signs))):
         vectors[..., part] = _hadamard(vectors[..., part])
@@ -35,9 +36,9 @@ def _parts(size: int) -> tuple[slice, slice]:
 
 
 def _hadamard(vectors: np.ndarray) -> np.ndarray:
-    """Sylvester's Hadamard matrix over the root of its size, its own inverse, times each vector."""
+    """Multiply vectors, shape (..., n), by Sylvester's Hadamard matrix over sqrt(n), which is its own inverse."""
     size, length = vectors.shape[-1], 1
-    columns = np.ascontiguousarray(vectors.reshape(-1, size).T)  # so that what is added lies side by side
+    columns = np.ascontiguousarray(vectors.reshape(-1, size).T)  # contiguous along the additions
     while length < size:
         pairs = columns.reshape(size // (2 * length), 2, length, columns.shape[-1])
         columns = np.empty_like(pairs)

@@ -23,10 +23,10 @@ IMAGES = 32  # in a block, which stays in the cache
 
 
 def scattering(images: np.ndarray, scales: int) -> np.ndarray:
-    """Scattering coefficients of float32 images (image, side, side), shape (image, path, side / 2^J, side / 2^J).
+    """Compute the scattering coefficients of images, float32, shape (image, path, side / 2^J, side / 2^J).
 
-    J is `scales`, and 2^J divides the side, or ValueError is raised. Paths are those of order 0, of order 1 by (j,
-    angle), and of order 2 by (j_1, j_2, angle_1, angle_2).
+    `images` are float32, shape (image, side, side); J is `scales`. Paths are that of order 0, those of order 1 by (j,
+    angle), and those of order 2 by (j_1, j_2, angle_1, angle_2). Raises ValueError if 2^J does not divide the side.
     """
     side = images.shape[-1]
     if side % 2**scales:
@@ -56,7 +56,7 @@ def _scatter_block(images: np.ndarray, scales: int) -> np.ndarray:
 
 
 def _modulus(spectrum: np.ndarray, wavelets: np.ndarray, halvings: int) -> np.ndarray:
-    """Moduli of signals' convolutions with wavelets, given as spectra, at every 2^halvings-th pixel."""
+    """Compute moduli of signals' convolutions with wavelets, given as spectra, at every 2^halvings-th pixel."""
     side = spectrum.shape[-1]
     kept = side // 2**halvings
     # Aliases of a frequency add up. Wavelets are real: their products with (real, imaginary) need no complex ones.
@@ -71,14 +71,14 @@ def _modulus(spectrum: np.ndarray, wavelets: np.ndarray, halvings: int) -> np.nd
 
 
 def _average(signals: np.ndarray, side: int, scales: int, halvings: int) -> np.ndarray:
-    """Signals at every 2^halvings-th pixel, averaged at every 2^scales-th, shape (image, signal, place)."""
+    """Average signals, given at every 2^halvings-th pixel, at every 2^scales-th: shape (image, signal, position)."""
     flat = signals.reshape(len(signals), -1, signals.shape[-1] ** 2)
     return flat @ _averaging(side, scales, halvings)
 
 
 @cache
 def _averaging(side: int, scales: int, halvings: int) -> np.ndarray:
-    """The matrix of a convolution with phi and subsampling, shape (pixel, place)."""
+    """Compute the matrix of convolution with phi and subsampling, shape (pixel, position)."""
     kernel = fft.ifft2(_coarse(fft.fft2(_gabor(side, WIDTH * 2 ** (scales - 1), 0, 0, 1)).real, halvings)).real
     pixels = side // 2**halvings
     places = np.arange(0, pixels, 2 ** (scales - halvings))
@@ -89,12 +89,12 @@ def _averaging(side: int, scales: int, halvings: int) -> np.ndarray:
 
 @cache
 def _wavelets(side: int, scales: int, j: int, halvings: int) -> np.ndarray:
-    """Spectra of the wavelets of scale 2^j at all angles, for signals at every 2^halvings-th pixel."""
+    """Compute the spectra of wavelets of scale 2^j at all angles, for signals at every 2^halvings-th pixel."""
     return np.stack([_coarse(_morlet(side, j, angle), halvings) for angle in range(ANGLES)]).astype(np.float32)
 
 
 def _morlet(side: int, j: int, angle: int) -> np.ndarray:
-    """The spectrum, which is real, of the wavelet of scale 2^j at an angle."""
+    """Compute the spectrum, which is real, of the wavelet of scale 2^j at an angle (its number), shape (side, side)."""
     theta = (ANGLES // 2 - 1 - angle) * np.pi / ANGLES
     width, frequency = WIDTH * 2**j, FREQUENCY / 2**j
     wave, envelope = (_gabor(side, width, theta, f, SLANT) for f in (frequency, 0))
@@ -102,7 +102,11 @@ def _morlet(side: int, j: int, angle: int) -> np.ndarray:
 
 
 def _gabor(side: int, width: float, theta: float, frequency: float, slant: float) -> np.ndarray:
-    """A Gaussian times a plane wave, made periodic, of shape (side, side)."""
+    """Compute a periodic Gaussian times a plane wave, complex, shape (side, side).
+
+    The wave has the direction `theta` (radians) and the angular `frequency` (radians per pixel). The Gaussian has the
+    standard deviation `width` along the wave and `width / slant` across, in pixels.
+    """
     x = np.arange(-2 * side, 3 * side)
     along = x[:, None] * np.cos(theta) + x * np.sin(theta)
     across = x * np.cos(theta) - x[:, None] * np.sin(theta)
@@ -111,7 +115,7 @@ def _gabor(side: int, width: float, theta: float, frequency: float, slant: float
 
 
 def _coarse(spectrum: np.ndarray, halvings: int) -> np.ndarray:
-    """A filter's spectrum for signals at every 2^halvings-th pixel: its frequencies below their highest one."""
+    """Restrict a filter's spectrum to signals at every 2^halvings-th pixel: to frequencies below their Nyquist one."""
     if halvings == 0:
         return spectrum
     side = len(spectrum)

@@ -1,4 +1,4 @@
-"""Where data sets come from: files that are checked, and loaders of libraries."""
+"""Load data sets from files, which are checked, or by the loaders of libraries."""
 
 import gzip
 import hashlib
@@ -34,12 +34,12 @@ DIGITS_SPLIT_SEED = 0  # of the one split of the digits into training and test s
 
 
 def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A data set as bytes: training images (n, features) and labels (n,), test images and labels.
+    """Load a data set as bytes: training images and labels, test images and labels.
 
-    `digits` comes with scikit-learn (grey levels 0..16, scaled to 0..240). MNIST and Fashion-MNIST are read from a
-    folder of IDX files, or, without a folder, by Keras's loader, which downloads them once, as it does CIFAR-10 and
-    CIFAR-100. Raises DataError for data that is not the original, and for a download that fails. Of CIFAR, whose
-    archive Keras checks as it downloads it, only sizes are looked at.
+    Images have shape (record, pixel), labels (record,). `digits` is scikit-learn's (grey levels 0 to 16, scaled to 0 to
+    240). MNIST and Fashion-MNIST are read from a `folder` of IDX files or, if it is None, by Keras's loader, which
+    downloads them once. CIFAR-10 and CIFAR-100 are always loaded by Keras. Raises DataError if the data differ from the
+    original, or a download fails. For CIFAR, whose archive Keras checks itself, only shapes and types are compared.
     """
     if dataset == "digits":
         arrays = _load_digits()
@@ -76,19 +76,19 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
 
 @cache
 def check(dataset: str, folder: str | None) -> None:
-    """Raise DataError unless the folder, where one is given, holds the data set's IDX files; they are read once."""
+    """Raise DataError unless a folder, if given, contains the data set's IDX files; the result is cached."""
     if dataset in SHA256 and folder is not None:
         load(dataset, folder)
 
 
 @cache
 def check_file(path: str, sha256: str, bounds: tuple[float, float] | None) -> None:
-    """Raise DataError unless a file of one's own is what it should be; content of a digest is read once."""
+    """Raise DataError unless a user's data file is valid (`data_file.load`); the result is cached by its digest."""
     data_file.load(path, bounds)
 
 
 def idx_paths(folder: str) -> list[Path]:
-    """The four IDX files in a folder, gzipped or plain. Raises DataError where one is missing."""
+    """Return the paths of the four IDX files in a folder, plain or gzipped. Raises DataError if one is missing."""
     if not Path(folder).is_dir():
         raise DataError(f"{folder}: folder not found")
     paths = []
@@ -102,12 +102,12 @@ def idx_paths(folder: str) -> list[Path]:
 
 
 def idx_files(dataset: str, folder: str | None) -> list[str]:
-    """The IDX files that a data set is read from; none where a library loads it."""
+    """List the IDX files that a data set is read from; none if a library loads it."""
     return [str(path) for path in idx_paths(folder)] if folder is not None and dataset in SHA256 else []
 
 
 def run(task, inputs: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, ...]]:
-    """The stage `dataset`: what `load` returns of the files, if any; or a file of one's own."""
+    """Run the stage `dataset`: load a data set, from IDX files if there are any, or a user's data file."""
     if task.variant == FILE:
         return {"dataset": data_file.load(inputs["file"], task.values.bounds)}
     return {"dataset": load(task.variant, str(Path(inputs["files"][0]).parent) if inputs else None)}
@@ -124,13 +124,17 @@ def _load_digits():
 
 
 def _shapes(dataset: str) -> tuple[tuple[int, ...], ...]:
-    """The shapes of a data set's arrays, in the order of IDX_FILES."""
+    """Return the shapes of a data set's arrays, in the order of IDX_FILES."""
     size = SIZES[dataset]
     return (size.train, *size.shape), (size.train,), (size.test, *size.shape), (size.test,)
 
 
 def _read_idx(path: Path, sha256: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The array of bytes in an IDX file; no more is read than it should have, as kilobytes may unzip to terabytes."""
+    """Read the array of bytes in an IDX file, shape (record, pixel) or (record,).
+
+    No more bytes are read than `shape` has, as kilobytes may unzip to terabytes. Raises DataError unless the file has
+    this shape and digest.
+    """
     start, size = struct.pack(f">I{len(shape)}I", 0x0800 + len(shape), *shape), prod(shape)
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:

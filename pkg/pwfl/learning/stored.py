@@ -1,4 +1,4 @@
-"""Files of arrays: a data set's, its features', and a projection's."""
+"""Write and read the arrays of a data set, its features, and a projection."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ FIELDS = {"dataset": Dataset._fields, "features": Dataset._fields, "projection":
 
 
 def write(arrays: Sequence[np.ndarray], name: str, path: str, description: Mapping) -> None:
-    """Write arrays of one of FIELDS to an .npz file, which says what of the job's `description` it comes from."""
+    """Write the arrays of `name`, one of FIELDS, to an .npz file labelled with the job's stage, address and code."""
     label = {key: description[key] for key in ("stage", "address", "code", "packages")}
     named = dict(zip(FIELDS[name], arrays, strict=False))  # there are no `users` where the data name nobody
     sealed.write_arrays(named, path, label)

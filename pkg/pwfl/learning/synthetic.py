@@ -1,8 +1,10 @@
-"""Images that nobody holds: glyphs of random strokes, shapes of random polygons, each with deformed copies.
+"""Synthetic images: glyphs of random strokes and shapes of random polygons, each with deformed copies.
 
-They are drawn as the data sets' authors describe theirs: glyphs are lines of a pen that fill a box of 20 by 20 among 28
-pixels, around their centre of mass (MNIST); shapes are textured, mostly symmetric, and as long as the image
-(Fashion-MNIST). Lengths are in pixels of an image of 28 by 28, coordinates (row, column) from its middle.
+They resemble real data sets as their authors describe them. Glyphs are pen lines that fill a box of 20 by 20 of 28 by
+28 pixels, centred at their centre of mass (MNIST). Shapes are textured, mostly symmetric, and as long as the image
+(Fashion-MNIST). Lengths are in pixels of an image of 28 by 28; coordinates are (row, column) from its middle.
+
+`figures`, `copies` and `side` are the number of figures, of deformed copies of each, and pixels per side.
 """
 
 from math import comb
@@ -26,7 +28,7 @@ STRIPED, STRIPES, FREQUENCY = 0.6, 0.4, 0.2  # share of polygons with stripes; t
 
 
 def strokes(figures: int, copies: int, side: int, generator: np.random.Generator) -> np.ndarray:
-    """Glyphs of Bezier curves and deformed copies, float32 from 0 to 1, shape (figure, copy, side, side)."""
+    """Draw glyphs of Bezier curves and deformed copies, float32 in [0, 1], shape (figure, copy, side, side)."""
     count = generator.choice(STROKES, figures)
     controls = generator.uniform(-10, 10, (figures, 1, STROKES[-1], CONTROLS[-1], 2))
     kinds = generator.choice(CONTROLS, (figures, 1, STROKES[-1], 1, 1))
@@ -44,7 +46,7 @@ def strokes(figures: int, copies: int, side: int, generator: np.random.Generator
 
 
 def shapes(figures: int, copies: int, side: int, generator: np.random.Generator) -> np.ndarray:
-    """Shapes of textured polygons and deformed copies, float32 from 0 to 1, shape (figure, copy, side, side)."""
+    """Draw shapes of textured polygons and deformed copies, float32 in [0, 1], shape (figure, copy, side, side)."""
     most = POLYGONS[-1]
     count = generator.choice(POLYGONS, figures)
     shape = (figures, 1, most)  # polygon
@@ -72,7 +74,7 @@ def shapes(figures: int, copies: int, side: int, generator: np.random.Generator)
 
 
 def _bezier(controls: np.ndarray) -> np.ndarray:
-    """Points of Bezier curves, shape (..., POINTS, 2), by their control points, (..., control, 2)."""
+    """Compute points of Bezier curves, shape (..., POINTS, 2), from control points, (..., control, 2)."""
     n, t = controls.shape[-2] - 1, (1 - np.cos(np.linspace(0, np.pi, POINTS)[:, None])) / 2  # denser at the fast ends
     k = np.arange(n + 1)
     basis = np.array([comb(n, i) for i in k]) * t**k * (1 - t) ** (n - k)
@@ -80,7 +82,10 @@ def _bezier(controls: np.ndarray) -> np.ndarray:
 
 
 def _fitted(points: np.ndarray, used: np.ndarray, box: float) -> np.ndarray:
-    """Figures of points (figure, copy, part, point, 2), of their used parts, moved and scaled to fill a box."""
+    """Move and scale figures, points of shape (figure, copy, part, point, 2), so that used parts fill a box.
+
+    `used`, boolean, has shape (figure, part); `box` is the length of the box's longer side.
+    """
     used = used[:, None, :, None, None]
     low = np.where(used, points, np.inf).min(axis=(2, 3), keepdims=True)
     high = np.where(used, points, -np.inf).max(axis=(2, 3), keepdims=True)
@@ -90,7 +95,10 @@ def _fitted(points: np.ndarray, used: np.ndarray, box: float) -> np.ndarray:
 def _deformed(
     points: np.ndarray, generator: np.random.Generator, turn: float, shear: float, scale: float
 ) -> np.ndarray:
-    """Figures of points turned, sheared and scaled; angle (in radians), shear and scale have these deviations."""
+    """Rotate, shear and scale figures, points of shape (figure, copy, part, point, 2), at random.
+
+    `turn` (radians), `shear` and `scale` are the standard deviations.
+    """
     copies = points.shape[:2]
     angle, sheared = turn * generator.standard_normal(copies), shear * generator.standard_normal(copies)
     rows, columns = np.moveaxis(1 + scale * generator.standard_normal((*copies, 2)), -1, 0)
@@ -101,9 +109,10 @@ def _deformed(
 
 
 def _lines(points: np.ndarray, pen: np.ndarray, side: int) -> np.ndarray:
-    """Images of what a round pen draws from point to point, shape (image, side, side).
+    """Draw lines through points by a round pen: images in [0, 1], shape (image, side, side).
 
-    Points (image, point, 2) lie so close that the distance to the nearest one will do for that to the line.
+    `points`, (image, point, 2), must be so close that the distance to the nearest one approximates that to the line;
+    `pen`, (image,), is half the line's width.
     """
     axis = np.arange(side, dtype=np.float32) - (side - 1) / 2
     images = np.empty((len(points), side, side), np.float32)
@@ -118,9 +127,10 @@ def _lines(points: np.ndarray, pen: np.ndarray, side: int) -> np.ndarray:
 
 
 def _painted(corners: np.ndarray, shown: np.ndarray, texture: list[np.ndarray], side: int) -> np.ndarray:
-    """Images of polygons (image, polygon, corner, 2) that are shown, later ones over earlier ones.
+    """Paint polygons, later ones over earlier ones: images in [0, 1], shape (image, side, side).
 
-    `texture` holds brightness, depth of the stripes, their frequency along rows and columns, and phase.
+    `corners` have shape (image, polygon, corner, 2); `shown`, boolean, (image, polygon). `texture` has brightness,
+    depth of the stripes, their angular frequency along rows and columns, and phase, (image, polygon, 1, 1) each.
     """
     axis = np.arange(side, dtype=np.float32) - np.float32((side - 1) / 2)
     images = np.zeros((len(corners), side, side), np.float32)
@@ -136,10 +146,10 @@ def _painted(corners: np.ndarray, shown: np.ndarray, texture: list[np.ndarray], 
 
 
 def _covered(corners: np.ndarray, axis: np.ndarray) -> np.ndarray:
-    """Which share of each pixel polygons (image, corner, 2) cover, about, shape (image, side, side).
+    """Approximate the share of each pixel that a polygon, (image, corner, 2), covers: shape (image, side, side).
 
-    On two lines through each row of pixels: the sum, over the edges that cross it, of what lies left of the crossing,
-    upwards positive, downwards negative.
+    On two lines through each row of pixels, the covered part is the sum, over edges that cross the line, of the part to
+    one side of the crossing, positive for upward edges and negative for downward ones.
     """
     lines = np.stack([axis - 0.25, axis + 0.25], axis=1).ravel()
     shares = np.float32(0)

@@ -1,9 +1,12 @@
-"""Tests of the code that trains against what `account` states: what a system's audit holds its messages to.
+"""Statistical tests for privacy audits: compare messages and noise with what the stage `account` states.
 
-A system's module runs the code that its training runs, with the schedule and the noise of the realization whose worst
-record is worst off, and hands what comes out to the tests of this module. An audit, of a scheme of a scenario, has at
-most VERDICTS of them and a false alarm with probability FALSE_ALARM: each is two-sided, at the level LEVEL, and says
-which fault it would have seen with probability POWER. Tests of a kind of many parts are one verdict (`worst_of`).
+A system's audit runs the code of its training, with schedule and noise of the realization with the most exposed record,
+and passes messages and noise to the tests of this module. Each test is two-sided and has the false-alarm probability
+LEVEL. Its `Verdict` states the smallest error that it detects with probability POWER. An audit of one scheme has at
+most VERDICTS verdicts, so its false-alarm probability is at most FALSE_ALARM (union bound). Several tests of one kind
+share a verdict (`worst_of`).
+
+Unless stated otherwise, random numbers passed to a test are independent standard normal if there is no fault.
 """
 
 import logging
@@ -21,35 +24,36 @@ from pwfl.tables import contract
 log = logging.getLogger(__name__)
 
 COLUMNS = {name: column.dtype for name, column in contract.Audit.columns().items()}
-FALSE_ALARM = 1e-6  # of an audit
+FALSE_ALARM = 1e-6  # probability of a false alarm in an audit
 VERDICTS = 30  # of an audit, at most
-LEVEL = FALSE_ALARM / VERDICTS  # false alarms of a verdict
-POWER = 0.99
+LEVEL = FALSE_ALARM / VERDICTS  # probability of a false alarm of a verdict
+POWER = 0.99  # probability of detecting the error that a verdict names
 LIMIT = float(stats.norm.isf(LEVEL / 2))  # standard errors
-NO_MOVE = 1e-9  # of a stated sensitivity: nothing
-REACHED, ROUNDING = 0.99, 1e-3  # of a stated sensitivity: what some replaced record moves at least; float32's error
-DRAWS = 140_000  # normal numbers that a test of noise takes at least: a deviation 1.5 % too small is seen
+NO_MOVE = 1e-9  # share of a stated sensitivity that counts as no movement
+# Shares of a stated sensitivity: what some replaced record must move a message by, and the error of float32.
+REACHED, ROUNDING = 0.99, 1e-3
+DRAWS = 140_000  # normal numbers in a test of noise, at least: it detects a standard deviation 1.5 % too small
 STREAMS = 3  # of `pwfl.streams.name_tested_noise`
-BLOCKS = 64  # of coordinates that follow each other, between which correlations are looked for
-LOSS = "privacy loss of canaries"  # the test of their log-likelihood ratios in favour of what they are
-LEAST = "epsilon of the losses"  # that messages are held to, at least
+BLOCKS = 64  # of consecutive coordinates, between which correlations are tested
+LOSS = "privacy loss of canaries"  # the test of canaries' log-likelihood ratios
+LEAST = "epsilon of the losses"  # the test that the stated epsilon is not below a lower bound
 LOW_NOISE, CORRELATED = "noise {percent} too low", "a correlation of {number}"
-RECORD = "signal of a record"  # the test of what one replaced record moves in all rounds, over the noise
-TRAINED = "loss of what is trained"  # the test of whether a system's trainer is what is audited
-NOTHING = "everything"  # the test where there is nothing to test
+RECORD = "signal of a record"  # the test of one replaced record's movement in all rounds, over the noise
+TRAINED = "loss of what is trained"  # the test that a system's trainer trains the model that is audited
+NOTHING = "everything"  # the name of the test if nothing can be tested
 
 
 class Subject(NamedTuple):
-    """What is tested, and what is stated of it.
+    """What is tested.
 
     Attributes
     ----------
     realization
-        The one whose worst record is worst off.
+        The realization with the most exposed record.
     observer
-        What it sees.
+        What the observer receives, in words.
     delta, epsilon
-        What is stated; epsilon None: nothing is sent; infinite: nothing is hidden.
+        The stated guarantee. epsilon None: nothing is sent; infinite: no noise is added.
     """
 
     realization: int
@@ -59,12 +63,12 @@ class Subject(NamedTuple):
 
     @property
     def mu(self) -> float:
-        """mu of Gaussian DP that the stated epsilon is of."""
+        """mu of the Gaussian mechanism that has the stated epsilon at delta."""
         return 1 / float(exact_multiplier(np.array([self.epsilon]), self.delta)[0])
 
 
 class Verdict(NamedTuple):
-    """A row of the table `audit`; its columns say what the values are."""
+    """A row of the table `audit`; `contract.Audit` describes its columns."""
 
     subject: Subject
     test: str
@@ -80,9 +84,9 @@ class Verdict(NamedTuple):
 
 
 def table(verdicts: Iterable[Verdict]) -> pl.DataFrame:
-    """The table `audit` of a system's verdicts on a scheme.
+    """Make the table `audit` from a system's verdicts on a scheme.
 
-    Raises ValueError for more than VERDICTS: their false alarms would be more than are stated.
+    Raises ValueError for more than VERDICTS, for which the stated false-alarm probability would be too small.
     """
     rows = []
     for verdict in verdicts:
@@ -99,7 +103,7 @@ def table(verdicts: Iterable[Verdict]) -> pl.DataFrame:
 
 
 def untested(subject: Subject, why: str | None = None) -> Verdict:
-    """The verdict where nothing can be tested: nobody sends, there is no noise, or another of the table's reasons."""
+    """Return the verdict `not_tested`, with a reason `why`; None: nobody sends (no epsilon is stated), or no noise."""
     return Verdict(subject, NOTHING, "not_tested", why or ("nobody sends" if subject.epsilon is None else "no noise"))
 
 
@@ -111,10 +115,23 @@ def sensitivity(
     reached: bool = True,
     tolerance: float = ROUNDING,
 ) -> Verdict:
-    """Whether no replaced record moves what is seen, its noise off, by more than is stated, and some by as much.
+    """Test whether replacing a record moves messages without noise by at most the stated sensitivity, and some by it.
 
-    `moved` are norms, of any shape; `message` says of which message of several. Where none need have `reached` what is
-    stated, a sensitivity is seen to be too large only by what lies above it. `tolerance` is of what is measured.
+    Parameters
+    ----------
+    subject
+        What is tested.
+    moved
+        L2 norms of movements, any shape.
+    stated
+        The stated sensitivity.
+    message
+        Which message, if there are several, in words.
+    reached
+        Whether some movement must reach the sensitivity (REACHED). If not, the verdict detects only errors beyond the
+        largest movement.
+    tolerance
+        Relative error of the movements.
     """
     test = f"sensitivity of the {message}" if message else "sensitivity"
     most = float(moved.max())
@@ -124,16 +141,16 @@ def sensitivity(
 
 
 def bounded(subject: Subject, losses: np.ndarray, epsilon: float) -> Verdict:
-    """Whether no privacy loss is above an epsilon that is stated with delta 0, and some is as large."""
+    """Test whether the largest of some privacy losses is the stated `epsilon` of pure DP (delta = 0)."""
     low, high = REACHED * epsilon, (1 + ROUNDING) * epsilon
     most, fault = float(losses.max()), "epsilon {percent} too low"
     return within(subject, "largest privacy loss", losses.size, epsilon, most, low, high, ROUNDING, fault)
 
 
 def at_least(subject: Subject, epsilon: float) -> Verdict:
-    """Whether what is stated is no less than an epsilon that some records' losses have.
+    """Test whether the stated epsilon is at least `epsilon`, a lower bound from some records' privacy losses.
 
-    Others may lose more: an epsilon is seen only where it is stated below theirs.
+    Other records may lose more, which this test does not detect.
     """
     stated = float(subject.epsilon)  # ty: ignore  # not None: see `untested`
     share = epsilon / stated if stated > 0 else 1.0  # of an epsilon of 0 all is seen that is above
@@ -142,14 +159,17 @@ def at_least(subject: Subject, epsilon: float) -> Verdict:
 
 
 def noise(subject: Subject, draws: np.ndarray, std: np.ndarray | float) -> Iterator[Verdict]:
-    """Whether what is seen with no signal is independent normal noise of a stated deviation.
+    """Test whether noise is independent, Gaussian, and of the stated standard deviation.
 
     Parameters
     ----------
+    subject
+        What is tested.
     draws
-        Of the streams that `pwfl.streams.name_tested_noise` names, shape (stream, round, coordinate).
+        Noise of the streams that `pwfl.streams.name_tested_noise` names, shape (stream, round, coordinate): the first
+        two of different runs, the first and the third of different schemes.
     std
-        What is stated, of a shape that `draws` broadcasts with.
+        The stated standard deviation, broadcast with `draws`.
     """
     scaled = draws / std
     yield variance(subject, "deviation of the noise", scaled)
@@ -168,21 +188,35 @@ def noise(subject: Subject, draws: np.ndarray, std: np.ndarray | float) -> Itera
 
 
 def laplace(subject: Subject, draws: np.ndarray, scale: float) -> Iterator[Verdict]:
-    """As `noise`, of Laplace noise of a stated scale: twice the sum of sizes over the scale is chi-square."""
+    """Test Laplace noise of a stated scale b, `draws` as in `noise`.
+
+    2 sum |x| / b has a chi-square distribution. The tests of `noise` are of the normal numbers of the same quantiles.
+    """
     scaled = draws / scale
     low, high, usual = _mean_squares(2 * draws.size)
     measured, seen = float(np.abs(scaled).mean()), 1 - low / usual
     yield within(subject, "scale of the noise", draws.size, 1.0, measured, low, high, seen, LOW_NOISE)
-    # The normal numbers of the same quantiles, by the nearer tail.
+    # Normal numbers of the same quantiles, computed from the nearer tail for accuracy.
     normal = -np.sign(scaled) * stats.norm.ppf(np.exp(-np.abs(scaled)) / 2)
     yield from noise(subject, normal, 1.0)
 
 
 def worst_of(test: Callable[..., Verdict], subject: Subject, name: str, parts: Sequence[np.ndarray], *more) -> Verdict:
-    """One verdict on several parts: of the one that is nearest to its limits, or beyond.
+    """Test several parts and return one verdict: that of the part nearest to its limits, or farthest beyond.
 
-    `test(subject, name, part, *more, share=)` is `variance`, `mean` or `distribution`; each part has its share of the
-    level. What is said to be seen is seen in whichever part.
+    The error that the verdict detects is detected in any of the parts.
+
+    Parameters
+    ----------
+    test
+        `test(subject, name, part, *more, share=)`: `variance`, `mean` or `distribution`. `share` is the part's share of
+        LEVEL, 1 / number of parts.
+    subject, name
+        What is tested, and the test's name.
+    parts
+        Random numbers.
+    more
+        Further arguments of the test.
     """
     verdicts = [test(subject, name, part, *more, share=1 / len(parts)) for part in parts]
     nearest, weakest = max(verdicts, key=_strain), max(verdicts, key=lambda verdict: verdict.detectable)
@@ -191,7 +225,7 @@ def worst_of(test: Callable[..., Verdict], subject: Subject, name: str, parts: S
 
 
 def _strain(verdict: Verdict) -> float:
-    """How far what is measured is from what is stated, over how far it may be."""
+    """Compute |measured - stated| over the largest that it may be on the same side."""
     measured, stated, low, high = np.array(
         [verdict.measured, verdict.stated, verdict.expected_min, verdict.expected_max], float
     )
@@ -200,9 +234,9 @@ def _strain(verdict: Verdict) -> float:
 
 
 def variance(subject: Subject, test: str, scaled: np.ndarray, share: float = 1.0) -> Verdict:
-    """Whether independent normal numbers have deviation 1, by a chi-square test of their sum of squares.
+    """Test whether independent normal numbers, any shape, have standard deviation 1 (chi-square test).
 
-    `share`: of the level; see `worst_of`.
+    `share` of LEVEL is this test's; see `worst_of`.
     """
     low, high, usual = np.sqrt(_mean_squares(scaled.size, share))
     measured = float(np.sqrt(np.mean(np.square(scaled))))
@@ -210,14 +244,14 @@ def variance(subject: Subject, test: str, scaled: np.ndarray, share: float = 1.0
 
 
 def _mean_squares(count: int, share: float = 1.0) -> np.ndarray:
-    """Of a mean of squares of normal numbers: what it lies between without a false alarm, and below with POWER."""
+    """Compute limits of a mean of `count` squares of normal numbers: two-sided at the level, and its quantile POWER."""
     tail = share * LEVEL / 2
     limits = stats.chi2.ppf(tail, count), stats.chi2.isf(tail, count)
     return np.array([*limits, stats.chi2.isf(1 - POWER, count)]) / count
 
 
 def mean(subject: Subject, test: str, scaled: np.ndarray, stated: float = 0.0, share: float = 1.0) -> Verdict:
-    """Whether independent normal numbers of deviation 1 have a stated mean, by its standard error; see `variance`."""
+    """Test whether independent normal numbers of standard deviation 1 have the mean `stated`; as `variance`."""
     error, limit = 1 / np.sqrt(scaled.size), stats.norm.isf(share * LEVEL / 2)
     low, high = stated - limit * error, stated + limit * error
     seen = (limit + stats.norm.isf(1 - POWER)) * error / (stated or 1.0)
@@ -226,12 +260,13 @@ def mean(subject: Subject, test: str, scaled: np.ndarray, stated: float = 0.0, s
 
 
 def correlation(subject: Subject, test: str, groups: np.ndarray) -> Verdict:
-    """Whether no two of some groups of independent normal numbers go together.
+    """Test whether any two groups of independent normal numbers of mean 0 are correlated.
 
-    The largest correlation of all pairs, about the mean 0, whose square has a beta law; `groups` has shape (group, n).
+    The statistic is the largest absolute correlation of all pairs, whose square has a beta distribution (1/2, (n -
+    1)/2). `groups` has shape (group, n).
     """
     count, size = groups.shape
-    with np.errstate(invalid="ignore"):  # of a group of zeros: NaN, which is violated
+    with np.errstate(invalid="ignore"):  # a group of zeros gives NaN, which fails
         unit = groups / np.linalg.norm(groups, axis=1, keepdims=True)
     largest = float(np.abs(np.triu(unit @ unit.T, 1)).max())
     limit = np.sqrt(stats.beta.isf(LEVEL / (count * (count - 1) / 2), 0.5, (size - 1) / 2))
@@ -240,9 +275,9 @@ def correlation(subject: Subject, test: str, groups: np.ndarray) -> Verdict:
 
 
 def each_coordinate(subject: Subject, test: str, draws: np.ndarray) -> Verdict:
-    """Whether any coordinate has too little noise, or too much, by the least likely of their sums of squares.
+    """Test whether any coordinate has too little or too much noise, by the least likely sum of squares.
 
-    `draws` are independent normal numbers of deviation 1, shape (draw, coordinate).
+    `draws` are independent standard normal numbers, shape (draw, coordinate).
     """
     count, squares = len(draws), (draws**2).sum(axis=0)
     tails = np.minimum(stats.chi2.cdf(squares, count), stats.chi2.sf(squares, count))
@@ -254,31 +289,36 @@ def each_coordinate(subject: Subject, test: str, draws: np.ndarray) -> Verdict:
 
 
 def lags(subject: Subject, test: str, draws: np.ndarray) -> Verdict:
-    """Whether coordinates of a vector go together at any distance; `draws` as in `each_coordinate`."""
+    """Test whether coordinates are correlated at any distance (autocorrelation); `draws` as in `each_coordinate`."""
     count, size = draws.shape
     length = fft.next_fast_len(2 * size, real=True)
     spectrum = (np.abs(fft.rfft(draws, length, axis=1)) ** 2).sum(axis=0)
     sums = fft.irfft(spectrum, length)[1:size]
     terms = count * np.arange(size - 1, 0, -1)
-    many = terms >= 1000  # of fewer products, sums are not normal
+    many = terms >= 1000  # sums of fewer products are not normal
     largest = float(np.abs(sums / np.sqrt(terms))[many].max())
     limit = float(stats.norm.isf(LEVEL / (2 * many.sum())))
-    # A correlation at the distance of the fewest products.
+    # The detected correlation is that at the distance with the fewest products.
     seen = min(1.0, (limit + stats.norm.isf(1 - POWER)) / np.sqrt(terms[many].min()))
     return within(subject, test, draws.size, 0.0, largest, 0.0, limit, seen, CORRELATED)
 
 
 def signal(subject: Subject, first: np.ndarray, scores: np.ndarray, mu: np.ndarray | None = None) -> Iterator[Verdict]:
-    """Whether canaries show what is stated: scores that are normal, of deviation 1, and of mean mu / 2 or -mu / 2.
+    """Test canaries' scores: normal, of standard deviation 1, with mean mu / 2 or -mu / 2.
+
+    A canary is a record that is one of two, chosen at random.
 
     Parameters
     ----------
+    subject
+        What is tested.
     first
-        Which of its two records each canary is, boolean, any shape.
+        Whether each canary is the first of its two records, boolean, any shape.
     scores
-        Log-likelihood ratios of the two, divided by mu; same shape.
+        Log-likelihood ratios of the first record to the second, divided by mu; same shape.
     mu
-        What is stated, where canaries have several, the largest of them the subject's; they go with `scores`.
+        The stated mu of each canary, the same shape, if they differ; the largest must be the subject's. None: the
+        subject's.
     """
     rest = np.where(first, scores, -scores) - (subject.mu if mu is None else mu) / 2
     yield mean(subject, "signal of canaries", rest + subject.mu / 2, subject.mu / 2)
@@ -293,21 +333,23 @@ def distribution(
     grain: float,
     share: float = 1.0,
 ) -> Verdict:
-    """Whether independent numbers follow a stated law, both tails.
+    """Test whether independent numbers have a stated distribution.
 
-    The largest distance of both distribution functions, against the band of Dvoretzky, Kiefer and Wolfowitz (Massart,
-    1990); a distance of that band and the one of POWER's false alarms would be seen.
+    The statistic is the largest distance of the distribution functions. Its limit is sqrt(ln(2 / level) / (2 n)), by
+    the inequality of Dvoretzky, Kiefer and Wolfowitz (Massart, 1990).
 
     Parameters
     ----------
+    subject, test
+        What is tested, and the test's name.
     numbers
         Any shape.
     law
-        The probability that a number is at most each of some values.
+        The distribution function: `law(values)` returns the probability of at most each value.
     grain
-        By how much the law's numbers may be off.
+        Absolute error up to which the numbers may differ from the distribution's, as by rounding.
     share
-        Of the level; see `worst_of`.
+        Share of LEVEL; see `worst_of`.
     """
     ordered = np.sort(numbers, axis=None)
     count = len(ordered)
@@ -329,9 +371,22 @@ def within(
     detectable: float,
     fault: str = "{number} off",
 ) -> Verdict:
-    """The verdict on a measured value that has to lie between two; what is no number lies nowhere.
+    """Return the verdict on a measured value that must be within [`low`, `high`]; NaN fails.
 
-    `fault` says in words what is seen, with `{number}` or `{percent}` for the `detectable` one.
+    Parameters
+    ----------
+    subject, test
+        What is tested, and the test's name.
+    draws
+        Number of random numbers, or of measured values.
+    stated, measured
+        The expected value and the measured one.
+    low, high
+        The expected range.
+    detectable
+        The smallest error that is detected with probability POWER.
+    fault
+        That error in words, with `{number}` or `{percent}` in place of `detectable`.
     """
     measured = np.inf if np.isnan(measured) else measured
     status = "passed" if low <= measured <= high else "failed"
@@ -342,7 +397,7 @@ def within(
 
 
 def worst(outcome: pl.DataFrame, epsilon: str = "epsilon") -> dict:
-    """The row of the realization whose worst record is worst off by a column; the first of several, null comes last."""
+    """Return the row of `outcome` with the largest value in column `epsilon`; the first of several, null last."""
     order = outcome.sort(pl.col(epsilon).fill_null(-1.0), descending=True, maintain_order=True)
     return order.row(0, named=True)
 
@@ -353,13 +408,20 @@ def against(
     unit: str = accountant.RECORD,
     noise: str = accountant.USERS,
 ) -> pl.DataFrame:
-    """`outcome` with the epsilon that `guarantees` states against another observer than the scenario's own."""
+    """Return `outcome` with the column `epsilon` of `guarantees` against another observer, unit, or noise.
+
+    `noise`: whose noise counts, `accountant.USERS` or `accountant.ALL`.
+    """
     rows = tables["guarantees"].filter(observer=observer, unit=unit, noise_from=noise).select("realization", "epsilon")
     return tables["outcome"].drop("epsilon").join(rows, on="realization", how="left", maintain_order="left")
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """epsilon of a Gaussian mechanism of mu by its delta (Balle and Wang, 2018, Theorem 8), as no account has it."""
+    """Compute epsilon of a Gaussian mechanism of mu at `delta` (Balle and Wang, 2018, Theorem 8).
+
+    It solves Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu) = delta. This is independent of the
+    accountant's code (`gaussian.exact_epsilon`), which it tests.
+    """
     if mu == 0:
         return 0.0
 

@@ -1,4 +1,4 @@
-"""How many users are gone from what hides a record, as they take their noise off for an observer or drop out."""
+"""Number of users whose noise does not protect a record, since they collude with the observer or drop out."""
 
 import numpy as np
 import scipy  # whose modules are imported where they are first used
@@ -8,15 +8,15 @@ ULP = np.finfo(float).eps
 
 
 def colluding(share: float, users: np.ndarray) -> np.ndarray:
-    """C, how many of some users pool what they know with the observer: a share of them, rounded up, of any shape.
+    """Compute the number C of users who collude with the observer: `share` of `users`, rounded up.
 
-    The user whose record is hidden does not, so at most all others.
+    The user whose record is protected does not collude, so C is at most `users` - 1. `users` and C have any shape.
     """
     return np.minimum(np.ceil(share * users - ROUNDING), np.maximum(users - 1, 0)).astype(int)
 
 
 def percent(share: float) -> str:
-    """A share of users in words.
+    """Format a share of users as a percentage.
 
     >>> percent(0.2), percent(0.125)
     ('20%', '12.500%')
@@ -25,20 +25,30 @@ def percent(share: float) -> str:
 
 
 def missing(chance: float, others: int, rounds: int, tolerance: float) -> int:
-    """D, how many of a user's others are missing from a round at most, but with a probability of `tolerance`.
+    """Compute the number D of other users who drop out of any round at most, except with probability `tolerance`.
 
-    Each drops out of a round with probability `chance`, by itself. D is the least number with rounds P(Binomial(others,
-    chance) > D) <= tolerance, so that by the union bound no round of a training lacks more, but with that probability.
+    Each of `others` users drops out of a round with probability `chance`, independently. D is the smallest number with
+
+        rounds P(Binomial(others, chance) > D) <= tolerance,
+
+    which holds for all rounds together by the union bound.
     """
     more = scipy.stats.binom.sf(np.arange(others + 1), others, chance)
     return int(np.argmax(rounds * more <= tolerance))
 
 
 def others_left(variance: np.ndarray, group: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """Variance of the others of each one's group, without those `gone` of the largest, rounded down.
+    """Sum the noise variances of the other members of each one's group, without the largest ones; rounded down.
 
-    Arrays of shape (member,): each one's variance, the number of its group, and how many others are gone, at most all,
-    which is the same in a group.
+    Parameters
+    ----------
+    variance
+        Noise variance of each member, shape (member,).
+    group
+        Number of each member's group, shape (member,).
+    gone
+        How many other members, those with the largest variances, are left out, int, shape (member,), the same within a
+        group.
     """
     members = np.bincount(group)
     order = np.lexsort((-variance, group))

@@ -1,12 +1,12 @@
-"""What several releases computed of the same records cost together: their privacy losses compose, not their epsilons.
+"""Compose the privacy losses of several releases computed from the same records.
 
-Each release is a training with noise that is independent of all others', so releases compose adaptively. Natural
-logarithms; epsilons are upper bounds for every record, whichever is the worst one of each release:
+Each release is a training run whose noise is independent of all others', so releases compose adaptively. Epsilons are
+upper bounds for every record, whichever is the most exposed one of each release. Logarithms are natural.
 
-- Gaussian mechanisms: rho of zCDP adds up, and epsilon of the sum is that of one Gaussian mechanism.
-- Bounds that hold up to an order alone (tCDP, Bun et al., 2018): rho adds up, the least order remains; by Renyi DP.
-- Pure DP: epsilons add up, beside an epsilon of all others.
-- Gaussian mechanisms on batches that chance draws: see `Sampled`.
+- Gaussian mechanisms: rho (zCDP) adds up, and epsilon of the sum is that of one Gaussian mechanism.
+- Bounds up to a Renyi order (truncated CDP; Bun et al., 2018): rho adds up, and the smallest order remains.
+- Pure DP: epsilons add up, and are added to epsilon of all other releases.
+- Gaussian mechanisms on random batches: see `Sampled`.
 """
 
 import math
@@ -22,22 +22,30 @@ from pwfl.privacy.gaussian import exact_epsilon
 
 
 class Sampled(NamedTuple):
-    """Rounds that are Gaussian mechanisms of `mu` where a record is in the batch, and tell nothing of it elsewhere.
+    """Rounds on random batches: Gaussian mechanisms of `mu` if a record is in the batch, independent of it if not.
 
-    Releases of one `seed` and `design` are of the same batches in one `realization`, of independent ones in two. So in
-    a realization a round of all of them is one Gaussian mechanism on one batch, whose mu^2 is the sum of theirs, and an
-    observer knows of the batch what any of them tells. Of unequal designs of one seed, or unequal variants in one
-    realization, batches may depend on each other in any way: then the chance to be in a batch hides nothing.
+    Releases with the same seed, design and realization use the same batches. Their rounds are then one Gaussian
+    mechanism on one batch, whose mu^2 is the sum of theirs, and an observer knows of the batch whatever any of them
+    reveals. In different realizations, batches are independent. With different designs of one seed, or different
+    variants in one realization, batches may depend on each other in any way, so sampling does not reduce epsilon.
 
     Attributes
     ----------
-    design, variant
-        What batches follow from in all realizations, and in this one.
+    mu
+        Sensitivity / noise standard deviation of a round.
+    rounds
+        Number of rounds.
+    seed, realization
+        The scenario's seed, and the number of the realization.
+    design
+        Everything that determines the batches of all realizations, besides the seed.
+    variant
+        Everything else that determines the batches of this realization.
     knows
-        What the release tells of its batches.
+        Names of what the release reveals of its batches.
     law
-        A record's chance to be in a round's batch as an observer knows it who knows all that: `sampled.Rates`, and
-        `absent` of `sampled.replace_one`.
+        `law(knows)` returns `(rates, absent)` for an observer who knows all that: the distribution of a record's
+        probability to be in a batch (`sampled.Rates`), and `absent` of `sampled.replace_one`.
     """
 
     mu: float
@@ -51,26 +59,28 @@ class Sampled(NamedTuple):
 
     @property
     def rho(self) -> float:
-        """zCDP of a record that is in each batch."""
+        """rho (zCDP) of a record that is in every batch: rounds mu^2 / 2."""
         return self.rounds * self.mu**2 / 2
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What a release costs its worst record, of all parts together.
+    """The privacy loss of a release, for its most exposed record; the parts add up.
 
     Attributes
     ----------
     rho
-        zCDP, or up to the Renyi `order`, a whole number, alone.
+        zCDP of Gaussian mechanisms.
+    order
+        Whole number up to which the Renyi divergence of order alpha is at most rho alpha; infinite: all orders.
     pure
         epsilon of pure DP.
     sampled
-        Rounds on batches that chance draws.
+        Rounds on random batches; None: none.
     lost
-        The probability that none of this holds.
+        Probability that none of this holds.
     own_records
-        Whether the records are drawn for this realization alone: others do not share them.
+        Whether the records are drawn for this realization alone, so that no other realization uses them.
     """
 
     rho: float = 0.0
@@ -82,12 +92,12 @@ class Loss:
 
     @property
     def unsampled(self) -> float:
-        """rho if every record is in each batch."""
+        """rho if every record is in every batch."""
         return self.rho + (self.sampled.rho if self.sampled else 0.0)
 
 
 class Composed(NamedTuple):
-    """What releases cost together: epsilon, and in words whether that is exact."""
+    """epsilon of several releases together, and in words whether it is exact or a bound."""
 
     epsilon: float
     bound: str
@@ -99,7 +109,7 @@ UNRESOLVED = f"{UPPER}: without amplification by sampling, as delta is too small
 
 
 def compose(losses: Sequence[Loss], delta: float) -> Composed:
-    """epsilon at `delta` of all releases together; infinite where nothing is proved."""
+    """Compute epsilon at `delta` of all releases together; infinite if nothing is proved."""
     if len(losses) == 1 and not losses[0].sampled and losses[0].order == math.inf and not losses[0].lost:
         bound = EXACT
     else:
@@ -111,7 +121,7 @@ def compose(losses: Sequence[Loss], delta: float) -> Composed:
 
 
 def _approximate(losses: Sequence[Loss], delta: float) -> float:
-    """epsilon at `delta` of all but what is pure."""
+    """Compute epsilon at `delta` of all parts except pure DP."""
     rho, order = math.fsum(loss.unsampled for loss in losses), min(loss.order for loss in losses)
     if rho == 0:
         return 0.0
@@ -126,8 +136,12 @@ def _approximate(losses: Sequence[Loss], delta: float) -> float:
 
 
 def _amplified(losses: Sequence[Loss], delta: float) -> float:
-    """epsilon at `delta` by the privacy losses of rounds on batches, and of Gaussian mechanisms as one more round."""
-    from pwfl.privacy import sampled  # here, as every report would wait for its libraries
+    """Compute epsilon at `delta` from privacy loss distributions of rounds on batches.
+
+    All Gaussian mechanisms together are one additional round without sampling. Infinite if there are no such rounds, or
+    all depend on each other.
+    """
+    from pwfl.privacy import sampled  # here, as its libraries would delay every report
 
     entangled = _entangled(losses)
     rho, batches = [loss.rho for loss in losses], {}
@@ -157,13 +171,13 @@ def _amplified(losses: Sequence[Loss], delta: float) -> float:
 
 
 def _sampled_rounds(losses: Iterable[Loss]) -> int:
-    """How many rounds `_amplified` composes at most: those on batches, and one of Gaussian mechanisms; 0: none."""
+    """Return the number of rounds that `_amplified` composes at most; 0 if no release samples."""
     rounds = sum(loss.sampled.rounds for loss in losses if loss.sampled)
     return rounds + 1 if rounds else 0
 
 
 def _entangled(losses: Iterable[Loss]) -> set[tuple[int, int]]:
-    """The seeds and realizations whose batches may depend on each other without being the same."""
+    """Return the (seed, realization) whose batches may depend on each other without being the same."""
     designs, variants = {}, {}
     for part in (loss.sampled for loss in losses if loss.sampled):
         designs.setdefault(part.seed, set()).add(part.design)

@@ -1,8 +1,8 @@
-"""Noise in integers: exact discrete Gaussian samples, and what sums of them keep private after stochastic rounding.
+"""Discrete Gaussian noise: exact samples, and the privacy of their sums after random rounding.
 
-A discrete Gaussian of variance v has integers z with probability proportional to exp(-z^2 / 2 v) (Canonne, Kamath and
-Steinke, 2020). From v = 1 on, v is its variance to 1e-6; below 1/4, its variance is far less. Lengths are in steps of
-the grid that values are rounded to, Renyi divergences in nats.
+The discrete Gaussian of parameter v has the probability of an integer z proportional to exp(-z^2 / (2 v)) (Canonne,
+Kamath and Steinke, 2020). For v >= 1, v is its variance to 1e-6; for v < 1/4 its variance is far smaller. Lengths are
+in steps of the grid that values are rounded to, Renyi divergences in nats.
 """
 
 from bisect import bisect_right
@@ -16,25 +16,25 @@ import numpy as np
 
 from pwfl.privacy.labels import Kind, gives
 
-LEAST_STEPS = 1.5  # of a user's noise deviation: below, sums of discrete Gaussians soon are no discrete Gaussian
-ORDERS = 1 + np.geomspace(0.1, 1000, 256)  # of Renyi divergences: the best of them costs 2e-4 of epsilon at most
-MOST = 2**29  # variance of samples: a table of 600,000 numbers
-BITS = 64  # of a uniform number, by which most samples are known
-SPARE = 64  # bits more, in which a table's errors of rounding stay
-UNSURE = 2  # by which an integer may be off: a table's value by 1, and digits by what follows them
-WHOLE_ORDERS = np.unique(np.round(np.geomspace(2, 2000, 200)))  # of `private_dither_cost`
-MOST_Z = 1.25  # (order - 1) / variance up to which it is proved
-PIECES = 16  # of a coordinate's cost, between integers, that are taken as they are
+LEAST_STEPS = 1.5  # smallest standard deviation of a user's noise: below, sums are no longer close to discrete Gaussian
+ORDERS = 1 + np.geomspace(0.1, 1000, 256)  # Renyi orders: the best of them adds at most 2e-4 (relative) to epsilon
+MOST = 2**29  # largest variance of samples, for which a table has 600,000 numbers
+BITS = 64  # of a uniform number, which determine most samples
+SPARE = 64  # additional bits, which contain a table's rounding errors
+UNSURE = 2  # error of a comparison: 1 of a table's value, and 1 of the digits that follow
+WHOLE_ORDERS = np.unique(np.round(np.geomspace(2, 2000, 200)))  # Renyi orders of `private_dither_cost`
+MOST_Z = 1.25  # largest (order - 1) / variance for which its bound is proved
+PIECES = 16  # steps up to which a coordinate's cost is computed exactly between integers
 STEPS = 40  # of the search for a tangent
-UPWARD = 1 + 1e-9  # more than what is rounded
+UPWARD = 1 + 1e-9  # factor that exceeds rounding errors
 
 
 def discrete_gaussian(generator: np.random.Generator, variance: Fraction | float, shape: tuple[int, ...]) -> np.ndarray:
-    """Independent samples of the discrete Gaussian of a variance, a number that is taken as it is, int64.
+    """Draw independent samples of the discrete Gaussian of parameter `variance`, int64, of a shape.
 
-    By inversion of the distribution function. The first BITS binary digits of a uniform number decide where they lie
-    between two of its values for certain; the others are drawn until they do. So the law is exact if the generator's
-    integers are uniform.
+    By inversion of the distribution function. If the first BITS binary digits of a uniform number do not determine
+    between which of the function's values it is, more digits are drawn. The distribution is therefore exact (for the
+    exact value of `variance`) if the generator's integers are uniform.
 
     Raises ValueError for a variance that is not positive, or above MOST.
     """
@@ -52,15 +52,16 @@ def discrete_gaussian(generator: np.random.Generator, variance: Fraction | float
 
 @lru_cache(maxsize=256)
 def _table(variance: Fraction, bits: int) -> tuple[int, np.ndarray]:
-    """As `_distribution`, in unsigned integers."""
+    """Return `_distribution` as an array of uint64."""
     first, values = _distribution(variance, bits)
     return first, np.array([min(value, 2**bits - 1) for value in values], np.uint64)
 
 
 def _distribution(variance: Fraction, bits: int) -> tuple[int, list[int]]:
-    """The discrete Gaussian's distribution function times 2^bits, off by less than 1, at integers from `first` on.
+    """Compute the discrete Gaussian's distribution function times 2^bits, with errors below 1.
 
-    Before these and after them it is less than 1 from 0 and 2^bits.
+    Returns the integer `first`, and the values at first, first + 1, ... Below and above these integers, the function is
+    within 1 of 0 and 2^bits.
     """
     precision = bits + SPARE
     with localcontext() as context:
@@ -77,7 +78,7 @@ def _distribution(variance: Fraction, bits: int) -> tuple[int, list[int]]:
 
 
 def _resolved(generator: np.random.Generator, variance: Fraction, digits: int) -> int:
-    """The sample of a uniform number whose first BITS binary digits are given, the others drawn."""
+    """Return the sample for a uniform number whose first BITS binary digits are given; draw more digits."""
     bits = BITS
     while True:
         bits, digits = 2 * bits, digits << bits | _integer(generator, bits)
@@ -89,14 +90,16 @@ def _resolved(generator: np.random.Generator, variance: Fraction, digits: int) -
 
 
 def _integer(generator: np.random.Generator, bits: int) -> int:
-    """A uniform integer of so many bits."""
+    """Draw a uniform integer from 0 to 2^bits - 1."""
     return int.from_bytes(generator.bytes(-(-bits // 8)), "little") >> (-bits % 8)
 
 
 def divergence_of_sum(deviation: np.ndarray, honest: np.ndarray) -> np.ndarray:
-    """What a sum of `honest` discrete Gaussians costs beyond one of its variance, in each coordinate and at each order.
+    """Bound the additional Renyi divergence, per coordinate, of a sum of discrete Gaussians instead of a single one.
 
-    Their `deviation` is in steps. tau of Kairouz, Liu and Steinke (2021, Proposition 14).
+    tau = 10 sum_{k=1}^{honest - 1} exp(-2 pi^2 deviation^2 k / (k + 1)), at every order (Kairouz, Liu and Steinke,
+    2021, Proposition 14). `honest` is the number of summands, `deviation` the standard deviation of each, in grid
+    steps; they are broadcast.
     """
     k = np.arange(1, np.max(honest))
     terms = np.exp(-2 * (np.pi * np.asarray(deviation)[..., None]) ** 2 * k / (k + 1))
@@ -106,14 +109,28 @@ def divergence_of_sum(deviation: np.ndarray, honest: np.ndarray) -> np.ndarray:
 def round_cost(
     orders: np.ndarray, sensitivity: np.ndarray, deviation: np.ndarray, honest: np.ndarray, dimensions: int
 ) -> np.ndarray:
-    """Renyi divergences of a round's sum when a record is replaced, an upper bound, shape (..., order).
+    """Compute an upper bound on the Renyi divergence of a round's sum if a record is replaced, shape (..., order).
 
-    `sensitivity` is by how much a record moves the sum before it is rounded, of L2 norm, and `deviation` that of each
-    user's discrete Gaussian, in steps; `honest` users' noise is unknown to the observer. These three broadcast. It is
-    tau d + d H(sensitivity^2 / d), with tau of `divergence_of_sum`, H the least concave function that is nowhere below
-    a coordinate's cost, as a function of the square of what it moves by; docs/explanation/sums_proof.md proves it.
+    With d dimensions it is d (tau + H(sensitivity^2 / d)), with tau of `divergence_of_sum`. H is the concave envelope
+    of a coordinate's divergence as a function of its squared movement; docs/explanation/sums_proof.md has the proof.
 
-    Raises ValueError for a deviation below LEAST_STEPS.
+    Parameters
+    ----------
+    orders
+        Renyi orders, above 1, shape (order,).
+    sensitivity
+        L2 norm by which a record moves the sum before rounding, in grid steps, shape (...).
+    deviation
+        Standard deviation of each user's discrete Gaussian, in grid steps, shape (...).
+    honest
+        Number of users whose noise the observer does not know, shape (...).
+    dimensions
+        Number of coordinates d.
+
+    Raises
+    ------
+    ValueError
+        For a deviation below LEAST_STEPS.
     """
     deviation = _checked(deviation)
     sensitivity, variance = np.broadcast_arrays(sensitivity, honest * deviation**2)
@@ -125,12 +142,12 @@ def round_cost(
 def private_dither_cost(
     orders: np.ndarray, sensitivity: np.ndarray, deviation: np.ndarray, honest: np.ndarray, dimensions: int
 ) -> np.ndarray:
-    """As `round_cost`, at whole orders from 2 on, where the observer does not know how an honest user rounded.
+    """Compute `round_cost` if the observer does not know the random numbers by which honest users round.
 
-    It is order / 2 S^2 times little more than the squared sensitivity, as without rounding, S^2 the variance of all
-    noise; docs/explanation/sums_proof.md proves it. Infinite at orders above 1 + MOST_Z S^2.
+    With the variance S^2 of all honest users' noise it is little more than order sensitivity^2 / (2 S^2), the value
+    without rounding; docs/explanation/sums_proof.md has the proof. Infinite at orders above 1 + MOST_Z S^2.
 
-    Raises ValueError for other orders, and for a deviation below LEAST_STEPS.
+    `orders` must be whole numbers from 2 on. Raises ValueError for others, and for a deviation below LEAST_STEPS.
     """
     deviation = _checked(deviation)
     if np.any((orders < 2) | (orders % 1 != 0)):
@@ -145,19 +162,20 @@ def private_dither_cost(
 
 @gives(Kind.UPPER)
 def epsilon(orders: np.ndarray, divergences: np.ndarray, delta: float) -> np.ndarray:
-    """epsilon at `delta` from Renyi divergences, shape (..., order), those of rounds added up; by the best order.
+    """Compute epsilon at `delta`, shape (...), from all rounds' Renyi divergences, shape (..., order).
 
-    Canonne et al. (2020, Proposition 12), at least 0. Every order is a guarantee, so a missed best one costs tightness
-    alone.
+    min over orders a of divergence(a) + ln(1 - 1/a) - ln(delta a) / (a - 1), at least 0 (Canonne et al., 2020,
+    Proposition 12). Every order gives a valid epsilon; orders that are missing only make it larger.
     """
     return np.maximum(np.min(_converted(orders, divergences, delta), axis=-1), 0.0)
 
 
 def attack_rate(orders: np.ndarray, divergences: np.ndarray, false_positives: float) -> np.ndarray:
-    """An upper bound on the true-positive rate of any attack, shape (...), from Renyi divergences (..., order).
+    """Compute an upper bound on the true-positive rate of any attack, shape (...), at a false-positive rate.
 
-    min over epsilon >= 0 of exp(epsilon) false_positives + delta(epsilon), of each order's delta (Canonne et al., 2020,
-    Proposition 12) in closed form: c u + K u^-(order - 1) is least at u^order = (order - 1) K / c.
+    From all rounds' Renyi divergences, shape (..., order): min over orders and epsilon >= 0 of exp(epsilon)
+    false_positives + delta(epsilon), with each order's delta (Canonne et al., 2020, Proposition 12). In closed form, c
+    u + K u^-(order - 1) is smallest at u^order = (order - 1) K / c, with u = exp(epsilon) and c = false_positives.
     """
     above = orders - 1
     log_k = above * (divergences * UPWARD + np.log1p(-1 / orders)) - np.log(orders)
@@ -168,9 +186,10 @@ def attack_rate(orders: np.ndarray, divergences: np.ndarray, false_positives: fl
 
 
 def concentrated(orders: np.ndarray, divergences: np.ndarray, delta: float) -> tuple[np.ndarray, np.ndarray]:
-    """rho and an order, shape (...): up to it no divergence, shape (..., order), is more than rho times its own order.
+    """Find rho and an order, shape (...), such that the divergence at any order a up to it is at most rho a.
 
-    The order is that of `epsilon`. Of several releases together the best order is no larger.
+    The order is the one that gives `epsilon`; for several releases together the best order is no larger.
+    `divergences` has shape (..., order).
     """
     best = np.argmin(_converted(orders, divergences, delta), axis=-1)
     within = np.arange(len(orders)) <= best[..., None]
@@ -193,16 +212,17 @@ def _checked(deviation: np.ndarray) -> np.ndarray:
 
 
 def _envelope(square: np.ndarray, rate: np.ndarray, above: np.ndarray) -> np.ndarray:
-    """H at `square`, from above: any line of slope lambda over the costs is, so the search may stop anywhere.
+    """Compute an upper bound on the concave envelope H of a coordinate's divergence, at the squared movement `square`.
 
-    At order 1 + `above`, a shift by k steps costs rate k^2. H(u) is the least, over lambda, of lambda u + the largest
-    excess of a coordinate's cost over lambda times the square it moves by: a convex function of lambda.
+    At order 1 + `above`, a movement by an integer k has the divergence rate k^2. With the divergence c(v) of a movement
+    v, H(u) = min over lambda of lambda u + max over v of (c(v) - lambda v^2), a convex function of lambda. Every lambda
+    gives an upper bound, so the search need not find the best one. The three arguments are broadcast.
     """
     square, rate, above = (x[..., None] for x in np.broadcast_arrays(square, rate, above))
     m = np.arange(PIECES)
     exponent = above * rate * (2 * m + 1)
-    # v >= PIECES steps cost at most steepest v^2 + linear v + constant: by Hoeffding's lemma, or, where that is worse,
-    # since v + 1 whole steps cost more.
+    # For v >= PIECES, c(v) is at most steepest v^2 + linear v + constant: by Hoeffding's lemma or, if that is worse,
+    # because c(v) is at most the divergence of v + 1 whole steps.
     spread = above * rate / 2
     near = spread < 1 / 8
     steepest = rate * np.where(near, 1 + spread, 1)
@@ -229,7 +249,7 @@ def _envelope(square: np.ndarray, rate: np.ndarray, above: np.ndarray) -> np.nda
 
 
 def _log_mean_exp(fraction: np.ndarray, exponent: np.ndarray) -> np.ndarray:
-    """ln(1 - fraction + fraction exp(exponent)), also where that is next to 1, or overflows."""
+    """Compute ln(1 - fraction + fraction exp(exponent)) accurately, also near 0 and for large exponents."""
     with np.errstate(divide="ignore"):
         large = np.logaddexp(np.log1p(-fraction), np.log(fraction) + exponent)
     return np.where(exponent < 1, np.log1p(fraction * np.expm1(np.minimum(exponent, 1))), large)

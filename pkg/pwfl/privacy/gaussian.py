@@ -1,8 +1,8 @@
-"""What a zCDP guarantee, or a Gaussian mechanism, is worth in (epsilon, delta).
+"""Convert zCDP, or a Gaussian mechanism, to (epsilon, delta).
 
-`rho` is the zCDP parameter, mu = sqrt(2 rho) the Gaussian DP parameter, of a mechanism composed or not; natural
-logarithms; all functions work on arrays. Exact epsilons and multipliers are found by a root finder and rounded up, by
-that of a rho 1e-9 larger: more than the errors of floating point.
+`rho` is the zCDP parameter and mu = sqrt(2 rho) the Gaussian DP parameter of a mechanism, composed or not. Logarithms
+are natural; functions work elementwise on arrays of any shape. Exact epsilons and multipliers are found by a root
+finder for a rho that is 1e-9 larger (relative), so that rounding errors never make them too small.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,14 @@ from scipy.special import erfcx, erfinv, ndtr, ndtri
 
 from pwfl.privacy.labels import Kind, gives
 
-UP = 1e-9  # by which results are rounded up, relative
-CLOSE = 3e-5  # mu below which a difference of Mills' ratios is taken by their derivative
+UP = 1e-9  # relative amount by which results are rounded up
+CLOSE = 3e-5  # mu below which a difference of Mills' ratios is computed from the derivative
 
 
 def zcdp(sensitivity: np.ndarray | float, noise_std: np.ndarray | float, rounds: np.ndarray | int) -> np.ndarray:
-    """rho of `rounds` Gaussian releases of L2 `sensitivity` (Bun and Steinke, 2016, Prop. 1.6).
+    """Compute rho = rounds / 2 (sensitivity / noise_std)^2 of Gaussian mechanisms (Bun and Steinke, 2016, Prop. 1.6).
+
+    `sensitivity` (L2 norm) and `noise_std` have the same unit; the three arguments are broadcast.
 
     >>> round(float(zcdp(0.2, 1.0, 200)), 9)
     4.0
@@ -25,15 +27,15 @@ def zcdp(sensitivity: np.ndarray | float, noise_std: np.ndarray | float, rounds:
     sensitivity = np.asarray(sensitivity, float)
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         rho = rounds / 2 * (sensitivity / noise_std) ** 2
-    # What underflows has leaked all the same.
+    # A positive rho that underflows is not 0.
     return np.maximum(rho, np.where(sensitivity > 0, np.finfo(float).tiny, 0.0))
 
 
 @gives(Kind.EXACT)
 def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
-    """The least epsilon at `delta` of a Gaussian mechanism (Balle and Wang, 2018, Theorem 8), rounded up.
+    """Compute the smallest epsilon at `delta` of a Gaussian mechanism (Balle and Wang, 2018, Theorem 8), rounded up.
 
-    Infinite where rho is, or is no number.
+    It solves Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu) = delta. Infinite if rho is infinite or NaN.
 
     >>> f"{float(exact_epsilon(4.0, 1e-5)):.5f}"
     '15.45616'
@@ -54,7 +56,7 @@ def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
 
 
 def attack_rate(rho: np.ndarray, false_positives: float) -> np.ndarray:
-    """The largest true-positive rate of any attack on a Gaussian mechanism, at a rate of false positives.
+    """Compute the largest true-positive rate of any attack on a Gaussian mechanism, at a false-positive rate.
 
     Phi(mu + Phi^-1(false_positives)), by the trade-off curve (Dong, Roth and Su, 2022, Definition 2.6).
 
@@ -66,7 +68,7 @@ def attack_rate(rho: np.ndarray, false_positives: float) -> np.ndarray:
 
 @gives(Kind.UPPER)
 def tight_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
-    """epsilon at `delta` from zCDP by Renyi DP, best order (Canonne et al., 2020, Proposition 12).
+    """Compute epsilon at `delta` from zCDP by Renyi DP of the best order (Canonne et al., 2020, Proposition 12).
 
     min over alpha > 1 of rho alpha + ln(1 - 1/alpha) - ln(delta alpha) / (alpha - 1), at least 0.
     """
@@ -74,8 +76,8 @@ def tight_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     epsilon = np.where(rho == 0, 0.0, np.inf)
     search = np.isfinite(rho) & (rho > 0)
     rho, loss = rho[search], -np.log(delta)
-    # Best where rho x^2 + y = ln(1/delta), x = alpha - 1, y = ln(alpha): convex in y, so by Newton's method
-    # from above. Every order is a guarantee, so a missed best one costs tightness alone.
+    # The best order has rho x^2 + y = ln(1/delta), x = alpha - 1, y = ln(alpha): convex in y, so Newton's method
+    # converges from above. Every order gives a valid epsilon; a missed best one only makes it larger.
     y = np.minimum(np.log1p(np.sqrt(loss) / np.sqrt(rho)), loss)
     for _ in range(8):
         x = np.expm1(y)
@@ -88,19 +90,21 @@ def tight_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
 
 @gives(Kind.UPPER)
 def classic_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
-    """epsilon at `delta` from zCDP, rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke, 2016, Prop. 1.3)."""
+    """Compute epsilon at `delta` from zCDP, rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke, 2016, Prop. 1.3)."""
     with np.errstate(over="ignore"):
         return rho + 2 * np.sqrt(rho) * np.sqrt(-np.log(delta))
 
 
 @gives(Kind.UNPROVED)
 def textbook_epsilon(mu: np.ndarray, delta: float) -> np.ndarray:
-    """The formula mu sqrt(2 ln(1.25/delta)) (Dwork and Roth, 2014, Theorem A.1): no guarantee where it is 1 or more."""
+    """Compute mu sqrt(2 ln(1.25/delta)) (Dwork and Roth, 2014, Theorem A.1), which is proved only if it is below 1."""
     return np.asarray(mu) * np.sqrt(2 * np.log(1.25 / delta))
 
 
 def exact_multiplier(epsilon: np.ndarray | float, delta: float) -> np.ndarray:
-    """The least noise multiplier, sigma over sensitivity, of a Gaussian mechanism that is (epsilon, delta)-DP.
+    """Compute the smallest noise multiplier of a Gaussian mechanism that is (epsilon, delta)-DP.
+
+    The noise multiplier is the noise's standard deviation over the L2 sensitivity, 1 / mu.
 
     The inverse of `exact_epsilon` (Balle and Wang, 2018, Algorithm 1), rounded up.
 
@@ -121,9 +125,9 @@ def exact_multiplier(epsilon: np.ndarray | float, delta: float) -> np.ndarray:
 
 
 def composed_multiplier(epsilon: float, delta: float, releases: int) -> float:
-    """The noise multiplier of each of some Gaussian releases that are worth `epsilon` together.
+    """Compute the noise multiplier of each of `releases` Gaussian mechanisms that together have `epsilon` at `delta`.
 
-    By `exact_epsilon` they are worth at most that, and less by at most 1e-6 of it.
+    Their epsilon by `exact_epsilon` is at most that, and smaller by at most 1e-6 (relative).
 
     >>> f"{float(exact_epsilon(zcdp(1.0, composed_multiplier(2.0, 1e-5, releases=60), 60), 1e-5)):.6f}"
     '2.000000'
@@ -132,11 +136,11 @@ def composed_multiplier(epsilon: float, delta: float, releases: int) -> float:
 
 
 def _root(excess: Callable, unmet: np.ndarray, met: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """Where `excess(place, given)` ceases to be positive between two places: at one of them where its sign is the same.
+    """Find x between `unmet` and `met` where `excess(x, given)` changes from positive to negative, elementwise.
 
-    Places and what is `given` have one shape.
+    `met` is returned if excess is positive at both, `unmet` if it is at neither. The arrays have the same shape.
     """
-    from scipy.optimize import elementwise  # here, as reports and plans would wait for it
+    from scipy.optimize import elementwise  # here, as it would delay reports and plans
 
     with np.errstate(invalid="ignore"):  # of an infinite excess
         found = elementwise.find_root(excess, (unmet, met), args=(given,))
@@ -145,10 +149,10 @@ def _root(excess: Callable, unmet: np.ndarray, met: np.ndarray, given: np.ndarra
 
 
 def _log_delta(a: np.ndarray, mu: np.ndarray, delta: float) -> np.ndarray:
-    """ln of the least delta over `delta` of a Gaussian mechanism at epsilon = mu (a + mu / 2).
+    """Compute ln(d / delta) with the smallest delta d of a Gaussian mechanism at epsilon = mu (a + mu / 2).
 
-    With b = a + mu and Mills' ratio M(x) = Phi(-x) / phi(x) it is phi(a) (M(a) - M(b)); where delta > 1/2, which has
-    a < 0, the sign is of ln of 1 - delta over phi(a) (M(-a) + M(b)).
+    With b = a + mu and Mills' ratio M(x) = Phi(-x) / phi(x), d = phi(a) (M(a) - M(b)). For delta > 1/2, which implies
+    a < 0, the result is ln((1 - delta) / (1 - d)) with 1 - d = phi(a) (M(-a) + M(b)), which has the same sign.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
         if delta > 0.5:
@@ -159,5 +163,5 @@ def _log_delta(a: np.ndarray, mu: np.ndarray, delta: float) -> np.ndarray:
 
 
 def _mills(x: np.ndarray) -> np.ndarray:
-    """Phi(-x) / phi(x)."""
+    """Compute Mills' ratio Phi(-x) / phi(x)."""
     return np.sqrt(np.pi / 2) * erfcx(x / np.sqrt(2))

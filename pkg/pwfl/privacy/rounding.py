@@ -1,19 +1,19 @@
-"""What rounding errors leave of delta where privacy losses of sampled rounds are composed by Fourier transforms."""
+"""Rounding errors in delta when privacy losses of sampled rounds are composed by Fourier transforms."""
 
-ROUNDED = 2e-16  # of delta, for each round composed: rounding errors, more than any seen
-RESOLVED = 1e-15  # of delta, for each round composed: the least at which those leave epsilon to 1%
-COUNTS = 1e-5  # share of delta: rounding errors above it count
+ROUNDED = 2e-16  # rounding error in delta per composed round, an upper bound on all observed ones
+RESOLVED = 1e-15  # smallest delta per composed round at which epsilon has an error of at most 1 %
+COUNTS = 1e-5  # share of delta up to which rounding errors are neglected
 
 
 def least_delta(rounds: int) -> float:
-    """The least delta at which an epsilon of some composed rounds is known: rounding errors are far below it."""
+    """Return the smallest delta at which epsilon of `rounds` composed rounds can be computed."""
     return RESOLVED * rounds
 
 
 def left(delta: float, rounds: int, lower: bool = False) -> float:
-    """delta less the rounding errors of so many composed rounds, or with them for a `lower` bound, where they count.
+    """Subtract the rounding errors of `rounds` composed rounds from delta, or add them for a `lower` bound on epsilon.
 
-    Raises ValueError for a delta below `least_delta`.
+    Errors below COUNTS times delta are neglected. Raises ValueError for a delta below `least_delta`.
     """
     if delta < (least := least_delta(rounds)):
         raise ValueError(
@@ -27,7 +27,10 @@ def left(delta: float, rounds: int, lower: bool = False) -> float:
 
 
 def check(delta: float, rounds: int, sampled: str, remedy: str) -> None:
-    """Refuse a scenario's delta below `least_delta`, with what is `sampled` and another `remedy` in words."""
+    """Raise ValueError for a scenario's delta below `least_delta`.
+
+    The message names what is `sampled`, and a `remedy` besides a larger delta, in words.
+    """
     if delta < (least := least_delta(rounds)):
         raise ValueError(
             f"privacy.delta: {delta:g} is too small to account for {sampled}: rounding errors of composing "

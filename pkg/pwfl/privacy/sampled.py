@@ -1,15 +1,16 @@
-"""What a Gaussian mechanism on a random sample of the records is worth in (epsilon, delta).
+"""Compute epsilon of the Gaussian mechanism on random batches (subsampled Gaussian mechanism), for replace-one.
 
-A round releases a sum over a batch, in which each record is with probability `rate`, plus Gaussian noise of
-`multiplier` times the sensitivity; natural logarithms. An observer who sees more of the sampling (who takes part, how
-large the batch is) sees that probability vary from round to round: a round's hockey-stick curve is then the mean of the
-curves of the rates it has (`Rates`).
+A round releases a sum over a batch plus Gaussian noise of `multiplier` times the sensitivity. Each record is in the
+batch with probability `rate`. To an observer who knows more of the sampling (who takes part, how large the batch is),
+that probability varies from round to round (`Rates`): a round's hockey-stick curve, delta as a function of epsilon, is
+then the mean of the curves of these rates.
 
-Three epsilons of replace-one: of the pair of outputs that is usual for the sampled Gaussian (not proved to be the worst
-over several rounds), a proved upper bound, and what one pair of records loses at least. They are of some numbers of
-`rounds`, shape (k,), and infinite where the loss of a round exceeds LARGEST_LOSS; a wider `interval` between points of
-the privacy loss gives a looser bound sooner. Privacy losses are composed by Fourier transforms, whose rounding errors
-limit how small delta may be: `rounding.least_delta`.
+There are three methods (PAIRS): "tight", the pair of outputs that is usually used, not proved to be the worst over
+several rounds; "proved", an upper bound; "opposite", a lower bound from one pair of records. Curves are converted to
+privacy loss distributions on a grid of width `interval` ("connect the dots", of `dp_accounting`) and composed over
+rounds by Fourier transforms, whose rounding errors limit how small delta may be (`rounding.least_delta`). A wider
+interval is faster and gives a larger epsilon. Epsilon is infinite if a round's loss exceeds LARGEST_LOSS. Logarithms
+are natural.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,23 +29,28 @@ from pwfl.privacy.accountant import FALSE_POSITIVES, Account, Claim, Losses, pri
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.privacy.labels import Kind, labeled
 
-ORDERS = np.arange(2, 65)  # integer: for fractional ones libraries sum an alternating series
-INTERVAL, COARSE = 1e-4, 5e-4  # between points of a privacy loss: of results, of curves and searches
-POINTS = 400_000  # of a privacy loss, at most: beyond, the interval widens, and the bound loosens
-TAIL = 10.0  # standard deviations of the noise that are looked at
+ORDERS = np.arange(2, 65)  # Renyi orders; integers, as fractional ones require an alternating series
+INTERVAL, COARSE = 1e-4, 5e-4  # grid of a privacy loss: for results, and for curves and searches
+POINTS = 400_000  # of the grid, at most: beyond, the interval is wider and epsilon larger
+TAIL = 10.0  # standard deviations of the noise up to which losses are computed
 NEGLIGIBLE = 1e-6  # epsilon
-LARGEST_LOSS = 2000.0  # of a round: what is worse counts as no guarantee
-CUT, CUT_SHARE = 1e-15, 1e-3  # tails that a composition leaves out: their mass at most, and as a share of delta
-NEAR = 1e-3  # to which the epsilon of the best attack is found
-COARSER = 4  # interval of its losses: rates grow by less than 1e-3 of themselves
+LARGEST_LOSS = 2000.0  # of a round: a larger one counts as no guarantee
+CUT, CUT_SHARE = 1e-15, 1e-3  # mass of tails that a composition cuts off, at most; and that as a share of delta
+NEAR = 1e-3  # accuracy of the epsilon that gives the best bound on attacks
+COARSER = 4  # times the interval, for attacks: their rates grow by less than 1e-3 (relative)
 REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
 Numbers = Sequence[int] | np.ndarray
 
 
 class Rates(NamedTuple):
-    """The law of a record's chance to be in a round's batch, as an observer knows it: values and weights of shape (k,).
+    """The distribution of a record's probability to be in a round's batch, as an observer knows it.
 
-    Up to `lost` more is the probability that nothing is private.
+    Attributes
+    ----------
+    values, weights
+        The rates, and their probabilities, shape (k,).
+    lost
+        Upper bound on the remaining probability, with which nothing is private.
     """
 
     values: np.ndarray
@@ -53,7 +59,10 @@ class Rates(NamedTuple):
 
 
 class Mechanism(NamedTuple):
-    """Some `rounds` of a noise multiplier, of which an observer knows `rates`; `absent` as in `replace_one`."""
+    """A number of rounds with a noise multiplier, whose sampling an observer knows as `rates`.
+
+    `absent` is as in `replace_one`.
+    """
 
     rates: Rates
     multiplier: float
@@ -62,7 +71,21 @@ class Mechanism(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """Rounds on batches that chance draws, a mechanism of `accountant`; `method` as in `composed_epsilon`."""
+    """Rounds on random batches, an `accountant.Mechanism`.
+
+    Attributes
+    ----------
+    rates
+        What an observer knows of the sampling.
+    method
+        A key of PAIRS.
+    absent
+        As in `replace_one`.
+    interval
+        Width of the grid of privacy losses.
+    sampling
+        Value of the column `sampling`.
+    """
 
     rates: Rates
     method: str = "proved"
@@ -71,15 +94,15 @@ class Batches(NamedTuple):
     sampling: str = "by chance"
 
     def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray]:
-        """By the privacy losses of a user's rounds, of one record."""
+        """Compute each user's epsilon of one record, shape (realization, user), and its kind, by composition."""
         return price_each_user(losses, lambda parts: self._worth(parts, delta))[:2]
 
     def epsilons(self, losses: Losses, delta: float) -> np.ndarray:
-        """Each user's epsilon of one record, (realization, user)."""
+        """Compute each user's epsilon of one record, shape (realization, user)."""
         return price_each_user(losses, lambda parts: self._worth(parts, delta))[0]
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
-        """By the privacy profile of all rounds, on a coarser grid, which makes it larger."""
+        """Compute an upper bound on the rate from the composed privacy loss, on a coarser grid (`attack_rate`)."""
         one = account.losses.select_users(np.arange(len(worst)), worst)
         return price_each_user(one, lambda parts: self._worth(parts, account.delta, FALSE_POSITIVES))[2][:, 0]
 
@@ -89,7 +112,10 @@ class Batches(NamedTuple):
 
 
 def renyi(rate: float, multiplier: float) -> np.ndarray:
-    """Renyi DP of a Poisson-sampled round at ORDERS (Mironov, Talwar and Zhang, 2019, Sec. 3.3)."""
+    """Compute the Renyi divergence of a Poisson-sampled round at ORDERS (Mironov, Talwar and Zhang, 2019, Sec. 3.3).
+
+    For integer orders a it is ln(sum_k C(a, k) (1 - rate)^(a - k) rate^k exp(k (k - 1) / (2 multiplier^2))) / (a - 1).
+    """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         precision = 1 / np.square(multiplier)
         if rate == 1:
@@ -103,7 +129,10 @@ def renyi(rate: float, multiplier: float) -> np.ndarray:
 
 
 def revealed(participation: float, divergence: np.ndarray) -> np.ndarray:
-    """Renyi DP at ORDERS of a round that takes place with a probability, for all to see."""
+    """Compute the Renyi divergence at ORDERS of a round that is held with probability `participation`, known to all.
+
+    `divergence` is that of the round if it is held, shape (order,).
+    """
     if participation == 1:
         return divergence
     exponent = (ORDERS - 1) * divergence
@@ -111,15 +140,19 @@ def revealed(participation: float, divergence: np.ndarray) -> np.ndarray:
 
 
 def renyi_epsilon(divergence: np.ndarray, rounds: np.ndarray | Sequence[int] | int, delta: float) -> np.ndarray:
-    """epsilon after some numbers of rounds of a Renyi DP at ORDERS, by Mironov's conversion (Lemma 1)."""
+    """Compute epsilon after some numbers of rounds from a round's Renyi divergence at ORDERS, shape of `rounds`.
+
+    min over orders a of rounds divergence(a) + ln(1 / delta) / (a - 1) (Mironov, 2017, Proposition 3; Lemma 1 of
+    Hasircioglu and Gunduz).
+    """
     total = np.multiply.outer(np.asarray(rounds, float), divergence) - np.log(delta) / (ORDERS - 1)
     return total.min(axis=-1)
 
 
 def renyi_closed_form(rate: float, multiplier: float) -> np.ndarray:
-    """Renyi DP of a round at ORDERS by Theorem 1 of Hasircioglu and Gunduz, infinite where it does not apply.
+    """Compute the Renyi divergence of a round at ORDERS by Theorem 1 of Hasircioglu and Gunduz.
 
-    2 rate^2 alpha / multiplier^2 for rate <= 1/5, multiplier >= 4 and orders that meet (3) and (4).
+    2 rate^2 alpha / multiplier^2 for rate <= 1/5, multiplier >= 4 and orders that satisfy (3) and (4); else infinite.
     """
     if not (rate <= 1 / 5 and multiplier >= 4):
         return np.full(len(ORDERS), np.inf)
@@ -135,7 +168,7 @@ def renyi_closed_form(rate: float, multiplier: float) -> np.ndarray:
 def composed_epsilon(
     rates: Rates, parts: Sequence[tuple[float, int]], delta: float, method: str = "tight", absent=1.0, interval=INTERVAL
 ) -> float:
-    """epsilon after rounds of several multipliers, pairs of one and its number of rounds; `method` as in PAIRS."""
+    """Compute epsilon after rounds with several noise multipliers; arguments are as in `composed_worth`."""
     return float(composed_worth(rates, parts, delta, method, absent, interval)[0])
 
 
@@ -148,9 +181,24 @@ def composed_worth(
     interval: float = INTERVAL,
     false_positives: float | None = None,
 ) -> tuple[float, Kind, float]:
-    """As `composed_epsilon`, and its kind; or, at a rate of `false_positives`, the largest rate of true ones instead.
+    """Compute epsilon after rounds with several noise multipliers, its kind, and an attack's true-positive rate.
 
-    What is not asked is NaN.
+    Parameters
+    ----------
+    rates
+        What an observer knows of the sampling.
+    parts
+        Pairs (noise multiplier, number of rounds).
+    delta
+        The delta.
+    method
+        A key of PAIRS.
+    absent
+        As in `replace_one`.
+    interval
+        Width of the grid of privacy losses.
+    false_positives
+        The attack's false-positive rate; None: no rate is computed, and is NaN. Otherwise epsilon is NaN.
     """
     pair = PAIRS[method]
     if (rates.values == 1).all():
@@ -167,11 +215,11 @@ def composed_worth(
 
 
 def attack_rate(loss: PrivacyLossDistribution, false_positives: float) -> float:
-    """The largest true-positive rate of any attack at a rate of false positives, from above, by the privacy profile.
+    """Compute an upper bound on the true-positive rate of any attack at a false-positive rate.
 
-    The least of exp(epsilon) false_positives + delta(epsilon), and of 1 - exp(-epsilon) (1 - delta - false_positives),
-    over epsilon >= 0 (Dong, Roth and Su, 2022, Proposition 2.5). Each epsilon gives a bound, so the search may stop
-    anywhere.
+    It is the minimum over epsilon >= 0 of exp(epsilon) false_positives + delta(epsilon) and of 1 - exp(-epsilon) (1 -
+    delta(epsilon) - false_positives) (Dong, Roth and Su, 2022, Proposition 2.5). Every epsilon gives a valid bound, so
+    the search need not find the best one.
     """
 
     def above(epsilon: float) -> float:
@@ -189,9 +237,9 @@ def attack_rate(loss: PrivacyLossDistribution, false_positives: float) -> float:
 
 
 def proved_together(mechanisms: Sequence[Mechanism], delta: float, interval: float = INTERVAL) -> float:
-    """epsilon after the rounds of several mechanisms, one after the other or in turn, by the proved bound.
+    """Compute an upper bound on epsilon after the rounds of several mechanisms, in any order ("proved" of PAIRS).
 
-    A round without sampling is one of rate 1, of any records.
+    A round without sampling has rate 1.
     """
     if any(beyond(mechanism.multiplier) for mechanism in mechanisms):
         return np.inf
@@ -200,13 +248,13 @@ def proved_together(mechanisms: Sequence[Mechanism], delta: float, interval: flo
 
 
 def hockey_stick(rate: float, epsilon: np.ndarray, multiplier: float, adjacency: AdjacencyType) -> np.ndarray:
-    """The least delta at each epsilon of one Poisson-sampled round, shape of `epsilon`.
+    """Compute the smallest delta at each epsilon of one Poisson-sampled round, shape of `epsilon`.
 
-    The output is N(1, multiplier^2) with probability `rate` and else N(0, multiplier^2), against always the latter:
-    REMOVE; ADD is the other way around.
+    REMOVE compares P, which is N(1, multiplier^2) with probability `rate` and else N(0, multiplier^2), with Q =
+    N(0, multiplier^2): delta = sup over sets S of P(S) - exp(epsilon) Q(S). ADD exchanges P and Q.
     """
     remove = adjacency == REMOVE
-    # Beyond the loss of the record's certain absence, delta is that of disjoint outputs, or none.
+    # Beyond the loss that a record's certain absence has, delta is 1 - exp(epsilon) or 0.
     delta = -np.expm1(np.minimum(epsilon, 0.0)) if remove else np.zeros_like(epsilon)
     with np.errstate(divide="ignore"):
         absence = np.log1p(-rate)
@@ -223,7 +271,7 @@ def hockey_stick(rate: float, epsilon: np.ndarray, multiplier: float, adjacency:
 
 
 def replace_one(rate: float, epsilon: np.ndarray, multiplier: float, absent: float) -> np.ndarray:
-    """An upper bound, at each epsilon, of delta of one round for all pairs of data that differ in a record.
+    """Compute an upper bound, at each epsilon, on delta of one round for all pairs of data that differ in a record.
 
     A round's output is A without the record, with it B, or B' in the other data: Gaussians whose means are at most
     `absent` (A to B, A to B') and 1 (B to B') apart. By advanced joint convexity (Balle, Barthe and Gaboardi, 2018,
@@ -233,13 +281,13 @@ def replace_one(rate: float, epsilon: np.ndarray, multiplier: float, absent: flo
         H((1 - rate) A + rate B, (1 - rate) A + rate B') = rate H_a(B, (1 - c) A + c B')
                                                         <= rate ((1 - c) H_a(B, A) + c H_a(B, B'))
 
-    and H_a of two Gaussians grows with their distance. The pair is symmetric in B and B', which gives epsilon < 0: H(P,
-    Q) = 1 - exp(epsilon) + exp(epsilon) H'(Q, P), H' at -epsilon. What else is random in the round is averaged over,
-    which keeps the inequality.
+    and H_a of two Gaussians increases with their distance. The pair is symmetric in B and B', which gives epsilon < 0:
+    H(P, Q) = 1 - exp(epsilon) + exp(epsilon) H'(Q, P), with H' at -epsilon. The inequality also holds on average over
+    everything else that is random in the round.
 
-    `absent` is 1 where a batch of known size holds another record instead: then this is the larger of both directions
-    of `hockey_stick`. It is 1/2 for a sum that is divided by a constant: a gradient of norm L against none, where 2 L
-    is the sensitivity.
+    Distances are in units of the sensitivity. `absent` is 1 if a batch of known size has another record instead; the
+    result is then the larger of both directions of `hockey_stick`. It is 1/2 for a sum that is divided by a constant: a
+    gradient of norm L against none, where 2 L is the sensitivity.
     """
     size = np.abs(epsilon)
     log_a = _log_ratio(rate, size)
@@ -250,7 +298,7 @@ def replace_one(rate: float, epsilon: np.ndarray, multiplier: float, absent: flo
 
 
 def opposite_records(rate: float, epsilon: np.ndarray, multiplier: float) -> np.ndarray:
-    """The least delta at each epsilon of one round for a record at 1/2 against one at -1/2, others at 0."""
+    """Compute the smallest delta at each epsilon of one round for a record at 1/2 against one at -1/2, others at 0."""
     # The output at which the loss is epsilon solves a quadratic in exp(x / (2 multiplier^2)).
     with np.errstate(over="ignore"):
         c = rate * np.exp(-1 / (8 * multiplier**2))
@@ -265,7 +313,10 @@ def opposite_records(rate: float, epsilon: np.ndarray, multiplier: float) -> np.
 def multiplier_for(
     epsilon: float, rates: Rates, rounds: int, delta: float, interval: float = COARSE, method: str = "tight", absent=1.0
 ) -> float:
-    """The noise multiplier whose `composed_epsilon` is `epsilon` or NEGLIGIBLE; ValueError outside 0.01 to 10^5."""
+    """Find the noise multiplier whose `composed_epsilon` after `rounds` rounds is `epsilon`, or at least NEGLIGIBLE.
+
+    Raises ValueError if there is none between 0.01 and 1e5.
+    """
 
     def excess(log_multiplier):
         reached = composed_epsilon(rates, [(np.exp(log_multiplier), rounds)], delta, method, absent, interval)
@@ -280,10 +331,11 @@ def multiplier_for(
 
 
 def advanced_composition(multiplier: float, rounds: np.ndarray, delta: float) -> np.ndarray:
-    """epsilon of unsampled rounds by Theorem 3.20 of Dwork and Roth (2014).
+    """Compute epsilon after rounds without sampling by advanced composition (Dwork and Roth, 2014, Theorem 3.20).
 
-    `delta` is spent in every round by the classic Gaussian mechanism and once more by the composition, (rounds + 1)
-    delta in all. The classic formula is proved for less than 1 only, and understates where multipliers are small.
+    With e = sqrt(2 ln(1.25 / delta)) / multiplier of a round, it is sqrt(2 rounds ln(1 / delta)) e + rounds e (exp(e) -
+    1), at (rounds + 1) delta in all: `delta` in each round and once for the composition. The formula for e is proved
+    for e < 1 only, and too small for small multipliers.
     """
     rounds = np.asarray(rounds, float)
     per_round = np.sqrt(2 * np.log(1.25 / delta)) / multiplier
@@ -292,37 +344,37 @@ def advanced_composition(multiplier: float, rounds: np.ndarray, delta: float) ->
 
 
 def beyond(multiplier: float) -> bool:
-    """Whether the loss of a round exceeds LARGEST_LOSS."""
-    # What an unsampled round loses at the tail; a sampled one loses no more.
+    """Return whether the privacy loss of a round exceeds LARGEST_LOSS."""
+    # The loss of a round without sampling at the tail; with sampling it is no larger.
     return multiplier <= 0 or not (TAIL + 0.5 / multiplier) / multiplier < LARGEST_LOSS
 
 
 def _log_ratio(rate: float, loss: np.ndarray) -> np.ndarray:
-    """ln(1 + (exp(loss) - 1) / rate), -infinity where that is ln of nothing positive."""
+    """Compute ln(1 + (exp(loss) - 1) / rate), or -infinity if its argument is not positive."""
     with np.errstate(divide="ignore", over="ignore"):
         return loss + np.log1p(-np.minimum((1 - rate) * np.exp(-loss), 1.0)) - np.log(rate)
 
 
 def _gaussian(distance: float, log_order: np.ndarray) -> np.ndarray:
-    """The hockey-stick divergence of order exp(log_order) of unit Gaussians at a distance."""
+    """Compute the hockey-stick divergence of order exp(log_order) of unit-variance Gaussians at a distance."""
     upper, lower = (log_ndtr(side * distance / 2 - log_order / distance) for side in (1, -1))
     return np.maximum(np.exp(upper) - np.exp(log_order + lower), 0.0)
 
 
 def _opposite_likelihoods(rate: float, multiplier: float, x: float) -> list[float]:
-    """Logarithmic likelihoods of x with a record at -1/2 and at 1/2, against none."""
+    """Compute log-likelihood ratios of output x with a record at -1/2, and at 1/2, to none."""
     with np.errstate(divide="ignore"):
         absence = np.log1p(-rate)
     return [np.logaddexp(absence, np.log(rate) + (sign * x / 2 - 1 / 8) / multiplier**2) for sign in (-1, 1)]
 
 
 def _interval(limits: tuple[float, float], interval: float) -> float:
-    """Between points of a round's privacy loss between some limits: `interval`, or more for at most POINTS."""
+    """Return the grid's width for losses between some limits: `interval`, or more for at most POINTS points."""
     return max(interval, (limits[1] - limits[0]) / POINTS)
 
 
 def _limits(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
-    """Between which losses each direction of a round's pair is looked at, TAIL standard deviations out."""
+    """Return the range of losses of each direction, REMOVE and ADD, of a round: up to TAIL standard deviations."""
     highest = rates.values.max()
     losses = [GaussianPrivacyLoss(multiplier, sampling_prob=highest, adjacency_type=kind) for kind in (REMOVE, ADD)]
     return [(b.epsilon_lower, b.epsilon_upper) for b in (loss.connect_dots_bounds() for loss in losses)]  # ty: ignore
@@ -331,7 +383,7 @@ def _limits(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
 def _mass(
     curve: Callable[[float, np.ndarray], np.ndarray], rates: Rates, limits: tuple[float, float], interval: float
 ) -> pld_pmf.PLDPmf:
-    """The privacy loss of a round, from the hockey-stick curve that it has at each rate."""
+    """Compute a round's privacy loss distribution from its hockey-stick `curve(rate, epsilon)`, averaged over rates."""
     (lower, upper), interval = limits, _interval(limits, interval)
     steps = np.arange(np.floor(lower / interval), np.ceil(upper / interval) + 1)
     epsilon = steps * interval
@@ -352,10 +404,17 @@ def _opposite_limits(rates: Rates, multiplier: float) -> list[tuple[float, float
 
 
 class Pair(NamedTuple):
-    """Outputs of a round that differ in a record, of which an epsilon is computed.
+    """A method: which pair of outputs of a round epsilon is computed from.
 
-    What `kind` it is; by noise multiplier and `absent`, hockey-stick `curves`, functions of a rate and losses; and
-    between which losses each is looked at.
+    Attributes
+    ----------
+    kind
+        The kind of epsilon.
+    curves
+        `curves(multiplier, absent)` returns hockey-stick curves, one per direction: each is a function `curve(rate,
+        epsilon)` that returns deltas.
+    limits
+        `limits(rates, multiplier)` returns the range of losses of each curve's grid.
     """
 
     kind: Kind
@@ -363,14 +422,14 @@ class Pair(NamedTuple):
     limits: Callable[[Rates, float], list[tuple[float, float]]]
 
     def loss(self, rates: Rates, multiplier: float, absent: float, interval: float) -> PrivacyLossDistribution:
-        """The privacy loss of a round."""
+        """Compute the privacy loss distribution of a round."""
         directions = zip(self.curves(multiplier, absent), self.limits(rates, multiplier), strict=True)
         return PrivacyLossDistribution(*(_mass(curve, rates, limits, interval) for curve, limits in directions))
 
     def epsilons(
         self, rates: Rates, multiplier: float, rounds: Numbers, delta: float, absent=1.0, interval=INTERVAL
     ) -> np.ndarray:
-        """epsilon after some numbers of rounds, by connect-the-dots; in closed form where nothing is sampled.
+        """Compute epsilon after some numbers of `rounds`, shape (k,); in closed form if nothing is sampled.
 
         >>> law = Rates(np.array([0.01]), np.ones(1))
         >>> PAIRS["tight"].epsilons(law, 1.0, [1, 1000], delta=1e-5).round(3).tolist()
@@ -388,9 +447,10 @@ def _usual(multiplier: float, _absent: float) -> list:
 
 
 # By method. Tight: the usual pair for the sampled Gaussian, a round with and without a record of twice the norm, in
-# both directions; not proved to be the worst one over several rounds. Proved: `replace_one`, below whose curve each
-# round's lies whatever came before, so that the curve of all rounds lies below the composed one (Zhu, Dong and Wang,
-# 2022, Theorem 10). Opposite: a record whose gradient is turned around; no accountant of replace-one may say less.
+# both directions; not proved to be the worst one over several rounds. Proved: `replace_one`, whose curve is an upper
+# bound on each round's whatever happened before, so that the composed curve is an upper bound on that of all rounds
+# (Zhu, Dong and Wang, 2022, Theorem 10). Opposite: a record whose gradient changes its sign; no valid epsilon of
+# replace-one is smaller.
 PAIRS = {
     "tight": Pair(Kind.UNPROVED, _usual, _limits),
     "proved": Pair(
@@ -405,9 +465,10 @@ PAIRS = {
 
 
 def composed(distribution: PrivacyLossDistribution, rounds: Numbers, delta: float, lower: bool = False) -> np.ndarray:
-    """epsilon after some numbers of rounds of a privacy loss; rounding errors make it larger or, `lower`, smaller.
+    """Compute epsilon after some numbers of rounds, shape (k,), each with a privacy loss distribution.
 
-    Raises ValueError for a delta below `rounding.least_delta`.
+    Rounding errors are added, so that it is an upper bound, or subtracted for a `lower` bound. Raises ValueError for a
+    delta below `rounding.least_delta`.
     """
     distributions = (_together([(distribution, int(count))], delta, lower) for count in rounds)
     return np.array([float(loss.get_epsilon_for_delta(goal)) for goal, loss in distributions])
@@ -416,7 +477,7 @@ def composed(distribution: PrivacyLossDistribution, rounds: Numbers, delta: floa
 def _in_turn(
     pair: Pair, mechanisms: Sequence[Mechanism], delta: float, interval: float
 ) -> tuple[float, PrivacyLossDistribution]:
-    """As `_together`, of a pair's losses in mechanisms, on points of one interval: those of others do not add."""
+    """Do `_together` for mechanisms by the method `pair`, on one grid: the widest interval that any of them needs."""
     limits = (limit for one in mechanisms for limit in pair.limits(one.rates, one.multiplier))
     interval = max(_interval(limit, interval) for limit in limits)
     parts = [(pair.loss(one.rates, one.multiplier, one.absent, interval), int(one.rounds)) for one in mechanisms]
@@ -426,9 +487,10 @@ def _in_turn(
 def _together(
     parts: Sequence[tuple[PrivacyLossDistribution, int]], delta: float, lower: bool = False
 ) -> tuple[float, PrivacyLossDistribution]:
-    """The loss of the rounds of several, pairs of one and its number of rounds, and the delta to look it up at.
+    """Compose the privacy losses of rounds; return the delta at which to evaluate the result, and the result.
 
-    See `composed`.
+    `parts` are pairs of a round's distribution and the number of such rounds. That delta differs from `delta` by
+    rounding errors (`rounding.left`).
     """
     goal, cut = rounding.left(delta, sum(count for _, count in parts), lower), min(CUT, CUT_SHARE * delta)
     composed = [distribution.self_compose(count, cut) for distribution, count in parts]

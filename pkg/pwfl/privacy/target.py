@@ -1,31 +1,47 @@
-"""Noise for a target: the scale at which what an accountant says is the target, and not above it.
+"""Calibrate noise to a target epsilon: find the scale of the noise at which an accountant's epsilon is the target.
 
-Nothing is assumed of the epsilon but that some scale has one above the target and some larger one has not: a scale that
-is returned was evaluated, so what holds of it is what the accountant says of it.
+The only assumption is that epsilon is above the target at some scale and not above it at some larger one. Every scale
+that is returned was evaluated by the accountant.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-ABOVE, BELOW = 1e-9, 2e-9  # by which an epsilon may be above and below its target, relative
-NARROW = 1e-13  # of the logarithm of a scale: brackets are not made smaller
-FARTHEST = np.log(4.0)  # by which the logarithm of a scale is changed at once
-EVEN = 1e-7  # by which mu of groups may differ, relative
-TRIES = 3  # secants that may leave more than half of a bracket, before it is halved
+ABOVE, BELOW = 1e-9, 2e-9  # relative amounts by which epsilon may be above and below its target
+NARROW = 1e-13  # smallest width of a bracket of the logarithm of a scale
+FARTHEST = np.log(4.0)  # largest change of the logarithm of a scale in a step
+EVEN = 1e-7  # relative amount by which mu of groups may differ
+TRIES = 3  # consecutive secant steps that leave more than half of a bracket, before it is halved
 EVALUATIONS, BALANCES = 80, 12  # at most
 
 
 class UnreachableError(ArithmeticError):
-    """No scale of the noise leads to the target."""
+    """No scale of the noise attains the target."""
 
 
 def scales(epsilon: Callable[[np.ndarray], np.ndarray], target: float, count: int, below: float = BELOW) -> np.ndarray:
-    """Scales of `count` realizations' noise at which `epsilon(scales)` is `target`, but for ABOVE and `below`.
+    """Find each realization's scale of the noise at which its epsilon is the target, shape (realization,).
 
-    All are looked for at once, each by secants of logarithms in a bracket; one that starts right stays 1, and so does
-    one whose epsilon is NaN (no noise is feasible) or 0 (nobody sends). Where the epsilon jumps over the target, the
-    scale is that of the lower side. Raises UnreachableError after EVALUATIONS without one.
+    All realizations are searched at once, by secants of logarithms within brackets. The scale stays 1 if epsilon is
+    then the target, NaN (no noise is feasible) or 0 (nobody sends). If epsilon jumps over the target, the scale is on
+    the side below it.
+
+    Parameters
+    ----------
+    epsilon
+        `epsilon(scales)` returns epsilons for scales, both of shape (realization,).
+    target
+        The target epsilon.
+    count
+        Number of realizations.
+    below
+        Relative amount by which epsilon may be below the target; above, ABOVE is allowed.
+
+    Raises
+    ------
+    UnreachableError
+        If some realization has no scale with an epsilon of at most the target after EVALUATIONS.
     """
     x, low, high = np.zeros(count), np.full(count, -np.inf), np.full(count, np.inf)
     last_x, last_y, slow, done = np.full(count, np.nan), np.full(count, np.nan), np.zeros(count, int), None
@@ -60,10 +76,18 @@ def scales(epsilon: Callable[[np.ndarray], np.ndarray], target: float, count: in
 
 
 def balanced(largest_mu: Callable[[np.ndarray], np.ndarray], shape: tuple[int, int]) -> np.ndarray:
-    """Scales of groups' noise, (realization, group), at which all of a realization's have the mu of the worst-off.
+    """Find scales of groups' noise at which all groups of a realization have the same largest mu.
 
-    `largest_mu(scales)` is of each group's members and rounds. Groups may disturb each other; what is left after
-    BALANCES evaluations, or of less than EVEN, is taken as it is. Groups without any mu, or of an infinite one, stay 1.
+    Each scale is multiplied by the group's mu over the realization's largest, at most BALANCES times, until ratios
+    differ from 1 by at most EVEN. Groups whose mu is 0 or infinite keep the scale 1.
+
+    Parameters
+    ----------
+    largest_mu
+        `largest_mu(scales)` returns the largest mu of each group's members and rounds; both have shape (realization,
+        group). A group's mu may depend on others' scales.
+    shape
+        Number of realizations and of groups.
     """
     scale = np.ones(shape)
     for _ in range(BALANCES):

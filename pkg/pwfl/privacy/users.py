@@ -1,7 +1,7 @@
-"""What all records of a user are worth in (epsilon, delta), where it takes part by chance, with a random batch of them.
+"""User-level epsilon if users take part at random, each with a random batch of its records.
 
-A round releases a sum over a batch, plus Gaussian noise of `multiplier` times the sensitivity of one record; natural
-logarithms. Upper bounds, exact where nothing is left to chance.
+A round releases a sum over a batch, plus Gaussian noise of `multiplier` times the sensitivity of one record. Results
+are upper bounds, exact if nothing is random. Logarithms are natural.
 """
 
 from typing import NamedTuple
@@ -17,17 +17,25 @@ from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.privacy.labels import Kind, gives, labeled
 from pwfl.privacy.sampled import TAIL, beyond, composed, replace_one
 
-POINTS = 20_000  # points of a round's privacy loss, which is of a curve for each size
-NODES = 32  # sizes of a message's batch that it is of, at most
-CELLS = 2**17  # of the sum of squared sizes over all rounds, at most, or one a round
-ROUNDED = 20 * np.finfo(float).eps  # of a Fourier transform
+POINTS = 20_000  # points of a round's privacy loss distribution
+NODES = 32  # batch sizes in it, at most; each has its own curve
+CELLS = 2**17  # of the grid of sums of squared sizes, at most, or one per round
+ROUNDED = 20 * np.finfo(float).eps  # relative error of a Fourier transform
 
 
 class Messages(NamedTuple):
-    """The law of how many records are in a user's message: `sizes` of `weights`, shapes (k,), if the user takes part.
+    """The distribution of the number of records in a user's message.
 
-    The user takes part with probability `participation`. The observer sees whether it does in a share `shown` of the
-    rounds, whatever the user does, and cannot tell in the others. Up to `lost` more is the probability of other sizes.
+    Attributes
+    ----------
+    sizes, weights
+        Numbers of records, and their probabilities if the user takes part, shape (k,).
+    participation
+        Probability that the user takes part in a round.
+    shown
+        Share of rounds, independent of the user, in which the observer knows whether the user takes part.
+    lost
+        Upper bound on the probability of any other size.
     """
 
     sizes: np.ndarray
@@ -39,14 +47,25 @@ class Messages(NamedTuple):
 
 @gives(Kind.UPPER)
 def epsilon(law: Messages, multiplier: float, rounds: int, delta: float, absent: float = 1.0) -> float:
-    """An upper bound on epsilon after some rounds if all of a user's records are replaced; `absent` as `replace_one`.
+    """Compute an upper bound on epsilon at `delta` after `rounds` rounds if all of a user's records are replaced.
 
-    Batches are drawn whatever the records are. Given that a message is of b of them, it moves b times as far as by one:
-    a Gaussian of multiplier / b. To tell the observer b, drawn whether or not the user takes part, hides no more (joint
-    convexity). Who sees whether the user does sees Gaussian mechanisms of mu^2 = b^2 / multiplier^2 in all, at random;
-    who does not sees at least no more than that, and rounds sampled at the rate of participation, by `replace_one`.
+    Batches are drawn independently of the records. A message of b records moves b times as far as by one record, so it
+    is a Gaussian mechanism of multiplier / b. Revealing b, drawn whether or not the user takes part, does not decrease
+    epsilon (joint convexity). An observer who knows whether the user takes part receives Gaussian mechanisms whose
+    mu^2 = b^2 / multiplier^2 add up to a random total. An observer who does not know it receives no more than that;
+    its rounds are also bounded by sampling at the rate of participation (`sampled.replace_one`, with `absent`). The
+    result is the smaller bound, and exact if nothing is random.
 
-    Exact where nothing is sampled.
+    Parameters
+    ----------
+    law
+        Distribution of the number of records in a message.
+    multiplier
+        Noise standard deviation over the sensitivity of one record.
+    rounds, delta
+        Number of rounds, and the delta.
+    absent
+        As in `sampled.replace_one`.
     """
     if multiplier == 0:
         return np.inf
@@ -74,7 +93,7 @@ def epsilon(law: Messages, multiplier: float, rounds: int, delta: float, absent:
 
 
 def worth(law: Messages, multiplier: float, rounds: int, delta: float, absent: float = 1.0) -> tuple[float, Kind]:
-    """As `epsilon`, and its kind: that of a Gaussian mechanism where nothing is left to chance."""
+    """Compute `epsilon` and its kind, which is exact if nothing is random."""
     if multiplier == 0:
         return np.inf, Kind.EXACT
     if law.participation == 1 and len(law.sizes) == 1:
@@ -83,10 +102,11 @@ def worth(law: Messages, multiplier: float, rounds: int, delta: float, absent: f
 
 
 def _known_participation(law: Messages, multiplier: float, rounds: int, delta: float) -> float:
-    """epsilon of Gaussian mechanisms whose mu^2 add up to a sum of squared sizes, which the observer knows.
+    """Compute epsilon of Gaussian mechanisms with mu^2 = S / multiplier^2, S the known sum of squared sizes.
 
-    The sum's law is a convolution, on a grid that squares are rounded up to. What Fourier transforms round is taken off
-    delta: a frequency is off by ROUNDED a round at most, and a sum over cells by the root of their number as much.
+    The distribution of S is a convolution over rounds, on a grid to which squares are rounded up. The error of Fourier
+    transforms is subtracted from delta: at most ROUNDED per round in each frequency, and sqrt(number of cells) times
+    that in a sum over cells.
     """
     square = law.sizes.astype(float) ** 2
     step = max(1.0, np.ceil(rounds * square.max() / max(rounds, CELLS)))
@@ -116,7 +136,7 @@ def _known_participation(law: Messages, multiplier: float, rounds: int, delta: f
 
 
 def _rounded_up(law: Messages) -> tuple[np.ndarray, np.ndarray]:
-    """Sizes and weights of the law, at most NODES; sizes between two of them are rounded up."""
+    """Reduce a distribution to at most NODES sizes by rounding sizes up; return sizes and weights."""
     if len(law.sizes) <= NODES:
         return law.sizes, law.weights
     share = np.cumsum(np.cbrt(law.weights))

@@ -1,13 +1,30 @@
-"""How a unit of a user's message shows to who observes a linear air: sqrt(a' C^-1 a) = mu over the sensitivity."""
+"""Visibility of users' messages to the observer of a linear air interface.
+
+The observer receives A (m + n) + z, per coordinate of the users' messages m, with the users' independent Gaussian noise
+n and the receivers' z. The noise has the covariance C = A diag(noise_std^2) A' + diag(receiver_std^2). With the column
+a_k of A, the visibility of user k is
+
+    sqrt(a_k' C^-1 a_k),
+
+which times the sensitivity of m_k is mu of a Gaussian mechanism. It is infinite if no noise hides the message.
+"""
 
 import numpy as np
 
 
 def through_gram(products: np.ndarray, noise_std: np.ndarray, receiver_std: float) -> np.ndarray:
-    """As `linear` with A'A = `products`, shape (..., user, user), users' noise alike, (...,), receivers' a number.
+    """Compute the visibility from the Gram matrix A'A if all users' noise is the same: shape (..., user).
 
-    With eigenvalues l and eigenvectors v of the products it is the root of the sum of v_k^2 l / (noise_std^2 l +
-    receiver_std^2).
+    With eigenvalues l_j and eigenvectors v_j of A'A it is sqrt(sum_j v_jk^2 l_j / (noise_std^2 l_j + receiver_std^2)).
+
+    Parameters
+    ----------
+    products
+        A'A, shape (..., user, user).
+    noise_std
+        Standard deviation of each user's noise, shape (...,).
+    receiver_std
+        Standard deviation of the receivers' noise.
     """
     values, vectors = np.linalg.eigh(products)
     values = np.maximum(values, _doubtful(values[..., -1:], values.shape[-1]))
@@ -18,14 +35,14 @@ def through_gram(products: np.ndarray, noise_std: np.ndarray, receiver_std: floa
 
 
 def through_few(amplitudes: np.ndarray, noise_std: np.ndarray, receiver_std: float) -> np.ndarray:
-    """As `through_gram` of A'A with A = `amplitudes`, shape (..., observed, user), of fewer observed than users.
+    """Compute `through_gram` of A'A from A = `amplitudes`, shape (..., observed, user), with fewer rows than users.
 
-    In time that grows linearly with users: the products' eigenvalues are squares of A's singular values, all others 0.
+    The time is linear in the number of users: the eigenvalues of A'A are squares of A's singular values, and 0.
     """
     _, singular, vectors = np.linalg.svd(amplitudes, full_matrices=False)
     values, least = np.square(singular), _doubtful(np.square(singular[..., :1]), amplitudes.shape[-1])
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        # Eigenvalues of 0, in the space that the vectors leave, are in doubt like others.
+        # Eigenvalues of 0, of the remaining directions, are uncertain by rounding like the others.
         values = np.concatenate([np.maximum(values, least), least], axis=-1)
         ratio = values / (np.square(noise_std)[..., None] * values + receiver_std**2)
         share = np.square(vectors)
@@ -35,34 +52,33 @@ def through_few(amplitudes: np.ndarray, noise_std: np.ndarray, receiver_std: flo
 
 
 def _doubtful(largest: np.ndarray, users: int) -> np.ndarray:
-    """Eigenvalues below which rounding leaves them in doubt, so that they are taken for this; more means visibility."""
+    """Return the rounding error of eigenvalues, to which smaller ones are raised: that increases the visibility."""
     return largest * users * np.finfo(float).eps
 
 
 def linear(heard: np.ndarray, noise_std: np.ndarray, receiver_std: np.ndarray) -> np.ndarray:
-    """Visibility of users' messages in what is observed, shape (..., user); infinite where nothing hides one.
-
-    What is observed is A m + A n + z, by coordinate of the messages m: C = A diag(noise_std^2) A' +
-    diag(receiver_std^2).
+    """Compute the visibility of each user's message, shape (..., user), for any noise.
 
     Parameters
     ----------
     heard
-        A, shape (..., observed, user).
-    noise_std, receiver_std
-        Of the users' noise n, shape (..., user), and the receivers' z, shape (..., observed), independent.
+        The amplitudes A, shape (..., observed, user).
+    noise_std
+        Standard deviation of the users' noise n, shape (..., user).
+    receiver_std
+        Standard deviation of the receivers' noise z, shape (..., observed).
     """
-    # C = M M', by the singular values of M: C's eigenvalues are their squares, in which half of the digits are lost, so
-    # that users who differ by a leak of amplitude 1e-8 would be taken to be alike.
+    # C = M M' by the singular values of M. C's eigenvalues are their squares, which lose half of the digits: users who
+    # differ by an interference of amplitude 1e-8 would seem to be the same.
     receivers = receiver_std[..., None] * np.eye(heard.shape[-2])
     directions, singular, _ = np.linalg.svd(
         np.concatenate([heard * noise_std[..., None, :], receivers], axis=-1), full_matrices=False
     )
     rounding = sum(heard.shape[-2:]) * np.finfo(float).eps
-    doubtful = singular <= singular[..., :1] * rounding  # of which rounding leaves nothing
+    doubtful = singular <= singular[..., :1] * rounding  # zero but for rounding
     along = np.abs(np.swapaxes(directions, -1, -2) @ heard)  # (..., direction, user)
     with np.errstate(divide="ignore", invalid="ignore"):
         seen = np.where(doubtful[..., None], 0.0, along / singular[..., None])
         outside = doubtful[..., None] & (along > np.linalg.norm(heard, axis=-2, keepdims=True) * rounding)
-        # What shows in such a direction shows no more than to who sees the message alone.
+        # A message with a component in such a direction is no more visible than alone with its own noise.
         return np.where(outside.any(axis=-2), 1 / noise_std, np.sqrt(np.square(seen).sum(axis=-2)))
