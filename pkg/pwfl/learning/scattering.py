@@ -94,7 +94,7 @@ def _wavelets(side: int, scales: int, j: int, halvings: int) -> np.ndarray:
 
 
 def _morlet(side: int, j: int, angle: int) -> np.ndarray:
-    """Compute the spectrum, which is real, of the wavelet of scale 2^j at an angle (its number), shape (side, side)."""
+    """Compute the real spectrum of the wavelet of scale 2^j at angle number `angle`, shape (side, side)."""
     theta = (ANGLES // 2 - 1 - angle) * np.pi / ANGLES
     width, frequency = WIDTH * 2**j, FREQUENCY / 2**j
     wave, envelope = (_gabor(side, width, theta, f, SLANT) for f in (frequency, 0))

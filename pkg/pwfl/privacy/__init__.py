@@ -1,1 +1,1 @@
-"""What mechanisms are worth in (epsilon, delta): shared by the stages that set noise and that account for it."""
+"""Privacy accounting: (epsilon, delta) of mechanisms, for the stages that calibrate noise and that state guarantees."""

@@ -306,8 +306,8 @@ def receive(
     (message,) = messages  # (..., user, output, feature)
     users = weight.shape.rank - 1
     (draw,) = draws.normals(key, [tf.gather(message, 0, axis=users)])
-    # The noise is one more summand of the product. With the sum that the result goes into, a sum of its own
-    # would make three, for which TensorFlow's optimizer takes a temporary variable; in loops, these collide.
+    # The noise is one more summand of the product. Added separately, it would make a sum of three with w - step update;
+    # TensorFlow's optimizer uses a temporary variable for that, and in loops the names of these variables collide.
     summands = tf.concat([message, tf.expand_dims(draw, users)], axis=users)
     factors = tf.concat([weight, noise_std[..., None]], axis=users)
     return [tf.einsum("bu,bucf->bcf", factors, summands) if users else tf.tensordot(factors, summands, axes=1)]
@@ -355,7 +355,7 @@ def play_round(
     Parameters
     ----------
     loop, inputs
-        What is computed, and of which tensors.
+        What determines the graph, and the tensors it is computed from.
     weights
         The model's parameters before the round, one tensor of shape (..., *shape) per tensor of the model.
     t

@@ -162,7 +162,7 @@ class Differentiated:
         return tf.nn.sparse_softmax_cross_entropy_with_logits(y, self.outputs(weights, x))
 
     def outputs(self, weights: Weights, x: tf.Tensor) -> tf.Tensor:
-        with tf.init_scope():  # the state is random seeds, of which these models make no use
+        with tf.init_scope():  # the state is random seeds, which these models do not use
             state = [weight.numpy() for weight in self.model.non_trainable_variables]
         return self.model.stateless_call(weights, state, x)[0]
 

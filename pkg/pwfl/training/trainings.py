@@ -215,12 +215,12 @@ def count_evaluations(losses: np.ndarray) -> list[int]:
 
 
 def stack_starts(starts: Sequence[Any], several: bool, compiled: bool, names: Sequence[str] = TENSORS) -> list:
-    """Make tensors of some fields of realizations' `Start`s.
+    """Make tensors of some fields of each realization's `Start`.
 
     Parameters
     ----------
     starts
-        `Start`s, or other named tuples of arrays, of realizations.
+        One `Start`, or another named tuple of arrays, for each realization.
     several
         Whether tensors have the realization in axis 0. Arrays of realizations are then padded with zeros to one shape
         (`batching.side_by_side`). Otherwise only the first start is used.

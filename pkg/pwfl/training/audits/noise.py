@@ -15,7 +15,7 @@ from pwfl.training import trainings
 from pwfl.training.audits.claims import View
 from pwfl.training.audits.received import KEPT, RUNS, SAME, chosen, received, scaled_silence
 
-MOST = 256  # runs at most, of small models, which need more runs for as many random numbers
+MOST = 256  # runs, at most: small models need more runs for the same number of random numbers
 NORMAL = special.ndtr, 0.0  # arguments of `audit.distribution`: standard normal
 TESTS: tuple[tuple[str, Callable[..., audit.Verdict], tuple], ...] = (
     ("deviation", audit.variance, ()),
