@@ -116,6 +116,7 @@ def tied(
 
 
 def _logits(logits: Callable, kernels: list[np.ndarray], shapes: list[tuple[int, ...]], x: np.ndarray) -> np.ndarray:
+    """Compute the logits, shape (class,), of one record, (1, feature), with zero biases."""
     return np.asarray(logits([tf.constant(w) for w in _with_biases(kernels, shapes)], tf.constant(x)))[0]
 
 

@@ -197,6 +197,7 @@ def concentrated(orders: np.ndarray, divergences: np.ndarray, delta: float) -> t
 
 
 def _converted(orders: np.ndarray, divergences: np.ndarray, delta: float) -> np.ndarray:
+    """Compute epsilon by each order, shape (..., order), rounded up; see `epsilon`."""
     conversion = np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
     return divergences * UPWARD + conversion + 1e-12 * np.abs(conversion)
 

@@ -394,11 +394,13 @@ def _mass(
 
 
 def _either_way(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
+    """Return the range of losses of a symmetric pair (`replace_one`): the larger range of both directions."""
     limit = np.abs(_limits(rates, multiplier)).max()
     return [(-limit, limit)]
 
 
 def _opposite_limits(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
+    """Return the range of losses of `opposite_records`, up to TAIL standard deviations."""
     limit = float(np.diff(_opposite_likelihoods(rates.values.max(), multiplier, TAIL * multiplier + 0.5))[0])
     return [(-limit, limit)]
 
@@ -443,6 +445,7 @@ class Pair(NamedTuple):
 
 
 def _usual(multiplier: float, _absent: float) -> list:
+    """Return the hockey-stick curves of the pair "tight", of both directions."""
     return [partial(hockey_stick, multiplier=multiplier, adjacency=adjacency) for adjacency in (REMOVE, ADD)]
 
 

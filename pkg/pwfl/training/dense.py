@@ -32,6 +32,7 @@ def forward(weights: Weights, x: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]
 
 
 def _affine(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """Compute x @ kernel + bias, shape (..., record, output); `x` is (..., record, input), or (record, input)."""
     if kernel.shape.rank == 2:
         return tf.matmul(x, kernel) + bias
     shared = len(x.shape) == 2

@@ -135,6 +135,7 @@ class Gradients:
         return Fixed(), Rows(rows, sizes.astype(np.int32), counts, np.ones(len(sizes), np.float32))
 
     def gather(self, fixed: Fixed, varying: Any, data: Data) -> tuple:
+        """Return `(x, y, counts, prepared)` of the interval's records: the arguments of `Model.clipped_mean`."""
         rows = varying.rows if self.compiled else varying.rows[..., : tf.reduce_max(varying.sizes)]
         x, y, counts = tf.gather(data.x, rows), tf.gather(data.y, rows), None
         if not self.alike:
@@ -144,6 +145,7 @@ class Gradients:
     def summed(
         self, weights: Weights, fixed: Fixed, varying: Any, used: tuple, uniforms: Callable
     ) -> tuple[Weights, tf.Tensor]:
+        """Compute the weighted sum of clipped gradients; statistics: number of records clipped, and of all."""
         x, y, counts, prepared = used
         mean, clipped = self.model.clipped_mean(weights, x, y, self.clip_norm, varying.sizes, counts, prepared)
         return [times(varying.total, g) for g in mean], tf.stack([clipped, tf.cast(varying.sizes, tf.float32)], axis=-1)
@@ -219,6 +221,11 @@ class UserGradients(Gradients):
         return Fixed(), UserRows(rows, sizes, counts)
 
     def gather(self, fixed: Fixed, varying: Any, data: Data) -> tuple:
+        """Return features and classes of the senders' records.
+
+        For one realization that is not compiled, shapes are (record, feature) and (record,), one sender's records after
+        the other's; otherwise (..., sender, record, feature) and (..., sender, record), padded.
+        """
         single = not self.compiled and varying.sizes.shape.rank == 1
         rows = varying.rows[tf.sequence_mask(varying.sizes, tf.shape(varying.rows)[-1])] if single else varying.rows
         return tf.gather(data.x, rows), tf.gather(data.y, rows)

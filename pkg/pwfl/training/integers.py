@@ -65,6 +65,7 @@ def round_signs(key: np.integer | int, t: np.integer | int, size: int) -> tuple[
 
 
 def _sum(bits, key, t, vectors, samples, weight, grid_step, noise_std, group):
+    """Compute `server_sum` in NumPy from padded arrays of senders (`Sent`), with round t's private numbers."""
     (signs, generator), sends = round_signs(key, t, vectors.shape[1]), samples > 0
     arrays = (values[sends] for values in (vectors.astype(float), weight, grid_step, noise_std, group))
     return server_sum(*arrays, bits, signs, generator).astype(np.float32)

@@ -145,6 +145,10 @@ class LocalSgd:
         return Local(places, held, np.zeros(passes, np.int32), extent, key), MessageWeights(weight)
 
     def gather(self, fixed: Local, varying: Any, data: Data) -> tuple:
+        """Return features and classes of users' samples, (user, sample, feature) and (user, sample).
+
+        For several realizations, or compiled, those of all training records, (record, feature) and (record,).
+        """
         if self.compiled or fixed.user_records.shape.rank == 3:
             return data.x, data.y
         return tf.gather(data.x, fixed.user_records), tf.gather(data.y, fixed.user_records)
@@ -221,9 +225,11 @@ class ModelLocalSgd(LocalSgd):
         return fixed, UpdateWeights(weight.weight)
 
     def gather(self, fixed: Local, varying: Any, data: Data) -> tuple:
+        """Return features, (record, feature), and classes, (record,), of all training records."""
         return data.x, data.y
 
     def summed(self, weights: Weights, fixed: Local, varying: Any, used: tuple, uniforms: Callable):
+        """Compute the weighted sum of clipped updates, one tensor (..., *shape) per tensor of the model."""
         steps, several = self.steps, varying.factor.shape.rank > 1
         rows = tf.gather(
             fixed.user_records, self.batches(fixed, uniforms), batch_dims=fixed.user_records.shape.rank - 1
@@ -365,6 +371,7 @@ def updates(weights: tf.Tensor, x: tf.Tensor, y: tf.Tensor, batches: tf.Tensor, 
 
 
 def _updates(weights, x, y, batches, step_size):
+    """Compute `updates` of one block of users."""
     scale = step_size / tf.cast(tf.shape(batches)[2], tf.float32)
     local = tf.repeat(weights[None], tf.shape(x)[0], axis=0)
 

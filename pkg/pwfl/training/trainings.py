@@ -270,7 +270,7 @@ def beginnings(
         `deal(samples, realization)` returns the users' record indices for numbers of records `samples`, shape (user,);
         None: `partition.deal_out` by the section `data`.
     key
-        The column of `users` by which users are numbered: rows are sorted by it.
+        Name of the column with the user's number, by which rows are sorted; utility_fair's tables call it `device`.
     """
     users_by_run = users.partition_by("realization", as_dict=True)
 
