@@ -147,7 +147,7 @@ class Draws(NamedTuple):
         return tf.reshape(draw, [*key.shape, *shape])
 
     def _numbers(self, key: tf.Tensor, size: int, one: Callable, several: Callable) -> tf.Tensor:
-        """Draw `size` numbers per key, shape (..., size): by `one` of TensorFlow or, compiled, `several` of `philox`."""
+        """Draw `size` numbers per key, shape (..., size): by TensorFlow's `one` or, compiled, by `several`."""
         # For the same seed, XLA draws other normal numbers than TensorFlow's own kernels.
         if self.compiled:
             return several(key, self.t, size)
