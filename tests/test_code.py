@@ -165,7 +165,7 @@ def test_comments_docstrings_and_layout_do_not_count(package, edit):
 ALL, MULTI = set(OF_A_SYSTEM) | {"report"}, "systems/multicell/"
 MOVES = {  # a kind of edit -> file, old and new text, the stages whose addresses move
     "a colour": (f"{MULTI}catalog.py", "#D55E00", "#D55E01", {"report"}),
-    "a caption of a table": (f"{MULTI}catalog.py", "Objective, guarantee and", "Objective, privacy and", {"report"}),
+    "a meaning of a column": (f"{MULTI}catalog.py", '"number of realizations', '"how many realizations', {"report"}),
     "a figure's title": (f"{MULTI}report.py", "Scheduler's objective", "The scheduler's objective", {"report"}),
     "a claim's statement": (f"{MULTI}claims.py", 'statement="', 'statement="Indeed: ', {"report"}),
     "a parameter's meaning": (f"{MULTI}parameters.py", '"rings of hexagonal', '"circles of hexagonal', {"report"}),

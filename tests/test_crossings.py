@@ -536,5 +536,5 @@ def test_what_opposed_records_lose_is_what_the_page_says():
 
     least = optimize.brentq(lambda multiplier: epsilon(multiplier, "proved") - TARGET, 0.5, 2, rtol=1e-4)
     opposed = epsilon(least, "opposite")
-    expected = f"lose at least {opposed:.2f} of it, or {opposed / 8:.0%}".replace("%", " %")
+    expected = f"for two opposite records, ε is at least {opposed:.2f}, or {opposed / 8:.0%} of it".replace("%", " %")
     assert expected in " ".join(crossings.PAGE.read_text().split())
