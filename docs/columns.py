@@ -41,23 +41,25 @@ ENDS = re.compile("_ci_(low|high)$")
 
 def simulated() -> dict[str, StudyTables]:
     """The tables of a tiny scenario of each system."""
-    found = {}
+    studies = {}
     for system in registry.BUILT_IN:
         tiny = registry.system(system).catalog.tiny | {"system": system, "realizations": 2, "training_realizations": 2}
-        found[system] = pwfl.simulate(tiny)
-    return found
+        studies[system] = pwfl.simulate(tiny)
+    return studies
 
 
-def page(found: dict[str, StudyTables]) -> str:
+def page(studies: dict[str, StudyTables]) -> str:
     """The page, as Markdown, of the tables of each system."""
     parts = [HEAD, "## Tables that compare scenarios\n"]
-    for name in next(iter(found.values())).comparison:
+    for name in next(iter(studies.values())).comparison:
         known: dict[str, Column] = {}
-        for system, study in found.items():
-            own = _columns(study.comparison[name], name, system)
-            known = {each.name: each for each in own} | known
-        own = {system: {*study.comparison[name].columns} for system, study in found.items()}
-        shared = [each for each in known.values() if name != "summary" or all(each.name in own[of] for of in own)]
+        for system, study in studies.items():
+            listed = _columns(study.comparison[name], name, system)
+            known = {column.name: column for column in listed} | known
+        present = [{*study.comparison[name].columns} for study in studies.values()]
+        shared = [
+            column for column in known.values() if name != "summary" or all(column.name in names for names in present)
+        ]
         parts.append(_table(name, stages.REPORT, shared))
         if name == "summary":
             parts.append("Other columns of `summary` are below, with the table of each system's scenarios.\n")
@@ -66,7 +68,7 @@ def page(found: dict[str, StudyTables]) -> str:
     parts += ["## Terms of an epsilon\n", _rows(terms), "## Tables of all systems\n"]
     for name, schema in contract.COMMON.items():
         parts.append(_table(name, meanings.maker(name, "multicell"), list(_declared(schema, name, "multicell"))))
-    for system, study in found.items():
+    for system, study in studies.items():
         (scenario,) = study.scenarios.values()
         parts.append(f"## `{system}`\n")
         for name, schema in registry.system(system).load_schemas().items():
@@ -113,7 +115,7 @@ def _rows(listed: list[Column]) -> str:
     for several in rows.values():
         first = several[0]
         meaning = first.meaning + ("; ends of its 95% interval" if len(several) > 1 else "")
-        cells = ", ".join(f"`{each.name}`" for each in several), first.type, first.unit or "–", meaning
+        cells = ", ".join(f"`{column.name}`" for column in several), first.type, first.unit or "–", meaning
         lines.append(
             f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} | {first.reveals or 'as its source'} |"
         )

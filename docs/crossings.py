@@ -30,24 +30,24 @@ HEAD += ["guarantee", "symbols", "joules"]
 
 def rows(folder: Path) -> list[list[str]]:
     """A row for each point of the study: accuracy with its interval, and epsilon against each observer, means."""
-    found = []
+    cells = []
     for point in pl.read_parquet(folder / "systems.parquet").iter_rows(named=True):
-        crossing, own = point["scenario"].partition(",")[0], point["privacy.observer"]
+        crossing, observer = point["scenario"].partition(",")[0], point["privacy.observer"]
         guarantees = pl.read_parquet(folder / point["scenario"] / "guarantees.parquet")
-        own_noise = guarantees.filter(unit="record", noise_from="users")
-        against = dict(own_noise.group_by("observer").agg(pl.col("epsilon").mean()).rows())
+        user_noise = guarantees.filter(unit="record", noise_from="users")
+        against = dict(user_noise.group_by("observer").agg(pl.col("epsilon").mean()).rows())
         half = (point["accuracy_ci_high"] - point["accuracy_ci_low"]) / 2
         stands = [point["guarantee"], f"trusting {point['epsilon_trusts']}" if point["epsilon_trusts"] else ""]
-        found.append(
+        cells.append(
             [
-                *(MESSAGES.get(crossing, "gradients"), AIRS.get(crossing, "uploads"), OBSERVERS[own]),
+                *(MESSAGES.get(crossing, "gradients"), AIRS.get(crossing, "uploads"), OBSERVERS[observer]),
                 f"{point['accuracy_mean']:.3f} ± {half:.3f}",
                 *(f"{against[name]:.3g}" if name in against else "" for name in OBSERVERS),
                 ", ".join(filter(None, stands)),
                 *(f"{point[name]:.3g}" for name in ("channel_uses_mean", "transmit_energy_j_mean")),
             ]
         )
-    return found
+    return cells
 
 
 def page(folder: Path) -> str:

@@ -65,9 +65,9 @@ def keep(folder: Path, note: str) -> None:
         shutil.copyfile(path, CURVES / f"{path.name.removesuffix('_curves.csv')}.csv")
 
 
-def rows(system: str, of: pl.DataFrame) -> list[paper.Row]:
+def rows(system: str, claims: pl.DataFrame) -> list[paper.Row]:
     """A system's statements, in its paper's order."""
-    return paper.rows(_paper(system), of.filter(pl.col("study").is_in(STUDIES[system])), {})
+    return paper.rows(_paper(system), claims.filter(pl.col("study").is_in(STUDIES[system])), {})
 
 
 def _paper(system: str) -> paper.Paper:
@@ -84,24 +84,24 @@ def paper_html(system: str) -> str:
     """The page of a system's paper, of the claims and curves that are kept."""
     catalog = registry.system(system).catalog
     (cited,) = references.cited(DOCS.parent / "CITATION.cff", [system])
-    of = _paper(system)
+    source = _paper(system)
     claims = kept().filter(pl.col("study").is_in(STUDIES[system]))
     studies = [load(read([DOCS.parent / f"config/{study}.yaml"]), study) for study in STUDIES[system]]
-    known = {study.titles[name]: each.part() for study in studies for name, each in study.scenarios.items()}
+    known = {study.titles[name]: scenario.part() for study in studies for name, scenario in study.scenarios.items()}
     titles = {name: title for study in studies for name, title in study.titles.items()}
-    settings, colours = paper.find_settings(of, known), paper_page.scheme_colours(system, known.values())
+    settings, colours = paper.find_settings(source, known), paper_page.scheme_colours(system, known.values())
     path = CURVES / f"{system}.csv"
     frame = (
         pl.read_csv(path, infer_schema_length=None, schema_overrides={"panel": pl.String}) if path.exists() else None
     )
     curves = {} if frame is None else frame.partition_by("panel", as_dict=True, include_key=False)
-    each = {panel: own for (panel,), own in curves.items()}
+    by_panel = {panel: curve for (panel,), curve in curves.items()}
     runs = claims.filter(pl.col("quantity").str.contains("accuracy|loss"))["realizations"].drop_nulls()
     over = f"{runs.max()} training runs" if len(runs) else ""
     commits = ", ".join(claims["commit"].unique(maintain_order=True))
-    said = {"This page": f"results of commits {commits}"} if commits else {}
+    facts = {"This page": f"results of commits {commits}"} if commits else {}
     return paper_page.render(
-        of, cited._asdict(), latex.titled(claims, titles), settings, each, colours, said, catalog.studies, over
+        source, cited._asdict(), latex.titled(claims, titles), settings, by_panel, colours, facts, catalog.studies, over
     )
 
 
@@ -115,27 +115,28 @@ def shown(path: Path, text: str) -> str:
 
 def pages() -> dict[Path, str]:
     """The page of all papers, with its table anew."""
-    of = kept()
+    claims = kept()
     counts = [
-        [f'<a href="{system}.html">{system}</a>', *_counts(system, of), _commands(system, of)] for system in STUDIES
+        [f'<a href="{system}.html">{system}</a>', *_counts(system, claims), _commands(system, claims)]
+        for system in STUDIES
     ]
-    found = {DOCS / "papers/README.md": table(["paper's system", "statements", *OUTCOMES, "made by"], counts)}
-    return {path: shown(path, text) for path, text in found.items()}
+    texts = {DOCS / "papers/README.md": table(["paper's system", "statements", *OUTCOMES, "made by"], counts)}
+    return {path: shown(path, text) for path, text in texts.items()}
 
 
-def _commands(system: str, of: pl.DataFrame) -> str:
+def _commands(system: str, claims: pl.DataFrame) -> str:
     """The commands that made what is kept of a system's paper, and their commits."""
-    said = []
+    commands = []
     for study in STUDIES[system]:
-        if len(own := of.filter(study=study)):
-            note = f" ({own['note'][0]})" if own["note"][0] else ""
-            said.append(f"`snakemake --configfile config/{study}.yaml`{note} at {own['commit'][0]}")
-    return "; ".join(said)
+        if len(study_claims := claims.filter(study=study)):
+            note = f" ({study_claims['note'][0]})" if study_claims["note"][0] else ""
+            commands.append(f"`snakemake --configfile config/{study}.yaml`{note} at {study_claims['commit'][0]}")
+    return "; ".join(commands)
 
 
-def _counts(system: str, of: pl.DataFrame) -> list[str]:
+def _counts(system: str, claims: pl.DataFrame) -> list[str]:
     """How many statements a system's paper makes, and how many came out in each way."""
-    verdicts = [row.verdict for row in rows(system, of)]
+    verdicts = [row.verdict for row in rows(system, claims)]
     return [str(len(verdicts)), *(str(verdicts.count(outcome)) for outcome in OUTCOMES)]
 
 

@@ -18,8 +18,8 @@ def rates() -> pl.DataFrame:
     rho = np.geomspace(1e-4, 60, 90)
     epsilon = exact_epsilon(rho, DELTA)
     frames = [
-        pl.DataFrame({"epsilon": epsilon, "rate": attack_rate(rho, each)}).with_columns(limit=pl.lit(f"{each:g}"))
-        for each in FALSE_POSITIVES
+        pl.DataFrame({"epsilon": epsilon, "rate": attack_rate(rho, share)}).with_columns(limit=pl.lit(f"{share:g}"))
+        for share in FALSE_POSITIVES
     ]
     return pl.concat(frames).filter(pl.col("epsilon").is_between(0.1, 30))
 

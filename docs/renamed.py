@@ -33,11 +33,11 @@ def old_names(page: str) -> list[str]:
 def uses(names: list[str], files: list[Path]) -> list[str]:
     """Where names stand: file, line and name."""
     known = re.compile(rf"\b({'|'.join(names)})\b")
-    found = []
+    lines = []
     for path in files:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            found += [f"{path.relative_to(ROOT)}:{number}: {name}" for name in known.findall(line)]
-    return found
+            lines += [f"{path.relative_to(ROOT)}:{number}: {name}" for name in known.findall(line)]
+    return lines
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ def mermaid(dot: str) -> str:
         for name, followers in after.items()
         for follower in followers - set().union(*map(reached, followers))
     }
-    alone = set(after) - {name for arrow in arrows for name in arrow}
-    rows = sorted(arrows | {(name,) for name in alone})
+    unlinked = set(after) - {name for arrow in arrows for name in arrow}
+    rows = sorted(arrows | {(name,) for name in unlinked})
     return "\n".join(["flowchart LR", *(f"    {' --> '.join(row)}" for row in rows), ""])
 
 
@@ -43,7 +43,7 @@ if __name__ == "__main__":
     path, graph = Path(sys.argv[1]), mermaid(sys.stdin.read())
     if "-->" not in graph:
         sys.exit("no graph of rules came from Snakemake")
-    text, found = BLOCK.subn(rf"\g<1>{graph}\g<2>", path.read_text(encoding="utf-8"))
-    if found != 1:
-        sys.exit(f"{path}: has {found} blocks of mermaid, not one")
+    text, count = BLOCK.subn(rf"\g<1>{graph}\g<2>", path.read_text(encoding="utf-8"))
+    if count != 1:
+        sys.exit(f"{path}: has {count} blocks of mermaid, not one")
     path.write_text(text, encoding="utf-8")

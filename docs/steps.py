@@ -48,8 +48,8 @@ def reserved_study(config: dict, name: str, candidates, epsilons=EPSILONS, reali
     """A study of one scenario over candidates of its step, on reserved realizations and records."""
     scenario = deepcopy(config["scenarios"][name])
     users = scenario["network"].get("users") or scenario["network"]["devices"]
-    held = {"samples_total": HELD} if "samples_total" in scenario["data"] else {"samples_per_device": HELD // users}
-    scenario["data"] |= held | {"reserved": RESERVED, "evaluate_on": "reserved"}
+    reserved = {"samples_total": HELD} if "samples_total" in scenario["data"] else {"samples_per_device": HELD // users}
+    scenario["data"] |= reserved | {"reserved": RESERVED, "evaluate_on": "reserved"}
     scenario["sweep"] |= {"privacy.target_epsilon": list(epsilons), step_key(scenario): list(candidates)}
     base = {"realizations": realizations, "training_realizations": realizations, "seed": SEED}
     return {"study": "steps", "base": base, "scenarios": {name: scenario}}
@@ -58,12 +58,12 @@ def reserved_study(config: dict, name: str, candidates, epsilons=EPSILONS, reali
 def accuracies(study: dict) -> dict[float, float]:
     """Mean final accuracy of each candidate, over schemes, observers, epsilons and realizations."""
     section, _, name = step_key(next(iter(study["scenarios"].values()))).partition(".")
-    scenarios, found = load(study, "steps").scenarios, {}
+    scenarios, by_step = load(study, "steps").scenarios, {}
     for point, tables in pwfl.simulate(study, until="train").scenarios.items():
         history = tables.stages["history"]
         last = history.filter(round=history["round"].max())["accuracy"].mean()
-        found.setdefault(getattr(getattr(scenarios[point], section), name), []).append(last)
-    return {step: float(np.mean(means)) for step, means in sorted(found.items())}
+        by_step.setdefault(getattr(getattr(scenarios[point], section), name), []).append(last)
+    return {step: float(np.mean(means)) for step, means in sorted(by_step.items())}
 
 
 def pick(means: dict[float, float]) -> float:

@@ -23,9 +23,9 @@ def metadata(citation: dict) -> dict:
         "license": citation["license"],
         "keywords": citation["keywords"],
         "related_identifiers": [
-            {"identifier": found, "relation": "references"}
-            for found in map(_identifier, citation["references"])
-            if found
+            {"identifier": identifier, "relation": "references"}
+            for identifier in map(_identifier, citation["references"])
+            if identifier
         ],
     }
 
@@ -39,7 +39,7 @@ def _creator(author: dict) -> dict:
 
 
 def _identifier(work: dict) -> str | None:
-    return work.get("doi") or next((each["value"] for each in work.get("identifiers", ())), None)
+    return work.get("doi") or next((identifier["value"] for identifier in work.get("identifiers", ())), None)
 
 
 if __name__ == "__main__":

@@ -31,9 +31,9 @@ def summarize(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> dict
     return results.summarized(scenario, tables, AVERAGED, realizations(tables))
 
 
-def published(scenario: PrivacyForFree, each: pl.DataFrame) -> list[Loss]:
+def published(scenario: PrivacyForFree, realizations: pl.DataFrame) -> list[Loss]:
     """Privacy loss of each training run's most exposed record; each realization simulates its own."""
-    return [Loss(rho=rho, own_records=True) for rho in each["rho_server"]]
+    return [Loss(rho=rho, own_records=True) for rho in realizations["rho_server"]]
 
 
 def _axis(title: str) -> alt.Y:
@@ -52,10 +52,10 @@ def gap(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.LayerC
 def power(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Share of the power limit over the rounds, mean over devices and realizations."""
     by = ["scheme", "realization", "round"]
-    each = tables["schedule"].group_by(by, maintain_order=True).agg(pl.col("power_share").mean())
-    each = each.with_columns(round=pl.col("round") + 1)
-    title = alt.TitleParams("Power over the power limit", subtitle=theme.band_over(each["realization"].n_unique()))
-    frame = theme.means(each, ["scheme", "round"], ["power_share"], scenario.system)
+    shares = tables["schedule"].group_by(by, maintain_order=True).agg(pl.col("power_share").mean())
+    shares = shares.with_columns(round=pl.col("round") + 1)
+    title = alt.TitleParams("Power over the power limit", subtitle=theme.band_over(shares["realization"].n_unique()))
+    frame = theme.means(shares, ["scheme", "round"], ["power_share"], scenario.system)
     frame = theme.within(frame, "power_share", ends_of(frame["power_share_mean"])[0])
     return theme.band(frame, "power_share", scenario, title, _axis("Share of the power limit, mean over devices"))
 
@@ -74,12 +74,14 @@ def gap_over_epsilon(study: dict[str, dict]) -> alt.LayerChart:
         return theme.empty("one privacy budget only; sweep privacy.epsilon", title)
     scenario = study[names[0]]["scenario"]
     budgets = [pl.lit(study[name]["scenario"].privacy.epsilon).alias("budget") for name in names]
-    each = pl.concat(study[name]["realizations"].with_columns(of) for name, of in zip(names, budgets, strict=True))
-    frame = theme.means(each, ["scheme", "budget"], ["optimality_gap"], scenario.system).sort("budget")
+    rows = pl.concat(
+        study[name]["realizations"].with_columns(budget) for name, budget in zip(names, budgets, strict=True)
+    )
+    frame = theme.means(rows, ["scheme", "budget"], ["optimality_gap"], scenario.system).sort("budget")
     frame = theme.within(frame, "optimality_gap", ends_of(frame["optimality_gap_mean"])[0])
     x = alt.X("budget:Q", title="Privacy budget: record-level epsilon, paper's conversion", scale=LOGARITHMIC)
     subtitle = [
-        theme.band_over(each["realization"].n_unique()),
+        theme.band_over(rows["realization"].n_unique()),
         f"delta = {scenario.privacy.delta:g}; observer: server",
     ]
     return theme.band(frame, "optimality_gap", scenario, alt.TitleParams(title, subtitle=subtitle), _axis(GAP), x)

@@ -115,7 +115,7 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
         from pwfl.workflow import reporting  # here, as stages would wait for what draws
 
         with save(first) as folder:
-            reporting.JOBS[first["stage"]](description | first["given"], root, first["inputs"], folder)
+            reporting.JOBS[first["stage"]](description | first["arguments"], root, first["inputs"], folder)
             sealed.seal_folder(folder)
         return
     addressing.check_contents(description, first["outside"])

@@ -79,15 +79,17 @@ class Costs:
         return {system: tuple(map(median, zip(*timings, strict=True))) for system, timings in recorded.items()}
 
 
-def duration(seconds: float, of: str = "") -> str:
-    """Seconds in the unit that suits them, `of` a core, say.
+def duration(seconds: float, prefix: str = "") -> str:
+    """Seconds in the unit that suits them, `prefix` a core, say.
 
     >>> duration(1.2), duration(600, "core-"), duration(9000, "core-")
     ('1 second', '10 core-minutes', '2.5 core-hours')
     """
     if seconds >= 7200:
-        return f"{seconds / 3600:,.1f} {of}hours"
-    return plural(round(seconds / 60), f"{of}minute") if seconds >= 180 else plural(round(seconds), f"{of}second")
+        return f"{seconds / 3600:,.1f} {prefix}hours"
+    return (
+        plural(round(seconds / 60), f"{prefix}minute") if seconds >= 180 else plural(round(seconds), f"{prefix}second")
+    )
 
 
 def realizations(item: Item) -> int:

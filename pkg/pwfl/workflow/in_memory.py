@@ -11,16 +11,16 @@ from pwfl.scenario.values import build_values
 from pwfl.workflow import plan
 
 
-def in_memory(scenario: Scenario, description: dict, found: Mapping, realizations: range | None = None) -> dict:
+def in_memory(scenario: Scenario, description: dict, upstream: Mapping, realizations: range | None = None) -> dict:
     """What a stage makes of a scenario, as it comes back from files.
 
-    The stage is that of a description of a route of the scenario (`pwfl.workflow.plan`); `found` is what the stages
+    The stage is that of a description of a route of the scenario (`pwfl.workflow.plan`); `upstream` is what the stages
     before it made, by name. It gets the rows of the realizations; None: all.
     """
     inputs: dict = dict(plan.outside(scenario, description))
     for table in (table for made in plan.read(scenario, description).values() for table in made):
-        held = found[table]
-        inputs[table] = rows_of(held, realizations) if realizations and isinstance(held, pl.DataFrame) else held
+        data = upstream[table]
+        inputs[table] = rows_of(data, realizations) if realizations and isinstance(data, pl.DataFrame) else data
     values, device = build_values(description["parameters"]), plan.device(scenario)
     task = Task(description["stage"], values, description["variant"], realizations, device=device)
     return {

@@ -97,8 +97,8 @@ def _profiles(options: argparse.Namespace) -> Iterator[str]:
             yield profile
     if (profile := options.workflow_profile) and profile != "none":
         shipped = workflow.folder() / "profiles"
-        found = [path for path in (Path(profile), Path("profiles", profile), shipped / profile) if path.exists()]
-        if not found:
+        matches = [path for path in (Path(profile), Path("profiles", profile), shipped / profile) if path.exists()]
+        if not matches:
             names = ", ".join(sorted(path.name for path in shipped.iterdir()))
             raise OptionError(f"--workflow-profile: there is no profile {profile}; use one of {names}, or a path")
-        yield str(found[0])
+        yield str(matches[0])

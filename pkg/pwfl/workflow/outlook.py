@@ -105,8 +105,8 @@ class Outlook:
             return None
         rules = dict.fromkeys(part.rule for part, _ in computed)
         guessed = dict.fromkeys(part.rule for part, items in computed if self.is_guessed(items))
-        of = "" if guessed == rules else f" for {', '.join(guessed)}"
-        rough = f" (a rough guess{of}: ./store has no timings of such jobs yet)" if guessed else ""
+        names = "" if guessed == rules else f" for {', '.join(guessed)}"
+        rough = f" (a rough guess{names}: ./store has no timings of such jobs yet)" if guessed else ""
         time = duration(sum(self.seconds(*part_items) for part_items in computed), "core-")
         results = plural(sum(len(items) for _, items in computed), "result")
         return f"Not computed yet: {results} in {plural(len(computed), 'job')}, about {time}{rough}"
@@ -115,5 +115,5 @@ class Outlook:
         """Which items, in a few words."""
         names = list(dict.fromkeys(filter(None, (self.work.scenario(item) for item in items))))
         more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-        of = f" for scenario{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}" if names else ""
-        return plural(len(items), "result") + of
+        where = f" for scenario{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}" if names else ""
+        return plural(len(items), "result") + where

@@ -253,9 +253,9 @@ def _addressed(
 ) -> dict:
     """A description, with its address and its work, of what is made of that of other descriptions."""
     packages = [registry.system(more["system"]).package] if "system" in more else []
-    of_code = code.described(stage, packages, functions, reads)
+    code_parts = code.described(stage, packages, functions, reads)
     stated = {"stage": stage, "variant": variant, "parameters": parameters} | more
-    description = stated | {"upstream": {source["stage"]: source["address"] for source in made_of}} | of_code
+    description = stated | {"upstream": {source["stage"]: source["address"] for source in made_of}} | code_parts
     return {"address": addressing.digest(description)} | description
 
 

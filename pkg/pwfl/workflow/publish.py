@@ -80,15 +80,15 @@ def publish(record: str | Path, mark: str, view: dict[str, str], command: str, v
     for name, source in view.items():
         target, origin = folder / name, store.path(source)
         target.parent.mkdir(parents=True, exist_ok=True)
-        held = read_bytes(origin)
-        digest = hashlib.sha256(held).hexdigest()
+        data = read_bytes(origin)
+        digest = hashlib.sha256(data).hexdigest()
         if not (target.is_file() and content(str(target)) == digest):
-            write_bytes(held, target)
+            write_bytes(data, target)
         status = target.stat()
         files[name] = (source, status.st_size, status.st_mtime_ns, digest)
     for other in {path.stem for path in record.parent.glob("*.json")} if kind == ALL else {kind}:
-        held = latest(folder, other)
-        for name in (held.files.keys() if held else set()) - view.keys():
+        previous = latest(folder, other)
+        for name in (previous.files.keys() if previous else set()) - view.keys():
             (folder / name).unlink(missing_ok=True)
             with suppress(OSError):
                 (folder / name).parent.rmdir()
@@ -111,9 +111,9 @@ def published(folder: Path, name: str, record: Published) -> bytes:
     return data
 
 
-def kept(root: Store, name: str, beside: str, record: Published) -> bytes:
+def kept(root: Store, name: str, neighbour: str, record: Published) -> bytes:
     """A file that the store has beside a published one, and the folder does not show. Raises DamagedError."""
-    return read_bytes(root.path(record.files[beside][0]).with_name(name))
+    return read_bytes(root.path(record.files[neighbour][0]).with_name(name))
 
 
 def _damaged(path: Path, what: str, record: Published) -> DamagedError:

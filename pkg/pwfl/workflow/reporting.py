@@ -18,73 +18,73 @@ from pwfl.workflow.plan import Files
 from pwfl.workflow.reports import ADDRESSES, COMPARISON, FIGURES, PAGE, PAPER, RESOLVED, TABLES, WHOLE
 
 
-def _resolved(given: dict, _store: Store, _inputs: Files, folder: Path) -> None:
+def _resolved(job: dict, _store: Store, _inputs: Files, folder: Path) -> None:
     """A scenario with all defaults, and its parameters as a table; both without a digest of data that are withheld."""
-    shown = given["resolved"]
-    if given["withholds"]:
+    shown = job["resolved"]
+    if job["withholds"]:
         resolved.save(shown, str(folder / WHOLE))
         shown = merge(shown, {"data": {"sha256": None}})
     resolved.save(shown, str(folder / "scenario.yaml"))
     _write({"parameters": resolved.parameter_table(shown)}, folder)
 
 
-def _tables(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+def _tables(job: dict, root: Store, inputs: Files, folder: Path) -> None:
     """A scenario's results, and the addresses behind them."""
-    values = build_values(given["parameters"])
-    frames = build.summarize(values, tables.read_schemes(_paths(root, inputs), given, values))
-    _write(columns.with_point(frames, Point(*given["point"])), folder)
-    addressing.write_addresses(given["addresses"], str(folder / ADDRESSES))
+    values = build_values(job["parameters"])
+    frames = build.summarize(values, tables.read_schemes(_paths(root, inputs), job, values))
+    _write(columns.with_point(frames, Point(*job["point"])), folder)
+    addressing.write_addresses(job["addresses"], str(folder / ADDRESSES))
 
 
-def _audit(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+def _audit(job: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The audit of a scenario."""
-    values = build_values(given["parameters"])
-    frame = execution.audit_schemes(values, tables.read_schemes(_paths(root, inputs), given, values))
-    _write(columns.with_point({AUDIT: frame}, Point(*given["point"])), folder)
+    values = build_values(job["parameters"])
+    frame = execution.audit_schemes(values, tables.read_schemes(_paths(root, inputs), job, values))
+    _write(columns.with_point({AUDIT: frame}, Point(*job["point"])), folder)
 
 
-def _figure(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+def _figure(job: dict, root: Store, inputs: Files, folder: Path) -> None:
     """A figure of a scenario."""
-    values, paths, name = build_values(given["parameters"]), _paths(root, inputs), given["figure"]
+    values, paths, name = build_values(job["parameters"]), _paths(root, inputs), job["figure"]
     audited = paths.pop(AUDIT, None)
-    found = tables.read_schemes(paths, given, values)
+    frames = tables.read_schemes(paths, job, values)
     if audited:
-        found[AUDIT] = tables.read_report(Path(audited[0]).parent / "audit.parquet")
-    with theme.use_colours(given["system"], given["schemes"]), unchecked():
-        chart = theme.named(build.figure(values, name, found), given["title"])
-        theme.save(chart, {kind: str(folder / f"{name}.{kind}") for kind in given["formats"]})
+        frames[AUDIT] = tables.read_report(Path(audited[0]).parent / "audit.parquet")
+    with theme.use_colours(job["system"], job["schemes"]), unchecked():
+        chart = theme.named(build.figure(values, name, frames), job["title"])
+        theme.save(chart, {kind: str(folder / f"{name}.{kind}") for kind in job["formats"]})
 
 
-def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+def _comparison(job: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The tables and figures that compare a study's scenarios."""
     study = {}
-    for name, parameters in given["parameters"].items():
-        of_it = {"scenario": build_values(parameters), "point": Point(*given["points"][name])}
-        of_it["releases"] = given["releases"][name]
+    for name, parameters in job["parameters"].items():
+        content = {"scenario": build_values(parameters), "point": Point(*job["points"][name])}
+        content["releases"] = job["releases"][name]
         (manifest,) = inputs[name]
         paths = sorted(root.path(manifest).parent.glob("*.parquet"))
-        study[name] = of_it | {path.stem: tables.read_report(path) for path in paths}
+        study[name] = content | {path.stem: tables.read_report(path) for path in paths}
         study[name]["outcomes"] = sweeps.scenario_outcomes(study[name])  # once for all tables and figures
     frames = build.compare(study)
     _write(frames, folder)
-    if given["references"] is not None:
-        named = {name: latex.titled(frames[name], given["titles"]) for name in ("outcomes", "effects", "claims")}
+    if job["references"] is not None:
+        named = {name: latex.titled(frames[name], job["titles"]) for name in ("outcomes", "effects", "claims")}
         texts = [getattr(latex, name)(frame) for name, frame in named.items()]
-        for name, text in zip(catalog.FOR_PAPER, [*texts, given["references"]], strict=True):
+        for name, text in zip(catalog.FOR_PAPER, [*texts, job["references"]], strict=True):
             (folder / name).write_text(text, encoding="utf-8")
-    rows = points.points(study, frames, given["titles"])
+    rows = points.points(study, frames, job["titles"])
     _write({"points": rows}, folder)
-    titled, charts = build.titled(study, given["titles"]), {}
+    titled, charts = build.titled(study, job["titles"]), {}
     with unchecked():
-        for (system,), own in rows.group_by("system", maintain_order=True):
-            lead, outcomes = headline.lead(own), frames["outcomes"].filter(system=system)
-            charts[system] = study_figures.draw_page(own, lead, study, outcomes, rows)
-            for name in (name for of, name in given["figures"] if of == system):
-                paths = {kind: str(folder / f"{system}_{name}.{kind}") for kind in given["formats"]}
+        for (system,), part in rows.group_by("system", maintain_order=True):
+            lead, outcomes = headline.lead(part), frames["outcomes"].filter(system=system)
+            charts[system] = study_figures.draw_page(part, lead, study, outcomes, rows)
+            for name in (name for owner, name in job["figures"] if owner == system):
+                paths = {kind: str(folder / f"{system}_{name}.{kind}") for kind in job["formats"]}
                 if name in catalog.STUDY_FIGURES:
-                    chart = study_figures.chart(name, own, lead, study, outcomes)
+                    chart = study_figures.chart(name, part, lead, study, outcomes)
                     pdf = (
-                        study_figures.chart(name, own, lead, study, outcomes, printed=True) if "pdf" in paths else None
+                        study_figures.chart(name, part, lead, study, outcomes, printed=True) if "pdf" in paths else None
                     )
                     theme.save(chart, paths, pdf)
                 else:
@@ -92,28 +92,28 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     (folder / "charts.json").write_text(json.dumps(charts, ensure_ascii=False), encoding="utf-8")
 
 
-def _paper(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+def _paper(job: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The page of a paper, and its curves."""
-    system, titles = given["system"], given["titles"]
+    system, titles = job["system"], job["titles"]
     claims = tables.read_report(root.path(inputs[COMPARISON][0]).parent / "claims.parquet").filter(system=system)
     contents = {}
-    for name, parameters in given["parameters"].items():
+    for name, parameters in job["parameters"].items():
         values = build_values(parameters)
-        found = {path.stem: tables.read_report(path) for path in root.path(inputs[name][0]).parent.glob("*.parquet")}
-        paths = {key.partition("/")[2]: each for key, each in inputs.items() if key.startswith(f"{name}/")}
-        described = {"system": system, "upstream": given["stages"][name]}
+        frames = {path.stem: tables.read_report(path) for path in root.path(inputs[name][0]).parent.glob("*.parquet")}
+        paths = {key.partition("/")[2]: files for key, files in inputs.items() if key.startswith(f"{name}/")}
+        described = {"system": system, "upstream": job["stages"][name]}
         contents[titles[name]] = (
-            {"scenario": values} | found | tables.read_schemes(_paths(root, paths), described, values)
+            {"scenario": values} | frames | tables.read_schemes(_paths(root, paths), described, values)
         )
-    curves, text = paper_page.build_paper(system, given["cited"], latex.titled(claims, titles), contents)
+    curves, text = paper_page.build_paper(system, job["cited"], latex.titled(claims, titles), contents)
     curves.write_csv(folder / f"{system}_curves.csv")
     (folder / f"{system}_paper.html").write_text(text, encoding="utf-8")
 
 
-def _page(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+def _page(job: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The page of a study."""
     view = {path: str(root.path(file)) for path, (file,) in inputs.items()}
-    text = pages.build_page(given["heading"], given["parts"], view, given["computed"], given["papers"])
+    text = pages.build_page(job["heading"], job["parts"], view, job["computed"], job["papers"])
     (folder / "index.html").write_text(text, encoding="utf-8")
 
 

@@ -33,7 +33,7 @@ OF_TABLES = ("schedule_status", "noise_status", "history")  # and all that accou
 
 
 class Job(NamedTuple):
-    """An item of the report: its description, its files, and, when asked for, all else that its job is given.
+    """An item of the report: its description, its files, its inputs, and all other arguments of its job.
 
     Some of the description is not in the address, but says in words what digests in it stand for.
     """
@@ -41,7 +41,7 @@ class Job(NamedTuple):
     description: dict
     outputs: list[str]
     inputs: Callable[[], Files] = dict
-    given: Callable[[], dict] = dict
+    arguments: Callable[[], dict] = dict
 
 
 class Work(NamedTuple):
@@ -83,9 +83,10 @@ class Work(NamedTuple):
 
     def entry(self, item: Item) -> dict:
         """An item in a manifest: key, files, inputs, files from outside, scenario."""
-        given, outside = (self.jobs[item].given(), {}) if item in self.jobs else ({}, self.planned.outside(item))
+        job = self.jobs.get(item)
+        arguments, outside = (job.arguments(), {}) if job else ({}, self.planned.outside(item))
         files = {"files": self.outputs(item), "inputs": self.inputs(item), "outside": outside}
-        return item._asdict() | files | {"key": item.key, "given": given, "scenario": self.scenario(item)}
+        return item._asdict() | files | {"key": item.key, "arguments": arguments, "scenario": self.scenario(item)}
 
 
 def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Work:
@@ -127,13 +128,13 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Work:
         kept=FOR_PAGE,
         words={SCENARIOS: {name: latest[RESOLVED, name].address for name in study.scenarios}},
         inputs=lambda: {name: [f"{item.key}/{sealed.MANIFEST}"] for name, item in tables_.items()},
-        given=lambda: _comparison_inputs(planned),
+        arguments=lambda: _comparison_inputs(planned),
     )
     papers = {paper.system: paper._asdict() for paper in references.cited(citation, systems)}
     for system in systems:
         if study.name in registry.system(system).catalog.studies and system in papers:
-            own = {name: item for name, item in tables_.items() if study.scenarios[name].system == system}
-            _add_paper(planned, papers[system], own, latest[COMPARISON, None], add)
+            system_tables = {name: item for name, item in tables_.items() if study.scenarios[name].system == system}
+            _add_paper(planned, papers[system], system_tables, latest[COMPARISON, None], add)
     page_content = {"parts": page_parts(study, captions), "computed": _computed(planned)}
     page_content["papers"] = list(papers.values())
     page_content |= {"heading": {"study": study.name, "title": study.title or study.name, "question": study.question}}
@@ -154,11 +155,11 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Work:
             {path: [key] for path, key in shown.items()}
             | {file: [f"{latest[COMPARISON, None].key}/{file}"] for file in FOR_PAGE}
         ),
-        given=lambda: page_content,
+        arguments=lambda: page_content,
     )
     if wanted:
         everything = view | on_demand
-        view = {path: at for path, at in everything.items() if any(fnmatch(path, each) for each in wanted)}
+        view = {path: at for path, at in everything.items() if any(fnmatch(path, pattern) for pattern in wanted)}
         if not view:
             raise ScenarioError(f"wanted: {', '.join(wanted)}: results/{study.name} has no such file")
     return Work(planned, jobs, view)
@@ -181,17 +182,17 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
         ["scenario.yaml", *_both("parameters")],
         kept=[WHOLE] if scenario.withholds else [],
         words={"parameters": scenario.model_dump()},
-        given=lambda: {"resolved": scenario.model_dump(), "withholds": scenario.withholds},
+        arguments=lambda: {"resolved": scenario.model_dump(), "withholds": scenario.withholds},
     )
-    of_report = _both(*_catalog(study, name).all_tables)
+    table_files = _both(*_catalog(study, name).all_tables)
     add(
         TABLES,
         name,
         describe_scenario(planned, name, TABLES),
-        of_report if scenario.withholds else [*of_report, ADDRESSES],
+        table_files if scenario.withholds else [*table_files, ADDRESSES],
         kept=[ADDRESSES] if scenario.withholds else [],
         inputs=files_of((*OF_TABLES, *registry.makes(system, "account"))),
-        given=lambda: {"addresses": listing(planned.routes[name])},
+        arguments=lambda: {"addresses": listing(planned.routes[name])},
     )
     if not audited:
         return
@@ -202,57 +203,57 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
         _both(AUDIT),
         inputs=files_of(registry.reads(system, AUDIT)),
     )
-    alike = (each for each in study.scenarios.values() if each.system == system)
-    schemes = dict.fromkeys((each.name, each.scheduler, each.noise) for of in alike for each in of.schemes)
+    alike = (peer for peer in study.scenarios.values() if peer.system == system)
+    schemes = dict.fromkeys((scheme.name, scheme.scheduler, scheme.noise) for peer in alike for scheme in peer.schemes)
     # Of the study are the titles, and the schemes, by which colours go.
-    looks = {"title": study.titles[name], "schemes": [list(each) for each in schemes]}
+    looks = {"title": study.titles[name], "schemes": [list(scheme) for scheme in schemes]}
     shared = describe_scenario(planned, name, FIGURES)
     for figure, needed in figures(scenario).items():
         drawn = tuple(table for table in needed if table != AUDIT)
-        of_audit = audit if AUDIT in needed else None
+        figure_audit = audit if AUDIT in needed else None
         add(
             FIGURES,
             name,
-            describe_figure(planned, shared, figure, drawn, of_audit) | looks,
+            describe_figure(planned, shared, figure, drawn, figure_audit) | looks,
             [f"{figure}.{kind}" for kind in formats(study)],
-            inputs=_figure_inputs(files_of(drawn, FIRST_CHUNK), of_audit),
+            inputs=_figure_inputs(files_of(drawn, FIRST_CHUNK), figure_audit),
         )
 
 
-def _add_paper(planned: Plan, cited: dict, own: dict[str, Item], compared: Item, add: Callable[..., Item]) -> None:
+def _add_paper(planned: Plan, cited: dict, sources: dict[str, Item], compared: Item, add: Callable[..., Item]) -> None:
     """Add the page of the paper behind a system, of its scenarios' tables, and of claims."""
     study, system = planned.study, cited["system"]
     catalog_ = registry.system(system).catalog
-    read = {f"{name}/{table}": (name, table) for name in own for table in catalog_.paper_reads}
-    given = {
+    read = {f"{name}/{table}": (name, table) for name in sources for table in catalog_.paper_reads}
+    arguments = {
         "system": system,
         "cited": cited,
-        "titles": {name: study.titles[name] for name in own},
-        "parameters": {name: study.scenarios[name].dump_read() for name in own},
+        "titles": {name: study.titles[name] for name in sources},
+        "parameters": {name: study.scenarios[name].dump_read() for name in sources},
         "stages": {
             name: {
                 scheme: {stage: route[stage]["address"] for stage in route}
                 for scheme, route in planned.routes[name].items()
             }
-            for name in own
+            for name in sources
         },
     }
-    manifests = {name: [f"{item.key}/{sealed.MANIFEST}"] for name, item in {**own, COMPARISON: compared}.items()}
+    manifests = {name: [f"{item.key}/{sealed.MANIFEST}"] for name, item in {**sources, COMPARISON: compared}.items()}
     add(
         PAPER,
         None,
-        {"stage": PAPER, "study": study.name, "upstream": {name: item.address for name, item in own.items()}}
-        | {COMPARISON: compared.address, "given": addressing.digest(given)}
+        {"stage": PAPER, "study": study.name, "upstream": {name: item.address for name, item in sources.items()}}
+        | {COMPARISON: compared.address, "arguments": addressing.digest(arguments)}
         | code.described(PAPER, [_package(system)]),
         [f"{system}_paper.html", f"{system}_curves.csv"],
-        inputs=lambda: manifests | {key: planned.files(*of) for key, of in read.items()},
-        given=lambda: given,
+        inputs=lambda: manifests | {key: planned.files(*table) for key, table in read.items()},
+        arguments=lambda: arguments,
     )
 
 
-def _figure_inputs(of_tables: Callable[[], Files], audit: Item | None) -> Callable[[], Files]:
+def _figure_inputs(table_inputs: Callable[[], Files], audit: Item | None) -> Callable[[], Files]:
     audited = {AUDIT: [f"{audit.key}/{sealed.MANIFEST}"]} if audit else {}
-    return lambda: of_tables() | audited
+    return lambda: table_inputs() | audited
 
 
 def _computed(planned: Plan) -> dict:
@@ -290,8 +291,8 @@ def _catalog(study: Study, name: str) -> catalog.Catalog:
 def describe_scenario(planned: Plan, name: str, job: str) -> dict:
     """Describe what a job of a scenario's report depends on, the scenario's point in the study's sweep included."""
     study, scenario = planned.study, planned.study.scenarios[name]
-    own = registry.stages(scenario.system)
-    stages = [stage for stage in READS[job] if stage in own]
+    declared = registry.stages(scenario.system)
+    stages = [stage for stage in READS[job] if stage in declared]
     kind = AUDIT if job == AUDIT else REPORT
     functions, reads = checks.user_functions(scenario, kind)
     description = {
@@ -326,8 +327,8 @@ def describe_figure(planned: Plan, shared: dict, figure: str, drawn: tuple[str, 
             read[stage in behind[scheme]].append(description["parameters"])
     read[True] += [scenario.dump_for(AUDIT)] if audit else []
     upstream = {scheme: {stage: route[stage]["address"] for stage in stages} for scheme, route in routes.items()}
-    own = {"figure": figure, "parameters": _left(shared["parameters"], read), "upstream": upstream}
-    return shared | own | ({AUDIT: audit.address} if audit else {})
+    specific = {"figure": figure, "parameters": _left(shared["parameters"], read), "upstream": upstream}
+    return shared | specific | ({AUDIT: audit.address} if audit else {})
 
 
 def _left(parameters: dict, read: dict[bool, list[dict]]) -> dict:
@@ -336,7 +337,7 @@ def _left(parameters: dict, read: dict[bool, list[dict]]) -> dict:
     for key, value in parameters.items():
         if isinstance(value, dict):
             inner = {
-                here: [other[key] for other in of if isinstance(other.get(key), dict)] for here, of in read.items()
+                used: [dump[key] for dump in dumps if isinstance(dump.get(key), dict)] for used, dumps in read.items()
             }
             kept[key] = _left(value, inner)
         elif any(key in other for other in read[True]) or not any(key in other for other in read[False]):
@@ -370,15 +371,15 @@ def for_paper(study: Study) -> list[str]:
 
 def tables(study: Study, name: str) -> tuple[str, ...]:
     """The tables of a scenario's report; points of a sweep are audited where it is asked for."""
-    own = _catalog(study, name).all_tables
-    return own if name in study.points else own + catalog.COMMON_TABLES
+    names = _catalog(study, name).all_tables
+    return names if name in study.points else names + catalog.COMMON_TABLES
 
 
 def figures(scenario: Scenario) -> dict[str, tuple[str, ...]]:
     """The figures of a scenario, with the tables that they are drawn from; without private ones where it withholds."""
-    own = registry.system(scenario.system).catalog
-    left_out = catalog.private_figures(own) if scenario.withholds else []
-    return {name: needed for name, needed in catalog.scenario_figures(own).items() if name not in left_out}
+    catalog_ = registry.system(scenario.system).catalog
+    left_out = catalog.private_figures(catalog_) if scenario.withholds else []
+    return {name: needed for name, needed in catalog.scenario_figures(catalog_).items() if name not in left_out}
 
 
 def comparison_figures(study: Study) -> list[tuple[str, str]]:
@@ -397,7 +398,7 @@ def shown(study: Study, path: str, captions: Path) -> tuple[str, str, str]:
     folder, _, figure = path.rpartition(".")[0].rpartition("/")
     if folder:
         return caption(study, study.scenarios[folder].system, figure, captions, folder), study.titles[folder], figure
-    system = next(each for each in registry.systems() if figure.startswith(f"{each}_"))
+    system = next(name for name in registry.systems() if figure.startswith(f"{name}_"))
     figure = figure.removeprefix(f"{system}_")
     return caption(study, system, figure, captions), "Comparison", figure
 
@@ -426,9 +427,9 @@ def caption_file(system: str, figure: str, folder: Path, compares: bool) -> Path
     """
     if figure in (*catalog.COMMON_FIGURES, *(catalog.STUDY_FIGURES if compares else ())):
         return folder / f"{figure}.rst"
-    own = registry.system(system).folder / "captions"
-    compared = own / f"comparison_{figure}.rst"
-    return compared if compares and compared.is_file() else own / f"{figure}.rst"
+    captions = registry.system(system).folder / "captions"
+    compared = captions / f"comparison_{figure}.rst"
+    return compared if compares and compared.is_file() else captions / f"{figure}.rst"
 
 
 def page_parts(study: Study, captions: Path) -> list[dict]:

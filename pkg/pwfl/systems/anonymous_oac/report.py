@@ -80,7 +80,7 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     rows = realizations(tables).drop_nulls("accuracy")
     averaged = ["accuracy", "channel_uses", "noise_multiplier", "epsilon"]
     frame = theme.means(rows, ["scheme"], averaged, scenario.system)
-    frame = frame.with_columns(beside=_beside(frame["channel_uses_mean"]))
+    frame = frame.with_columns(beside=_spread_places(frame["channel_uses_mean"]))
     colours = theme.scenario_colours(scenario)
     noisy = frame.filter(pl.col("epsilon_mean").is_finite())
     epsilon = noisy["epsilon_mean"].max() if len(noisy) else np.nan
@@ -254,7 +254,7 @@ def _lines(parts: list[tuple[list[int], pl.DataFrame]], title, mark: dict, x: al
     return theme.sized(alt.layer(*layers, *names), title)
 
 
-def _beside(values: pl.Series) -> pl.Series:
+def _spread_places(values: pl.Series) -> pl.Series:
     """Places on a logarithmic axis, a little apart where values are equal to a tenth."""
     near = pl.DataFrame({"near": values.log10().round(1)})
     rank = near.select(pl.int_range(pl.len()).over("near") - (pl.len().over("near") - 1) / 2).to_series()
