@@ -118,7 +118,7 @@ def test_weights_by_precision_lose_from_the_alpha_on_that_is_stated():
     assert all(mean < 0 for (scheme, _), mean in gain.items() if scheme == "OptSched+DP")
     lost = {scheme: {alpha for (name, alpha), end in high.items() if name == scheme and end < 0} for scheme, _ in high}
     assert lost == {"RndSched": {0.03, 0.01}, "OptSched": {0.1, 0.01}, "OptSched+DP": {0.03, 0.01}}
-    said = "OptSched significantly at 0.1 and 0.01, RndSched and OptSched+DP at 0.03 and 0.01"
+    said = "significantly for OptSched at 0.1 and 0.01, and for RndSched and OptSched+DP at 0.03 and 0.01"
     assert said in text_of(page)
 
 
