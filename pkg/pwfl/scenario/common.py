@@ -30,7 +30,7 @@ from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 OF_USERS = "FILE.py:FUNCTION"  # in the place of a choice
 RELEASE = "what is published of data.file in results/ (docs/how-to/own_data.md); other data sets are public"
 RELEASES = {
-    "without_private": "no column or figure that is a function of users' records without noise",
+    "without_private": "all except columns and figures computed from users' records without noise",
     "everything": "all columns and figures",
 }
 # Bounds of a name in tables and figures, which browsers and spreadsheets open.
@@ -45,10 +45,11 @@ PARTITIONS = {
     "given": "by the users that data.file names",
 }
 ALPHA = (
-    "concentration of a user's label proportions, per label, with `dirichlet`: near 0, one label per user; large "
-    "values, `iid`"
+    "concentration parameter of `dirichlet`; near 0, a user has one label; with large values, the partition is as `iid`"
 )
-RESERVED = "number of training records, the last ones, that no user holds, for choosing constants without privacy loss"
+RESERVED = (
+    "number of reserved training records, the last ones; no user has them, so constants chosen on them cost no privacy"
+)
 EVALUATED_ON = "records on which models are evaluated"
 EVALUATIONS = {"test": "the test set", "reserved": "the reserved training records, while constants are chosen"}
 # Bounds that are the same wherever a quantity of the kind stands.
@@ -111,15 +112,14 @@ features = _shared(
     values={
         "pixels": "pixels",
         "scattering": "scattering coefficients",
-        "strokes": "scattering coefficients, projected to directions that separate random strokes: knowledge of the "
-        "task",
-        "shapes": "the same, with directions that separate textured shapes",
+        "strokes": "scattering coefficients, projected to directions that separate random strokes; uses task knowledge",
+        "shapes": "as `strokes`, with directions that separate textured shapes",
     },
 )
 device = partial(
     parameter,
     "auto",
-    "processor that trains; results are reused across processors, and differ in their last digits",
+    "processor that trains; results of other processors are reused, though last digits may differ",
     values={
         "auto": "a GPU if TensorFlow sees one, otherwise the CPU",
         "cpu": "the CPU",
@@ -131,8 +131,8 @@ evaluate_every = partial(
     parameter, description=EVALUATED, unit="rounds", stages="train audit", observes=True, ge=1, le=10**6
 )
 delta = _shared(1e-5, "delta of the (epsilon, delta) guarantee", ge=1e-100, lt=1)
-LTE = "the paper names none, this is an LTE resource block's (3GPP TS 36.211)"
-BANDWIDTH = f"bandwidth B of the channel, a symbol per second and hertz; {LTE}"
+LTE = "the paper states none; default: that of an LTE resource block (3GPP TS 36.211)"
+BANDWIDTH = f"bandwidth B of the channel; a symbol lasts 1 / B; {LTE}"
 resource_block_hz = _shared(180e3, BANDWIDTH, unit="Hz", usual=USUAL_BANDWIDTH, ge=1, le=1e12)
 
 
@@ -156,7 +156,9 @@ model_reads = _shared(
 
 def own_reads(stages: str, **options):
     """The parameter `own.reads` of a system whose functions of the user's own run in some stages."""
-    meaning = "files that user-defined functions read, except that of training.model (docs/how-to/own_functions.md)"
+    meaning = (
+        "files that user-defined functions read, except the function training.model (docs/how-to/own_functions.md)"
+    )
     return parameter([], meaning, stages=stages, observes=True, max_length=1000, **options)  # functions decide of what
 
 
@@ -169,8 +171,8 @@ def hidden_layers(default: list[int], stages: str):
 def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
     """The parameter `target_epsilon` of a system that adds noise."""
     meaning = (
-        "epsilon that the noise is calibrated to in each realization: of the most exposed record, after all rounds, at "
-        "delta, against the observer in the table outcome; reached from below, to 1e-4 of it; "
+        "target epsilon of the most exposed record, after all rounds, at delta, against the observer in the table "
+        "outcome; noise is calibrated in each realization, to an epsilon at most 0.01 % smaller; "
         f"{otherwise}"
     )
     return parameter(None, meaning, stages=stages, ge=1e-2, le=100)
@@ -207,8 +209,8 @@ class DataSource(Section):
     )
     bounds: ListOf[Bound] | None = parameter(
         None,
-        "minimum and maximum of a feature in data.file, not computed from the data; features are scaled from there to "
-        "0 and 1, and a value outside is an error; null: 0 and 255, for bytes (uint8)",
+        "minimum and maximum of features in data.file, not computed from the data; features are scaled from this range "
+        "to [0, 1]; a value outside is an error; null: 0 and 255, for bytes (uint8)",
         stages=DATASET,
         min_length=2,
         max_length=2,
@@ -229,7 +231,7 @@ class DataSource(Section):
     )
     alpha: float = parameter(0.5, ALPHA, stages="train", ge=1e-3, le=1e6)
     labels_per_user: int = parameter(
-        2, "number of labels of a user's records, equally many of each, with `shards`", stages="train", ge=1, le=1000
+        2, "number of labels per user, for `shards`; each has equally many records", stages="train", ge=1, le=1000
     )
     reserved: int | None = parameter(None, RESERVED, unit="samples", stages="train", ge=1, le=10**6)
     evaluate_on: Literal["test", "reserved"] = parameter(
@@ -335,7 +337,7 @@ class Scenario(Section):
     seed: int = seed(stages="channel train audit")
     realizations: int = realizations(100)
     training_realizations: int = parameter(
-        10, "how many of them, from the first on, are also trained", stages="report", ge=1, le=10**9
+        10, "number of realizations that are also trained, from the first on", stages="report", ge=1, le=10**9
     )
     audit: Audit = Audit()
     if TYPE_CHECKING:

@@ -242,8 +242,8 @@ class Privacy(Section):
     )
     target_epsilon: float | None = common.target_epsilon(
         stages="noise/target",
-        otherwise="only for schemes with `noise: target`, of every scheduled user's records alike; with "
-        "coherence_rounds, of those who send in as many rounds as were planned",
+        otherwise="only for schemes with `noise: target`: every scheduled user's records have it; with "
+        "coherence_rounds, only if the user sends in as many rounds as were planned",
     )
     planned_share: float = parameter(
         1.0,
