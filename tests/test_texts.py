@@ -82,7 +82,7 @@ def test_texts_are_shown_as_they_are_on_the_page(simulated, tmp_path):
     found, plain = Read(text), Read(any_page.page_of(of_plain, tmp_path / "plain", simulated))
     assert found.texts["h1"] == found.texts["title"] == [TITLE]
     assert QUESTION in found.texts["header"][0]
-    assert {f"{title} (age_aware)" for title in TITLES.values()} <= set(found.texts["summary"])
+    assert {f"{title} (Age aware)" for title in TITLES.values()} <= set(found.texts["summary"])
     drawn = ("svg", "g", "path", "text", "tspan", "rect", "line", "circle", "defs", "clippath")
     assert {tag: n for tag, n in found.count.items() if tag not in drawn} == {
         tag: n for tag, n in plain.count.items() if tag not in drawn

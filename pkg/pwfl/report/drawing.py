@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
-from html import escape
+from html import escape, unescape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +44,7 @@ TEXT = {
     BARE: SOFT,
 }
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
+TEXTS = re.compile(r'<text ([^>]*font-size="([\d.]+)px"[^>]*)>([^<]+)</text>')
 PLACES = re.compile(r' (?:d|transform|[xy][12]?|width|height)="[^"]*"')  # whose digits beyond pixels are left out
 SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.9, 0.1)  # of a frame's height, at which a rising curve's name may stand
 POINTS = 40  # of a curve, by which names are kept off it
@@ -256,4 +257,12 @@ def svg(chart: alt.TopLevelMixin, label: str, size: float = SIZE) -> Markup:
     text = re.sub(r"<svg ", f'<svg role="img" aria-label="{escape(label)}" ', text, count=1)
     text = re.sub(r' (xmlns:xlink|version|aria-roledescription)="[^"]*"', "", text)
     text = re.sub(r'<rect width="[\d.]+" height="[\d.]+" fill="transparent"[^>]*/>', "", text, count=1)
-    return Markup(PLACES.sub(lambda place: re.sub(r"(\d+\.\d{2})\d+", r"\1", place[0]), text))
+    text = PLACES.sub(lambda place: re.sub(r"(\d+\.\d{2})\d+", r"\1", place[0]), text)
+    return Markup(TEXTS.sub(_fixed_width, text))
+
+
+def _fixed_width(text: re.Match) -> str:
+    """A text element as wide as it is in FONT, so that labels do not touch where only wider fonts are installed."""
+    attributes, size, words = text.groups()
+    wide = labels.width(unescape(words), float(size), 'font-weight="bold"' in attributes)
+    return f'<text {attributes} textLength="{wide:.1f}" lengthAdjust="spacingAndGlyphs">{words}</text>'

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import polars as pl
 
 from pwfl.report import parameters
 from pwfl.report.catalog import Outcome
-from pwfl.report.effects import LEVEL, NOISE, OBSERVER, PRIVACY, SCHEDULER
+from pwfl.report.effects import ENDS, LEVEL, NOISE, OBSERVER, PRIVACY, SCHEDULER
 from pwfl.report.points import called
 from pwfl.report.sweeps import INDEX
 from pwfl.report.words import number, signed, unit, upper
@@ -169,8 +169,10 @@ def effect(factor: Factor) -> tuple[str, str, str]:
     return size, f"significant in {factor.significant} of {len(rows)} {settings}", detail
 
 
-def costs(factor: Factor) -> str:
-    """What else a factor changes by more than ALIKE: epsilon, airtime and energy.
+def costs(factor: Factor, others: Mapping[str, Sequence[Factor]] = {}) -> str:
+    """What else a factor changes by more than ALIKE: epsilon, airtime and energy, where the change is significant.
+
+    `others` are the factors of other outcomes, by their columns.
 
     >>> row = {"from_epsilon": 18.1, "to_epsilon": 4.23, "from_air_seconds": 10.0, "to_air_seconds": 25.0}
     >>> row |= {"from_transmit_energy_j": 0.1, "to_transmit_energy_j": 0.078}
@@ -181,13 +183,15 @@ def costs(factor: Factor) -> str:
     'same ε'
     >>> changes(row, row | {"to_epsilon": 9.0}, key=PRIVACY), changes(row | {"from_epsilon": float("inf")}, key=PRIVACY)
     ('ε 50–77% lower', '')
+    >>> row |= {f"{end}_{key}": end for end in ("from", "to") for key in INDEX}
+    >>> factor = Factor("s", "", "", "a", "b", Outcome("", ""), [row])
+    >>> def energy(p): return {"transmit_energy_j": [factor._replace(rows=[row | {"p_corrected": p}])]}
+    >>> costs(factor, energy(0.2)), costs(factor, energy(0.01))
+    ('ε 18.1 → 4.23; airtime × 2.5', 'ε 18.1 → 4.23; airtime × 2.5; energy 22% lower')
     """
-    pairs = [(row["from_epsilon"], row["to_epsilon"]) for row in factor.rows]
-    parts = [_epsilons(pairs)]
+    parts = [_epsilons(_changes(factor, "epsilon", others))]
     if factor.key != PRIVACY:  # whose baseline may have another air
-        ratios = {
-            what: _ratios([(row[f"from_{c}"], row[f"to_{c}"]) for row in factor.rows]) for c, what in COSTS.items()
-        }
+        ratios = {what: _ratios(_changes(factor, column, others)) for column, what in COSTS.items()}
         same = len(set(ratios.values())) == 1 and all(ratios.values())
         parts += (
             [f"airtime and energy {ratios['airtime']}"]
@@ -195,6 +199,25 @@ def costs(factor: Factor) -> str:
             else [f"{what} {text}" for what, text in ratios.items() if text]
         )
     return "; ".join(text for text in parts if text)
+
+
+def _changes(
+    factor: Factor, column: str, others: Mapping[str, Sequence[Factor]]
+) -> list[tuple[float | None, float | None]]:
+    """Values of a column at both ends of a factor's rows, without those that do not differ significantly."""
+    alike = {
+        _ends(row)
+        for other in others.get(column, ())
+        if other[1:5] == factor[1:5]
+        for row in other.rows
+        if row["p_corrected"] is not None and row["p_corrected"] >= LEVEL
+    }
+    return [(row[f"from_{column}"], row[f"to_{column}"]) for row in factor.rows if not alike or _ends(row) not in alike]
+
+
+def _ends(row: dict) -> tuple:
+    """Which two points a row compares."""
+    return tuple(row[f"{end}_{key}"] for end in ENDS for key in INDEX)
 
 
 def _epsilons(pairs: list[tuple[float | None, float | None]]) -> str:

@@ -313,19 +313,22 @@ def whose(point: dict) -> str:
     """Whose data epsilon is about, and what all records of a user have.
 
     >>> whose({"epsilon_user": 3747.0, "epsilon_user_max": 11348.0, "unit": "one training record of one user"})
-    'One training record’s. For all records of a user, ε is up to 11,300, which protects nothing.'
+    'One training record’s. For all records of a user, ε reaches 11,300 in the worst realization, \
+which protects nothing.'
     >>> whose({"epsilon_user": 3.0, "epsilon_user_max": 3.0, "unit": "one training record of one device"})
-    'One training record’s. For all records of a device, ε is up to 3.'
+    'One training record’s. For all records of a device, ε reaches 3 in the worst realization.'
     >>> whose({"epsilon_user": None, "epsilon_user_max": None, "unit": None}), whose({"epsilon_user": 0.0, \
 "epsilon_user_max": float("inf"), "unit": "x"})
-    ('', 'One training record’s. For all records of a user, ε is up to ∞, which protects nothing.')
+    ('', 'One training record’s. For all records of a user, ε reaches ∞ in the worst realization, \
+which protects nothing.')
     """
     most = point["epsilon_user_max"]
     if point["epsilon_user"] is None or most is None:
         return ""
     whom = next((word for word in ("device", "client") if word in (point["unit"] or "")), "user")
     nothing = ", which protects nothing" if most > PROTECTS_NOTHING else ""
-    return f"One training record’s. For all records of a {whom}, ε is up to {number(most)}{nothing}."
+    reached = f"ε reaches {number(most)} in the worst realization{nothing}"
+    return f"One training record’s. For all records of a {whom}, {reached}."
 
 
 def everything(published: pl.DataFrame) -> str:

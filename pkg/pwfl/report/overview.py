@@ -189,7 +189,7 @@ class _Plane:
         label = "".join(cases) + "''"
         rates = any(len(texts) > 1 for texts in tick_lines.values())
         delta = next(iter(self.noisy["delta"].drop_nulls()), 0.0)
-        title = [f"Record-level ε (δ = {delta:g})"]
+        title = [f"Record-level ε (δ = {number(delta)})"]
         if rates and self.narrow:
             title = ["Record-level ε, and below it: members an attacker", "finds who wrongly accuses 1% of non-members"]
         elif rates:

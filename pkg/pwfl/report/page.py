@@ -95,7 +95,11 @@ def build_page(
         for system, lead in leads.items()
     ]
     claims = page_tables.claims(tables["claims"], places, {paper["system"]: paper for paper in papers})
-    tested = {(name, scheme) for name, twin in twins.items() for scheme in audits[twin]["scheme"].unique()}
+    tested = {
+        (name, scheme)
+        for name, twin in twins.items()
+        for scheme in audits[twin].filter(pl.col("status") != "not_tested")["scheme"].unique()
+    }
     parameters = {name: read_report(view[f"{name}/parameters.parquet"]) for name, part in scenarios.items()
                   if f"{name}/parameters.parquet" in view and not part["point"]}  # fmt: skip
     withholding = [part["system"] for part in scenarios.values() if part["withholds"]]
@@ -171,6 +175,7 @@ def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead
         "factors": shown,
         "main": main,
         "menus": menus,
+        "others": {menu["column"]: menu["factors"] for menu in menus},
         "compared": sum(len(factor.shown) for factor in shown),
         "prices": page_tables.prices(rows),
         "learned": bool((~rows["useless"]).any()),

@@ -84,9 +84,10 @@ def sentences(table: pl.DataFrame) -> list[str]:
             texts.append(f"If all of this study were published, no epsilon would be known for {records}.{left_out}")
             continue
         bound = row["bound"] + ("" if row["guarantee"] == PROVED else f"; {SAID[row['guarantee']]}")
+        epsilon = f"ε = {number(row['epsilon'])} at δ = {number(row['delta'])} ({bound})"
         texts.append(
             f"If all of this study were published: its {row['releases']:,} training runs with noise on {records} "
-            f"would together cost {_short(row['unit'])} ε = {number(row['epsilon'])} at δ = {row['delta']:g} ({bound})."
+            f"would together cost {_short(row['unit'])} {epsilon}."
             f"{left_out} Table columns computed from records without noise are not counted."
         )
     return texts

@@ -23,8 +23,8 @@ def number(value: float | None, outcome: Outcome | None = None) -> str:
 
     >>> number(0.94712, Outcome("accuracy", "more", "~%")), number(18.04), number(float("inf")), number(None)
     ('94.7%', '18', '∞', '–')
-    >>> number(2484.2), number(3.2e7), number(-0.5), number(float("nan")), number(0.0)
-    ('2,480', '3.2e+07', '−0.5', '–', '0')
+    >>> number(2484.2), number(3.2e7), number(1e-5), number(-0.5), number(float("nan")), number(0.0)
+    ('2,480', '3.2e7', '1e-5', '−0.5', '–', '0')
     """
     if value is None or math.isnan(value):
         return NONE
@@ -33,7 +33,7 @@ def number(value: float | None, outcome: Outcome | None = None) -> str:
         return f"{value:.1%}".replace("-", "−")
     short = f"{value:.3g}"
     short = f"{float(short):,.0f}" if THOUSANDS <= abs(value) < MILLIONS else short.replace("inf", "∞")
-    return re.sub("^-", "−", short)
+    return re.sub(r"^-", "−", re.sub(r"e([+-])0*", lambda match: "e" + match[1].strip("+"), short))
 
 
 def is_share(outcome: Outcome) -> bool:
