@@ -44,9 +44,7 @@ PARTITIONS = {
     "shards": "few labels per user",
     "given": "by the users that data.file names",
 }
-ALPHA = (
-    "concentration parameter of `dirichlet`; near 0, a user has one label; with large values, the partition is as `iid`"
-)
+ALPHA = "concentration of the Dirichlet distribution; near 0, a user has one label; large values approach `iid`"
 RESERVED = (
     "number of reserved training records, the last ones; no user has them, so constants chosen on them cost no privacy"
 )
