@@ -24,7 +24,7 @@ AIRS = {
     "majority": "majority votes",
 }
 OBSERVERS = {"user": "message", "cell": "stations", "server": "server", "network": "update"}
-HEAD = ["messages", "air", "noise is for", "accuracy", *(f"epsilon: {name}" for name in OBSERVERS.values())]
+HEAD = ["messages", "air", "noise calibrated against", "accuracy", *(f"epsilon: {name}" for name in OBSERVERS.values())]
 HEAD += ["guarantee", "symbols", "joules"]
 
 
