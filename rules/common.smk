@@ -48,16 +48,16 @@ if workflow.is_main_process:
             *map(str, workflow.configfiles or ["config/config.yaml"])
         ]  # also under `--config` alone
         values = session.study_values(workflow.config_settings.config_args or [])
-        if is_main and not workflow.configfiles:
-            workflow.configfile(*configs)
-        # --config wanted=FILES: only these files are computed and published; part_seconds=N: how long a part is to take.
-        wanted, seconds = session.options(config)
         # Read by pwfl and not by `configfile:`, which takes `010` for 8 and `on` for true, and does not say which line is wrong.
         study = (
             scenario.load_files(configs, values)
             if is_main
             else scenario.load(config, "the module's config")
         )
+        if is_main and not workflow.configfiles:
+            workflow.configfile(*configs)
+        # --config wanted=FILES: only these files are computed and published; part_seconds=N: how long a part is to take.
+        wanted, seconds = session.options(config)
         scenario.check_surroundings(study)
         startup.check_counts(workflow.resource_settings.cores, workflow.resource_settings.nodes)
         startup.check_folders(BASE, study.name)

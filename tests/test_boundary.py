@@ -257,6 +257,13 @@ def test_what_is_wrong_with_a_system_of_another_package_is_said(
     cli.pwfl(["check", str(path)], standalone_mode=False)  # of the system that needs no other package
 
 
+def test_a_folder_that_hides_a_package_is_named(installed):
+    package(installed, "broken_one", "mine = broken_one.system:SYSTEM")
+    (installed / "broken_one/__init__.py").unlink()
+    with pytest.raises(registry.RegistryError, match=r"the folder .*broken_one hides its package broken_one; run in"):
+        registry.system("mine")
+
+
 @pytest.mark.parametrize(("declared", "said"), [
     ("", "implements version 1 of the system interface, but this pwfl has version 5: .*; a package declares its version"),
     ("INTERFACE = 2", r"implements version 2 .* has version 5: .* epsilons are stated by .* a stage `receive` .* `training.audit`; .*\. See 'Versions"),

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import zipfile
 from importlib import import_module
 from types import SimpleNamespace
 from unittest import mock
@@ -62,6 +63,17 @@ def test_a_system_outside_of_the_package_does_so_too(outside, steps):
     checked = python(*PWFL[1:], "test", name, *(f"--only={step}" for step in steps), env=env)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"{name}: passed " in checked.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_editable_installation_is_a_path_that_no_folder_of_the_same_name_hides(example, tmp_path):
+    source = shutil.copytree(ROOT / "examples" / example, tmp_path / example)
+    build = f"from setuptools import build_meta; build_meta.build_editable({str(tmp_path)!r})"
+    python("-c", build, cwd=source, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".pth"))
+        assert archive.read(name).decode().strip() == str(source)
 
 
 @pytest.mark.slow

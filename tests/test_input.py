@@ -371,7 +371,7 @@ def test_scenarios_of_the_command_line_join_those_of_the_default_file(folder):
     (names,) = re.findall(r"schedule 1-\w+: \d+ results for scenarios (.*), about", found)
     assert set(names.split(", ")) == {"'papers_learning'", "'more'"}
     assert re.search(r"channel 1-\w+: \d results for scenario ", found)  # blocks are the schedule's
-    assert re.search(r"dataset 1-\w+: loading the data set, 1 result for scenario ", found)
+    assert re.search(r"dataset 1-\w+: 1 result for scenario ", found)
 
 
 def test_a_default_config_that_is_no_yaml_is_named_with_its_line(tmp_path):

@@ -83,7 +83,13 @@ def _check_interface(name: str, package: str) -> None:
     """Raise RegistryError for a package that was written for another version of the interface."""
     if package.partition(".")[0] == __name__.partition(".")[0]:
         return
-    version = vars(_module(name, package)).get("INTERFACE", 1)
+    module = _module(name, package)
+    if module.__file__ is None:  # a folder without __init__.py
+        raise RegistryError(
+            f"system {name!r}: the folder {list(module.__path__)[0]} hides its package {package}; run in another "
+            'folder, or install it with `package-dir = {"" = "."}` in its pyproject.toml, as `pwfl new` writes it'
+        )
+    version = vars(module).get("INTERFACE", 1)
     if version == INTERFACE:
         return
     older = isinstance(version, int) and version < INTERFACE

@@ -193,7 +193,7 @@ def cdf(
 
 
 def steps(shares: pl.DataFrame, value: str, x: alt.X, colours: dict[str, str], by: str) -> list[alt.Chart]:
-    """Step lines of `distribution`s, with their names beside them."""
+    """Step lines of tables that `distribution` made, with their names beside them."""
     y = alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1]))
     spots = {}  # corners of the steps
     for (name,), group in shares.group_by(by, maintain_order=True):
