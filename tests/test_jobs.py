@@ -366,6 +366,16 @@ def test_without_records_and_with_damaged_ones_times_are_guessed(tmp_path):
     assert costs.Costs(root).seconds(Item("train", "x", "000000-000001"), "b", 100 * costs.GUESSED_SPEED) == expected
 
 
+def test_a_timed_training_of_another_size_says_little(tmp_path):
+    root, item = Store(tmp_path), Item("train", "x", "000000-000010")
+    cost(root, "train/x/000000-000001", cpu_seconds=1.0, realizations=1)
+    found = costs.Costs(root)
+    assert found.seconds(item, "a", costs.GUESSED_SPEED) == 10.0  # of about this size
+    assert found.seconds(item, "a", 600 * costs.FASTEST) == 6000.0  # of large networks, after small ones
+    of_each, besides = costs.GUESSES["train"]
+    assert found.seconds(item, "a", 1.0) == pytest.approx(costs.FAR * (besides + 10 * of_each))
+
+
 # Why.
 
 
