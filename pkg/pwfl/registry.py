@@ -86,7 +86,7 @@ def _check_interface(name: str, package: str) -> None:
     module = _module(name, package)
     if module.__file__ is None:  # a folder without __init__.py
         raise RegistryError(
-            f"system {name!r}: the folder {list(module.__path__)[0]} hides its package {package}; run in another "
+            f"system {name!r}: the folder {next(iter(module.__path__))} hides its package {package}; run in another "
             'folder, or install it with `package-dir = {"" = "."}` in its pyproject.toml, as `pwfl new` writes it'
         )
     version = vars(module).get("INTERFACE", 1)
