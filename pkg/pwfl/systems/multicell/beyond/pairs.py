@@ -87,7 +87,7 @@ UNSUPPORTED = (
     Unsupported(
         (AIR,),
         (COLLUDERS, inverse_variance),
-        "{part}: {other} requires uploads, which the server weights; leave it out",
+        "{part}: {other} requires uploads, which the server weights; remove {other} or use `air: digital`",
     ),
     Unsupported(
         (SERVER,),
