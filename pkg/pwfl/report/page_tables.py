@@ -1,6 +1,7 @@
 """The rows of a page's tables in words: schemes, the price of privacy, audits, claims."""
 
 import math
+import re
 from collections.abc import Mapping
 
 import polars as pl
@@ -200,7 +201,13 @@ def _range(measured: pl.Series) -> str:
 
 
 def _signs(text: str) -> str:
-    return text.replace("<=", "≤").replace(">=", "≥").replace("-", "−") if text else NONE
+    """A required range with signs of mathematics.
+
+    >>> _signs("< -1e-09"), _signs(">= 0.5"), _signs("")
+    ('< −1e−9', '≥ 0.5', '–')
+    """
+    signs = re.sub("(?<=e[-+])0", "", text or "").replace("<=", "≤").replace(">=", "≥").replace("-", "−")
+    return signs or NONE
 
 
 def _source(row: dict, paper: dict | None) -> Markup:
