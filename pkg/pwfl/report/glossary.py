@@ -8,7 +8,7 @@ TERMS = {
     "resource block": "a share of spectrum, for one user per cell",
     "observer": "the adversary: one who sees each message, or only sums",
     "ε, δ": "privacy of a record, or a user, over the whole training",
-    "guarantee": "ε, exact or an upper bound, is proved for any data, conditional on assumptions, or not proved (none)",
+    "guarantee": "strength of ε: proved (exact or an upper bound for any data), conditional (on assumptions), or none",
     "privacy audit": "tests of the training code against its stated ε",
     "non-private baseline": "a scheme without noise",
 }

@@ -110,7 +110,8 @@ features = _shared(
     values={
         "pixels": "pixels",
         "scattering": "scattering coefficients",
-        "strokes": "scattering coefficients, projected to directions that separate random strokes; uses task knowledge",
+        "strokes": "scattering coefficients, projected to directions that separate random pen strokes; uses task "
+        "knowledge",
         "shapes": "as `strokes`, with directions that separate textured shapes",
     },
 )
@@ -170,7 +171,7 @@ def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
     """The parameter `target_epsilon` of a system that adds noise."""
     meaning = (
         "target epsilon of the most exposed record, after all rounds, at delta, against the observer in the table "
-        "outcome; noise is calibrated in each realization, to an epsilon at most 0.01 % smaller; "
+        "outcome; noise is calibrated in each realization; epsilon is at most 0.01 % below target; "
         f"{otherwise}"
     )
     return parameter(None, meaning, stages=stages, ge=1e-2, le=100)
@@ -229,7 +230,7 @@ class DataSource(Section):
     )
     alpha: float = parameter(0.5, ALPHA, stages="train", ge=1e-3, le=1e6)
     labels_per_user: int = parameter(
-        2, "number of labels per user, for `shards`; each has equally many records", stages="train", ge=1, le=1000
+        2, "number of labels per user, for `shards`; each label has equally many records", stages="train", ge=1, le=1000
     )
     reserved: int | None = parameter(None, RESERVED, unit="samples", stages="train", ge=1, le=10**6)
     evaluate_on: Literal["test", "reserved"] = parameter(
