@@ -14,7 +14,7 @@ from pwfl.privacy.labels import NONE as UNGUARANTEED
 from pwfl.report import unscheduled
 from pwfl.report.points import find_outcome
 from pwfl.report.statements import DEPENDS, INCONCLUSIVE, NOT_MEASURED, REFUTED, SUPPORTED, judged
-from pwfl.report.words import UNIT, between, is_share, lower, number, plural, rate
+from pwfl.report.words import ALL, UNIT, between, is_share, lower, number, plural, rate
 
 STRONG, WEAK = 0.05, 0.5  # attack rates up to which a point may lead, and from which its privacy is weak
 STRANGERS = "an attacker who wrongly accuses 1% of non-members"
@@ -130,6 +130,8 @@ of members.'
     >>> of(POOR, epsilon=18.1, attack_rate=0.81)
     '94.9% accuracy, but weak privacy: at record-level ε = 18.1 an attacker who wrongly accuses 1% of non-members \
 finds up to 81% of members.'
+    >>> of(POOR, epsilon=60.0, attack_rate=0.9999)[-41:]
+    'of non-members finds over 99% of members.'
     >>> of(POOR, guarantee="none", epsilon=0.0)
     '94.9% accuracy at record-level ε = 0, which is computed, not guaranteed.'
     >>> of(GOOD, Audit(FAILED))
@@ -175,7 +177,7 @@ finds up to 81% of members.'
     weak = ", but weak privacy:" if attacked >= WEAK else ""
     link = " " if weak else assumed + ": "
     assumed = assumed + "," if weak and assumed else ""
-    return best + weak + at + escape(assumed) + f"{link}{STRANGERS} finds up to " + members
+    return best + weak + at + escape(assumed) + f"{link}{STRANGERS} finds " + "up to " * (attacked <= ALL) + members
 
 
 def audited(audits: dict[str, pl.DataFrame], point: dict | None) -> Audit:

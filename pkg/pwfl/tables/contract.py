@@ -251,7 +251,8 @@ class Outcome(PerRealization):
     epsilon_user_kind = _kind(description=meanings.KIND.format("epsilon_user"))
     epsilon_user_assumes = _assumes(description=meanings.ASSUMES.format("epsilon_user"))
     epsilon_server = epsilon_column(
-        description=meaning("epsilon_server", "no party is trusted; null: no user sends"), nullable=True
+        description=meaning("epsilon_server", "only secure aggregation is trusted; null: no user sends"),
+        nullable=True,
     )
     epsilon_server_kind = _kind(description=meanings.KIND.format("epsilon_server"))
     epsilon_server_assumes = _assumes(description=meanings.ASSUMES.format("epsilon_server"))
