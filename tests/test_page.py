@@ -179,6 +179,14 @@ def test_a_page_of_odd_numbers_says_what_they_are(made, tmp_path, odd):
     assert ("assuming Markov data" in said) == (odd == "conditional")
 
 
+@pytest.mark.parametrize(("baseline", "beaten"), [(0.0, True), (1.0, False), (None, False)])
+def test_it_is_said_that_a_scheme_with_noise_does_better_than_the_baseline(made, baseline, beaten):
+    rows = pl.read_parquet(made[0] / "points.parquet")
+    rows = rows.with_columns(bare=pl.int_range(pl.len()) == 0)
+    rows = rows.with_columns(mean=pl.when("bare").then(pl.lit(baseline, pl.Float64)).otherwise("mean"))
+    assert page_tables.prices(rows)["is_beaten"] == beaten
+
+
 def audit_of(status: str) -> pl.DataFrame:
     rows = {
         "scheme": ["RndSched"] * 2,

@@ -69,7 +69,9 @@ def prices(points: pl.DataFrame) -> dict:
     for place, curve in enumerate(shown):
         for row in curve.with_columns(level=level).unique("level", keep="first").iter_rows(named=True):
             rows.setdefault(row["level"], [None] * len(shown))[place] = row
-    firsts = [curve.row(0, named=True) for curve in shown]
+    firsts, bare = [curve.row(0, named=True) for curve in shown], baseline(points)
+    least = pl.col("ci_low") if outcome.better == "more" else -pl.col("ci_high")  # of how good a point may be
+    sign = 1 if outcome.better == "more" else -1
     return {
         "rows": [
             {
@@ -84,7 +86,8 @@ def prices(points: pl.DataFrame) -> dict:
         ],
         "heads": [(row["scheme"], place_of_sweep(row) if joined else row["place"]) for row in firsts],
         "outcome": outcome,
-        "bare": baseline(points),
+        "bare": bare,
+        "is_beaten": bare is not None and bool(private.select((least > sign * bare).any()).item()),
         "open": points.filter("bare", pl.col("mean").is_finite())["open"].all(),
     }
 
