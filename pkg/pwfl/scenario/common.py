@@ -101,7 +101,7 @@ dataset = _shared(
 )
 content = _shared(
     None,
-    "sizes of data.file; filled in when the file is read. If it is set, the file must have these sizes",
+    "record counts and shape of data.file; filled in when the file is read. If set, the file must match",
     observes=True,  # noise depends on the records themselves
 )
 features = _shared(
