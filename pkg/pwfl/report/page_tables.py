@@ -217,7 +217,7 @@ def _source(row: dict, paper: dict | None) -> Markup:
     """Where a claim is said, with a link to the paper, or to where the page names it."""
     source = escape(row["source"] or "")
     if not paper or row["origin"] == PROJECT:
-        return Markup(re.sub("([/_])", r"\\1<wbr>", source))  # a path breaks there
+        return Markup(re.sub("([/_])", r"\1<wbr>", source))  # a path breaks there
     address = paper["links"][0][1] if paper["links"] else f"#paper-{paper['system']}"
     cited = f"{paper['authors']}: {paper['title']}" + (f"; read as in {paper['page']}" if paper["page"] else "")
     return Markup('<a href="{}" title="{}">{}</a>').format(address, cited, source)
