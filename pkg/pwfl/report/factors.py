@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -188,10 +188,12 @@ def costs(factor: Factor, others: Mapping[str, Sequence[Factor]] = {}) -> str:
     >>> def energy(p): return {"transmit_energy_j": [factor._replace(rows=[row | {"p_corrected": p}])]}
     >>> costs(factor, energy(0.2)), costs(factor, energy(0.01))
     ('ε 18.1 → 4.23; airtime × 2.5', 'ε 18.1 → 4.23; airtime × 2.5; energy 22% lower')
+    >>> costs(factor._replace(rows=[row, row | {"to_scenario": "other"}]), energy(0.2))
+    'ε 18.1 → 4.23; airtime × 2.5; energy 22% lower in 1 of 2'
     """
-    parts = [_epsilons(_changes(factor, "epsilon", others))]
+    parts = [_counted(_epsilons, _changes(factor, "epsilon", others), factor)]
     if factor.key != PRIVACY:  # whose baseline may have another air
-        ratios = {what: _ratios(_changes(factor, column, others)) for column, what in COSTS.items()}
+        ratios = {what: _counted(_ratios, _changes(factor, column, others), factor) for column, what in COSTS.items()}
         same = len(set(ratios.values())) == 1 and all(ratios.values())
         parts += (
             [f"airtime and energy {ratios['airtime']}"]
@@ -213,6 +215,13 @@ def _changes(
         if row["p_corrected"] is not None and row["p_corrected"] >= LEVEL
     }
     return [(row[f"from_{column}"], row[f"to_{column}"]) for row in factor.rows if not alike or _ends(row) not in alike]
+
+
+def _counted(words: Callable[[list], str], pairs: list, factor: Factor) -> str:
+    """What `words` says of pairs of values, and in how many of a factor's settings, where not in all."""
+    text = words(pairs)
+    counted = len(pairs) < len(factor.rows) and text not in ("", "same ε")
+    return f"{text} in {len(pairs)} of {len(factor.rows)}" if counted else text
 
 
 def _ends(row: dict) -> tuple:
