@@ -116,12 +116,12 @@ def test_a_statement_has_a_cell_for_each_setting_and_one_verdict():
     found = measured(("one", 0.1, 0.05, 0.15, "supported"), ("two", -0.2, -0.3, -0.1, "refuted"))
     first, second = paper.rows(OF, found, {"one": "a", "two": "b"})
     assert [[(line.value, line.interval, line.where) for line in cell] for cell in first.cells] == [
-        [("+10 %", "5 % to 15 %", "")],
-        [("−20 %", "−30 % to −10 %", "")],
+        [("+10 points", "5 to 15 points", "")],
+        [("−20 points", "−30 to −10 points", "")],
         [],
     ]
     assert (first.verdict, first.realizations) == ("refuted", "7")
-    assert first.measured == "Accuracy: A - B. Supported if > 0 %."
+    assert first.measured == "Accuracy: A - B. Supported if > 0 points."
     assert (second.verdict, second.measured) == ("not measured", "Its premises are not met.")
     assert paper.lead([first, second]) == "Of 2 statements, 1 is refuted and 1 was not measured."
     assert [row.claim.id for row in paper.unsupported([first, second])] == ["F1-1"]
@@ -133,18 +133,18 @@ def test_a_statement_has_a_cell_for_each_setting_and_one_verdict():
 def test_what_is_measured_outside_of_the_papers_setting_is_shown_and_not_judged():
     alone = measured(("one", 0.1, 0.05, 0.15, None))
     (first, _) = paper.rows(OF, alone, {"one": "a"})
-    assert (first.verdict, first.cells[0][0].value, first.cells[0][0].verdict) == ("not judged", "+10 %", "not judged")
+    assert (first.verdict, first.cells[0][0].value, first.cells[0][0].verdict) == ("not judged", "+10 points", "not judged")
     assert "1 was measured outside the paper's setting and not judged" in paper.lead([first])
     both = pl.concat([alone, measured(("two", 0.2, 0.1, 0.3, "supported"))])
     (first, _) = paper.rows(OF, both, {"one": "a", "two": "a"})
-    assert (first.verdict, [line.value for line in first.cells[0]]) == ("supported", ["+20 %"])
+    assert (first.verdict, [line.value for line in first.cells[0]]) == ("supported", ["+20 points"])
 
 
 @pytest.mark.parametrize("value", [None, float("inf"), 0.0, -1e-12, 1e9])
 def test_values_that_are_missing_infinite_or_tiny_are_words(value):
     found = measured(("one", value, None, None, "not measured" if value is None else "supported"))
     cells = paper.rows(OF, found, {"one": "a"})[0].cells
-    assert re.fullmatch(r"undefined|[+−]?(inf|[\d.]+(e[+-]\d+)?) %", cells[0][0].value)
+    assert re.fullmatch(r"undefined|[+−]?(inf|[\d.]+(e[+-]\d+)?) points", cells[0][0].value)
     assert cells[0][0].interval == ""
 
 

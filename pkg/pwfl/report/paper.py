@@ -138,7 +138,10 @@ def rows(paper: Paper, claims: pl.DataFrame, settings: Mapping[str, str]) -> lis
 def _row(paper: Paper, claim: Claim, rows: pl.DataFrame, settings: Mapping[str, str]) -> Row:
     in_columns = bool(paper.settings) and not rows["against"].count()  # which name scenarios of a setting
     lines = []
-    for row in rows.iter_rows(named=True):
+    same = ("scenario", "against", "quantity", "interpretation", "measured", "measured_ci_low", "measured_ci_high")
+    known = {name: key for name, key in settings.items() if key}
+    settled = rows.with_columns(pl.col("scenario", "against").replace(known))  # of two studies of one setting
+    for row in rows.filter(settled.select(pl.struct(same).is_first_distinct()).to_series()).iter_rows(named=True):
         key = settings.get(row["scenario"], "")
         lines.append((key, _line(claim, row, is_named=not (in_columns and key in paper.settings))))
     if not in_columns:
@@ -168,20 +171,20 @@ def is_share(claim: Claim) -> bool:
 
 
 def number(value: float, claim: Claim, signed: bool = False) -> str:
-    """A measured number in words: shares in percent, a difference with its sign.
+    """A measured number in words: shares in percent, a difference with its sign and in points of percent.
 
     >>> from pwfl.report.claims import Quantity, scheme
     >>> accuracy = Quantity("accuracy", "accuracy", SHARE)
     >>> a, b = scheme("a", "x", "A"), scheme("b", "x", "B")
     >>> of = Claim(id="F1-1", statement="A.", source="", quantity=accuracy, compare=a - b)
     >>> number(0.0515, of, signed=True), number(-0.19, of, signed=True)
-    ('+5.15 %', '−19 %')
+    ('+5.15 points', '−19 points')
     """
-    percent = is_share(claim)
+    percent, is_difference = is_share(claim), any("-" in term.words for term in claim.declared)
     shown = f"{100 * abs(value):.{SIGNIFICANT}g}" if percent else three_digits(abs(value))
-    is_difference = signed and any("-" in term.words for term in claim.declared)
-    sign = "−" if value < 0 else "+" if value > 0 and is_difference else ""
-    return f"{sign}{shown}{' %' * percent}"
+    sign = "−" if value < 0 else "+" if value > 0 and signed and is_difference else ""
+    unit = (" points" if is_difference else " %") if percent else ""
+    return f"{sign}{shown}{unit}"
 
 
 def interval(row: Mapping, claim: Claim) -> str:
@@ -190,7 +193,7 @@ def interval(row: Mapping, claim: Claim) -> str:
     if ends == (None, None):
         return ""
     low, high = ("unbounded" if end is None else number(end, claim) for end in ends)
-    return f"{low} to {high}"
+    return f"{low.removesuffix(' points').removesuffix(' %')} to {high}"
 
 
 def band(required: Band, claim: Claim) -> str:

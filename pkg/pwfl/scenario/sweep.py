@@ -21,6 +21,7 @@ UNSWEPT = {  # what makes scenarios that no axis compares
 EXAMPLE = "as in `sweep: {schedule.gamma: [100, 1000], radio.resource_blocks: [3, 5]}`"
 MAX_NAME = 200  # characters of a point's name, a folder's
 MAX_POINTS = 10_000
+LONG = 1e6  # from which a title has a number's power of ten
 GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "rho": "ρ", "sigma": "σ"}
 GREEK |= {"lambda": "λ", "mu": "μ"}
 
@@ -92,6 +93,8 @@ def title(scenario: str, values: Values) -> str:
 
     >>> title("Paper's learning", {"schedule.gamma": 30.0, "radio.resource_blocks": 2})
     "Paper's learning, γ = 30, resource blocks = 2"
+    >>> title("Paper's schedules", {"schedule.gamma": 1e7})
+    "Paper's schedules, γ = 1e7"
     """
     words = [f"{in_words(key)} = {_shown(value)}" for key, value in values.items()]
     return ", ".join([scenario, *words])
@@ -107,6 +110,8 @@ def in_words(key: str) -> str:
 
 
 def _shown(value) -> str:
+    if isinstance(value, float) and abs(value) >= LONG:
+        return re.sub(r"e\+0*", "e", f"{value:g}")
     return text(value) if isinstance(value, float | list | bool | None) else " ".join(str(value).split())
 
 
