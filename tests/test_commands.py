@@ -68,6 +68,8 @@ def options(words: list[str], name: str) -> list[str]:
 
 def kind(words: list[str]) -> str:
     """How a command is tried; empty for one that is of no known kind."""
+    if "MARK" in words or words == ["snakemake", "schedule"]:
+        return "told"  # tests/test_told.py
     program = words[0].removeprefix(".venv/bin/")
     if program == "snakemake":
         return "parsed by Snakemake" if set(words) & set(LONG) else "dry run"
