@@ -133,7 +133,11 @@ def test_a_statement_has_a_cell_for_each_setting_and_one_verdict():
 def test_what_is_measured_outside_of_the_papers_setting_is_shown_and_not_judged():
     alone = measured(("one", 0.1, 0.05, 0.15, None))
     (first, _) = paper.rows(OF, alone, {"one": "a"})
-    assert (first.verdict, first.cells[0][0].value, first.cells[0][0].verdict) == ("not judged", "+10 points", "not judged")
+    assert (first.verdict, first.cells[0][0].value, first.cells[0][0].verdict) == (
+        "not judged",
+        "+10 points",
+        "not judged",
+    )
     assert "1 was measured outside the paper's setting and not judged" in paper.lead([first])
     both = pl.concat([alone, measured(("two", 0.2, 0.1, 0.3, "supported"))])
     (first, _) = paper.rows(OF, both, {"one": "a", "two": "a"})
