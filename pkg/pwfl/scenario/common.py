@@ -110,8 +110,8 @@ features = _shared(
     values={
         "pixels": "pixels",
         "scattering": "scattering coefficients",
-        "strokes": "scattering coefficients, projected to directions that separate random pen strokes; uses task "
-        "knowledge",
+        "strokes": "scattering coefficients, projected to directions that separate random glyphs of pen strokes; uses "
+        "task knowledge",
         "shapes": "as `strokes`, with directions that separate textured shapes",
     },
 )
@@ -230,7 +230,11 @@ class DataSource(Section):
     )
     alpha: float = parameter(0.5, ALPHA, stages="train", ge=1e-3, le=1e6)
     labels_per_user: int = parameter(
-        2, "number of labels per user, for `shards`; each label has equally many records", stages="train", ge=1, le=1000
+        2,
+        "number of labels per user, for `shards`; a user has equally many records of each",
+        stages="train",
+        ge=1,
+        le=1000,
     )
     reserved: int | None = parameter(None, RESERVED, unit="samples", stages="train", ge=1, le=10**6)
     evaluate_on: Literal["test", "reserved"] = parameter(
