@@ -116,8 +116,8 @@ def test_a_statement_has_a_cell_for_each_setting_and_one_verdict():
     found = measured(("one", 0.1, 0.05, 0.15, "supported"), ("two", -0.2, -0.3, -0.1, "refuted"))
     first, second = paper.rows(OF, found, {"one": "a", "two": "b"})
     assert [[(line.value, line.interval, line.where) for line in cell] for cell in first.cells] == [
-        [("+10 points", "5 to 15 points", "")],
-        [("−20 points", "−30 to −10 points", "")],
+        [("+10 points", "5 to 15", "")],
+        [("−20 points", "−30 to −10", "")],
         [],
     ]
     assert (first.verdict, first.realizations) == ("refuted", "7")

@@ -188,12 +188,12 @@ def number(value: float, claim: Claim, signed: bool = False) -> str:
 
 
 def interval(row: Mapping, claim: Claim) -> str:
-    """The interval of a measured row in words, "" where it has none."""
+    """The interval of a measured row in words, in the unit of its value; "" where it has none."""
     ends = row["measured_ci_low"], row["measured_ci_high"]
     if ends == (None, None):
         return ""
-    low, high = ("unbounded" if end is None else number(end, claim) for end in ends)
-    return f"{low.removesuffix(' points').removesuffix(' %')} to {high}"
+    low, high = ("unbounded" if end is None else number(end, claim).partition(" ")[0] for end in ends)
+    return f"{low} to {high}"
 
 
 def band(required: Band, claim: Claim) -> str:
