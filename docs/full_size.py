@@ -99,7 +99,8 @@ def paper_html(system: str) -> str:
     runs = claims.filter(pl.col("quantity").str.contains("accuracy|loss"))["realizations"].drop_nulls()
     over = f"{runs.max()} training runs" if len(runs) else ""
     commits = ", ".join(claims["commit"].unique(maintain_order=True))
-    facts = {"This page": f"results of commits {commits}"} if commits else {}
+    trained = f"; {over} of each scheme" if over else ""
+    facts = {"This page": f"results of commits {commits}{trained}"} if commits else {}
     return paper_page.render(
         source, cited._asdict(), latex.titled(claims, titles), settings, by_panel, colours, facts, catalog.studies, over
     )
