@@ -11,7 +11,7 @@ from pwfl.report import unscheduled
 from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, PROJECT, REFUTED, SUPPORTED
 from pwfl.report.headline import FAILED, PASSED
 from pwfl.report.points import baseline, find_outcome, finite, lines, place_of_sweep
-from pwfl.report.statements import DEPENDS, SIGNS, judged
+from pwfl.report.statements import DEPENDS, SIGNS, deciding, judged
 from pwfl.report.words import NONE, between, interpreted, number
 
 FOLDED = 12  # rows from which only the best are shown at first
@@ -188,8 +188,9 @@ def _case(row: dict, places: Mapping[str, str], several: bool) -> dict:
     reading = f" ({interpreted(row['interpretation'])})" if judged_so else ""
     number_of = f"{row['quantity'].partition(': ')[2]}; " if several else ""
     interval = between(row["measured_ci_low"], row["measured_ci_high"])
+    undecided = f"; {words}" if (words := deciding(row)) else ""
     return {
-        "place": f"{number_of}{place}{against}{reading}",
+        "place": f"{number_of}{place}{against}{reading}{undecided}",
         "measured": number(row["measured"]) + (f" ({interval})" if interval else ""),
         "sign": SIGNS[row["verdict"]],
         "verdict": row["verdict"] or UNJUDGED,

@@ -22,7 +22,7 @@ from pwfl.report.claims import (
     Interpretation,
     Reported,
 )
-from pwfl.report.statements import DEPENDS, judge
+from pwfl.report.statements import DEPENDS, deciding, judge
 from pwfl.report.words import interpreted, plural
 from pwfl.report.words import number as three_digits
 from pwfl.scenario.values import value_of
@@ -159,7 +159,8 @@ def _line(claim: Claim, row: dict, is_named: bool) -> Line:
     """A measured row; `is_named`: whether it says in which scenarios, which its column need not."""
     where = f"{row['scenario']} against {row['against']}" if row["against"] else row["scenario"] * is_named
     detail = row["quantity"].partition("; ")[2]
-    where = "; ".join(text for text in (where, detail, interpreted(row["interpretation"] or "")) if text)
+    texts = where, detail, interpreted(row["interpretation"] or ""), deciding(row)
+    where = "; ".join(text for text in texts if text)
     value = "undefined" if row["measured"] is None else number(row["measured"], claim, signed=True)
     return Line(row["verdict"] or OUTSIDE, value, interval(row, claim), where)
 

@@ -1,9 +1,15 @@
 """How a study's claims came out: one verdict of each, in however many scenarios it was measured."""
 
+import re
+from collections.abc import Mapping
+from math import ceil, inf
+
 import polars as pl
 
 from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, REFUTED, SUPPORTED
 
+NUMBER = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?")
+DECIDING = 10  # times the realizations up to which it is said how many would decide a claim
 DEPENDS = "depends on interpretation"
 SIGNS = {SUPPORTED: "✓", REFUTED: "✗", DEPENDS: "±", INCONCLUSIVE: "?", NOT_MEASURED: "-", None: "·"}
 OUTCOMES = SUPPORTED, REFUTED, INCONCLUSIVE, DEPENDS, NOT_MEASURED
@@ -55,3 +61,24 @@ def outcome(rows: pl.DataFrame, verdict: str | None) -> str:
     otherwise = ", ".join(f"{kind} in {count}" for kind, count in counts.items() if count)
     cases = f"{otherwise} of {len(counted)} cases"
     return f"{DEPENDS}: {cases}" if verdict == DEPENDS else cases
+
+
+def deciding(row: Mapping) -> str:
+    """How many realizations would decide an inconclusive row of the table of claims, in words; "" of others.
+
+    An interval narrows with the root of their number. It has to leave out each end of the required range that is in it.
+
+    >>> row = {"verdict": "inconclusive", "measured": -0.07, "measured_ci_low": -0.1, "measured_ci_high": -0.04}
+    >>> row |= {"required_range": ">= -0.05, < 0", "realizations": 20}
+    >>> deciding(row), deciding(row | {"measured": -0.0502}), deciding(row | {"verdict": "refuted"})
+    ('about 45 realizations would decide it', 'ten times as many realizations would not decide it', '')
+    """
+    measured, low, high = (row[key] for key in ("measured", "measured_ci_low", "measured_ci_high"))
+    if row["verdict"] != INCONCLUSIVE or None in (measured, low, high, row["realizations"]):
+        return ""
+    ends = [end for end in map(float, NUMBER.findall(row["required_range"] or "")) if low <= end <= high]
+    sides = [(measured - low if end < measured else high - measured, abs(end - measured)) for end in ends]
+    times = max(((half / distance) ** 2 if distance else inf for half, distance in sides), default=inf)
+    if times > DECIDING:
+        return "ten times as many realizations would not decide it"
+    return f"about {ceil(times * row['realizations']):,} realizations would decide it"
