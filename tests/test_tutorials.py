@@ -1,6 +1,8 @@
 """Tutorials and examples learn: they end where their pages say, above chance, with a decided comparison."""
 
+import ast
 import importlib
+import json
 import re
 from pathlib import Path
 
@@ -59,6 +61,27 @@ def folder(tmp_path, monkeypatch):
     yield tmp_path
     for cached in (registry.makes, registry.makers, registry.stages):
         cached.cache_clear()
+
+
+@pytest.mark.slow
+def test_the_notebooks_study_learns_what_its_output_says_with_a_decided_comparison():
+    cells = json.loads((ROOT / "docs/how-to/without_snakemake.ipynb").read_text(encoding="utf-8"))["cells"]
+    texts = ["".join(cell["source"]) for cell in cells]
+    assignment = next(
+        re.search(r"^scenario = \{.*?^\}$", text, re.DOTALL | re.MULTILINE) for text in texts if "scenario = {" in text
+    )
+    scenario = ast.literal_eval(assignment[0].removeprefix("scenario = "))
+    shown = next(cell for cell, text in zip(cells, texts, strict=True) if "accuracy_ci_low" in text)
+    rows = re.findall(r"│ ([\w+]+) +┆ (0\.\d+) ", "".join(shown["outputs"][0]["data"]["text/plain"]))
+    assert len(rows) == 3
+    for seed in SEEDS:
+        found = pwfl.simulate({"scenarios": {"few": scenario | {"realizations": 16, "seed": seed}}})
+        accuracies = found.comparison["outcomes"].filter(outcome="accuracy")
+        assert (accuracies["ci_low"] > accuracies["chance"]).all()
+        effects = found.comparison["effects"].filter(outcome="accuracy")
+        assert effects.height == (effects["p_corrected"] < 0.05).sum() == 2
+        for scheme, expected in rows if seed == SEEDS[0] else ():
+            assert accuracies.filter(scheme=scheme)["mean"].item() == pytest.approx(float(expected), abs=2e-3)
 
 
 @pytest.mark.slow
