@@ -276,13 +276,17 @@ class _Plane:
         return labels.place(wanted, drawn, spots, (-2, -24, self.wide + beyond, self.high))
 
     def _singles(self, short: dict[str, str]) -> list[Label]:
-        """Names of single points, with the scenario's at the highest of neighbours; of many the highest of each."""
+        """Names of single points, with the scenario's at the highest of neighbours; of many each scheme's, once."""
         wanted, singles = [], self.rows.filter("single")
-        many = len(singles) > MANY
+        if len(singles) > MANY:
+            for (scheme,), rows in singles.sort("mean", descending=True).group_by("scheme", maintain_order=True):
+                spots = rows.select("px", "py").rows()
+                wanted.append(Label(named(scheme), spots, rows["colour"][0], self.size, optional=True))
+            return wanted
         for (scenario,), rows in singles.sort("mean", descending=True).group_by("sweep_of", maintain_order=True):
             named_marks, places = set(), []
             for row in rows.iter_rows(named=True):
-                if (same := (row["scheme"], round(row["px"] / 60))) in named_marks or (many and named_marks):
+                if (same := (row["scheme"], round(row["px"] / 60))) in named_marks:
                     continue
                 named_marks.add(same)
                 again = any(abs(row["px"] - other) < CLOSE for other in places)
@@ -290,8 +294,7 @@ class _Plane:
                 forms = named(row["scheme"], "" if self.narrow or again else lower(short.get(scenario, "")))[::-1]
                 across = self.x.at(row["x2"]) - self.x.at(row["x1"])
                 reach, spot = (across / 2, (self.y.at(row["y1"]) - self.y.at(row["y2"])) / 2), (row["px"], row["py"])
-                optional = many or self.narrow
-                wanted.append(Label(forms, [spot], row["colour"], self.size, reach, optional=optional))
+                wanted.append(Label(forms, [spot], row["colour"], self.size, reach, optional=self.narrow))
         return wanted
 
 
