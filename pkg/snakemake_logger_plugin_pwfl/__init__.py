@@ -15,6 +15,7 @@ LEFT_OUT = re.compile(
     r"Reasons:|This was a dry-run|\s*\(check individual|Elapsed time|"
     r"\d+ jobs? ha(s|ve) missing provenance|Rules with missing metadata"
 )
+ONLY_ALL = re.compile(r"Job stats:\njob +count\n[- ]+\nall +1\n")  # the rule that computes nothing
 # The job of a part prints itself which items failed, and the run at its end.
 OF_PART = re.compile(r"RuleException:\nCalledProcessError in file .*\n.*\.part\.py'")
 WILDCARDS = "Target rules may not contain wildcards"
@@ -47,6 +48,9 @@ class LogHandler(LogHandlerBase):
             return
         if OF_PART.match(str(record.msg)):
             return
+        if self.common_settings.dryrun and ONLY_ALL.match(str(record.msg)) and not self.has_counted:
+            self.has_counted = True
+            self._write(f"{NOTHING}.")
         if event == LogEvent.JOB_ERROR and (mark := _mark(record)):
             if self.progress:
                 self.progress.failed(mark)
