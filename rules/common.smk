@@ -1,5 +1,4 @@
 # What the rules share: the study, in parts, and what this call is to do with each of them.
-import re
 import sys
 import tempfile
 from functools import cache
@@ -136,10 +135,8 @@ def published(path):
     caption = Path(CAPTIONS.name, path).with_suffix(".rst")
     caption.parent.mkdir(exist_ok=True)
     caption.write_text(captions.for_snakemake(text), encoding="utf-8")
-    # Snakemake takes what stands in braces for wildcards, and a category for a reStructuredText target.
-    category = " ".join(re.sub(r"[^\w ,.=()%'+-]|_", " ", category).split())
-    figure = figure.replace("{", "(").replace("}", ")")
-    return report(target, caption=str(caption), category=category, labels={"figure": figure})
+    labels = {"figure": captions.label(figure)}
+    return report(target, caption=str(caption), category=captions.category(category), labels=labels)
 
 
 # Snakemake's report reads each caption from a file: here they are for as long as this process, ready to be shown.

@@ -11,7 +11,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 # What Snakemake says besides and nobody misses, unless --verbose asks for it.
 LEFT_OUT = re.compile(
     r"Select jobs to execute|Execute \d+ jobs|Building DAG|Assuming unrestricted|Using shell|Provided (cores|res)|"
-    r"Rules claiming more|Conda environments: ignored|Touching output|host: |Job stats:\njob +count\n[- ]+\nall +1\n|"
+    r"Rules claiming more|Conda environments: ignored|Touching output|host: |"
     r"Reasons:|This was a dry-run|\s*\(check individual|Elapsed time|"
     r"\d+ jobs? ha(s|ve) missing provenance|Rules with missing metadata"
 )

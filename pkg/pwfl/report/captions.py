@@ -30,6 +30,24 @@ def plain(text: str) -> str:
     return re.sub(r"([\\*`_|])", r"\\\1", " ".join(text.split()))
 
 
+def category(text: str) -> str:
+    """A category of Snakemake's report, which takes it for a target of reStructuredText and braces for wildcards.
+
+    >>> category("a_b: *Paper's* {learning}")
+    "a b Paper's learning"
+    """
+    return " ".join(re.sub(r"[^\w ,.=()%'+-]|_", " ", text).split())
+
+
+def label(text: str) -> str:
+    """A label of Snakemake's report, which takes what stands in braces for a wildcard and has no way to write them.
+
+    >>> label("a {x}")
+    'a (x)'
+    """
+    return text.replace("{", "(").replace("}", ")")
+
+
 def for_snakemake(caption: str) -> str:
     """A caption as Snakemake's report takes it: a template of Jinja, here of a caption that asks for nothing."""
     return caption.replace("{", "{{ '{' }}") + "\n"

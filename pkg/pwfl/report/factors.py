@@ -176,6 +176,7 @@ def costs(factor: Factor, others: Mapping[str, Sequence[Factor]] = {}) -> str:
 
     >>> row = {"from_epsilon": 18.1, "to_epsilon": 4.23, "from_air_seconds": 10.0, "to_air_seconds": 25.0}
     >>> row |= {"from_transmit_energy_j": 0.1, "to_transmit_energy_j": 0.078}
+    >>> row |= {f"{end}_{key}": end for end in ENDS for key in INDEX}
     >>> def changes(*rows, key="noise"): return costs(Factor("s", key, "", "a", "b", Outcome("", "more"), list(rows)))
     >>> changes(row)
     'ε 18.1 → 4.23; airtime × 2.5; energy 22% lower'
@@ -183,7 +184,6 @@ def costs(factor: Factor, others: Mapping[str, Sequence[Factor]] = {}) -> str:
     'same ε'
     >>> changes(row, row | {"to_epsilon": 9.0}, key=PRIVACY), changes(row | {"from_epsilon": float("inf")}, key=PRIVACY)
     ('ε 50–77% lower', '')
-    >>> row |= {f"{end}_{key}": end for end in ("from", "to") for key in INDEX}
     >>> factor = Factor("s", "", "", "a", "b", Outcome("", ""), [row])
     >>> def energy(p): return {"transmit_energy_j": [factor._replace(rows=[row | {"p_corrected": p}])]}
     >>> costs(factor, energy(0.2)), costs(factor, energy(0.01))
@@ -210,11 +210,11 @@ def _changes(
     alike = {
         _ends(row)
         for other in others.get(column, ())
-        if other[1:5] == factor[1:5]
+        if other.key == factor.key
         for row in other.rows
         if row["p_corrected"] is not None and row["p_corrected"] >= LEVEL
     }
-    return [(row[f"from_{column}"], row[f"to_{column}"]) for row in factor.rows if not alike or _ends(row) not in alike]
+    return [(row[f"from_{column}"], row[f"to_{column}"]) for row in factor.rows if _ends(row) not in alike]
 
 
 def _counted(words: Callable[[list], str], pairs: list, factor: Factor) -> str:

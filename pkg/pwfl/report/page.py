@@ -98,7 +98,7 @@ def build_page(
     tested = {
         (name, scheme)
         for name, twin in twins.items()
-        for scheme in audits[twin].filter(pl.col("status") != "not_tested")["scheme"].unique()
+        for scheme in audits[twin].filter(pl.col("status") != page_tables.NOT_TESTED)["scheme"].unique()
     }
     parameters = {name: read_report(view[f"{name}/parameters.parquet"]) for name, part in scenarios.items()
                   if f"{name}/parameters.parquet" in view and not part["point"]}  # fmt: skip

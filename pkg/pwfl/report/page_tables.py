@@ -13,6 +13,7 @@ from pwfl.report.headline import FAILED, PASSED
 from pwfl.report.points import baseline, find_outcome, finite, lines, place_of_sweep
 from pwfl.report.statements import DEPENDS, SIGNS, deciding, judged
 from pwfl.report.words import NONE, between, interpreted, number
+from pwfl.scenario.sweep import short_exponents
 
 FOLDED = 12  # rows from which only the best are shown at first
 MOST_SCHEMES = 400  # rows of the page; its files have all
@@ -70,8 +71,7 @@ def prices(points: pl.DataFrame) -> dict:
         for row in curve.with_columns(level=level).unique("level", keep="first").iter_rows(named=True):
             rows.setdefault(row["level"], [None] * len(shown))[place] = row
     firsts, bare = [curve.row(0, named=True) for curve in shown], baseline(points)
-    least = pl.col("ci_low") if outcome.better == "more" else -pl.col("ci_high")  # of how good a point may be
-    sign = 1 if outcome.better == "more" else -1
+    is_better = pl.col("ci_low") > bare if outcome.better == "more" else pl.col("ci_high") < bare
     return {
         "rows": [
             {
@@ -87,7 +87,7 @@ def prices(points: pl.DataFrame) -> dict:
         "heads": [(row["scheme"], place_of_sweep(row) if joined else row["place"]) for row in firsts],
         "outcome": outcome,
         "bare": bare,
-        "is_beaten": bare is not None and bool(private.select((least > sign * bare).any()).item()),
+        "is_beaten": bare is not None and private.select(is_better.any()).item(),
         "open": points.filter("bare", pl.col("mean").is_finite())["open"].all(),
     }
 
@@ -210,8 +210,7 @@ def _signs(text: str) -> str:
     >>> _signs("< -1e-09"), _signs(">= 0.5"), _signs("")
     ('< −1e−9', '≥ 0.5', '–')
     """
-    signs = re.sub("(?<=e[-+])0", "", text or "").replace("<=", "≤").replace(">=", "≥").replace("-", "−")
-    return signs or NONE
+    return short_exponents(text or NONE).replace("<=", "≤").replace(">=", "≥").replace("-", "−")
 
 
 def _source(row: dict, paper: dict | None) -> Markup:

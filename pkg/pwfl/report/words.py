@@ -6,7 +6,7 @@ import re
 import polars as pl
 
 from pwfl.report.catalog import Outcome
-from pwfl.scenario.sweep import in_words
+from pwfl.scenario.sweep import in_words, short_exponents
 
 NONE = "–"
 SMALL_P = 1e-4  # below which p is not told apart from 0
@@ -33,7 +33,7 @@ def number(value: float | None, outcome: Outcome | None = None) -> str:
         return f"{value:.1%}".replace("-", "−")
     short = f"{value:.3g}"
     short = f"{float(short):,.0f}" if THOUSANDS <= abs(value) < MILLIONS else short.replace("inf", "∞")
-    return re.sub(r"^-", "−", re.sub(r"e([+-])0*", lambda match: "e" + match[1].strip("+"), short))
+    return re.sub("^-", "−", short_exponents(short))
 
 
 def is_share(outcome: Outcome) -> bool:

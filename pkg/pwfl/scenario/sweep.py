@@ -109,9 +109,18 @@ def in_words(key: str) -> str:
     return " ".join(GREEK.get(word, word) for word in key.rpartition(".")[2].split("_"))
 
 
+def short_exponents(text: str) -> str:
+    """Numbers of a text without what their exponents do not need.
+
+    >>> short_exponents("1e-05 to 3.2e+07, < 1e10")
+    '1e-5 to 3.2e7, < 1e10'
+    """
+    return re.sub(r"(?<=\de)(?:\+0*|(-)0+)", r"\1", text)
+
+
 def _shown(value) -> str:
     if isinstance(value, float) and abs(value) >= LONG:
-        return re.sub(r"e\+0*", "e", f"{value:g}")
+        return short_exponents(f"{value:g}")
     return text(value) if isinstance(value, float | list | bool | None) else " ".join(str(value).split())
 
 
