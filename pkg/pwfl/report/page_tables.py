@@ -71,7 +71,8 @@ def prices(points: pl.DataFrame) -> dict:
         for row in curve.with_columns(level=level).unique("level", keep="first").iter_rows(named=True):
             rows.setdefault(row["level"], [None] * len(shown))[place] = row
     firsts, bare = [curve.row(0, named=True) for curve in shown], baseline(points)
-    is_better = pl.col("ci_low") > bare if outcome.better == "more" else pl.col("ci_high") < bare
+    least = pl.lit(bare, pl.Float64)  # null without a baseline, which nothing beats
+    is_better = pl.col("ci_low") > least if outcome.better == "more" else pl.col("ci_high") < least
     return {
         "rows": [
             {
@@ -87,7 +88,7 @@ def prices(points: pl.DataFrame) -> dict:
         "heads": [(row["scheme"], place_of_sweep(row) if joined else row["place"]) for row in firsts],
         "outcome": outcome,
         "bare": bare,
-        "is_beaten": bare is not None and private.select(is_better.any()).item(),
+        "is_beaten": private.select(is_better.any()).item(),
         "open": points.filter("bare", pl.col("mean").is_finite())["open"].all(),
     }
 
