@@ -294,7 +294,7 @@ class _Plane:
                 forms = named(row["scheme"], "" if self.narrow or again else lower(short.get(scenario, "")))[::-1]
                 across = self.x.at(row["x2"]) - self.x.at(row["x1"])
                 reach, spot = (across / 2, (self.y.at(row["y1"]) - self.y.at(row["y2"])) / 2), (row["px"], row["py"])
-                wanted.append(Label(forms, [spot], row["colour"], self.size, reach, optional=self.narrow))
+                wanted.append(Label(forms, [spot], row["colour"], self.size, reach, optional=True))
         return wanted
 
 

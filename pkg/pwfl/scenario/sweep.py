@@ -24,6 +24,8 @@ MAX_POINTS = 10_000
 LONG = 1e6  # from which a title has a number's power of ten
 GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "rho": "ρ", "sigma": "σ"}
 GREEK |= {"lambda": "λ", "mu": "μ"}
+SPELLED = GREEK | {"snr": "SNR"}
+UNITS = {"dbm_hz": "dBm/Hz", "db": "dB", "dbm": "dBm", "hz": "Hz", "j": "J", "m": "m", "s": "s", "w": "W"}  # ends of keys
 
 Values = dict[str, object]  # of a point, by dotted key
 
@@ -101,12 +103,15 @@ def title(scenario: str, values: Values) -> str:
 
 
 def in_words(key: str) -> str:
-    """A parameter's key as readers see it: its last part, Greek letters as such.
+    """A parameter's key as readers see it: its last part, Greek letters as such, its unit after `in`.
 
-    >>> in_words("privacy.target_epsilon")
-    'target ε'
+    >>> in_words("privacy.target_epsilon"), in_words("radio.snr_db"), in_words("radio.noise_density_dbm_hz")
+    ('target ε', 'SNR in dB', 'noise density in dBm/Hz')
     """
-    return " ".join(GREEK.get(word, word) for word in key.rpartition(".")[2].split("_"))
+    name = key.rpartition(".")[2]
+    unit = next((unit for unit in UNITS if name.endswith(f"_{unit}")), None)
+    words = " ".join(SPELLED.get(word, word) for word in name.removesuffix(f"_{unit}").split("_"))
+    return f"{words} in {UNITS[unit]}" if unit else words
 
 
 def short_exponents(text: str) -> str:
