@@ -279,6 +279,10 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
         AUDIT, "account.run", outcome(epsilon=0.9 * pl.col("epsilon")),
         "audit: epsilon of the losses of .* train and account disagree",
     ),
+    "an audit of a weaker claim": (  # as of all noise, where epsilon counts users' alone
+        AUDIT, "account.run", outcome(epsilon=2 * pl.col("epsilon")),
+        "the epsilon tested is .*, but .* is stated as exact: test what `account` claims",
+    ),
     "half the sensitivity": (
         AUDIT, "pwfl.airs.linear.accountant", losses_of_half, "audit: epsilon of the losses of",
     ),

@@ -396,8 +396,8 @@ def test_the_site_needs_no_network_and_its_links_lead_somewhere(site):
 @pytest.mark.slow
 @pytest.mark.xdist_group("site")  # made once
 def test_the_site_has_the_functions_that_pages_name_the_notebook_and_its_figure(site):
-    multicell = (site / "docs/explanation/multicell.html").read_text()
-    assert '#pwfl.systems.multicell.beyond.bound.upper_bound"' in multicell
+    crossings = (site / "docs/explanation/crossings.html").read_text()
+    assert '#pwfl.privacy.sampled.proved_together"' in crossings
     assert 'id="pwfl.api.simulate"' in (site / "api/pwfl.html").read_text()
     notebook = (site / "docs/how-to/without_snakemake.html").read_text()
     assert '<table border="1" class="dataframe' in notebook

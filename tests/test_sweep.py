@@ -184,9 +184,10 @@ def test_every_table_of_a_study_has_a_column_for_each_swept_parameter(aging):
             assert frame.columns[:2] == ["schedule.horizon", "seed"], table
             assert frame.select(pl.struct("schedule.horizon", "seed").n_unique()).item() <= 1
             assert not len(frame) or f"horizon={frame['schedule.horizon'][0]},seed={frame['seed'][0]}" in name
-    assert "schedule.horizon" not in aging.comparison["published"].columns  # of all points together
+    of_several = {"published", "effects"}  # of all points together, and of pairs of points
+    assert all("schedule.horizon" not in aging.comparison[table].columns for table in of_several)
     for table, frame in aging.comparison.items():
-        if table == "published":
+        if table in of_several:
             continue
         assert {"schedule.horizon", "seed"} <= set(frame.columns), table
         values = frame.drop_nulls("seed").select("scenario", "schedule.horizon", "seed").unique()

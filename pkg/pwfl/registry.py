@@ -164,7 +164,10 @@ def systems() -> list[str]:
 def system(name: str) -> System[Any]:
     """The system of a name. Raises RegistryError where there is none, with the known names, or more than one."""
     if name not in claims():
-        raise RegistryError(f"there is no system {name!r}; known: {', '.join(claims())}")
+        raise RegistryError(
+            f"there is no system {name!r}; known: {', '.join(claims())}; an entry point registers another one "
+            "(docs/how-to/own_system.md)"
+        )
     if len(packages := claims()[name]) > 1:
         raise RegistryError(f"system {name!r} is claimed by the packages {' and '.join(packages)}; uninstall one")
     return _load(name, packages[0])

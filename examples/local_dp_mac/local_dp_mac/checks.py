@@ -3,11 +3,18 @@
 from local_dp_mac.parameters import LocalDpMac
 from pwfl.scenario.checks import check_holdings
 from pwfl.scenario.size import layer_bytes, network_bytes
+from pwfl.training import models
 
 
 def consistent(scenario: LocalDpMac) -> None:
     """Refuse what cannot be run."""
+    models.check(scenario)
     check_holdings(scenario.data, "data.samples", scenario.data.samples, "network.devices", scenario.network.devices)
+
+
+def problems(scenario: LocalDpMac) -> list[str]:
+    """See `pwfl.scenario.checks`."""
+    return models.problems(scenario)
 
 
 def table_bytes(scenario: LocalDpMac) -> tuple[float, float, str]:

@@ -76,9 +76,15 @@ def account(
         Constant columns of `outcome`, in addition to those of EVERY_ROUND.
     noise, server_noise
         As in `accountant.stated`.
+
+    Raises ValueError where one of the two claims against the declared observer is missing.
     """
     accounts = accountant.accounts(tables, claims, mechanism, delta)
     guarantees = accountant.guarantees(accounts, mechanism)
+    if lacking := [unit for unit in (RECORD, USER) if (declared, unit, noise) not in accounts]:
+        raise ValueError(
+            f"claims: none is on a {' or a '.join(lacking)} against {declared!r} with noise={noise!r}; add one for each"
+        )
     record, user = (accounts[declared, unit, noise] for unit in (RECORD, USER))
     rows = leakage(record, epsilon_user=user.epsilon)
     parts = (

@@ -1,7 +1,6 @@
 """What each factor of a study changes, in words: of the table `effects`, grouped by factor and its two values."""
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
@@ -252,7 +251,7 @@ def _ratios(pairs: list[tuple[float | None, float | None]]) -> str:
     if high <= 1 and low > 0.2:
         less = sorted({round(100 * (1 - high)), round(100 * (1 - low))})
         return f"{'up to ' * (not less[0])}{'–'.join(str(value) for value in less if value)}% lower"
-    ends = dict.fromkeys(re.sub(r"\.0$", "", f"{ratio:.2g}") for ratio in (low, high))
+    ends = dict.fromkeys(number(float(f"{ratio:.2g}")) for ratio in (low, high))
     return f"× {'–'.join(ends)}"
 
 

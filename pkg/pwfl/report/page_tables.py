@@ -62,15 +62,16 @@ def prices(points: pl.DataFrame) -> dict:
         return {"rows": []}
     outcome = find_outcome(private.row(0, named=True))
     loss = pl.col("mean") * (-1 if outcome.better == "more" else 1)
-    joined = [curve for curve, _ in lines(private)]
-    curves = joined or [curve for _, curve in private.group_by("sweep_of", "scheme", maintain_order=True)]
-    shown = sorted(curves, key=lambda curve: curve.select(loss.min()).item())[:COLUMNS]
+    joined = [(curve, [place_of_sweep(curve.row(0, named=True)), more]) for curve, more in lines(private)]
+    alone = private.group_by("sweep_of", "scheme", maintain_order=True)
+    curves = joined or [(curve, [curve["place"][0]]) for _, curve in alone]
+    shown = sorted(curves, key=lambda curve: curve[0].select(loss.min()).item())[:COLUMNS]
     level = pl.coalesce("target_epsilon", "epsilon").round_sig_figs(3)
     rows: dict[float, list[dict | None]] = {}
-    for place, curve in enumerate(shown):
+    for place, (curve, _) in enumerate(shown):
         for row in curve.with_columns(level=level).unique("level", keep="first").iter_rows(named=True):
             rows.setdefault(row["level"], [None] * len(shown))[place] = row
-    firsts, bare = [curve.row(0, named=True) for curve in shown], baseline(points)
+    bare = baseline(points)
     least = pl.lit(bare, pl.Float64)  # null without a baseline, which nothing beats
     is_better = pl.col("ci_low") > least if outcome.better == "more" else pl.col("ci_high") < least
     return {
@@ -85,7 +86,7 @@ def prices(points: pl.DataFrame) -> dict:
             }
             for place, (epsilon, cells) in enumerate(sorted(rows.items()))
         ],
-        "heads": [(row["scheme"], place_of_sweep(row) if joined else row["place"]) for row in firsts],
+        "heads": [(curve["scheme"][0], ", ".join(filter(None, places))) for curve, places in shown],
         "outcome": outcome,
         "bare": bare,
         "is_beaten": private.select(is_better.any()).item(),

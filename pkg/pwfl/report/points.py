@@ -20,7 +20,7 @@ from pwfl.report.sweeps import (
 )
 from pwfl.report.sweeps import KEYS as PLACES
 from pwfl.report.words import lower
-from pwfl.scenario.sweep import in_words, text
+from pwfl.scenario.sweep import in_words, name_and_unit, text
 
 SYMBOLS = {AXIS: "ε"}
 SAME = ["system", "scheme", "target_epsilon", "mean", "epsilon", "air_seconds_mean", "transmit_energy_j_mean"]
@@ -86,7 +86,7 @@ def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -
     cells = []
     for row in rows.iter_rows(named=True):
         scheme, values = schemes[row["scenario"], row["scheme"]], find_point(study, row["scenario"]).values
-        value_texts = [f"{symbol(key)} {text(values[key])}" for key in swept if values.get(key) is not None]
+        value_texts = [with_value(key, values[key]) for key in swept if values.get(key) is not None]
         if row["target_epsilon"] is not None and scheme.noise != "none":  # which no target changes
             value_texts.append(f"target ε {text(row['target_epsilon'])}")
         place = [lower(short[row["sweep_of"]])] * (len(names) > 1) + value_texts
@@ -131,6 +131,16 @@ def symbol(key: str) -> str:
     ('ε', 'γ', 'resource blocks')
     """
     return SYMBOLS.get(key) or in_words(key)
+
+
+def with_value(key: str, value) -> str:
+    """A swept parameter and its value, in short.
+
+    >>> with_value("privacy.target_epsilon", 2.0), with_value("radio.snr_db", 30.0)
+    ('ε 2', 'SNR 30 dB')
+    """
+    name, unit = name_and_unit(key)
+    return " ".join(filter(None, (SYMBOLS.get(key, name), text(value), unit)))
 
 
 def seen_by(observer: str) -> str:
@@ -213,9 +223,7 @@ def lines(rows: pl.DataFrame) -> list[tuple[pl.DataFrame, str]]:
         known = rows.filter(pl.col(key).is_not_null())
         for _, curve in known.group_by("sweep_of", "scheme", *others, maintain_order=True):
             if len(curve) > 1:
-                more = ", ".join(
-                    f"{symbol(other)} {text(curve[other][0])}" for other in others if curve[other][0] is not None
-                )
+                more = ", ".join(with_value(other, curve[other][0]) for other in others if curve[other][0] is not None)
                 curves.append((curve.sort(key), more))
     return curves
 

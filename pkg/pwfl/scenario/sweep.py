@@ -25,7 +25,7 @@ LONG = 1e6  # from which a title has a number's power of ten
 GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "rho": "ρ", "sigma": "σ"}
 GREEK |= {"lambda": "λ", "mu": "μ"}
 SPELLED = GREEK | {"snr": "SNR"}
-UNITS = {"dbm_hz": "dBm/Hz", "db": "dB", "dbm": "dBm", "hz": "Hz", "j": "J", "m": "m", "s": "s", "w": "W"}  # ends of keys
+UNITS = {"dbm_hz": "dBm/Hz", "db": "dB", "dbm": "dBm", "hz": "Hz", "j": "J", "m": "m", "s": "s", "w": "W"}  # of keys
 
 Values = dict[str, object]  # of a point, by dotted key
 
@@ -97,9 +97,11 @@ def title(scenario: str, values: Values) -> str:
     "Paper's learning, γ = 30, resource blocks = 2"
     >>> title("Paper's schedules", {"schedule.gamma": 1e7})
     "Paper's schedules, γ = 1e7"
+    >>> title("Loud", {"radio.snr_db": 30.0})
+    'Loud, SNR = 30 dB'
     """
-    words = [f"{in_words(key)} = {_shown(value)}" for key, value in values.items()]
-    return ", ".join([scenario, *words])
+    named = [(*name_and_unit(key), _shown(value)) for key, value in values.items()]
+    return ", ".join([scenario, *(f"{name} = {value} {unit}".strip() for name, unit, value in named)])
 
 
 def in_words(key: str) -> str:
@@ -108,10 +110,14 @@ def in_words(key: str) -> str:
     >>> in_words("privacy.target_epsilon"), in_words("radio.snr_db"), in_words("radio.noise_density_dbm_hz")
     ('target ε', 'SNR in dB', 'noise density in dBm/Hz')
     """
+    return " in ".join(filter(None, name_and_unit(key)))
+
+
+def name_and_unit(key: str) -> tuple[str, str]:
+    """What a parameter is called, and the unit that its key ends with, or ""."""
     name = key.rpartition(".")[2]
-    unit = next((unit for unit in UNITS if name.endswith(f"_{unit}")), None)
-    words = " ".join(SPELLED.get(word, word) for word in name.removesuffix(f"_{unit}").split("_"))
-    return f"{words} in {UNITS[unit]}" if unit else words
+    unit = next((unit for unit in UNITS if name.endswith(f"_{unit}")), "")
+    return " ".join(SPELLED.get(word, word) for word in name.removesuffix(f"_{unit}").split("_")), UNITS.get(unit, "")
 
 
 def short_exponents(text: str) -> str:

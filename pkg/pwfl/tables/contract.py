@@ -36,7 +36,10 @@ class TableError(ValueError):
 
 def schema(system: str, table: str) -> type[dy.Schema]:
     """The schema of a system's table: its own, or that of all systems."""
-    return registry.system(system).load_schemas().get(table) or COMMON[table]
+    found = registry.system(system).load_schemas().get(table) or COMMON.get(table)
+    if found is None:
+        raise TableError(f"{system}: SCHEMAS of its tables.py lacks {table!r}; add a schema for this table")
+    return found
 
 
 def limits(system: str, column: str) -> tuple[float | None, float | None]:
@@ -286,8 +289,12 @@ class LinearOutcome(Outcome):
     """What `pwfl.airs.linear.account` says of a realization."""
 
     REVEALS = PUBLIC
-    rho = epsilon_column(description=meaning("rho", "the most exposed record's"))
-    rho_server = epsilon_column(description=meaning("rho_server", "the most exposed record's"))
+    rho = epsilon_column(nullable=True, description=meaning("rho", "the most exposed record's; null: no user sends"))
+    rho_server = epsilon_column(  # by which releases are composed
+        nullable=True,
+        check={"every_release_has_a_rho": lambda column: column.is_null() == pl.col("epsilon_server").is_null()},
+        description=meaning("rho_server", "the most exposed record's; null: no user sends"),
+    )
 
 
 class History(PerRealization):

@@ -16,7 +16,7 @@ LOW = 0.1  # an audit has to see an epsilon that is so much too low
 NOISE_SEEN, LAW_SEEN = 0.02, 0.15  # faults of the noise, and of the law of privacy losses, that it has to see
 MOST_CANARIES = 50_000
 SIGNAL, DEVIATION, LARGEST = "signal of canaries", "deviation of the noise", "largest privacy loss"  # tests of an audit
-RECORD = audit.RECORD
+RECORD, EPSILON, EXACT = audit.RECORD, "epsilon of ", "exact"
 
 
 def check_audit(model: Scenario, inputs: dict) -> None:
@@ -82,6 +82,13 @@ def _audit(model: Scenario, scheme, made: Tables, training_purposes: set[str]) -
                 f"{scheme.name}: audit: no test covers the {what} for the observer with epsilon {epsilon:g}: yield "
                 f"the verdict {' or '.join(map(repr, names))} (`pwfl.privacy.audit`) for this epsilon and delta"
             )
+    of_epsilon = pl.col("test").str.starts_with(EPSILON) | pl.col("test").str.starts_with(LARGEST)
+    tested = max(frame.filter(of_epsilon)["measured"].to_list(), default=np.inf)
+    if worst["epsilon_kind"] == EXACT and tested < (1 - LOW) * epsilon:
+        raise CheckError(
+            f"{scheme.name}: audit: the epsilon tested is {tested:.4g}, but {epsilon:.4g} is stated as exact: "
+            "test what `account` claims, for example by `claim_of(..., users_only=True)` if only users' noise counts"
+        )
     if not {draw.purpose for draw in asked} & training_purposes:
         raise CheckError(
             f"{scheme.name}: audit: uses none of the random streams of train ({', '.join(sorted(training_purposes))}): "

@@ -46,7 +46,8 @@ def checked_stages(scenario: Scenario) -> Generator[dict[str, set[str]]]:
             if strange := sorted(f"{module}.{name}" for module, name in functions if not _is_named(module, named)):
                 raise UnnamedCodeError(
                     f"{stage} runs {', '.join(strange)}, which its address does not cover, so an edit would not "
-                    "recompute results; `pwfl.store.code` says which files an address covers"
+                    "recompute results; move it to a module of the stage, as a function: parameters have no methods "
+                    "(`pwfl.store.code` says which files an address covers)"
                 )
             return made
 

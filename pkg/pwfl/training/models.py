@@ -67,9 +67,9 @@ def check(scenario) -> None:
     training, data = scenario.training, scenario.data
     if training.model != "cnn":
         return
-    if training.features != "pixels":
+    if (kind := features.requested(scenario)) != features.PIXELS:
         raise ValueError(
-            f"training.features: {training.features} is not available for `model: cnn`, which uses images as they "
+            f"training.features: {kind} is not available for `model: cnn`, which uses images as they "
             "are; set `pixels`"
         )
     shape = datasets.size(data).shape
