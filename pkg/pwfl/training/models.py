@@ -69,8 +69,7 @@ def check(scenario) -> None:
         return
     if (kind := features.requested(scenario)) != features.PIXELS:
         raise ValueError(
-            f"training.features: {kind} is not available for `model: cnn`, which uses images as they "
-            "are; set `pixels`"
+            f"training.features: {kind} is not available for `model: cnn`, which uses images as they are; set `pixels`"
         )
     shape = datasets.size(data).shape
     if len(shape) == 1 or min(shape[:2]) < cnn.LEAST:
