@@ -374,7 +374,7 @@ def test_the_address_is_of_what_files_hold_not_of_where_they_lie(folder):
 
 def test_the_item_whose_job_checks_the_files_is_the_one_that_reads_them(folder):
     planned = plan(load({"scenarios": {"one": scenario(users="users.csv")}}, "a test"))
-    read = {item.stage: outside for item in planned.items() if (outside := planned.outside(item))}
+    read = {item.stage: outside for item in planned.items() if (outside := planned.entry(item)["outside"])}
     assert read == {IMPORTED: {LINKS: "links.csv", USERS: "users.csv"}}
 
 

@@ -38,7 +38,7 @@ from pwfl.scenario.resolution import merge
 from pwfl.store import items, sealed
 from pwfl.store.items import Store
 from pwfl.workflow import compute, costs, jobs, outlook, parts, progress, publish, reporting, reports, session
-from pwfl.workflow.plan import Item
+from pwfl.workflow.plan import Item, Plan
 from pwfl.workflow.reasons import Reasons
 
 FOUR = changed(SMALL, "realizations", 60)  # chunks of the channel
@@ -66,24 +66,24 @@ def quiet(monkeypatch):
     monkeypatch.setenv(devices.VISIBLE, "-1")
 
 
-def work_of(folder: Path, config: dict) -> reports.Work:
+def work_of(folder: Path, config: dict) -> Plan:
     return session_of(folder, config, ("store",)).work
 
 
-def manifests(work: reports.Work, some: list[Item], root: Store) -> list[dict]:
+def manifests(work: Plan, some: list[Item], root: Store) -> list[dict]:
     """The manifests of items, in a part for each rule."""
     found = parts.plan(work, some, root, 1e9, 1).values()
     ahead = outlook.Outlook(work, root, {item.key for item in some})
     return [json.loads(json.dumps(ahead.manifest(part, is_last=False))) for part in found]
 
 
-def one_part(work: reports.Work, some: list[Item], root: Store) -> dict:
+def one_part(work: Plan, some: list[Item], root: Store) -> dict:
     """The manifest of items of one rule, in one part."""
     (found,) = manifests(work, some, root)
     return found
 
 
-def run(work: reports.Work, some: list[Item], root: Store) -> Told:
+def run(work: Plan, some: list[Item], root: Store) -> Told:
     """Compute items, a part for each rule; in this process, but for users' code, which forks one that is still fresh."""
     told = Told()
     for manifest in manifests(work, some, root):
@@ -104,11 +104,11 @@ def job(manifest: dict, folder: Path, **options) -> dict[str, str]:
     return jobs.failures([mark])
 
 
-def stages(work: reports.Work, *names: str) -> list[Item]:
+def stages(work: Plan, *names: str) -> list[Item]:
     return [item for item in work.items() if item.stage in names]
 
 
-def touch(work: reports.Work, some: list[Item], root: Store) -> None:
+def touch(work: Plan, some: list[Item], root: Store) -> None:
     """Let items exist, of empty files."""
     for item in some:
         for name in work.outputs(item):
@@ -398,11 +398,11 @@ def test_the_first_estimate_says_that_it_is_a_guess_and_for_what(tmp_path):
             item.key,
             cpu_seconds=1.0,
             realizations=costs.realizations(item),
-            system=work.description(item).get("system", ""),
+            system=work.descriptions[item.address].get("system", ""),
         )
     assert "(a rough guess for audit, report: ./store has no timings of such jobs yet)" in line()
     for item in (item for item in everything if item.stage not in timed):
-        cost(root, item.key, cpu_seconds=1.0, realizations=0, system=work.description(item).get("system", ""))
+        cost(root, item.key, cpu_seconds=1.0, realizations=0, system=work.descriptions[item.address].get("system", ""))
     assert "guess" not in line()
 
 
@@ -426,17 +426,17 @@ def published(folder: Path, config: dict) -> publish.Published:
 def why(folder: Path, config: dict, stage: str, variant=None, last: publish.Published | None = None) -> str:
     """Why the last chunk of a stage would be computed, after something was published."""
     work = work_of(folder, config)
-    found = Reasons(Store(folder / "store"), work.planned, work.descriptions, last)
+    found = Reasons(Store(folder / "store"), work, last)
     of_it = [item for item in work.items() if item.stage == stage]
-    of_it = [item for item in of_it if variant is None or work.description(item)["variant"] == variant]
-    return found.why(of_it[-1], work.scenario(of_it[-1]))
+    of_it = [item for item in of_it if variant is None or work.descriptions[item.address]["variant"] == variant]
+    return found.why(of_it[-1], work.owners.get(of_it[-1].address))
 
 
 def describe(folder: Path, config: dict) -> None:
     work, root = work_of(folder, config), Store(folder / "store")
     for item in work.items():
         root.path(item.key).mkdir(parents=True, exist_ok=True)
-        root.describe(work.description(item))
+        root.describe(work.descriptions[item.address])
 
 
 def test_why_an_item_is_computed_is_said_by_what_differs_from_what_was_published(tmp_path, monkeypatch):
@@ -761,7 +761,9 @@ def test_a_part_that_lacks_items_ends_with_an_error_where_no_other_part_needs_it
     config = own(tmp_path, monkeypatch, broken="raise ValueError('no idea')")
     work, root = work_of(tmp_path, config), Store(tmp_path / "store")
     run(work, stages(work, "dataset", "channel"), root)
-    chosen = [item for item in stages(work, "schedule") if work.description(item)["variant"] == "broken.py:chosen"]
+    chosen = [
+        item for item in stages(work, "schedule") if work.descriptions[item.address]["variant"] == "broken.py:chosen"
+    ]
     manifest, mark = one_part(work, chosen, root), tmp_path / ".pwfl/study/rule/part.done"
     failed = job(manifest, tmp_path, check=True)
     assert [*failed] == [item.key for item in chosen]
@@ -868,7 +870,7 @@ def test_each_item_says_what_it_took_and_is_described(computed):
         held = json.loads(root.path(f"{item.key}/{items.COST}").read_bytes())
         assert held["seconds"] > 0
         assert held["realizations"] == costs.realizations(item)
-        assert held["system"] == work.description(item).get("system", "")
+        assert held["system"] == work.descriptions[item.address].get("system", "")
         description = yaml.safe_load(root.path(f"{item.stage}/{item.address}/{items.DESCRIPTION}").read_text())
         assert description["address"] == item.address
 
@@ -877,7 +879,7 @@ def test_a_failed_item_keeps_nothing_from_being_computed_but_what_is_made_of_it(
     config = own(tmp_path, monkeypatch, broken="raise ValueError('no idea')", right="pass")
     work, root = work_of(tmp_path, config), Store(tmp_path / "store")
     told = run(work, stages(work, *STAGES), root)
-    broken = {item.key for item in stages(work, "schedule") if "broken" in work.description(item)["variant"]}
+    broken = {item.key for item in stages(work, "schedule") if "broken" in work.descriptions[item.address]["variant"]}
     assert len(broken) == 1
     assert told.errors.keys() == broken
     assert all("broken.py:chosen: fails: ValueError: no idea" in error for error in told.errors.values())
@@ -969,7 +971,7 @@ def test_whatever_users_code_does_to_its_process_touches_nothing_else(tmp_path, 
     made: dict[str, list[pl.DataFrame]] = {}
     errors: dict[str, set[str]] = {}
     for item in stages(work, "schedule"):
-        name = work.description(item)["variant"].partition(".py")[0]
+        name = work.descriptions[item.address]["variant"].partition(".py")[0]
         if item.key in told.errors:
             said = told.errors[item.key].rpartition(" (log")[0]
             errors.setdefault(name, set()).add(re.sub(r"^.*?\): ", "", said))
@@ -1003,7 +1005,7 @@ def test_two_files_of_one_name_are_two_functions(tmp_path, monkeypatch):
     scheduled = Counter()
     for item in stages(work, "schedule"):
         blocks = pl.read_parquet(root.path(f"{item.key}/schedule.parquet"))["assigned_block"]
-        scheduled[work.description(item)["variant"]] += (blocks >= 0).sum()
+        scheduled[work.descriptions[item.address]["variant"]] += (blocks >= 0).sum()
     assert scheduled["one.py:chosen"] == 0
     assert scheduled["other/one.py:chosen"] == 10  # a chunk is computed whole
 

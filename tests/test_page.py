@@ -278,7 +278,7 @@ def papers_of(systems: dict[str, str]) -> list[dict]:
     scenarios = {name: base.get(system, {}) | {"system": system} for name, system in systems.items()}
     parts = reports.plan(plan.plan(load({"scenarios": scenarios}, "study.yaml")), ROOT / "report").jobs
     (part,) = (part for item, part in parts.items() if item.stage == reports.PAGE)
-    return part.arguments()["papers"]
+    return part.arguments["papers"]
 
 
 def test_the_page_names_each_paper_and_links_to_it(made, tmp_path):

@@ -162,7 +162,7 @@ def published(system: str, replaced: bool, release: str) -> Path:
         for item, of_report in report.jobs.items():
             target = root.path(item.key)
             target.mkdir(parents=True)
-            given = of_report.description | of_report.arguments()
+            given = report.descriptions[item.address] | of_report.arguments
             reporting.JOBS[item.stage](given, root, report.inputs(item), target)
             sealed.seal_folder(target)
             assert {path.name for path in target.iterdir()} == {*of_report.outputs}

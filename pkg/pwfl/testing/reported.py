@@ -81,7 +81,7 @@ def _check_parameters(model: Scenario, stages: dict[str, pl.DataFrame], charts: 
     """Figures are the same of the parameters that the workflow gives them: those that their tables depend on, too."""
     planned = plan(load({"scenarios": {"one": model.model_dump()}}, "the tiny scenario"))
     planned_jobs = reports.plan(planned, folder() / "report")
-    jobs = [job.description for item, job in planned_jobs.jobs.items() if item.stage == reports.FIGURES]
+    jobs = [planned_jobs.descriptions[item.address] for item in planned_jobs.jobs if item.stage == reports.FIGURES]
     needed = scenario_figures(registry.system(model.system).catalog)
     for chart_job, chart in zip(jobs, charts, strict=False):  # which are the first ones
         name = chart_job["figure"]

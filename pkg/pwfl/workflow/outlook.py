@@ -10,10 +10,9 @@ from pwfl.store import code
 from pwfl.store.items import Store
 from pwfl.workflow.costs import MEMORY_MIB, START_SECONDS, Costs, duration
 from pwfl.workflow.parts import Part, kind, seconds_of
-from pwfl.workflow.plan import Item, gpus
+from pwfl.workflow.plan import Item, Plan, gpus
 from pwfl.workflow.publish import Published
 from pwfl.workflow.reasons import Reasons
-from pwfl.workflow.reports import Work
 
 MARGIN = 3  # times the seconds of an estimate that a part may take
 LEAST_MIB, LEAST_MINUTES = 1000, 10
@@ -28,11 +27,11 @@ class Outlook:
     """
 
     def __init__(
-        self, work: Work, store: Store, lacks: set[str], again: Collection[str] = (), last: Published | None = None
+        self, work: Plan, store: Store, lacks: set[str], again: Collection[str] = (), last: Published | None = None
     ) -> None:
         self.work, self.lacks, self.again = work, lacks, again
         self.costs = Costs(store)
-        self.reasons = cache(lambda: Reasons(store, work.planned, work.descriptions, last))
+        self.reasons = cache(lambda: Reasons(store, work, last))
 
     def computes(self, part: Part) -> list[Item]:
         """The items that a part's job computes."""
@@ -44,7 +43,9 @@ class Outlook:
 
     def is_guessed(self, items: Iterable[Item]) -> bool:
         """Whether of some item nothing of its stage and system was timed."""
-        return not all(self.costs.is_timed(item, self.work.description(item).get("system", "")) for item in items)
+        return not all(
+            self.costs.is_timed(item, self.work.descriptions[item.address].get("system", "")) for item in items
+        )
 
     def minutes(self, part: Part) -> int:
         """The minutes that a part may take, whatever the store has of it."""
@@ -54,13 +55,13 @@ class Outlook:
         """MiB that a part takes."""
         needed = [0]
         if part.rule == "train":
-            owners = [self.work.planned.owner(item) for item in {item.address: item for item in part.items}.values()]
+            owners = [self.work.owner(item) for item in {item.address: item for item in part.items}.values()]
             needed = [int(checks.training_bytes(owner)[0] / 2**20) for owner in owners]
         return max(MEMORY_MIB.get(part.rule, LEAST_MIB), *needed)
 
     def gpu(self, part: Part) -> int:
         """GPUs that a part takes."""
-        return gpus(self.work.planned.owner(part.items[0])) if part.rule == "train" else 0
+        return gpus(self.work.owner(part.items[0])) if part.rule == "train" else 0
 
     def message(self, part: Part) -> str:
         """What a part's job does, and why, in a line."""
@@ -70,7 +71,7 @@ class Outlook:
         about = f"{name}: {self._summary(items)}, about {duration(self.seconds(part, items))}"
         if part.path in self.again and not self.lacks.issuperset(item.key for item in items):
             return f"{about} (again, as Snakemake was told)"
-        why = self.reasons().why(items[0], self.work.scenario(items[0]))
+        why = self.reasons().why(items[0], self.work.owners.get(items[0].address))
         return f"{about} ({'first result: ' if len({item.address for item in items}) > 1 else ''}{why})"
 
     def manifest(self, part: Part, is_last: bool) -> dict:
@@ -95,7 +96,7 @@ class Outlook:
             "computes": len(items),
             "stamp": code.stamp(),
             "items": [self.work.entry(item) for item in items],
-            "descriptions": {item.address: self.work.description(item) for item in items},
+            "descriptions": {item.address: self.work.descriptions[item.address] for item in items},
         }
 
     def remaining(self, parts: Iterable[Part]) -> str | None:
@@ -113,7 +114,7 @@ class Outlook:
 
     def _summary(self, items: list[Item]) -> str:
         """Which items, in a few words."""
-        names = list(dict.fromkeys(filter(None, (self.work.scenario(item) for item in items))))
+        names = list(dict.fromkeys(filter(None, (self.work.owners.get(item.address) for item in items))))
         more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
         where = f" for scenario{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}" if names else ""
         return plural(len(items), "result") + where

@@ -16,8 +16,7 @@ from pwfl.stages import AUDIT, GRAPH, REPORT
 from pwfl.store import addressing
 from pwfl.store.items import Store
 from pwfl.workflow.costs import START_SECONDS, Costs
-from pwfl.workflow.plan import Item, device
-from pwfl.workflow.reports import Work
+from pwfl.workflow.plan import Item, Plan, device
 
 ORDER = [*GRAPH, AUDIT, REPORT]  # of rules
 LOCAL_SECONDS, CLUSTER_SECONDS = 60.0, 900.0  # that a part is to take
@@ -45,7 +44,7 @@ class Part(NamedTuple):
         return f"{self.rule}/{self.name}"
 
 
-def needed(work: Work, wanted: Iterable[str], store: Store | None = None) -> list[Item]:
+def needed(work: Plan, wanted: Iterable[str], store: Store | None = None) -> list[Item]:
     """The items with the keys wanted, and what these are made of, in order; with a store, those that it lacks."""
     known = {item.key: item for item in work.items()}
     open_keys, lacking, seen = list(wanted), set(), set()
@@ -60,7 +59,7 @@ def needed(work: Work, wanted: Iterable[str], store: Store | None = None) -> lis
     return [item for key, item in known.items() if key in lacking]
 
 
-def plan(work: Work, items: Iterable[Item], store: Store, seconds: float, cores: int | None) -> dict[str, Part]:
+def plan(work: Plan, items: Iterable[Item], store: Store, seconds: float, cores: int | None) -> dict[str, Part]:
     """The parts of items, each after those that it needs, by their paths; they take about so many seconds each.
 
     `cores` are those of this machine, or None for a cluster. Estimates are of all items, whether or not the store has
@@ -136,19 +135,19 @@ def split(durations: list[float], seconds: float, worth: float, cores: int | Non
     yield range(first, len(durations))
 
 
-def seconds_of(work: Work, item: Item, costs: Costs) -> float:
+def seconds_of(work: Plan, item: Item, costs: Costs) -> float:
     """About how long an item takes."""
     passed = 0.0  # bytes that a realization's training goes through: all of its memory, in each round
     if item.stage == "train":
-        owner = work.planned.owner(item)
+        owner = work.owner(item)
         passed = checks.training_bytes(owner)[0] * (value_of(owner, "training.rounds") or 1)
-    return costs.seconds(item, work.description(item).get("system", ""), passed)
+    return costs.seconds(item, work.descriptions[item.address].get("system", ""), passed)
 
 
-def kind(work: Work, item: Item) -> tuple[str, tuple[str, ...]]:
+def kind(work: Plan, item: Item) -> tuple[str, tuple[str, ...]]:
     """The device and the user-defined functions that an item needs; those of a part have the same.
 
     The report's items, which are made of each other, are one kind; no parameter that it reads names a function.
     """
-    on = device(work.planned.owner(item)) if item.stage == "train" else devices.CPU
-    return on, () if rule_of(item) == REPORT else tuple(work.description(item).get("functions", ()))
+    on = device(work.owner(item)) if item.stage == "train" else devices.CPU
+    return on, () if rule_of(item) == REPORT else tuple(work.descriptions[item.address].get("functions", ()))

@@ -9,8 +9,7 @@ names the noise that it draws (`pwfl.streams.name_noise`). So the noise of two s
 on the same records is independent, and neither what only observes nor editing code draws other noise.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pwfl import registry
@@ -26,6 +25,7 @@ from pwfl.scenario.values import value_of
 from pwfl.stages import DATASET, FEATURES, GRAPH, IMPORTED, PREPARATIONS, PROJECTION, STAGES, variants
 from pwfl.store import addressing, code, grids
 from pwfl.store.files import content
+from pwfl.store.items import key_of
 
 Files = dict[str, list[str]]  # name -> paths
 Route = dict[str, dict]  # stage -> the description of a scheme's tables, stages in the order of the graph
@@ -43,14 +43,28 @@ class Item(NamedTuple):
         """Its folder, in the store."""
         return f"{self.stage}/{self.address}" + ("" if self.chunk == grids.ALL else f"/{self.chunk}")
 
+    def file(self, name: str) -> str:
+        """A file of it, in the store."""
+        return f"{self.key}/{name}"
+
+
+class Job(NamedTuple):
+    """What an item of the report is made by: its files, those of the store that it is made of, all other arguments."""
+
+    outputs: list[str]
+    inputs: Files
+    arguments: dict
+
 
 class Plan(NamedTuple):
-    """The stages' items of a study; those of its report are planned by `pwfl.workflow.reports`."""
+    """What a study computes: the stages' items; with `pwfl.workflow.reports`, those of its report and what it shows."""
 
     study: Study
     routes: dict[str, dict[str, Route]]  # scenario -> scheme -> route
     descriptions: dict[str, dict]  # address -> description
-    owners: dict[str, str]  # address -> the name of a scenario that the tables belong to
+    owners: dict[str, str]  # address -> the name of a scenario that the tables belong to, if any
+    jobs: dict[Item, Job]  # of the report
+    view: dict[str, str]  # path in the study's folder -> file in the store
 
     def items(self) -> Iterator[Item]:
         """All items, each after those that it is made of."""
@@ -61,40 +75,56 @@ class Plan(NamedTuple):
             for stage, description in route.items()
             for chunk in chunks_of(self.study.scenarios[name], stage)
         )
+        yield from self.jobs
 
     def owner(self, item: Item) -> Scenario:
-        """A scenario that an item belongs to."""
+        """A scenario that a stage's item belongs to."""
         return self.study.scenarios[self.owners[item.address]]
 
     def outputs(self, item: Item) -> list[str]:
         """The names of an item's files."""
+        if item in self.jobs:
+            return self.jobs[item].outputs
         return [file_name(table) for table in registry.makes(self.owner(item).system, item.stage)]
 
     def inputs(self, item: Item) -> Files:
-        """The files of the store that an item is made of, by the tables' names."""
+        """The files of the store that an item is made of, by name."""
+        if item in self.jobs:
+            return self.jobs[item].inputs
         owner, description = self.owner(item), self.descriptions[item.address]
         return {
             table: [
-                f"{Item(before, description['upstream'][before], chunk).key}/{file_name(table)}"
+                Item(before, description["upstream"][before], chunk).file(file_name(table))
                 for chunk in needed(owner, item.stage, item.chunk, before)
             ]
             for before, tables in read(owner, description).items()
             for table in tables
         }
 
-    def outside(self, item: Item) -> Mapping[str, str | list[str]]:
-        """The files from outside that an item is made of, by name."""
-        return outside(self.owner(item), self.descriptions[item.address])
+    def needs(self, item: Item) -> set[str]:
+        """The keys of the items that an item is made of."""
+        return {key_of(path) for paths in self.inputs(item).values() for path in paths}
+
+    def entry(self, item: Item) -> dict:
+        """An item in a manifest: key, files, inputs, files from outside, scenario."""
+        job, address = self.jobs.get(item), item.address
+        return item._asdict() | {
+            "key": item.key,
+            "files": self.outputs(item),
+            "inputs": self.inputs(item),
+            "outside": {} if job else outside(self.owner(item), self.descriptions[address]),
+            "arguments": job.arguments if job else {},
+            "scenario": self.owners.get(address),
+        }
 
     def files(self, scenario: str, table: str, first: bool = False) -> list[str]:
         """A table's files in a scenario, of each scheme where these differ; with `first`, of the first chunks alone."""
         routes = list(self.routes[scenario].values())
         stage = registry.makers(self.study.scenarios[scenario].system)[table]
-        chunks = chunks_of(self.study.scenarios[scenario], stage)
         return [
-            f"{Item(stage, route[stage]['address'], chunk).key}/{file_name(table)}"
+            Item(stage, route[stage]["address"], chunk).file(file_name(table))
             for route in (routes if GRAPH[stage].each else routes[:1])
-            for chunk in (chunks[:1] if first else chunks)
+            for chunk in chunks_of(self.study.scenarios[scenario], stage)[: 1 if first else None]
         ]
 
 
@@ -104,14 +134,14 @@ def plan(study: Study) -> Plan:
     descriptions: dict[str, dict] = {}
     owners: dict[str, str] = {}
     for name, scenario in study.scenarios.items():
-        for description in chain.from_iterable(route.values() for route in all_routes[name].values()):
+        for description in (each for route in all_routes[name].values() for each in route.values()):
             address = description["address"]
             descriptions[address] = description
             # Of scenarios with the same data set, one that has its files.
             owner = owners.setdefault(address, name)
             if outside(scenario, description) and not outside(study.scenarios[owner], description):
                 owners[address] = name
-    return Plan(study, all_routes, descriptions, owners)
+    return Plan(study, all_routes, descriptions, owners, {}, {})
 
 
 def routes(scenario: Scenario) -> dict[str, Route]:
@@ -215,16 +245,6 @@ def file_name(table: str) -> str:
     return f"{table}.{'npz' if table in PREPARATIONS else 'parquet'}"  # arrays have the names of their stages
 
 
-def listing(schemes: dict[str, Route]) -> list[list[str]]:
-    """The addresses behind a scenario's report: rows of scheme, stage, address, and the folder of its tables."""
-    return [
-        [scheme, stage, route[stage]["address"], f"store/{stage}/{route[stage]['address']}"]
-        for scheme, route in schemes.items()
-        for stage in GRAPH
-        if stage in route
-    ]
-
-
 def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | None, before: Route) -> dict:
     """The description of a stage's variant in a scheme, given those of the stages before it."""
     declared = STAGES[stage]
@@ -234,35 +254,21 @@ def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | Non
         upstream.add(FEATURES if FEATURES in before else DATASET)
     if declared.draws_noise:  # which depends on what comes from the user's files
         upstream |= {IMPORTED} | ({DATASET} if value_of(scenario, "data.dataset") == FILE else set())
-    made_of = [before[name] for name in GRAPH if name in upstream and name in before]
+    sources = [name for name in GRAPH if name in upstream and name in before]
     parameters = scenario.dump_for(stage, variant)
-    if declared.draws_noise:
-        parameters["release"] = _release(scenario, scheme, parameters, made_of, before)
-    functions, reads = checks.user_functions(scenario, stage, variant)
-    return _addressed(stage, variant, parameters, made_of, functions, reads, system=scenario.system)
+    if declared.draws_noise:  # a digest of what the messages of the training depend on, and of what it is made of
+        behind = [before[name]["parameters"] for name in made_of(before, sources) if name in STAGES]
+        parameters["release"] = addressing.digest(depended_on(scenario, scheme, [parameters, *behind]))
+    own = checks.user_functions(scenario, stage, variant)
+    return _addressed(stage, variant, parameters, [before[name] for name in sources], own, system=scenario.system)
 
 
 def _addressed(
-    stage: str,
-    variant: str | None,
-    parameters: dict,
-    made_of: Sequence[dict],
-    functions: Sequence[str] = (),
-    reads: Sequence[str] = (),
-    **more,
+    stage: str, variant: str | None, parameters: dict, made_of: Iterable[dict], own: tuple = (), **more
 ) -> dict:
-    """A description, with its address and its work, of what is made of that of other descriptions."""
+    """A description, with its address; `made_of` are those of its inputs, `own` user's functions and their files."""
     packages = [registry.system(more["system"]).package] if "system" in more else []
-    code_parts = code.described(stage, packages, functions, reads)
     stated = {"stage": stage, "variant": variant, "parameters": parameters} | more
-    description = stated | {"upstream": {source["stage"]: source["address"] for source in made_of}} | code_parts
+    upstream = {"upstream": {source["stage"]: source["address"] for source in made_of}}
+    description = stated | upstream | code.described(stage, packages, *own)
     return {"address": addressing.digest(description)} | description
-
-
-def _release(scenario: Scenario, scheme: Scheme, parameters: dict, made_of: Sequence[dict], before: Route) -> str:
-    """The digest of what the messages of a training with these parameters depend on, and of what it is made of."""
-    read, left = [parameters], [source["stage"] for source in made_of]
-    for stage in left:  # which grows
-        read += [before[stage]["parameters"]] if stage in STAGES else []
-        left += [name for name in before[stage]["upstream"] if name not in left]
-    return addressing.digest(depended_on(scenario, scheme, read))

@@ -20,10 +20,10 @@ WORDS = {"view": "files", "content": "texts", "resolved": "parameters", "point":
 
 
 class Reasons:
-    """Why items are computed that a store lacks; `planned` are descriptions by address, `last` what was published."""
+    """Why items of a plan are computed that a store lacks; `last` is what was published."""
 
-    def __init__(self, store: Store, plan: Plan, planned: Mapping[str, dict], last: Published | None) -> None:
-        self.store, self.plan, self.planned = store, plan, planned
+    def __init__(self, store: Store, plan: Plan, last: Published | None) -> None:
+        self.store, self.plan = store, plan
         self.before: dict[tuple[str, str], str] = {}  # job of the report, scenario -> address
         for name, (source, *_) in (last.files if last else {}).items():
             if source:
@@ -55,7 +55,7 @@ class Reasons:
     def _before(self, item: Item, scenario: str) -> str | None:
         """The address that an item's scenario had of its stage, by the scheme, when the study was last published."""
         if item.stage not in GRAPH:
-            figure = self.planned[item.address].get("figure")
+            figure = self.plan.descriptions[item.address].get("figure")
             return self.before.get((item.stage, f"{scenario}/{figure}" if figure else scenario))
         was = self.recorded(self.before.get((TABLES, scenario), "")).get("upstream", {})
         for scheme, route in self.plan.routes[scenario].items():
@@ -73,7 +73,9 @@ class Reasons:
 
     def differing(self, address: str, before: str) -> dict[str, None]:
         """The keys in which a planned address differs from a recorded one, in what they are made of included."""
-        now, was = (dict(_flat(description)) for description in (self.planned.get(address, {}), self.recorded(before)))
+        now, was = (
+            dict(_flat(description)) for description in (self.plan.descriptions.get(address, {}), self.recorded(before))
+        )
         keys: dict[str, None] = {}
         for key in dict.fromkeys([*now, *was]):
             first, _, rest = key.partition(".")

@@ -20,7 +20,7 @@ from pwfl.workflow.reports import ADDRESSES, COMPARISON, FIGURES, PAGE, PAPER, R
 
 def _resolved(job: dict, _store: Store, _inputs: Files, folder: Path) -> None:
     """A scenario with all defaults, and its parameters as a table; both without a digest of data that are withheld."""
-    shown = job["resolved"]
+    shown = job["parameters"]
     if job["withholds"]:
         resolved.save(shown, str(folder / WHOLE))
         shown = merge(shown, {"data": {"sha256": None}})

@@ -17,8 +17,7 @@ from pwfl.workflow import parts, publish, reports
 from pwfl.workflow.jobs import FAILED
 from pwfl.workflow.outlook import Outlook
 from pwfl.workflow.parts import Part, division, following
-from pwfl.workflow.plan import plan
-from pwfl.workflow.reports import Work
+from pwfl.workflow.plan import Plan, plan
 
 EVERYTHING = "store"  # wanted: all of the study that belongs into the store
 OPTIONS = ("wanted", "part_seconds")  # keys of --config that are not the study's
@@ -29,7 +28,7 @@ class Session(NamedTuple):
 
     study: Study
     base: Path  # the folder of store, results, marks and logs
-    work: Work
+    work: Plan
     parts: dict[str, Part]  # of the study, or of what is wanted of it, by their paths
     by: list  # the seconds and cores that these were divided for
     lacks: set[str]  # keys of the items that the store lacks of what is wanted
