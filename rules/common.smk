@@ -131,7 +131,7 @@ def published(path):
         return report(target, caption="../report/page.rst", category="Study", labels=labels)
     if not path.endswith(".svg"):
         return target
-    text, category, figure = reports.shown(study, path, PROJECT / "report")
+    text, category, figure = reports.shown(study, path.removesuffix(".svg"), PROJECT / "report")
     caption = Path(CAPTIONS.name, path).with_suffix(".rst")
     caption.parent.mkdir(exist_ok=True)
     caption.write_text(captions.for_snakemake(text), encoding="utf-8")

@@ -261,30 +261,27 @@ def comparison_figures(study: Study) -> list[tuple[str, str]]:
     """The figures that compare schemes and scenarios, as pairs of system and name; the first is the study's result."""
     systems = [scenario.system for scenario in study.scenarios.values()]
     swept = {study.scenarios[name].system for name in study.points}
-    compared = []
-    for system in sorted(set(systems)):
-        figures = catalog.compared(registry.system(system).catalog, system in swept, systems.count(system))
-        compared += [(system, figure) for figure in figures]
-    return compared
+    return [
+        (system, figure)
+        for system in sorted(set(systems))
+        for figure in catalog.compared(registry.system(system).catalog, system in swept, systems.count(system))
+    ]
 
 
 def shown(study: Study, path: str, captions: Path) -> tuple[str, str, str]:
-    """The caption, the category and the name of a figure, by its path in the study's folder."""
-    folder, _, figure = path.rpartition(".")[0].rpartition("/")
-    if folder:
-        return caption(study, study.scenarios[folder].system, figure, captions, folder), study.titles[folder], figure
-    system = next(name for name in registry.systems() if figure.startswith(f"{name}_"))
-    figure = figure.removeprefix(f"{system}_")
-    return caption(study, system, figure, captions), "Comparison", figure
+    """The caption, the category and the name of a figure, by its path in the study's folder, without suffix.
 
-
-def caption(study: Study, system: str, figure: str, folder: Path, scenario: str | None = None) -> str:
-    """The caption of a figure of a scenario, or else of one that compares scenarios, as reStructuredText.
-
-    `folder` has the captions of figures that are no system's own. Raises ScenarioError, with the caption's file.
+    The caption is reStructuredText; `captions` has those of figures that are no system's own. Raises ScenarioError,
+    with the caption's file.
     """
-    path = caption_file(system, figure, folder, compares=scenario is None)
-    return caption_text(path, study.titles[scenario] if scenario else "")
+    scenario, _, figure = path.rpartition("/")
+    if scenario:
+        system, title = study.scenarios[scenario].system, study.titles[scenario]
+    else:
+        system, figure = next(pair for pair in comparison_figures(study) if "_".join(pair) == path)
+        title = ""
+    text = caption_text(caption_file(system, figure, captions, compares=not scenario), title)
+    return text, title or "Comparison", figure
 
 
 def caption_text(path: Path, title: str = "") -> str:
@@ -310,31 +307,28 @@ def caption_file(system: str, figure: str, folder: Path, compares: bool) -> Path
 def page_parts(study: Study, captions: Path) -> list[dict]:
     """What the study's page shows, section by section: figures and tables by their paths without suffix."""
 
-    def captioned(path: str, system: str, figure: str, scenario: str | None = None) -> list[str]:
-        return [path, caption(study, system, figure, captions, scenario)]
+    def captioned(paths: Iterable[str]) -> list[list[str]]:
+        return [[path, shown(study, path, captions)[0]] for path in paths]
 
-    figures_of_all = [captioned(f"{system}_{figure}", system, figure) for system, figure in comparison_figures(study)]
-    parts = [{"scenario": None, "figures": figures_of_all, "tables": list(catalog.COMPARISON)}]
+    compared = captioned(map("_".join, comparison_figures(study)))
+    parts = [{"scenario": None, "figures": compared, "tables": list(catalog.COMPARISON)}]
     alike: dict[str, list[str]] = {}  # titles, by all parameters
     for name, scenario in study.scenarios.items():
         alike.setdefault(repr(scenario.dump_read()), []).append(study.titles[name])
     for name, scenario in study.scenarios.items():
-        system, point = scenario.system, name in study.points
-        catalog_ = registry.system(system).catalog
-        shown_figures = [] if point else figures(scenario)
-        shown_tables = [table for table in catalog_.all_tables if table == "summary" or not point]
-        shown_tables += [] if point else catalog.COMMON_TABLES
+        catalog_, point = registry.system(scenario.system).catalog, name in study.points
+        tables = [table for table in catalog_.all_tables if table == "summary" or not point]
         parts.append(
             {
                 "scenario": name,
                 "title": study.titles[name],
-                "system": system,
+                "system": scenario.system,
                 "point": point,
                 "withholds": scenario.withholds,
                 "alike": alike[repr(scenario.dump_read())],
                 "crossed": catalog.crossed(catalog_, scenario),
-                "figures": [captioned(f"{name}/{figure}", system, figure, name) for figure in shown_figures],
-                "tables": [f"{name}/{table}" for table in shown_tables],
+                "figures": captioned(f"{name}/{figure}" for figure in ([] if point else figures(scenario))),
+                "tables": [f"{name}/{table}" for table in [*tables, *([] if point else catalog.COMMON_TABLES)]],
             }
         )
     return parts
