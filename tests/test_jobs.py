@@ -35,7 +35,7 @@ from pwfl import stages as stages_of
 from pwfl.process import devices, supervisor
 from pwfl.scenario import ScenarioError, load
 from pwfl.scenario.resolution import merge
-from pwfl.store import items, sealed
+from pwfl.store import grids, items, sealed
 from pwfl.store.items import Store
 from pwfl.workflow import compute, costs, jobs, outlook, parts, progress, publish, reporting, reports, session
 from pwfl.workflow.plan import Item, Plan
@@ -397,7 +397,7 @@ def test_the_first_estimate_says_that_it_is_a_guess_and_for_what(tmp_path):
             root,
             item.key,
             cpu_seconds=1.0,
-            realizations=costs.realizations(item),
+            realizations=len(grids.realizations(item.chunk)),
             system=work.descriptions[item.address].get("system", ""),
         )
     assert "(a rough guess for audit, report: ./store has no timings of such jobs yet)" in line()
@@ -869,7 +869,7 @@ def test_each_item_says_what_it_took_and_is_described(computed):
     for item in work.items():
         held = json.loads(root.path(f"{item.key}/{items.COST}").read_bytes())
         assert held["seconds"] > 0
-        assert held["realizations"] == costs.realizations(item)
+        assert held["realizations"] == len(grids.realizations(item.chunk))
         assert held["system"] == work.descriptions[item.address].get("system", "")
         description = yaml.safe_load(root.path(f"{item.stage}/{item.address}/{items.DESCRIPTION}").read_text())
         assert description["address"] == item.address

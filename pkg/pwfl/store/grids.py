@@ -42,6 +42,11 @@ def bounds(chunk: str) -> tuple[int, int]:
     return int(first), int(stop)
 
 
+def realizations(chunk: str) -> range:
+    """The realizations of a chunk; none where it is not one of them, but ALL."""
+    return range(0) if chunk == ALL else range(*bounds(chunk))
+
+
 class Extent(NamedTuple):
     """How many chunks there are, before which realization the last one stops, how many the largest one has."""
 

@@ -27,6 +27,14 @@ def key_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
+def read_note(path: Path) -> dict:
+    """What a file holds as a JSON object; nothing where there is none, or it is damaged."""
+    with suppress(OSError, ValueError):
+        if isinstance(held := json.loads(path.read_bytes()), dict):
+            return held
+    return {}
+
+
 class Store(NamedTuple):
     """A store, by its folder."""
 
@@ -57,10 +65,7 @@ class Store(NamedTuple):
 
     def bits(self, item: dict) -> tuple[str | None, list[str]]:
         """What kind of processor computed a manifest's item, None where that is not known, and its files' digests."""
-        try:
-            processor = json.loads((self.root / item["key"] / COST).read_bytes()).get("processor")
-        except (OSError, ValueError, AttributeError):
-            processor = None
+        processor = read_note(self.root / item["key"] / COST).get("processor")
         return processor, [content(str(self.root / item["key"] / name)) for name in item["files"]]
 
     @contextmanager

@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from pwfl import tables
@@ -46,7 +47,8 @@ def compute(part: dict, root: Store, workspace: Path, failed: set[str], reporter
         batch = _consecutive(free or left, single)
         left = [item for item in left if item not in batch]
         keys = [item["key"] for item in batch]
-        if absent := [path for item in batch for path in _files(item) if not root.path(path).exists()]:
+        inputs = (path for item in batch for paths in item["inputs"].values() for path in paths)
+        if absent := [path for path in inputs if not root.path(path).exists()]:
             log.info("%s: skipped, since its input %s is missing", keys[0], absent[0])
             if forced := [item["key"] for item in batch if item.get("old") is not None]:
                 reporter.failed(forced, f"its input {absent[0]} was deleted; `--config wanted=store` computes it")
@@ -72,44 +74,43 @@ def compute(part: dict, root: Store, workspace: Path, failed: set[str], reporter
     return True
 
 
-def _files(item: dict) -> list[str]:
-    """The files of the store that an item is made of."""
-    return [path for paths in item["inputs"].values() for path in paths]
-
-
 def _consecutive(items: list[dict], single: set[str]) -> list[dict]:
     """The items at the front that are made at once: consecutive chunks of a training, which is set up once for all.
 
     Those with keys in `single` are made by themselves.
     """
-    first, *others = items
-    if first["stage"] != "train" or first["key"] in single:
-        return [first]
-    batch = [first]
-    for item in others:
-        if item["address"] != first["address"] or item["key"] in single or not _follows(item, batch[-1]):
-            break
-        batch.append(item)
+    batch = items[:1]
+    if batch[0]["stage"] == "train":
+        for before, item in pairwise(items):
+            follows = grids.bounds(before["chunk"])[1] == grids.bounds(item["chunk"])[0]
+            if single & {before["key"], item["key"]} or before["address"] != item["address"] or not follows:
+                break
+            batch.append(item)
     return batch
-
-
-def _follows(item: dict, before: dict) -> bool:
-    """Whether an item's chunk begins where that of another one ends."""
-    return grids.bounds(item["chunk"])[0] == grids.bounds(before["chunk"])[1]
-
-
-def _span(item: dict) -> range | None:
-    """The realizations of an item; None: of all."""
-    return None if item["chunk"] == grids.ALL else range(*grids.bounds(item["chunk"]))
 
 
 def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter: supervisor.Reporter) -> None:
     """Compute items at once."""
     first = items[0]
-    description = part["descriptions"][first["address"]]
-    save = partial(
-        _saving, root=root, workspace=workspace, description=description, device=part["device"], timer=_Timer()
-    )
+    description, last = part["descriptions"][first["address"]], (time.monotonic(), time.process_time())
+
+    @contextmanager
+    def save(item: dict) -> Generator[Path]:
+        """A folder for an item's files, which becomes the item; with what it took, and its description."""
+        nonlocal last
+        with root.create(item["key"], item["files"], workspace, item.get("old")) as folder:
+            yield folder
+            before, last = last, (time.monotonic(), time.process_time())
+            cost = {
+                "seconds": last[0] - before[0],
+                "cpu_seconds": last[1] - before[1],
+                "realizations": len(grids.realizations(item["chunk"])),
+                "system": description.get("system", ""),
+                "processor": devices.processor(part["device"]),
+            }
+            (folder / COST).write_text(json.dumps(cost), encoding="utf-8")
+        root.describe(description)
+
     addressing.check_code(description, part["stamp"])
     if first["stage"] not in GRAPH:
         from pwfl.workflow import reporting  # here, as stages would wait for what draws
@@ -119,62 +120,28 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
             sealed.seal_folder(folder)
         return
     addressing.check_contents(description, first["outside"])
-    inputs = _read(items, root, description) | first["outside"]
-    values, variant = build_values(description["parameters"]), description["variant"]
-    task = Task(description["stage"], values, variant, _span(first), device=part["device"])
-
-    def write(item: dict, frames: dict) -> None:
-        with save(item) as folder:
-            for name, content in frames.items():
-                to_file = stored.write if name in stored.FIELDS else tables.write
-                to_file(content, name, str(folder / _file_of(name, item)), description)
-        if rest := items[items.index(item) + 1 :]:
-            reporter.begin([later["key"] for later in rest])
-
-    if len(items) > 1:
-        spans = [range(*grids.bounds(item["chunk"])) for item in items]
-        chunks = {span: partial(write, item) for span, item in zip(spans, items, strict=True)}
-        execute(task._replace(realizations=range(spans[0].start, spans[-1].stop), chunks=chunks), inputs)
-    else:
-        write(first, execute(task, inputs))
-
-
-def _file_of(table: str, item: dict) -> str:
-    return next(name for name in item["files"] if name.partition(".")[0] == table)
-
-
-def _read(items: list[dict], root: Store, description: dict) -> dict:
-    """What items are made of, by name."""
-    inputs = {}
-    for name in items[0]["inputs"]:
+    inputs = dict(first["outside"])
+    for name in first["inputs"]:
         paths = list(dict.fromkeys(str(root.path(path)) for item in items for path in item["inputs"][name]))
         if name in stored.FIELDS:
             inputs[name] = stored.read(name, paths[0], description["upstream"][name])
         else:
             inputs[name] = tables.read(name, paths, description)
-    return inputs
+    values, span = build_values(description["parameters"]), grids.realizations(first["chunk"])
+    task = Task(description["stage"], values, description["variant"], span or None, device=part["device"])
 
+    def write(item: dict, frames: dict) -> None:
+        with save(item) as folder:
+            for name, content in frames.items():
+                to_file = stored.write if name in stored.FIELDS else tables.write
+                (file,) = (file for file in item["files"] if file.partition(".")[0] == name)
+                to_file(content, name, str(folder / file), description)
+        if rest := items[items.index(item) + 1 :]:
+            reporter.begin([later["key"] for later in rest])
 
-class _Timer:
-    """Seconds since it was asked before."""
-
-    def __init__(self) -> None:
-        self.last = time.monotonic(), time.process_time()
-
-    def lap(self) -> tuple[float, float]:
-        """Wall and CPU seconds since the last lap."""
-        before, self.last = self.last, (time.monotonic(), time.process_time())
-        return self.last[0] - before[0], self.last[1] - before[1]
-
-
-@contextmanager
-def _saving(item: dict, root: Store, workspace: Path, description: dict, device: str, timer: _Timer) -> Generator[Path]:
-    """A folder for an item's files, which becomes the item; with what it took, and its description."""
-    span = _span(item)
-    with root.create(item["key"], item["files"], workspace, item.get("old")) as folder:
-        yield folder
-        seconds, cpu_seconds = timer.lap()
-        cost = {"seconds": seconds, "cpu_seconds": cpu_seconds, "realizations": len(span) if span else 0}
-        cost = {**cost, "system": description.get("system", ""), "processor": devices.processor(device)}
-        (folder / COST).write_text(json.dumps(cost), encoding="utf-8")
-    root.describe(description)
+    if len(items) > 1:
+        chunks = {grids.realizations(item["chunk"]): partial(write, item) for item in items}
+        spans = [*chunks]
+        execute(task._replace(realizations=range(spans[0].start, spans[-1].stop), chunks=chunks), inputs)
+    else:
+        write(first, execute(task, inputs))

@@ -3,7 +3,7 @@
 Times are CPU seconds, which other programs on the machine do not lengthen; on a GPU, wall seconds.
 """
 
-import json
+from contextlib import suppress
 from itertools import islice
 from math import inf
 from statistics import median
@@ -12,7 +12,7 @@ from pwfl.process import devices
 from pwfl.report.words import plural
 from pwfl.stages import AUDIT, DATASET, FEATURES, IMPORTED, PROJECTION, REPORT
 from pwfl.store import grids
-from pwfl.store.items import COST, Store
+from pwfl.store.items import COST, Store, read_note
 from pwfl.workflow.plan import Item
 from pwfl.workflow.reports import COMPARISON, FIGURES, PAGE, PAPER
 
@@ -50,7 +50,7 @@ class Costs:
         known = self._known(item.stage)
         # Another system's times say nothing of a training: networks and data sets differ by factors of a thousand.
         timed = known.get(system) or (None if passed else next(iter(known.values()), None))
-        count = realizations(item)
+        count = len(grids.realizations(item.chunk))
         per_realization, constant = GUESSES.get(item.stage, GUESS)
         guess = constant + (per_realization + passed / GUESSED_SPEED) * count
         if timed is None:
@@ -64,25 +64,20 @@ class Costs:
         return system in self._known(item.stage)
 
     def _known(self, stage: str) -> dict[str, tuple[float, float]]:
-        if stage not in self.known:
-            self.known[stage] = self._recorded(stage)
-        return self.known[stage]
-
-    def _recorded(self, stage: str) -> dict[str, tuple[float, float]]:
         """The median seconds of a realization, by system; of items without realizations, of an item."""
+        if stage in self.known:
+            return self.known[stage]
         recorded: dict[str, list[tuple[float, float]]] = {}
         for folder in islice(self.store.path(stage).glob("*"), SAMPLE):
             for path in islice(folder.rglob(COST), SAMPLE_OF_ADDRESS):
-                try:
-                    cost = json.loads(path.read_bytes())
+                cost = read_note(path)
+                with suppress(ValueError, KeyError, TypeError):  # being pruned, or damaged: another one tells
                     clock = "seconds" if str(cost["processor"]).endswith(devices.WITH_GPU) else "cpu_seconds"
                     count, seconds, system = int(cost["realizations"]), float(cost[clock]), str(cost["system"])
-                    if not 0 < seconds < inf:
-                        continue
-                except (OSError, ValueError, KeyError, TypeError):  # being pruned, or damaged: another one tells
-                    continue
-                recorded.setdefault(system, []).append((seconds / count, 0.0) if count else (0.0, seconds))
-        return {system: tuple(map(median, zip(*timings, strict=True))) for system, timings in recorded.items()}
+                    if 0 < seconds < inf:
+                        recorded.setdefault(system, []).append((seconds / count, 0.0) if count else (0.0, seconds))
+        medians = {system: tuple(map(median, zip(*timings, strict=True))) for system, timings in recorded.items()}
+        return self.known.setdefault(stage, medians)
 
 
 def duration(seconds: float, prefix: str = "") -> str:
@@ -96,11 +91,3 @@ def duration(seconds: float, prefix: str = "") -> str:
     return (
         plural(round(seconds / 60), f"{prefix}minute") if seconds >= 180 else plural(round(seconds), f"{prefix}second")
     )
-
-
-def realizations(item: Item) -> int:
-    """How many realizations an item has; 0 of one that is not computed in chunks of them."""
-    if item.chunk == grids.ALL:
-        return 0
-    first, stop = grids.bounds(item.chunk)
-    return stop - first

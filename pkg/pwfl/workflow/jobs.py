@@ -32,8 +32,7 @@ def run_part(mark: str, log: str) -> None:
     part = json.loads(target.with_suffix(".json").read_bytes())
     root, noted = Store(target.parents[3] / "store"), target.with_suffix(FAILED)
     noted.unlink(missing_ok=True)
-    kept = root.note_old(part["items"]) if part["again"] else []
-    before = {item["key"]: root.bits(item) for item in kept}
+    before = [(item, root.bits(item)) for item in (root.note_old(part["items"]) if part["again"] else ())]
     if root.lacking(part["items"]):
         with root.workspace() as workspace:
 
@@ -43,28 +42,19 @@ def run_part(mark: str, log: str) -> None:
 
             failed = supervisor.supervise(partial(_work, part, root, workspace), cleanup)
         lacking = root.lacking(part["items"])  # fewer than failed, where another run made some
-        for item in kept:
-            if item not in lacking and (line := _changed(item["key"], before[item["key"]], root.bits(item))):
-                os.write(terminal, f"{line}\n".encode())
-        lines = {
-            item["key"]: f"{item['key']}{_describe(part, item)}: {failed[item['key']]} (log: {log})"
-            for item in lacking
-            if item["key"] in failed
-        }
-        for line in lines.values():
-            os.write(terminal, f"Failed: {line}\n".encode())
+        for item, (processor, digests) in before:
+            if item not in lacking and (now := root.bits(item))[0] == processor and now[1] != digests:
+                where = f"on the same kind of processor ({processor})"
+                os.write(terminal, f"{item['key']}: computed again {where}, with other bits than before\n".encode())
+        lines = {}
+        for key, item in {item["key"]: item for item in lacking if item["key"] in failed}.items():
+            lines[key] = f"{key}{_describe(part, item)}: {failed[key]} (log: {log})"
+            os.write(terminal, f"Failed: {lines[key]}\n".encode())
         if lacking:
             write_bytes(json.dumps(lines, indent=1).encode(), noted)
         if lacking and part["is_last"]:
             sys.exit(1)
     target.touch()
-
-
-def _changed(key: str, before: tuple, now: tuple) -> str | None:
-    """A line on an item that was computed again with other bits though by the same kind of processor."""
-    if before == now or before[0] != now[0]:
-        return None
-    return f"{key}: computed again on the same kind of processor ({now[0]}), with other bits than before"
 
 
 def failures(marks: Iterable[str | Path]) -> dict[str, str]:
@@ -113,9 +103,8 @@ def _describe(part: dict, item: dict) -> str:
     words, variant = [f"scenario {item['scenario']!r}"], part["descriptions"][item["address"]].get("variant")
     if variant:
         words.append(f"{VARIANTS.get(item['stage'], 'variant')} {variant}")
-    if item["chunk"] != grids.ALL:
-        first, stop = grids.bounds(item["chunk"])
-        words.append(f"realizations {first} to {stop - 1}" if stop - first > 1 else f"realization {first}")
+    if span := grids.realizations(item["chunk"]):
+        words.append(f"realizations {span[0]} to {span[-1]}" if len(span) > 1 else f"realization {span[0]}")
     return f" ({', '.join(words)})"
 
 

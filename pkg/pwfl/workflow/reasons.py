@@ -1,14 +1,12 @@
 """Why items are computed: the keys in which their descriptions differ from those of what the study last published."""
 
-import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from pwfl.stages import AUDIT, GRAPH
 from pwfl.store import grids
-from pwfl.store.items import DESCRIPTION, Store
+from pwfl.store.items import DESCRIPTION, Store, read_note
 from pwfl.workflow.plan import Item, Plan
 from pwfl.workflow.publish import Published
 from pwfl.workflow.reports import COMPARISON, FIGURES, SCENARIOS, TABLES
@@ -65,11 +63,8 @@ class Reasons:
 
     def recorded(self, address: str) -> dict:
         """The description that the store has of an address; empty where there is none, or it is damaged."""
-        for path in self.store.root.glob(f"*/{address}/{DESCRIPTION}") if address else ():
-            with suppress(OSError, ValueError):
-                description = json.loads(path.read_bytes())
-                return description if isinstance(description, dict) else {}
-        return {}
+        paths = self.store.root.glob(f"*/{address}/{DESCRIPTION}") if address else ()
+        return next(filter(None, map(read_note, paths)), {})
 
     def differing(self, address: str, before: str) -> dict[str, None]:
         """The keys in which a planned address differs from a recorded one, in what they are made of included."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pwfl.scenario import ScenarioError, Study
 from pwfl.store import addressing
 from pwfl.store.files import write_bytes
-from pwfl.store.items import Store, key_of
+from pwfl.store.items import Store, key_of, read_note
 from pwfl.workflow import parts, publish, reports
 from pwfl.workflow.jobs import FAILED
 from pwfl.workflow.outlook import Outlook
@@ -102,15 +102,6 @@ class Session(NamedTuple):
         root.sweep()
 
 
-def _read(path: Path) -> dict:
-    """What a file holds as JSON; nothing where it is none."""
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _mark(path: Path, seconds: float) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
@@ -178,7 +169,7 @@ def start(
     lacks = {item.key for item in parts.needed(work, wanting, root)}
     longest = seconds or (parts.LOCAL_SECONDS if cores else parts.CLUSTER_SECONDS)
     record = publish.record_path(folder, kind)
-    saved = _read(base / ".pwfl" / study.name / record.name)
+    saved = read_note(base / ".pwfl" / study.name / record.name)
     divided = parts.divided(items, saved.get("parts")) if saved.get("by") == [longest, cores] else None
     divided = divided or parts.plan(work, items, root, longest, cores)
     last = published if kind == publish.ALL else publish.latest(folder)
