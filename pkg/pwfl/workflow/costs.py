@@ -4,6 +4,7 @@ Times are CPU seconds, which other programs on the machine do not lengthen; on a
 """
 
 from contextlib import suppress
+from functools import cache
 from itertools import islice
 from math import inf
 from statistics import median
@@ -43,11 +44,11 @@ class Costs:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.known: dict[str, dict[str, tuple[float, float]]] = {}  # stage -> system -> of a realization, and besides
+        self.recorded = cache(self.recorded)
 
     def seconds(self, item: Item, system: str, passed: float = 0.0) -> float:
         """About how long an item takes; `passed` are the bytes that a training of it goes through in all rounds."""
-        known = self._known(item.stage)
+        known = self.recorded(item.stage)
         # Another system's times say nothing of a training: networks and data sets differ by factors of a thousand.
         timed = known.get(system) or (None if passed else next(iter(known.values()), None))
         count = len(grids.realizations(item.chunk))
@@ -61,12 +62,10 @@ class Costs:
 
     def is_timed(self, item: Item, system: str) -> bool:
         """Whether items of the same stage and system were timed, so that `seconds` is no guess."""
-        return system in self._known(item.stage)
+        return system in self.recorded(item.stage)
 
-    def _known(self, stage: str) -> dict[str, tuple[float, float]]:
-        """The median seconds of a realization, by system; of items without realizations, of an item."""
-        if stage in self.known:
-            return self.known[stage]
+    def recorded(self, stage: str) -> dict[str, tuple[float, float]]:
+        """By system, the median seconds of a realization, and besides: of items without realizations."""
         recorded: dict[str, list[tuple[float, float]]] = {}
         for folder in islice(self.store.path(stage).glob("*"), SAMPLE):
             for path in islice(folder.rglob(COST), SAMPLE_OF_ADDRESS):
@@ -76,8 +75,7 @@ class Costs:
                     count, seconds, system = int(cost["realizations"]), float(cost[clock]), str(cost["system"])
                     if 0 < seconds < inf:
                         recorded.setdefault(system, []).append((seconds / count, 0.0) if count else (0.0, seconds))
-        medians = {system: tuple(map(median, zip(*timings, strict=True))) for system, timings in recorded.items()}
-        return self.known.setdefault(stage, medians)
+        return {system: tuple(map(median, zip(*timings, strict=True))) for system, timings in recorded.items()}
 
 
 def duration(seconds: float, prefix: str = "") -> str:
@@ -88,6 +86,5 @@ def duration(seconds: float, prefix: str = "") -> str:
     """
     if seconds >= 7200:
         return f"{seconds / 3600:,.1f} {prefix}hours"
-    return (
-        plural(round(seconds / 60), f"{prefix}minute") if seconds >= 180 else plural(round(seconds), f"{prefix}second")
-    )
+    unit, length = ("minute", 60) if seconds >= 180 else ("second", 1)
+    return plural(round(seconds / length), prefix + unit)

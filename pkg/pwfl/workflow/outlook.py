@@ -41,23 +41,15 @@ class Outlook:
         """About how long a job for some items of a part takes."""
         return START_SECONDS.get(part.rule, 1.0) + sum(seconds_of(self.work, item, self.costs) for item in items)
 
-    def is_guessed(self, items: Iterable[Item]) -> bool:
-        """Whether of some item nothing of its stage and system was timed."""
-        return not all(
-            self.costs.is_timed(item, self.work.descriptions[item.address].get("system", "")) for item in items
-        )
-
     def minutes(self, part: Part) -> int:
         """The minutes that a part may take, whatever the store has of it."""
         return max(LEAST_MINUTES, ceil(MARGIN * self.seconds(part, part.items) / 60))
 
     def mem_mb(self, part: Part) -> int:
         """MiB that a part takes."""
-        needed = [0]
-        if part.rule == "train":
-            owners = [self.work.owner(item) for item in {item.address: item for item in part.items}.values()]
-            needed = [int(checks.training_bytes(owner)[0] / 2**20) for owner in owners]
-        return max(MEMORY_MIB.get(part.rule, LEAST_MIB), *needed)
+        names = {self.work.owners[item.address] for item in part.items} if part.rule == "train" else ()
+        trained = [int(checks.training_bytes(self.work.study.scenarios[name])[0] / 2**20) for name in names]
+        return max([MEMORY_MIB.get(part.rule, LEAST_MIB), *trained])
 
     def gpu(self, part: Part) -> int:
         """GPUs that a part takes."""
@@ -68,7 +60,10 @@ class Outlook:
         name, items = f"{part.rule} {part.name}", self.computes(part)
         if not items:
             return f"{name}: the store has all {plural(len(part.items), 'result')} (something before it ran)"
-        about = f"{name}: {self._summary(items)}, about {duration(self.seconds(part, items))}"
+        names = list(dict.fromkeys(filter(None, (self.work.owners.get(item.address) for item in items))))
+        more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+        where = f" for scenario{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}" if names else ""
+        about = f"{name}: {plural(len(items), 'result')}{where}, about {duration(self.seconds(part, items))}"
         if part.path in self.again and not self.lacks.issuperset(item.key for item in items):
             return f"{about} (again, as Snakemake was told)"
         why = self.reasons().why(items[0], self.work.owners.get(items[0].address))
@@ -105,16 +100,14 @@ class Outlook:
         if not computed:
             return None
         rules = dict.fromkeys(part.rule for part, _ in computed)
-        guessed = dict.fromkeys(part.rule for part, items in computed if self.is_guessed(items))
+        described = self.work.descriptions
+        guessed = dict.fromkeys(
+            part.rule
+            for part, items in computed
+            if not all(self.costs.is_timed(item, described[item.address].get("system", "")) for item in items)
+        )
         names = "" if guessed == rules else f" for {', '.join(guessed)}"
         rough = f" (a rough guess{names}: ./store has no timings of such jobs yet)" if guessed else ""
         time = duration(sum(self.seconds(*part_items) for part_items in computed), "core-")
         results = plural(sum(len(items) for _, items in computed), "result")
         return f"Not computed yet: {results} in {plural(len(computed), 'job')}, about {time}{rough}"
-
-    def _summary(self, items: list[Item]) -> str:
-        """Which items, in a few words."""
-        names = list(dict.fromkeys(filter(None, (self.work.owners.get(item.address) for item in items))))
-        more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-        where = f" for scenario{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}" if names else ""
-        return plural(len(items), "result") + where

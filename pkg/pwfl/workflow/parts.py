@@ -97,11 +97,6 @@ def divided(items: Iterable[Item], division: Any) -> dict[str, Part] | None:
     return {part.path: part for part in parts} if sum(len(part.items) for part in parts) == len(known) else None
 
 
-def division(parts: Collection[Part]) -> list[list]:
-    """Parts, for a file."""
-    return [[part.rule, part.name, [item.key for item in part.items], part.after] for part in parts]
-
-
 def following(parts: Collection[Part], forced: Collection[str], is_all: bool = False) -> set[str]:
     """The paths of parts that are forced, by their rules or paths, or all; and of all that are made of these."""
     paths: set[str] = set()

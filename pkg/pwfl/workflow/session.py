@@ -5,6 +5,7 @@ import os
 import shlex
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from pwfl.store.items import Store, key_of, read_note
 from pwfl.workflow import parts, publish, reports
 from pwfl.workflow.jobs import FAILED
 from pwfl.workflow.outlook import Outlook
-from pwfl.workflow.parts import Part, division, following
+from pwfl.workflow.parts import Part, following
 from pwfl.workflow.plan import Plan, plan
 
 EVERYTHING = "store"  # wanted: all of the study that belongs into the store
@@ -94,8 +95,9 @@ class Session(NamedTuple):
         for path in folder.glob("*/*"):
             if path.suffix == FAILED or f"{path.parent.name}/{path.stem}" not in self.parts:
                 path.unlink(missing_ok=True)
-        saved = {"by": self.by, "parts": division(self.parts.values())}
-        saved["publication"] = {"view": self.work.view, "command": self.command, "values": self.values}
+        divided = [[*part[:2], [item.key for item in part.items], part.after] for part in self.parts.values()]
+        publication = {"view": self.work.view, "command": self.command, "values": self.values}
+        saved = {"by": self.by, "parts": divided, "publication": publication}
         write_bytes(json.dumps(saved).encode(), folder / self.record.name)
         root = Store(self.base / "store")
         root.use(self.study.name, {item.address for item in self.work.items()})
@@ -114,28 +116,22 @@ def options(config: dict) -> tuple[tuple[str, ...], float | None]:
     Raises ScenarioError for seconds that are no positive number.
     """
     wanted, seconds = (config.pop(name, None) for name in OPTIONS)
-    patterns = () if wanted is None else (wanted,) if isinstance(wanted, str) else tuple(map(str, wanted))
-    try:
-        number = None if seconds is None else 0.0 if isinstance(seconds, bool) else float(seconds)
-    except (TypeError, ValueError):
-        number = 0.0
-    if number is not None and not number > 0:
-        raise ScenarioError(f"part_seconds: {seconds} is wrong: must be a number of seconds above 0")
-    return patterns, number
+    patterns = tuple(map(str, [wanted] if isinstance(wanted, str) else wanted or ()))
+    if seconds is None:
+        return patterns, None
+    with suppress(TypeError, ValueError):
+        if not isinstance(seconds, bool) and float(seconds) > 0:
+            return patterns, float(seconds)
+    raise ScenarioError(f"part_seconds: {seconds} is wrong: must be a number of seconds above 0")
 
 
 def command_of(configs: list[str], is_main: bool) -> str:
     """The command that runs a study of some config files."""
     if not is_main:
         return "the workflow again"
-    files = shlex.join(_near(path) for path in configs)
+    near = {path: os.path.relpath(path) for path in configs}  # so that the working directory may be moved
+    files = shlex.join(path if near[path].startswith(os.pardir) else near[path] for path in configs)
     return f"pwfl run {files}" if len(configs) == 1 else f"snakemake --configfile {files}"
-
-
-def _near(path: str) -> str:
-    """A path, relative to the working directory if it is in there, so that the folder may be moved."""
-    near = os.path.relpath(path)
-    return path if near.startswith(os.pardir) else near
 
 
 def study_values(arguments: list[str]) -> list[str]:
