@@ -36,9 +36,12 @@ class _Part:
         self.log = root / "logs" / mark.parents[1].name / self.rule / f"{mark.stem}.log"
         self.before = [_changed(path) for path in (self.log, self.mark)]  # a run before may have left both
 
-    def is_queued(self) -> bool:
-        """Whether its job has not begun, as in the queue of a cluster."""
-        return executor != "local" and _changed(self.log) in (None, self.before[0])
+    def waits(self, now: float) -> str:
+        """How long it has been running or, on a cluster, in the queue: until its job begins a log."""
+        since, is_queued = duration(now - self.start), _changed(self.log) in (None, self.before[0])
+        if executor != "local" and is_queued:
+            return f"{self.name} in the queue for {since}"
+        return f"{self.name} running for {since} (log: {self.log})"
 
     def is_done(self) -> bool:
         """Whether its job has made its mark."""
@@ -100,31 +103,30 @@ class Progress:
         """How far the run is, and what is running: after a while without a new result, since when."""
         with self.lock:
             for part in [part for part in self.running if part.is_done()]:
-                self._end(part, now)
+                self.running.remove(part)
+                self.ended += part.count
+                if lost := part.count - part.computed():
+                    self.lost += lost
+                else:
+                    self.took[part.rule] += now - part.start
+                    self.estimated[part.rule] += part.seconds
             counts = [(part, part.computed()) for part in self.running]
             computed = self.ended - self.lost + sum(count for _, count in counts)
             if (seen := (computed, self.ended, {part.name for part in self.running})) != self.seen:
                 self.seen, self.news = seen, now
             left = sum(seconds * self._pace(rule) for rule, seconds in self.waiting.items())
-            for part, share in [(part, count / part.count) for part, count in counts]:
-                whole = max(part.seconds * self._pace(part.rule), (now - part.start) / (share or 1))
-                left += whole * (1 - share)
+            for part, count in counts:
+                share = count / part.count
+                left += (1 - share) * max(part.seconds * self._pace(part.rule), (now - part.start) / (share or 1))
             lost = f", {self.lost} failed or skipped" if self.lost else ""
             text = f"{computed} of {self.total} results{lost}, about {duration(max(0.0, left), 'core-')} left"
             if now - self.news >= QUIET_SECONDS:
-                jobs = _named(self.running, now) or "no job of a stage is running"
+                jobs = ", ".join(part.waits(now) for part in self.running[:NAMED]) or "no job of a stage is running"
+                more = len(self.running) - NAMED
+                jobs += f" and {plural(more, 'more job')}" if more > 0 else ""
                 return f"{text}; no new result for {duration(now - self.news)}; {jobs}"
             names = ", ".join(f"{part.name} ({count} of {part.count})" for part, count in counts)
             return text + (f"; running {names}" if names else "")
-
-    def _end(self, part: _Part, now: float) -> None:
-        self.running.remove(part)
-        self.ended += part.count
-        if lost := part.count - part.computed():
-            self.lost += lost
-        else:
-            self.took[part.rule] += now - part.start
-            self.estimated[part.rule] += part.seconds
 
     def _pace(self, rule: str) -> float:
         """How many times longer than estimated a rule's parts took."""
@@ -145,28 +147,14 @@ class Progress:
             self.printed = now
 
 
-def _named(jobs: list[_Part], now: float) -> str:
-    """Jobs, with the time since each was started; of many the first ones."""
-    names = []
-    for part in jobs[:NAMED]:
-        since = duration(now - part.start)
-        queued, running = f"{part.name} in the queue for {since}", f"{part.name} running for {since} (log: {part.log})"
-        names.append(queued if part.is_queued() else running)
-    return ", ".join(names) + (f" and {plural(len(jobs) - NAMED, 'more job')}" if len(jobs) > NAMED else "")
-
-
 def result(folder: str | Path) -> str:
     """The last lines of a run: the page, its answer in two lines, next steps; empty without a page."""
     page = Path(folder, "index.html")
     if not page.exists():
         return ""
-    return "\n".join(
-        [
-            f"\nThe study is finished. Report: {page} (`pwfl open {page.parent.name}`)",
-            *answer(page),
-            "Next: change a value in the config and run again; only results that depend on it are recomputed.",
-        ]
-    )
+    finished = f"\nThe study is finished. Report: {page} (`pwfl open {page.parent.name}`)"
+    further = "Next: change a value in the config and run again; only results that depend on it are recomputed."
+    return "\n".join([finished, *answer(page), further])
 
 
 def answer(page: Path) -> list[str]:

@@ -28,7 +28,10 @@ def prune(configs: Iterable[str], delete: bool = False) -> None:
     """
     if not STORE.root.is_dir():
         raise PruneError("there is no folder ./store here; change to the folder in which the study was run")
-    folders, total = [*_unused({*_used(configs)} | STORE.in_use())], 0
+    plans = (plan(scenario.load(scenario.read([path]), path)) for path in configs)
+    works = (reports.plan(planned, workflow.folder() / "report", EVERYTHING) for planned in plans)
+    used = {item.address for work in works for item in work.items()} | STORE.in_use()
+    folders, total = [*_unused(used)], 0
     for folder in folders:
         files = [path for path in folder.rglob("*") if path.is_symlink() or path.is_file()]
         size = sum(path.lstat().st_size for path in files)  # of links, which may lead anywhere, their own
@@ -39,14 +42,6 @@ def prune(configs: Iterable[str], delete: bool = False) -> None:
             folder.rename(gone)  # so that no half of it is ever taken for the whole
             shutil.rmtree(gone)
     print(f"{total / 1e6:10.1f} MB in {len(folders)} folders {'deleted' if delete else 'unused'}")
-
-
-def _used(configs: Iterable[str]) -> Iterator[str]:
-    """The addresses of all items of the studies of some configs."""
-    for path in configs:
-        planned = plan(scenario.load(scenario.read([path]), path))
-        work = reports.plan(planned, workflow.folder() / "report", EVERYTHING)
-        yield from (item.address for item in work.items())
 
 
 def _unused(used: set[str]) -> Iterator[Path]:

@@ -46,18 +46,25 @@ def latest(folder: Path, kind: str = ALL) -> Published | None:
         record = TypeAdapter(Published).validate_json(Path(regular(record_path(folder, kind))).read_bytes())
     except (OSError, ValueError):
         return None
-    return record if all(map(_is_inside, map(PurePath, record.files))) else None
-
-
-def _is_inside(path: PurePath) -> bool:
-    return not path.is_absolute() and os.pardir not in path.parts
+    paths = map(PurePath, record.files)
+    return None if any(path.is_absolute() or os.pardir in path.parts for path in paths) else record
 
 
 def is_shown(record: Published | None, view: dict[str, str], folder: Path) -> bool:
-    """Whether a study's folder shows a view, as it was published."""
+    """Whether a study's folder shows a view, as it was published.
+
+    The content of a file is read where its size is the same and its time is not.
+    """
     if record is None or {name: stamp[0] for name, stamp in record.files.items()} != view:
         return False
-    return all(_is_as_published(folder / name, stamp) for name, stamp in record.files.items())
+    for name, (_, size, time_ns, digest) in record.files.items():
+        try:
+            status = (folder / name).stat()
+        except OSError:
+            return False
+        if status.st_size != size or (status.st_mtime_ns != time_ns and content(str(folder / name)) != digest):
+            return False
+    return True
 
 
 def publish_planned(mark: str) -> None:
@@ -86,13 +93,13 @@ def publish(record: str | Path, mark: str, view: dict[str, str], command: str, v
             write_bytes(data, target)
         status = target.stat()
         files[name] = (source, status.st_size, status.st_mtime_ns, digest)
-    for other in {path.stem for path in record.parent.glob("*.json")} if kind == ALL else {kind}:
-        previous = latest(folder, other)
+    for path in [*record.parent.glob("*.json")] if kind == ALL else [record]:
+        previous = latest(folder, path.stem)
         for name in (previous.files.keys() if previous else set()) - view.keys():
             (folder / name).unlink(missing_ok=True)
             with suppress(OSError):
                 (folder / name).parent.rmdir()
-        if (path := record_path(folder, other)).is_file():
+        if path.is_file():
             path.unlink()
     record.parent.mkdir(exist_ok=True)
     write_bytes(json.dumps(Published(command, values, files)._asdict(), indent=1).encode(), record)
@@ -102,29 +109,16 @@ def publish(record: str | Path, mark: str, view: dict[str, str], command: str, v
 
 def published(folder: Path, name: str, record: Published) -> bytes:
     """A published file. Raises DamagedError where it is not as it was published."""
+    what = "was changed after it was published"
     try:
         data = (folder / name).read_bytes()
+        if content(str(folder / name)) == record.files[name][3]:
+            return data
     except OSError as error:
-        raise _damaged(folder / name, f"cannot be read: {error.strerror}", record) from None
-    if content(str(folder / name)) != record.files[name][3]:
-        raise _damaged(folder / name, "was changed after it was published", record)
-    return data
+        what = f"cannot be read: {error.strerror}"
+    raise DamagedError(f"{folder / name}: {what}; publish it again: {record.again()}")
 
 
 def kept(root: Store, name: str, neighbour: str, record: Published) -> bytes:
     """A file that the store has beside a published one, and the folder does not show. Raises DamagedError."""
     return read_bytes(root.path(record.files[neighbour][0]).with_name(name))
-
-
-def _damaged(path: Path, what: str, record: Published) -> DamagedError:
-    return DamagedError(f"{path}: {what}; publish it again: {record.again()}")
-
-
-def _is_as_published(path: Path, stamp: tuple[str, int, int, str]) -> bool:
-    """Whether a file is as it was published; its content is read where its size is the same and its time is not."""
-    try:
-        status = path.stat()
-    except OSError:
-        return False
-    _, size, time_ns, digest = stamp
-    return status.st_size == size and (status.st_mtime_ns == time_ns or content(str(path)) == digest)

@@ -55,7 +55,7 @@ def be_alone(base: Path, study: str) -> str | None:
 
     Returns a warning where the file system has no locks. Raises StartError, OSError.
     """
-    path = _lock(base, study)
+    path = base / ".pwfl" / f"{study}.lock"
     try:
         missing = lock.take(path)
     except lock.HeldError as error:
@@ -63,35 +63,27 @@ def be_alone(base: Path, study: str) -> str | None:
             f"results/{study}: another run of this study writes into it, {error}; wait until that has ended, or run in "
             "another folder"
         ) from None
-    if not missing:
-        return None
-    return f"{path}: cannot be locked: {missing}; do not run the study {study!r} here again before this run has ended"
+    warning = f"cannot be locked: {missing}; do not run the study {study!r} here again before this run has ended"
+    return f"{path}: {warning}" if missing else None
 
 
 def is_running(base: Path, study: str) -> bool:
     """Whether a run of a study is on in a folder."""
-    return lock.is_taken(_lock(base, study))
-
-
-def _lock(base: Path, study: str) -> Path:
-    return base / ".pwfl" / f"{study}.lock"
+    return lock.is_taken(base / ".pwfl" / f"{study}.lock")
 
 
 def check_folders(base: Path, study: str) -> None:
     """Raise StartError where what a run writes into is no folder, such as a link to a share that is not mounted."""
     for path in _folders(base, study):
-        _check_folder(path)
-
-
-def _check_folder(path: Path) -> None:
-    if path.is_dir() or not os.path.lexists(path):
-        return
-    if path.is_symlink() and not path.exists():
-        raise StartError(
-            f"{path}: a link to a folder that is not there, {os.readlink(path)}; mount or create it, or delete the "
-            f"link: rm {shlex.quote(str(path))}"
-        )
-    raise StartError(f"{path}: is not a folder, but a run writes into a folder of this name; rename or delete it")
+        if path.is_symlink() and not path.exists():
+            raise StartError(
+                f"{path}: a link to a folder that is not there, {os.readlink(path)}; mount or create it, or delete the "
+                f"link: rm {shlex.quote(str(path))}"
+            )
+        if path.exists() and not path.is_dir():
+            raise StartError(
+                f"{path}: is not a folder, but a run writes into a folder of this name; rename or delete it"
+            )
 
 
 def check_writable(base: Path, study: str) -> None:
