@@ -185,7 +185,7 @@ def test_the_device_changes_no_address_and_a_gpu_is_asked_for_one_job_at_a_time(
     def planned(device):
         config = {"scenarios": {"s": merge(TINY, {"system": "multicell", "training": {"device": device}})}}
         study = scenario.load(config, "study.yaml")
-        return plan.plan(study), plan.gpus(study.scenarios["s"])
+        return plan.plan(study), int(devices.has_gpu(plan.device(study.scenarios["s"])))
 
     monkeypatch.setattr(devices, "present", lambda: False)
     (on_cpu, none), (on_gpu, one), (on_either, without) = map(planned, ("cpu", "gpu", "auto"))

@@ -163,7 +163,8 @@ def published(system: str, replaced: bool, release: str) -> Path:
             target = root.path(item.key)
             target.mkdir(parents=True)
             given = report.descriptions[item.address] | of_report.arguments
-            reporting.JOBS[item.stage](given, root, report.inputs(item), target)
+            paths = {name: [str(root.path(path)) for path in paths] for name, paths in report.inputs(item).items()}
+            reporting.JOBS[item.stage](given, paths, target)
             sealed.seal_folder(target)
             assert {path.name for path in target.iterdir()} == {*of_report.outputs}
     record = publish.record_path(place / "results" / "own", publish.ALL)

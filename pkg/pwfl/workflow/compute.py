@@ -115,8 +115,9 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
     if first["stage"] not in GRAPH:
         from pwfl.workflow import reporting  # here, as stages would wait for what draws
 
+        paths = {name: [str(root.path(path)) for path in paths] for name, paths in first["inputs"].items()}
         with save(first) as folder:
-            reporting.JOBS[first["stage"]](description | first["arguments"], root, first["inputs"], folder)
+            reporting.JOBS[first["stage"]](description | first["arguments"], paths, folder)
             sealed.seal_folder(folder)
         return
     addressing.check_contents(description, first["outside"])

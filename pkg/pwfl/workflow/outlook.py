@@ -4,13 +4,14 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from math import ceil
 
+from pwfl.process import devices
 from pwfl.report.words import plural
 from pwfl.scenario import checks
 from pwfl.store import code
 from pwfl.store.items import Store
 from pwfl.workflow.costs import MEMORY_MIB, START_SECONDS, Costs, duration
 from pwfl.workflow.parts import Part, kind, seconds_of
-from pwfl.workflow.plan import Item, Plan, gpus
+from pwfl.workflow.plan import Item, Plan, device
 from pwfl.workflow.publish import Published
 from pwfl.workflow.reasons import Reasons
 
@@ -53,7 +54,7 @@ class Outlook:
 
     def gpu(self, part: Part) -> int:
         """GPUs that a part takes."""
-        return gpus(self.work.owner(part.items[0])) if part.rule == "train" else 0
+        return int(part.rule == "train" and devices.has_gpu(device(self.work.owner(part.items[0]))))
 
     def message(self, part: Part) -> str:
         """What a part's job does, and why, in a line."""

@@ -46,17 +46,12 @@ class Part(NamedTuple):
 
 def needed(work: Plan, wanted: Iterable[str], store: Store | None = None) -> list[Item]:
     """The items with the keys wanted, and what these are made of, in order; with a store, those that it lacks."""
-    known = {item.key: item for item in work.items()}
-    open_keys, lacking, seen = list(wanted), set(), set()
-    while open_keys:
-        key = open_keys.pop()
-        if key not in seen:
-            seen.add(key)
-            item = known[key]
-            if store is None or not store.has(key, work.outputs(item)):
-                lacking.add(key)
-                open_keys += work.needs(item)
-    return [item for key, item in known.items() if key in lacking]
+    asked, lacking = set(wanted), []
+    for item in reversed(list(work.items())):  # each is after those that it is made of
+        if item.key in asked and (store is None or not store.has(item.key, work.outputs(item))):
+            lacking.append(item)
+            asked |= work.needs(item)
+    return lacking[::-1]
 
 
 def plan(work: Plan, items: Iterable[Item], store: Store, seconds: float, cores: int | None) -> dict[str, Part]:

@@ -10,7 +10,7 @@ on the same records is independent, and neither what only observes nor editing c
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pwfl import registry
 from pwfl.learning import sources
@@ -183,19 +183,18 @@ def releases(schemes: dict[str, Route]) -> dict[str, str]:
 
 def preparations(scenario: Scenario) -> list[dict]:
     """The descriptions of what a scenario needs before its channel: what is trained on, and tables from outside."""
-    descriptions = []
+    descriptions, system = [], scenario.system
     if paths := checks.imports(scenario):
         contents = {table: content(path) for table, path in paths.items()}
-        more: dict[str, Any] = {"system": scenario.system, "contents": contents}
-        descriptions.append(_addressed(IMPORTED, None, {"system": scenario.system}, [], **more))
+        descriptions.append(_addressed(IMPORTED, None, {"system": system}, [], system=system, contents=contents))
     if "data" not in type(scenario).model_fields:
         return descriptions
     data, wanted = value_of(scenario, "data"), requested(scenario)
-    file_contents: dict[str, Any] = {"contents": {FILE: data.sha256}} if data.dataset == FILE else {}
-    images = [_addressed(DATASET, data.dataset, {"bounds": data.bounds} if file_contents else {}, [], **file_contents)]
+    bounds, contents = ({"bounds": data.bounds}, {FILE: data.sha256}) if data.dataset == FILE else ({}, None)
+    images = [_addressed(DATASET, data.dataset, bounds, [], contents=contents)]
+    if wanted in DIRECTIONS:  # learned from no data: neither users nor a data set are named
+        images.append(_addressed(PROJECTION, wanted, {"side": size(data).shape[0]}, []))
     if wanted != PIXELS:
-        if wanted in DIRECTIONS:  # learned from no data: neither users nor a data set are named
-            images.append(_addressed(PROJECTION, wanted, {"side": size(data).shape[0]}, []))
         images.append(_addressed(FEATURES, wanted, {"dataset": data.dataset}, images))
     return [*descriptions, *images]
 
@@ -213,11 +212,6 @@ def outside(scenario: Scenario, description: dict) -> Mapping[str, str | list[st
 def device(scenario: Scenario) -> str:
     """What a scenario is to be trained on; systems that say nothing of it train on the CPU."""
     return value_of(scenario, "training.device") or devices.CPU
-
-
-def gpus(scenario: Scenario) -> int:
-    """How many GPUs a job that trains a scenario needs for itself."""
-    return int(devices.has_gpu(device(scenario)))
 
 
 def read(scenario: Scenario, description: dict) -> dict[str, tuple[str, ...]]:
@@ -263,12 +257,11 @@ def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | Non
     return _addressed(stage, variant, parameters, [before[name] for name in sources], own, system=scenario.system)
 
 
-def _addressed(
-    stage: str, variant: str | None, parameters: dict, made_of: Iterable[dict], own: tuple = (), **more
-) -> dict:
+def _addressed(stage, variant, parameters: dict, made_of: Iterable[dict], own=(), **more) -> dict:
     """A description, with its address; `made_of` are those of its inputs, `own` user's functions and their files."""
     packages = [registry.system(more["system"]).package] if "system" in more else []
-    stated = {"stage": stage, "variant": variant, "parameters": parameters} | more
+    stated = {"stage": stage, "variant": variant, "parameters": parameters}
+    stated |= {key: value for key, value in more.items() if value}
     upstream = {"upstream": {source["stage"]: source["address"] for source in made_of}}
     description = stated | upstream | code.described(stage, packages, *own)
     return {"address": addressing.digest(description)} | description

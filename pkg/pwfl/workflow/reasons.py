@@ -33,7 +33,10 @@ class Reasons:
     def why(self, item: Item, scenario: str | None) -> str:
         """In a few words, what is new about an item of a scenario."""
         if self.store.path(f"{item.stage}/{item.address}/{DESCRIPTION}").is_file():
-            return self._absent(item)
+            folder = self.store.path(f"{item.stage}/{item.address}")
+            stops = [grids.bounds(path.name)[1] for path in folder.glob("[0-9]*-[0-9]*")]
+            is_beyond = stops and grids.bounds(item.chunk)[0] >= max(stops)
+            return f"more realizations than the {max(stops):,} in the store" if is_beyond else "deleted"
         before = self._before(item, scenario or "")
         if before is None or not self.recorded(before):
             return "new"
@@ -41,14 +44,6 @@ class Reasons:
         keys = [key for key in differing if key not in WORDS.values()] or differing or ["inputs"]
         more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
         return f"{', '.join(keys[:NAMED])}{more} changed"
-
-    def _absent(self, item: Item) -> str:
-        """Why a chunk of an address that the store has is not there."""
-        folder = self.store.path(f"{item.stage}/{item.address}")
-        stops = [grids.bounds(path.name)[1] for path in folder.glob("[0-9]*-[0-9]*")]
-        if stops and grids.bounds(item.chunk)[0] >= max(stops):
-            return f"more realizations than the {max(stops):,} in the store"
-        return "deleted"
 
     def _before(self, item: Item, scenario: str) -> str | None:
         """The address that an item's scenario had of its stage, by the scheme, when the study was last published."""

@@ -1,6 +1,7 @@
 """The jobs of a study's report: what each writes into its folder, of what the stages left."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 from pwfl import execution, tables
@@ -13,12 +14,11 @@ from pwfl.scenario.sweep import Point
 from pwfl.scenario.values import build_values
 from pwfl.stages import AUDIT
 from pwfl.store import addressing
-from pwfl.store.items import Store
 from pwfl.workflow.plan import Files
 from pwfl.workflow.reports import ADDRESSES, COMPARISON, FIGURES, PAGE, PAPER, RESOLVED, TABLES, WHOLE
 
 
-def _resolved(job: dict, _store: Store, _inputs: Files, folder: Path) -> None:
+def _resolved(job: dict, _inputs: Files, folder: Path) -> None:
     """A scenario with all defaults, and its parameters as a table; both without a digest of data that are withheld."""
     shown = job["parameters"]
     if job["withholds"]:
@@ -28,42 +28,39 @@ def _resolved(job: dict, _store: Store, _inputs: Files, folder: Path) -> None:
     _write({"parameters": resolved.parameter_table(shown)}, folder)
 
 
-def _tables(job: dict, root: Store, inputs: Files, folder: Path) -> None:
+def _tables(job: dict, inputs: Files, folder: Path) -> None:
     """A scenario's results, and the addresses behind them."""
     values = build_values(job["parameters"])
-    frames = build.summarize(values, tables.read_schemes(_paths(root, inputs), job, values))
+    frames = build.summarize(values, tables.read_schemes(inputs, job, values))
     _write(columns.with_point(frames, Point(*job["point"])), folder)
     addressing.write_addresses(job["addresses"], str(folder / ADDRESSES))
 
 
-def _audit(job: dict, root: Store, inputs: Files, folder: Path) -> None:
+def _audit(job: dict, inputs: Files, folder: Path) -> None:
     """The audit of a scenario."""
     values = build_values(job["parameters"])
-    frame = execution.audit_schemes(values, tables.read_schemes(_paths(root, inputs), job, values))
+    frame = execution.audit_schemes(values, tables.read_schemes(inputs, job, values))
     _write(columns.with_point({AUDIT: frame}, Point(*job["point"])), folder)
 
 
-def _figure(job: dict, root: Store, inputs: Files, folder: Path) -> None:
+def _figure(job: dict, inputs: Files, folder: Path) -> None:
     """A figure of a scenario."""
-    values, paths, name = build_values(job["parameters"]), _paths(root, inputs), job["figure"]
-    audited = paths.pop(AUDIT, None)
-    frames = tables.read_schemes(paths, job, values)
-    if audited:
-        frames[AUDIT] = tables.read_report(Path(audited[0]).parent / "audit.parquet")
+    values, name = build_values(job["parameters"]), job["figure"]
+    frames = tables.read_schemes({table: paths for table, paths in inputs.items() if table != AUDIT}, job, values)
+    for manifest in inputs.get(AUDIT, ()):
+        frames[AUDIT] = tables.read_report(Path(manifest).with_name("audit.parquet"))
     with theme.use_colours(job["system"], job["schemes"]), unchecked():
         chart = theme.named(build.figure(values, name, frames), job["title"])
         theme.save(chart, {kind: str(folder / f"{name}.{kind}") for kind in job["formats"]})
 
 
-def _comparison(job: dict, root: Store, inputs: Files, folder: Path) -> None:
+def _comparison(job: dict, inputs: Files, folder: Path) -> None:
     """The tables and figures that compare a study's scenarios."""
     study = {}
     for name, parameters in job["parameters"].items():
         content = {"scenario": build_values(parameters), "point": Point(*job["points"][name])}
         content["releases"] = job["releases"][name]
-        (manifest,) = inputs[name]
-        paths = sorted(root.path(manifest).parent.glob("*.parquet"))
-        study[name] = content | {path.stem: tables.read_report(path) for path in paths}
+        study[name] = content | _read_beside(inputs[name])
         study[name]["outcomes"] = sweeps.scenario_outcomes(study[name])  # once for all tables and figures
     frames = build.compare(study)
     _write(frames, folder)
@@ -82,43 +79,38 @@ def _comparison(job: dict, root: Store, inputs: Files, folder: Path) -> None:
             for name in (name for owner, name in job["figures"] if owner == system):
                 paths = {kind: str(folder / f"{system}_{name}.{kind}") for kind in job["formats"]}
                 if name in catalog.STUDY_FIGURES:
-                    chart = study_figures.chart(name, part, lead, study, outcomes)
-                    pdf = (
-                        study_figures.chart(name, part, lead, study, outcomes, printed=True) if "pdf" in paths else None
-                    )
-                    theme.save(chart, paths, pdf)
+                    draw = partial(study_figures.chart, name, part, lead, study, outcomes)
+                    theme.save(draw(), paths, draw(printed=True) if "pdf" in paths else None)
                 else:
                     theme.save(build.comparison_figure(str(system), name, titled), paths)
     (folder / "charts.json").write_text(json.dumps(charts, ensure_ascii=False), encoding="utf-8")
 
 
-def _paper(job: dict, root: Store, inputs: Files, folder: Path) -> None:
+def _paper(job: dict, inputs: Files, folder: Path) -> None:
     """The page of a paper, and its curves."""
     system, titles = job["system"], job["titles"]
-    claims = tables.read_report(root.path(inputs[COMPARISON][0]).parent / "claims.parquet").filter(system=system)
+    claims = tables.read_report(Path(inputs[COMPARISON][0]).with_name("claims.parquet")).filter(system=system)
     contents = {}
     for name, parameters in job["parameters"].items():
         values = build_values(parameters)
-        frames = {path.stem: tables.read_report(path) for path in root.path(inputs[name][0]).parent.glob("*.parquet")}
         paths = {key.partition("/")[2]: files for key, files in inputs.items() if key.startswith(f"{name}/")}
-        described = {"system": system, "upstream": job["stages"][name]}
-        contents[titles[name]] = (
-            {"scenario": values} | frames | tables.read_schemes(_paths(root, paths), described, values)
-        )
+        frames = tables.read_schemes(paths, {"system": system, "upstream": job["stages"][name]}, values)
+        contents[titles[name]] = {"scenario": values} | _read_beside(inputs[name]) | frames
     curves, text = paper_page.build_paper(system, job["cited"], latex.titled(claims, titles), contents)
     curves.write_csv(folder / f"{system}_curves.csv")
     (folder / f"{system}_paper.html").write_text(text, encoding="utf-8")
 
 
-def _page(job: dict, root: Store, inputs: Files, folder: Path) -> None:
+def _page(job: dict, inputs: Files, folder: Path) -> None:
     """The page of a study."""
-    view = {path: str(root.path(file)) for path, (file,) in inputs.items()}
+    view = {path: file for path, (file,) in inputs.items()}
     text = pages.build_page(job["heading"], job["parts"], view, job["computed"], job["papers"])
     (folder / "index.html").write_text(text, encoding="utf-8")
 
 
-def _paths(root: Store, inputs: Files) -> Files:
-    return {name: [str(root.path(path)) for path in paths] for name, paths in inputs.items()}
+def _read_beside(manifest: list[str]) -> dict:
+    """The tables of a job of the report, by its manifest."""
+    return {path.stem: tables.read_report(path) for path in sorted(Path(manifest[0]).parent.glob("*.parquet"))}
 
 
 def _write(frames: dict, folder: Path) -> None:
