@@ -44,18 +44,16 @@ is_main = workflow.modifier.is_main_snakefile()  # not a module of another workf
 current, study, wanted = None, None, ()
 if workflow.is_main_process:
     try:
-        configs = [
-            *map(str, workflow.configfiles or ["config/config.yaml"])
-        ]  # also under `--config` alone
+        # Also under `--config` alone.
+        configs = [str(path) for path in workflow.configfiles or ["config/config.yaml"]]
         values = session.study_values(workflow.config_settings.config_args or [])
         # Read by pwfl and not by `configfile:`, which takes `010` for 8 and `on` for true, and does not say which line is wrong.
-        study = (
-            scenario.load_files(configs, values)
-            if is_main
-            else scenario.load(config, "the module's config")
-        )
-        if is_main and not workflow.configfiles:
-            workflow.configfile(*configs)
+        if is_main:
+            study = scenario.load_files(configs, values)
+            if not workflow.configfiles:
+                workflow.configfile(*configs)
+        else:
+            study = scenario.load(config, "the module's config")
         # --config wanted=FILES: only these files are computed and published; part_seconds=N: how long a part is to take.
         wanted, seconds = session.options(config)
         scenario.check_surroundings(study)
@@ -98,18 +96,18 @@ def outlook():
 
 def part_of(wildcards):
     """A part; on another machine, what its manifest says of it."""
-    if current is None:
-        mark = f".pwfl/{wildcards.study}/{wildcards.stage}/{wildcards.part}.done"
-        return session.planned_part(BASE / mark)
-    return current.parts[f"{wildcards.stage}/{wildcards.part}"]
+    path = f"{wildcards.stage}/{wildcards.part}"
+    return (
+        current.parts[path]
+        if current
+        else session.planned_part(BASE / f".pwfl/{wildcards.study}/{path}.done")
+    )
 
 
 def part_value(name, wildcards):
     """What Snakemake asks of a part: `message`, `mem_mb`, `minutes` or `gpu`."""
-    part = part_of(wildcards)
-    if current is None:  # on another machine the manifest has it
-        return getattr(part, name)
-    return getattr(outlook(), name)(part)
+    part = part_of(wildcards)  # on another machine the manifest has it
+    return getattr(part, name) if current is None else getattr(outlook(), name)(part)
 
 
 def marks_before(wildcards):

@@ -40,63 +40,51 @@ class LogHandler(LogHandlerBase):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write what a record says, if it is worth it."""
-        event = getattr(record, "event", None)
-        if _is_interrupted() and not self.common_settings.verbose:  # which was said; jobs that end are no errors
-            return
+        event, text, settings = getattr(record, "event", None), str(record.msg or ""), self.common_settings
+        interrupts = sys.modules.get("pwfl.process.interrupts")  # the workflow imports it, as the package that it uses
+        if interrupts is not None and interrupts.status() and not settings.verbose:
+            return  # what Ctrl-C means was said; jobs that end are no errors
+        mark = None  # of the part that a record of a job is about, if any
+        if event in (LogEvent.JOB_INFO, LogEvent.JOB_ERROR):
+            mark = next((Path(path) for path in vars(record)["output"] if str(path).endswith(".done")), None)
         if event == LogEvent.JOB_INFO:
-            self._job(record)
+            if mark and not settings.dryrun:
+                # Snakemake imports this plugin before the workflow, which says whose pwfl is used: a checkout's own.
+                from pwfl.workflow.progress import Progress
+
+                self.progress = self.progress or Progress()
+                self.progress.started(mark)
+            if mark:  # else of publication and the like
+                self._write(vars(record)["rule_msg"])
             return
-        if OF_PART.match(str(record.msg)):
+        if OF_PART.match(text):
             return
-        if self.common_settings.dryrun and ONLY_ALL.match(str(record.msg)) and not self.has_counted:
+        if settings.dryrun and ONLY_ALL.match(text) and not self.has_counted:
             self.has_counted = True
             self._write(f"{NOTHING}.")
-        if event == LogEvent.JOB_ERROR and (mark := _mark(record)):
+        if event == LogEvent.JOB_ERROR and mark:
             if self.progress:
                 self.progress.failed(mark)
             if mark.with_suffix(".failed").exists():
                 return
-        if self.common_settings.verbose or record.levelno >= logging.WARNING or self._is_told(event, record):
+        if settings.verbose or record.levelno >= logging.WARNING or self._is_told(event, text):
             self._write(RAISED.sub(r"\1", self.format(record)))
-        if WILDCARDS in str(record.msg):
+        if WILDCARDS in text:
             self._write("For all parts of a stage, and what they need: snakemake STAGE_all, or snakemake --until STAGE")
-        if str(record.msg).startswith(NOTHING) and not self.common_settings.dryrun:
+        if text.startswith(NOTHING) and not settings.dryrun:
             from pwfl.workflow import progress
 
             if progress.complete:
                 self._write(progress.result(progress.complete))
 
-    def _job(self, record: logging.LogRecord) -> None:
-        if (mark := _mark(record)) is None:  # publication and the like
-            return
-        if not self.common_settings.dryrun:
-            # Snakemake imports this plugin before the workflow, which says whose pwfl is used: a checkout's own.
-            from pwfl.workflow.progress import Progress
-
-            self.progress = self.progress or Progress()
-            self.progress.started(mark)
-        self._write(vars(record)["rule_msg"])
-
-    def _is_told(self, event: LogEvent | None, record: logging.LogRecord) -> bool:
+    def _is_told(self, event: LogEvent | None, text: str) -> bool:
         if event == LogEvent.RUN_INFO and not self.common_settings.dryrun:
             return False
-        if str(record.msg).startswith(STATS):  # which Snakemake says before a dry run's jobs, and again after them
+        if text.startswith(STATS):  # which Snakemake says before a dry run's jobs, and again after them
             if self.has_counted:
                 return False
             self.has_counted = True
-        return event in EVENTS and bool(record.msg) and not LEFT_OUT.match(str(record.msg))
+        return event in EVENTS and bool(text) and not LEFT_OUT.match(text)
 
     def _write(self, text: str) -> None:
-        stream = sys.stdout if self.common_settings.stdout else sys.stderr
-        print(text, file=stream, flush=True)
-
-
-def _is_interrupted() -> bool:
-    """Whether Ctrl-C ends the run."""
-    interrupts = sys.modules.get("pwfl.process.interrupts")  # the workflow imports it, as the package that it uses
-    return interrupts is not None and interrupts.status() > 0
-
-
-def _mark(record: logging.LogRecord) -> Path | None:
-    """The mark of a record's part, if it is about one."""
-    return next((Path(path) for path in vars(record)["output"] if str(path).endswith(".done")), None)
+        print(text, file=sys.stdout if self.common_settings.stdout else sys.stderr, flush=True)
