@@ -35,7 +35,7 @@ writers = {
     **{kind: lambda path, kind=kind: theme.save(chart, {kind: f"{path}.{kind}"}) for kind in ("json", "png", "svg", "pdf")},
     "scenario": lambda path: resolved.save({"a": list(range(99))}, path),
     ".manifest.json": lambda path: sealed.seal_folder("."),
-    "addresses": lambda path: addressing.write_addresses([["a", "b", "c", "d"]], path),
+    "addresses": lambda path: addressing.write_addresses({"a": {"b": "c"}}, path),
     "system": lambda path: new.write("of_mine"),
 }
 chart.to_dict()

@@ -342,8 +342,7 @@ def test_an_address_follows_content_whatever_its_order_and_addresses_come_back_f
     backwards = {"parameters": {"b": [2.0, None], "a": 1}, "stage": "noise"}
     assert addressing.digest(description) == addressing.digest(backwards)
     assert addressing.digest(description) != addressing.digest(description | {"parameters": {"a": 1, "b": [None, 2.0]}})
-    path = tmp_path / "addresses.csv"
-    addressing.write_addresses(
-        [["one, two", "noise", "0a", "store/noise/0a"], ["three", "train", "0b", "x"]], str(path)
-    )
-    assert addressing.read_addresses(path.read_bytes()) == {"one, two": {"noise": "0a"}, "three": {"train": "0b"}}
+    path, addresses_ = tmp_path / "addresses.csv", {"one, two": {"noise": "0a"}, "three": {"train": "0b"}}
+    addressing.write_addresses(addresses_, str(path))
+    assert path.read_text().splitlines()[1:] == ['"one, two",noise,0a,store/noise/0a', "three,train,0b,store/train/0b"]
+    assert addressing.read_addresses(path.read_bytes()) == addresses_

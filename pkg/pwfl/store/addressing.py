@@ -48,8 +48,13 @@ def check_contents(description: dict, paths: dict[str, str]) -> None:
             raise StoreError(f"{paths[table]}: was changed after this job was planned; start the workflow again")
 
 
-def write_addresses(rows: list[list[str]], path: str) -> None:
-    """Write rows of scheme, stage, address and folder to a CSV file."""
+def write_addresses(addresses: dict[str, dict[str, str]], path: str) -> None:
+    """Write addresses by scheme and stage to a CSV file: scheme, stage, address and the folder of its tables."""
+    rows = [
+        [scheme, stage, address, f"store/{stage}/{address}"]
+        for scheme, by_stage in addresses.items()
+        for stage, address in by_stage.items()
+    ]
     buffer = StringIO(newline="")
     csv.writer(buffer, lineterminator="\n").writerows([["scheme", "stage", "address", "folder"], *rows])
     write(lambda file: file.write(buffer.getvalue().encode()), path)

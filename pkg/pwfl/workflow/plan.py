@@ -9,7 +9,7 @@ names the noise that it draws (`pwfl.streams.name_noise`). So the noise of two s
 on the same records is independent, and neither what only observes nor editing code draws other noise.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from pwfl import registry
@@ -117,6 +117,13 @@ class Plan(NamedTuple):
             "scenario": self.owners.get(address),
         }
 
+    def addresses(self, scenario: str, stages: Container[str] = GRAPH) -> dict[str, dict[str, str]]:
+        """The addresses of stages of a scenario, by scheme and stage, in the order of the graph."""
+        return {
+            scheme: {stage: route[stage]["address"] for stage in GRAPH if stage in route and stage in stages}
+            for scheme, route in self.routes[scenario].items()
+        }
+
     def files(self, scenario: str, table: str, first: bool = False) -> list[str]:
         """A table's files in a scenario, of each scheme where these differ; with `first`, of the first chunks alone."""
         routes = list(self.routes[scenario].values())
@@ -218,10 +225,10 @@ def read(scenario: Scenario, description: dict) -> dict[str, tuple[str, ...]]:
     """The tables that an address is made of, by the stages that make them."""
     makers = registry.makers(scenario.system)
     wanted = registry.reads(scenario.system, description["stage"], description["variant"])
-    by_stage = {
-        before: tuple(table for table in wanted if makers[table] == before) for before in description["upstream"]
+    return {  # of those of which it reads no table by name, what is trained on
+        before: tuple(table for table in wanted if makers[table] == before) or GRAPH[before].makes
+        for before in description["upstream"]
     }
-    return {before: tables or GRAPH[before].makes for before, tables in by_stage.items()}  # others: what is trained on
 
 
 def needed(scenario: Scenario, stage: str, chunk: str, before: str) -> list[str]:

@@ -10,7 +10,7 @@ from pwfl.report import captions as filled
 from pwfl.report import catalog, references
 from pwfl.scenario import ScenarioError, Study, checks
 from pwfl.scenario.common import Scenario
-from pwfl.stages import AUDIT, GRAPH, REPORT
+from pwfl.stages import AUDIT, REPORT
 from pwfl.store import addressing, code, sealed
 from pwfl.store.files import text as read_text
 from pwfl.workflow.plan import Item, Job, Plan, made_of, releases
@@ -95,15 +95,9 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Plan:
         "computed": _computed(planned),
         "papers": list(papers.values()),
     }
-    add(
-        PAGE,
-        None,
-        {"study": study.name, "view": addressing.digest(view), "content": addressing.digest(content)},
-        ["index.html"],
-        {path: [file] for path, file in view.items()} | {file: [compared.file(file)] for file in FOR_PAGE},
-        content,
-        words={COMPARISON: compared.address},
-    )
+    description = {"study": study.name, "view": addressing.digest(view), "content": addressing.digest(content)}
+    inputs = {path: [file] for path, file in view.items()} | {file: [compared.file(file)] for file in FOR_PAGE}
+    add(PAGE, None, description, ["index.html"], inputs, content, words={COMPARISON: compared.address})
     if wanted:
         view = {path: at for path, at in (view | on_demand).items() if any(fnmatch(path, each) for each in wanted)}
         if not view:
@@ -113,79 +107,60 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Plan:
 
 def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: bool) -> tuple[Item, Item]:
     """Add the items of a scenario's report; returns that of its parameters, and that of its tables."""
-    study, routes, scenario = planned.study, planned.routes[name], planned.study.scenarios[name]
+    study, scenario, kinds = planned.study, planned.study.scenarios[name], formats(planned.study)
     system, stages, makers = scenario.system, registry.stages(scenario.system), registry.makers(scenario.system)
     files = cache(partial(planned.files, name))
-    point, whole = list(study.point(name)), scenario.model_dump()
-
-    of_report = {"systems": [system], "own": checks.user_functions(scenario, REPORT)}
-
-    def described(kind: str, stages: Iterable[str], **more) -> dict:
-        upstream = {scheme: {stage: route[stage]["address"] for stage in stages} for scheme, route in routes.items()}
-        of = {"system": system, "scenario": name, "point": point, "parameters": scenario.dump_for(kind)}
-        return of | {"upstream": upstream} | more
-
+    whole, withholds = scenario.model_dump(), scenario.withholds
     resolved = add(
         RESOLVED,
         name,
         {"resolved": addressing.digest(whole)},
         ["scenario.yaml", *_both("parameters")],
         {},
-        {"withholds": scenario.withholds},
-        kept=[WHOLE] if scenario.withholds else [],
+        {"withholds": withholds},
+        kept=[WHOLE] if withholds else [],
         words={"parameters": whole},
         systems=[system],
     )
-    addresses = [
-        [scheme, stage, route[stage]["address"], f"store/{stage}/{route[stage]['address']}"]
-        for scheme, route in routes.items()
-        for stage in GRAPH
-        if stage in route
-    ]
+    described = {"system": system, "scenario": name, "point": list(study.point(name))}
+    parameters, audited_parameters = scenario.dump_for(REPORT), scenario.dump_for(AUDIT)
+    of_report = described | {"parameters": parameters, "formats": kinds}
+    code_of_report = {"systems": [system], "own": checks.user_functions(scenario, REPORT)}
     tables_ = add(
         TABLES,
         name,
-        described(REPORT, stages, formats=formats(study)),
-        [*_both(*registry.system(system).catalog.all_tables), *([] if scenario.withholds else [ADDRESSES])],
+        of_report | {"upstream": planned.addresses(name, stages)},
+        [*_both(*registry.system(system).catalog.all_tables), *([] if withholds else [ADDRESSES])],
         {table: files(table) for table in (*OF_TABLES, *registry.makes(system, "account"))},
-        {"addresses": addresses},
-        kept=[ADDRESSES] if scenario.withholds else [],
-        **of_report,
+        {"addresses": planned.addresses(name)},
+        kept=[ADDRESSES] if withholds else [],
+        **code_of_report,
     )
     if not audited:
         return resolved, tables_
-    of_audit = described(AUDIT, [stage for stage, declared in stages.items() if not declared.takes_data])
-    audit = add(
-        AUDIT,
-        name,
-        of_audit,
-        _both(AUDIT),
-        {table: files(table) for table in registry.reads(system, AUDIT)},
-        {},
-        systems=[system],
-        own=checks.user_functions(scenario, AUDIT),
-    )
+    upstream = planned.addresses(name, [stage for stage, declared in stages.items() if not declared.takes_data])
+    of_audit = described | {"parameters": audited_parameters, "upstream": upstream}
+    inputs = {table: files(table) for table in registry.reads(system, AUDIT)}
+    own = checks.user_functions(scenario, AUDIT)
+    audit = add(AUDIT, name, of_audit, _both(AUDIT), inputs, {}, systems=[system], own=own)
     peers = (peer for peer in study.scenarios.values() if peer.system == system)
     schemes = dict.fromkeys((scheme.name, scheme.scheduler, scheme.noise) for peer in peers for scheme in peer.schemes)
     # Of the study are the titles, and the schemes, by which colours go.
-    looks = {"formats": formats(study), "title": study.titles[name], "schemes": [list(scheme) for scheme in schemes]}
+    looks = {"title": study.titles[name], "schemes": [list(scheme) for scheme in schemes]}
     for figure, needed in figures(scenario).items():
-        drawn = [table for table in needed if table != AUDIT]
-        made_by = list(dict.fromkeys(makers[table] for table in drawn))  # in an order: a description's bits are equal
-        description = described(REPORT, made_by, figure=figure, **looks)
-        inputs = {table: files(table, table in FIRST_CHUNK) for table in drawn}
+        inputs = {table: files(table, table in FIRST_CHUNK) for table in needed if table != AUDIT}
+        made_by = {makers[table] for table in inputs}
         # Of the parameters that the report reads, those that its tables depend on, and those that no stage reads.
-        used: list[dict] = []
-        others: list[dict] = []
-        for route in routes.values():
+        used, others = ([audited_parameters] if AUDIT in needed else []), []
+        for route in planned.routes[name].values():
             behind = made_of(route, made_by)
             for stage, before in route.items():
                 (used if stage in behind else others).append(before["parameters"])
+        description = of_report | looks | {"figure": figure, "upstream": planned.addresses(name, made_by)}
+        description["parameters"] = _left(parameters, used, others)
         if AUDIT in needed:
-            used.append(of_audit["parameters"])
             description[AUDIT], inputs[AUDIT] = audit.address, [audit.file(sealed.MANIFEST)]
-        description["parameters"] = _left(description["parameters"], used, others)
-        add(FIGURES, name, description, [f"{figure}.{kind}" for kind in formats(study)], inputs, {}, **of_report)
+        add(FIGURES, name, description, [f"{figure}.{kind}" for kind in kinds], inputs, {}, **code_of_report)
     return resolved, tables_
 
 
@@ -197,26 +172,15 @@ def _add_paper(planned: Plan, cited: dict, sources: dict[str, Item], compared: I
         "cited": cited,
         "titles": {name: study.titles[name] for name in sources},
         "parameters": {name: study.scenarios[name].dump_read() for name in sources},
-        "stages": {
-            name: {
-                scheme: {stage: route[stage]["address"] for stage in route}
-                for scheme, route in planned.routes[name].items()
-            }
-            for name in sources
-        },
+        "stages": {name: planned.addresses(name) for name in sources},
     }
-    read = registry.system(system).catalog.paper_reads
-    manifests = {name: [item.file(sealed.MANIFEST)] for name, item in {**sources, COMPARISON: compared}.items()}
     upstream = {"upstream": {name: item.address for name, item in sources.items()}, COMPARISON: compared.address}
-    add(
-        PAPER,
-        None,
-        {"study": study.name, "arguments": addressing.digest(arguments)} | upstream,
-        [f"{system}_paper.html", f"{system}_curves.csv"],
-        manifests | {f"{name}/{table}": planned.files(name, table) for name in sources for table in read},
-        arguments,
-        systems=[system],
-    )
+    description = {"study": study.name, "arguments": addressing.digest(arguments)} | upstream
+    inputs = {name: [item.file(sealed.MANIFEST)] for name, item in {**sources, COMPARISON: compared}.items()}
+    read = registry.system(system).catalog.paper_reads
+    inputs |= {f"{name}/{table}": planned.files(name, table) for name in sources for table in read}
+    outputs = [f"{system}_paper.html", f"{system}_curves.csv"]
+    add(PAPER, None, description, outputs, inputs, arguments, systems=[system])
 
 
 def _computed(planned: Plan) -> dict:
