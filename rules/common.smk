@@ -94,25 +94,22 @@ def outlook():
     return ahead
 
 
+@cache
+def asked(name, path):
+    """What is asked of a part of a study; on another machine, by its manifest."""
+    if current is None:
+        return session.planned_part(BASE / f".pwfl/{name}/{path}.done")
+    return outlook().asked(current.parts[path])
+
+
 def part_of(wildcards):
-    """A part; on another machine, what its manifest says of it."""
-    path = f"{wildcards.stage}/{wildcards.part}"
-    return (
-        current.parts[path]
-        if current
-        else session.planned_part(BASE / f".pwfl/{wildcards.study}/{path}.done")
-    )
-
-
-def part_value(name, wildcards):
-    """What Snakemake asks of a part: `message`, `mem_mb`, `minutes` or `gpu`."""
-    part = part_of(wildcards)  # on another machine the manifest has it
-    return getattr(part, name) if current is None else getattr(outlook(), name)(part)
+    """What Snakemake asks of a part, such as `mem_mb`, in a dictionary."""
+    return asked(wildcards.study, f"{wildcards.stage}/{wildcards.part}")
 
 
 def marks_before(wildcards):
     """The marks of the parts that make what a part needs."""
-    return [f".pwfl/{wildcards.study}/{path}.done" for path in part_of(wildcards).after]
+    return [f".pwfl/{wildcards.study}/{path}.done" for path in part_of(wildcards)["after"]]
 
 
 def shown_parts(wildcards):

@@ -24,11 +24,11 @@ rule part:
     # order of additions, so the last digits, do not depend on the number of cores.
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: part_value("mem_mb", wildcards) * attempt,
-        runtime=lambda wildcards, attempt: part_value("minutes", wildcards) * attempt,
+        mem_mb=lambda wildcards, attempt: part_of(wildcards)["mem_mb"] * attempt,
+        runtime=lambda wildcards, attempt: part_of(wildcards)["minutes"] * attempt,
     params:
         # Here, as a message takes no function. A parameter that depends on the output triggers no rerun when it changes.
-        message=lambda wildcards, output: part_value("message", wildcards),
+        message=lambda wildcards, output: part_of(wildcards)["message"],
     message:
         "{params.message}"
     script:

@@ -53,9 +53,9 @@ use rule part as train with:
     wildcard_constraints:
         stage="train",
     resources:
-        mem_mb=lambda wildcards, attempt: part_value("mem_mb", wildcards) * attempt,
-        runtime=lambda wildcards, attempt: part_value("minutes", wildcards) * attempt,
-        gpu=lambda wildcards: part_value("gpu", wildcards),
+        mem_mb=lambda wildcards, attempt: part_of(wildcards)["mem_mb"] * attempt,
+        runtime=lambda wildcards, attempt: part_of(wildcards)["minutes"] * attempt,
+        gpu=lambda wildcards: part_of(wildcards)["gpu"],
 
 
 use rule part as account with:

@@ -255,11 +255,12 @@ def test_a_manifest_tells_a_job_all_and_is_read_by_its_mark(tmp_path):
     made: set[str] = set()
     for path, part in found.parts.items():
         read = session.planned_part(tmp_path / found.mark(path))
-        assert (read.rule, read.after, read.is_last) == (part.rule, part.after, part.rule == "report")
-        for what in ("message", "minutes", "mem_mb", "gpu"):
-            assert getattr(read, what) == getattr(ahead, what)(part)
-        for item in read.items:
-            assert read.descriptions[item["address"]]["address"] == item["address"]
+        assert (read["rule"], read["after"], read["is_last"]) == (part.rule, part.after, part.rule == "report")
+        asked = ahead.asked(part)
+        assert {what: read[what] for what in asked} == asked
+        assert asked.keys() == {"after", "message", "minutes", "mem_mb", "gpu"}
+        for item in read["items"]:
+            assert read["descriptions"][item["address"]]["address"] == item["address"]
             assert {path for paths in item["inputs"].values() for path in paths} <= made
             made |= {f"{item['key']}/{file}" for file in item["files"]}
     assert set(found.work.view.values()) <= made

@@ -60,10 +60,6 @@ class Costs:
         seconds = constant + per_realization * count
         return min(max(seconds, passed / FASTEST * count), FAR * guess) if passed else seconds
 
-    def is_timed(self, item: Item, system: str) -> bool:
-        """Whether items of the same stage and system were timed, so that `seconds` is no guess."""
-        return system in self.recorded(item.stage)
-
     def recorded(self, stage: str) -> dict[str, tuple[float, float]]:
         """By system, the median seconds of a realization, and besides: of items without realizations."""
         recorded: dict[str, list[tuple[float, float]]] = {}

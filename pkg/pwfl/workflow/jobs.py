@@ -11,11 +11,11 @@ from pathlib import Path
 
 from pwfl.errors import describe, speaks
 from pwfl.process import supervisor
+from pwfl.stages import GRAPH
 from pwfl.store import grids
 from pwfl.store.files import write_bytes
 from pwfl.store.items import Store
 
-VARIANTS = {"schedule": "scheduler", "noise": "noise"}  # what chooses a stage's variant
 STOPPED = "The run ended early; what it has computed is in the store, and the same command goes on with the rest."
 FAILED = ".failed"  # beside a part's mark: the errors of items that failed
 
@@ -102,7 +102,7 @@ def _describe(part: dict, item: dict) -> str:
         return ""
     words, variant = [f"scenario {item['scenario']!r}"], part["descriptions"][item["address"]].get("variant")
     if variant:
-        words.append(f"{VARIANTS.get(item['stage'], 'variant')} {variant}")
+        words.append(f"{GRAPH[item['stage']].variant or 'variant'} {variant}")
     if span := grids.realizations(item["chunk"]):
         words.append(f"realizations {span[0]} to {span[-1]}" if len(span) > 1 else f"realization {span[0]}")
     return f" ({', '.join(words)})"

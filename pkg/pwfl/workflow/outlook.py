@@ -42,19 +42,18 @@ class Outlook:
         """About how long a job for some items of a part takes."""
         return START_SECONDS.get(part.rule, 1.0) + sum(seconds_of(self.work, item, self.costs) for item in items)
 
-    def minutes(self, part: Part) -> int:
-        """The minutes that a part may take, whatever the store has of it."""
-        return max(LEAST_MINUTES, ceil(MARGIN * self.seconds(part, part.items) / 60))
-
-    def mem_mb(self, part: Part) -> int:
-        """MiB that a part takes."""
+    def asked(self, part: Part) -> dict:
+        """What Snakemake asks of a part: what is before it, a message, MiB, GPUs, minutes whatever the store has."""
         names = {self.work.owners[item.address] for item in part.items} if part.rule == "train" else ()
-        trained = [int(checks.training_bytes(self.work.study.scenarios[name])[0] / 2**20) for name in names]
-        return max([MEMORY_MIB.get(part.rule, LEAST_MIB), *trained])
-
-    def gpu(self, part: Part) -> int:
-        """GPUs that a part takes."""
-        return int(part.rule == "train" and devices.has_gpu(device(self.work.owner(part.items[0]))))
+        trained = [self.work.study.scenarios[name] for name in names]
+        mib = (int(checks.training_bytes(scenario)[0] / 2**20) for scenario in trained)
+        return {
+            "after": part.after,
+            "message": self.message(part),
+            "mem_mb": max([MEMORY_MIB.get(part.rule, LEAST_MIB), *mib]),
+            "gpu": int(any(devices.has_gpu(device(scenario)) for scenario in trained)),
+            "minutes": max(LEAST_MINUTES, ceil(MARGIN * self.seconds(part, part.items) / 60)),
+        }
 
     def message(self, part: Part) -> str:
         """What a part's job does, and why, in a line."""
@@ -77,17 +76,12 @@ class Outlook:
         """
         items = self.computes(part)
         on, functions = kind(self.work, part.items[0])
-        return {
+        return self.asked(part) | {
             "rule": part.rule,
-            "after": part.after,
             "is_last": is_last,
             "again": part.path in self.again,
             "device": on,
             "runs_user_code": bool(functions),
-            "mem_mb": self.mem_mb(part),
-            "minutes": self.minutes(part),
-            "gpu": self.gpu(part),
-            "message": self.message(part),
             "seconds": self.seconds(part, items or part.items),
             "computes": len(items),
             "stamp": code.stamp(),
@@ -101,11 +95,11 @@ class Outlook:
         if not computed:
             return None
         rules = dict.fromkeys(part.rule for part, _ in computed)
-        described = self.work.descriptions
+        systems = {address: each.get("system", "") for address, each in self.work.descriptions.items()}
         guessed = dict.fromkeys(
             part.rule
             for part, items in computed
-            if not all(self.costs.is_timed(item, described[item.address].get("system", "")) for item in items)
+            if any(systems[item.address] not in self.costs.recorded(item.stage) for item in items)
         )
         names = "" if guessed == rules else f" for {', '.join(guessed)}"
         rough = f" (a rough guess{names}: ./store has no timings of such jobs yet)" if guessed else ""

@@ -71,9 +71,7 @@ class Progress:
         self.total: int | None = None
         # Seconds by rule: estimated ones of parts that have not begun; of parts that computed all of their items, the
         # estimated ones, and those that they took.
-        self.waiting: defaultdict[str, float] = defaultdict(float)
-        self.estimated: defaultdict[str, float] = defaultdict(float)
-        self.took: defaultdict[str, float] = defaultdict(float)
+        self.waiting, self.estimated, self.took = (defaultdict[str, float](float) for _ in range(3))
         self.start = self.news = time.monotonic()  # news: when there was a new result, or another part was running
         self.printed, self.seen = float("-inf"), None  # when a line was; what there was at the last news
 

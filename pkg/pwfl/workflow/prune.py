@@ -4,7 +4,7 @@ import shutil
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from pwfl import scenario, workflow
@@ -24,36 +24,30 @@ class PruneError(LookupError):
 def prune(configs: Iterable[str], delete: bool = False) -> None:
     """List, and delete if asked to, what no config uses of the store in the working directory. Raises PruneError.
 
-    What recent plans need stays, and what is young.
+    What recent plans need stays, what is young, and what is behind symbolic links, which is somebody else's.
     """
     if not STORE.root.is_dir():
         raise PruneError("there is no folder ./store here; change to the folder in which the study was run")
     plans = (plan(scenario.load(scenario.read([path]), path)) for path in configs)
     works = (reports.plan(planned, workflow.folder() / "report", EVERYTHING) for planned in plans)
     used = {item.address for work in works for item in work.items()} | STORE.in_use()
-    folders, total = [*_unused(used)], 0
-    for folder in folders:
-        files = [path for path in folder.rglob("*") if path.is_symlink() or path.is_file()]
+    now, total, count = time.time(), 0, 0
+    for folder in sorted(STORE.root.glob("[!.]*/*")):
+        is_link = folder.is_symlink() or folder.parent.is_symlink()
+        if not (folder.is_dir() or is_link) or folder.name in used:
+            continue
+        paths = [folder, *folder.rglob("*")]
+        if now - max(path.lstat().st_mtime for path in paths) <= YOUNG_SECONDS:
+            continue
+        if is_link:
+            print(f"{folder}: is a symbolic link, or lies behind one; not deleted", file=sys.stderr)
+            continue
+        files = (path for path in paths if path.is_symlink() or path.is_file())
         size = sum(path.lstat().st_size for path in files)  # of links, which may lead anywhere, their own
-        total += size
+        total, count = total + size, count + 1
         print(f"{size / 1e6:10.1f} MB  {folder}")
         if delete:
             gone = folder.with_name(f".{uuid.uuid4().hex}.deleted")
             folder.rename(gone)  # so that no half of it is ever taken for the whole
             shutil.rmtree(gone)
-    print(f"{total / 1e6:10.1f} MB in {len(folders)} folders {'deleted' if delete else 'unused'}")
-
-
-def _unused(used: set[str]) -> Iterator[Path]:
-    """The folders of other addresses that are not young; not through symbolic links, which are somebody else's."""
-    now = time.time()
-    for folder in sorted(STORE.root.glob("[!.]*/*")):
-        is_link = folder.is_symlink() or folder.parent.is_symlink()
-        if not (folder.is_dir() or is_link) or folder.name in used:
-            continue
-        if now - max(path.lstat().st_mtime for path in (folder, *folder.rglob("*"))) <= YOUNG_SECONDS:
-            continue
-        if is_link:
-            print(f"{folder}: is a symbolic link, or lies behind one; not deleted", file=sys.stderr)
-        else:
-            yield folder
+    print(f"{total / 1e6:10.1f} MB in {count} folders {'deleted' if delete else 'unused'}")

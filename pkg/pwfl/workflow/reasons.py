@@ -63,9 +63,7 @@ class Reasons:
 
     def differing(self, address: str, before: str) -> dict[str, None]:
         """The keys in which a planned address differs from a recorded one, in what they are made of included."""
-        now, was = (
-            dict(_flat(description)) for description in (self.plan.descriptions.get(address, {}), self.recorded(before))
-        )
+        now, was = dict(_flat(self.plan.descriptions.get(address, {}))), dict(_flat(self.recorded(before)))
         keys: dict[str, None] = {}
         for key in dict.fromkeys([*now, *was]):
             first, _, rest = key.partition(".")

@@ -7,7 +7,6 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 from pwfl.scenario import ScenarioError, Study
@@ -172,6 +171,6 @@ def start(
     return Session(study, base, work, divided, [longest, cores], lacks, record, last, is_shown, *command)
 
 
-def planned_part(mark: Path) -> SimpleNamespace:
-    """What a part's manifest says of it, in a process that planned nothing, as on a cluster's node."""
-    return SimpleNamespace(**json.loads(mark.with_suffix(".json").read_bytes()))
+def planned_part(mark: Path) -> dict:
+    """A part's manifest, for a process that planned nothing, as on a cluster's node."""
+    return json.loads(mark.with_suffix(".json").read_bytes())
