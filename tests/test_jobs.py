@@ -530,9 +530,8 @@ class View:
 
     def put(self, kind: str = publish.ALL, **view: str) -> None:
         """Publish files of addresses, by their names without suffix, `_` for a folder."""
-        mark = self.folder / "mark"
-        publish.publish(publish.record_path(self.folder, kind), str(mark), self.view(**view), "pwfl run study.yaml", [])
-        mark.unlink()
+        mark = self.store.parent / f".pwfl/mine/{kind}.shown"
+        publish.publish(mark, self.view(**view), "pwfl run study.yaml", [])
 
     def view(self, **view: str) -> dict[str, str]:
         return {f"{name.replace('_', '/')}.csv": f"tables/{address}/file.csv" for name, address in view.items()}

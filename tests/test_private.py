@@ -167,8 +167,7 @@ def published(system: str, replaced: bool, release: str) -> Path:
             reporting.JOBS[item.stage](given, paths, target)
             sealed.seal_folder(target)
             assert {path.name for path in target.iterdir()} == {*of_report.outputs}
-    record = publish.record_path(place / "results" / "own", publish.ALL)
-    publish.publish(record, str(place / "mark"), report.view, "pwfl run own.yaml", [])
+    publish.publish(place / f".pwfl/own/{publish.ALL}.shown", report.view, "pwfl run own.yaml", [])
     return place
 
 

@@ -14,7 +14,7 @@ from pwfl.process import supervisor
 from pwfl.stages import GRAPH
 from pwfl.store import grids
 from pwfl.store.files import write_bytes
-from pwfl.store.items import Store
+from pwfl.store.items import Store, read_note
 
 STOPPED = "The run ended early; what it has computed is in the store, and the same command goes on with the rest."
 FAILED = ".failed"  # beside a part's mark: the errors of items that failed
@@ -57,10 +57,10 @@ def run_part(mark: str, log: str) -> None:
     target.touch()
 
 
-def failures(marks: Iterable[str | Path]) -> dict[str, str]:
+def failures(marks: Iterable[Path]) -> dict[str, str]:
     """What parts noted of items that failed: by key, a line each."""
-    paths = [path for path in (Path(mark).with_suffix(FAILED) for mark in marks) if path.exists()]
-    return {key: line for path in paths for key, line in json.loads(path.read_bytes()).items()}
+    notes = (read_note(mark.with_suffix(FAILED)) for mark in marks)
+    return {key: line for note in notes for key, line in note.items()}
 
 
 def failure_message(failed: dict[str, str]) -> str:

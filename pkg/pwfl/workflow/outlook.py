@@ -57,7 +57,7 @@ class Outlook:
 
     def message(self, part: Part) -> str:
         """What a part's job does, and why, in a line."""
-        name, items = f"{part.rule} {part.name}", self.computes(part)
+        name, items = part.path.replace("/", " "), self.computes(part)
         if not items:
             return f"{name}: the store has all {plural(len(part.items), 'result')} (something before it ran)"
         names = list(dict.fromkeys(filter(None, (self.work.owners.get(item.address) for item in items))))

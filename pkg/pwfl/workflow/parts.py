@@ -31,17 +31,16 @@ def rule_of(item: Item) -> str:
 
 
 class Part(NamedTuple):
-    """A part: its rule, its name among these, its items, and the paths of the parts that it needs."""
+    """A part: its path in a study, RULE/NAME, its items, and the paths of the parts that it needs."""
 
-    rule: str
-    name: str
+    path: str
     items: list[Item]
     after: list[str]
 
     @property
-    def path(self) -> str:
-        """Its name in a study, RULE/NAME."""
-        return f"{self.rule}/{self.name}"
+    def rule(self) -> str:
+        """The rule that computes it."""
+        return self.path.partition("/")[0]
 
 
 def needed(work: Plan, wanted: Iterable[str], store: Store | None = None) -> list[Item]:
@@ -72,10 +71,9 @@ def plan(work: Plan, items: Iterable[Item], store: Store, seconds: float, cores:
             some = group[span.start : span.stop]
             after = sorted({holder[key] for item in some for key in work.needs(item) if key in holder})
             numbers[rule] += 1
-            name = f"{numbers[rule]}-{addressing.digest([[item.key for item in some], after])[:6]}"
-            part = Part(rule, name, some, after)
-            planned[part.path] = part
-            holder |= {item.key: part.path for item in some}
+            path = f"{rule}/{numbers[rule]}-{addressing.digest([[item.key for item in some], after])[:6]}"
+            planned[path] = Part(path, some, after)
+            holder |= {item.key: path for item in some}
     return planned
 
 
@@ -86,10 +84,10 @@ def divided(items: Iterable[Item], division: Any) -> dict[str, Part] | None:
     """
     known = {item.key: item for item in items}
     try:
-        parts = [Part(rule, name, [known[key] for key in keys], after) for rule, name, keys, after in division]
+        parts = {path: Part(path, [known[key] for key in keys], after) for path, keys, after in division}
     except (KeyError, TypeError, ValueError):  # of other items, or damaged
         return None
-    return {part.path: part for part in parts} if sum(len(part.items) for part in parts) == len(known) else None
+    return parts if sum(len(part.items) for part in parts.values()) == len(known) else None
 
 
 def following(parts: Collection[Part], forced: Collection[str], is_all: bool = False) -> set[str]:

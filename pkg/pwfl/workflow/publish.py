@@ -69,21 +69,18 @@ def is_shown(record: Published | None, view: dict[str, str], folder: Path) -> bo
 
 def publish_planned(mark: str) -> None:
     """Publish what the plan beside a study's mark says (`pwfl.workflow.session`), and make the mark."""
-    path = Path(mark)
-    planned = json.loads(path.with_suffix(".json").read_bytes())["publication"]
-    publish(record_path(path.parents[2] / "results" / path.parent.name, path.stem), mark, **planned)
+    publish(Path(mark), **json.loads(Path(mark).with_suffix(".json").read_bytes())["publication"])
 
 
-def publish(record: str | Path, mark: str, view: dict[str, str], command: str, values: list[str]) -> None:
-    """Copy the view's files to the folder results/STUDY of a record, from the store beside results, and make a mark.
+def publish(mark: Path, view: dict[str, str], command: str, values: list[str]) -> None:
+    """Copy the view's files from the store to results/STUDY, note that, and make the mark, .pwfl/STUDY/KIND.shown.
 
     What was published before and is not in the view is deleted; where the view is a part, of the same part alone.
     Raises DamagedError for a file of the store that is not as its job wrote it; the records then stay as they are.
     """
-    record = Path(record)
-    folder, kind = record.parent.parent, record.stem
-    store = Store(folder.parent.parent / "store")
-    files = {}
+    base, study, kind = mark.parents[2], mark.parent.name, mark.stem
+    store, folder, files = Store(base / "store"), base / "results" / study, {}
+    record = record_path(folder, kind)
     for name, source in view.items():
         target, origin = folder / name, store.path(source)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -103,8 +100,8 @@ def publish(record: str | Path, mark: str, view: dict[str, str], command: str, v
             path.unlink()
     record.parent.mkdir(exist_ok=True)
     write_bytes(json.dumps(Published(command, values, files)._asdict(), indent=1).encode(), record)
-    Path(mark).parent.mkdir(parents=True, exist_ok=True)
-    Path(mark).touch()
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
 
 
 def published(folder: Path, name: str, record: Published) -> bytes:

@@ -47,8 +47,7 @@ def _figure(job: dict, inputs: Files, folder: Path) -> None:
     """A figure of a scenario."""
     values, name = build_values(job["parameters"]), job["figure"]
     frames = tables.read_schemes({table: paths for table, paths in inputs.items() if table != AUDIT}, job, values)
-    for manifest in inputs.get(AUDIT, ()):
-        frames[AUDIT] = tables.read_report(Path(manifest).with_name("audit.parquet"))
+    frames |= _read_beside(inputs[AUDIT]) if AUDIT in inputs else {}
     with theme.use_colours(job["system"], job["schemes"]), unchecked():
         chart = theme.named(build.figure(values, name, frames), job["title"])
         theme.save(chart, {kind: str(folder / f"{name}.{kind}") for kind in job["formats"]})
@@ -58,15 +57,15 @@ def _comparison(job: dict, inputs: Files, folder: Path) -> None:
     """The tables and figures that compare a study's scenarios."""
     study = {}
     for name, parameters in job["parameters"].items():
-        content = {"scenario": build_values(parameters), "point": Point(*job["points"][name])}
-        content["releases"] = job["releases"][name]
-        study[name] = content | _read_beside(inputs[name])
+        point, releases = Point(*job["points"][name]), job["releases"][name]
+        study[name] = {"scenario": build_values(parameters), "point": point, "releases": releases}
+        study[name] |= _read_beside(inputs[name])
         study[name]["outcomes"] = sweeps.scenario_outcomes(study[name])  # once for all tables and figures
     frames = build.compare(study)
     _write(frames, folder)
     if job["references"] is not None:
-        named = {name: latex.titled(frames[name], job["titles"]) for name in ("outcomes", "effects", "claims")}
-        texts = [getattr(latex, name)(frame) for name, frame in named.items()]
+        names = ("outcomes", "effects", "claims")
+        texts = [getattr(latex, name)(latex.titled(frames[name], job["titles"])) for name in names]
         for name, text in zip(catalog.FOR_PAPER, [*texts, job["references"]], strict=True):
             (folder / name).write_text(text, encoding="utf-8")
     rows = points.points(study, frames, job["titles"])

@@ -89,10 +89,14 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Plan:
         if study.name in registry.system(system).catalog.studies and system in papers:
             system_tables = {name: item for name, item in tables_.items() if study.scenarios[name].system == system}
             _add_paper(planned, papers[system], system_tables, compared, add)
+    computed: dict[str, dict] = {"addresses": {}, "packages": {}}
+    for address, described in planned.descriptions.items():
+        computed["addresses"].setdefault(described["stage"], []).append(address)
+        computed["packages"] |= described.get("packages", {})
     content = {
         "heading": {"study": study.name, "title": study.title or study.name, "question": study.question},
         "parts": page_parts(study, captions),
-        "computed": _computed(planned),
+        "computed": computed,
         "papers": list(papers.values()),
     }
     description = {"study": study.name, "view": addressing.digest(view), "content": addressing.digest(content)}
@@ -181,16 +185,6 @@ def _add_paper(planned: Plan, cited: dict, sources: dict[str, Item], compared: I
     inputs |= {f"{name}/{table}": planned.files(name, table) for name in sources for table in read}
     outputs = [f"{system}_paper.html", f"{system}_curves.csv"]
     add(PAPER, None, description, outputs, inputs, arguments, systems=[system])
-
-
-def _computed(planned: Plan) -> dict:
-    """By which addresses and versions of packages a study was computed."""
-    addresses: dict[str, list[str]] = {}
-    packages: dict[str, str] = {}
-    for address, description in planned.descriptions.items():
-        addresses.setdefault(description["stage"], []).append(address)
-        packages |= description.get("packages", {})
-    return {"addresses": addresses, "packages": dict(sorted(packages.items()))}
 
 
 def _both(*tables: str) -> list[str]:

@@ -94,7 +94,7 @@ class Session(NamedTuple):
         for path in folder.glob("*/*"):
             if path.suffix == FAILED or f"{path.parent.name}/{path.stem}" not in self.parts:
                 path.unlink(missing_ok=True)
-        divided = [[*part[:2], [item.key for item in part.items], part.after] for part in self.parts.values()]
+        divided = [[path, [item.key for item in part.items], part.after] for path, part in self.parts.items()]
         publication = {"view": self.work.view, "command": self.command, "values": self.values}
         saved = {"by": self.by, "parts": divided, "publication": publication}
         write_bytes(json.dumps(saved).encode(), folder / self.record.name)
