@@ -46,7 +46,7 @@ class LogHandler(LogHandlerBase):
             return  # what Ctrl-C means was said; jobs that end are no errors
         mark = None  # of the part that a record of a job is about, if any
         if event in (LogEvent.JOB_INFO, LogEvent.JOB_ERROR):
-            mark = next((Path(path) for path in vars(record)["output"] if str(path).endswith(".done")), None)
+            mark = next((Path(path) for path in vars(record).get("output", ()) if str(path).endswith(".done")), None)
         if event == LogEvent.JOB_INFO:
             if mark and not settings.dryrun:
                 # Snakemake imports this plugin before the workflow, which says whose pwfl is used: a checkout's own.
@@ -67,7 +67,12 @@ class LogHandler(LogHandlerBase):
                 self.progress.failed(mark)
             if mark.with_suffix(".failed").exists():
                 return
-        if settings.verbose or record.levelno >= logging.WARNING or self._is_told(event, text):
+        is_told = event in EVENTS and bool(text) and not LEFT_OUT.match(text)
+        if event == LogEvent.RUN_INFO and not settings.dryrun:
+            is_told = False
+        elif text.startswith(STATS):  # which Snakemake says before a dry run's jobs, and again after them
+            is_told, self.has_counted = is_told and not self.has_counted, True
+        if settings.verbose or record.levelno >= logging.WARNING or is_told:
             self._write(RAISED.sub(r"\1", self.format(record)))
         if WILDCARDS in text:
             self._write("For all parts of a stage, and what they need: snakemake STAGE_all, or snakemake --until STAGE")
@@ -76,15 +81,6 @@ class LogHandler(LogHandlerBase):
 
             if progress.complete:
                 self._write(progress.result(progress.complete))
-
-    def _is_told(self, event: LogEvent | None, text: str) -> bool:
-        if event == LogEvent.RUN_INFO and not self.common_settings.dryrun:
-            return False
-        if text.startswith(STATS):  # which Snakemake says before a dry run's jobs, and again after them
-            if self.has_counted:
-                return False
-            self.has_counted = True
-        return event in EVENTS and bool(text) and not LEFT_OUT.match(text)
 
     def _write(self, text: str) -> None:
         print(text, file=sys.stdout if self.common_settings.stdout else sys.stderr, flush=True)

@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 
 from pwfl.errors import describe, speaks
@@ -36,11 +35,18 @@ def run_part(mark: str, log: str) -> None:
     if root.lacking(part["items"]):
         with root.workspace() as workspace:
 
+            def work(failed: set[str], reporter: supervisor.Reporter) -> bool:
+                from pwfl.workflow import (
+                    compute,
+                )  # here: the supervisor starts at once, without what computes
+
+                return compute.compute(part, root, workspace, failed, reporter)
+
             def cleanup() -> None:
                 shutil.rmtree(workspace, ignore_errors=True)
                 workspace.mkdir()
 
-            failed = supervisor.supervise(partial(_work, part, root, workspace), cleanup)
+            failed = supervisor.supervise(work, cleanup)
         lacking = root.lacking(part["items"])  # fewer than failed, where another run made some
         for item, (processor, digests) in before:
             if item not in lacking and (now := root.bits(item))[0] == processor and now[1] != digests:
@@ -74,7 +80,17 @@ def log_to(log_path: str) -> None:
     """Log to a file; standard output and error, too, as file descriptors: what libraries print in C++ goes there."""
     sys.stdout.flush()
     sys.stderr.flush()
-    sys.excepthook = partial(_say, os.dup(2))
+    terminal = os.dup(2)
+
+    def say(kind: type[BaseException], error: BaseException, trace) -> None:
+        """Log an error that ends a job, and print it on the terminal."""
+        os.write(terminal, f"{error if speaks(error) else describe(error)}\n".encode())
+        if speaks(error):
+            print(error, file=sys.stderr)
+        else:
+            sys.__excepthook__(kind, error, trace)
+
+    sys.excepthook = say
     file = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(file, 1)
     os.dup2(file, 2)
@@ -90,12 +106,6 @@ def give_path(package: Path) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(package), *([before] if before else [])])
 
 
-def _work(part: dict, root: Store, workspace: Path, failed: set[str], reporter: supervisor.Reporter) -> bool:
-    from pwfl.workflow import compute  # here, as the supervisor starts at once, and imports nothing that computes
-
-    return compute.compute(part, root, workspace, failed, reporter)
-
-
 def _describe(part: dict, item: dict) -> str:
     """The scenario, variant and realizations of an item of a part, in words."""
     if not item["scenario"]:
@@ -106,13 +116,3 @@ def _describe(part: dict, item: dict) -> str:
     if span := grids.realizations(item["chunk"]):
         words.append(f"realizations {span[0]} to {span[-1]}" if len(span) > 1 else f"realization {span[0]}")
     return f" ({', '.join(words)})"
-
-
-def _say(terminal: int, kind: type[BaseException], error: BaseException, trace) -> None:
-    """Log an error that ends a job, and print it on the terminal."""
-    if speaks(error):
-        os.write(terminal, f"{error}\n".encode())
-        print(error, file=sys.stderr)
-    else:
-        os.write(terminal, f"{describe(error)}\n".encode())
-        sys.__excepthook__(kind, error, trace)

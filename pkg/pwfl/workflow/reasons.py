@@ -14,7 +14,7 @@ from pwfl.workflow.reports import COMPARISON, FIGURES, SCENARIOS, TABLES
 NAMED = 3  # keys that are named
 MADE_OF = ("upstream", AUDIT, COMPARISON, SCENARIOS)  # keys that hold addresses
 LEFT_OUT = ("address", "stage", "parameters.release")  # which follow from the others
-WORDS = {"view": "files", "content": "texts", "resolved": "parameters", "point": "sweep"}
+WORDS = {"view": "files", "content": "texts", "point": "sweep"}
 
 
 class Reasons:
@@ -41,7 +41,7 @@ class Reasons:
         if before is None or not self.recorded(before):
             return "new"
         differing = list(self.differing(item.address, before))
-        keys = [key for key in differing if key not in WORDS.values()] or differing or ["inputs"]
+        keys = [key for key in differing if key not in ("parameters", *WORDS.values())] or differing or ["inputs"]
         more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
         return f"{', '.join(keys[:NAMED])}{more} changed"
 

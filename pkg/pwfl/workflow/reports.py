@@ -33,16 +33,16 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Plan:
     no one system. Raises ScenarioError where nothing matches a pattern.
     """
     study, owners = planned.study, dict(planned.owners)
-    descriptions = dict(planned.descriptions)  # of the report with more: in words, what digests stand for
+    descriptions = dict(planned.descriptions)
     jobs: dict[Item, Job] = {}
     view: dict[str, str] = {}
     on_demand: dict[str, str] = {}  # of points of sweeps
 
-    def add(stage, scenario, description, files, inputs, arguments, kept=(), words=None, systems=(), own=()) -> Item:
+    def add(stage, scenario, description, files, inputs, arguments, kept=(), systems=(), own=()) -> Item:
         packages = [registry.system(system).package for system in systems]
         description = {"stage": stage} | description | code.described(stage, packages, *own)
         item = Item(stage, addressing.digest(description))
-        descriptions[item.address] = {"address": item.address} | (words or {}) | description
+        descriptions[item.address] = {"address": item.address} | description
         owners.update({item.address: scenario} if "scenario" in description else {})
         jobs[item] = Job([*files, *kept, sealed.MANIFEST], inputs, arguments)
         shown = on_demand if stage in (AUDIT, FIGURES) and scenario in study.points else view
@@ -81,9 +81,10 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Plan:
         {name: [item.file(sealed.MANIFEST)] for name, item in tables_.items()},
         parameters,
         kept=FOR_PAGE,
-        words={SCENARIOS: {name: item.address for name, item in resolved.items()}},
         systems=systems,
     )
+    # Beside the digest of parameters, where these are in words.
+    descriptions[compared.address][SCENARIOS] = {name: item.address for name, item in resolved.items()}
     papers = {paper.system: paper._asdict() for paper in references.cited(citation, systems)}
     for system in systems:
         if study.name in registry.system(system).catalog.studies and system in papers:
@@ -101,7 +102,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Plan:
     }
     description = {"study": study.name, "view": addressing.digest(view), "content": addressing.digest(content)}
     inputs = {path: [file] for path, file in view.items()} | {file: [compared.file(file)] for file in FOR_PAGE}
-    add(PAGE, None, description, ["index.html"], inputs, content, words={COMPARISON: compared.address})
+    add(PAGE, None, description | {COMPARISON: compared.address}, ["index.html"], inputs, content)
     if wanted:
         view = {path: at for path, at in (view | on_demand).items() if any(fnmatch(path, each) for each in wanted)}
         if not view:
@@ -114,18 +115,9 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
     study, scenario, kinds = planned.study, planned.study.scenarios[name], formats(planned.study)
     system, stages, makers = scenario.system, registry.stages(scenario.system), registry.makers(scenario.system)
     files = cache(partial(planned.files, name))
-    whole, withholds = scenario.model_dump(), scenario.withholds
-    resolved = add(
-        RESOLVED,
-        name,
-        {"resolved": addressing.digest(whole)},
-        ["scenario.yaml", *_both("parameters")],
-        {},
-        {"withholds": withholds},
-        kept=[WHOLE] if withholds else [],
-        words={"parameters": whole},
-        systems=[system],
-    )
+    whole, withholds = {"parameters": scenario.model_dump()}, scenario.withholds
+    outputs, kept = ["scenario.yaml", *_both("parameters")], [WHOLE] if withholds else []
+    resolved = add(RESOLVED, name, whole, outputs, {}, {"withholds": withholds}, kept, systems=[system])
     described = {"system": system, "scenario": name, "point": list(study.point(name))}
     parameters, audited_parameters = scenario.dump_for(REPORT), scenario.dump_for(AUDIT)
     of_report = described | {"parameters": parameters, "formats": kinds}

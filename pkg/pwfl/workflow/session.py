@@ -151,15 +151,14 @@ def start(
 
     `cores` are those of this machine that jobs may use, None on a cluster.
     """
-    everything = wanted == (EVERYTHING,)
-    work, root = reports.plan(plan(study), captions, () if everything else wanted), Store(base / "store")
-    folder = base / "results" / study.name
-    kind = publish.ALL if everything or not wanted else f"wanted_{addressing.digest(sorted(set(wanted)))}"
+    everything, folder = wanted == (EVERYTHING,), base / "results" / study.name
+    wanted = () if everything else wanted
+    work, root = reports.plan(plan(study), captions, wanted), Store(base / "store")
+    kind = f"wanted_{addressing.digest(sorted(set(wanted)))}" if wanted else publish.ALL
     published = publish.latest(folder, kind)
     is_shown = publish.is_shown(published, work.view, folder)
-    items, keys = list(work.items()), [key_of(file) for file in work.view.values()]
-    if wanted and not everything:
-        items = parts.needed(work, keys)
+    keys = [key_of(file) for file in work.view.values()]
+    items = parts.needed(work, keys) if wanted else list(work.items())
     wanting = [item.key for item in items] if everything else [] if is_shown else keys
     lacks = {item.key for item in parts.needed(work, wanting, root)}
     longest = seconds or (parts.LOCAL_SECONDS if cores else parts.CLUSTER_SECONDS)
