@@ -36,9 +36,7 @@ def run_part(mark: str, log: str) -> None:
         with root.workspace() as workspace:
 
             def work(failed: set[str], reporter: supervisor.Reporter) -> bool:
-                from pwfl.workflow import (
-                    compute,
-                )  # here: the supervisor starts at once, without what computes
+                from pwfl.workflow import compute  # here: the supervisor, which starts at once, needs none of it
 
                 return compute.compute(part, root, workspace, failed, reporter)
 

@@ -83,7 +83,6 @@ class Outlook:
             "device": on,
             "runs_user_code": bool(functions),
             "seconds": self.seconds(part, items or part.items),
-            "computes": len(items),
             "stamp": code.stamp(),
             "items": [self.work.entry(item) for item in items],
             "descriptions": {item.address: self.work.descriptions[item.address] for item in items},

@@ -80,9 +80,9 @@ class Progress:
         with self.lock:
             if self.total is None:
                 manifests = [json.loads(path.read_bytes()) for path in mark.parents[1].glob("*/*.json")]
-                self.total = sum(part["computes"] for part in manifests)
+                self.total = sum(len(part["items"]) for part in manifests)
                 for part in manifests:
-                    self.waiting[part["rule"]] += part["seconds"] if part["computes"] else 0
+                    self.waiting[part["rule"]] += part["seconds"] if part["items"] else 0
                 self.start = time.monotonic()
                 threading.Thread(target=self._print, daemon=True).start()
             part = _Part(mark)

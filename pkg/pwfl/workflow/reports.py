@@ -18,7 +18,6 @@ from pwfl.workflow.plan import Item, Job, Plan, made_of, releases
 RESOLVED, TABLES, FIGURES = "scenario", "tables", "figures"
 COMPARISON, PAPER, PAGE = "comparison", "paper", "page"
 SCENARIOS = "scenarios"  # the scenarios that a comparison is of
-JOBS = (AUDIT, RESOLVED, TABLES, FIGURES, COMPARISON, PAPER, PAGE)
 # Where a scenario withholds what is private, the store keeps these, as they have digests of the data.
 WHOLE, ADDRESSES = "resolved.yaml", "addresses.csv"
 FOR_PAGE = ("points.parquet", "points.csv", "charts.json")  # that the comparison leaves, and the folder does not show

@@ -16,7 +16,6 @@ from pwfl.store.items import Store, key_of, read_note
 from pwfl.workflow import parts, publish, reports
 from pwfl.workflow.jobs import FAILED
 from pwfl.workflow.outlook import Outlook
-from pwfl.workflow.parts import Part, following
 from pwfl.workflow.plan import Plan, plan
 
 EVERYTHING = "store"  # wanted: all of the study that belongs into the store
@@ -29,7 +28,7 @@ class Session(NamedTuple):
     study: Study
     base: Path  # the folder of store, results, marks and logs
     work: Plan
-    parts: dict[str, Part]  # of the study, or of what is wanted of it, by their paths
+    parts: dict[str, parts.Part]  # of the study, or of what is wanted of it, by their paths
     by: list  # the seconds and cores that these were divided for
     lacks: set[str]  # keys of the items that the store lacks of what is wanted
     record: Path  # of what is published (`pwfl.workflow.publish`)
@@ -41,7 +40,7 @@ class Session(NamedTuple):
     def outlook(self, forced: Collection[str] = (), is_all: bool = False) -> Outlook:
         """What the parts are to do, of which Snakemake was told to run some again: rules and marks, or all."""
         paths = {str(self.base / self.mark(path)): path for path in self.parts}  # a module's marks have its prefix
-        again = following(self.parts.values(), {paths.get(name, name) for name in forced}, is_all)
+        again = parts.following(self.parts.values(), {paths.get(name, name) for name in forced}, is_all)
         return Outlook(self.work, Store(self.base / "store"), self.lacks, again, self.last)
 
     def mark(self, path: str) -> str:
