@@ -17,10 +17,8 @@ try:
         interrupts.answer(interrupts.STOPPED)
         # Scripts start in a shell. A terminal's Ctrl-C reaches them, too; pwfl ends them itself, without their tracebacks.
         shell.prefix("set -euo pipefail; trap '' INT; ")
-    from pwfl import scenario
-    from pwfl import errors
-    from pwfl.process import supervisor
-    from pwfl.process import threads as processor_threads
+    from pwfl import errors, scenario
+    from pwfl.process import supervisor, threads as processor_threads
     from pwfl.report import captions
     from pwfl.workflow import jobs, parts, progress, reports, session, startup
 except ModuleNotFoundError as error:
@@ -62,7 +60,6 @@ if workflow.is_main_process:
         current = session.start(
             study,
             BASE,
-            captions=PROJECT / "report",
             wanted=wanted,
             seconds=seconds,
             cores=workflow.resource_settings.cores,  # None on a cluster
@@ -126,7 +123,7 @@ def published(path):
         return report(target, caption="../report/page.rst", category="Study", labels=labels)
     if not path.endswith(".svg"):
         return target
-    text, category, figure = reports.shown(study, path.removesuffix(".svg"), PROJECT / "report")
+    text, category, figure = reports.shown(study, path.removesuffix(".svg"))
     caption = Path(CAPTIONS.name, path).with_suffix(".rst")
     caption.parent.mkdir(exist_ok=True)
     caption.write_text(captions.for_snakemake(text), encoding="utf-8")

@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 import polars as pl
 
 import pwfl
-from conftest import ROOT
 from pwfl import tables
 from pwfl.report import build, headline, labels, page, points, study_figures
 from pwfl.scenario import load
@@ -55,7 +54,7 @@ def page_of(config: dict, folder: Path, contents: dict[str, dict] | None = None,
         tables.write_report(frame, folder / name / "audit.csv", folder / name / "audit.parquet")
         sealed.seal_folder(folder / name)
     view = {str(path.relative_to(folder)): str(path) for path in folder.rglob("*.*") if path.is_file()}
-    parts = reports.page_parts(study, ROOT / "report")
+    parts = reports.page_parts(study)
     for part in parts:
         part["tables"] = [path for path in part["tables"] if f"{path}.parquet" in view]
     heading = {"study": study.name, "title": study.title or study.name, "question": study.question}

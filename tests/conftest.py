@@ -341,7 +341,7 @@ def planned(folder: Path, config: dict, *arguments: str, **options) -> dict[str,
 
 def session_of(folder: Path, config: dict, wanted: tuple[str, ...] = ()) -> session.Session:
     """What a call of the workflow in a folder would do."""
-    return session.start(load(config, "a test"), folder, ROOT / "report", wanted, None, 2, ("pwfl run study.yaml", []))
+    return session.start(load(config, "a test"), folder, wanted, None, 2, ("pwfl run study.yaml", []))
 
 
 def publish_view(found: session.Session) -> None:

@@ -276,7 +276,7 @@ def papers_of(systems: dict[str, str]) -> list[dict]:
     """What the page of a study is given of papers; `systems` are those of its scenarios."""
     base = {"age_aware": SMALL["base"], "multicell": TINY["base"]}
     scenarios = {name: base.get(system, {}) | {"system": system} for name, system in systems.items()}
-    parts = reports.plan(plan.plan(load({"scenarios": scenarios}, "study.yaml")), ROOT / "report").jobs
+    parts = reports.plan(plan.plan(load({"scenarios": scenarios}, "study.yaml"))).jobs
     (part,) = (part for item, part in parts.items() if item.stage == reports.PAGE)
     return part.arguments["papers"]
 

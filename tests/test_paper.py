@@ -156,7 +156,7 @@ def test_names_of_authors_keep_their_parts_and_a_system_without_a_paper_is_named
 def test_a_study_for_print_makes_tables_and_references_of_its_systems():
     def comparison(**keys) -> tuple[dict, list[str]]:
         study = load({"scenarios": {"one": AGING}, **keys}, "study.yaml")
-        planned = reports.plan(plan.plan(study), ROOT / "report")
+        planned = reports.plan(plan.plan(study))
         (item,) = (item for item in planned.jobs if item.stage == reports.COMPARISON)
         made = [name for name in planned.outputs(item) if name.endswith((".tex", ".bib"))]
         return planned.descriptions[item.address], made

@@ -4,7 +4,6 @@ import re
 import sys
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -231,7 +230,7 @@ def test_a_drawn_panel_has_its_names_marks_and_text_that_can_be_read(tmp_path):
 def test_a_paper_s_page_is_made_for_the_studies_that_reimplement_it(name, made):
     config = {"study": name, "base": {"system": "multicell", "realizations": 2, "training_realizations": 1}}
     study = load(config | {"scenarios": {"one": {}}}, "study.yaml")
-    found = reports.plan(plan(study), Path(ROOT, "report"))
+    found = reports.plan(plan(study))
     assert ("multicell_paper.html" in found.view) == made
     assert ("multicell_curves.csv" in found.view) == made
     assert (reports.PAPER in {item.stage for item in found.items()}) == made

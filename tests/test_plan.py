@@ -139,7 +139,7 @@ def test_descriptions_are_the_same_bits_whatever_the_hashes_of_a_process():
     code = (
         "import json, sys; from pathlib import Path; from pwfl.scenario import load; from pwfl.workflow import session\n"
         "config = json.loads(sys.argv[1])\n"
-        "found = session.start(load(config, 'a'), Path('none'), Path('report'), (), None, 2, ('x', []))\n"
+        "found = session.start(load(config, 'a'), Path('none'), (), None, 2, ('x', []))\n"
         "print(json.dumps(found.work.descriptions))"
     )
     texts = [

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import yaml
 
-from conftest import ROOT, in_turn
+from conftest import in_turn
 from pwfl import api, execution, registry
 from pwfl.learning import sources
 from pwfl.scenario import ScenarioError, load, resolve
@@ -158,7 +158,7 @@ def published(system: str, replaced: bool, release: str) -> Path:
         patch.setattr(reporting.execution, "audit_schemes", lambda *_: audited)
         patch.setattr(reporting.tables, "read_schemes", lambda paths, *_: {table: found[table] for table in paths})
         content = {"study": "own", "print": True, "scenarios": {"one": given, "two": given | {"seed": 2}}}
-        report, root = reports.plan(plan.plan(load(content, "own.yaml")), ROOT / "report"), Store(place / "store")
+        report, root = reports.plan(plan.plan(load(content, "own.yaml"))), Store(place / "store")
         for item, of_report in report.jobs.items():
             target = root.path(item.key)
             target.mkdir(parents=True)

@@ -15,7 +15,7 @@ import yaml
 
 import pwfl
 import stage_of
-from conftest import ROOT, SMALL, TINY, changed, missing, planned, python, snakemake, workflow
+from conftest import SMALL, TINY, changed, missing, planned, python, snakemake, workflow
 from pwfl import execution, registry, tables
 from pwfl.execution.stage import Task
 from pwfl.learning import datasets, sources
@@ -291,7 +291,7 @@ def test_another_version_of_a_package_has_another_address(monkeypatch):
 
 def report_addresses(config: dict) -> set[str]:
     planned_ = plan(load(config, "a test"))
-    return {item.address for item in reports.plan(planned_, ROOT / "report", prune.EVERYTHING).jobs}
+    return {item.address for item in reports.plan(planned_, prune.EVERYTHING).jobs}
 
 
 def test_results_of_no_study_are_pruned_once_they_are_an_hour_old(two, tmp_path, monkeypatch, capsys):

@@ -189,7 +189,7 @@ def test_every_caption_of_every_small_study_names_its_scenario_and_is_no_templat
         if path.parent.name == "sionna_links":
             monkeypatch.chdir(path.parent)
         study = load(read([path]), path.name)
-        for part in reports.page_parts(study, ROOT / "report"):
+        for part in reports.page_parts(study):
             for figure, text in part["figures"]:
                 kind = text.replace(f"*{captions.plain(part.get('title', 'none'))}*", "*title*")
                 if kind not in seen:  # of equal ones one is rendered
@@ -206,9 +206,9 @@ def test_every_caption_of_every_small_study_names_its_scenario_and_is_no_templat
 def test_snakemakes_report_has_the_captions_of_the_page():
     study = load(read([ROOT / "config/random_orthogonalization_small.yaml"]), "small")
     count = 0
-    for part in reports.page_parts(study, ROOT / "report"):
+    for part in reports.page_parts(study):
         for figure, text in part["figures"]:
-            assert reports.shown(study, figure, ROOT / "report")[0] == text
+            assert reports.shown(study, figure)[0] == text
             count += 1
     assert count > 30
 

@@ -107,7 +107,7 @@ def _modules_run(module: str) -> set[str]:
 def check_catalog(model: Scenario, inputs: dict) -> None:
     """Each figure of the catalog has a caption and is drawn, colours are of schemes, and claims of scenarios."""
     system = registry.system(model.system)
-    catalog, folder, report = system.catalog, system.folder, system.load_report()
+    catalog, report = system.catalog, system.load_report()
     (scheme,) = get_args(type(model).model_fields["schemes"].annotation)
     for place, part in enumerate(("scheduler", "noise")):
         known = get_args(scheme.model_fields[part].annotation)
@@ -115,7 +115,7 @@ def check_catalog(model: Scenario, inputs: dict) -> None:
             raise CheckError(f"catalog: colours: there is no {part} {', '.join(unknown)}; known: {', '.join(known)}")
     for figures, title in ((catalog.figures, "Title"), (catalog.comparison_figures, "")):
         for figure in figures:
-            _check_caption(reports.caption_file(model.system, figure, folder, compares=not title), title)
+            _check_caption(reports.caption_file(model.system, figure, compares=not title), title)
     study = report.comparison_figures
     kinds = ("FIGURES", report.figures, catalog.figures), ("COMPARISON_FIGURES", study, catalog.comparison_figures)
     for name, drawn, figures in kinds:

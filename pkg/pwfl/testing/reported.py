@@ -24,7 +24,7 @@ from pwfl.stages import AUDIT, REPORT
 from pwfl.testing import tiny
 from pwfl.testing.executed_code import checked_stages
 from pwfl.testing.tiny import CheckError
-from pwfl.workflow import folder, reports
+from pwfl.workflow import reports
 from pwfl.workflow.plan import plan
 
 
@@ -80,7 +80,7 @@ def _build(model: Scenario) -> None:
 def _check_parameters(model: Scenario, stages: dict[str, pl.DataFrame], charts: list) -> None:
     """Figures are the same of the parameters that the workflow gives them: those that their tables depend on, too."""
     planned = plan(load({"scenarios": {"one": model.model_dump()}}, "the tiny scenario"))
-    planned_jobs = reports.plan(planned, folder() / "report")
+    planned_jobs = reports.plan(planned)
     jobs = [planned_jobs.descriptions[item.address] for item in planned_jobs.jobs if item.stage == reports.FIGURES]
     needed = scenario_figures(registry.system(model.system).catalog)
     for chart_job, chart in zip(jobs, charts, strict=False):  # which are the first ones

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
-from pwfl import scenario, workflow
+from pwfl import scenario
 from pwfl.store.items import Store
 from pwfl.workflow import reports
 from pwfl.workflow.plan import plan
@@ -29,7 +29,7 @@ def prune(configs: Iterable[str], delete: bool = False) -> None:
     if not STORE.root.is_dir():
         raise PruneError("there is no folder ./store here; change to the folder in which the study was run")
     plans = (plan(scenario.load(scenario.read([path]), path)) for path in configs)
-    works = (reports.plan(planned, workflow.folder() / "report", EVERYTHING) for planned in plans)
+    works = (reports.plan(planned, EVERYTHING) for planned in plans)
     used = {item.address for work in works for item in work.items()} | STORE.in_use()
     now, total, count = time.time(), 0, 0
     for folder in sorted(STORE.root.glob("[!.]*/*")):

@@ -13,6 +13,7 @@ from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT, REPORT
 from pwfl.store import addressing, code, sealed
 from pwfl.store.files import text as read_text
+from pwfl.workflow import folder
 from pwfl.workflow.plan import Item, Job, Plan, made_of, releases
 
 RESOLVED, TABLES, FIGURES = "scenario", "tables", "figures"
@@ -25,11 +26,10 @@ FIRST_CHUNK = ("users", "links", "holdings")  # tables of which figures show the
 OF_TABLES = ("schedule_status", "noise_status", "history")  # and all that account makes
 
 
-def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Plan:
+def plan(planned: Plan, wanted: tuple[str, ...] = ()) -> Plan:
     """All that a study computes; its folder shows all, or the files that some patterns want.
 
-    Points of sweeps have figures and audits only where they are wanted. `captions` is the folder of those of figures of
-    no one system. Raises ScenarioError where nothing matches a pattern.
+    Points of sweeps have figures and audits only where they are wanted. Raises ScenarioError where nothing matches.
     """
     study, owners = planned.study, dict(planned.owners)
     descriptions = dict(planned.descriptions)
@@ -53,7 +53,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Plan:
         audited = name not in study.points or bool(wanted)
         resolved[name], tables_[name] = _add_scenario(planned, name, add, audited)
     systems = dict.fromkeys(scenario.system for scenario in study.scenarios.values())
-    citation, kinds = captions.parent / "CITATION.cff", formats(study)
+    citation, kinds = folder() / "CITATION.cff", formats(study)
     figures_ = comparison_figures(study)
     parameters = {
         "parameters": {name: scenario.dump_read() for name, scenario in study.scenarios.items()},
@@ -82,7 +82,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Plan:
         kept=FOR_PAGE,
         systems=systems,
     )
-    # Beside the digest of parameters, where these are in words.
+    # In no address, for `pwfl.workflow.reasons`: where the parameters are of which a digest is in the address.
     descriptions[compared.address][SCENARIOS] = {name: item.address for name, item in resolved.items()}
     papers = {paper.system: paper._asdict() for paper in references.cited(citation, systems)}
     for system in systems:
@@ -95,7 +95,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Plan:
         computed["packages"] |= described.get("packages", {})
     content = {
         "heading": {"study": study.name, "title": study.title or study.name, "question": study.question},
-        "parts": page_parts(study, captions),
+        "parts": page_parts(study),
         "computed": computed,
         "papers": list(papers.values()),
     }
@@ -217,11 +217,10 @@ def comparison_figures(study: Study) -> list[tuple[str, str]]:
     ]
 
 
-def shown(study: Study, path: str, captions: Path) -> tuple[str, str, str]:
+def shown(study: Study, path: str) -> tuple[str, str, str]:
     """The caption, the category and the name of a figure, by its path in the study's folder, without suffix.
 
-    The caption is reStructuredText; `captions` has those of figures that are no system's own. Raises ScenarioError,
-    with the caption's file.
+    The caption is reStructuredText. Raises ScenarioError, with the caption's file.
     """
     scenario, _, figure = path.rpartition("/")
     if scenario:
@@ -229,7 +228,7 @@ def shown(study: Study, path: str, captions: Path) -> tuple[str, str, str]:
     else:
         system, figure = next(pair for pair in comparison_figures(study) if "_".join(pair) == path)
         title = ""
-    text = caption_text(caption_file(system, figure, captions, compares=not scenario), title)
+    text = caption_text(caption_file(system, figure, compares=not scenario), title)
     return text, title or "Comparison", figure
 
 
@@ -241,23 +240,23 @@ def caption_text(path: Path, title: str = "") -> str:
         raise ScenarioError(f"{path}: {error}") from None
 
 
-def caption_file(system: str, figure: str, folder: Path, compares: bool) -> Path:
-    """The file of a figure's caption, in `folder` where the figure is no system's own.
+def caption_file(system: str, figure: str, compares: bool) -> Path:
+    """The file of a figure's caption, in the workflow's folder `report` where the figure is no system's own.
 
     A figure that `compares` scenarios may have a caption of its own beside that of a scenario's figure of its name.
     """
     if figure in (*catalog.COMMON_FIGURES, *(catalog.STUDY_FIGURES if compares else ())):
-        return folder / f"{figure}.rst"
+        return folder() / "report" / f"{figure}.rst"
     captions = registry.system(system).folder / "captions"
     compared = captions / f"comparison_{figure}.rst"
     return compared if compares and compared.is_file() else captions / f"{figure}.rst"
 
 
-def page_parts(study: Study, captions: Path) -> list[dict]:
+def page_parts(study: Study) -> list[dict]:
     """What the study's page shows, section by section: figures and tables by their paths without suffix."""
 
     def captioned(paths: Iterable[str]) -> list[list[str]]:
-        return [[path, shown(study, path, captions)[0]] for path in paths]
+        return [[path, shown(study, path)[0]] for path in paths]
 
     compared = captioned(map("_".join, comparison_figures(study)))
     parts = [{"scenario": None, "figures": compared, "tables": list(catalog.COMPARISON)}]

@@ -140,7 +140,6 @@ def study_values(arguments: list[str]) -> list[str]:
 def start(
     study: Study,
     base: Path,
-    captions: Path,
     wanted: tuple[str, ...],
     seconds: float | None,
     cores: int | None,
@@ -152,7 +151,7 @@ def start(
     """
     everything, folder = wanted == (EVERYTHING,), base / "results" / study.name
     wanted = () if everything else wanted
-    work, root = reports.plan(plan(study), captions, wanted), Store(base / "store")
+    work, root = reports.plan(plan(study), wanted), Store(base / "store")
     kind = f"wanted_{addressing.digest(sorted(set(wanted)))}" if wanted else publish.ALL
     published = publish.latest(folder, kind)
     is_shown = publish.is_shown(published, work.view, folder)
