@@ -1,4 +1,5 @@
 # What the rules share: the study, in parts, and what this call is to do with each of them.
+import json
 import sys
 import tempfile
 from functools import cache
@@ -95,18 +96,13 @@ def outlook():
 def asked(name, path):
     """What is asked of a part of a study; on another machine, by its manifest."""
     if current is None:
-        return session.planned_part(BASE / f".pwfl/{name}/{path}.done")
+        return json.loads((BASE / f".pwfl/{name}/{path}.json").read_bytes())
     return outlook().asked(current.parts[path])
 
 
 def part_of(wildcards):
     """What Snakemake asks of a part, such as `mem_mb`, in a dictionary."""
     return asked(wildcards.study, f"{wildcards.stage}/{wildcards.part}")
-
-
-def marks_before(wildcards):
-    """The marks of the parts that make what a part needs."""
-    return [f".pwfl/{wildcards.study}/{path}.done" for path in part_of(wildcards)["after"]]
 
 
 def shown_parts(wildcards):

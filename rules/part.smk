@@ -9,7 +9,7 @@ wildcard_constraints:
 
 rule part:
     input:
-        marks_before,
+        lambda wildcards: part_of(wildcards)["marks_before"],
     output:
         ".pwfl/{study}/{stage}/{part}.done",
     log:

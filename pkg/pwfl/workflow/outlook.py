@@ -48,7 +48,7 @@ class Outlook:
         trained = [self.work.study.scenarios[name] for name in names]
         mib = (int(checks.training_bytes(scenario)[0] / 2**20) for scenario in trained)
         return {
-            "after": part.after,
+            "marks_before": [f".pwfl/{self.work.study.name}/{path}.done" for path in part.after],
             "message": self.message(part),
             "mem_mb": max([MEMORY_MIB.get(part.rule, LEAST_MIB), *mib]),
             "gpu": int(any(devices.has_gpu(device(scenario)) for scenario in trained)),

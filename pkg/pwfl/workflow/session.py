@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pwfl.scenario import ScenarioError, Study
 from pwfl.store import addressing
 from pwfl.store.files import write_bytes
-from pwfl.store.items import Store, key_of, read_note
+from pwfl.store.items import Store, read_note
 from pwfl.workflow import parts, publish, reports
 from pwfl.workflow.jobs import FAILED
 from pwfl.workflow.outlook import Outlook
@@ -55,7 +55,7 @@ class Session(NamedTuple):
     @property
     def shown_parts(self) -> list[str]:
         """The marks of the parts that hold what the folder is to show."""
-        shown = {key_of(file) for file in self.work.view.values()}
+        shown = {os.path.dirname(file) for file in self.work.view.values()}
         return [self.mark(path) for path, part in self.parts.items() if any(item.key in shown for item in part.items)]
 
     @property
@@ -155,7 +155,7 @@ def start(
     kind = f"wanted_{addressing.digest(sorted(set(wanted)))}" if wanted else publish.ALL
     published = publish.latest(folder, kind)
     is_shown = publish.is_shown(published, work.view, folder)
-    keys = [key_of(file) for file in work.view.values()]
+    keys = [os.path.dirname(file) for file in work.view.values()]
     items = parts.needed(work, keys) if wanted else list(work.items())
     wanting = [item.key for item in items] if everything else [] if is_shown else keys
     lacks = {item.key for item in parts.needed(work, wanting, root)}
@@ -166,8 +166,3 @@ def start(
     divided = divided or parts.plan(work, items, root, longest, cores)
     last = published if kind == publish.ALL else publish.latest(folder)
     return Session(study, base, work, divided, [longest, cores], lacks, record, last, is_shown, *command)
-
-
-def planned_part(mark: Path) -> dict:
-    """A part's manifest, for a process that planned nothing, as on a cluster's node."""
-    return json.loads(mark.with_suffix(".json").read_bytes())
