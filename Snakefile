@@ -27,7 +27,7 @@ onstart:
         if workflow.local_exec:
             scenario.check_device(study)
             startup.check_address_space({job.rule.name for job in workflow.dag.needrun_jobs()})
-        startup.check_writable(BASE, study.name)
+        startup.check_writable([BASE, startup.SNAKEMAKE, *startup.folders(BASE, study.name)])
         if warning := startup.be_alone(BASE, study.name):
             logger.warning(warning)
         current.write_manifests(outlook())

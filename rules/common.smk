@@ -82,11 +82,11 @@ def outlook():
     try:  # not documented; tests try it with the oldest and the newest version
         settings = workflow.dag_settings
         forced = {*settings.forcerun, *(settings.targets if settings.forcetargets else ())}
-        is_all = settings.forceall
+        forced |= {*parts.ORDER} if settings.forceall else set()
     except AttributeError as error:
-        forced, is_all = (), False
+        forced = ()
         logger.warning(f"-R and --force... compute nothing again: {error}")
-    ahead = current.outlook({STAGES.get(name, name) for name in forced}, is_all)
+    ahead = current.outlook({STAGES.get(name, name) for name in forced})
     if not is_main and not workflow.dryrun:  # Snakemake runs no `onstart` of a module
         current.write_manifests(ahead)
     return ahead

@@ -164,7 +164,7 @@ def test_what_follows_a_part_that_is_forced_is_what_is_made_of_it(tmp_path):
     found = parts.plan(work, list(work.items()), Store(tmp_path / "store"), 1e9, 1)
     every = set(found)
     assert parts.following(found.values(), ()) == set()
-    assert parts.following(found.values(), (), is_all=True) == every
+    assert parts.following(found.values(), parts.ORDER) == every
     (channel,) = (path for path in every if path.startswith("channel/"))
     assert parts.following(found.values(), {channel}) == parts.following(found.values(), {"channel"}) == every
     of_noise = parts.following(found.values(), {"noise"})
@@ -430,7 +430,7 @@ def why(folder: Path, config: dict, stage: str, variant=None, last: publish.Publ
     found = Reasons(Store(folder / "store"), work, last)
     of_it = [item for item in work.items() if item.stage == stage]
     of_it = [item for item in of_it if variant is None or work.descriptions[item.address]["variant"] == variant]
-    return found.why(of_it[-1], work.owners.get(of_it[-1].address))
+    return found.why(of_it[-1])
 
 
 def describe(folder: Path, config: dict) -> None:

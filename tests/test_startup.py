@@ -118,7 +118,7 @@ def test_a_store_on_a_share_that_is_not_mounted_is_said_in_a_line(tmp_path):
 def test_a_folder_that_cannot_be_written_is_named_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "store").mkdir()
-    startup.check_writable(tmp_path, "small")
+    startup.check_writable([tmp_path, *startup.folders(tmp_path, "small")])
     real = startup.tempfile.TemporaryFile
 
     def refuse(dir):
@@ -128,7 +128,7 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_reason(tmp_path, monk
 
     monkeypatch.setattr(startup.tempfile, "TemporaryFile", refuse)
     with pytest.raises(startup.StartError, match=rf"{tmp_path}/store: cannot be written: Read-only file system; allow"):
-        startup.check_writable(tmp_path, "small")
+        startup.check_writable([tmp_path, *startup.folders(tmp_path, "small")])
 
 
 def test_a_cache_that_cannot_be_written_is_named_with_what_to_do(tmp_path, monkeypatch):

@@ -96,8 +96,8 @@ class Store(NamedTuple):
 
     def announce(self, keys: Collection[str], workspace: Path) -> None:
         """Let other processes know which items are being computed in a workspace."""
-        for key in keys:
-            with room_for(self.root):
+        with room_for(self.root):
+            for key in keys:
                 (workspace / key).mkdir(parents=True, exist_ok=True)
 
     def is_announced(self, key: str, seconds: float) -> bool:

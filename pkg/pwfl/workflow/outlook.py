@@ -66,7 +66,7 @@ class Outlook:
         about = f"{name}: {plural(len(items), 'result')}{where}, about {duration(self.seconds(part, items))}"
         if part.path in self.again and not self.lacks.issuperset(item.key for item in items):
             return f"{about} (again, as Snakemake was told)"
-        why = self.reasons().why(items[0], self.work.owners.get(items[0].address))
+        why = self.reasons().why(items[0])
         return f"{about} ({'first result: ' if len({item.address for item in items}) > 1 else ''}{why})"
 
     def manifest(self, part: Part, is_last: bool) -> dict:

@@ -12,24 +12,24 @@ class PageError(LookupError):
     """There is no such page, or no browser for it; the message says what there is."""
 
 
-def finished(results: Path = RESULTS) -> list[str]:
+def finished() -> list[str]:
     """Names of the studies in the folder `results` that have a page, the newest page's first."""
-    pages = [path for path in results.glob(f"*/{PAGE}") if path.is_file()]
+    pages = [path for path in RESULTS.glob(f"*/{PAGE}") if path.is_file()]
     return [path.parent.name for path in sorted(pages, key=lambda path: path.stat().st_mtime_ns, reverse=True)]
 
 
-def find(study: str | None, results: Path = RESULTS) -> Path:
+def find(study: str | None) -> Path:
     """The page of a study: by its name in `results`, or by its folder, wherever that is; None: the newest one.
 
     Raises PageError where there is none.
     """
-    names = finished(results)
+    names = finished()
     if not (study or names):
-        raise PageError(f"{results}: has no finished study; `pwfl run FILE` runs one in this folder")
-    for folder in (results / (study or names[0]), Path(study or names[0])):
+        raise PageError(f"{RESULTS}: has no finished study; `pwfl run FILE` runs one in this folder")
+    for folder in (RESULTS / (study or names[0]), Path(study or names[0])):
         if (folder / PAGE).is_file():
             return folder / PAGE
-    listed = f"Finished studies: {', '.join(names)}" if names else f"{results} has no finished study"
+    listed = f"Finished studies: {', '.join(names)}" if names else f"{RESULTS} has no finished study"
     raise PageError(f"{study}: there is no such finished study{nearest(study, names) or '.'} {listed}")
 
 

@@ -6,6 +6,7 @@ store has its items; its *manifest* (`pwfl.workflow.outlook`) says all that its 
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import accumulate, groupby
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -90,11 +91,11 @@ def divided(items: Iterable[Item], division: Any) -> dict[str, Part] | None:
     return parts if sum(len(part.items) for part in parts.values()) == len(known) else None
 
 
-def following(parts: Collection[Part], forced: Collection[str], is_all: bool = False) -> set[str]:
-    """The paths of parts that are forced, by their rules or paths, or all; and of all that are made of these."""
+def following(parts: Collection[Part], forced: Collection[str]) -> set[str]:
+    """The paths of parts that are forced, by their rules or paths, and of all that are made of these."""
     paths: set[str] = set()
     for part in parts:  # each after those that it needs
-        if is_all or part.rule in forced or part.path in forced or not paths.isdisjoint(part.after):
+        if part.rule in forced or part.path in forced or not paths.isdisjoint(part.after):
             paths.add(part.path)
     return paths
 
@@ -113,14 +114,12 @@ def split(durations: list[float], seconds: float, worth: float, cores: int | Non
     longest = max(seconds, total / (FEW * cores)) if cores else seconds
     useful = min(cores or 1, int(total / worth))
     count = min(len(durations), max(1, ceil(total / longest), useful))
-    first, done, part = 0, 0.0, 0
-    for number, duration in enumerate(durations):
-        now = min(count - 1, int((done + duration / 2) / total * count))
-        if now > part and number > first:
-            yield range(first, number)
-            first = number
-        part, done = now, done + duration
-    yield range(first, len(durations))
+    first, begins = 0, accumulate(durations, initial=0.0)
+    middles = (begin + duration / 2 for begin, duration in zip(begins, durations, strict=False))
+    for _, together in groupby(min(count - 1, int(middle / total * count)) for middle in middles):
+        span = range(first, first + len([*together]))
+        first = span.stop
+        yield span
 
 
 def seconds_of(work: Plan, item: Item, costs: Costs) -> float:

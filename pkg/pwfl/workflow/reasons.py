@@ -30,14 +30,14 @@ class Reasons:
         self.recorded = cache(self.recorded)
         self.differing = cache(self.differing)
 
-    def why(self, item: Item, scenario: str | None) -> str:
-        """In a few words, what is new about an item of a scenario."""
+    def why(self, item: Item) -> str:
+        """In a few words, what is new about an item."""
         if self.store.path(f"{item.stage}/{item.address}/{DESCRIPTION}").is_file():
             folder = self.store.path(f"{item.stage}/{item.address}")
             stops = [grids.bounds(path.name)[1] for path in folder.glob("[0-9]*-[0-9]*")]
             is_beyond = stops and grids.bounds(item.chunk)[0] >= max(stops)
             return f"more realizations than the {max(stops):,} in the store" if is_beyond else "deleted"
-        before = self._before(item, scenario or "")
+        before = self._before(item, self.plan.owners.get(item.address) or "")
         if before is None or not self.recorded(before):
             return "new"
         differing = list(self.differing(item.address, before))

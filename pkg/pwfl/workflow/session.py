@@ -37,10 +37,10 @@ class Session(NamedTuple):
     command: str  # by which the study is run again,
     values: list[str]  # and those of its option --config
 
-    def outlook(self, forced: Collection[str] = (), is_all: bool = False) -> Outlook:
-        """What the parts are to do, of which Snakemake was told to run some again: rules and marks, or all."""
+    def outlook(self, forced: Collection[str] = ()) -> Outlook:
+        """What the parts are to do, of which Snakemake was told to run some again, by rules and marks."""
         paths = {str(self.base / self.mark(path)): path for path in self.parts}  # a module's marks have its prefix
-        again = parts.following(self.parts.values(), {paths.get(name, name) for name in forced}, is_all)
+        again = parts.following(self.parts.values(), {paths.get(name, name) for name in forced})
         return Outlook(self.work, Store(self.base / "store"), self.lacks, again, self.last)
 
     def mark(self, path: str) -> str:

@@ -5,7 +5,7 @@ import resource
 import shlex
 import tempfile
 from base64 import urlsafe_b64decode
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,9 +28,8 @@ def check(folder: Path, study: str, is_dry: bool) -> None:
     """Check what Snakemake needs before it reads the workflow of a study in a folder. Raises StartError."""
     check_folders(folder, study)
     cache = Path(get_appdirs().user_cache_dir, "snakemake")  # in HOME, by default
-    _check_writable(cache, "name another one: export XDG_CACHE_HOME=FOLDER")
-    for path in () if is_dry else (folder, folder / SNAKEMAKE):
-        _check_writable(path)
+    check_writable([cache], "name another one: export XDG_CACHE_HOME=FOLDER")
+    check_writable([] if is_dry else [folder, folder / SNAKEMAKE])
 
 
 def check_address_space(rules: Collection[str]) -> None:
@@ -74,7 +73,7 @@ def is_running(base: Path, study: str) -> bool:
 
 def check_folders(base: Path, study: str) -> None:
     """Raise StartError where what a run writes into is no folder, such as a link to a share that is not mounted."""
-    for path in _folders(base, study):
+    for path in folders(base, study):
         if path.is_symlink() and not path.exists():
             raise StartError(
                 f"{path}: a link to a folder that is not there, {os.readlink(path)}; mount or create it, or delete the "
@@ -86,22 +85,18 @@ def check_folders(base: Path, study: str) -> None:
             )
 
 
-def check_writable(base: Path, study: str) -> None:
-    """Raise StartError where nothing can be written into a folder that a run in the folder `base` writes into."""
-    for path in (base, SNAKEMAKE, *_folders(base, study)):
-        _check_writable(path)
+def check_writable(paths: Iterable[Path], remedy: str = "run in another folder") -> None:
+    """Raise StartError where nothing can be written into a folder, or into the nearest one that there is."""
+    for path in paths:
+        nearest = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+        try:
+            tempfile.TemporaryFile(dir=nearest).close()
+        except OSError as error:
+            raise StartError(f"{nearest}: cannot be written: {error.strerror}; allow it, or {remedy}") from None
 
 
-def _check_writable(path: Path, remedy: str = "run in another folder") -> None:
-    nearest = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
-    try:
-        tempfile.TemporaryFile(dir=nearest).close()
-    except OSError as error:
-        raise StartError(f"{nearest}: cannot be written: {error.strerror}; allow it, or {remedy}") from None
-
-
-def _folders(base: Path, study: str) -> list[Path]:
-    """The folders that a run writes into, the study's results and their records included."""
+def folders(base: Path, study: str) -> list[Path]:
+    """The folders that a run in the folder `base` writes into, the study's results and their records included."""
     results = base / "results" / study
     return [*(base / name for name in WRITTEN), results, results / PUBLISHED]
 
