@@ -346,7 +346,7 @@ def session_of(folder: Path, config: dict, wanted: tuple[str, ...] = ()) -> sess
 
 def publish_view(found: session.Session) -> None:
     """Publish what a study's folder is to show, as the workflow's last rule does."""
-    publish.publish(found.base / found.shown_mark, found.work.view, found.command, found.values)
+    publish.publish(found.base / found.shown_mark, **found.saved["publication"])
 
 
 def missing(folder: Path, config: dict, wanted: tuple[str, ...] = ()) -> Counter:

@@ -29,13 +29,11 @@ class Session(NamedTuple):
     base: Path  # the folder of store, results, marks and logs
     work: Plan
     parts: dict[str, parts.Part]  # of the study, or of what is wanted of it, by their paths
-    by: list  # the seconds and cores that these were divided for
     lacks: set[str]  # keys of the items that the store lacks of what is wanted
     record: Path  # of what is published (`pwfl.workflow.publish`)
     last: publish.Published | None  # what the study published last
     is_shown: bool  # whether the folder shows the view already
-    command: str  # by which the study is run again,
-    values: list[str]  # and those of its option --config
+    saved: dict  # for later calls how the parts were divided, for the publication the view and the command
 
     def outlook(self, forced: Collection[str] = ()) -> Outlook:
         """What the parts are to do, of which Snakemake was told to run some again, by rules and marks."""
@@ -93,10 +91,7 @@ class Session(NamedTuple):
         for path in folder.glob("*/*"):
             if path.suffix == FAILED or f"{path.parent.name}/{path.stem}" not in self.parts:
                 path.unlink(missing_ok=True)
-        divided = [[path, [item.key for item in part.items], part.after] for path, part in self.parts.items()]
-        publication = {"view": self.work.view, "command": self.command, "values": self.values}
-        saved = {"by": self.by, "parts": divided, "publication": publication}
-        write_bytes(json.dumps(saved).encode(), folder / self.record.name)
+        write_bytes(json.dumps(self.saved).encode(), folder / self.record.name)
         root = Store(self.base / "store")
         root.use(self.study.name, {item.address for item in self.work.items()})
         root.sweep()
@@ -161,8 +156,11 @@ def start(
     lacks = {item.key for item in parts.needed(work, wanting, root)}
     longest = seconds or (parts.LOCAL_SECONDS if cores else parts.CLUSTER_SECONDS)
     record = publish.record_path(folder, kind)
-    saved = read_note(base / ".pwfl" / study.name / record.name)
-    divided = parts.divided(items, saved.get("parts")) if saved.get("by") == [longest, cores] else None
+    before = read_note(base / ".pwfl" / study.name / record.name)
+    divided = parts.divided(items, before.get("parts")) if before.get("by") == [longest, cores] else None
     divided = divided or parts.plan(work, items, root, longest, cores)
+    division = [[path, [item.key for item in part.items], part.after] for path, part in divided.items()]
+    publication = {"view": work.view, "command": command[0], "values": command[1]}
+    saved = {"by": [longest, cores], "parts": division, "publication": publication}
     last = published if kind == publish.ALL else publish.latest(folder)
-    return Session(study, base, work, divided, [longest, cores], lacks, record, last, is_shown, *command)
+    return Session(study, base, work, divided, lacks, record, last, is_shown, saved)
