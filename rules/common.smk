@@ -114,12 +114,9 @@ def shown_parts(wildcards):
 def published(path):
     """A file of results/STUDY; the page and figures are shown in Snakemake's report."""
     target = f"results/{study.name}/{path}"
-    if path == "index.html":
-        labels = {"figure": "the study on one page"}
-        return report(target, caption="../report/page.rst", category="Study", labels=labels)
-    if not path.endswith(".svg"):
+    if path != "index.html" and not path.endswith(".svg"):
         return target
-    text, category, figure = reports.shown(study, path.removesuffix(".svg"))
+    text, category, figure = reports.shown(study, path.rpartition(".")[0])
     caption = Path(CAPTIONS.name, path).with_suffix(".rst")
     caption.parent.mkdir(exist_ok=True)
     caption.write_text(captions.for_snakemake(text), encoding="utf-8")

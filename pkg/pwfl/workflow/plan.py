@@ -91,15 +91,13 @@ class Plan(NamedTuple):
         """The files of the store that an item is made of, by name."""
         if item in self.jobs:
             return self.jobs[item].inputs
-        owner, description = self.owner(item), self.descriptions[item.address]
-        return {
-            table: [
-                Item(before, description["upstream"][before], chunk).file(file_name(table))
-                for chunk in needed(owner, item.stage, item.chunk, before)
-            ]
-            for before, tables in read(owner, description).items()
-            for table in tables
-        }
+        owner, description, files = self.owner(item), self.descriptions[item.address], {}
+        for before, tables in read(owner, description).items():
+            is_whole = item.chunk == grids.ALL or GRAPH[before].grid is None
+            chunks = chunks_of(owner, before) if is_whole else covering(owner, before, *grids.bounds(item.chunk))
+            made = [Item(before, description["upstream"][before], chunk) for chunk in chunks]
+            files |= {table: [each.file(file_name(table)) for each in made] for table in tables}
+        return files
 
     def needs(self, item: Item) -> set[str]:
         """The keys of the items that an item is made of."""
@@ -229,16 +227,6 @@ def read(scenario: Scenario, description: dict) -> dict[str, tuple[str, ...]]:
         before: tuple(table for table in wanted if makers[table] == before) or GRAPH[before].makes
         for before in description["upstream"]
     }
-
-
-def needed(scenario: Scenario, stage: str, chunk: str, before: str) -> list[str]:
-    """The chunks of an earlier stage that a chunk of a stage needs."""
-    grid, before_grid = GRAPH[stage].grid, GRAPH[before].grid
-    if grid == before_grid:
-        return [chunk]
-    if None in (grid, before_grid):
-        return chunks_of(scenario, before)
-    return covering(scenario, before, *grids.bounds(chunk))
 
 
 def file_name(table: str) -> str:

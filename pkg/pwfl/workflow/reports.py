@@ -218,10 +218,12 @@ def comparison_figures(study: Study) -> list[tuple[str, str]]:
 
 
 def shown(study: Study, path: str) -> tuple[str, str, str]:
-    """The caption, the category and the name of a figure, by its path in the study's folder, without suffix.
+    """The caption, the category and the name of a figure or the page, by its path in the folder, without suffix.
 
     The caption is reStructuredText. Raises ScenarioError, with the caption's file.
     """
+    if path == "index":
+        return caption_text(folder() / "report" / "page.rst"), "Study", "the study on one page"
     scenario, _, figure = path.rpartition("/")
     if scenario:
         system, title = study.scenarios[scenario].system, study.titles[scenario]
