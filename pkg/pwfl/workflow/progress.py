@@ -34,18 +34,14 @@ class _Part:
         self.left = self.store.lacking(manifest["items"])
         self.count = len(self.left)
         self.log = root / "logs" / mark.parents[1].name / self.rule / f"{mark.stem}.log"
-        self.before = [_changed(path) for path in (self.log, self.mark)]  # a run before may have left both
+        self.log_before, self.mark_before = _changed(self.log), _changed(mark)  # a run before may have left both
 
     def waits(self, now: float) -> str:
         """How long it has been running or, on a cluster, in the queue: until its job begins a log."""
-        since, is_queued = duration(now - self.start), _changed(self.log) in (None, self.before[0])
-        if executor != "local" and is_queued:
+        since = duration(now - self.start)
+        if executor != "local" and _changed(self.log) in (None, self.log_before):
             return f"{self.name} in the queue for {since}"
         return f"{self.name} running for {since} (log: {self.log})"
-
-    def is_done(self) -> bool:
-        """Whether its job has made its mark."""
-        return _changed(self.mark) not in (None, self.before[1])
 
     def computed(self) -> int:
         """How many of the items there are."""
@@ -100,7 +96,7 @@ class Progress:
     def line(self, now: float) -> str:
         """How far the run is, and what is running: after a while without a new result, since when."""
         with self.lock:
-            for part in [part for part in self.running if part.is_done()]:
+            for part in [part for part in self.running if _changed(part.mark) not in (None, part.mark_before)]:
                 self.running.remove(part)
                 self.ended += part.count
                 if lost := part.count - part.computed():
@@ -112,10 +108,11 @@ class Progress:
             computed = self.ended - self.lost + sum(count for _, count in counts)
             if (seen := (computed, self.ended, {part.name for part in self.running})) != self.seen:
                 self.seen, self.news = seen, now
-            left = sum(seconds * self._pace(rule) for rule, seconds in self.waiting.items())
+            paces = {rule: took / self.estimated[rule] for rule, took in self.took.items()}
+            left = sum(seconds * paces.get(rule, 1.0) for rule, seconds in self.waiting.items())
             for part, count in counts:
-                share = count / part.count
-                left += (1 - share) * max(part.seconds * self._pace(part.rule), (now - part.start) / (share or 1))
+                share, estimate = count / part.count, part.seconds * paces.get(part.rule, 1.0)
+                left += (1 - share) * max(estimate, (now - part.start) / (share or 1))
             lost = f", {self.lost} failed or skipped" if self.lost else ""
             text = f"{computed} of {self.total} results{lost}, about {duration(max(0.0, left), 'core-')} left"
             if now - self.news >= QUIET_SECONDS:
@@ -125,10 +122,6 @@ class Progress:
                 return f"{text}; no new result for {duration(now - self.news)}; {jobs}"
             names = ", ".join(f"{part.name} ({count} of {part.count})" for part, count in counts)
             return text + (f"; running {names}" if names else "")
-
-    def _pace(self, rule: str) -> float:
-        """How many times longer than estimated a rule's parts took."""
-        return self.took[rule] / self.estimated[rule] if self.estimated[rule] else 1.0
 
     def _print(self) -> None:
         while not interrupts.status():
