@@ -75,10 +75,7 @@ def compute(part: dict, root: Store, workspace: Path, failed: set[str], reporter
 
 
 def _consecutive(items: list[dict], single: set[str]) -> list[dict]:
-    """The items at the front that are made at once: consecutive chunks of a training, which is set up once for all.
-
-    Those with keys in `single` are made by themselves.
-    """
+    """The items at the front that are made at once, chunks of a training that follow each other; none of `single`."""
     batch = items[:1]
     if batch[0]["stage"] == "train":
         for before, item in pairwise(items):

@@ -69,9 +69,9 @@ def failures(marks: Iterable[Path]) -> dict[str, str]:
 
 def failure_message(failed: dict[str, str]) -> str:
     """What is said of items that failed."""
-    lines = "\n".join(failed.values())
-    what = f"{len(failed)} result{'s' * (len(failed) > 1)} could not be computed"
-    return f"{what}; all that do not depend on {'them' if len(failed) > 1 else 'it'} are in the store:\n{lines}"
+    ending, them = ("s", "them") if len(failed) > 1 else ("", "it")
+    what = f"{len(failed)} result{ending} could not be computed; all that do not depend on {them} are in the store"
+    return "\n".join([f"{what}:", *failed.values()])
 
 
 def log_to(log_path: str) -> None:

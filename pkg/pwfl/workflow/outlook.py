@@ -70,10 +70,7 @@ class Outlook:
         return f"{about} ({'first result: ' if len({item.address for item in items}) > 1 else ''}{why})"
 
     def manifest(self, part: Part, is_last: bool) -> dict:
-        """All that a process needs to know of a part that planned nothing, such as its job.
-
-        `is_last`: no other part needs it.
-        """
+        """All that a process that planned nothing, such as a part's job, needs; `is_last`: no other part needs it."""
         items = self.computes(part)
         on, functions = kind(self.work, part.items[0])
         return self.asked(part) | {

@@ -19,10 +19,7 @@ def finished() -> list[str]:
 
 
 def find(study: str | None) -> Path:
-    """The page of a study: by its name in `results`, or by its folder, wherever that is; None: the newest one.
-
-    Raises PageError where there is none.
-    """
+    """The page of a study, by its name in `results` or its folder; None: the newest. Raises PageError if none is."""
     names = finished()
     if not (study or names):
         raise PageError(f"{RESULTS}: has no finished study; `pwfl run FILE` runs one in this folder")
@@ -34,9 +31,6 @@ def find(study: str | None) -> Path:
 
 
 def show(page: Path) -> None:
-    """Show a page in the browser that the environment variable BROWSER, or else the system, names.
-
-    Raises PageError where there is none, or it fails.
-    """
+    """Show a page in the browser that BROWSER, or else the system, names. Raises PageError where none starts."""
     if not webbrowser.open(page.resolve().as_uri()):
         raise PageError(f"no browser could be started; open this file in one: {page.resolve()}")

@@ -79,10 +79,7 @@ def plan(work: Plan, items: Iterable[Item], store: Store, seconds: float, cores:
 
 
 def divided(items: Iterable[Item], division: Any) -> dict[str, Part] | None:
-    """The parts that items were divided into before, by what `division` made of them; None where it is not of these.
-
-    So parts keep their names though estimates change.
-    """
+    """The parts by a `division` that was saved, so that names stay though estimates change; None: it is of others."""
     known = {item.key: item for item in items}
     try:
         parts = {path: Part(path, [known[key] for key in keys], after) for path, keys, after in division}
@@ -132,9 +129,7 @@ def seconds_of(work: Plan, item: Item, costs: Costs) -> float:
 
 
 def kind(work: Plan, item: Item) -> tuple[str, tuple[str, ...]]:
-    """The device and the user-defined functions that an item needs; those of a part have the same.
-
-    The report's items, which are made of each other, are one kind; no parameter that it reads names a function.
-    """
+    """The device and the user-defined functions that an item needs; those of a part have the same."""
+    # The report's items, which are made of each other, are one kind; no parameter that it reads names a function.
     on = device(work.owner(item)) if item.stage == "train" else devices.CPU
     return on, () if rule_of(item) == REPORT else tuple(work.descriptions[item.address].get("functions", ()))

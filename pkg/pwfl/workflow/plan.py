@@ -174,10 +174,7 @@ def made_of(route: Route, stages: Iterable[str]) -> list[str]:
 
 
 def releases(schemes: dict[str, Route]) -> dict[str, str]:
-    """The digest of the release of each scheme of a scenario; equal ones are one training.
-
-    Of the user's files, the same in another format counts as other ones.
-    """
+    """Digests of the schemes' releases; equal ones are one training. A user's file in another format is another one."""
     digests = {}
     for scheme, route in schemes.items():
         upstream = route["train"]["upstream"]

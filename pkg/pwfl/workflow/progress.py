@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 
 from pwfl.process import interrupts
@@ -51,10 +52,9 @@ class _Part:
 
 def _changed(path: Path) -> int | None:
     """When a file was changed; None: there is none."""
-    try:
+    with suppress(OSError):
         return path.stat().st_mtime_ns
-    except OSError:
-        return None
+    return None
 
 
 class Progress:

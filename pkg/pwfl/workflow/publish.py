@@ -51,10 +51,7 @@ def latest(folder: Path, kind: str = ALL) -> Published | None:
 
 
 def is_shown(record: Published | None, view: dict[str, str], folder: Path) -> bool:
-    """Whether a study's folder shows a view, as it was published.
-
-    The content of a file is read where its size is the same and its time is not.
-    """
+    """Whether a study's folder shows a view as it was published; content is read where only the time differs."""
     if record is None or {name: stamp[0] for name, stamp in record.files.items()} != view:
         return False
     for name, (_, size, time_ns, digest) in record.files.items():
@@ -82,9 +79,8 @@ def publish(mark: Path, view: dict[str, str], command: str, values: list[str]) -
     store, folder, files = Store(base / "store"), base / "results" / study, {}
     record = record_path(folder, kind)
     for name, source in view.items():
-        target, origin = folder / name, store.path(source)
+        target, data = folder / name, read_bytes(store.path(source))
         target.parent.mkdir(parents=True, exist_ok=True)
-        data = read_bytes(origin)
         digest = hashlib.sha256(data).hexdigest()
         if not (target.is_file() and content(str(target)) == digest):
             write_bytes(data, target)

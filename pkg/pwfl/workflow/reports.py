@@ -85,10 +85,10 @@ def plan(planned: Plan, wanted: tuple[str, ...] = ()) -> Plan:
     # In no address, for `pwfl.workflow.reasons`: where the parameters are of which a digest is in the address.
     descriptions[compared.address][SCENARIOS] = {name: item.address for name, item in resolved.items()}
     papers = {paper.system: paper._asdict() for paper in references.cited(citation, systems)}
-    for system in systems:
-        if study.name in registry.system(system).catalog.studies and system in papers:
+    for system, paper in papers.items():
+        if study.name in registry.system(system).catalog.studies:
             system_tables = {name: item for name, item in tables_.items() if study.scenarios[name].system == system}
-            _add_paper(planned, papers[system], system_tables, compared, add)
+            _add_paper(planned, paper, system_tables, compared, add)
     computed: dict[str, dict] = {"addresses": {}, "packages": {}}
     for address, described in planned.descriptions.items():
         computed["addresses"].setdefault(described["stage"], []).append(address)

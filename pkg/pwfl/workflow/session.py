@@ -25,7 +25,6 @@ OPTIONS = ("wanted", "part_seconds")  # keys of --config that are not the study'
 class Session(NamedTuple):
     """What a call of Snakemake is to do."""
 
-    study: Study
     base: Path  # the folder of store, results, marks and logs
     work: Plan
     parts: dict[str, parts.Part]  # of the study, or of what is wanted of it, by their paths
@@ -43,12 +42,12 @@ class Session(NamedTuple):
 
     def mark(self, path: str) -> str:
         """The mark of a part: that it exists says that the store has its items."""
-        return f".pwfl/{self.study.name}/{path}.done"
+        return f".pwfl/{self.work.study.name}/{path}.done"
 
     @property
     def shown_mark(self) -> str:
         """The mark of the folder: that it exists says that the folder shows the view."""
-        return f".pwfl/{self.study.name}/{self.record.stem}.shown"
+        return f".pwfl/{self.work.study.name}/{self.record.stem}.shown"
 
     @property
     def shown_parts(self) -> list[str]:
@@ -60,7 +59,7 @@ class Session(NamedTuple):
     def warnings(self) -> list[str]:
         """What is worth saying before anything runs."""
         line = self.outlook().remaining(self.parts.values())
-        return [*self.study.warnings, *([f"{line}. Logs: logs/{self.study.name}/"] if line else [])]
+        return [*self.work.study.warnings, *([f"{line}. Logs: logs/{self.work.study.name}/"] if line else [])]
 
     def write_marks(self) -> None:
         """Let the marks say what the store has, all of one time, whatever Snakemake and the system remember of them."""
@@ -69,7 +68,7 @@ class Session(NamedTuple):
             mark, lacking = self.base / self.mark(path), [item for item in part.items if item.key in self.lacks]
             if not lacking:
                 _mark(mark, now)
-                if (benchmark := self.base / f"logs/{self.study.name}/{path}.tsv").exists():  # counts as an output
+                if (benchmark := self.base / f"logs/{self.work.study.name}/{path}.tsv").exists():  # counts as an output
                     os.utime(benchmark, (now, now))
             elif mark.exists() and not all(root.has(item.key, self.work.outputs(item)) for item in lacking):
                 mark.unlink()  # unless another run has just made it
@@ -80,20 +79,18 @@ class Session(NamedTuple):
 
     def write_manifests(self, outlook: Outlook) -> None:
         """Write the manifests of all parts, and delete what is of others."""
-        folder = self.base / ".pwfl" / self.study.name
+        folder = self.base / ".pwfl" / self.work.study.name
         needed = {name for part in self.parts.values() for name in part.after}
         for path, part in self.parts.items():
-            text = json.dumps(outlook.manifest(part, is_last=path not in needed)).encode()
             target = folder / f"{path}.json"
             target.parent.mkdir(parents=True, exist_ok=True)
-            if not (target.exists() and target.read_bytes() == text):
-                write_bytes(text, target)
+            write_bytes(json.dumps(outlook.manifest(part, is_last=path not in needed)).encode(), target)
         for path in folder.glob("*/*"):
             if path.suffix == FAILED or f"{path.parent.name}/{path.stem}" not in self.parts:
                 path.unlink(missing_ok=True)
         write_bytes(json.dumps(self.saved).encode(), folder / self.record.name)
         root = Store(self.base / "store")
-        root.use(self.study.name, {item.address for item in self.work.items()})
+        root.use(self.work.study.name, {item.address for item in self.work.items()})
         root.sweep()
 
 
@@ -104,10 +101,7 @@ def _mark(path: Path, seconds: float) -> None:
 
 
 def options(config: dict) -> tuple[tuple[str, ...], float | None]:
-    """The files that are wanted, as patterns, and the seconds of a part, which are taken out of a config.
-
-    Raises ScenarioError for seconds that are no positive number.
-    """
+    """Take the patterns wanted and the seconds of a part out of a config. Raises ScenarioError for wrong seconds."""
     wanted, seconds = (config.pop(name, None) for name in OPTIONS)
     patterns = tuple(map(str, [wanted] if isinstance(wanted, str) else wanted or ()))
     if seconds is None:
@@ -163,4 +157,4 @@ def start(
     publication = {"view": work.view, "command": command[0], "values": command[1]}
     saved = {"by": [longest, cores], "parts": division, "publication": publication}
     last = published if kind == publish.ALL else publish.latest(folder)
-    return Session(study, base, work, divided, lacks, record, last, is_shown, saved)
+    return Session(base, work, divided, lacks, record, last, is_shown, saved)
