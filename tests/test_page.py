@@ -187,6 +187,16 @@ def test_it_is_said_that_a_scheme_with_noise_does_better_than_the_baseline(made,
     assert page_tables.prices(rows)["is_beaten"] == beaten
 
 
+def test_columns_of_prices_say_at_which_of_several_values_they_are(made):
+    rows = pl.read_parquet(made[0] / "points.parquet")
+    rows = pl.concat([rows.with_columns(pl.lit(gamma).alias("schedule.gamma")) for gamma in (10.0, 100.0)])
+    place = rows.columns.index("scheme")  # swept parameters are before it
+    rows = rows.select(*rows.columns[:place], "schedule.gamma", *rows.columns[place:-1])
+    heads = page_tables.prices(rows)["heads"]
+    assert len(set(heads)) == len(heads)
+    assert {place.rpartition("γ ")[2] for _, place in heads} == {"10", "100"}
+
+
 def audit_of(status: str) -> pl.DataFrame:
     rows = {
         "scheme": ["RndSched"] * 2,
