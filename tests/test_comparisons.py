@@ -271,14 +271,14 @@ def readme_agrees(comparison) -> None:
     total, alone = (means[f"{name},target_epsilon=2", "OptSched"] for name in ("secure_sum", "single_messages"))
     assert f"(docs/explanation/good_epsilon.md) {100 * total['attack_rate']:.1f}%)" in said
     assert (
-        f"reaches {100 * total['mean']:.1f}% if the observer sees only sums (solid), and {100 * alone['mean']:.1f}%"
+        f"reaches {100 * total['mean']:.0f}% if the observer sees only sums (solid), and {100 * alone['mean']:.0f}%"
         in said
     )
     effects = comparison["effects"].filter(outcome="accuracy", factor="scheduler")
     pairs = effects.filter(pl.col("to") == "OptSched", pl.col("from") == "RndSched")
     assert (pairs["p_corrected"] < 0.05).all()
     least, most = 100 * pairs["difference"].min(), 100 * pairs["difference"].max()
-    assert f"by {least:.1f}–{most:.1f} points, significantly in all {len(pairs)} settings" in said
+    assert f"by {least:.0f}–{most:.0f} points, significantly in all {len(pairs)} settings" in said
     own = ("papers_learning", "better_learning")
     costs = [100 * (means[name, "OptSched"]["mean"] - means[name, "OptSched+DP"]["mean"]) for name in own]
     assert f"costs {min(costs):.0f}–{max(costs):.0f} points" in said
