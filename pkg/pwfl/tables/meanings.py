@@ -55,5 +55,10 @@ ATTACK = (
 
 
 def meaning(column: str, detail: str = "") -> str:
-    """The description of a column of a name that has one meaning in all tables, and what a table adds to it."""
+    """The description of a column of a name that has one meaning in all tables, and what a table adds to it.
+
+    Raises ValueError for other names.
+    """
+    if column not in MEANINGS:
+        raise ValueError(f"{column!r} has no meaning that all tables share; write the column's own description")
     return f"{MEANINGS[column]}: {detail}" if detail else MEANINGS[column]
