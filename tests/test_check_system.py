@@ -268,7 +268,7 @@ def by_other_streams(right):
 
 def streams_but(**changed):
     """`pwfl.streams` as it is when it is called, with other functions for some."""
-    names = ("generator", "key", "name_noise", "of_tested_noise")
+    names = ("generator", "key", "name_noise", "name_tested_noise")
     right = {name: lambda *given, name=name: getattr(streams, name)(*given) for name in names}
     return lambda _: SimpleNamespace(**(right | changed))
 
@@ -323,7 +323,7 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
         "epsilon_server is proved but counts receiver_std, which no user adds; without it, epsilon_server is",
     ),
     "weights of the noise's stream": (
-        DRAWS, "pwfl.training.trainings.streams", streams_but(of_noise=lambda scenario, run, *_: (scenario.seed, "weights", run)), "train uses the stream 'weights' of a realization more than once",
+        DRAWS, "pwfl.training.trainings.streams", streams_but(name_noise=lambda scenario, run, *_: (scenario.seed, "weights", run)), "train uses the stream 'weights' of a realization more than once",
     ),
     "leakage of other users": (
         USERS, "account.run", reversed_users("leakage", ["rho", "epsilon"], "realization"),
