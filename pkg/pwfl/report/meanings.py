@@ -10,10 +10,10 @@ import dataframely as dy
 import polars as pl
 
 from pwfl import registry
+from pwfl.scenario.endings import unit
 from pwfl.scenario.fields import parameters
 from pwfl.stages import AUDIT, REPORT
 from pwfl.tables import contract
-from pwfl.tables.units import unit
 
 # By what a derived column's name adds to that of the column it is derived from.
 ENDINGS = {

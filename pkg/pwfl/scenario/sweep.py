@@ -10,6 +10,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from pwfl.scenario.endings import UNITS, ending
 from pwfl.scenario.fields import OWN_NAME, Own, Section, parameters, stages_of
 from pwfl.scenario.messages import shown, unknown
 
@@ -25,7 +26,6 @@ LONG = 1e6  # from which a title has a number's power of ten
 GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "rho": "ρ", "sigma": "σ"}
 GREEK |= {"lambda": "λ", "mu": "μ"}
 SPELLED = GREEK | {"snr": "SNR"}
-UNITS = {"dbm_hz": "dBm/Hz", "db": "dB", "dbm": "dBm", "hz": "Hz", "j": "J", "m": "m", "s": "s", "w": "W"}  # of keys
 
 Values = dict[str, object]  # of a point, by dotted key
 
@@ -116,8 +116,8 @@ def in_words(key: str) -> str:
 def name_and_unit(key: str) -> tuple[str, str]:
     """What a parameter is called, and the unit that its key ends with, or ""."""
     name = key.rpartition(".")[2]
-    unit = next((unit for unit in UNITS if name.endswith(f"_{unit}")), "")
-    return " ".join(SPELLED.get(word, word) for word in name.removesuffix(f"_{unit}").split("_")), UNITS.get(unit, "")
+    end = ending(name)
+    return " ".join(SPELLED.get(word, word) for word in name.removesuffix(end).split("_")), UNITS.get(end, "")
 
 
 def short_exponents(text: str) -> str:
