@@ -79,12 +79,13 @@ def account(
 
     Raises ValueError where one of the two claims against the declared observer is missing.
     """
-    accounts = accountant.accounts(tables, claims, mechanism, delta)
-    guarantees = accountant.guarantees(accounts, mechanism)
-    if lacking := [unit for unit in (RECORD, USER) if (declared, unit, noise) not in accounts]:
+    claimed = {(claim.observer, claim.unit, claim.noise) for claim in claims}
+    if lacking := [unit for unit in (RECORD, USER) if (declared, unit, noise) not in claimed]:
         raise ValueError(
             f"claims: none is on a {' or a '.join(lacking)} against {declared!r} with noise={noise!r}; add one for each"
         )
+    accounts = accountant.accounts(tables, claims, mechanism, delta)
+    guarantees = accountant.guarantees(accounts, mechanism)
     record, user = (accounts[declared, unit, noise] for unit in (RECORD, USER))
     rows = leakage(record, epsilon_user=user.epsilon)
     parts = (
