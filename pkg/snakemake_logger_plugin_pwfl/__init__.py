@@ -67,12 +67,7 @@ class LogHandler(LogHandlerBase):
                 self.progress.failed(mark)
             if mark.with_suffix(".failed").exists():
                 return
-        is_told = event in EVENTS and bool(text) and not LEFT_OUT.match(text)
-        if event == LogEvent.RUN_INFO and not settings.dryrun:
-            is_told = False
-        elif text.startswith(STATS):  # which Snakemake says before a dry run's jobs, and again after them
-            is_told, self.has_counted = is_told and not self.has_counted, True
-        if settings.verbose or record.levelno >= logging.WARNING or is_told:
+        if settings.verbose or record.levelno >= logging.WARNING or self._is_told(event, text):
             self._write(RAISED.sub(r"\1", self.format(record)))
         if WILDCARDS in text:
             self._write("For all parts of a stage, and what they need: snakemake STAGE_all, or snakemake --until STAGE")
@@ -81,6 +76,15 @@ class LogHandler(LogHandlerBase):
 
             if progress.complete:
                 self._write(progress.result(progress.complete))
+
+    def _is_told(self, event: LogEvent | None, text: str) -> bool:
+        if event == LogEvent.RUN_INFO and not self.common_settings.dryrun:
+            return False
+        if text.startswith(STATS):  # which Snakemake says before a dry run's jobs, and again after them
+            if self.has_counted:
+                return False
+            self.has_counted = True
+        return event in EVENTS and bool(text) and not LEFT_OUT.match(text)
 
     def _write(self, text: str) -> None:
         print(text, file=sys.stdout if self.common_settings.stdout else sys.stderr, flush=True)

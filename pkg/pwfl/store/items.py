@@ -22,6 +22,11 @@ ABANDONED_SECONDS = 7 * 24 * 3600.0  # after which a partial folder is a killed 
 DESCRIPTION, COST = "description.json", ".cost.json"  # no figure or table is named like these
 
 
+def key_of(path: str) -> str:
+    """The key of the item that a file of the store belongs to, STAGE/ADDRESS or STAGE/ADDRESS/CHUNK."""
+    return path.rpartition("/")[0]
+
+
 def read_note(path: Path) -> dict:
     """What a file holds as a JSON object; nothing where there is none, or it is damaged."""
     with suppress(OSError, ValueError):

@@ -10,7 +10,6 @@ on the same records is independent, and neither what only observes nor editing c
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from os.path import dirname
 from typing import NamedTuple
 
 from pwfl import registry
@@ -26,6 +25,7 @@ from pwfl.scenario.values import value_of
 from pwfl.stages import DATASET, FEATURES, GRAPH, IMPORTED, PREPARATIONS, PROJECTION, STAGES, variants
 from pwfl.store import addressing, code, grids
 from pwfl.store.files import content
+from pwfl.store.items import key_of
 
 Files = dict[str, list[str]]  # name -> paths
 Route = dict[str, dict]  # stage -> the description of a scheme's tables, stages in the order of the graph
@@ -101,7 +101,7 @@ class Plan(NamedTuple):
 
     def needs(self, item: Item) -> set[str]:
         """The keys of the items that an item is made of."""
-        return {dirname(path) for paths in self.inputs(item).values() for path in paths}
+        return {key_of(path) for paths in self.inputs(item).values() for path in paths}
 
     def entry(self, item: Item) -> dict:
         """An item in a manifest: key, files, inputs, files from outside, scenario."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pwfl.scenario import ScenarioError, Study
 from pwfl.store import addressing
 from pwfl.store.files import write_bytes
-from pwfl.store.items import Store, read_note
+from pwfl.store.items import Store, key_of, read_note
 from pwfl.workflow import parts, publish, reports
 from pwfl.workflow.jobs import FAILED
 from pwfl.workflow.outlook import Outlook
@@ -52,7 +52,7 @@ class Session(NamedTuple):
     @property
     def shown_parts(self) -> list[str]:
         """The marks of the parts that hold what the folder is to show."""
-        shown = {os.path.dirname(file) for file in self.work.view.values()}
+        shown = {key_of(file) for file in self.work.view.values()}
         return [self.mark(path) for path, part in self.parts.items() if any(item.key in shown for item in part.items)]
 
     @property
@@ -144,7 +144,7 @@ def start(
     kind = f"wanted_{addressing.digest(sorted(set(wanted)))}" if wanted else publish.ALL
     published = publish.latest(folder, kind)
     is_shown = publish.is_shown(published, work.view, folder)
-    keys = [os.path.dirname(file) for file in work.view.values()]
+    keys = [key_of(file) for file in work.view.values()]
     items = parts.needed(work, keys) if wanted else list(work.items())
     wanting = [item.key for item in items] if everything else [] if is_shown else keys
     lacks = {item.key for item in parts.needed(work, wanting, root)}

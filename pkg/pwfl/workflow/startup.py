@@ -54,7 +54,7 @@ def be_alone(base: Path, study: str) -> str | None:
 
     Returns a warning where the file system has no locks. Raises StartError, OSError.
     """
-    path = base / ".pwfl" / f"{study}.lock"
+    path = _lock(base, study)
     try:
         missing = lock.take(path)
     except lock.HeldError as error:
@@ -68,7 +68,11 @@ def be_alone(base: Path, study: str) -> str | None:
 
 def is_running(base: Path, study: str) -> bool:
     """Whether a run of a study is on in a folder."""
-    return lock.is_taken(base / ".pwfl" / f"{study}.lock")
+    return lock.is_taken(_lock(base, study))
+
+
+def _lock(base: Path, study: str) -> Path:
+    return base / ".pwfl" / f"{study}.lock"
 
 
 def check_folders(base: Path, study: str) -> None:
