@@ -259,6 +259,8 @@ def test_the_stamp_of_pwfl_follows_all_of_its_bytes_and_all_versions(tmp_path, m
 
     first = stamp()
     assert stamp() == first
+    monkeypatch.setattr(sys, "path", [str(package), str(installed), str(installed)])  # as in a job of Snakemake
+    assert stamp() == first
     (package / "inner/one.py").write_text("ONE = 1  # said otherwise\n")
     (second, _) = stamp(), (package / "inner/one.py").rename(package / "inner/two.py")
     (third, _) = stamp(), (installed / "numpy-1.0.dist-info").rename(installed / "numpy-2.0.dist-info")

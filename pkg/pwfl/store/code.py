@@ -162,7 +162,7 @@ def stamp() -> str:
     state = hashlib.sha256()
     for name, path in _in(ROOT, LIBRARY).items():
         state.update(f"{name}\0".encode() + path.read_bytes())
-    for folder in filter(os.path.isdir, sys.path):
+    for folder in filter(os.path.isdir, dict.fromkeys(sys.path)):  # jobs of Snakemake have some twice
         state.update("\0".join(sorted(name for name in os.listdir(folder) if name.endswith(INSTALLED))).encode())
     return state.hexdigest()
 
