@@ -69,6 +69,7 @@ ROOMS = {
     "tables/meanings.py": set(),  # descriptions of columns
     "tables/": {*COMPUTED, "report"},
     "training/": {*COMPUTED, "report"},
+    "process/tensorflow.py": {*COMPUTED, "report"},  # the version of TensorFlow
     "process/user_code.py": {*COMPUTED, "report"},
     "scenario/values.py": {*COMPUTED, "report"},
     "stages.py": {*COMPUTED, "report"},

@@ -12,7 +12,7 @@ from tensorflow.python.client import device_lib
 
 import own_network
 import pwfl
-from conftest import in_turn
+from conftest import in_turn, python
 from pipeline import digits, part, stages
 from pwfl import scenario
 from pwfl.execution import train
@@ -199,3 +199,19 @@ def test_the_page_says_where_trainings_ran_on_two_kinds_of_processor():
     assert page._processors([one, pl.DataFrame({"a": [1]})]) == []
     (said,) = page._processors([one, both])
     assert said.startswith("Training ran on 2 kinds of processor (NVIDIA H100, cpu)")
+
+
+WITHOUT_KERAS = """
+import sys
+from pwfl.process.tensorflow import tf
+before = "keras" in sys.modules
+import keras
+from tensorflow.keras import layers
+print(before, tf.keras.Model is keras.Model, layers.Dense is keras.layers.Dense, tf.keras.optimizers.SGD(0.1).name)
+"""
+
+
+@pytest.mark.parametrize("first", ["", "import keras", "import tensorflow"])
+def test_tensorflow_comes_without_keras_which_works_where_it_is_asked_for(first):
+    words = python("-c", first + WITHOUT_KERAS, check=True).stdout.split()
+    assert words == [str(first != ""), "True", "True", "sgd"]

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
+
+from pwfl.process.tensorflow import tf
 
 SCALE = 0.9  # s: the second record over the first
 SURE = 1e3  # difference of outputs; a twentieth of it makes softmax 0 or 1 in float32

@@ -8,7 +8,7 @@ transform.
 
 import math
 
-import tensorflow as tf
+from pwfl.process.tensorflow import tf
 
 MULTIPLIERS, KEY_STEPS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10

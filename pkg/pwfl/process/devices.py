@@ -89,7 +89,7 @@ def take(asked: str) -> Device:
         return ONLY_CPU
     gpus = []
     if present():  # else CUDA logs an error where it is asked
-        import tensorflow as tf
+        from pwfl.process.tensorflow import tf
 
         gpus = tf.config.list_physical_devices("GPU")
     if not gpus and asked == "gpu":

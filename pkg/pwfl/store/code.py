@@ -32,6 +32,7 @@ COMPUTES = (
     "airs",
     "learning",
     "privacy",
+    "process/tensorflow.py",
     "process/user_code.py",
     "radio",
     "registry.py",  # says which tables a stage reads

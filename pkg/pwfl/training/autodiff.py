@@ -10,9 +10,8 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING
 
-import tensorflow as tf
-
 from pwfl.learning import cnn
+from pwfl.process.tensorflow import tf
 from pwfl.training import dense
 from pwfl.training.batching import Weights, repeated
 

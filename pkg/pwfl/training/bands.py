@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
+from pwfl.process.tensorflow import tf
 from pwfl.tables.reception import Reception
 from pwfl.training.batching import Weights
 

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from pwfl.learning import philox
+from pwfl.process.tensorflow import tf
 
 SIZES = 8  # of padded numbers of records, between a power of two and the next
 

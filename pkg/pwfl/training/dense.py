@@ -12,8 +12,7 @@ sum of gradients is one matrix product per layer.
 realizations, which is there only if several are trained as a batch.
 """
 
-import tensorflow as tf
-
+from pwfl.process.tensorflow import tf
 from pwfl.training.batching import Weights
 
 BLOCKS = 6  # of records, in a large network; 4 to 12 are as fast

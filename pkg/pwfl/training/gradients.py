@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from pwfl import streams
 from pwfl.learning import adversarial, datasets
+from pwfl.process.tensorflow import tf
 from pwfl.tables.reception import Reception
 from pwfl.training.batching import Numbers, Weights, norm, repeated, times
 from pwfl.training.trainable import Model

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
-import tensorflow as tf
 
 from pwfl.learning import modular, rotation
 from pwfl.privacy import discrete
+from pwfl.process.tensorflow import tf
 from pwfl.tables.reception import Reception
 from pwfl.training.batching import Weights
 from pwfl.training.gradients import Fixed

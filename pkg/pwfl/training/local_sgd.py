@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from pwfl import streams
 from pwfl.learning import adversarial, datasets, mlp
+from pwfl.process.tensorflow import tf
 from pwfl.tables.reception import Reception
 from pwfl.training import dense
 from pwfl.training.batching import Draws, Numbers, Weights, norm, repeated, times

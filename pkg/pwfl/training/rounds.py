@@ -19,9 +19,9 @@ from operator import sub
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import tensorflow as tf
 
 from pwfl.learning import adversarial
+from pwfl.process.tensorflow import tf
 from pwfl.tables.reception import Reception
 from pwfl.training.bands import by_coordinate
 from pwfl.training.batching import Draws, Weights, repeated, times

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
+from pwfl.process.tensorflow import tf
 from pwfl.tables.reception import Reception
 from pwfl.training import dense
 from pwfl.training.batching import Draws, Numbers, Weights

@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import tensorflow as tf
 
 from pwfl.learning import adversarial, datasets, mlp
+from pwfl.process.tensorflow import tf
 from pwfl.training import autodiff, batching, dense, models, own_models
 from pwfl.training.batching import Weights
 

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
-import tensorflow as tf
 
 from pwfl import streams
 from pwfl.learning import datasets, partition
+from pwfl.process.tensorflow import tf
 from pwfl.tables.reception import Reception, bands_of, receptions
 from pwfl.training.bands import ByBand
 from pwfl.training.batching import side_by_side

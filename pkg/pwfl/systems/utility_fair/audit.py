@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-import tensorflow as tf
 
 from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import audit
+from pwfl.process.tensorflow import tf
 from pwfl.systems.utility_fair import link, uploads
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.systems.utility_fair.rounds import COPIES, GRADIENTS, STREAMS, UPDATES

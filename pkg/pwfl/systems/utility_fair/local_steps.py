@@ -10,8 +10,7 @@ Weights are lists [kernel, bias, ...] with a leading axis for devices. Batches x
 their classes y are int32 of shape (device, sample).
 """
 
-import tensorflow as tf
-
+from pwfl.process.tensorflow import tf
 from pwfl.training.batching import Weights, times
 
 

@@ -5,8 +5,7 @@ Functions take a model of `training.trainable`, and weights, batches, numbers of
 
 from functools import partial
 
-import tensorflow as tf
-
+from pwfl.process.tensorflow import tf
 from pwfl.training.batching import Weights
 from pwfl.training.trainable import Differentiated
 

@@ -7,8 +7,7 @@ together. What leaves a party is released: a tap keeps it, and may put something
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-import tensorflow as tf
-
+from pwfl.process.tensorflow import tf
 from pwfl.systems.utility_fair import local_steps, uploads
 from pwfl.systems.utility_fair.model_steps import ModelSteps
 from pwfl.training.batching import Draws, Weights, times

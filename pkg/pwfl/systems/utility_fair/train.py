@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-import tensorflow as tf
 
 from pwfl import streams
 from pwfl.learning import datasets, features, partition
+from pwfl.process.tensorflow import tf
 from pwfl.systems.utility_fair import copies, link, utility
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.systems.utility_fair.rounds import STREAMS, Noise, learning, round_function

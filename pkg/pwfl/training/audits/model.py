@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import polars as pl
-import tensorflow as tf
 
 from pwfl.learning import datasets
 from pwfl.privacy import audit
+from pwfl.process.tensorflow import tf
 from pwfl.scenario.values import plain, with_others
 from pwfl.tables.reception import receptions
 from pwfl.training import trainings

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from math import factorial
 
 import numpy as np
-import tensorflow as tf
 from scipy.special import comb
 
 from pwfl.learning import rotation
 from pwfl.privacy import audit
+from pwfl.process.tensorflow import tf
 from pwfl.training import trainings
 from pwfl.training.integers import round_signs
 from pwfl.training.rounds import slice_interval
