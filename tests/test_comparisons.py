@@ -134,6 +134,32 @@ def test_gaps_narrow_at_the_small_gamma_and_widen_at_the_large_one():
     assert (np.diff(gaps["1e7"]) > 0).all()
 
 
+LAWS = {"LN(4, 1), 60,000": "ln4_1_r", "LN(4, 1.5), 60,000": "ln4_15_r", "LN(5, 0.5), 60,000": "ln5_05_r"}
+
+
+def test_what_the_sample_counts_change_is_what_was_kept_at_full_size():
+    kept = pl.read_csv(ROOT / "docs/full_size.csv", infer_schema_length=None).filter(pl.col("verdict").is_not_null())
+    for law, *cells in table(MULTICELL, "| distribution, all records | OptSched+DP (F4-3)")[1:]:  # but the paper's
+        first, second = (f"{LAWS[law]}5", f"{LAWS[law]}8") if law in LAWS else ("r5_gamma1e6", "r8_gamma1e7")
+        pairs = [
+            kept.filter(claim=claim, scenario=second, against=first).row(0, named=True) for claim in ("F4-3", "F4-5")
+        ]
+        largest = [kept.filter(claim="F5-8", scenario=name).item(0, "measured") for name in (first, second)]
+        assert cells == [*(f"{row['measured']:.3f}" for row in pairs), "; ".join(f"{rho:.2g}" for rho in largest)]
+        assert all(row["measured_ci_low"] * row["measured_ci_high"] > 0 for row in pairs)
+    fig_4 = kept.filter(pl.col("claim").str.starts_with("F4-"))
+    verdicts = {
+        law: set(fig_4.filter(pl.col("scenario").str.starts_with(name))["verdict"]) for law, name in LAWS.items()
+    }
+    assert [law for law, found in verdicts.items() if found == {"supported"}] == [
+        "LN(4, 1), 60,000",
+        "LN(4, 1.5), 60,000",
+    ]
+    default = fig_4.filter(study="paper")
+    assert set(default.filter(claim="F4-3")["verdict"]) == {"refuted"}
+    assert set(default.filter(claim="F4-5")["verdict"]) == {"refuted", "supported"}
+
+
 def test_what_one_leakage_buys_is_what_the_table_says():
     rows = {}
     for setting, scheme, *_, largest, _, accuracy in table(MULTICELL, "| | scheme | objective"):
