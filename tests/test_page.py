@@ -187,6 +187,22 @@ def test_it_is_said_that_a_scheme_with_noise_does_better_than_the_baseline(made,
     assert page_tables.prices(rows)["is_beaten"] == beaten
 
 
+def test_prices_compare_where_points_share_an_epsilon_a_curve_or_a_baseline(made):
+    row = pl.read_parquet(made[0] / "points.parquet").filter(~pl.col("bare")).head(1)
+
+    def compares(*points: dict) -> bool:
+        frames = [row.with_columns(*(pl.lit(value).alias(name) for name, value in point.items())) for point in points]
+        return page_tables.prices(pl.concat(frames))["compares"]
+
+    first, other, again = (
+        {"scheme": name, "epsilon": epsilon} for name, epsilon in (("A", 1.0), ("B", 2.0), ("B", 1.0))
+    )
+    assert not compares(first, other)
+    assert compares(first, again)
+    assert compares(first, {**other, "scheme": "A"})
+    assert compares(first, {**other, "bare": True})
+
+
 def test_columns_of_prices_say_at_which_of_several_values_they_are(made):
     rows = pl.read_parquet(made[0] / "points.parquet")
     rows = pl.concat([rows.with_columns(pl.lit(gamma).alias("schedule.gamma")) for gamma in (10.0, 100.0)])
