@@ -3,7 +3,7 @@
 import ast
 import math
 from functools import partial
-from itertools import permutations
+from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from pwfl.privacy import accountant, discrete, gaussian, labels, sampled, users,
 from pwfl.privacy.accountant import ALL, USERS, Account, Claim, Gaussian
 from pwfl.privacy.labels import Kind, gives
 from pwfl.scenario import ScenarioError
+from pwfl.systems.age_aware import age
 from pwfl.systems.multicell.beyond import integers
 from pwfl.testing import signals
 from test_equal_privacy import aim, tables
@@ -111,6 +112,31 @@ def test_anonymous_oac_s_labels_follow_the_accountant_too(monkeypatch, scheme, e
     assert set(outcome()["epsilon_kind"]) == {expected}
     monkeypatch.setitem(sampled.PAIRS, "proved", sampled.PAIRS["tight"])
     assert set(outcome()["epsilon_kind"]) == {"not proved"}
+
+
+RECORD_NOW, USER_NOW, RECORD_BEFORE, USER_BEFORE = product(("record at T", "record as collected"), ("record", "user"))
+OF_AGE = {  # what is made of each formula of `age_aware`
+    "exact_epsilons": {RECORD_NOW, USER_NOW},
+    "epsilon_in_turn": {USER_NOW},
+    "laplace_scale": {RECORD_BEFORE, USER_BEFORE},
+    "epsilon_together": {USER_BEFORE},
+}
+
+
+@pytest.mark.parametrize("formula", OF_AGE)
+def test_age_aware_s_labels_follow_its_formulas(monkeypatch, formula):
+    from test_age_aware import TINY, stage_tables
+
+    def found() -> dict[tuple, str]:
+        rows = stage_tables(TINY, "random", "adaptive")[0]["guarantees"]
+        return {
+            (observer, unit): kind for observer, unit, kind in rows.select("observer", "unit", "epsilon_kind").rows()
+        }
+
+    before = found()
+    assert before == {RECORD_NOW: "exact", USER_NOW: "upper bound", RECORD_BEFORE: "exact", USER_BEFORE: "exact"}
+    monkeypatch.setattr(age, formula, gives(Kind.UNPROVED)(partial(getattr(age, formula))))
+    assert found() == before | dict.fromkeys(OF_AGE[formula], "not proved")
 
 
 # Each accountant of the core is replaced by another in turn. Where studies state what comes of it, a test above says so.
@@ -211,6 +237,7 @@ def labeled_calls() -> set[str]:
 
 def test_no_accountant_is_used_that_is_not_replaced_above():
     in_studies = {"batches: users.epsilon"}  # by multicell's rounds on batches
+    in_studies |= {f"account: age.{formula}" for formula in OF_AGE}
     assert labeled_calls() - in_studies == set(ACCOUNTANTS)
 
 

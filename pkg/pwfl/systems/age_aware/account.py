@@ -9,7 +9,7 @@ from pwfl.airs import air
 from pwfl.airs.air import Observer
 from pwfl.privacy import accountant
 from pwfl.privacy.accountant import FALSE_POSITIVES, RECORD, USER, Account, Claim
-from pwfl.privacy.labels import MARKOV, Kind
+from pwfl.privacy.labels import MARKOV, Kind, labeled
 from pwfl.systems.age_aware import age, loss_difference
 from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.tables import FORMULAS
@@ -56,9 +56,7 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
     """Each client's guarantee (`leakage`), and each case's with its noise, loss difference and bounds (`outcome`).
 
     The chains' reverse kernels are computed anew from `users`. A case's guarantee is its worst client's.
-    Each client adds Laplace noise once, so delta is 0 and epsilon_C is exact. All records of a client move its mean by
-    the range of the states, n_k times as far as one: epsilon_C of them is n_k times a record's. At T it is at most n_k
-    times a record's, too, as records are independent: each replaced in turn, the others averaged over.
+    Each client adds Laplace noise once, so delta is 0.
     """
     chains = age.profiles(tables["users"], scenario.schedule.horizon)
     final = {"final_mean_wh": "mean_wh", "final_variance_wh2": "variance_wh2"}
@@ -69,7 +67,7 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
         .pipe(joined, chains, "chain", "collection_time")
         .pipe(joined, chains.filter(pl.col("age") == 0).select("chain", **final), "chain")
     )
-    exact = age.exact_epsilons(frame, tables["users"], scenario.schedule.horizon)
+    exact, kind = labeled(age.exact_epsilons, frame, tables["users"], scenario.schedule.horizon)
     frame = joined(frame, exact, "chain", "collection_time", "classical_epsilon")
     classical = frame["classical_epsilon"].to_numpy()
     leakage = frame.select(*KEYS, "user", "target_epsilon", "collection_time", "age", "epsilon").with_columns(
@@ -78,10 +76,13 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
             f"epsilon_{name}": age.age_epsilon(classical, frame[column].to_numpy()) for name, column in EPSILONS.items()
         },
     )
-    leakage = leakage.with_columns(pl.min_horizontal("epsilon", "epsilon_amplified")).with_columns(
-        epsilon_user=frame["samples"] * pl.col("epsilon"),
-        epsilon_user_classical=frame["samples"] * pl.col("epsilon_classical"),
-    )
+    leakage = leakage.with_columns(pl.min_horizontal("epsilon", "epsilon_amplified"))
+    of_user, user_kind = labeled(age.epsilon_in_turn, pl.col("epsilon"), frame["samples"])
+    together, together_kind = labeled(age.epsilon_together, pl.col("epsilon_classical"), frame["samples"])
+    leakage = leakage.with_columns(epsilon_user=of_user, epsilon_user_classical=together)
+    classical_kind = age.laplace_scale.kind
+    kinds = {"epsilon": kind, "epsilon_user": kind | user_kind}
+    kinds |= {"epsilon_classical": classical_kind, "epsilon_user_classical": classical_kind | together_kind}
     outcome = leakage.group_by(KEYS, maintain_order=True).agg(
         pl.col("target_epsilon").first(),
         pl.col("epsilon_user_classical", *FORMULAS).max(),
@@ -91,7 +92,7 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
     )
     samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
     observers = air.table(OBSERVED_BY, outcome["realization"].unique(maintain_order=True))
-    guarantees = guaranteed(leakage, observers)
+    guarantees = guaranteed(leakage, observers, kinds)
     stated = accountant.stated(guarantees, observers, NOW, keys=KEYS).drop("rho_server")
     outcome = (
         outcome.pipe(joined, samples, "realization").pipe(joined, losses(frame), *KEYS).pipe(joined, stated, *KEYS)
@@ -105,19 +106,15 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
     return {"leakage": leakage, "outcome": outcome, "guarantees": guarantees, "observers": observers}
 
 
-def guaranteed(leakage: pl.DataFrame, observers: pl.DataFrame) -> pl.DataFrame:
-    """The table `guarantees` of each realization and case.
-
-    What is lost of a record at T is exact, of all of a client's at T an upper bound, as the records are independent.
-    """
-    cases = leakage.select(KEYS).unique().sort(KEYS)
-    accounts, bound = {}, {(NOW, USER): Kind.UPPER}
+def guaranteed(leakage: pl.DataFrame, observers: pl.DataFrame, kinds: dict[str, Kind]) -> pl.DataFrame:
+    """The table `guarantees` of each realization and case; `kinds` are those of the columns of epsilons."""
+    cases, accounts = leakage.select(KEYS).unique().sort(KEYS), {}
     for observer, unit, column in (
         *((NOW, RECORD, "epsilon"), (NOW, USER, "epsilon_user")),
         *((COLLECTED, RECORD, "epsilon_classical"), (COLLECTED, USER, "epsilon_user_classical")),
     ):
         epsilon = to_array(leakage, column, *KEYS, "user").reshape(len(cases), -1)
-        kind = np.where(np.isinf(epsilon), Kind.EXACT, bound.get((observer, unit), Kind.EXACT))
+        kind = np.where(np.isinf(epsilon), Kind.EXACT, kinds[column])
         claim, unknown = Claim(observer, unit), np.full(epsilon.shape, np.nan)
         view = cases.join(accountant.view_of(observers, observer), on="realization", maintain_order="left")
         accounts[claim.key] = Account(claim, 0.0, view, np.full(epsilon.shape, True), unknown, epsilon, kind)

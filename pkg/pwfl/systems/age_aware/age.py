@@ -7,6 +7,7 @@ mechanism has about the data at t, Delta(T - t) in [0, 1] a total variation dist
 import numpy as np
 import polars as pl
 
+from pwfl.privacy.labels import Kind, gives
 from pwfl.systems.age_aware import markov
 
 LARGEST = 600.0  # epsilon_C whose exponential is no rounding matter
@@ -67,6 +68,7 @@ def exact_epsilon(classical: np.ndarray, kernel: np.ndarray, states: np.ndarray)
     return np.ptp(density, axis=2).max(axis=1)
 
 
+@gives(Kind.EXACT)
 def exact_epsilons(mechanisms: pl.DataFrame, users: pl.DataFrame, horizon: int) -> pl.DataFrame:
     """Distinct `chain`, `collection_time` and `classical_epsilon` of a table, with the `epsilon` of each.
 
@@ -89,9 +91,25 @@ def exact_epsilons(mechanisms: pl.DataFrame, users: pl.DataFrame, horizon: int) 
     return pl.concat(frames)
 
 
+@gives(Kind.EXACT)
 def laplace_scale(sensitivity, classical):
     """Scale b of the Laplace noise that makes a query of this l1 sensitivity `classical`-DP; of arrays, or columns."""
     return sensitivity / classical
+
+
+@gives(Kind.EXACT)
+def epsilon_together(epsilon, records):
+    """epsilon_C of all of a client's n_k records: they move its mean by the states' range, n_k times as far as one."""
+    return records * epsilon
+
+
+@gives(Kind.UPPER)
+def epsilon_in_turn(epsilon, records):
+    """epsilon at T of all of a client's records, at most n_k times one's: each replaced in turn, others averaged over.
+
+    The records are independent.
+    """
+    return records * epsilon
 
 
 def profiles(users: pl.DataFrame, horizon: int) -> pl.DataFrame:
