@@ -129,6 +129,22 @@ def test_a_statement_has_a_cell_for_each_setting_and_one_verdict():
     assert said == [("supported", "A above B", "F1-1")]
 
 
+@pytest.mark.parametrize(
+    ("interpretation", "said"),
+    [
+        (None, ""),
+        ("I2: the median", "I2: the median"),
+        ("I1: data.samples_total 60000, data.samples_offset 0", "one; I1"),
+        ("I2: the median; I4: training.clipping per_user", "one; I2: the median; I4"),
+    ],
+)
+def test_another_interpretation_s_parameters_are_told_by_the_scenario_s_title(interpretation, said):
+    found = measured(("one", 0.1, 0.05, 0.15, "supported")).with_columns(
+        interpretation=pl.lit(interpretation, pl.String)
+    )
+    assert paper.rows(OF, found, {"one": "a"})[0].cells[0][0].where == said
+
+
 def test_what_is_measured_outside_of_the_papers_setting_is_shown_and_not_judged():
     alone = measured(("one", 0.1, 0.05, 0.15, None))
     (first, _) = paper.rows(OF, alone, {"one": "a"})
