@@ -185,6 +185,16 @@ def test_noise_is_for_the_server_where_an_air_declares_it(folder):
     [
         (', "server": tuple(shown)', "", "`seen` lacks server; must have cell, network, server, user"),
         ("observed_by=LINEAR", 'observed_by={"user": LINEAR["user"]}', "`observed_by` lacks cell, network, server"),
+        (
+            "observed_by=LINEAR",
+            'observed_by={**LINEAR, "cell": LINEAR["cell"]._replace(trusts=("all stations",))}',
+            r"`observed_by\['cell'\]\.trusts` is \('all stations',\); must be a tuple of names among stations that add up",
+        ),
+        (
+            "observed_by=LINEAR",
+            'observed_by={**LINEAR, "cell": LINEAR["cell"]._replace(assumes="Markov data")}',
+            r"`observed_by\['cell'\]\.assumes` is 'Markov data'; must be a tuple",
+        ),
         ('{"server": each, ', "{", r"seen\['server'\]: the signals have no such observer"),
     ],
 )

@@ -33,7 +33,8 @@ class Observer(NamedTuple):
     trusts
         Who is trusted that the observer receives no more than this, of `labels.TRUSTS`.
     kind
-        `Kind.EXACT`, or `Kind.UPPER` if the visibility is that of an observer who receives more.
+        `Kind.EXACT`, or `Kind.UPPER` if the visibility is that of an observer who receives more: the most visible of
+        several signals in each interval, say, to one who receives the same one of them in all.
     assumes
         Assumptions of its visibility, of `labels.ASSUMPTIONS`, as that channels are known when it is computed.
     """
@@ -200,6 +201,10 @@ def problem(sent: Sent, received) -> str | None:
         missing := {*received.seen, *(view.weaker for view in observed_by.values())} - set(observed_by)
     ):
         return f"`observed_by` lacks {', '.join(sorted(missing))}; must say who each in `seen` is"
+    for name, view in observed_by.items():
+        for part, words, known in ("trusts", view.trusts, labels.TRUSTS), ("assumes", view.assumes, labels.ASSUMPTIONS):
+            if not (isinstance(words, tuple) and set(words) <= set(known)):
+                return f"`observed_by[{name!r}].{part}` is {words!r}; must be a tuple of names among {', '.join(known)}"
     users, intervals = sent.sends.shape, sent.sends.shape[:2]
     parts = {"weight": (received.weight, users)}
     parts |= {key: (getattr(received, key), intervals) for key in ("receiver_std", "symbols", "seconds", "joules")}
