@@ -27,7 +27,7 @@ def table(page: str, head: str) -> list[list[str]]:
     (first,) = (number for number, line in enumerate(lines) if line.startswith(head))
     rows, left = [], ""
     for line in lines[first + 2 :]:
-        if not line.startswith("|"):
+        if not line.lstrip().startswith("|"):
             break
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         left = cells[0] = cells[0] or left
@@ -198,6 +198,19 @@ def filled(page: str, head: str) -> list[list[str]]:
     for before, row in pairwise(rows):
         row[1] = row[1] or before[1]
     return rows
+
+
+def test_losses_above_the_benchmark_s_are_what_was_kept_at_full_size():
+    kept = pl.read_csv(ROOT / "docs/full_size.csv", infer_schema_length=None)
+    rows = table("docs/explanation/utility_fair.md", "  | uploads | independent noise")
+    for scenario, (_, *cells) in zip(("fitted", "noisy_uploads"), rows, strict=True):
+        losses = kept.filter(study="utility_fair", claim="F1-1", scenario=scenario)
+        shared = pl.col("interpretation").fill_null("").str.contains("shared noise")
+        for cell, found in zip(cells, (losses.filter(~shared), losses.filter(shared)), strict=True):
+            above, low, high = (
+                100 * found.item(0, name) for name in ("measured", "measured_ci_low", "measured_ci_high")
+            )
+            assert cell == f"{above:.1f} % ({low:.1f} to {high:.1f} %)"
 
 
 def test_energy_is_fair():
