@@ -16,7 +16,7 @@ from pwfl import registry
 from pwfl.report import curves, panels, paper, paper_page, references
 from pwfl.report.claims import SCHEMA, Band, Claim, Quantity, scheme
 from pwfl.report.paper import Mark, Panel, Paper, Setting
-from pwfl.scenario import load
+from pwfl.scenario import load, read
 from pwfl.workflow import reports
 from pwfl.workflow.plan import plan
 
@@ -250,6 +250,14 @@ def test_a_paper_s_page_is_made_for_the_studies_that_reimplement_it(name, made):
     assert ("multicell_paper.html" in found.view) == made
     assert ("multicell_curves.csv" in found.view) == made
     assert (reports.PAPER in {item.stage for item in found.items()}) == made
+
+
+@pytest.mark.parametrize("system", full_size.STUDIES)
+def test_a_paper_s_size_is_that_of_its_study(system):
+    study = read([ROOT / f"config/{full_size.STUDIES[system][0]}.yaml"])
+    scenarios = load(study, system).scenarios.values()
+    said = [int(number) for number in re.findall(r"(\d+) realizations", declared(system).size)]
+    assert set(said) <= {scenario.realizations for scenario in scenarios}
 
 
 def test_the_size_of_a_run_is_said_with_its_training_runs():

@@ -61,7 +61,7 @@ NUMBERS = [  # number in the article, claim, scenario and interpretation of docs
     ("0.186", "anonymous_oac", "A-1", "p2_q50", None, "0.186"),
     ("0.8 of", "anonymous_oac", "A-1", "p50_q2", None, "0.8"),
     ("2.45", "anonymous_oac", "L4-1", "p10_q10", "I3: half of the participants fail", "2.45"),
-    ("12.1%", "utility_fair", "S4-2", "fitted", None, "0.121 [0.113, 0.128]"),
+    ("12.1%", "utility_fair", "S4-2", "fitted", None, "0.121 [0.116, 0.126]"),
     ("about half", "random_orthogonalization", "T1-1", "m128", None, "0.503"),
 ]
 

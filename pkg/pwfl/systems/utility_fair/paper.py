@@ -88,7 +88,7 @@ PAPER = Paper(
     idea="The access point adds noise to each device's copy of the model, the more the further its update deviates "
     "from the others'. Each device chooses its transmit power and local iterations by a utility of what it learns and "
     "what it spends, so that near and far devices should fare alike.",
-    size="Table I, MNIST, 10 realizations (the paper states no number); 50 rounds, which Fig. 1 shows, and 200, as in "
+    size="Table I, MNIST, 20 realizations (the paper states no number); 50 rounds, which Fig. 1 shows, and 200, as in "
     "the paper, in the scenario rounds_200",
     claims=PAPER_CLAIMS,
     interpretations=INTERPRETATIONS,
