@@ -195,6 +195,11 @@ def test_noise_is_for_the_server_where_an_air_declares_it(folder):
             'observed_by={**LINEAR, "cell": LINEAR["cell"]._replace(assumes="Markov data")}',
             r"`observed_by\['cell'\]\.assumes` is 'Markov data'; must be a tuple",
         ),
+        (
+            "observed_by=LINEAR",
+            'observed_by={**LINEAR, "network": LINEAR["network"]._replace(trusts=())}',
+            r"`observed_by\['network'\]`: its `trusts` name somebody",
+        ),
         ('{"server": each, ', "{", r"seen\['server'\]: the signals have no such observer"),
     ],
 )

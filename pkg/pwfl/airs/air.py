@@ -205,6 +205,10 @@ def problem(sent: Sent, received) -> str | None:
         for part, words, known in ("trusts", view.trusts, labels.TRUSTS), ("assumes", view.assumes, labels.ASSUMPTIONS):
             if not (isinstance(words, tuple) and set(words) <= set(known)):
                 return f"`observed_by[{name!r}].{part}` is {words!r}; must be a tuple of names among {', '.join(known)}"
+        if bool(view.trusts) != (view.weaker != name):
+            return (
+                f"`observed_by[{name!r}]`: its `trusts` name somebody where its `weaker` is another one, and only there"
+            )
     users, intervals = sent.sends.shape, sent.sends.shape[:2]
     parts = {"weight": (received.weight, users)}
     parts |= {key: (getattr(received, key), intervals) for key in ("receiver_std", "symbols", "seconds", "joules")}
