@@ -414,8 +414,18 @@ def test_a_training_that_was_never_timed_is_guessed_by_its_memory_and_rounds(tmp
         return one_part(work, stages(work, "train"), Store(tmp_path / "nothing"))["seconds"]
 
     wide = {"hidden_layers": [10_000]}
-    assert seconds(rounds=1000, **wide) > 100 * seconds(rounds=1, **wide) > 0
+    assert seconds(rounds=1000, **wide) > 40 * seconds(rounds=1, **wide) > 0
     assert seconds(rounds=1000, **wide) > 2 * seconds(rounds=1000)
+
+
+def test_of_sampled_records_a_share_is_gone_through(tmp_path):
+    def seconds(sampling: float) -> float:
+        content = {"system": "anonymous_oac", "data": {"sampling": sampling}, "training": {"rounds": 10_000}}
+        work = work_of(tmp_path, {"base": content, "scenarios": {"one": {}}})
+        train = next(item for item in work.items() if item.stage == "train")
+        return parts.seconds_of(work, train, costs.Costs(Store(tmp_path / "nothing")))
+
+    assert seconds(0.5) > 5 * seconds(0.05) > 0
 
 
 def published(folder: Path, config: dict) -> publish.Published:

@@ -31,8 +31,8 @@ GUESSES = {
 }
 GUESS = (0.002, 0.05)
 # Bytes of memory that a training goes through in a second, all of its memory in each round: a guess, and what no core
-# was measured to exceed (the paper's network: 1.4e10).
-GUESSED_SPEED, FASTEST = 2e9, 3e10
+# was measured to exceed (at full size 3e9 to 3.5e10).
+GUESSED_SPEED, FASTEST = 5e9, 1e11
 FAR = 4  # times a guess that no training is taken to last: what was timed was of another size
 # Seconds until a process has imported what a stage needs, and MiB that it then takes.
 START_SECONDS = {"train": 5.0, PROJECTION: 5.0, AUDIT: 5.0, REPORT: 2.5}

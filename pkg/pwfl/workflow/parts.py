@@ -7,7 +7,7 @@ store has its items; its *manifest* (`pwfl.workflow.outlook`) says all that its 
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate, groupby
-from math import ceil
+from math import ceil, prod
 from typing import Any, NamedTuple
 
 from pwfl.process import devices
@@ -121,10 +121,13 @@ def split(durations: list[float], seconds: float, worth: float, cores: int | Non
 
 def seconds_of(work: Plan, item: Item, costs: Costs) -> float:
     """About how long an item takes."""
-    passed = 0.0  # bytes that a realization's training goes through: all of its memory, in each round
+    passed = (
+        0.0  # bytes that a realization's training goes through: in each round all of its memory, or a sampled share
+    )
     if item.stage == "train":
         owner = work.owner(item)
-        passed = checks.training_bytes(owner)[0] * (value_of(owner, "training.rounds") or 1)
+        shares = (value_of(owner, key) or 1 for key in ("training.rounds", "data.sampling", "network.participation"))
+        passed = checks.training_bytes(owner)[0] * prod(shares)
     return costs.seconds(item, work.descriptions[item.address].get("system", ""), passed)
 
 
