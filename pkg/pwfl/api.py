@@ -34,6 +34,13 @@ from pwfl.workflow.reports import ADDRESSES, WHOLE
 Known = dict[tuple, dict]  # address, and numbers of realizations -> what was made there, by name
 
 
+class Tables(dict[str, pl.DataFrame]):
+    """Tables by name; asking for one that is not there says which one it may be."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise KeyError(f"{name!r}: there is no such table{did_you_mean(name, self)}")
+
+
 class LazyTables(Mapping):
     """Tables by name, each of which is read when it is first used."""
 
@@ -158,7 +165,7 @@ def simulate(config: str | Path | dict, until: str | None = None) -> StudyTables
             }
             for name, found in scenarios.items()
         }
-        return StudyTables(scenarios, build.compare(compared), study.name)
+        return StudyTables(scenarios, Tables(build.compare(compared)), study.name)
 
 
 def results(folder: str | Path) -> StudyTables:
@@ -260,7 +267,7 @@ def _scenario_tables(study: Study, name: str, known: Known, until: str | None) -
     report = {} if until else build.summarize(scenario.select_stage(REPORT), stages)
     if until == AUDIT or not (until or name in study.points):
         report[AUDIT] = execution.audit_schemes(scenario.select_stage(AUDIT), stages)
-    return ScenarioTables(stages, with_point(report, study.point(name)), scenario.system)
+    return ScenarioTables(Tables(stages), Tables(with_point(report, study.point(name))), scenario.system)
 
 
 def _needed(scenario, until: str) -> list[str]:

@@ -2,11 +2,13 @@
 
 import math
 import re
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from pwfl.report.catalog import Outcome
 from pwfl.scenario.sweep import in_words, short_exponents
+
+if TYPE_CHECKING:  # planning writes numbers, too, and needs no Polars
+    import polars as pl
 
 NONE = "–"
 SMALL_P = 1e-4  # below which p is not told apart from 0
@@ -143,9 +145,10 @@ def plural(count: int, what: str = "realization") -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def ranged(counts: pl.Series) -> str:
+def ranged(counts: "pl.Series") -> str:
     """Numbers of realizations that may differ.
 
+    >>> import polars as pl
     >>> ranged(pl.Series([5, 5])), ranged(pl.Series([3, 5]))
     ('5 realizations', '3 to 5 realizations')
     """
