@@ -591,9 +591,10 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge, monkeypatch):
     if edge == "a silent channel":
         assert summary["transmit_energy_j_mean"].null_count() == 2
     if edge == "plain":
-        assert claims.filter(pl.col("claim").str.starts_with("4."))["holds"].to_list() == ["no"] * 2
-        lemma = claims.filter(pl.col("claim").str.contains("4. .* inferred"))
-        assert lemma["measured"].item() == pytest.approx(
+        inferred = claims.filter(claim="X-1")
+        assert inferred["verdict"].to_list() == ["refuted"] * 2
+        known = inferred.filter(pl.col("quantity").str.contains("participation is known"))
+        assert known["measured"].item() == pytest.approx(
             tight_epsilon(0.4, 0.3, 1.0, [8], 1e-5)[0] / tight_epsilon(1.0, 0.12, 1.0, [8], 1e-5)[0],
             rel=1e-3,
         )

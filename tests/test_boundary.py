@@ -356,8 +356,8 @@ def test_an_internal_error_says_so_and_where_its_traceback_is(monkeypatch, tmp_p
 
 
 def test_the_workflow_says_what_is_internal(tmp_path):
-    fails = "def consistent(scenario):\n    return {}['missing']"
-    package(tmp_path / "site", "broken_three", "mine = broken_three", parameters=MINE, checks=fails)
+    fails = MINE.replace("load_checks=Checks", "load_checks=lambda: Checks(consistent=lambda scenario: {}['missing'])")
+    package(tmp_path / "site", "broken_three", "mine = broken_three.system:SYSTEM", system=fails)
     config = {"base": {"system": "mine"}, "scenarios": {"one": {}}}
     result = snakemake(tmp_path / "run", config, "--dry-run", plugins=(tmp_path / "site",))
     said = result.stdout + result.stderr
