@@ -34,11 +34,11 @@ from pwfl.workflow.reports import ADDRESSES, WHOLE
 Known = dict[tuple, dict]  # address, and numbers of realizations -> what was made there, by name
 
 
-class Tables(dict[str, pl.DataFrame]):
+class NamedTables(dict[str, pl.DataFrame]):
     """Tables by name; asking for one that is not there says which one it may be."""
 
     def __missing__(self, name: str) -> NoReturn:
-        raise KeyError(f"{name!r}: there is no such table{did_you_mean(name, self)}")
+        raise _absent(name, self)
 
 
 class LazyTables(Mapping):
@@ -50,7 +50,7 @@ class LazyTables(Mapping):
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         if name not in self.readers:
-            raise KeyError(f"{name!r}: there is no such table{did_you_mean(name, self.readers)}")
+            raise _absent(name, self)
         if name not in self.read:
             forks.check()
             self.read[name] = self.readers[name]()
@@ -64,6 +64,10 @@ class LazyTables(Mapping):
 
     def __repr__(self) -> str:
         return f"tables, each read when it is first used: {', '.join(self)}"
+
+
+def _absent(name: str, tables: Mapping) -> KeyError:
+    return KeyError(f"{name!r}: there is no such table{did_you_mean(name, tables)}")
 
 
 UNTIL = (*STAGES, AUDIT)  # where `simulate` may stop
@@ -165,7 +169,7 @@ def simulate(config: str | Path | dict, until: str | None = None) -> StudyTables
             }
             for name, found in scenarios.items()
         }
-        return StudyTables(scenarios, Tables(build.compare(compared)), study.name)
+        return StudyTables(scenarios, NamedTables(build.compare(compared)), study.name)
 
 
 def results(folder: str | Path) -> StudyTables:
@@ -267,7 +271,8 @@ def _scenario_tables(study: Study, name: str, known: Known, until: str | None) -
     report = {} if until else build.summarize(scenario.select_stage(REPORT), stages)
     if until == AUDIT or not (until or name in study.points):
         report[AUDIT] = execution.audit_schemes(scenario.select_stage(AUDIT), stages)
-    return ScenarioTables(Tables(stages), Tables(with_point(report, study.point(name))), scenario.system)
+    report = with_point(report, study.point(name))
+    return ScenarioTables(NamedTables(stages), NamedTables(report), scenario.system)
 
 
 def _needed(scenario, until: str) -> list[str]:
