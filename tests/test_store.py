@@ -293,7 +293,7 @@ def test_another_version_of_a_package_has_another_address(monkeypatch):
 
 def report_addresses(config: dict) -> set[str]:
     planned_ = plan(load(config, "a test"))
-    return {item.address for item in reports.plan(planned_, ("*",)).jobs}
+    return {item.address for item in reports.plan(planned_, prune.EVERYTHING).jobs}
 
 
 def test_results_of_no_study_are_pruned_once_they_are_an_hour_old(two, tmp_path, monkeypatch, capsys):

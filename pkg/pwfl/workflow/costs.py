@@ -20,8 +20,15 @@ from pwfl.workflow.reports import COMPARISON, FIGURES, PAGE, PAPER
 SAMPLE = 50  # addresses of a stage whose items are looked at, and of each this many items
 SAMPLE_OF_ADDRESS = 3
 # Seconds of an item where none was timed: of each realization, and besides.
-GUESSES = {"train": (0.05, 0.5), PROJECTION: (0, 3), AUDIT: (0, 6), FIGURES: (0, 0.4)}
-GUESSES |= {COMPARISON: (0, 4), PAPER: (0, 5), PAGE: (0, 1)}
+GUESSES = {
+    "train": (0.05, 0.5),
+    PROJECTION: (0, 3),
+    AUDIT: (0, 6),
+    FIGURES: (0, 0.4),
+    COMPARISON: (0, 4),
+    PAPER: (0, 5),
+    PAGE: (0, 1),
+}
 GUESS = (0.002, 0.05)
 # Bytes of memory that a training goes through in a second, all of its memory in each round: a guess, and what no core
 # was measured to exceed (at full size 3e9 to 3.5e10).

@@ -14,6 +14,7 @@ from pwfl.scenario.study import TOP_LEVEL
 from pwfl.workflow.parts import ORDER
 from pwfl.workflow.session import OPTIONS
 
+KEY = re.compile(r"[A-Za-z_][\w-]*\w")  # of --config, as Snakemake takes them
 NAMING = ("targets", "until", "omit_from", "forcerun", "prioritize", "allowed_rules", "set_threads", "set_resources")
 RULES = ["all", "publish", *ORDER, *(f"{rule}_all" for rule in ORDER)]
 
@@ -74,7 +75,7 @@ def _config(options: argparse.Namespace) -> Iterator[str]:
             parts = [first, *inner] if first in TOP_LEVEL else ["base", first, *inner]
             text = f"{': {'.join(parts[1:])}: {value}{'}' * (len(parts) - 1)}"
             yield f"--config: {key}: write {parts[0]}={{{text}, in quotes"
-        elif not re.fullmatch(r"[A-Za-z_][\w-]*\w", key):  # as Snakemake takes them
+        elif not KEY.fullmatch(key):
             yield f"--config: {key}: unknown key{did_you_mean(key, (*TOP_LEVEL, *OPTIONS))}"
 
 

@@ -121,9 +121,7 @@ def split(durations: list[float], seconds: float, worth: float, cores: int | Non
 
 def seconds_of(work: Plan, item: Item, costs: Costs) -> float:
     """About how long an item takes."""
-    passed = (
-        0.0  # bytes that a realization's training goes through: in each round all of its memory, or a sampled share
-    )
+    passed = 0.0  # bytes that a realization's training goes through: in each round its memory, or a sampled share
     if item.stage == "train":
         owner = work.owner(item)
         shares = (value_of(owner, key) or 1 for key in ("training.rounds", "data.sampling", "network.participation"))

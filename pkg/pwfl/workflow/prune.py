@@ -14,6 +14,7 @@ from pwfl.workflow.plan import plan
 
 YOUNG_SECONDS = 3600.0  # what is younger may belong to a run that has just begun
 STORE = Store(Path("store"))
+EVERYTHING = ("*",)  # points of sweeps with their figures and audits, too
 
 
 class PruneError(LookupError):
@@ -28,7 +29,7 @@ def prune(configs: Iterable[str], delete: bool = False) -> None:
     if not STORE.root.is_dir():
         raise PruneError("there is no folder ./store here; change to the folder in which the study was run")
     plans = (plan(scenario.load(scenario.read([path]), path)) for path in configs)
-    works = (reports.plan(planned, ("*",)) for planned in plans)  # points of sweeps with figures and audits, too
+    works = (reports.plan(planned, EVERYTHING) for planned in plans)
     used = {item.address for work in works for item in work.items()} | STORE.in_use()
     now, total, count = time.time(), 0, 0
     for folder in sorted(STORE.root.glob("[!.]*/*")):

@@ -117,5 +117,12 @@ def _write(frames: dict, folder: Path) -> None:
         tables.write_report(frame, str(folder / f"{name}.csv"), str(folder / f"{name}.parquet"))
 
 
-JOBS = {RESOLVED: _resolved, TABLES: _tables, AUDIT: _audit, FIGURES: _figure}
-JOBS |= {COMPARISON: _comparison, PAPER: _paper, PAGE: _page}
+JOBS = {
+    RESOLVED: _resolved,
+    TABLES: _tables,
+    AUDIT: _audit,
+    FIGURES: _figure,
+    COMPARISON: _comparison,
+    PAPER: _paper,
+    PAGE: _page,
+}
