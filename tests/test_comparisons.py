@@ -210,7 +210,36 @@ def test_losses_above_the_benchmark_s_are_what_was_kept_at_full_size():
             above, low, high = (
                 100 * found.item(0, name) for name in ("measured", "measured_ci_low", "measured_ci_high")
             )
-            assert cell == f"{above:.1f} % ({low:.1f} to {high:.1f} %)"
+            assert cell == f"{round(above, 1) + 0.0:.1f} % ({low:.1f} to {high:.1f} %)"  # no -0.0
+
+
+@pytest.mark.parametrize(
+    ("claim", "scenario", "said", "factor", "digits"),
+    [
+        ("S4-1", "fitted", "falls by {} % (95 % interval {} to {} %)", 100, 1),
+        ("S1-5", "fitted", "falls by {} % ({} to {} %) in `fitted`", 100, 0),
+        ("S1-5", "literal", "by {} % ({} to {} %) in `literal`", 100, 0),
+        ("S1-4", "fitted", "differ by {} % ({} to {} %) of their mean", 100, 1),
+        ("A-1", "savers", "falls by {} ({} to {})", -1, 3),
+        ("S1-2", "savers", "have {} % ({} to {} %) less noise", -100, 1),
+        ("S1-1", "savers", "lower their training loss by {} % ({} to {} %)", -100, 1),
+    ],
+)
+def test_fairness_and_savers_are_what_was_kept_at_full_size(claim, scenario, said, factor, digits):
+    kept = pl.read_csv(ROOT / "docs/full_size.csv", infer_schema_length=None)
+    row = kept.filter(study="utility_fair", claim=claim, scenario=scenario).row(0, named=True)
+    value, *ends = (factor * row[name] for name in ("measured", "measured_ci_low", "measured_ci_high"))
+    assert said.format(*(f"{number:.{digits}f}" for number in (value, *sorted(ends)))) in text_of(
+        "docs/explanation/utility_fair.md"
+    )
+
+
+def test_claims_on_energy_came_out_as_is_said():
+    kept = pl.read_csv(ROOT / "docs/full_size.csv", infer_schema_length=None).filter(study="utility_fair")
+    kept = kept.filter(pl.col("scenario").is_in(["fitted", "noisy_uploads"]))
+    for claim, expected in {"F2-1": ["supported"] * 2, "F2-2": ["supported"] * 2, "S4-2": ["supported"] * 2}.items():
+        assert kept.filter(claim=claim)["verdict"].to_list() == expected
+    assert kept.filter(claim="S4-1", scenario="noisy_uploads")["verdict"].to_list() == ["refuted"]
 
 
 def test_energy_is_fair():
