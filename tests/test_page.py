@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,17 @@ import pytest
 import any_page
 from conftest import ROOT, SMALL, TINY, need
 from pwfl import registry
-from pwfl.report import claims, glossary, headline, labels, page_tables, points, references
+from pwfl.report import (
+    claims,
+    glossary,
+    headline,
+    labels,
+    page_tables,
+    points,
+    references,
+    study_figures,
+    study_panels,
+)
 from pwfl.report.catalog import COMPARISON
 from pwfl.scenario import load
 from pwfl.workflow import plan, progress, reports
@@ -411,6 +422,37 @@ def test_in_a_browser_nothing_is_too_small_or_too_wide_and_tables_sort(made, tmp
     assert seen["tip"][0] == seen["tip"][1] != ""
     assert seen["links"]
     assert all((made[0] / link).is_file() for link in seen["links"])
+
+
+def test_panels_beyond_the_most_are_counted(made, tmp_path, monkeypatch):
+    folder, text, contents = made
+    drawn = {name: charts["panels"] for name, charts in _panels(folder).items()}
+    assert all(len(panels) > 1 for panels in drawn.values())
+    assert "not drawn" not in text
+    monkeypatch.setattr(study_panels, "MOST_PANELS", 1)
+    fewer = any_page.page_of(SWEPT, tmp_path / "fewer", contents)
+    for name, panels in drawn.items():
+        part = fewer.partition(f'<section id="{name}-1">')[2].partition("</section>")[0]
+        assert part.count("<figure>") == 1
+        assert f" {study_figures.undrawn(len(panels) - 1)}." in part
+    rows, outcomes = pl.read_parquet(folder / "points.parquet"), pl.read_parquet(folder / "outcomes.parquet")
+    for name, panels in drawn.items():
+        chart = study_figures.chart(name, rows, headline.lead(rows), contents, outcomes)
+        assert chart.title.subtitle[-1] == study_figures.undrawn(len(panels) - 1)
+
+
+def test_curves_beyond_the_most_of_the_table_of_prices_are_counted(made, tmp_path, monkeypatch):
+    curves = page_tables.prices(pl.read_parquet(made[0] / "points.parquet"))["curves"]
+    said = f"The best 1 of {curves} curves; outcomes.csv has all."
+    assert curves > 1
+    assert said not in made[1]
+    monkeypatch.setattr(page_tables, "COLUMNS", 1)
+    assert said in any_page.page_of(SWEPT, tmp_path / "priced", made[2])
+
+
+def _panels(folder: Path) -> dict[str, dict]:
+    (charts,) = json.loads((folder / "charts.json").read_text()).values()
+    return {name: charts[name] for name in ("parameters", "rounds")}
 
 
 def test_points_have_names_of_their_own_and_equal_ones_are_there_once(made):

@@ -86,6 +86,7 @@ def prices(points: pl.DataFrame) -> dict:
             }
             for place, (epsilon, cells) in enumerate(sorted(rows.items()))
         ],
+        "curves": len(curves),
         "heads": [(curve["scheme"][0], ", ".join(filter(None, places))) for curve, places in shown],
         # Single points without a baseline, each at its own epsilon: the table of all schemes says as much.
         "compares": bare is not None or len(rows) < sum(len(curve) for curve, _ in shown) or len(rows) > len(shown),

@@ -23,7 +23,7 @@ from pwfl.report.claims import (
     Reported,
 )
 from pwfl.report.statements import DEPENDS, deciding, judge
-from pwfl.report.words import KEY, plural
+from pwfl.report.words import interpreted, plural
 from pwfl.report.words import number as three_digits
 from pwfl.scenario.values import value_of
 
@@ -32,7 +32,6 @@ SIGNS = statements.SIGNS | {OUTSIDE: "·"}
 LISTED = SUPPORTED, REFUTED, DEPENDS, INCONCLUSIVE, OUTSIDE, NOT_MEASURED
 ORDER = (REFUTED, DEPENDS, INCONCLUSIVE, SUPPORTED, NOT_MEASURED)
 READING = re.compile(r"(?:^|; )(I\d+):")
-BY_PARAMETERS = re.compile(rf"(I\d+): {KEY.pattern}[^;]*")  # an interpretation that is a scenario's
 SIGNIFICANT = 3  # digits
 
 
@@ -161,10 +160,9 @@ def _line(claim: Claim, row: dict, is_named: bool) -> Line:
 
     Its column need not, where it is by the chosen interpretations: others are told by the scenario's title.
     """
-    read_as, others = BY_PARAMETERS.subn(r"\1", row["interpretation"] or "")
-    where = (
-        f"{row['scenario']} against {row['against']}" if row["against"] else row["scenario"] * (is_named or others > 0)
-    )
+    read_as = interpreted(row["interpretation"] or "")
+    is_named |= read_as != (row["interpretation"] or "")
+    where = f"{row['scenario']} against {row['against']}" if row["against"] else row["scenario"] * is_named
     texts = where, row["quantity"].partition("; ")[2], read_as, deciding(row)
     where = "; ".join(text for text in texts if text)
     value = "undefined" if row["measured"] is None else number(row["measured"], claim, signed=True)

@@ -9,7 +9,7 @@ from pwfl.report.headline import Lead
 from pwfl.report.overview import caption, heading, label, observed, overview
 from pwfl.report.points import finite, lines, symbol, varied
 from pwfl.report.theme import PRINT_SIZE, WIDTH, empty, wrapped
-from pwfl.report.words import ranged
+from pwfl.report.words import plural, ranged
 from pwfl.scenario.sweep import text
 
 LINE_LENGTH = 85
@@ -27,17 +27,28 @@ def chart(
     options = {"wide": WIDTH, "size": size} if printed else {}
     if name == "rounds":
         title, why = "Test accuracy over rounds", "nothing was trained"
-        panels = study_panels.over_rounds(study, rows, lead.point, **options)
+        panels, more = study_panels.over_rounds(study, rows, lead.point, **options)
     else:
         title, why = f"What {swept(rows) or 'nothing'} changes", "no outcome depends on what is swept"
-        panels = study_panels.over_parameter(rows, outcomes, **options)
+        panels, more = study_panels.over_parameter(rows, outcomes, **options)
     if not panels:
         return empty(why, title)
     subtitle = [f"mean and 95% interval over {ranged(rows['realizations'])}"]
-    subtitle += unscheduled.lines(rows) + unscheduled.diverged(rows)
+    subtitle += unscheduled.lines(rows) + unscheduled.diverged(rows) + ([undrawn(more)] if more else [])
     charts = [panel.chart.properties(title=", ".join(filter(None, panel[:2]))) for panel in panels]
     whole = alt.concat(*charts, columns=1 if printed else study_panels.ACROSS)
     return whole.properties(title=alt.TitleParams(title, subtitle=subtitle))
+
+
+def undrawn(panels: int) -> str:
+    """What is said of panels beyond the most that are drawn.
+
+    >>> undrawn(1)
+    '1 more panel is not drawn; the table outcomes has all values'
+    """
+    return (
+        f"{plural(panels, 'more panel')} {'are' if panels > 1 else 'is'} not drawn; the table outcomes has all values"
+    )
 
 
 def swept(rows: pl.DataFrame) -> str:
@@ -66,16 +77,18 @@ def draw_page(
         "caption": caption(rows, lead),
         "wide": svg(overview(rows, lead), name),
         "narrow": svg(overview(rows, lead, narrow=True, every=comparable), name, labels.NARROW_SIZE),
-        "parameters": _panels(study_panels.over_parameter(rows, outcomes)),
-        "rounds": _panels(study_panels.over_rounds(study, rows, lead.point)),
+        "parameters": _panels(*study_panels.over_parameter(rows, outcomes)),
+        "rounds": _panels(*study_panels.over_rounds(study, rows, lead.point)),
         "attack": "" if attacked is None else svg(attacked, "Share of members that an attacker finds, over epsilon"),
         "swept": swept(rows),
         "observed": " ".join(observed([curve for curve, _ in lines(finite(rows))])),
     }
 
 
-def _panels(panels: list[study_panels.Panel]) -> list[dict[str, str]]:
-    return [
+def _panels(panels: list[study_panels.Panel], more: int) -> dict:
+    """Panels as elements of a page, and what is said of those that are not drawn; empty without panels."""
+    drawn = [
         {"title": panel.title, "value": panel.value, "svg": svg(panel.chart, ", ".join(filter(None, panel[:2])))}
         for panel in panels
     ]
+    return {"panels": drawn, "undrawn": undrawn(more) if more else ""} if drawn else {}

@@ -42,7 +42,7 @@ ACROSS = 3  # panels side by side on the page that are wider, as are those of a 
 MOVED = 0.01  # relative change of an outcome that a parameter changes
 LOG = 3.0  # ratio of values from which an axis is logarithmic
 CURVE_POINTS = 20  # that have tooltips
-MOST_PANELS = 15  # five rows
+MOST_PANELS = 15  # five rows; how many more there would be is said
 MERGED = 1.12  # ratio of epsilons that have one dot
 COLUMNS = ("accuracy", "user_accuracy_bottom_decile", "epsilon", "epsilon_user", "air_seconds", "transmit_energy_j")
 MORE = {"user_accuracy_bottom_decile": Outcome("Accuracy of the bottom tenth of users", "more", "~%")}
@@ -58,19 +58,19 @@ class Panel(NamedTuple):
 
 def over_parameter(
     rows: pl.DataFrame, table: pl.DataFrame, wide: float = WIDER, size: float = labels.SIZE
-) -> list[Panel]:
+) -> tuple[list[Panel], int]:
     """A panel for each outcome of a system that its swept parameter changes; for each value of a second one, a panel.
 
-    `rows` are points of one system, `table` the study's table `outcomes`.
+    `rows` are points of one system, `table` the study's table `outcomes`. The number is of those beyond MOST_PANELS.
     """
     keys = [key for key in ranked(rows) if rows[key].dtype.is_numeric()]
     if not keys:
-        return []
+        return [], 0
     system, key = rows["system"][0], keys[0]
     first = rows["outcome"][0]
     known = list_outcomes(system) | COSTS | MORE
     swept = rows.filter(pl.col(key).is_not_null(), pl.col("scenario") != pl.col("sweep_of"), ~pl.col("bare"))
-    panels = []
+    panels, more = [], 0
     for column in dict.fromkeys((first, *COLUMNS)):
         values = table.filter(outcome=column).select(*INDEX, at="mean", at_low="ci_low", at_high="ci_high")
         joined = swept.join(values, on=INDEX, how="inner", nulls_equal=True, maintain_order="left")
@@ -78,9 +78,12 @@ def over_parameter(
         if column in known and not (column == "epsilon" and key == AXIS) and _is_moved(joined, key):
             other = keys[1] if len(keys) > 1 else pl.lit("").alias("all")
             for (second,), part in joined.group_by(other, maintain_order=True):
+                if len(panels) == MOST_PANELS:
+                    more += 1
+                    continue
                 value = f"{upper(parameters.short(system, keys[1]))} = {second:g}" if len(keys) > 1 else ""
                 panels.append(Panel(known[column].title, value, _panel(part, key, known[column], wide, size)))
-    return panels[:MOST_PANELS]
+    return panels, more
 
 
 def _is_moved(rows: pl.DataFrame, key: str) -> bool:
@@ -166,8 +169,11 @@ def _tip(row: dict, outcome: Outcome) -> str:
 
 def over_rounds(
     study: dict[str, dict], rows: pl.DataFrame, lead: dict | None, wide: float = PANEL, size: float = labels.SIZE
-) -> list[Panel]:
-    """A panel for each scenario that learns in rounds, of a sweep for the point of the leading value; shared axes."""
+) -> tuple[list[Panel], int]:
+    """A panel for each scenario that learns in rounds, of a sweep for the point of the leading value; shared axes.
+
+    The number is of those beyond MOST_PANELS.
+    """
     candidates = {}
     for (scenario,), points in rows.group_by("sweep_of", maintain_order=True):
         names = list(dict.fromkeys(points["scenario"]))
@@ -177,7 +183,7 @@ def over_rounds(
             candidates[scenario] = (name, curves)
     shown = dict(list(candidates.items())[:MOST_PANELS])
     if not shown:
-        return []
+        return [], 0
     colours = dict(rows.select("scheme", "colour").unique("scheme", keep="first", maintain_order=True).rows())
     chance = find_chance(rows)
     ends = [curves for _, curves in shown.values()]
@@ -204,7 +210,7 @@ def over_rounds(
         chart = alt.layer(*part, *words(shifted(texts[scenario][0], plot + 6))).properties(width=plot, height=HIGH)
         first = points.row(0, named=True)
         panels.append(Panel(upper(place_of_sweep(first) or first["title"]), first["value"], chart))
-    return panels
+    return panels, len(candidates) - len(shown)
 
 
 def _curves(content: dict, system: str) -> pl.DataFrame | None:

@@ -5,7 +5,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pwfl.report.catalog import Outcome
-from pwfl.scenario.sweep import in_words, short_exponents
+from pwfl.scenario.sweep import short_exponents
 
 if TYPE_CHECKING:  # planning writes numbers, too, and needs no Polars
     import polars as pl
@@ -15,7 +15,7 @@ SMALL_P = 1e-4  # below which p is not told apart from 0
 NEGLIGIBLE = 1e-12  # numbers that rounding leaves
 THOUSANDS, MILLIONS = 1e3, 1e6  # between which numbers are written out
 ALL = 0.995  # a share that is shown as nearly all
-KEY = re.compile(r"\b[a-z]+\.[a-z_.]+\b")  # of a parameter
+BY_PARAMETERS = re.compile(r"(I\d+): [a-z]+\.[a-z_.]+\b[^;]*")  # an interpretation that is a scenario's
 SHORT = ("dp", "mac", "oac")  # words of systems' names that are abbreviations
 UNIT = re.compile(r"^(.*) \(([^()]*)\)$")
 
@@ -158,9 +158,9 @@ def ranged(counts: "pl.Series") -> str:
 
 
 def interpreted(text: str) -> str:
-    """Under which interpretations something was measured, with parameters and values in words.
+    """Under which interpretations something was measured, but for a scenario's parameters, which its title tells.
 
-    >>> interpreted("I1: privacy.uploads noisy; I4: training.clipping per_user")
-    'I1: uploads noisy; I4: clipping per user'
+    >>> interpreted("I1: privacy.uploads noisy; I4: training.clipping per_user; I5: of the median")
+    'I1; I4; I5: of the median'
     """
-    return KEY.sub(lambda key: in_words(key[0]), text).replace("_", " ")
+    return BY_PARAMETERS.sub(r"\1", text)
