@@ -1,4 +1,5 @@
 # What the rules share: the study, in parts, and what this call is to do with each of them.
+import gc
 import json
 import sys
 import tempfile
@@ -8,6 +9,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
+gc.disable()  # until the study is planned: what is imported and planned is no garbage
 PROJECT = Path(str(workflow.current_basedir)).parent
 sys.path.insert(0, str(PROJECT / "pkg"))  # a checkout works without installation
 
@@ -74,6 +76,7 @@ if workflow.is_main_process:
         raise WorkflowError(errors.message(error)) from None
     for warning in current.warnings:
         logger.warning(warning)
+gc.enable()
 
 
 @cache

@@ -45,13 +45,12 @@ def page_of(config: dict, folder: Path, contents: dict[str, dict] | None = None,
     study = load(config, "study.yaml")
     frames, rows, charts = drawn(contents or contents_of(config), study.titles)
     folder.mkdir(exist_ok=True)
-    for name, frame in (frames | {"points": rows}).items():
-        tables.write_report(frame, folder / f"{name}.csv", folder / f"{name}.parquet")
+    tables.write_report(frames | {"points": rows}, folder)
     (folder / "charts.json").write_text(json.dumps(charts), encoding="utf-8")
     sealed.seal_folder(folder)
     for name, frame in audits.items():
         (folder / name).mkdir(exist_ok=True)
-        tables.write_report(frame, folder / name / "audit.csv", folder / name / "audit.parquet")
+        tables.write_report({"audit": frame}, folder / name)
         sealed.seal_folder(folder / name)
     view = {str(path.relative_to(folder)): str(path) for path in folder.rglob("*.*") if path.is_file()}
     parts = reports.page_parts(study)

@@ -31,7 +31,7 @@ chart = alt.Chart(frame).mark_line().encode(x="a", y="a")
 writers = {
     "table": lambda path: sealed.write_table(frame, path, {}),
     "arrays": lambda path: sealed.write_arrays({"a": np.zeros(99)}, path, {}),
-    "report": lambda path: tables.write_report(frame, path + ".csv", path + ".parquet"),
+    "report": lambda path: tables.write_report({path: frame}, Path()),
     **{kind: lambda path, kind=kind: theme.save(chart, {kind: f"{path}.{kind}"}) for kind in ("json", "png", "svg", "pdf")},
     "scenario": lambda path: resolved.save({"a": list(range(99))}, path),
     ".manifest.json": lambda path: sealed.seal_folder("."),

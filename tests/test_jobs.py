@@ -315,7 +315,7 @@ def test_lists_of_stages_and_tables_name_those_that_there_are():
     assert set(re.findall(r"^use rule part as (\w+) with", text, re.MULTILINE)) == set(parts.ORDER)
     assert re.findall(r'^        stage="(\w+)",', text, re.MULTILINE) == re.findall(r"part as (\w+) with", text)
     assert {*reports.FIRST_CHUNK, *reports.OF_TABLES} <= made
-    known = {*stages_of.GRAPH, *reporting.JOBS, "report"}
+    known = {*parts.ORDER, *reporting.JOBS}
     assert known >= costs.GUESSES.keys() | costs.START_SECONDS.keys() | costs.MEMORY_MIB.keys()
 
 

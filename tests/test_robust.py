@@ -303,7 +303,7 @@ def test_a_table_that_finds_no_room_says_so_wherever_the_disk_ends(tmp_path, mou
     for room in range(0, 3 * page, page):
         (tmp_path / "disk" / "filling").write_bytes(bytes(size - room))
         with pytest.raises(OSError, match="No space left on device"):
-            tables.write_report(frame, str(tmp_path / "disk/table.csv"), str(tmp_path / "disk/table.parquet"))
+            tables.write_report({"table": frame}, tmp_path / "disk")
         with pytest.raises(OSError, match="No space left on device"):
             files.write(frame.write_parquet, str(tmp_path / "disk/table.parquet"))
         assert os.listdir(tmp_path / "disk") == ["filling"]

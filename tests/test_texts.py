@@ -127,7 +127,7 @@ def test_texts_are_shown_as_they_are_in_latex(simulated):
 
 def test_what_csv_holds_is_what_was_written(tmp_path):
     frame = pl.DataFrame({"text": [*TITLES.values(), TITLE, QUESTION, "a\nb", 'x,"y"'], "number": range(7)})
-    tables.write_report(frame, tmp_path / "a.csv", tmp_path / "a.parquet")
+    tables.write_report({"a": frame}, tmp_path)
     assert pl.read_csv(tmp_path / "a.csv").equals(frame)
 
 

@@ -69,10 +69,11 @@ def read_schemes(paths: Mapping[str, list[str]], description: Mapping, scenario)
     return schemes_tables
 
 
-def write_report(frame: pl.DataFrame, csv: str, parquet: str) -> None:
-    """Write a table of the report, as CSV and Parquet files that appear whole or not at all."""
-    for path, save in ((csv, frame.write_csv), (parquet, frame.write_parquet)):
-        files.write(save, path)
+def write_report(frames: Mapping[str, pl.DataFrame], folder: Path) -> None:
+    """Write tables of the report, by name, as CSV and Parquet files that appear whole or not at all."""
+    for name, frame in frames.items():
+        for save in (frame.write_csv, frame.write_parquet):
+            files.write(save, str(folder / f"{name}.{save.__name__.removeprefix('write_')}"))
 
 
 def read_report(path: str | Path) -> pl.DataFrame:

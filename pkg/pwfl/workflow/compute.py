@@ -3,20 +3,21 @@
 import json
 import logging
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from pwfl import tables
+from pwfl import execution, tables
 from pwfl.errors import describe
-from pwfl.execution import execute
 from pwfl.execution.stage import Task
 from pwfl.learning import stored
 from pwfl.process import devices, supervisor
+from pwfl.report.columns import with_point
+from pwfl.scenario.sweep import Point
 from pwfl.scenario.values import build_values
-from pwfl.stages import GRAPH
+from pwfl.stages import AUDIT, GRAPH
 from pwfl.store import addressing, grids, sealed
 from pwfl.store.items import COST, Store
 
@@ -110,11 +111,9 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
 
     addressing.check_code(description, part["stamp"])
     if first["stage"] not in GRAPH:
-        from pwfl.workflow import reporting  # here, as stages would wait for what draws
-
         paths = {name: [str(root.path(path)) for path in paths] for name, paths in first["inputs"].items()}
         with save(first) as folder:
-            reporting.JOBS[first["stage"]](description | first["arguments"], paths, folder)
+            _job(first["stage"])(description | first["arguments"], paths, folder)
             sealed.seal_folder(folder)
         return
     addressing.check_contents(description, first["outside"])
@@ -140,6 +139,22 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
     if len(items) > 1:
         chunks = {grids.realizations(item["chunk"]): partial(write, item) for item in items}
         spans = [*chunks]
-        execute(task._replace(realizations=range(spans[0].start, spans[-1].stop), chunks=chunks), inputs)
+        execution.execute(task._replace(realizations=range(spans[0].start, spans[-1].stop), chunks=chunks), inputs)
     else:
-        write(first, execute(task, inputs))
+        write(first, execution.execute(task, inputs))
+
+
+def _job(name: str) -> Callable[[dict, dict, Path], None]:
+    """What computes of the stages' tables: the audit, or a job of the report."""
+    if name == AUDIT:
+        return _audit
+    from pwfl.workflow import reporting  # here, as stages and audits would wait for what draws
+
+    return reporting.JOBS[name]
+
+
+def _audit(job: dict, inputs: dict[str, list[str]], folder: Path) -> None:
+    """Audit a scenario's schemes."""
+    values = build_values(job["parameters"])
+    frame = execution.audit_schemes(values, tables.read_schemes(inputs, job, values))
+    tables.write_report(with_point({AUDIT: frame}, Point(*job["point"])), folder)

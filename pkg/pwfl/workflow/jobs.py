@@ -1,5 +1,6 @@
 """Functions that the rules' scripts call: run a part, log."""
 
+import gc
 import json
 import logging
 import os
@@ -36,8 +37,10 @@ def run_part(mark: str, log: str) -> None:
         with root.workspace() as workspace:
 
             def work(failed: set[str], reporter: supervisor.Reporter) -> bool:
+                gc.disable()  # what is imported is no garbage
                 from pwfl.workflow import compute  # here: the supervisor, which starts at once, needs none of it
 
+                gc.enable()
                 return compute.compute(part, root, workspace, failed, reporter)
 
             def cleanup() -> None:

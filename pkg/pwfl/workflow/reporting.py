@@ -4,7 +4,7 @@ import json
 from functools import partial
 from pathlib import Path
 
-from pwfl import execution, tables
+from pwfl import tables
 from pwfl.report import build, catalog, columns, headline, latex, paper_page, points, study_figures, sweeps, theme
 from pwfl.report import page as pages
 from pwfl.report.drawing import unchecked
@@ -25,22 +25,15 @@ def _resolved(job: dict, _inputs: Files, folder: Path) -> None:
         resolved.save(shown, str(folder / WHOLE))
         shown = merge(shown, {"data": {"sha256": None}})
     resolved.save(shown, str(folder / "scenario.yaml"))
-    _write({"parameters": resolved.parameter_table(shown)}, folder)
+    tables.write_report({"parameters": resolved.parameter_table(shown)}, folder)
 
 
 def _tables(job: dict, inputs: Files, folder: Path) -> None:
     """A scenario's results, and the addresses behind them."""
     values = build_values(job["parameters"])
     frames = build.summarize(values, tables.read_schemes(inputs, job, values))
-    _write(columns.with_point(frames, Point(*job["point"])), folder)
+    tables.write_report(columns.with_point(frames, Point(*job["point"])), folder)
     addressing.write_addresses(job["addresses"], str(folder / ADDRESSES))
-
-
-def _audit(job: dict, inputs: Files, folder: Path) -> None:
-    """The audit of a scenario."""
-    values = build_values(job["parameters"])
-    frame = execution.audit_schemes(values, tables.read_schemes(inputs, job, values))
-    _write(columns.with_point({AUDIT: frame}, Point(*job["point"])), folder)
 
 
 def _figure(job: dict, inputs: Files, folder: Path) -> None:
@@ -62,14 +55,14 @@ def _comparison(job: dict, inputs: Files, folder: Path) -> None:
         study[name] |= _read_beside(inputs[name])
         study[name]["outcomes"] = sweeps.scenario_outcomes(study[name])  # once for all tables and figures
     frames = build.compare(study)
-    _write(frames, folder)
+    tables.write_report(frames, folder)
     if job["references"] is not None:
         names = ("outcomes", "effects", "claims")
         texts = [getattr(latex, name)(latex.titled(frames[name], job["titles"])) for name in names]
         for name, text in zip(catalog.FOR_PAPER, [*texts, job["references"]], strict=True):
             (folder / name).write_text(text, encoding="utf-8")
     rows = points.points(study, frames, job["titles"])
-    _write({"points": rows}, folder)
+    tables.write_report({"points": rows}, folder)
     titled, charts = build.titled(study, job["titles"]), {}
     with unchecked():
         for (system,), part in rows.group_by("system", maintain_order=True):
@@ -112,15 +105,9 @@ def _read_beside(manifest: list[str]) -> dict:
     return {path.stem: tables.read_report(path) for path in sorted(Path(manifest[0]).parent.glob("*.parquet"))}
 
 
-def _write(frames: dict, folder: Path) -> None:
-    for name, frame in frames.items():
-        tables.write_report(frame, str(folder / f"{name}.csv"), str(folder / f"{name}.parquet"))
-
-
 JOBS = {
     RESOLVED: _resolved,
     TABLES: _tables,
-    AUDIT: _audit,
     FIGURES: _figure,
     COMPARISON: _comparison,
     PAPER: _paper,

@@ -1,6 +1,6 @@
 """Accounting of the system `anonymous_oac`: Secs. IV and V of Hasircioglu and Gunduz, and what lies beyond."""
 
-from functools import partial
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -128,9 +128,12 @@ def robustness(
     participation, rate = scenario.network.participation, scenario.data.sampling
     rounds, delta = scenario.training.rounds, scenario.privacy.delta
 
+    @cache  # curves meet where nothing is disturbed
+    def tight(multiplier: float) -> float:
+        return sampled.composed_epsilon(laws["anonymous"], [(multiplier, rounds)], delta, interval=sampled.COARSE)
+
     def curve(quantity: str, x: np.ndarray, multipliers: np.ndarray) -> pl.DataFrame:
-        tight = partial(sampled.composed_epsilon, laws["anonymous"], delta=delta, interval=sampled.COARSE)
-        epsilons = [tight([(multiplier, rounds)]) for multiplier in multipliers.tolist()]
+        epsilons = [tight(multiplier) for multiplier in multipliers.tolist()]
         return _points(quantity, "anonymous", (1.0, participation * rate), "tight", x, multipliers, epsilons)
 
     devices, samples = population(tables)
