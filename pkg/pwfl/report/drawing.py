@@ -48,6 +48,7 @@ TEXTS = re.compile(r'<text ([^>]*font-size="([\d.]+)px"[^>]*)>([^<]+)</text>')
 PLACES = re.compile(r' (?:d|transform|[xy][12]?|width|height)="[^"]*"')  # whose digits beyond pixels are left out
 SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.9, 0.1)  # of a frame's height, at which a rising curve's name may stand
 POINTS = 40  # of a curve, by which names are kept off it
+TENFOLD = 10.0  # ratio of outcomes from which their axis is logarithmic
 MARK, OPAQUE = 62, 0.75  # area of a dot; opacity of intervals
 DOTS: dict[str, Any] = {"filled": True, "opacity": 1, "size": MARK, "stroke": HALO, "strokeWidth": 1}
 
@@ -106,6 +107,21 @@ def fitted(values: Iterable[float | None], most: float | None = None) -> tuple[f
     digits = max(4, 1 + math.ceil(math.log10(max(size, room) / room)))  # so many that the ends keep their room
     start, end = (float(f"{value:.{digits}g}") for value in (low - room, high + room))
     return start if low < 0 else max(start, 0.0), end if most is None else min(end, most)
+
+
+def upright(means: Sequence[float], ends: Iterable[float | None], length: float, share: bool) -> Scale:
+    """The axis of an outcome with its intervals' `ends`: logarithmic where means, no shares, differ TENFOLD.
+
+    >>> upright([0.1, 20], [0.05, 22], 100, share=False).log, upright([-1, 20], [], 100, share=False).log
+    (True, False)
+    >>> upright([0.01, 0.9], [0.0, 0.95], 100, share=True)
+    Scale(low=0.0, high=1, length=100, log=False, upright=True)
+    """
+    values = [*means, *ends]
+    if not share and 0 < TENFOLD * min(means, default=0) < max(means):
+        high = max(value for value in values if value is not None and math.isfinite(value))
+        return Scale(0.8 * min(means), 1.25 * high, length, log=True, upright=True)
+    return Scale(*fitted(values, 1 if share else None), length, upright=True)
 
 
 def ticks(low: float, high: float, most: float = 5.5) -> list[float]:

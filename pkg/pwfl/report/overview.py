@@ -13,7 +13,21 @@ import polars as pl
 
 from pwfl.report import labels, unscheduled
 from pwfl.report.catalog import Outcome
-from pwfl.report.drawing import DOTS, INK, LINE, OPAQUE, SOFT, WARM, WEAK, Scale, coloured, fitted, log_ticks, words
+from pwfl.report.drawing import (
+    DOTS,
+    INK,
+    LINE,
+    OPAQUE,
+    SOFT,
+    WARM,
+    WEAK,
+    Scale,
+    coloured,
+    fitted,
+    log_ticks,
+    upright,
+    words,
+)
 from pwfl.report.headline import GOOD, STRANGERS, Lead
 from pwfl.report.headline import WEAK as WEAK_RATE
 from pwfl.report.labels import Label, Part, named
@@ -140,14 +154,11 @@ class _Plane:
     def _up(self, rows: pl.DataFrame) -> tuple[Scale, float | None]:
         """The axis of the outcome, and chance if it is near."""
         drawn = rows.filter(pl.col("mean").is_finite())
-        values = [*drawn["mean"], *drawn["ci_low"], *drawn["ci_high"]]
-        most, chance = 1 if is_share(self.outcome) else None, find_chance(rows)
-        low, high = fitted(values, most)
-        if chance is not None and abs(chance - (low + high) / 2) <= NEAR * (high - low):
-            low, high = fitted([*values, chance], most)
-        else:
-            chance = None
-        return Scale(low, high, self.high, upright=True), chance
+        means, ends, chance = drawn["mean"].to_list(), [*drawn["ci_low"], *drawn["ci_high"]], find_chance(rows)
+        axis = upright(means, ends, self.high, is_share(self.outcome))
+        if chance is None or abs(chance - (axis.low + axis.high) / 2) > NEAR * (axis.high - axis.low):
+            return axis, None
+        return upright(means, [*ends, chance], self.high, is_share(self.outcome)), chance
 
     def _tip(self, row: dict) -> str:
         value = f"{called(row)}: {estimated(row['mean'], row['ci_low'], row['ci_high'], self.outcome)}"
@@ -197,7 +208,8 @@ class _Plane:
             title.append("who wrongly accuses 1% of non-members")
         lined = {"labelLineHeight": self.size + 3, "titleLineHeight": self.size + 3, "labelOverlap": False}
         x = self.x.axis("at", values=values, labelExpr=label, grid=False, title=title, **lined)
-        y = self.y.axis("mean", format=self.outcome.format, title=None, domain=False, ticks=False, tickCount=8)
+        up = {"values": log_ticks(self.y.low, self.y.high, 8)} if self.y.log else {"tickCount": 8}
+        y = self.y.axis("mean", format=self.outcome.format, title=None, domain=False, ticks=False, **up)
         base = alt.Chart(self.rows).encode(x=x, y=y)
         layers, weak = [], self._weak()
         if weak is not None:

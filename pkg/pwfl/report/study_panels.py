@@ -20,10 +20,10 @@ from pwfl.report.drawing import (
     SOFT,
     Scale,
     coloured,
-    fitted,
     log_ticks,
     named_ends,
     shifted,
+    upright,
     whole_ticks,
     words,
 )
@@ -96,13 +96,7 @@ def _is_moved(rows: pl.DataFrame, key: str) -> bool:
 
 def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: float) -> alt.LayerChart:
     share, curves = is_share(outcome), [curve for curve, _ in lines(rows)] or [rows]
-    least, most, values = min(rows["at"]), max(rows["at"]), [*rows["at"], *rows["at_low"], *rows["at_high"]]
-    log = not share and least > 0 and most > 10 * least
-    if log:
-        high = max(value for value in values if value is not None and np.isfinite(value))
-        y = Scale(0.8 * least, 1.25 * high, HIGH, log=True, upright=True)
-    else:
-        y = Scale(*fitted(values, 1 if share else None), HIGH, upright=True)
+    y = upright(rows["at"].to_list(), [*rows["at_low"], *rows["at_high"]], HIGH, share)
     last: dict[tuple[str, str], dict] = {}  # curves that end in one place have one name
     for curve in curves:
         row = curve.row(-1, named=True)
@@ -139,8 +133,8 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
         title=parameters.short(rows["system"][0], key),
         **({"values": ticks} if ticks else {"tickCount": 5}),
     )
-    up = {"values": log_ticks(y.low, y.high)} if log else {"tickCount": 5}
-    form = outcome.format if share else "~s"
+    up = {"values": log_ticks(y.low, y.high)} if y.log else {"tickCount": 5}
+    form = outcome.format if share else "~g" if y.high < 1e4 else "~s"
     up_axis = y.axis("at", title=None, format=form, domain=False, ticks=False, **up)
     layers, base = [], alt.Chart(shown).encode(x=across)
     for rank, dash in dashes(curves).items():
