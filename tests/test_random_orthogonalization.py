@@ -519,6 +519,16 @@ def test_clipping_keeps_directions_and_short_updates():
     np.testing.assert_allclose(clipped.numpy()[1], update[1] / np.linalg.norm(update[1]), rtol=1e-6)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_update_without_a_finite_norm_becomes_zero(compiled):
+    update = np.ones((4, 2, 3), np.float32)
+    update[0, 0, 0], update[1, 1, 1], update[2] = np.nan, np.inf, 1e30  # the last one's norm overflows
+    clipped, norms = tf.function(local_sgd.clip, jit_compile=compiled)(tf.constant(update), tf.constant(1.0))
+    assert not np.isfinite(norms[:3]).any()
+    np.testing.assert_array_equal(clipped[:3], 0.0)
+    np.testing.assert_allclose(clipped[3], update[3] / np.sqrt(6), rtol=1e-6)
+
+
 @pytest.mark.parametrize("coherence", [1, None])
 def test_training_is_the_plain_algorithm(coherence):
     config = override(SMALL, {"radio": {"receiver_noise_variance": 0.0, "coherence_rounds": coherence}})

@@ -84,8 +84,13 @@ def repeated(body: Callable, first: int | tf.Tensor, stop: int | tf.Tensor, stat
 
 def times(factor: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
     """Multiply a tensor of shape (...) by a factor (), or one of shape (realization, ...) by factors (realization,)."""
+    return tensor * along(factor, tensor)
+
+
+def along(factor: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+    """Give factors, () or (realization,), the axes with which they multiply a tensor of shape (realization, ...)."""
     axes = tensor.shape.rank - factor.shape.rank
-    return tensor * (tf.reshape(factor, [-1] + [1] * axes) if factor.shape.rank else factor)
+    return tf.reshape(factor, [-1] + [1] * axes) if factor.shape.rank else factor
 
 
 def norm(tensors: Weights, like: tf.Tensor) -> tf.Tensor:

@@ -65,6 +65,9 @@ def signal(
         least = audit.gaussian_epsilon(float(np.linalg.norm(claim.mu)), subject.delta)
     yield audit.at_least(subject, least)
     claimed, moves = np.pad(claim.mu, (0, rounds - len(claim.mu))), most > 0  # after the last row nobody sends
+    if not moves.any():  # as of a network whose outputs no record reaches
+        yield audit.Verdict(subject, audit.RECORD, "not_tested", "no tested record moves an update")
+        return
     measured = float(np.sqrt((np.divide(most, std, out=np.zeros(rounds), where=moves) ** 2).sum()))
     wanted = float(np.sqrt((claimed[moves] ** 2).sum()))
     low, high = reached * wanted * claim.exact, (1 + tolerance) * wanted
