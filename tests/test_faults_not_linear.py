@@ -1,5 +1,7 @@
 """What is put wrong in the systems whose air is not linear, and which test of their audits sees it."""
 
+from functools import wraps
+
 import numpy as np
 import polars as pl
 import pytest
@@ -11,7 +13,7 @@ import test_audits as audits
 from conftest import in_turn
 from pwfl import streams
 from pwfl.execution.audit import AuditError
-from pwfl.privacy import audit
+from pwfl.privacy import accountant, audit
 from pwfl.scenario.values import replaced
 from pwfl.systems.age_aware import account as age_account
 from pwfl.systems.age_aware import age, markov
@@ -57,17 +59,17 @@ def changed(module, name, change):
 
     def fault(monkeypatch):
         right = getattr(module, name)
-        audits.replace(monkeypatch, right, lambda *given, **more: change(right, *given, **more))
+        wrong = wraps(right)(lambda *given, **more: change(right, *given, **more))  # with its kind, if it has one
+        audits.replace(monkeypatch, right, wrong)
 
     return fault
 
 
 def epsilon_of(change):
     """The account of uploads and copies is of another rho."""
-    right = fair_account.exact_epsilon
-    return lambda monkeypatch: monkeypatch.setattr(
-        fair_account, "exact_epsilon", lambda rho, delta: right(change(rho), delta)
-    )
+    right = accountant.exact_epsilon
+    wrong = wraps(right)(lambda rho, delta: right(change(rho), delta))
+    return lambda monkeypatch: monkeypatch.setattr(accountant, "exact_epsilon", wrong)
 
 
 def rows(change):
