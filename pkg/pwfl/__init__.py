@@ -15,7 +15,7 @@ __all__ = ["__version__", "results", "simulate"]
 
 
 def __getattr__(name: str):
-    # Loaded when asked for: the workflow's jobs, which import this package, would wait two seconds for it.
+    # Imported at first access: the workflow's jobs, which import this package, would wait two seconds for it.
     if name == "__version__":
         return _version()
     if name in __all__:
@@ -30,7 +30,7 @@ def __dir__():
 
 
 def _version() -> str:
-    """The version of the checkout that this file stands in, or of the installed package."""
+    """Return the version of the checkout that contains this file, or of the installed package."""
     import tomllib
     from importlib import metadata
     from pathlib import Path

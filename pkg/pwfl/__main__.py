@@ -1,4 +1,4 @@
-"""`python -m pwfl`: the command `pwfl`."""
+"""The command `pwfl`, run as `python -m pwfl`."""
 
 from pwfl.cli import main
 

@@ -1,4 +1,4 @@
-"""Without Snakemake: a study in this process, and the tables that a workflow left."""
+"""Interface from Python: run a study in this process, without Snakemake, or read the tables of a finished study."""
 
 import os
 import warnings
@@ -31,18 +31,18 @@ from pwfl.workflow import plan, publish
 from pwfl.workflow.in_memory import in_memory
 from pwfl.workflow.reports import ADDRESSES, WHOLE
 
-Known = dict[tuple, dict]  # address, and numbers of realizations -> what was made there, by name
+Known = dict[tuple, dict]  # address, and numbers of realizations -> tables or arrays by name
 
 
 class NamedTables(dict[str, pl.DataFrame]):
-    """Tables by name; asking for one that is not there says which one it may be."""
+    """Tables by name; the error for a missing name suggests a similar one."""
 
     def __missing__(self, name: str) -> NoReturn:
         raise _absent(name, self)
 
 
 class LazyTables(Mapping):
-    """Tables by name, each of which is read when it is first used."""
+    """Tables by name, each read when it is first used."""
 
     def __init__(self, readers: dict[str, Callable[[], pl.DataFrame]]) -> None:
         self.readers = readers
@@ -77,8 +77,8 @@ UNTIL = (*STAGES, AUDIT)  # where `simulate` may stop
 class ScenarioTables:
     """A scenario's tables by name: those of the stages (`users` ... `outcome`), and those of its report.
 
-    Tables that differ from scheme to scheme have the scheme's name in their first column. A report of a point of a
-    sweep has no `audit`, unless a workflow was asked for it.
+    Tables that depend on the scheme have the scheme's name in their first column. A report of a sweep point has no
+    `audit`, unless it was requested.
     """
 
     stages: Mapping[str, pl.DataFrame]
@@ -97,7 +97,7 @@ class ScenarioTables:
 
 @dataclass(frozen=True, repr=False)
 class StudyTables:
-    """The tables of a study's scenarios, by the scenarios' names, and those that compare them (`claims` ...)."""
+    """The tables of a study's scenarios, by the scenarios' names, and those that compare scenarios (`claims` ...)."""
 
     scenarios: dict[str, ScenarioTables]
     comparison: Mapping[str, pl.DataFrame]
@@ -119,25 +119,25 @@ class StudyTables:
 def simulate(config: str | Path | dict, until: str | None = None) -> StudyTables:
     """Run a study in this process, without files.
 
-    The tables are those of the workflow on this machine, to the bit: one thread computes them. A process that imported
-    Polars before this function, or computed with TensorFlow, keeps their threads, and is warned that last bits can
-    differ. What `pwfl check` warns of is a warning here, too.
+    The tables equal those of the workflow on this machine bit for bit, as one thread computes them. If the process
+    imported Polars before this function, or has computed with TensorFlow, their threads remain: a warning states that
+    last bits can differ. The warnings of `pwfl check` are issued here, too.
 
     Parameters
     ----------
     config
         A config file, its content, or a scenario (a mapping without `scenarios`), which becomes a study of that name.
     until
-        A stage, or `audit`: only this is computed, and what it is made of. There is then no report, but for the audit.
+        A stage, or `audit`: only it and its inputs are computed. The report is then empty, except for the audit.
 
     Raises
     ------
     ScenarioError
-        For a config that cannot be run, and for no stage; the message names key, value and what would be right.
+        For a config that cannot be run, and for an unknown stage; the message names key, value and remedy.
     InternalError
-        For a fault of the program; the message says where its traceback is kept.
+        For a bug in pwfl; the message names the file with its traceback.
     ForkError
-        In a process that was forked from one that had computed: in such a process Polars never ends.
+        In a process that was forked from one that had computed: Polars would wait there for ever.
 
     Examples
     --------
@@ -173,12 +173,12 @@ def simulate(config: str | Path | dict, until: str | None = None) -> StudyTables
 
 
 def results(folder: str | Path) -> StudyTables:
-    """The tables that a workflow left of a study; each is read when it is used.
+    """Return the tables that a workflow wrote for a study; each is read when it is first used.
 
     `folder` is the study's, `results/STUDY`, in the folder that the workflow ran in. Tables of the stages are read from
-    the folder `store` there, all others from `folder` itself. Raises FileNotFoundError if it holds no finished study.
-    Using a table raises tables.TableError or DamagedError if it is missing, as stages' tables are in a copy of the
-    folder without the store, or is not what the workflow left; the message names the command that makes it again.
+    the folder `store` there, all others from `folder` itself. Raises FileNotFoundError if it has no finished study.
+    Using a table raises tables.TableError or DamagedError if it was changed or is missing. Stages' tables are missing
+    in a copy of the folder without the store. The message contains the command that makes the table again.
     """
     folder = Path(folder)
     record = publish.latest(folder)
@@ -199,7 +199,7 @@ def _study(config: str | Path | dict) -> Study:
 
 
 def _plain(value):
-    """A config as YAML has it, of what Python and NumPy have in its place: tuples, ranges, arrays, numbers, paths.
+    """Convert tuples, ranges, arrays, NumPy's numbers and paths in a config to the types that YAML has.
 
     >>> _plain({"seed": np.int64(3), "file": Path("a.npz"), "sweep": {"network.users": range(2, 4)}})
     {'seed': 3, 'file': 'a.npz', 'sweep': {'network.users': [2, 3]}}
@@ -216,10 +216,10 @@ def _plain(value):
 
 
 def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[str, pl.DataFrame]:
-    """The tables of a scenario's stages, as its report gets them: of all schemes, named in the first column.
+    """Compute the tables of a scenario's stages, as its report reads them: of all schemes, named in the first column.
 
-    Each of the `stages` needs the ones that it reads. `known` is what was computed for other scenarios, and grows.
-    Raises ScenarioError for a stage that there is not, or one that needs another that is not among them.
+    `stages` must include the stages that each of them reads. `known` has results of other scenarios, and is extended.
+    Raises ScenarioError for an unknown stage, or if a stage is missing that another one reads.
     """
     forks.check()
     routes = plan.routes(scenario)
@@ -251,7 +251,7 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
 
 
 def _check_stages(scenario, stages: Collection[str], routes: Mapping[str, plan.Route]) -> None:
-    """Raise ScenarioError for a name of no stage, and for a missing stage whose tables one of the others reads."""
+    """Raise ScenarioError for an unknown stage, and for a missing stage if another one reads its tables."""
     if unknown := [stage for stage in stages if stage not in STAGES]:
         raise ScenarioError(f"stages: there is no stage {unknown[0]!r}{did_you_mean(unknown[0], STAGES)}")
     for route in routes.values():
@@ -276,7 +276,7 @@ def _scenario_tables(study: Study, name: str, known: Known, until: str | None) -
 
 
 def _needed(scenario, until: str) -> list[str]:
-    """The stages up to one, or to the audit: it, and those that it is made of."""
+    """List the stages needed for one, itself included, or for the audit, in the order of the graph."""
     makers = registry.makers(scenario.system)
     last = [until] if until in STAGES else [makers[table] for table in registry.reads(scenario.system, AUDIT)]
     found = {stage for route in plan.routes(scenario).values() for stage in plan.made_of(route, last)}
@@ -284,7 +284,7 @@ def _needed(scenario, until: str) -> list[str]:
 
 
 def _read_stage(scenario, description: dict, found: dict) -> dict:
-    """What a stage makes of all realizations, chunk by chunk where its jobs are many; training starts but once."""
+    """Compute a stage's tables for all realizations, chunk by chunk if it has a grid; training is not divided."""
     stage = GRAPH[description["stage"]]
     if stage.grid is None:
         return in_memory(scenario, description, found)
@@ -296,13 +296,13 @@ def _read_stage(scenario, description: dict, found: dict) -> dict:
 
 
 def _forget(known: Known, made: str) -> None:
-    """Forget what others trained on, hundreds of megabytes, before something else is loaded in its place."""
+    """Delete other scenarios' results of a preparation, hundreds of megabytes, before new ones replace them."""
     for key in [key for key, found in known.items() if made in found]:
         del known[key]
 
 
 def _read_scenario(folder: Path, name: str, record: publish.Published) -> ScenarioTables:
-    """The tables of a scenario, none of which is read yet."""
+    """Return a scenario's tables, none of which is read yet."""
 
     root = Store(folder.parent.parent / "store")
     if f"{name}/{ADDRESSES}" in record.files:
@@ -318,7 +318,7 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
         count = count_of(scenario, stage)
         addresses = [upstream[scheme.name][stage] for scheme in scenario.schemes[: None if STAGES[stage].each else 1]]
         stops = [grids.bounds(path.name)[1] for path in root.path(f"{stage}/{addresses[0]}").glob("[0-9]*-[0-9]*")]
-        end = max([count, *stops])  # of tables from outside, which may be elsewhere by now
+        end = max([count, *stops])  # of imported tables; their files may have been moved
         paths = [
             str(root.path(f"{plan.Item(stage, address, chunk).key}/{plan.file_name(table)}"))
             for address in addresses
@@ -342,7 +342,7 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
 
 
 def _check_store(folder: Path, root: Store, why: str, record: publish.Published) -> None:
-    """Raise TableError where a study's folder is a copy without the store."""
+    """Raise TableError if a study's folder is a copy without the store."""
     if not root.root.is_dir():
         raise tables.TableError(
             f"{folder}: this copy of the study has no stage tables: {root.root.resolve()} does not exist, and {why}; "
@@ -351,7 +351,7 @@ def _check_store(folder: Path, root: Store, why: str, record: publish.Published)
 
 
 def _published(folder: Path, above: str, names: Iterable[str], record: publish.Published) -> LazyTables:
-    """Published tables, none of which is read yet."""
+    """Return published tables, none of which is read yet."""
 
     def read_one(name: str) -> pl.DataFrame:
         return pl.read_parquet(publish.published(folder, f"{above}{name}.parquet", record))

@@ -1,4 +1,4 @@
-"""The command `pwfl`. Each part imports what it runs when it runs, so that help and completion do not wait for it."""
+"""The command `pwfl`. Subcommands import modules only when they run, so that help and completion start fast."""
 
 import sys
 from collections.abc import Collection, Iterable
@@ -14,7 +14,7 @@ FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...")
 
 
 class _Commands(click.Group):
-    """Commands that Ctrl-C ends with one line (`pwfl.process.interrupts`), where click would say that it aborted."""
+    """Commands that print one line on Ctrl-C (`pwfl.process.interrupts`), instead of click's message."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -139,7 +139,7 @@ def test(names: tuple[str, ...], only: tuple[str, ...]) -> None:
 def prune(files: tuple[str, ...], delete: bool) -> None:
     """List (or delete) unused results.
 
-    FILEs are the configs of the studies whose results in ./store are kept.
+    FILEs are configs of studies; their results in ./store are kept.
 
     Results produced only by --config overrides count as unused. Recent ones, and those that a recent run needs, are
     kept.
@@ -160,7 +160,7 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool, m
 
     TABLE compares scenarios, SCENARIO/TABLE belongs to a scenario's report, SCENARIO/stages/TABLE is a stage's output.
     Large tables are shortened: rows in the middle are omitted, and columns, too, unless some are named; a line below
-    says how many. All rows of claims are printed. Columns with one value stand below the table.
+    shows their numbers. All rows of claims are printed. Columns with one value are listed below the table.
     """
     import polars as pl
 
@@ -209,7 +209,7 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool, m
 
 
 def _of(table: str, scenarios: Collection[str]) -> Collection[str]:
-    """The scenarios that a table, by its name for `pwfl tables`, is of."""
+    """Return the scenarios of a table, from its name for `pwfl tables`; all for a table that compares them."""
     return [scenario for scenario in scenarios if table.startswith(f"{scenario}/")] or scenarios
 
 
@@ -232,9 +232,9 @@ def _studies(context, parameter, incomplete: str) -> list[str]:
 @pwfl.command("open")
 @click.argument("study", required=False, shell_complete=_studies)
 def open_(study: str | None) -> None:
-    """Open a finished study's page in a browser.
+    """Open a finished study's report in a browser.
 
-    STUDY is its name in ./results, or its folder anywhere. Without it, the study with the newest page is opened.
+    STUDY is its name in ./results, or its folder anywhere. Without it, the study with the newest report is opened.
     """
     from pwfl.workflow import pages
 
@@ -245,7 +245,7 @@ def open_(study: str | None) -> None:
 
 
 def main() -> None:
-    """Run the command with the arguments of this process; errors are said without a traceback."""
+    """Run the command with the arguments of this process; errors are printed without a traceback."""
     interrupts.answer(interrupts.ENDED)
     threads.before_polars()
     errors.run_command(partial(pwfl, prog_name="pwfl"))

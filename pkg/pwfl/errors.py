@@ -1,7 +1,7 @@
-"""What a command, the Snakefile and `pwfl.simulate` say when something goes wrong.
+"""Error messages of commands, of the Snakefile and of `pwfl.simulate`.
 
-Errors that this package defines say what is wrong and where, those of the operating system name a file; all others are
-faults of the program.
+Messages of errors that this package defines name the problem and its place. Errors of the operating system name a file.
+All others, except MemoryError, are bugs in pwfl.
 """
 
 import sys
@@ -14,12 +14,12 @@ PACKAGE = "pwfl"
 
 
 class InternalError(RuntimeError):
-    """A fault of the program; the message says where its traceback is kept."""
+    """A bug in pwfl; the message names the file with its traceback."""
 
 
 @contextmanager
 def located() -> Generator[None]:
-    """Let errors of a block that say what is wrong pass as they are; others become InternalError."""
+    """Convert errors of a block to InternalError, except those of this package and of the operating system."""
     try:
         yield
     except Exception as error:
@@ -38,7 +38,7 @@ def run_command(main: Callable[[list[str]], object]) -> None:
 
 
 def message(error: Exception) -> str:
-    """What is wrong, and where; the traceback of an internal error goes to a file, which is named."""
+    """Return an error's message; for a bug, write the traceback to a file, which the message names."""
     if speaks(error):
         return printable(str(error))
     if isinstance(error, MemoryError):
@@ -53,7 +53,7 @@ def message(error: Exception) -> str:
 
 
 def printable(text: str) -> str:
-    r"""A text whose lines hold nothing that a terminal would not print: such characters are written as escapes.
+    r"""Replace characters of a text that a terminal would not print, except line ends, by escapes.
 
     >>> printable("naïve\x00\x1b[31m\nline") == "naïve\\x00\\x1b[31m\nline"
     True
@@ -62,7 +62,7 @@ def printable(text: str) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """An error on a line: its words if these say what is wrong, otherwise its kind, words, file and line."""
+    """Describe an error on a line: its message if this package defines it, otherwise also its type, file and line."""
     if speaks(error):
         return printable(" ".join(str(error).split()))
     if isinstance(error, MemoryError):
@@ -74,5 +74,5 @@ def describe(error: BaseException) -> str:
 
 
 def speaks(error: BaseException) -> bool:
-    """Whether an error is one that this package defines, whose words say what is wrong and where."""
+    """Return whether this package defines an error; its message then names the problem and its place."""
     return type(error).__module__.partition(".")[0] == PACKAGE

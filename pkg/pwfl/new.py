@@ -1,4 +1,4 @@
-"""A system, or an air, of one's own to begin with: a copy of an example under another name."""
+"""Templates of a custom system, or of a custom air: copies of an example under another name."""
 
 import keyword
 import re
@@ -14,11 +14,11 @@ EXAMPLE, AIR = "local_dp_mac", "own_air"  # a whole system; an air
 
 
 class NewError(ValueError):
-    """A name that no system can be given."""
+    """A name that no custom system or air can have."""
 
 
 def write(name: str) -> Path:
-    """Write the folder `name`, which holds the package `name` and its pyproject.toml, and a study. Raises NewError."""
+    """Write the folder `name`, with the package `name`, its pyproject.toml, and a study. Raises NewError."""
     _check(name)
     if name in registry.claims() or find_spec(name):
         raise NewError(f"a system or package named {name!r} already exists; choose another name")
@@ -26,7 +26,7 @@ def write(name: str) -> Path:
 
 
 def write_air(name: str) -> Path:
-    """Write the folder `name`, which holds an air in the module `name`.py, and a study over it. Raises NewError."""
+    """Write the folder `name`, with an air in the module `name`.py, and a study that uses it. Raises NewError."""
     _check(name)
     return _copy(AIR, name)
 
@@ -39,7 +39,7 @@ def _check(name: str) -> None:
 
 
 def _copy(example: str, name: str) -> Path:
-    """Copy an example of the workflow's folder, with `name` in the place of its name wherever that stands."""
+    """Copy an example of the workflow's folder to the folder `name`, replacing the example's name everywhere."""
     folder, source = Path(name), workflow_folder() / "examples" / example
     folder.mkdir()
     try:

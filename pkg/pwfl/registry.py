@@ -1,4 +1,4 @@
-"""The systems, found by name: those of this package, and others by entry points of the group `pwfl.systems`.
+"""The systems by name: those of this package, and others by entry points of the group `pwfl.systems`.
 
 An entry point names a system's object, a `pwfl.system.System`, as MODULE:NAME:
 
@@ -18,8 +18,8 @@ from pwfl.stages import GRAPH, READS, STAGES, Stage
 from pwfl.system import System
 
 GROUP = "pwfl.systems"
-OWN = "own"  # the variant that functions of users' own are
-# The version of what systems and pwfl expect of each other; what changed with each is in docs/upgrading.md.
+OWN = "own"  # the variant of user-defined functions
+# The version of the interface between systems and pwfl; docs/upgrading.md lists the changes of each version.
 INTERFACE = 5
 CHANGED = {
     5: "a system is one object, a `pwfl.system.System`: write NAME/system.py as `pwfl new` shows it, and name it in "
@@ -56,7 +56,7 @@ class RegistryError(LookupError):
 
 @cache
 def _load(name: str, value: str) -> System[Any]:
-    """The object that an entry point names, MODULE:NAME. Raises RegistryError."""
+    """Load the system that an entry point names as MODULE:NAME. Raises RegistryError."""
     path, _, attribute = value.partition(":")
     _check_interface(name, (path.rpartition(".")[0] if attribute else path) or path)
     found = vars(_module(name, path)).get(attribute)
@@ -69,10 +69,10 @@ def _load(name: str, value: str) -> System[Any]:
 
 
 def _module(name: str, path: str) -> ModuleType:
-    """A module of a system. Raises RegistryError if it is missing or cannot be imported."""
+    """Import a module of a system. Raises RegistryError if it is missing or cannot be imported."""
     try:
         return import_module(path)
-    except (Exception, SystemExit) as error:  # whatever code of somebody else does
+    except (Exception, SystemExit) as error:  # code of other people may raise anything
         missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{path}.".startswith(f"{missing}."):
             raise RegistryError(f"system {name!r} has no module {path}: {error}") from None
@@ -102,7 +102,7 @@ def _check_interface(name: str, package: str) -> None:
 
 
 def function(name: str, stage: str) -> Any:
-    """What a stage of a system, or its audit, runs; it is loaded. Raises RegistryError where it cannot be."""
+    """Load the function (of `train`: `Trainers`) that a system's stage, or its audit, runs. Raises RegistryError."""
     part = system(name).parts.get(stage)
     if part is None:
         raise RegistryError(f"system {name!r} has no stage {stage}")
@@ -110,12 +110,12 @@ def function(name: str, stage: str) -> Any:
         return part.load()
     except RegistryError:
         raise
-    except (Exception, SystemExit) as error:  # whatever code of somebody else does
+    except (Exception, SystemExit) as error:  # code of other people may raise anything
         raise RegistryError(f"system {name!r}: its {stage} cannot be loaded: {describe(error)}") from error
 
 
 def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
-    """The tables that a variant of a stage, or the audit, reads in a system."""
+    """Return the tables that a variant of a stage, or the audit, reads in a system."""
     variant = OWN if variant and user_code.is_reference(variant) else variant
     found = system(name).reads(stage, variant)
     return READS[stage] if found is None else found
@@ -123,7 +123,7 @@ def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
 
 @cache
 def makes(name: str, stage: str) -> tuple[str, ...]:
-    """The tables, or arrays, that a stage of a system makes: those of all systems, and those that the system adds."""
+    """Return the tables, or arrays, that a stage of a system makes: those of all systems, and those that it adds."""
     if stage in STAGES and stage not in stages(name):
         return ()
     part = system(name).parts.get(stage)
@@ -132,24 +132,24 @@ def makes(name: str, stage: str) -> tuple[str, ...]:
 
 @cache
 def makers(name: str) -> dict[str, str]:
-    """By each table, or array, of a system: the stage that makes it, or would if the system had that stage."""
+    """Return, for each table or array of a system, the stage that makes it, or would if the system had that stage."""
     return {table: stage for stage in GRAPH for table in (*GRAPH[stage].makes, *makes(name, stage))}
 
 
 @cache
 def stages(name: str) -> dict[str, Stage]:
-    """The stages that a system has: all, but `receive` where its air is not linear."""
+    """Return the stages of a system: all, except `receive` if its air is not linear."""
     linear = system(name).receive is not None
     return {stage: declared for stage, declared in STAGES.items() if linear or stage != "receive"}
 
 
 @cache
 def claims() -> dict[str, tuple[str, ...]]:
-    """The objects, MODULE:NAME, that claim each system's name. Raises RegistryError if none can be listed."""
+    """Return the objects, MODULE:NAME, that claim each system's name. Raises RegistryError if none can be listed."""
     packages = {name: [f"pwfl.systems.{name}.system:SYSTEM"] for name in BUILT_IN}
     try:
         points = entry_points(group=GROUP)
-    except Exception as error:  # of a damaged installation
+    except Exception as error:  # a damaged installation
         raise RegistryError(f"entry points of installed packages cannot be read: {describe(error)}") from error
     for point in points:
         packages.setdefault(point.name, []).append(point.value)
@@ -157,12 +157,12 @@ def claims() -> dict[str, tuple[str, ...]]:
 
 
 def systems() -> list[str]:
-    """The names of all systems, without those that several packages claim; none is loaded."""
+    """List the names of all systems, except those that several packages claim; none is loaded."""
     return [name for name, values in claims().items() if len(values) == 1]
 
 
 def system(name: str) -> System[Any]:
-    """The system of a name. Raises RegistryError where there is none, with the known names, or more than one."""
+    """Return the system of a name. Raises RegistryError if there is none, with the known names, or several."""
     if name not in claims():
         raise RegistryError(
             f"there is no system {name!r}; known: {', '.join(claims())}; an entry point registers another one "

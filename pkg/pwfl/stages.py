@@ -1,26 +1,26 @@
-"""The graph of stages: what each makes, out of what, and how many jobs it has."""
+"""The graph of stages: outputs, inputs and jobs of each."""
 
 from typing import NamedTuple
 
 
 class Stage(NamedTuple):
-    """A stage of the graph: what it makes and reads, and how many jobs it has."""
+    """A stage of the graph: its outputs, inputs and jobs."""
 
     makes: tuple[str, ...]  # tables, or arrays of the stages before the channel; a system may add tables
-    reads: tuple[str, ...] = ()  # of earlier stages, as far as a scenario has these; a system may list other tables
-    takes_data: bool = False  # what users train on: features where a scenario asks for any, otherwise a data set
-    grid: str | None = None  # whose number of realizations its jobs follow, of REALIZATIONS; None: one job takes all
-    each: tuple[str, ...] = ()  # the parts of a scheme for each of whose values it has jobs of its own
-    variant: str | None = None  # the part of a scheme that tells its variants apart, which may read other parameters
-    draws_noise: bool = False  # whether its parameters have `release`, by which noise is drawn, too
-    work: str = "pwfl.execution.stage"  # the module whose `run(task, found)` makes its tables
+    reads: tuple[str, ...] = ()  # tables of earlier stages, if a scenario has these; a system may list others
+    takes_data: bool = False  # whether it reads training data: features if a scenario has any, otherwise a data set
+    grid: str | None = None  # key of REALIZATIONS for the realizations of its jobs; None: one job for all
+    each: tuple[str, ...] = ()  # the parts of a scheme; it has separate jobs for each of their values
+    variant: str | None = None  # the part of a scheme that selects its variant; variants may read other parameters
+    draws_noise: bool = False  # whether its parameters include `release`, by which noise is drawn
+    work: str = "pwfl.execution.stage"  # the module with its function, `run(task, found)`
 
 
-# Of a grid, how many a scenario has.
+# By grid, the parameter with the number of realizations.
 REALIZATIONS: dict[str | None, str] = {"optimization": "realizations", "training": "training_realizations"}
 SCHEME = ("scheduler", "noise")
 
-# What some scenarios need before their channel.
+# Stages that some scenarios need before their channel.
 DATASET, PROJECTION, FEATURES, IMPORTED = "dataset", "projection", "features", "imported"
 PREPARATIONS = {
     DATASET: Stage((DATASET,), work="pwfl.learning.sources"),
@@ -57,15 +57,15 @@ STAGES = {
         each=SCHEME,
     ),
 }
-REPORT, AUDIT = "report", "audit"  # what is made of the stages' tables of all schemes
-READERS = {DATASET, IMPORTED, *STAGES, AUDIT, REPORT}  # what a parameter may be declared to be read by
+REPORT, AUDIT = "report", "audit"  # made from the stages' tables of all schemes
+READERS = {DATASET, IMPORTED, *STAGES, AUDIT, REPORT}  # readers that a parameter may declare
 GRAPH = PREPARATIONS | STAGES
-# The tables that each stage, and the audit, reads, where a system lists no others.
+# The tables that each stage, and the audit, reads, unless a system lists others.
 READS = {name: stage.reads for name, stage in GRAPH.items()}
 READS[AUDIT] = ("users", "reception", "reception_noise", "visibility", "guarantees", "outcome")
 
 
 def variants(scheduler: str, noise: str) -> dict[str, str]:
-    """The variant of each stage that has any, in a scheme."""
+    """Return the variant of each stage that has variants, in a scheme."""
     scheme = {"scheduler": scheduler, "noise": noise}
     return {name: scheme[stage.variant] for name, stage in STAGES.items() if stage.variant}

@@ -1,7 +1,7 @@
 """Random streams: every draw comes from one derived from (seed, purpose, realization).
 
-A purpose's numbers lie on one counter-based Philox sequence, each realization on a stretch of its own, so a block of
-realizations is drawn at once, and a realization's numbers are the same in any block.
+Numbers of `uniforms` for a purpose are on one counter-based Philox sequence, each realization on a separate segment. So
+a chunk of realizations is drawn at once, and a realization's numbers are the same in any chunk.
 """
 
 import hashlib
@@ -13,9 +13,9 @@ WORDS = 4  # 64-bit numbers that one step of Philox's counter yields
 
 
 def uniforms(seed: int, purpose: str, realizations: range, shape: tuple[int, ...]) -> np.ndarray:
-    """Uniform numbers in (0, 1), float64, shape (len(realizations), *shape), for consecutive realizations.
+    """Draw uniform numbers in (0, 1), float64, shape (len(realizations), *shape), for consecutive realizations.
 
-    Those of a realization depend on seed, purpose, realization and shape alone.
+    Those of a realization depend only on seed, purpose, realization and shape.
     """
     size = prod(shape)
     steps = -(-size // WORDS)
@@ -27,20 +27,20 @@ def uniforms(seed: int, purpose: str, realizations: range, shape: tuple[int, ...
 
 
 def generator(seed: int, purpose: str, realization: int) -> np.random.Generator:
-    """A NumPy generator of one realization's own."""
+    """Create a NumPy generator for one realization."""
     return np.random.Generator(np.random.Philox(_sequence(seed, purpose, realization)))
 
 
 def key(seed: int, purpose: str, realization: int) -> int:
-    """A 63-bit key of one realization, for TensorFlow's stateless generators."""
+    """Return a 63-bit key of one realization, for TensorFlow's stateless generators."""
     return int(_sequence(seed, purpose, realization).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def name_noise(scenario, realization: int, purpose: str = "noise", release: str | None = None) -> tuple[int, str, int]:
-    """Name the noise that users add to one release, which no other draws: seed, purpose and realization.
+    """Name the noise that users add to one release, and to no other: return seed, purpose and realization.
 
-    `scenario` are the parameters of a stage that draws noise, and say of which release (`pwfl.workflow.plan`), and what
-    a realization has of the user's files, if anything (`pwfl.execution.contents`).
+    `scenario` contains the parameters of a stage that draws noise, the name of its release (`pwfl.workflow.plan`), and
+    digests of the user's data by realization, if any (`pwfl.execution.contents`).
     """
     named = f"{purpose} of {release or scenario.release}"
     if contents := getattr(scenario, "contents", None):
@@ -49,7 +49,7 @@ def name_noise(scenario, realization: int, purpose: str = "noise", release: str 
 
 
 def name_tested_noise(scenario, purpose: str = "noise") -> list[tuple[int, str, int]]:
-    """Name the streams whose noise an audit compares: a release's first two realizations, another one's first."""
+    """Name the noise streams that an audit compares: a release's first two realizations, and another's first."""
     own = [name_noise(scenario, realization, purpose) for realization in range(2)]
     return [*own, name_noise(scenario, 0, purpose, "another release")]
 

@@ -1,8 +1,8 @@
-"""What a system is: one frozen object, whose fields a type checker checks.
+"""The class of a system: one frozen object, with fields that a type checker verifies.
 
-Planning imports it with the system's model, checks and catalog, and runs none of its stages. So a function is named by
-a `lambda` that gives it, `lambda: channel.run`, of a module that is `deferred`: with Polars, TensorFlow or Altair, it
-is imported when the function is asked for. A type checker sees the module itself, and holds the function to the field.
+Planning imports it with the system's model, checks and catalog, and runs none of its stages. So a function is given by
+a `lambda` that returns it, `lambda: channel.run`, from a `deferred` module. That module, with Polars, TensorFlow or
+Altair, is imported when the function is first used. A type checker sees the module itself, and checks the function.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,41 +19,41 @@ if TYPE_CHECKING:
 F_co = TypeVar("F_co", covariant=True)
 S = TypeVar("S")  # the system's scenarios
 Tables = dict[str, "pl.DataFrame"]
-Study = dict[str, dict]  # by scenario, what reports know of it
+Study = dict[str, dict]  # by scenario, the data of its report
 NONE: Mapping[str, tuple[str, ...]] = {}
 
 
 class Deferred:
-    """A module that is imported when something of it is asked for."""
+    """A module that is imported when one of its attributes is used."""
 
     def __init__(self, name: str):
         self._name = name
 
     def __getattr__(self, name: str):
-        if name.startswith("__"):  # what doctest and inspect ask of everything in a module
+        if name.startswith("__"):  # doctest and inspect look these up on everything in a module
             raise AttributeError(name)
         return getattr(import_module(self._name), name)
 
 
 def deferred(package: str, modules: str) -> Iterator[Any]:
-    """Some modules of a package, separated by blanks; a type checker is shown their import instead."""
+    """Return modules of a package, separated by blanks, as `Deferred`; a type checker sees their import instead."""
     return (Deferred(f"{package}.{module}") for module in modules.split())
 
 
 @dataclass(frozen=True)
 class Part(Generic[F_co]):
-    """What a stage runs, and the tables that it gets.
+    """A stage's function, and the tables that it receives.
 
     Attributes
     ----------
     load
-        Gives the function.
+        Returns the function.
     reads
-        The tables, where these are not those of `pwfl.stages.READS`.
+        The tables, if not those of `pwfl.stages.READS`.
     reads_of
-        Those of single variants, by name, where they differ; `own` is any function of the user's own.
+        Tables of single variants, by name, if different; `own` is any user-defined function.
     makes
-        Tables that it makes beside those of `pwfl.stages`.
+        Tables that it makes in addition to those of `pwfl.stages`.
     """
 
     load: Callable[[], F_co]
@@ -64,17 +64,17 @@ class Part(Generic[F_co]):
 
 @dataclass(frozen=True, kw_only=True)
 class Scheme:
-    """A scheduler or a noise scheme: systems add to it what sets theirs apart, such as a function and bounds.
+    """A scheduler or a noise scheme; systems add fields, such as a function and bounds, in a subclass.
 
-    A system lists each in one place, by names, in its module `schemes`; the choices of its parameters, the status words
-    of its tables and what its stages run follow from there.
+    A system lists them by name in one place, its module `schemes`, from which the choices of its parameters, the status
+    words of its tables and the functions that its stages run are derived.
 
     Attributes
     ----------
     description
         Its sentence in the reference of parameters.
     statuses
-        The words with which its stage can end; none: its name.
+        Status words with which its stage can end; empty: its name.
     """
 
     description: str
@@ -82,15 +82,15 @@ class Scheme:
 
 
 def list_statuses(schemes: Mapping[str, Scheme], *others: str) -> tuple[str, ...]:
-    """The status words of schemes by names, and those that any may end with."""
+    """List the status words of schemes, given by name, and the others, with which any scheme may end."""
     return tuple(dict.fromkeys(word for name in schemes for word in schemes[name].statuses or (name,))) + others
 
 
 @dataclass(frozen=True)
 class Trainers(Generic[S]):
-    """What trains: one realization after the other, or several side by side, with about how many bytes one takes.
+    """Functions that return trainers: of one realization, or of batches, with approximate bytes per realization.
 
-    `several` raises NotImplementedError for a scenario that it does not train, with the reason.
+    `several` raises NotImplementedError, with the reason, for a scenario that it cannot train.
     """
 
     one: "Callable[[S, Any, Tables], Callable[[int], pl.DataFrame]]"
@@ -99,7 +99,7 @@ class Trainers(Generic[S]):
 
 @dataclass(frozen=True)
 class Checks(Generic[S]):
-    """What a system says of a scenario before anything runs; see `pwfl.scenario.checks`."""
+    """A system's checks and estimates of a scenario before anything runs; see `pwfl.scenario.checks`."""
 
     consistent: Callable[[S], None] = lambda _: None
     problems: Callable[[S], list[str]] = lambda _: []
@@ -114,14 +114,14 @@ class Checks(Generic[S]):
 
 @dataclass(frozen=True)
 class Report(Generic[S]):
-    """What a system's report is made by; charts are Altair's.
+    """Functions that make a system's report; charts are Altair's.
 
     Attributes
     ----------
     comparability
-        In which terms the system cannot be compared with others, and why.
+        Terms in which the system cannot be compared with others, and why.
     published
-        What releases cost, of rows of the table `realizations`; None: nothing is known of it.
+        Computes the privacy losses of releases, from rows of the table `realizations`; None: they are unknown.
     """
 
     summarize: Callable[[S, Tables], Tables]
@@ -133,25 +133,25 @@ class Report(Generic[S]):
 
 @dataclass(frozen=True, kw_only=True)
 class System(Generic[S]):
-    """A system: how its scenarios are made, what each stage runs and reads, and what its reports show.
+    """A system: the model of its scenarios, its stages' functions and tables, and the contents of its reports.
 
     Attributes
     ----------
     package
-        Whose modules are its code, and whose folder holds its captions.
+        The package with its code; the package's folder contains its captions.
     load_catalog
-        Gives its `pwfl.report.catalog.Catalog`.
+        Returns its `pwfl.report.catalog.Catalog`.
     load_schemas
-        Gives the schemas of its tables by name, those of all systems aside, and `realizations`, of columns that its
-        report derives.
+        Returns the schemas of its tables by name, except those of all systems, and `realizations`, with columns that
+        its report derives.
     imported
-        What reads tables from outside, which `channel` then gets as its third argument; None: it takes none.
+        Reads tables from outside, which `channel` then receives as its third argument; None: it imports none.
     receive
         None: its air is not linear.
     load_claims
-        Gives a function that measures the paper's claims, of the scenarios' contents by their names.
+        Returns a function that measures the paper's claims, from the scenarios' contents by name.
     load_paper
-        Gives what the paper's page shows, a `pwfl.report.paper.Paper`; None: it has none.
+        Returns the content of the paper's page, a `pwfl.report.paper.Paper`; None: it has no such page.
     """
 
     name: str
@@ -174,22 +174,22 @@ class System(Generic[S]):
 
     @cached_property
     def catalog(self) -> Any:
-        """What the reports of its scenarios show, a `pwfl.report.catalog.Catalog`."""
+        """Contents of its scenarios' reports, a `pwfl.report.catalog.Catalog`."""
         return self.load_catalog()
 
     @cached_property
     def checks(self) -> Checks[S]:
-        """What it says of a scenario before anything runs."""
+        """Its checks and estimates of a scenario before anything runs."""
         return self.load_checks()
 
     @property
     def folder(self) -> Path:
-        """The package's folder, which holds its captions."""
+        """The package's folder, which contains its captions."""
         return Path(str(import_module(self.package).__file__)).parent
 
     @cached_property
     def parts(self) -> dict[str, Part[Any]]:
-        """What its stages and its audit run, by their names."""
+        """Its stages and its audit, by name."""
         found = {
             "imported": self.imported,
             "channel": self.channel,
@@ -203,6 +203,6 @@ class System(Generic[S]):
         return {stage: part for stage, part in found.items() if part is not None}
 
     def reads(self, stage: str, variant: str | None) -> tuple[str, ...] | None:
-        """The tables that a stage, or a variant of it, or the audit, gets; None: those of all systems."""
+        """Return the tables that a stage, a variant of it, or the audit receives; None: those of all systems."""
         part = self.parts.get(stage)
         return part.reads_of.get(str(variant), part.reads) if part else None

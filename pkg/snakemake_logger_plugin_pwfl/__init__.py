@@ -8,7 +8,7 @@ from pathlib import Path
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-# What Snakemake says besides and nobody misses, unless --verbose asks for it.
+# Snakemake's messages that are printed only with --verbose.
 LEFT_OUT = re.compile(
     r"Select jobs to execute|Execute \d+ jobs|Building DAG|Assuming unrestricted|Using shell|Provided (cores|res)|"
     r"Rules claiming more|Conda environments: ignored|Touching output|host: |"
@@ -16,10 +16,10 @@ LEFT_OUT = re.compile(
     r"\d+ jobs? ha(s|ve) missing provenance|Rules with missing metadata"
 )
 ONLY_ALL = re.compile(r"Job stats:\njob +count\n[- ]+\nall +1\n")  # the rule that computes nothing
-# The job of a part prints itself which items failed, and the run at its end.
+# A part's job prints its failed items, and the run prints them again at its end.
 OF_PART = re.compile(r"RuleException:\nCalledProcessError in file .*\n.*\.part\.py'")
 WILDCARDS = "Target rules may not contain wildcards"
-# An error of the workflow's files says what is wrong; where they raise it is nobody's concern.
+# The message of an error in the workflow's files suffices; the lines that raised it are removed.
 RAISED = re.compile(
     r'\AWorkflowError in file "[^"\n]+"(?:, line \d+)?:\n(.*?)(?:\n  File "[^"\n]+", line \d+, in .+)*\Z', re.S
 )
@@ -29,9 +29,9 @@ EVENTS = {LogEvent.ERROR, LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR, LogEvent.RUN
 
 
 class LogHandler(LogHandlerBase):
-    """Writes a line for each part that starts, and one every few seconds on how far all are; errors as they come."""
+    """Prints a line for each part that starts, the progress of all at intervals, and errors as they occur."""
 
-    writes_to_stream = has_filter = True  # in place of Snakemake's own handler; it selects records by itself
+    writes_to_stream = has_filter = True  # replaces Snakemake's handler; it selects records by itself
     writes_to_file = has_formatter = needs_rulegraph = False
 
     def __post_init__(self) -> None:
@@ -39,22 +39,22 @@ class LogHandler(LogHandlerBase):
         self.has_counted = False  # whether a dry run's jobs were counted
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write what a record says, if it is worth it."""
+        """Print a record's message, if it is relevant."""
         event, text, settings = getattr(record, "event", None), str(record.msg or ""), self.common_settings
-        interrupts = sys.modules.get("pwfl.process.interrupts")  # the workflow imports it, as the package that it uses
+        interrupts = sys.modules.get("pwfl.process.interrupts")  # the workflow imports it, from the pwfl that it uses
         if interrupts is not None and interrupts.status() and not settings.verbose:
-            return  # what Ctrl-C means was said; jobs that end are no errors
+            return  # the message about Ctrl-C was printed; jobs that end are no errors
         mark = None  # of the part that a record of a job is about, if any
         if event in (LogEvent.JOB_INFO, LogEvent.JOB_ERROR):
             mark = next((Path(path) for path in vars(record).get("output", ()) if str(path).endswith(".done")), None)
         if event == LogEvent.JOB_INFO:
             if mark and not settings.dryrun:
-                # Snakemake imports this plugin before the workflow, which says whose pwfl is used: a checkout's own.
+                # Snakemake imports this plugin before the workflow, which selects the pwfl to use: the checkout's.
                 from pwfl.workflow.progress import Progress
 
                 self.progress = self.progress or Progress()
                 self.progress.started(mark)
-            if mark:  # else of publication and the like
+            if mark:  # otherwise it is of publication, for example
                 self._write(vars(record)["rule_msg"])
             return
         if OF_PART.match(text):
@@ -80,7 +80,7 @@ class LogHandler(LogHandlerBase):
     def _is_told(self, event: LogEvent | None, text: str) -> bool:
         if event == LogEvent.RUN_INFO and not self.common_settings.dryrun:
             return False
-        if text.startswith(STATS):  # which Snakemake says before a dry run's jobs, and again after them
+        if text.startswith(STATS):  # Snakemake prints it before a dry run's jobs, and again after them
             if self.has_counted:
                 return False
             self.has_counted = True

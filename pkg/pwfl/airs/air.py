@@ -31,12 +31,12 @@ class Observer(NamedTuple):
     weaker
         The observer that the server becomes if those whom this one `trusts` fail.
     trusts
-        Who is trusted that the observer receives no more than this, of `labels.TRUSTS`.
+        Parties, of `labels.TRUSTS`, that are trusted to let the observer receive no more than this.
     kind
-        `Kind.EXACT`, or `Kind.UPPER` if the visibility is that of an observer who receives more: the most visible of
-        several signals in each interval, say, to one who receives the same one of them in all.
+        `Kind.EXACT`, or `Kind.UPPER` if the visibility is that of an observer who receives more. For example, it may be
+        that of the most visible of several signals in each interval, if the observer receives the same one in all.
     assumes
-        Assumptions of its visibility, of `labels.ASSUMPTIONS`, as that channels are known when it is computed.
+        Assumptions of its visibility, of `labels.ASSUMPTIONS`, such as that it is computed with known channels.
     """
 
     receives: str
@@ -47,7 +47,7 @@ class Observer(NamedTuple):
 
 
 MESSAGES = Observer("each active user's noisy message of every round", "user")
-# Observers of any linear air interface, who know the channels. Others declare their own in `Received.observed_by`.
+# Observers of any linear air interface, who know the channels. Others are declared in `Received.observed_by`.
 LINEAR = {
     "user": MESSAGES,
     "cell": Observer("the signals of all stations in every round", "cell", assumes=(REALIZED,)),
@@ -58,7 +58,7 @@ UNDECLARED = {name: LINEAR[name]._replace(weaker="user") for name in OBSERVERS}
 
 
 class Sent(NamedTuple):
-    """What users send; arrays have shape (realization, interval, user) unless stated otherwise.
+    """Transmissions of the users; arrays have shape (realization, interval, user) unless stated otherwise.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Sent(NamedTuple):
         Thermal noise power of a receiver in the bandwidth, in watts.
     uniforms
         `uniforms(purpose, shape)` draws uniform numbers in (0, 1), shape (realization, *shape), of a stream with the
-        name `purpose`, for the air interface's own random channels.
+        name `purpose`, for random channels of the air interface.
     """
 
     sends: np.ndarray
@@ -117,7 +117,7 @@ class Sent(NamedTuple):
 
 
 class Received(NamedTuple):
-    """What the server and observers receive; arrays have shape (realization, interval) unless stated otherwise.
+    """Reception of the server and observers; arrays have shape (realization, interval) unless stated otherwise.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class Received(NamedTuple):
         Standard deviation of the receivers' noise in each coordinate of the update.
     seen
         For each of OBSERVERS, and any other in `observed_by`, the visibility of each user's message: two arrays of
-        shape (realization, interval, user), against all noise and against users' noise alone; 0 if the user does not
+        shape (realization, interval, user), against all noise and against only users' noise; 0 if the user does not
         send, infinite without noise.
     symbols
         Channel uses of a round.
@@ -227,7 +227,7 @@ def problem(sent: Sent, received) -> str | None:
 def amplitude(sent: Sent) -> np.ndarray:
     """Compute the amplitude, in root watts, at which stations receive one unit of the update, (realization, interval).
 
-    Each user inverts its channel to its own station, where its message arrives at this amplitude times its weight. This
+    Each user inverts its channel to its base station, where its message arrives at this amplitude times its weight. It
     is the largest amplitude at which no user's mean power over a message exceeds the maximum; 1 if nobody sends.
     """
     with np.errstate(divide="ignore"):
@@ -268,7 +268,7 @@ def at_stations(sent: Sent, arrived: np.ndarray, std: np.ndarray) -> tuple[np.nd
     Parameters
     ----------
     sent
-        What users send.
+        Transmissions of the users.
     arrived
         Complex amplitude at which each user arrives at each station, relative to that of one unit of the update, shape
         (realization, interval, station, user).
@@ -279,7 +279,7 @@ def at_stations(sent: Sent, arrived: np.ndarray, std: np.ndarray) -> tuple[np.nd
     Returns
     -------
     all_noise, users_noise
-        Visibility against all noise, and against users' noise alone, shape (realization, interval, user).
+        Visibility against all noise, and against only users' noise, shape (realization, interval, user).
     """
     amplitudes = sent.weight[:, :, None] * np.concatenate([arrived.real, arrived.imag], axis=2)
     receivers = np.broadcast_to(std[..., None], amplitudes.shape[:3])
@@ -305,7 +305,7 @@ def at_server(sent: Sent, arrived: np.ndarray, std: np.ndarray) -> tuple[np.ndar
 def in_update(sent: Sent, weight: np.ndarray, receiver_std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Compute the visibility to an observer who receives the update.
 
-    |weight| over the standard deviation of all noise in it, and of users' noise alone. `weight` has shape (realization,
+    |weight| over the standard deviation of all noise in it, and of only users' noise. `weight` has shape (realization,
     interval, user), `receiver_std` (realization, interval).
     """
     users_std = np.sqrt(np.square(weight * sent.noise_std).sum(axis=2, keepdims=True))

@@ -1,4 +1,4 @@
-"""Random orthogonalization over several cells: stations with many antennas, users who do not know their fading."""
+"""Random orthogonalization over several cells: base stations with many antennas, users without fading knowledge."""
 
 from collections.abc import Callable
 
@@ -15,8 +15,8 @@ def over(antennas: int) -> Callable[[Sent], Received]:
     """Return the air interface of stations with `antennas` antennas each.
 
     `Sent.gain` is the mean power gain of a link. Fading is CN(0, 1) at each antenna, independent, and drawn for each
-    interval. Users invert only the mean gain to their own station. A station correlates the received vector with the
-    sum of its own senders' channel vectors, which it knows from undisturbed pilots, and divides the real part by the
+    interval. Users invert only the mean gain to their base station. A station correlates the received vector with the
+    sum of its active users' channel vectors, which it has from undisturbed pilots, and divides the real part by the
     number of antennas; the server adds up the stations' results. An observer of all antennas is assumed to receive each
     user's noisy message.
     """

@@ -1,4 +1,4 @@
-"""Broadband analog aggregation of Zhu, Wang and Huang (IEEE TWC 2020), over several cells that leak into each other."""
+"""Broadband analog aggregation of Zhu, Wang and Huang (IEEE TWC 2020), over several interfering cells."""
 
 from collections.abc import Callable
 
@@ -12,11 +12,11 @@ def over(subchannels: int, truncation: float) -> Callable[[Sent], Received]:
     """Return the air interface of a band with some subchannels and truncated channel inversion.
 
     Coordinate c of a message is sent on subchannel c mod `subchannels`. `Sent.gain` is the mean power gain of a link;
-    Rayleigh fading is independent in each subchannel and drawn for each interval. A user inverts its channel to its own
-    station in subchannels with a power gain of at least g = `truncation` times the mean, and does not send in the
+    Rayleigh fading is independent in each subchannel and drawn for each interval. A user inverts its channel to its
+    base station in subchannels with a power gain of at least g = `truncation` times the mean. It does not send in the
     others, a share of 1 - exp(-g). The server divides by exp(-g). The mean power of truncated inversion is E1(g) (the
-    exponential integral) times that without fading; the amplitude is the largest at which no user's mean power exceeds
-    the maximum. Stations use the real part; those that serve no sender are ignored.
+    exponential integral) times that without fading. The amplitude is the largest at which no user's mean power exceeds
+    the maximum. Stations use the real part; those that serve no active user are ignored.
     """
 
     def receive(sent: Sent) -> Received:
@@ -35,7 +35,7 @@ def over(subchannels: int, truncation: float) -> Callable[[Sent], Received]:
             "server": most(at_server(sent, arrived[..., b].real, each_std[..., None]) for b in range(subchannels)),
             "network": most(in_update(sent, weight * factor[..., b], receiver_std) for b in range(subchannels)),
         }
-        coordinates = np.array([len(range(b, sent.dimension, subchannels)) for b in range(subchannels)])  # coordinates
+        coordinates = np.array([len(range(b, sent.dimension, subchannels)) for b in range(subchannels)])  # on each one
         on_air, symbol_s = np.any(sends, axis=(2, 3)), subchannels / sent.bandwidth_hz
         with np.errstate(divide="ignore"):
             inverted = np.where(sends, 1 / fading, 0.0) @ coordinates
@@ -49,8 +49,8 @@ def over(subchannels: int, truncation: float) -> Callable[[Sent], Received]:
 def couplings(sent: Sent, subchannels: int, truncation: float) -> tuple[np.ndarray, np.ndarray]:
     """Draw fading and compute the amplitudes at which users arrive at stations in each subchannel.
 
-    Returns the power gains to users' own stations over their means, shape (realization, interval, user, subchannel), 0
-    where a user does not send; and complex amplitudes, 1 at the user's own station, shape (realization, interval,
+    Returns the power gains to users' base stations over their means, shape (realization, interval, user, subchannel), 0
+    where a user does not send; and complex amplitudes, 1 at the user's base station, shape (realization, interval,
     station, user, subchannel).
     """
     shape = *sent.gain.shape[1:], subchannels
@@ -65,9 +65,9 @@ def couplings(sent: Sent, subchannels: int, truncation: float) -> tuple[np.ndarr
 
 
 def most(shown) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest visibility over subchannels, as a record may move the coordinates of any one alone.
+    """Return the largest visibility over subchannels, as a record may move the coordinates of only one of them.
 
-    `shown` iterates over pairs of arrays (against all noise, against users' noise alone), one per subchannel.
+    `shown` iterates over pairs of arrays (against all noise, against only users' noise), one per subchannel.
     """
     first, second = zip(*shown, strict=True)
     return np.max(first, axis=0), np.max(second, axis=0)

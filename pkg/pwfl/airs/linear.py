@@ -1,4 +1,4 @@
-"""Tables that systems with a linear air interface share: of `receive` if users send in slots, and of `account`."""
+"""Tables of systems with a linear air interface: of the stage `receive` if users send in slots, and of `account`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,7 +15,7 @@ EVERY_ROUND = {"local_steps": 1.0, "taken_as_public": ALWAYS_PUBLIC}  # terms, u
 
 
 def receive_slots(rows: pl.DataFrame, size: int, observers: Mapping[str, air.Observer]) -> dict[str, pl.DataFrame]:
-    """Make the tables of a stage `receive` whose users send in slots, one symbol per coordinate.
+    """Make the tables of a stage `receive` if users send in slots, one symbol per coordinate.
 
     Each round is an interval.
 
@@ -24,7 +24,7 @@ def receive_slots(rows: pl.DataFrame, size: int, observers: Mapping[str, air.Obs
     Parameters
     ----------
     rows
-        One row per realization, round, slot and user who sends, with the columns `weight`, `user_noise_std`,
+        One row per realization, round, slot and active user, with the columns `weight`, `user_noise_std`,
         `update_noise_std` (the round's), and `visibility` and `visibility_users_only` to the only observer.
     size
         Number of coordinates of a message.
@@ -77,7 +77,7 @@ def account(
     noise, server_noise
         As in `accountant.stated`.
 
-    Raises ValueError where one of the two claims against the declared observer is missing.
+    Raises ValueError if one of the two claims against the declared observer is missing.
     """
     claimed = {(claim.observer, claim.unit, claim.noise) for claim in claims}
     if lacking := [unit for unit in (RECORD, USER) if (declared, unit, noise) not in claimed]:
@@ -100,7 +100,7 @@ def account(
 
 
 def leakage(account: Account, **columns) -> pl.DataFrame:
-    """Make the table `leakage`: rho, epsilon and `columns` of each user whose messages a claim's observer receives.
+    """Make the table `leakage`: rho, epsilon and `columns` of each user with messages that a claim's observer receives.
 
     `columns` are arrays of shape (realization, user).
     """
@@ -137,10 +137,10 @@ def spent(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """
     columns = {"channel_uses": "symbols", "air_seconds": "seconds", "transmit_energy_j": "joules"}
     noise = tables["reception_noise"].sort("realization", "interval")
-    shape = -1, noise["interval"].n_unique()  # every realization has all
+    shape = -1, noise["interval"].n_unique()  # every realization has all intervals
 
     def total(column: str) -> pl.Series:
-        # One interval after the other, as `history` adds up; the order in which Polars sums a group can vary.
+        # One interval after the other, as in `history`: the order in which Polars sums a group can vary.
         per_interval = (noise[column].cast(pl.Float64) * noise["rounds"]).to_numpy().reshape(shape)
         return pl.Series(per_interval.cumsum(axis=1)[:, -1]).fill_nan(None)
 

@@ -1,4 +1,4 @@
-"""One-bit digital aggregation of Zhu, Du, Gündüz and Huang (IEEE TWC 2021), over several cells that leak."""
+"""One-bit digital aggregation of Zhu, Du, Gündüz and Huang (IEEE TWC 2021), over several interfering cells."""
 
 import numpy as np
 
@@ -6,19 +6,19 @@ from pwfl.airs.air import LINEAR, MESSAGES, Received, Sent, alone
 from pwfl.airs.superposed import couplings
 from pwfl.privacy.labels import Kind
 
-# An observer of signs, or votes, is assumed to receive messages.
+# An observer of signs, or votes, is assumed to receive the noisy messages.
 OBSERVED_BY = {name: MESSAGES._replace(weaker=name, kind=Kind.UPPER) for name in LINEAR}
 
 
 def receive(sent: Sent) -> Received:
-    """The air interface of majority votes: users send signs, and the server takes the sign of their sum.
+    """Compute the reception of majority votes: users send signs, and the server uses the sign of their sum.
 
     A user sends the sign of each coordinate of its noisy message, one bit per symbol. (The paper's QPSK sends two,
-    which interference between cells would mix.) It inverts its channel to its own station, where all signs arrive at
-    the same amplitude, the largest at which no user exceeds the maximum power. The server takes the sign of the sum of
+    which interference between cells would mix.) It inverts its channel to its base station, where all signs arrive at
+    the same amplitude, the largest at which no user exceeds the maximum power. The server uses the sign of the sum of
     the stations' real parts. `Received.weight` is the weight of a user's sign in that sum, `receiver_std` the standard
     deviation of the receivers' noise in it. Signs and votes are functions of the noisy messages, so observers are
-    assumed to receive these.
+    assumed to receive these messages.
     """
     arrived, listening = couplings(sent), sent.listening
     needed = np.where(sent.sends, 1 / sent.own_gain, 0.0)  # watts for an amplitude of 1

@@ -6,12 +6,12 @@ from pwfl.airs.air import LINEAR, Received, Sent, alone, amplitude, at_server, a
 
 
 def receive(sent: Sent) -> Received:
-    """The air interface: each station receives a sum over the air and interference, and the server adds up real parts.
+    """Compute the reception of over-the-air sums: stations receive a sum plus interference, and the server adds these.
 
-    A user knows gain and phase of the channel to its own station, and inverts it. At other stations it arrives with a
-    uniform phase, drawn for each interval. Stations that serve no sender are ignored.
+    A user knows gain and phase of the channel to its base station, and inverts it. At other stations it arrives with a
+    uniform phase, drawn for each interval. The server adds the real parts at all stations that serve an active user.
     """
-    arrived = couplings(sent)  # at amplitude 1, of a unit of the update
+    arrived = couplings(sent)  # relative to one unit of the update
     received, listening = amplitude(sent), sent.listening
     weight = sent.weight * np.where(listening[..., None], arrived.real, 0.0).sum(axis=2)
     each_std = np.sqrt(sent.noise_w / 2) / received  # of a real coordinate
@@ -26,7 +26,7 @@ def receive(sent: Sent) -> Received:
 
 
 def couplings(sent: Sent) -> np.ndarray:
-    """Compute complex amplitudes at which users arrive at stations, 1 at their own.
+    """Compute complex amplitudes at which users arrive at base stations, 1 at the station that serves them.
 
     Shape (realization, interval, station, user), relative to one unit of the update.
     """

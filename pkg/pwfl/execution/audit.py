@@ -1,4 +1,4 @@
-"""A system's tests of its code, of each scheme, on the realizations that are asked for."""
+"""The privacy audit: a system's tests of its training code, for each scheme, on a scenario's realizations."""
 
 import polars as pl
 
@@ -12,14 +12,14 @@ from pwfl.stages import AUDIT
 
 
 class AuditError(RuntimeError):
-    """A scheme's audit could not run, so nothing is known of what trains it; the message says which, and why."""
+    """A scheme's audit could not run, so its training is not tested; the message contains the scheme and the reason."""
 
 
 def run(values: Scenario, inputs: Tables) -> pl.DataFrame:
-    """The table `audit` of a scenario, with its schemes' names in the first column, and terms of their guarantees.
+    """Make the table `audit` of a scenario, with its schemes' names in the first column, and terms of their guarantees.
 
-    `inputs` are the stages' tables: those that differ from scheme to scheme have its name in the column `scheme`.
-    Raises AuditError where anything fails between a scheme's records and what is released of them.
+    `inputs` are the stages' tables; those that depend on the scheme have its name in the column `scheme`. Raises
+    AuditError if a scheme's tests fail to run.
     """
     task, read, frames = Task(AUDIT, values), registry.reads(values.system, AUDIT), []
     with loaded(task) as verdicts:
@@ -37,6 +37,6 @@ def run(values: Scenario, inputs: Tables) -> pl.DataFrame:
 
 
 def _select_scheme(frame: pl.DataFrame, scheme: str, realizations: int) -> pl.DataFrame:
-    """The rows of a scheme and of so many realizations, without the scheme's name."""
+    """Select the rows of a scheme and of the first `realizations`, without the scheme's name."""
     asked = frame.filter(pl.col("realization") < realizations)
     return asked.filter(scheme=scheme).drop("scheme") if "scheme" in frame.columns else asked

@@ -1,7 +1,7 @@
-"""Digests of what a training has of the user's files: records and rows as they are checked, not the files' bytes.
+"""Digests of the user's data in a training run: of records and rows as they are checked, not of the files' bytes.
 
-Noise depends on them (`pwfl.streams.name_noise`), so noise on other records or channels is independent, and noise on a
-file written again, in another format or with further realizations is the same.
+Noise depends on them (`pwfl.streams.name_noise`). So noise on other records or channels is independent, and noise for a
+file that is written again, in another format or with further realizations, is the same.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from pwfl.stages import DATASET, IMPORTS
 
 
 def contents(values: Values, inputs: Mapping, realizations: range) -> dict[str, str]:
-    """A digest for each realization, by its number as text; empty where nothing comes from the user's files.
+    """Compute a digest for each realization, by its number as text; empty if nothing comes from the user's files.
 
-    `inputs` has the arrays of the data set and the imported tables, as far as a scenario has these.
+    `inputs` contains the arrays of the data set and the imported tables, if the scenario has these.
     """
     own_data = DATASET in inputs and value_of(values, "data.dataset") == datasets.FILE
     records = [_digest(_records(values, inputs[DATASET]))] if own_data else []
@@ -36,21 +36,21 @@ def contents(values: Values, inputs: Mapping, realizations: range) -> dict[str, 
 
 
 def _records(values: Values, arrays: tuple[np.ndarray, ...]) -> Iterable[tuple[str, np.ndarray]]:
-    """The training records that users may hold, their labels, and whose they are; not those that are kept back."""
+    """Yield the features, labels and users of the training records that users may hold; not of reserved ones."""
     data = datasets.prepared(arrays)
     dealt = slice(len(data.y_train) - datasets.held_out(values.data))
     yield from (("x", data.x_train[dealt]), ("y", data.y_train[dealt]), ("users", data.users[dealt]))
 
 
 def _columns(table: pl.DataFrame) -> Iterable[tuple[str, np.ndarray]]:
-    """The columns of a realization's rows; those without any value are as if they were not there."""
+    """Yield the columns of a realization's rows by name, except `realization` and columns without any value."""
     for name in sorted(table.columns):
         if name != "realization" and table[name].null_count() < len(table):
             yield name, table[name].to_numpy()
 
 
 def _digest(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
-    """The digest of named arrays, the same on machines of either byte order."""
+    """Compute the digest of named arrays, the same on machines of either byte order."""
     digest = hashlib.sha256()
     for name, array in arrays:
         digest.update(f"{name} {array.dtype.kind}{array.dtype.itemsize} {array.shape};".encode())

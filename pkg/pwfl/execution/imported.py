@@ -1,9 +1,9 @@
-"""The stage `imported`: tables from outside, checked."""
+"""The stage `imported`: reads and checks tables from outside."""
 
 from pwfl.execution.stage import Tables, Task, loaded
 
 
 def run(task: Task, paths: dict[str, str]) -> Tables:
-    """The tables that a system's channel may be made of, by the files that hold them."""
+    """Read the tables that a system's channel may be made from, from their files `paths`."""
     with loaded(task) as read:
         return read(paths)

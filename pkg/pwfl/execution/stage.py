@@ -1,4 +1,4 @@
-"""A stage that makes tables of tables: `schedule`, `noise`, `account`; and what the others share with it."""
+"""The stages `schedule`, `noise`, `receive` and `account`, which make tables from tables; functions for all stages."""
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -16,27 +16,25 @@ Tables = dict[str, pl.DataFrame]
 
 
 class Task(NamedTuple):
-    """What a stage is to make: of which parameters, of which variant, of which realizations."""
+    """The task of a stage: its parameters, its variant and its realizations."""
 
     stage: str
-    values: (
-        Any  # an object of the system's model (`pwfl.scenario.values.build_values`), or Values where there is no system
-    )
+    values: Any  # an object of the system's model (`pwfl.scenario.values.build_values`), or Values without a system
     variant: str | None = None
     realizations: range | None = None  # None: those of the tables that it reads
-    chunks: Mapping[range, Callable[["Tables"], None]] = MappingProxyType({})  # what saves a chunk's tables, once made
-    device: str = CPU  # `pwfl.process.devices`: on which it trains
+    chunks: Mapping[range, Callable[["Tables"], None]] = MappingProxyType({})  # functions that save a chunk's tables
+    device: str = CPU  # for training (`pwfl.process.devices`)
 
     @property
     def span(self) -> range:
-        """Its realizations, of a stage that is always told them. Raises ValueError where it is not."""
+        """Its realizations, for a stage that requires them. Raises ValueError if they are None."""
         if self.realizations is None:
             raise ValueError(f"stage {self.stage} needs to be told its realizations")
         return self.realizations
 
 
 class StageTables(dict):
-    """The tables that a stage is given; asking for another one says where it would be declared."""
+    """The input tables of a stage; the error for another table names the place to declare it."""
 
     def __init__(self, stage: str, tables: Tables):
         super().__init__(tables)
@@ -50,7 +48,7 @@ class StageTables(dict):
 
 
 def run(task: Task, tables: Tables) -> Tables:
-    """The tables of a stage, or of a variant of one, from those of earlier stages."""
+    """Make the tables of a stage, or of a variant of one, from those of earlier stages."""
     variant = [task.variant] if task.variant else []
     with loaded(task) as run_stage:
         return checked(task, run_stage(task.values, *variant, tables_read(task, tables)))
@@ -58,30 +56,30 @@ def run(task: Task, tables: Tables) -> Tables:
 
 @contextmanager
 def loaded(task: Task) -> Generator[Any]:
-    """What a task runs of its system, for work with one thread of BLAS in all libraries that it loads."""
+    """Load the function of a task's system, and limit BLAS to one thread in the block, in all loaded libraries."""
     function = registry.function(task.values.system, task.stage)
     with threads.one_of_blas():
         yield function
 
 
 def tables_read(task: Task, tables: Mapping) -> StageTables:
-    """The tables that a stage's variant reads, in the order of their keys, whichever they came in."""
+    """Select the tables that a stage's variant reads, with rows sorted by their keys."""
     wanted = registry.reads(task.values.system, task.stage, task.variant)
     return StageTables(task.stage, {name: ordered(task, name, tables) for name in wanted})
 
 
 def rows_of(frame: pl.DataFrame, realizations: range) -> pl.DataFrame:
-    """The rows of some consecutive realizations."""
+    """Select the rows of some consecutive realizations."""
     return frame.filter(pl.col("realization").is_between(realizations.start, realizations.stop, closed="left"))
 
 
 def ordered(task: Task, name: str, tables: Mapping) -> pl.DataFrame:
-    """A table in the order of its keys."""
+    """Sort a table's rows by its keys."""
     return contract.ordered(tables[name], contract.schema(task.values.system, name), name)
 
 
 def checked(task: Task, made: Tables) -> Tables:
-    """What a stage returned. Raises TypeError where that is not its tables by name."""
+    """Check the result of a stage, and return it. Raises TypeError if it is not the stage's tables by name."""
     wanted = registry.makes(task.values.system, task.stage)
     if not isinstance(made, dict) or set(made) != set(wanted):
         returned = sorted(made) if isinstance(made, dict) else type(made).__name__

@@ -1,4 +1,4 @@
-"""The stage `train`: one realization after the other, or side by side on a GPU, and who holds what."""
+"""The stage `train`: training runs, one after the other or batched on a GPU, and the records that users hold."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ Histories = dict[int, pl.DataFrame]  # by realization
 
 
 def run(task: Task, tables: Mapping) -> Tables:
-    """The tables `history` and `holdings`; `tables` holds `features` or `dataset`, unless data are simulated."""
+    """Make the tables `history` and `holdings`; `tables` has `features` or `dataset`, unless data are simulated."""
     histories: Histories = {}
     left = dict(task.chunks)
     data = features.training_data(task.values, tables)
@@ -40,7 +40,7 @@ def run(task: Task, tables: Mapping) -> Tables:
 
 
 def _tables(task: Task, data: Dataset | None, tables: Mapping, histories: Histories) -> Tables:
-    """The tables of a task's realizations."""
+    """Make the tables of a task's realizations."""
     history = pl.concat([histories[realization] for realization in task.span])
     return {"holdings": holdings(task, data, tables), "history": history}
 
@@ -48,7 +48,7 @@ def _tables(task: Task, data: Dataset | None, tables: Mapping, histories: Histor
 def _trainer(
     trainers: Trainers[Any], device: devices.Device, arguments: tuple
 ) -> tuple[Callable[[list[int]], Histories], int]:
-    """A function that trains some realizations, and how many at most at a time."""
+    """Return a function that trains some realizations, and the largest number that it may train at a time."""
     why = "this system trains one realization at a time"
     if device.memory is not None:
         if trainers.several is not None:
@@ -66,9 +66,9 @@ def _trainer(
 
 
 def batches(train: Callable[[list[int]], Histories], missing: list[int], most: int) -> Iterator[Histories]:
-    """The histories of the missing realizations, `most` at a time; half as many where memory does not hold these."""
+    """Yield the histories of the missing realizations, at most `most` at a time; half as many if memory runs out."""
     while missing:
-        size = ceil(len(missing) / ceil(len(missing) / most))  # alike, as programs are compiled for each size
+        size = ceil(len(missing) / ceil(len(missing) / most))  # equal sizes, as programs are compiled for each size
         try:
             finished = train(missing[:size])
         except devices.exhausted() as error:
@@ -82,7 +82,7 @@ def batches(train: Callable[[list[int]], Histories], missing: list[int], most: i
 
 
 def holdings(task: Task, data: Dataset | None, tables: Mapping) -> pl.DataFrame:
-    """Who holds what, where the catalog says that `partition` deals it out."""
+    """Make the table `holdings`; it is empty unless `partition` assigns records of a data set to users."""
     values = task.values
     if data is None or not registry.system(values.system).catalog.uses_dataset:
         return contract.schema(values.system, "holdings").create_empty()

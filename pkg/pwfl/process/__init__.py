@@ -1,1 +1,1 @@
-"""The process of a job: its threads and devices, the user-defined functions it runs, who ends it; no scenario."""
+"""The process of a job: its threads, devices, user-defined functions and end; independent of scenarios."""

@@ -1,7 +1,7 @@
-"""Choose the device for training: the CPU, or a GPU where TensorFlow sees one.
+"""Choose the device for training: the CPU, or a GPU if TensorFlow finds one.
 
-Addresses do not include it. Each is held to the same bits whenever it computes the same, and the two differ in the
-last ones; the table `history` says which kind it was.
+Addresses do not include it. Each device reproduces its results bit by bit; those of CPU and GPU differ in the last
+bits. The table `history` contains the kind of device.
 """
 
 import logging
@@ -18,13 +18,13 @@ log = logging.getLogger(__name__)
 
 CPU = "cpu"  # as the table `history` names it
 WITH_GPU = ", with a GPU"  # after a processor's name
-SHARE = 0.8  # of a GPU's memory that is planned for
+SHARE = 0.8  # of a GPU's memory that may be used
 VISIBLE, XLA = "CUDA_VISIBLE_DEVICES", "XLA_FLAGS"
-SAME_KERNELS = "--xla_gpu_autotune_level=0"  # else XLA chooses products of matrices by the time that they take
+SAME_KERNELS = "--xla_gpu_autotune_level=0"  # otherwise XLA chooses kernels by their measured time
 
 
 class DeviceError(RuntimeError):
-    """There is no such device here; the message says what to do."""
+    """A device that this machine does not have; the message contains a remedy."""
 
 
 class Device(NamedTuple):
@@ -35,9 +35,9 @@ class Device(NamedTuple):
     name
         Its name in TensorFlow.
     kind
-        What it is, as the table `history` has it.
+        Its kind, as in the table `history`.
     memory
-        Bytes that trainings side by side may take; None: trainings follow each other.
+        Bytes that batched training runs may use; None: training runs are not batched.
     """
 
     name: str
@@ -49,46 +49,46 @@ ONLY_CPU = Device("/CPU:0", CPU, None)
 
 
 def present() -> bool:
-    """Whether this machine has a GPU that TensorFlow might see."""
+    """Return whether this machine has a GPU that TensorFlow might find."""
     return bool(glob("/dev/nvidia[0-9]*") or glob("/dev/dxg"))
 
 
 def has_gpu(asked: str | None) -> bool:
-    """Whether what is asked for, `cpu`, `gpu`, `auto` or nothing, is trained on a GPU on this machine."""
+    """Return whether the device asked for, `cpu`, `gpu`, `auto` or None, is a GPU on this machine."""
     return asked == "gpu" or (asked == "auto" and present())
 
 
 def processor(asked: str | None) -> str:
-    """What kind of processor computes here where `cpu`, `gpu` or `auto` is asked for: others differ in last bits."""
+    """Return the kind of processor that `cpu`, `gpu` or `auto` means here: results of others differ in last bits."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):  # of other systems
+    except (OSError, StopIteration):  # other operating systems
         name = platform.processor() or platform.machine()
     return name + WITH_GPU if has_gpu(asked) else name
 
 
 def hide() -> None:
-    """Keep TensorFlow from taking a GPU's memory in this process, where it has not been used yet."""
+    """Hide GPUs from TensorFlow, which would reserve their memory, if this process has not used it yet."""
     os.environ[VISIBLE] = "-1"
 
 
 def before_tensorflow() -> None:
-    """Set in the environment what XLA reads when it is first used."""
+    """Set the environment variables that XLA reads when it is first used."""
     if present() and SAME_KERNELS not in (flags := os.environ.get(XLA, "")):
         os.environ[XLA] = f"{flags} {SAME_KERNELS}".strip()
 
 
 def take(asked: str) -> Device:
-    """The device to train on: `cpu`, `gpu`, or `auto`, a GPU where there is one.
+    """Return the device to train on for `cpu`, `gpu`, or `auto`, a GPU if there is one.
 
-    A GPU computes in float32, not in TF32, whose products would let gradients exceed the clipping norm, and by kernels
-    that always add up in the same order. Raises DeviceError for `gpu` where TensorFlow sees none.
+    A GPU computes in float32, not in TF32, in which gradients could exceed the clipping norm. Its kernels always add up
+    in the same order. Raises DeviceError for `gpu` if TensorFlow finds none.
     """
     if asked == CPU:
         return ONLY_CPU
     gpus = []
-    if present():  # else CUDA logs an error where it is asked
+    if present():  # otherwise CUDA would log an error
         from pwfl.process.tensorflow import tf
 
         gpus = tf.config.list_physical_devices("GPU")
@@ -110,19 +110,19 @@ def take(asked: str) -> Device:
 
 @contextmanager
 def used(device: Device) -> Generator[None]:
-    """A context in which TensorFlow computes on a device, where it is imported."""
+    """Open a context in which TensorFlow, if it is imported, computes on a device."""
     tensorflow = sys.modules.get("tensorflow") if present() else None
     with tensorflow.device(device.name) if tensorflow else nullcontext():
         yield
 
 
 def exhausted() -> tuple[Any, ...]:
-    """The errors of a device that has too little memory."""
+    """Return the exception types for a device with too little memory."""
     return (sys.modules["tensorflow"].errors.ResourceExhaustedError,) if "tensorflow" in sys.modules else ()
 
 
 def _memory() -> int:
-    """Bytes that TensorFlow may take of the first GPU."""
-    from tensorflow.python.client import device_lib  # nothing public tells
+    """Return the bytes of the first GPU's memory that TensorFlow may use."""
+    from tensorflow.python.client import device_lib  # no public function returns them
 
     return next(device.memory_limit for device in device_lib.list_local_devices() if device.device_type == "GPU")

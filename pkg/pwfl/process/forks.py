@@ -1,4 +1,4 @@
-"""Refuse to compute in a process that was forked from one that has computed: it would wait for ever.
+"""Refuse to compute in a process that was forked from one that has computed: it would wait forever.
 
 A forked process has none of its parent's threads, for which Polars and TensorFlow wait.
 """
@@ -10,20 +10,20 @@ from contextlib import suppress
 from pathlib import Path
 
 _uses = [False]  # whether this process has used such threads
-_lacks = [False]  # whether one that it was forked from had
+_lacks = [False]  # whether a process that it was forked from had used some
 
 
 class ForkError(RuntimeError):
-    """This process was forked from one that has computed; the message says what to do."""
+    """This process was forked from one that has computed; the message contains a remedy."""
 
 
 def watch() -> None:
-    """Have processes that are forked from this one know whether it has used such threads."""
+    """Register fork hooks that record in child processes whether this one has used such threads."""
     os.register_at_fork(before=_before, after_in_child=_in_child)
 
 
 def check() -> None:
-    """Note that this process computes. Raises ForkError where it was forked from one that had used Polars."""
+    """Record that this process computes. Raises ForkError if it was forked from one that had used pwfl or Polars."""
     if _lacks[0]:
         raise ForkError(
             f"process {os.getpid()}: was forked from one that had used pwfl or Polars, whose threads it lacks, so it "
@@ -42,7 +42,7 @@ def _in_child() -> None:
 
 
 def _polars_computes() -> bool:
-    """Whether Polars has begun to compute in this process, whoever asked it to (Linux)."""
+    """Return whether Polars has begun to compute in this process, for pwfl or not (Linux)."""
     if "polars" not in sys.modules:
         return False
     for path in Path("/proc/self/task").glob("*/comm"):

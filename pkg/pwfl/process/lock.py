@@ -1,4 +1,4 @@
-"""A lock on a file, which the operating system ends with the process that has it, however that ends."""
+"""Lock a file; the operating system releases the lock when the process that holds it ends, however it ends."""
 
 import fcntl
 import os
@@ -9,14 +9,14 @@ from pathlib import Path
 
 
 class HeldError(RuntimeError):
-    """Another process has a lock; the message says which."""
+    """A lock that another process holds; the message names that process."""
 
 
 def take(path: Path) -> str | None:
-    """Take the lock of a file, which is made where there is none, until this process ends.
+    """Lock a file, which is created if there is none, until this process ends.
 
-    Processes that this one starts do not have it: Python closes their copies of the file. Returns why there is no lock
-    where the file system has none. Raises HeldError where another process has it, OSError where the file cannot be
+    Programs that this process starts do not hold the lock: Python closes their copies of the file. If the file system
+    has no locks, returns the reason. Raises HeldError if another process holds the lock, OSError if the file cannot be
     written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,14 +30,14 @@ def take(path: Path) -> str | None:
     except OSError as error:
         os.close(file)
         return error.strerror or str(error)
-    with suppress(OSError):  # a full disk: the lock needs no words
+    with suppress(OSError):  # a full disk: the lock does not need this text
         os.truncate(file, 0)
         os.write(file, f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%F %T')}\n".encode())
     return None
 
 
 def is_taken(path: Path) -> bool:
-    """Whether a process has the lock of a file."""
+    """Return whether a process holds the lock of a file."""
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError:

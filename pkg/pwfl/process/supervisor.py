@@ -1,12 +1,12 @@
-"""A job's process does no work itself: it supervises one that does, a *worker*, and starts another one where it must.
+"""Supervise a *worker*, the process that does a job's work, and start another one when needed.
 
-So a job ends soon when it is told to, or when its Snakemake is gone, whatever a worker is doing then: some solvers hold
-the interpreter's lock for minutes, and no thread or signal handler of their process would run. And what a worker does
-to its process ends with it: a crash is an error of the task that it was at, memory that it does not give back is the
-system's again, and its temporary files go, such as those that TensorFlow's Autograph writes. So do the processes that
-it started and left behind, daemons included.
+So a job ends soon after a signal, or after its Snakemake has ended, whatever the worker is doing. Some solvers hold the
+interpreter's lock for minutes, and no thread or signal handler of their process would run. Side effects of a worker end
+with it: a crash is an error of its current task, and memory that it does not free returns to the system. Its temporary
+files, such as those of TensorFlow's Autograph, are deleted. The processes that it started and left behind are ended,
+including daemons.
 
-A job imports this module before all else, so it imports little.
+A job imports this module first, so it imports little.
 """
 
 import ctypes
@@ -31,34 +31,34 @@ from pwfl.process import interrupts
 log = logging.getLogger(__name__)
 
 VARIABLE = "PWFL_WORKFLOW"  # environment variable: the process number of the Snakemake that starts jobs
-SECONDS = 0.5  # between looks at whether it lives
-POLL_SECONDS = 0.01  # between looks at processes that are about to end
+SECONDS = 0.5  # between checks that it is running
+POLL_SECONDS = 0.01  # between checks of processes that are about to end
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PARENT_DEATH_SIGNAL, CHILD_SUBREAPER = 1, 36  # PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER of Linux
-ENDINGS = {signal.SIGTERM: 1.0, signal.SIGKILL: 5.0}  # seconds that processes which a worker left have to end
-TEMPORARY = tempfile.gettempdir()  # everybody's; a worker has a folder of its own in it
+ENDINGS = {signal.SIGTERM: 1.0, signal.SIGKILL: 5.0}  # seconds until processes that a worker left must have ended
+TEMPORARY = tempfile.gettempdir()  # shared; each worker has a separate folder in it
 
 
 class Reporter:
-    """How a worker tells its supervisor which tasks it is at, and which failed."""
+    """A worker's messages to its supervisor: current tasks, failed tasks, the end."""
 
     def __init__(self, pipe: int) -> None:
         self.pipe, self.worker = pipe, os.getpid()
 
     def begin(self, tasks: list[str]) -> None:
-        """Say which tasks are begun, and that those before are finished."""
+        """Report the tasks that are begun; earlier ones are finished."""
         self._send({"at": tasks})
 
     def failed(self, tasks: list[str], error: str) -> None:
-        """Say that tasks failed, and why."""
+        """Report that tasks failed, and why."""
         self._send({"failed": tasks, "error": error})
 
     def end(self, finished: bool) -> None:
-        """Say that the worker ends by itself, and whether nothing is left to do."""
+        """Report that the worker ends by itself, and whether nothing is left to do."""
         self._send({"end": finished})
 
     def _send(self, message: dict) -> None:
-        if os.getpid() == self.worker:  # a process that it forked and that came back reports nothing
+        if os.getpid() == self.worker:  # a process that it forked, and that returns here, reports nothing
             os.write(self.pipe, json.dumps(message).encode() + b"\n")
 
 
@@ -66,14 +66,14 @@ Work = Callable[[set[str], Reporter], bool]
 
 
 def hand_over() -> None:
-    """Tell the jobs that this process starts which one it is."""
+    """Set the environment variable that contains this process's number, for the jobs that it starts."""
     os.environ[VARIABLE] = str(os.getpid())
 
 
 def answer_in_a_thread() -> None:
-    """Have a TERM answered by a thread: Snakemake's handler takes a lock that the main thread may hold.
+    """Handle SIGTERM in a thread: Snakemake's handler acquires a lock that the main thread may hold.
 
-    Snakemake then waits for the jobs that run; a second TERM ends them as Ctrl-C does.
+    Snakemake then waits for the jobs that run; a second SIGTERM ends them as Ctrl-C does.
     """
     handler, received = signal.getsignal(signal.SIGTERM), []
     if not callable(handler):
@@ -89,12 +89,12 @@ def answer_in_a_thread() -> None:
 
 
 def supervise(work: Work, cleanup: Callable[[], None] = lambda: None) -> dict[str, str]:
-    """Run `work(failed, reporter)` in a worker, and again, in another one, until it says that nothing is left to do.
+    """Run `work(failed, reporter)` in a worker, and in further ones, until nothing is left to do.
 
-    `work` leaves out tasks that failed. It returns whether it is finished; where it is not, another worker goes on.
-    Returns the errors of the tasks that failed, by task. A worker that ends unexpectedly fails the first task that
-    it was at. `cleanup` is called when a worker has ended early. Raises ChildProcessError where one ends without being
-    at any.
+    `work` leaves out failed tasks, and returns whether it is finished; if it is not, another worker continues. Returns
+    the errors of failed tasks, by task. If a worker ends unexpectedly, `cleanup` is called, and the first of its
+    current tasks has failed. Raises ChildProcessError if it had none. After a signal, exits with the status of the
+    signal.
     """
     failed: dict[str, str] = {}
     received = _Signals()
@@ -113,9 +113,9 @@ def supervise(work: Work, cleanup: Callable[[], None] = lambda: None) -> dict[st
 
 
 def run_apart(function: Callable[[], None]) -> None:
-    """Run a function in a process of its own, which it may leave in any state. Raises ChildProcessError if it fails.
+    """Run a function in a separate process, which it may leave in any state. Raises ChildProcessError if it fails.
 
-    The function reports an error by raising it; the error's text is that of the ChildProcessError.
+    The message of the ChildProcessError describes the exception that the function raised.
     """
 
     def work(_: set[str], reporter: Reporter) -> bool:
@@ -133,9 +133,9 @@ def run_apart(function: Callable[[], None]) -> None:
 
 
 class _Signals:
-    """Takes note of signals that end a process, as long as it lives.
+    """The number of the first signal to end this process; 0: none so far.
 
-    What is ignored stays so: a workflow's Ctrl-C, which it answers itself before it tells its jobs to end.
+    Ignored signals stay ignored, such as Ctrl-C in a workflow's jobs: the workflow handles it and ends its jobs.
     """
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ def _not_ignored() -> list[signal.Signals]:
 
 
 def _one_worker(work: Work, failed: dict[str, str], received: _Signals | None) -> tuple[list[str], bool | None, int]:
-    """The tasks that a worker was at when it ended, whether it was finished (None: it did not say), its exit status.
+    """Run a worker; return the tasks that it was at when it ended, whether it finished (None: unknown), its status.
 
     Errors of tasks are added to `failed`. With `received`, a signal, or the end of the workflow, ends the worker.
     """
@@ -167,7 +167,7 @@ def _one_worker(work: Work, failed: dict[str, str], received: _Signals | None) -
         os.close(begin)
         tempfile.tempdir = temporary.name
         if leads:
-            os.setsid()  # by whose number what it leaves is found
+            os.setsid()  # processes that it leaves are found by its number
         _be_worker(work, set(failed), Reporter(end), supervisor)
     os.close(end)
     at: list[str] = []
@@ -190,7 +190,7 @@ def _one_worker(work: Work, failed: dict[str, str], received: _Signals | None) -
 
 
 class _Messages:
-    """A worker's messages, read from a pipe, whose end is not the worker's: processes that it left hold it, too."""
+    """A worker's messages, read from a pipe, which processes that the worker left may keep open after its end."""
 
     def __init__(self, pipe: io.RawIOBase) -> None:
         os.set_blocking(pipe.fileno(), False)
@@ -198,28 +198,28 @@ class _Messages:
         self.pause = POLL_SECONDS
 
     def wait(self) -> None:
-        """Wait a while for a message, or for the pipe's end, which is usually that of the worker."""
+        """Wait a while for a message, or for the pipe's end, which usually is the worker's end."""
         if not self.is_open:
             time.sleep(self.pause)
-            self.pause = min(2 * self.pause, SECONDS)  # it closed the pipe itself, and goes on
+            self.pause = min(2 * self.pause, SECONDS)  # the worker closed the pipe, and continues
         elif select.select([self.pipe], [], [], SECONDS)[0]:
             self._take()
 
     def all(self) -> list[dict]:
-        """The messages up to now."""
+        """Return the messages received so far."""
         while self.is_open and self._take():
             pass
         return [json.loads(line) for line in self.read.split(b"\n")[:-1]]
 
     def _take(self) -> bool:
-        chunk = self.pipe.read(2**16)  # None: it has nothing now
+        chunk = self.pipe.read(2**16)  # None: nothing to read now
         self.read += chunk or b""
         self.is_open = chunk != b""
         return bool(chunk)
 
 
 def _be_worker(work: Work, failed: set[str], reporter: Reporter, supervisor: int) -> None:
-    """Work, in a process that dies with its supervisor, and end."""
+    """Do the work in this process, which dies with its supervisor, and exit."""
     status = 1
     try:
         for number in _not_ignored():
@@ -237,19 +237,19 @@ def _be_worker(work: Work, failed: set[str], reporter: Reporter, supervisor: int
 
 
 def _set(option: int, value: int) -> bool:
-    """Set what Linux's prctl sets of this process; whether that was done."""
+    """Set an option of this process by Linux's prctl; return whether that succeeded."""
     with suppress(OSError, AttributeError):
         return ctypes.CDLL(None, use_errno=True).prctl(option, value) == 0
     return False
 
 
 def _adopt() -> bool:
-    """Have orphans among the processes that come from this one become its children (Linux); whether they do."""
+    """Let orphans among this process's descendants become its children (Linux); return whether they do."""
     return _set(CHILD_SUBREAPER, 1)
 
 
 def _descendants(others: set[psutil.Process]) -> set[psutil.Process]:
-    """The processes that come from this one and still run, except its children `others` and what comes from them."""
+    """Return this process's descendants that still run, except its children `others` and their descendants."""
     children = set(psutil.Process().children()) - others
     pids = set(children)
     for child in children:
@@ -259,9 +259,9 @@ def _descendants(others: set[psutil.Process]) -> set[psutil.Process]:
 
 
 def _end_descendants(others: set[psutil.Process], session: int | None) -> None:
-    """End the processes that come from this one, except its children `others`; and those of the group `session`.
+    """End this process's descendants, except its children `others`, and the processes of the group `session`.
 
-    They get a moment to clean up: in it Python's processes that own semaphores and shared memory delete these.
+    They get a moment to clean up, in which Python's processes that own semaphores and shared memory delete these.
     """
     left: set[psutil.Process] = set()
     for number, seconds in ENDINGS.items():
@@ -281,7 +281,7 @@ def _end_descendants(others: set[psutil.Process], session: int | None) -> None:
 
 
 def _signal_group(group: int, number: int) -> bool:
-    """Send a signal to a group of processes (0: none); whether there are any."""
+    """Send a signal (0: none) to a group of processes; return whether the group has any."""
     with suppress(OSError):
         os.killpg(group, number)
         return True
@@ -289,8 +289,8 @@ def _signal_group(group: int, number: int) -> bool:
 
 
 def _is_over(process: psutil.Process) -> bool:
-    """Whether a process that comes from this one has ended; of one that became its child nothing stays."""
-    with suppress(ChildProcessError):  # its parent is another one
+    """Return whether a descendant of this process has ended; if it is a child, remove it from the process table."""
+    with suppress(ChildProcessError):  # it is no child
         return os.waitpid(process.pid, os.WNOHANG)[0] != 0
     with suppress(psutil.NoSuchProcess):
         return process.status() == psutil.STATUS_ZOMBIE
@@ -298,15 +298,15 @@ def _is_over(process: psutil.Process) -> bool:
 
 
 def _die_with(parent: int) -> None:
-    """Have the system kill this process when the thread that forked it ends, however it does (Linux)."""
+    """Let the system kill this process when the thread that forked it ends, however it ends (Linux)."""
     _set(PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before
+    if os.getppid() != parent:  # it has already ended
         os._exit(1)
 
 
 def descends(process: int, ancestor: int) -> bool:
-    """Whether a process was started by another one, directly or not, that still lives."""
-    # Who loses its parent gets another one, so no start times need be compared, which follow a clock that is set.
+    """Return whether a process was started, directly or not, by an `ancestor` that still runs."""
+    # Orphans get another parent, so start times, which change if the clock is set, need not be compared.
     with suppress(psutil.NoSuchProcess):
         while process > 1:
             process = psutil.Process(process).ppid()
@@ -316,12 +316,12 @@ def descends(process: int, ancestor: int) -> bool:
 
 
 def memory() -> int:
-    """Bytes of memory that this process takes."""
+    """Return the bytes of memory that this process uses."""
     return psutil.Process().memory_info().rss
 
 
 def _words(status: int) -> str:
-    """An exit status in words."""
+    """Format an exit status in words."""
     if status >= 0:
         return f"exit status {status}"
     name = signal.Signals(-status).name

@@ -1,11 +1,11 @@
-"""TensorFlow as `tf`, imported without Keras: a third of its import, for which most trainings have no use.
+"""Import TensorFlow as `tf` without Keras, a third of its import time, which most training runs do not need.
 
-`tf.keras` and `import keras` import it where they stand.
+`tf.keras` and `import keras` still import Keras when they are executed.
 """
 
 import sys
 
-EAGER = "keras.src.optimizers"  # what TensorFlow imports at once, and goes on without
+EAGER = "keras.src.optimizers"  # TensorFlow imports it at once, but works without it
 KEPT = sys.modules.get(EAGER)
 
 sys.modules[EAGER] = KEPT  # ty: ignore  # None: cannot be imported

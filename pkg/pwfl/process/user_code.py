@@ -1,8 +1,7 @@
-"""Functions of users' own, which a config names: FILE.py:FUNCTION, or PACKAGE.MODULE:FUNCTION of what is installed.
+"""Call user-defined functions, which a config names: FILE.py:FUNCTION, or PACKAGE.MODULE:FUNCTION if installed.
 
-The address of what a function makes names all Python files in the folder of its file
-(`pwfl.store.imports.find_user_files`), and the files declared that it reads; that it reads no other one is checked
-whenever it runs.
+The address of a function's results covers all Python files in the folder of its file
+(`pwfl.store.imports.find_user_files`), and the declared files that it reads. Each call checks that it reads no others.
 """
 
 import dataclasses
@@ -28,11 +27,11 @@ PATTERN = r"([^:]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):[A-Za-z_]\w*"
 
 
 class UserCodeError(ValueError):
-    """A function of the user's own that is not found, fails, returns what it should not, or uses undeclared files."""
+    """A user-defined function that is not found, fails, returns an invalid value, or reads undeclared files."""
 
 
 def is_reference(text: str) -> bool:
-    """Whether a config's text names a function of the user's own.
+    """Return whether a config's text names a user-defined function.
 
     >>> is_reference("greedy.py:schedule"), is_reference("greedy.schedulers:schedule"), is_reference("greedy")
     (True, True, False)
@@ -41,40 +40,40 @@ def is_reference(text: str) -> bool:
 
 
 def split(reference: str) -> tuple[str, str]:
-    """The file or module that a reference names, and the function."""
+    """Split a reference into the name of its file or module, and that of its function."""
     where, _, function = reference.rpartition(":")
     return where, function
 
 
 class Now(NamedTuple):
-    """A round, and those before it, for a scheduler of the user's own that has a parameter `now`."""
+    """The current round, and those before it, for a user-defined scheduler with a parameter `now`."""
 
     interval: int  # the round's number, from 0
-    decided: np.ndarray  # as the function returned it before, shape (interval, ...)
-    sent: np.ndarray  # what came of it, likewise: of who cannot send, nothing
-    kept: object  # what the function returned beside its decision in the round before; None at first
-    generators: tuple[np.random.Generator, ...]  # of each realization, for this round
+    decided: np.ndarray  # the function's earlier decisions, shape (interval, ...)
+    sent: np.ndarray  # what users then sent, the same shape: nothing for users who cannot send
+    kept: object  # the value that the function returned with its last decision; None at first
+    generators: tuple[np.random.Generator, ...]  # one per realization, for this round
 
 
 class Drawn(NamedTuple):
-    """For a function of the user's own that decides once and has a parameter `now`."""
+    """Random generators for a user-defined function that decides once and has a parameter `now`."""
 
-    generators: tuple[np.random.Generator, ...]  # of each realization
+    generators: tuple[np.random.Generator, ...]  # one per realization
 
 
 def generators(seed: int, purpose: str, realizations: Iterable[int]) -> tuple[np.random.Generator, ...]:
-    """A generator of each realization for a function of the user's own; `purpose` is what it decides."""
+    """Return a random generator per realization for a user-defined function; `purpose` names its decision."""
     return tuple(streams.generator(seed, f"own {purpose}", realization) for realization in realizations)
 
 
 def call(reference: str, *arguments, reads: Collection[str] = (), now: tuple | None = None):
-    """What the function that a reference names returns, of copies of what is given, which it may change.
+    """Call the function that a reference names, with copies of the arguments, and return its result.
 
-    It gets `now` only if it has a parameter of this name.
+    Copies of arrays are read-only. The function gets `now` only if it has a parameter of this name.
 
-    It may import what lies beside its file, and read the files `reads`. Raises UserCodeError where the function fails,
-    which names the last line of the user's code that ran, or where it read anything else.
-    What ends a process, such as `sys.exit`, is an error, too; Ctrl-C is not.
+    It may import modules in its file's folder, and read the files `reads`. Raises UserCodeError if the function fails,
+    which names the last line of the user's code that ran, or if it reads other files of the user.
+    Exceptions that would end a process, such as that of `sys.exit`, are errors, too; Ctrl-C is not.
     """
     with loaded(reference, reads) as function:
         return function(*arguments, now=now)
@@ -82,7 +81,7 @@ def call(reference: str, *arguments, reads: Collection[str] = (), now: tuple | N
 
 @contextmanager
 def loaded(reference: str, reads: Collection[str] = ()) -> Generator[Callable]:
-    """What `call` calls, as a function of the same arguments, loaded once for several calls."""
+    """Load the function of a reference once for several calls; yield it as a function of arguments and `now`."""
     known = imports.find_user_files(split(reference)[0])
     process = os.getpid()
     with guard.isolated(_home(reference)) as read, chdir("."):
@@ -118,11 +117,11 @@ def round_by_round(
     realizations: Sequence[int],
     reads: Collection[str] = (),
 ) -> np.ndarray:
-    """What a scheduler of the user's own lets users send, asked round by round, shape (realization, round, user).
+    """Call a user-defined scheduler round by round; return what users send, shape (realization, round, user).
 
-    It knows of no later round. `rounds` are its arguments; it may have a parameter `now` (`Now`), and return a pair of
-    its decision and what it keeps. `sent(t, decision)` is what comes of a decision, of shape (realization, user), and
-    raises UserCodeError where it is none.
+    It gets no data of later rounds. `rounds` yields its arguments in each round. It may have a parameter `now` (`Now`),
+    and return a pair of its decision and a value to keep for the next round. `sent(t, decision)` returns what users
+    send by a decision, shape (realization, user), and raises UserCodeError if the decision is invalid.
     """
     decided, went, kept = [], [], None
     with loaded(reference, reads) as function:
@@ -136,10 +135,10 @@ def round_by_round(
 
 
 def split_kept(reference: str, returned, realizations: int) -> tuple:
-    """What a scheduler decided, and what it keeps (None without), of what it returned: a pair of both, or the one.
+    """Split a scheduler's return value, a decision or a pair, into its decision and what it keeps (None without).
 
-    Raises UserCodeError where an array that it keeps has no row for each realization: results would depend on how many
-    are worked on together.
+    Raises UserCodeError if an array that it keeps does not have one row per realization: results would depend on how
+    many realizations are batched.
     """
     decided, kept = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
     parts = kept.values() if isinstance(kept, dict) else kept if isinstance(kept, tuple) else [kept]
@@ -154,22 +153,22 @@ def split_kept(reference: str, returned, realizations: int) -> tuple:
 
 
 def _home(reference: str) -> str | None:
-    """The folder of the file that a reference names."""
+    """Return the folder of the file that a reference names; None: it names a module."""
     where, _ = split(reference)
     return str(Path(where).parent) if where.endswith(".py") else None
 
 
 def _load(reference: str) -> Callable:
-    """The function that a reference names. Raises UserCodeError, which names file and line, where its import fails."""
+    """Load the function that a reference names. Raises UserCodeError, with file and line if its import fails."""
     where, function = split(reference)
-    if where.endswith(".py") and _is_script(where):  # which would run anew, and so call this anew
+    if where.endswith(".py") and _is_script(where):  # it would run again, and so call this again
         if not hasattr(script := sys.modules["__main__"], function):
             raise UserCodeError(f"{reference}: is not defined yet where {where} runs a study; define it above")
         return getattr(script, function)
     try:
         if where.endswith(".py"):
             spec = spec_from_file_location(f"own_{Path(where).stem}", where)
-            assert spec is not None  # as of every file whose name ends in .py
+            assert spec is not None  # as for every file name that ends in .py
             assert spec.loader is not None
             module = sys.modules[spec.name] = module_from_spec(spec)
             spec.loader.exec_module(module)
@@ -185,13 +184,13 @@ def _load(reference: str) -> Callable:
 
 
 def _is_script(where: str) -> bool:
-    """Whether a file is the script that this process runs."""
+    """Return whether a file is the script that this process runs."""
     script = getattr(sys.modules["__main__"], "__file__", None)
     return script is not None and os.path.realpath(script) == os.path.realpath(where)
 
 
 def _has_now(function: Callable) -> bool:
-    """Whether a function has a parameter `now`; one without a signature that Python can read has none."""
+    """Return whether a function has a parameter `now`; false if Python cannot read its signature."""
     try:
         return "now" in inspect.signature(function).parameters
     except ValueError:
@@ -199,15 +198,15 @@ def _has_now(function: Callable) -> bool:
 
 
 def _shown(file: str) -> str:
-    """A file's path, from the folder that is worked in where it lies there."""
+    """Return a file's path, relative to the working directory if the file is in it."""
     near = os.path.relpath(file, os.path.realpath("."))
     return file if near.startswith(os.pardir) else near
 
 
 def array(reference: str, returned, kinds: str = "iuf") -> np.ndarray:
-    """What a function returned, as an array of numbers, of kinds as NumPy has them.
+    """Convert a function's return value to an array of numbers, of `kinds` as in NumPy's `dtype.kind`.
 
-    Raises UserCodeError for anything else, and for what numbers alone would not tell: masks, imaginary parts.
+    Raises UserCodeError for anything else, and for parts that numbers would lose: masks, imaginary parts.
     """
     if isinstance(returned, np.ma.MaskedArray):
         raise UserCodeError(f"{reference}: returns a masked array, whose mask would be lost; return a plain one")
@@ -221,7 +220,7 @@ def array(reference: str, returned, kinds: str = "iuf") -> np.ndarray:
 
 
 def array_of(reference: str, returned, shape: tuple[int, ...], what: str, kinds: str = "iuf") -> np.ndarray:
-    """As `array`, of a shape and of kinds of numbers, as NumPy has them. `what` says what must be returned."""
+    """Convert a return value as `array` does, and check its shape and kind. `what` describes what must be returned."""
     values = array(reference, returned, "biuf")
     if values.shape != shape or values.dtype.kind not in kinds:
         raise UserCodeError(
@@ -231,9 +230,9 @@ def array_of(reference: str, returned, shape: tuple[int, ...], what: str, kinds:
 
 
 def noise_of(reference: str, returned, needed: np.ndarray, what: str, zero: bool = False) -> np.ndarray:
-    """Noise that a function returned, in double precision, of the shape of `needed`, which says where it must be.
+    """Check the noise that a function returned, and return it in double precision, in the shape of `needed`.
 
-    Elsewhere it is 0; with `zero` it may be so where it must be, too.
+    It must be above 0 where `needed` is true, or with `zero` not negative. Elsewhere it is set to 0.
     """
     noise = array_of(reference, returned, needed.shape, what).astype(float)
     wrong = needed & ~(np.isfinite(noise) & ((noise >= 0) if zero else (noise > 0)))
@@ -248,23 +247,23 @@ def noise_of(reference: str, returned, needed: np.ndarray, what: str, zero: bool
 
 
 def _end_forked(process: int) -> None:
-    """End a process that user-defined code forked and that came back: only one goes on with the work."""
+    """End this process if user-defined code forked it and it returned: only the original one continues."""
     if os.getpid() != process:
         os._exit(0)
 
 
 def _refuse_to_end(error: BaseException) -> None:
-    """Raise what the user at the keyboard asked for, not the function."""
+    """Raise KeyboardInterrupt again: the user at the keyboard caused it, not the function."""
     if isinstance(error, KeyboardInterrupt):
         raise error
 
 
 def _copied(value):
-    """A value with copies of all arrays and tables in it, however deep; the arrays are read-only, so that errors show.
+    """Copy all arrays and tables in a value, however deep; arrays are read-only, so that changes to them fail.
 
-    Plain values, and a scenario's, cannot be changed.
+    Plain values and scenarios cannot be changed, and are not copied.
     """
-    import polars as pl  # most that import this module only look at names
+    import polars as pl  # here: most modules that import this one only check names
 
     if isinstance(value, np.ndarray):
         copy = value.copy()
@@ -285,7 +284,7 @@ def _copied(value):
 
 
 def _description(error: BaseException, function: Callable | None = None) -> str:
-    """An error in a line: its kind and words, the last line of the user's code that ran, and who raised it."""
+    """Describe an error in a line: kind, message, last line of the user's code that ran, file that raised it."""
     words = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
@@ -295,11 +294,11 @@ def _description(error: BaseException, function: Callable | None = None) -> str:
         file, line = users[-1]
         library = f"; raised in {frames[-1][0]}, line {frames[-1][1]}" if os.path.isfile(frames[-1][0]) else ""
         return f"{words} ({file}, line {line}{library if frames[-1] != users[-1] else ''})"
-    if (code := getattr(function, "__code__", None)) and len(frames) == 1:  # its parameters are others
+    if (code := getattr(function, "__code__", None)) and len(frames) == 1:  # it has other parameters
         frames = [(code.co_filename, code.co_firstlineno)]
     return f"{words} ({frames[-1][0]}, line {frames[-1][1]})" if frames else words
 
 
 def _is_users(file: str) -> bool:
-    """Whether a file is of the user's code: neither pwfl's, nor Python's, nor installed."""
+    """Return whether a file is of the user's code: neither pwfl's, nor Python's, nor installed."""
     return os.path.isfile(file) and guard.is_users(file, frozenset([os.getcwd()]))

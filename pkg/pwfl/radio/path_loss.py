@@ -7,7 +7,7 @@ from scipy.constants import speed_of_light
 def link_gain(
     distance_m: np.ndarray | float, frequency_hz: float, exponent: float, fading_power: np.ndarray | float = 1.0
 ) -> np.ndarray:
-    """Power gain of a link, l^2 (c / 4 pi f)^2 d^-exponent, without unit; l^2 is `fading_power`, d are distances.
+    """Compute a link's power gain l^2 (c / 4 pi f)^2 d^-exponent, without unit; l^2 is `fading_power`, d distances.
 
     >>> float(round(10 * np.log10(link_gain(100.0, 2.4e9, 2.0)), 1))
     -80.1
@@ -17,5 +17,5 @@ def link_gain(
 
 
 def rayleigh_power(uniform: np.ndarray, scale: float) -> np.ndarray:
-    """Power l^2 of fades l ~ Rayleigh(scale), of mean 2 scale^2, by inversion of uniform numbers in (0, 1)."""
+    """Compute powers l^2, l ~ Rayleigh(scale), with mean 2 scale^2, by inversion of uniform numbers in (0, 1)."""
     return -2 * scale**2 * np.log1p(-uniform)

@@ -4,10 +4,10 @@ from typing import Any
 
 
 def dbm_to_w(power_dbm: float) -> float:
-    """Power in watts of a power in dBm."""
+    """Convert a power from dBm to watts."""
     return 10 ** (power_dbm / 10 - 3)
 
 
 def db_to_ratio(ratio_db: Any) -> Any:
-    """Ratio of powers that is given in dB, a number or an array."""
+    """Convert a ratio of powers, a number or an array, from dB."""
     return 10 ** (ratio_db / 10)

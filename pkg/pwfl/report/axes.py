@@ -1,4 +1,4 @@
-"""What axes show: domains that hold values, the ends of their intervals, and levels."""
+"""Domains of figures' axes, which contain values, the ends of their intervals, and levels."""
 
 from collections.abc import Callable
 
@@ -6,19 +6,20 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-ROOM = 0.05  # share of what an axis must show that is free at each of its ends
+ROOM = 0.05  # free share at each end of an axis, relative to the range of what it must contain
 WIDE = 0.2  # relative room around a single value
-ALIKE = 1e-6  # relative difference of values that are one
-LEVELED = 0.25  # the least share of an axis for values, beside levels
-SMALL = 0.1  # of accuracies, what an axis may show in any case
+ALIKE = 1e-6  # relative difference up to which values are treated as equal
+LEVELED = 0.25  # minimum share of an axis for its values, if it also contains levels
+SMALL = 0.1  # length, as a difference of accuracies, up to which an axis always contains its levels
 
 
 def fitted(axis, points, *ends, most: float | None = None, room: float = ROOM):
-    """The axis `alt.X` or `alt.Y` with a domain that holds all finite `points` and `ends`, numbers or series of them.
+    """Return the axis `alt.X` or `alt.Y` with a domain that contains all finite `points` and `ends`.
 
-    Points are drawn, ends are of their intervals, or levels. The domain leaves a share `room` free at both ends, but
-    goes below 0 only where values do, and not beyond `most`. It does not show the last digits of values that are one.
-    A logarithmic axis holds the positive values, and is linear where a point is not positive.
+    Both are numbers or series of them: points are drawn, ends are those of their intervals, or levels. The domain
+    leaves a share `room` free at both ends, but goes below 0 only if a value does, and not beyond `most`. Equal values
+    (ALIKE) get a wider domain. A logarithmic axis contains the positive values; it becomes linear if a point is not
+    positive.
     """
     scale = alt.Scale() if axis["scale"] is alt.Undefined else axis["scale"].copy()
     kind = "linear" if scale["type"] is alt.Undefined else scale["type"]
@@ -46,7 +47,7 @@ def _floats(part) -> np.ndarray:
 
 
 def _transform(kind: str, constant: float) -> tuple[Callable, Callable]:
-    """From values to places on an axis, and back."""
+    """Return the function from values to positions on a linear scale, and its inverse."""
     if kind == "log":
         return np.log10, lambda place: 10.0**place
     if kind == "symlog":
@@ -58,7 +59,7 @@ def _transform(kind: str, constant: float) -> tuple[Callable, Callable]:
 
 
 def pixels(axis, values, length: float) -> np.ndarray:
-    """How far values are from the left, or the top, on an axis of a length, as it is `fitted`; it is no longer `nice`.
+    """Compute the pixels of values, from the left or the top, on a `fitted` axis, and set its `nice` to false.
 
     >>> pixels(fitted(alt.Y("y:Q"), [0.0, 10.0], room=0), [0.0, 2.5, 99.0], 100).tolist()
     [100.0, 75.0, 0.0]
@@ -73,9 +74,9 @@ def pixels(axis, values, length: float) -> np.ndarray:
 
 
 def leveled(axis, levels: pl.DataFrame | None, *values, **bounds):
-    """The axis `fitted` to values, points first, and to the column `level` of `levels`, within `bounds`.
+    """Return the axis `fitted` to values, points first, and to the column `level` of `levels`, within `bounds`.
 
-    Where an axis that reaches to the levels would leave less than LEVELED of it to the values, it does not.
+    Levels that would leave the values less than LEVELED of an axis longer than SMALL do not extend it.
     """
     fitted_axis = fitted(axis, *values, **bounds)
     if levels is None or levels.is_empty():

@@ -1,6 +1,6 @@
 """The stage report: a scenario's tables and figures, and those that compare the scenarios of a study.
 
-Tables of a scenario hold the rows of all its schemes, named in the first column.
+A scenario's tables contain the rows of all its schemes, named in the first column.
 """
 
 import polars as pl
@@ -13,7 +13,7 @@ from pwfl.tables import contract
 
 
 def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
-    """The Altair chart `name` of a scenario, from the tables that the system's catalog names for it."""
+    """Draw the Altair chart `name` of a scenario from the tables that the system's catalog lists for it."""
     figures = registry.system(scenario.system).load_report().figures
     draw = getattr(results, name) if name in COMMON_FIGURES else figures[name]
     try:
@@ -25,7 +25,7 @@ def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
 
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The report's tables of a scenario, but for its audit, from the tables of all its schemes."""
+    """Make a scenario's report tables, except its audit, from the tables of all its schemes."""
     tables = _released(scenario, tables)
     frames = registry.system(scenario.system).load_report().summarize(scenario, tables)
     frames |= {"guarantees": tables["guarantees"]}
@@ -33,19 +33,19 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
 
 
 def _released(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The stages' tables that the report is made of: with private columns empty, where a scenario withholds them."""
+    """Return the stages' tables for the report, with private columns empty if the scenario withholds them."""
     if not scenario.withholds:
         return tables
     return {name: contract.without_private(frame, scenario.system, name) for name, frame in tables.items()}
 
 
 def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
-    """The tables of a study: `systems`, `claims`, `summary`, `outcomes`, `front`, `effects` and `published`.
+    """Make the tables of a study: `systems`, `claims`, `summary`, `outcomes`, `front`, `effects` and `published`.
 
-    `study` maps each scenario's name to its `scenario`, with all parameters that any stage reads, the tables of its
-    report, its `point` (`Study.point`) and its `releases` (`published.table`). Each table of scenarios has a column for
-    each swept parameter. Claims are made once of scenarios that are the same in everything, as a scenario and a point
-    of another one's sweep may be.
+    `study` maps each scenario's name to its `scenario` with all parameters that any stage reads, the tables of its
+    report, its `point` (`Study.point`) and its `releases` (`published.table`). Each table of scenarios has one column
+    per swept parameter. Claims and effects use identical scenarios once, such as a scenario and a point of another
+    scenario's sweep.
     """
     first: dict[str, str] = {}
     for name, content in study.items():
@@ -61,19 +61,19 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     frames = {"systems": systems.table(study), "claims": pl.concat(claims)}
     frames |= {"summary": pl.concat(summaries, how="diagonal_relaxed")}
     outcomes = sweeps.outcomes(study)
-    point_tables = {"outcomes": outcomes, "front": sweeps.front(outcomes)}  # have the columns by themselves
+    point_tables = {"outcomes": outcomes, "front": sweeps.front(outcomes)}  # already have these columns
     point_tables |= {"effects": effects.table(different, outcomes)}
-    point_tables |= {"published": published.table(study)}  # of all scenarios
+    point_tables |= {"published": published.table(study)}  # identical scenarios included
     return {name: _with_points(frame, places) for name, frame in frames.items()} | point_tables
 
 
 def comparison_figure(system: str, name: str, study: dict[str, dict]):
-    """The Altair chart `name` of a system's own that compares its scenarios; see `compare`."""
+    """Draw the Altair chart `name` of a system, which compares its scenarios; `study` is as in `compare`."""
     return registry.system(system).load_report().comparison_figures[name](_select_system(study, system))
 
 
 def titled(study: dict[str, dict], titles: dict[str, str]) -> dict[str, dict]:
-    """The study of `compare`, with titles in place of its scenarios' names, as its figures show them."""
+    """Return the study of `compare` with titles in place of its scenarios' names, as figures show them."""
     named = {}
     for name, content in study.items():
         point = content["point"]
@@ -86,11 +86,11 @@ def _select_system(study: dict[str, dict], system: str) -> dict[str, dict]:
 
 
 def _with_points(frame: pl.DataFrame, places: dict[str, dict]) -> pl.DataFrame:
-    """A table of several scenarios with a column for each swept parameter, after that of the scenario."""
+    """Add one column per swept parameter to a table of several scenarios, after its column `scenario`."""
     rows = [pl.select(pl.lit(name).alias("scenario"), *literals(values)) for name, values in places.items()]
     values = pl.concat(rows, how="diagonal_relaxed")
     keys = values.columns[1:]
-    frame = frame.drop(keys, strict=False)  # which a summary has from its scenario's report
+    frame = frame.drop(keys, strict=False)  # a summary already has them, from its scenario's report
     first = frame.columns.index("scenario") + 1
     joined = frame.join(values, on="scenario", how="left", maintain_order="left")
     return joined.select(*frame.columns[:first], *keys, *frame.columns[first:])

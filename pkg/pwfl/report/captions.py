@@ -1,7 +1,7 @@
-"""Captions of figures: reStructuredText that may name its scenario, filled in once for the page and Snakemake's report.
+"""Captions of figures: reStructuredText, filled in once for the study report and Snakemake's report.
 
-A caption's file has the field `{{ scenario }}`, or `{{ snakemake.wildcards.scenario }}`, with or without double
-backquotes around it, for the title of the figure's scenario. All else in it is text, braces included.
+A caption's file may contain the field `{{ scenario }}`, or `{{ snakemake.wildcards.scenario }}`, with or without double
+backquotes around it. It is replaced by the title of the figure's scenario. All other text, with braces, is literal.
 """
 
 import re
@@ -10,9 +10,9 @@ FIELD = re.compile(r"(``)?{{ *(?:snakemake\.wildcards\.)?scenario *}}(?(1)``)(\.
 
 
 def fill(text: str, title: str = "") -> str:
-    """The caption of a figure of the scenario of a title, of a caption's `text`; without a title, of several scenarios.
+    """Fill in a caption's `text` with the title of the figure's scenario; "": the figure compares several.
 
-    Raises ValueError where the caption names a scenario and there is no title.
+    Raises ValueError if the caption has the field of a scenario and there is no title.
     """
     if not title and FIELD.search(text):
         raise ValueError("names a scenario, but its figure compares several; leave {{ scenario }} out")
@@ -22,7 +22,7 @@ def fill(text: str, title: str = "") -> str:
 
 
 def plain(text: str) -> str:
-    """Text of a user's on one line, as reStructuredText that shows it as it is, within a paragraph.
+    """Escape text as one line of reStructuredText that shows it literally within a paragraph.
 
     >>> print(plain("a_b *c*"))
     a\\_b \\*c\\*
@@ -31,7 +31,7 @@ def plain(text: str) -> str:
 
 
 def category(text: str) -> str:
-    """A category of Snakemake's report, which takes it for a target of reStructuredText and braces for wildcards.
+    """Remove from a category the characters that Snakemake's report would treat as reStructuredText or wildcards.
 
     >>> category("a_b: *Paper's* {learning}")
     "a b Paper's learning"
@@ -40,7 +40,7 @@ def category(text: str) -> str:
 
 
 def label(text: str) -> str:
-    """A label of Snakemake's report, which takes what stands in braces for a wildcard and has no way to write them.
+    """Replace the braces in a label of Snakemake's report, which treats them as wildcards and has no escape.
 
     >>> label("a {x}")
     'a (x)'
@@ -49,5 +49,5 @@ def label(text: str) -> str:
 
 
 def for_snakemake(caption: str) -> str:
-    """A caption as Snakemake's report takes it: a template of Jinja, here of a caption that asks for nothing."""
+    """Escape the braces of a caption, since Snakemake's report renders captions as Jinja templates."""
     return caption.replace("{", "{{ '{' }}") + "\n"

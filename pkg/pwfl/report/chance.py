@@ -1,4 +1,4 @@
-"""What accuracies start from: chance level, and the start model's accuracy."""
+"""Reference levels of accuracies: chance level, and the start model's accuracy."""
 
 import polars as pl
 
@@ -15,9 +15,9 @@ LARGEST = {  # share of the test records that the largest class has, by data set
 
 
 def level(scenario) -> float | None:
-    """The chance level of a scenario: the share of its largest class in the test data, or else 1 / classes.
+    """Return the chance level of a scenario: the share of its largest class in the test data, or else 1 / classes.
 
-    None where it learns no classes, or none that its parameters `data.dataset` and `data.content` name.
+    None if it learns no classes, or its parameters `data.dataset` and `data.content` do not determine their number.
     """
     dataset, classes = (value_of(scenario, f"data.{key}") for key in ("dataset", "content.classes"))
     if dataset in LARGEST:
@@ -28,14 +28,14 @@ def level(scenario) -> float | None:
 
 
 def start(history: pl.DataFrame | None) -> float | None:
-    """The mean accuracy of the start model, that of round 0, over a history's realizations; None where it has none."""
+    """Compute the start model's mean accuracy (round 0) over a history's realizations; None if it has none."""
     if history is None or not {"round", "accuracy"} <= set(history.columns):
         return None
     return history.filter(pl.col("round") == 0).select(pl.col("accuracy").drop_nulls().mean()).item()
 
 
 def scenario_levels(scenario, history: pl.DataFrame) -> pl.DataFrame:
-    """The lines of a scenario's accuracies: `level` and `text` of its chance level and of its start model."""
+    """Return the reference lines of a scenario's accuracies: `level` and `text` of chance and the start model."""
     shares = {"chance": level(scenario), "start model": start(history)}
     rows = [(share, f"{what} {100 * share:.3g}%") for what, share in shares.items() if share is not None]
     return pl.DataFrame(rows, schema={"level": pl.Float64, "text": pl.String}, orient="row")

@@ -1,9 +1,9 @@
-"""One engine for the claims of all systems: declared like the paper's own list, measured, and decided by a range.
+"""Claims of all systems: declared as a list, measured in a study's scenarios, and decided by a required range.
 
-A claim is a sentence and arithmetic on schemes whose value decides it: `OPT - RND`, `RND / OPT_DP`, or `(RND -
-OPT).at(MORE_BLOCKS) - (RND - OPT)`, where `at` moves schemes to a scenario that differs in what a `Comparison` names.
-The value is a fact, or an estimate, which decides by its whole 95% interval, cut to the quantity's bounds. A paper's
-claim is judged in the paper's setting alone.
+A claim is a sentence and an expression of schemes that decides it: `OPT - RND`, `RND / OPT_DP`, or `(RND -
+OPT).at(MORE_BLOCKS) - (RND - OPT)`, where `at` moves schemes to a scenario that differs as a `Comparison` states. The
+expression's value is a fact or an estimate. An estimate decides by its whole 95% interval, clipped to the quantity's
+bounds. A paper's claim is judged only in the paper's setting.
 """
 
 import json
@@ -20,9 +20,9 @@ from pwfl.report import unscheduled
 from pwfl.report.measures import LOSSES, ONE_SIDED, Measure, accuracies, estimate, losses, paired
 from pwfl.scenario.values import plain, value_of
 
-PAPER, PROJECT = "paper", "project"  # whose a claim is, and whose a required range
+PAPER, PROJECT = "paper", "project"  # origins of claims, and of required ranges
 VERDICTS = SUPPORTED, REFUTED, INCONCLUSIVE, NOT_MEASURED = "supported", "refuted", "inconclusive", "not measured"
-SCHEMA = {  # of the table `claims`; `pwfl.report.meanings` says what its columns mean
+SCHEMA = {  # of the table `claims`; `pwfl.report.meanings` explains its columns
     "claim": pl.String,
     "statement": pl.String,
     "scenario": pl.String,
@@ -43,12 +43,12 @@ SCHEMA = {  # of the table `claims`; `pwfl.report.meanings` says what its column
     unscheduled.COLUMN: pl.Int64,
 }
 UNBOUNDED, SHARE, POSITIVE = (-np.inf, np.inf), (0.0, 1.0), (0.0, np.inf)
-# The setting of what the papers' users learn: MNIST as it is, dealt out at random.
+# The setting of the papers' learning task: unchanged MNIST, assigned to users at random.
 MNIST = {"data.dataset": ("mnist",), "data.partition": ("iid", "quantity"), "training.features": ("pixels",)}
 
 
 class Band(NamedTuple):
-    """The numbers for which a claim holds. Ends `above` and `below` are open, `least` and `most` are closed."""
+    """The range of numbers that supports a claim: ends `above` and `below` are open, `least` and `most` closed."""
 
     above: float | None = None
     least: float | None = None
@@ -56,13 +56,13 @@ class Band(NamedTuple):
     most: float | None = None
 
     def contains(self, low: float, high: float) -> bool:
-        """Whether the whole interval lies in the band."""
+        """Return whether the whole interval is in the band."""
         from_low = (self.above is None or low > self.above) and (self.least is None or low >= self.least)
         to_high = (self.below is None or high < self.below) and (self.most is None or high <= self.most)
         return from_low and to_high
 
     def excludes(self, low: float, high: float) -> bool:
-        """Whether the whole interval lies outside the band, on one side."""
+        """Return whether the whole interval is outside the band, on one side."""
         under = (self.above is not None and high <= self.above) or (self.least is not None and high < self.least)
         over = (self.below is not None and low >= self.below) or (self.most is not None and low > self.most)
         return under or over
@@ -78,18 +78,18 @@ LESS, MORE = Band(below=0), Band(above=0)
 
 
 class Reported(NamedTuple):
-    """A number that the source reports, and the ends of those that round to it. It has to lie in the interval."""
+    """A number that the source reports, and the range that rounds to it; the interval must intersect this range."""
 
     value: float
     least: float
     most: float
 
     def contains(self, low: float, high: float) -> bool:
-        """Whether the interval, bounded on both sides, has a number that rounds to the reported one."""
+        """Return whether the interval, bounded on both sides, contains a number that rounds to the reported one."""
         return bool(np.isfinite([low, high]).all()) and low <= self.most and high >= self.least
 
     def excludes(self, low: float, high: float) -> bool:
-        """Whether no number of the interval rounds to the reported one."""
+        """Return whether no number in the interval rounds to the reported one."""
         return high < self.least or low > self.most
 
     def __str__(self) -> str:
@@ -98,17 +98,17 @@ class Reported(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Which scenarios of a study are measured, or compared."""
+    """A selection of the scenarios of a study that are measured, or compared."""
 
-    #: Returns groups of names, the first of each the scenario that the others are compared with, of a study's contents
-    #: by scenario, each with `scenario` and the report's tables.
+    #: Returns groups of scenarios' names; the others of a group are compared with its first. The argument maps each
+    #: name to the scenario's content: `scenario` and the report's tables.
     find: Callable[[dict[str, dict]], Iterable[tuple[str, ...]]]
-    words: str = ""  #: What tells the others from the first, `at larger γ`.
-    together: bool = False  #: Whether others are compared with the first all at once: a series `at` them is a list.
+    words: str = ""  #: How the others differ from the first, `at larger γ`.
+    together: bool = False  #: Whether all others are compared with the first at once; a series `at` them is a list.
 
 
 def pairs(words: str, *keys: str, matches: Callable[[object, object], object], together: bool = False) -> Comparison:
-    """Compares scenarios that are equal in all but the keys `section.key`, where `matches(first, other)`."""
+    """Return a comparison of scenarios that are equal except in `keys` (`section.key`) if `matches(first, other)`."""
 
     def find(contents: dict[str, dict]) -> Iterator[tuple[str, ...]]:
         for names in comparable(contents, *keys):
@@ -121,13 +121,16 @@ def pairs(words: str, *keys: str, matches: Callable[[object, object], object], t
 
 
 def larger(key: str, words: str) -> Comparison:
-    """Compares a scenario with one that is equal but for a larger value of a key; nothing trained is compared."""
+    """Return a comparison of scenarios that are equal except for a larger value of a key.
+
+    They may differ in `training_realizations`, so no results of training are to be compared.
+    """
     keys = key, "training_realizations"
     return pairs(words, *keys, matches=lambda first, other: value_of(other, key) > value_of(first, key))
 
 
 def only(where: Callable[[object], object]) -> Comparison:
-    """Measures single scenarios of a kind."""
+    """Return a comparison that measures single scenarios, those with `where(scenario)`."""
     return Comparison(lambda contents: [(name,) for name, content in contents.items() if where(content["scenario"])])
 
 
@@ -139,9 +142,10 @@ def once(
     where: Callable[[object], object] = lambda _: True,
     same: Callable[[object], Hashable] = lambda _: None,
 ) -> Comparison:
-    """Measures the first of scenarios of a kind that are equal in all but some keys and of which `same` is the same.
+    """Return a comparison that measures the first of scenarios that are equal except in `keys`, with equal `same`.
 
-    For a number that cannot differ between them, which several rows would only repeat.
+    Only scenarios with `where(scenario)` count. Use it for a number that cannot differ between such scenarios: several
+    rows would repeat it.
     """
 
     def find(contents: dict[str, dict]) -> Iterator[tuple[str, ...]]:
@@ -155,32 +159,32 @@ def once(
 
 @dataclass(frozen=True)
 class Series:
-    """What a term is computed from: a scheme's column by realization, or another value that a system names."""
+    """An input of a term: a scheme's column by realization, or another value that a system names."""
 
     name: Hashable  #: A scheme's scheduler and noise, or the value's name.
-    column: str | None = None  #: Of a scheme; None: the claim's quantity.
-    is_scheme: bool = True  #: Whether a scheme has it.
-    at: Comparison | None = None  #: In which of the compared scenarios; None: the first.
+    column: str | None = None  #: The scheme's column; None: that of the claim's quantity.
+    is_scheme: bool = True  #: Whether it belongs to a scheme.
+    at: Comparison | None = None  #: The comparison that selects other scenarios; None: the first.
 
     def key(self, column: str | None) -> Hashable:
-        """The name of the values in what a system's `series` returns."""
+        """Return the key of the values in the dict that a system's `series` returns."""
         return (self.name, self.column or column) if self.is_scheme else self.name
 
     def places(self, values: list[dict]) -> list[dict]:
-        """The values of those of the compared scenarios that it is of."""
+        """Select the series' scenarios from the values of compared scenarios: the others with `at`, else the first."""
         return values[1:] if self.at else values[:1]
 
 
 @dataclass(frozen=True)
 class Term:
-    """A number made of series: arithmetic on their means over realizations, or a statistic of their values."""
+    """A number computed from series: arithmetic on their means over realizations, or a statistic of their values."""
 
-    words: str  #: What it is, `OptSched - RndSched`.
-    series: tuple[Series, ...]  #: What it is computed from.
+    words: str  #: Its description, `OptSched - RndSched`.
+    series: tuple[Series, ...]  #: Its inputs.
     function: Callable[[np.ndarray], np.ndarray] = lambda means: means[0]  #: Of the series' means, an array by series.
-    #: Between which numbers it lies, given between which a series does.
+    #: Returns the bounds of the number, given those of a series.
     range: Callable[[tuple[float, float]], tuple[float, float]] = lambda bounds: bounds
-    #: The statistic of the series' values, or None for `function`'s estimate.
+    #: Computes the statistic of the series' values; None: the number is `function`'s estimate.
     measured: Callable[..., Measure | None] | None = None
 
     def __sub__(self, other: "Term | float") -> "Term":
@@ -193,17 +197,17 @@ class Term:
         return _combined(self, other, "/")
 
     def __getitem__(self, column: str) -> "Term":
-        """Another column of the same schemes than the claim's quantity."""
+        """Return the term for another column of the same schemes, in place of the claim's quantity."""
         series = tuple(replace(series, column=column) for series in self.series)
         return replace(self, words=f"{column.replace('_', ' ')} of {self.words}", series=series)
 
     def at(self, comparison: Comparison) -> "Term":
-        """The same in the other one of two scenarios that are compared."""
+        """Return the term in the other scenario of a comparison, or in all others if these are `together`."""
         series = tuple(replace(series, at=comparison) for series in self.series)
         return replace(self, words=f"{_bracketed(self.words)} {comparison.words}", series=series)
 
     def measure(self, values: list) -> Measure | None:
-        """What it is, of the series' values."""
+        """Measure the term from its series' values; None if it is undefined, as without a common realization."""
         if self.measured:
             return self.measured(*values)
         together = paired(*values)
@@ -211,12 +215,12 @@ class Term:
 
 
 def scheme(scheduler: str, noise: str, name: str) -> Term:
-    """A scheme of a study, told by its scheduler and noise."""
+    """Return the term of a scheme, identified by its scheduler and noise."""
     return Term(name, (Series((scheduler, noise)),))
 
 
 def value(name: Hashable, words: str = "") -> Term:
-    """A value that a system's `series` has under a name."""
+    """Return the term of the value that a system's `series` has under a name."""
     return Term(words or str(name), (Series(name, is_scheme=False),))
 
 
@@ -226,12 +230,12 @@ def statistic(
     *terms: Term,
     bounds: tuple[float, float] = UNBOUNDED,
 ) -> Term:
-    """A statistic of the values of other terms' series, which lies between some bounds."""
+    """Return a term that is a statistic of the values of other terms' series, within `bounds`."""
     return Term(words, _series(*terms), range=lambda _: bounds, measured=measured)
 
 
 def combine_means(words: str, function: Callable, *terms: Term, bounds: tuple[float, float] = UNBOUNDED) -> Term:
-    """A smooth function of the means of other terms' series."""
+    """Return a term that is a smooth function of the means of other terms' series, within `bounds`."""
     return Term(words, _series(*terms), function, lambda _: bounds)
 
 
@@ -267,21 +271,21 @@ def _combined(one: Term, other: Term, sign: str) -> Term:
 
 
 class Quantity(NamedTuple):
-    """A number of each realization: its column, what it is in words, and between which bounds it lies."""
+    """A number of each realization: its column, its description, and its bounds."""
 
     column: str | None
     words: str
     bounds: tuple[float, float] = UNBOUNDED
 
 
-NOTHING, ANYTHING = Quantity(None, ""), Band()  # of statements that are not measured
+NOTHING, ANYTHING = Quantity(None, ""), Band()  # for statements that are not measured
 
 
 class Interpretation(NamedTuple):
-    """What a paper leaves open: `id` (I1, I2, ...), what is open, what this project chose.
+    """An open point of a paper: `id` (I1, I2, ...), what is left open, and this project's choice.
 
-    `chosen_values` has the values of parameters with which a scenario follows the choice, if any do. `concerns` has the
-    ids of the paper's claims that it is about; none: all of them.
+    `chosen_values` maps parameters to the values with which a scenario follows the choice; empty: no parameter decides.
+    `concerns` contains the ids of the paper's claims that it affects; empty: all of them.
     """
 
     id: str
@@ -295,32 +299,32 @@ class Interpretation(NamedTuple):
 class Claim:
     """A statement, and how it is measured and decided."""
 
-    #: By figure, section, theorem, ... and a number in the paper's order: `F4-1`; `X-1` of this project's. Kept.
+    #: Figure, section, theorem, ... and a number in the paper's order: `F4-1`; `X-1` of this project's. Never changed.
     id: str
-    statement: str  #: What is said, a sentence.
-    source: str  #: Where the paper says it, or where this project does.
-    quantity: Quantity = NOTHING  #: What is compared, of each realization.
-    #: The number that decides; several, each of which has to; or a function of a scenario that returns such by name.
-    #: None: the statement is not measured, and `why` says why.
+    statement: str  #: The claim as a sentence.
+    source: str  #: Its place in the paper, or in this project.
+    quantity: Quantity = NOTHING  #: The number of each realization that is compared.
+    #: The term that decides; several, each of which must hold; or a function from a scenario to such terms by name.
+    #: None: the statement is not measured; `why` contains the reason.
     compare: Term | tuple[Term, ...] | Callable[[object], Mapping[str, Term]] | None = None
-    #: The band in which it must lie, the reported number, or a function of the first scenario's series that returns a
+    #: The band that must contain the number, the reported number, or a function from the first scenario's series to a
     #: band.
     required: Band | Reported | Callable[[dict], Band] = ANYTHING
-    #: The number under other interpretations, by their ids and, after a colon, what they are.
+    #: The terms under other interpretations, by `id: description`.
     otherwise: Mapping[str, Term] = field(default_factory=dict)
-    #: PAPER where the range follows from the source alone: a direction, or a number that it reports. PROJECT where this
-    #: project says how much is slight, similar, or acceptable.
+    #: PAPER if the range follows from the source alone: a direction, or a number that it reports. PROJECT if this
+    #: project chose how much is slight, similar, or acceptable.
     range_source: str = PAPER
     reported: str | None = None  #: The paper's number or words.
-    #: The paper's setting: the values of parameters, or the combinations of several, with which a scenario is in it.
+    #: The paper's setting: the values of parameters, or combinations of values of several, that a scenario must have.
     #: None: the claim is this project's.
     setting: Mapping[str | tuple[str, ...], Collection] | None = None
-    #: Which scenarios a number is measured in; one that moves schemes `at` others, in those that are compared.
+    #: The scenarios in which a term is measured, unless it moves schemes `at` a comparison, which then selects them.
     among: Comparison = EACH
     why: str = ""
 
     def terms(self, scenario: object) -> Iterator[tuple[str | None, str, Term]]:
-        """What is measured in a scenario: an interpretation or None, what it is of, and the number."""
+        """Yield (interpretation or None, name in `compare` or "", term) for each term measured in a scenario."""
         yield from ((None, "", term) for term in self.declared)
         if not isinstance(self.compare, Term | tuple | None):
             yield from ((None, part, term) for part, term in self.compare(scenario).items())
@@ -328,7 +332,7 @@ class Claim:
 
     @property
     def declared(self) -> tuple[Term, ...]:
-        """The numbers that do not depend on the scenario."""
+        """The terms of `compare`, unless it is a function of the scenario."""
         if isinstance(self.compare, tuple):
             return self.compare
         return (self.compare,) if isinstance(self.compare, Term) else ()
@@ -340,10 +344,10 @@ def measure(
     series: Callable[[dict], dict] | None = None,
     interpretations: Iterable[Interpretation] = (),
 ) -> pl.DataFrame:
-    """The table of claims, in their order, as far as a study's scenarios and schemes let them be measured.
+    """Make the table of claims, in their order, as far as a study's scenarios and schemes allow measuring them.
 
-    `contents` has by scenario `scenario` and the report's tables, `series` returns a scenario's values by name. None:
-    what claims name are columns of `realizations` and, of a `value`, the scenario's parameters `section.key`.
+    `contents` maps each scenario's name to its `scenario` and the report's tables; `series` returns a scenario's values
+    by name. None: claims name columns of `realizations` and, in a `value`, the scenario's parameters `section.key`.
     """
     claims = tuple(claims)
     values = {name: series(content) if series else _named(claims, content) for name, content in contents.items()}
@@ -367,7 +371,7 @@ def measure(
 
 
 def _named(claims: Iterable[Claim], content: dict) -> dict:
-    """The columns of schemes and the parameters that claims name."""
+    """Return the columns of schemes and the parameters that claims name."""
     scenario, columns, parameters = content["scenario"], set(), {}
     for claim in claims:
         for series in (series for *_, term in claim.terms(scenario) for series in term.series):
@@ -379,7 +383,7 @@ def _named(claims: Iterable[Claim], content: dict) -> dict:
 
 
 def _moves(claim: Claim, term: Term) -> Comparison:
-    """The comparison that moves a term's schemes, or where the claim is measured. Raises ValueError for several."""
+    """Return the comparison that moves a term's schemes, or else `claim.among`. Raises ValueError for several."""
     moved = {series.at for series in term.series if series.at}
     if len(moved) > 1:
         raise ValueError(f"claim {claim.id}: {term.words} is moved by several comparisons; a number has one")
@@ -387,7 +391,7 @@ def _moves(claim: Claim, term: Term) -> Comparison:
 
 
 def _measured(term: Term, column: str | None, values: list[dict]) -> Measure | None:
-    """A term, of the values of compared scenarios; None if a series of it has none."""
+    """Measure a term from the values of compared scenarios; None if any of its series has no value."""
     known = []
     for series in term.series:
         numbers = [place.get(series.key(column)) for place in series.places(values)]
@@ -398,7 +402,7 @@ def _measured(term: Term, column: str | None, values: list[dict]) -> Measure | N
 
 
 def without_users(term: Term, column: str | None, values: list[dict]) -> int:
-    """In how many realizations that all schemes of a term have a value of, one has no user scheduled."""
+    """Count the realizations with values of all schemes of a term in which one of them has no user scheduled."""
     flags, valued = [], []
     for series in term.series:
         for place in series.places(values):
@@ -415,7 +419,7 @@ def without_users(term: Term, column: str | None, values: list[dict]) -> int:
 def _otherwise(
     claim: Claim, interpretations: Iterable[Interpretation], scenarios: Mapping[str, object]
 ) -> Iterator[str]:
-    """By which interpretations of a paper's claim that are not the chosen ones scenarios are, and how."""
+    """Yield the interpretations of a paper's claim in which scenarios depart from the chosen ones, and how."""
     for interpretation in interpretations:
         differences = []
         for key, chosen in interpretation.chosen_values.items():
@@ -439,7 +443,7 @@ def row(
     interpretation: str = "",
     no_user_scheduled: int = 0,
 ) -> tuple:
-    """A row of the table of claims, columns SCHEMA, about scenarios by name, the first of which is compared with."""
+    """Make a row of the table of claims, columns SCHEMA; the first of several scenarios is that compared with."""
     bounds = term.range(claim.quantity.bounds)
     low, high = (None if end is None else float(np.clip(end, *bounds)) for end in (measured.low, measured.high))
     value, measured = None if np.isnan(measured.value) else measured.value, measured._replace(low=low, high=high)
@@ -456,7 +460,7 @@ def row(
 
 
 def in_setting(claim: Claim, scenarios: Iterable) -> bool:
-    """Whether scenarios are in the setting of a claim's paper; of this project's claims all are."""
+    """Return whether all scenarios are in the setting of a claim's paper; true for this project's claims."""
 
     def has(scenario: object, keys: str | tuple[str, ...], values: Collection) -> bool:
         if isinstance(keys, str):
@@ -467,10 +471,10 @@ def in_setting(claim: Claim, scenarios: Iterable) -> bool:
 
 
 def verdict(measure: Measure, required: Band | Reported) -> str:
-    """SUPPORTED if the interval lies in the band, or has the reported number; REFUTED if it is outside of it.
+    """Return SUPPORTED if the interval is in the band, or has the reported number; REFUTED if it is outside of it.
 
-    NOT_MEASURED of an undefined value. A one-sided interval is no estimate of a reported number: all of it must round
-    to that.
+    Else INCONCLUSIVE; NOT_MEASURED for an undefined value. A one-sided interval does not estimate a reported number:
+    all of it must round to that number.
     """
     if np.isnan(measure.value):
         return NOT_MEASURED
@@ -482,7 +486,7 @@ def verdict(measure: Measure, required: Band | Reported) -> str:
 
 
 def comparable(contents: dict[str, dict], *keys: str) -> list[list[str]]:
-    """Groups of scenarios that are equal in all parameters but the keys `section.key`, or `key` of the scenario."""
+    """Group scenarios that are equal in all parameters except the keys `section.key`, or `key` of the scenario."""
     groups: dict[str, list[str]] = {}
     for name, content in contents.items():
         rest = plain(content["scenario"])
@@ -493,9 +497,9 @@ def comparable(contents: dict[str, dict], *keys: str) -> list[list[str]]:
 
 
 def by_scheme(scenario, frame: pl.DataFrame, columns: Iterable[str]) -> dict[tuple, np.ndarray]:
-    """Series by realization of every scheme's rows, named by (scheduler, noise) and column; null is NaN.
+    """Return the values by realization of every scheme, by (scheduler, noise) and column; null is NaN.
 
-    There is one of whether no user is scheduled, too.
+    The column `unscheduled.COLUMN`, boolean, is always among them.
     """
     series = {}
     for scheme, column in product(scenario.schemes, (*columns, unscheduled.COLUMN)):

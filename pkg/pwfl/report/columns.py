@@ -1,4 +1,4 @@
-"""Columns of a report's tables, whatever they are of: the terms of a guarantee, the values of swept parameters."""
+"""Columns that tables of a report share: the terms of a guarantee, and the values of swept parameters."""
 
 from collections.abc import Sequence
 
@@ -14,22 +14,22 @@ SAID = {PROVED: "proved", CONDITIONAL: "conditional", NONE: "not guaranteed"}
 
 
 def terms(outcome: pl.DataFrame, wanted: Sequence[str] = TERMS) -> pl.DataFrame:
-    """The terms of each scheme's guarantee, a row a scheme, from a table of its realizations."""
+    """Return the terms of each scheme's guarantee, one row per scheme, from a table of realizations."""
     return outcome.group_by("scheme", maintain_order=True).agg(describe_terms(wanted))
 
 
 def describe_terms(wanted: Sequence[str] = TERMS) -> pl.Expr:
-    """The terms of realizations that are alike; where nobody sends, some say nothing."""
+    """Return an expression for the terms of realizations with equal terms; some are null where nobody sends."""
     return pl.col(wanted).drop_nulls().first()
 
 
 def weakest(guarantee: str = "guarantee") -> pl.Expr:
-    """The least that stands behind any of some epsilons, of `labels.GUARANTEES`; null: nobody sends in any."""
+    """Return the weakest guarantee of several epsilons, one of `labels.GUARANTEES`; null: nobody sends in any."""
     return pl.col(guarantee).cast(pl.Enum(GUARANTEES)).max().cast(pl.String)
 
 
 def in_words(row: dict) -> str:
-    """What stands behind the epsilon of a row with `guarantee` and TERMS.
+    """Describe the guarantee of the epsilon in a row with `guarantee` and TERMS.
 
     >>> label = {"epsilon_kind": "exact", "epsilon_assumes": "", "epsilon_trusts": "secure aggregation"}
     >>> in_words(label | {"guarantee": "proved"})
@@ -45,7 +45,7 @@ def in_words(row: dict) -> str:
 
 
 def with_terms(frame: pl.DataFrame, realizations: pl.DataFrame) -> pl.DataFrame:
-    """A table of schemes; if it has epsilons, with those TERMS that it lacks, from the table `realizations`."""
+    """Add the missing TERMS, from the table `realizations`, to a table of schemes if it has epsilons."""
     lacking = [term for term in TERMS if term not in frame.columns]
     if not lacking or "scheme" not in frame.columns or not any(name.startswith("epsilon") for name in frame.columns):
         return frame
@@ -53,23 +53,23 @@ def with_terms(frame: pl.DataFrame, realizations: pl.DataFrame) -> pl.DataFrame:
 
 
 def completed(frame: pl.DataFrame, kinds: dict[str, type[pl.DataType]]) -> pl.DataFrame:
-    """A table with those columns that it lacks, null, of their types by name."""
+    """Add the columns that a table lacks, null, of the types that `kinds` maps their names to."""
     return frame.with_columns(
         pl.lit(None, kind).alias(name) for name, kind in kinds.items() if name not in frame.columns
     )
 
 
 def total(values: pl.Expr) -> pl.Expr:
-    """The sum of values; null where none is known."""
+    """Return the sum of values; null if all are null."""
     return pl.when(values.count() > 0).then(values.sum())
 
 
 def literals(values: dict) -> list[pl.Expr]:
-    """Columns of a point's values; lists as text."""
+    """Return constant columns of a point's values by name; lists become text."""
     return [pl.lit(str(value) if isinstance(value, list) else value).alias(key) for key, value in values.items()]
 
 
 def with_point(frames: dict[str, pl.DataFrame], point) -> dict[str, pl.DataFrame]:
-    """A scenario's tables with columns of its values of what the study sweeps, `Study.point`, in front."""
+    """Add columns with a scenario's values of the swept parameters (`Study.point`) at the left of its tables."""
     columns = literals(point.values)
     return {name: frame.select(*columns, pl.all()) for name, frame in frames.items()}

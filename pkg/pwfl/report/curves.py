@@ -1,6 +1,6 @@
 """Curves of a paper's panels: distributions over realizations or users, and means over rounds, with 95% bands.
 
-A table of curves has columns COLUMNS: `series`, `x`, `y` and the band's ends, which are `y` where nothing is random.
+A table of curves has the columns COLUMNS: `series`, `x`, `y` and the band's ends, which equal `y` without a band.
 """
 
 from collections.abc import Callable
@@ -12,20 +12,20 @@ from scipy.special import ndtri
 from pwfl.report import theme
 
 COLUMNS = ("series", "x", "y", "y_ci_low", "y_ci_high")
-POINTS = 150  # of a distribution
-TAIL = 0.025  # on each side of a band
+POINTS = 150  # points of a distribution's curve
+TAIL = 0.025  # probability on each side of a band
 
 
 def exact(series: str, x: np.ndarray, y: np.ndarray) -> pl.DataFrame:
-    """A curve that no draw enters, of arrays of shape (point,)."""
+    """Make the table of a curve without randomness from arrays of shape (point,)."""
     frame = pl.DataFrame({"x": x, "y": y}).cast(pl.Float64)
     return frame.select(pl.lit(series).alias("series"), "x", "y", y_ci_low="y", y_ci_high="y")
 
 
 def distribution(table: str, column: str, log: bool = False) -> Callable[[dict[str, dict]], pl.DataFrame]:
-    """A panel's `curves`: each scheme's share of rows of a table up to each value of a column.
+    """Return a panel's function `curves`: each scheme's share of a table's rows up to each value of a column.
 
-    Of several rows in a realization, such as one per user, the realization is drawn as a whole.
+    All rows of a realization, such as one per user, count as a single draw in the band.
     """
 
     def curves(contents: dict[str, dict]) -> pl.DataFrame:
@@ -43,7 +43,7 @@ def distribution(table: str, column: str, log: bool = False) -> Callable[[dict[s
 
 
 def _shares(series: str, realization: pl.Series, values: pl.Series, grid: np.ndarray) -> pl.DataFrame:
-    """The share of values up to each point of a grid, with the normal interval of a ratio of sums over realizations."""
+    """Compute the share of values up to each grid point, with a normal interval for a ratio of realizations' sums."""
     cluster = realization.rank("dense").to_numpy().astype(int) - 1
     below = np.zeros((cluster.max() + 1, len(grid) + 1))
     np.add.at(below, (cluster, np.searchsorted(grid, values.cast(pl.Float64).to_numpy())), 1.0)
@@ -57,7 +57,7 @@ def _shares(series: str, realization: pl.Series, values: pl.Series, grid: np.nda
 
 
 def over_rounds(column: str, table: str = "history") -> Callable[[dict[str, dict]], pl.DataFrame]:
-    """A panel's `curves`: each scheme's mean of a column over realizations, round by round, with Student's interval."""
+    """Return a panel's function `curves`: each scheme's mean over realizations per round, with Student's interval."""
 
     def curves(contents: dict[str, dict]) -> pl.DataFrame:
         rows = pl.concat([content[table].select("scheme", "round", column) for content in contents.values()])
@@ -67,7 +67,7 @@ def over_rounds(column: str, table: str = "history") -> Callable[[dict[str, dict
 
 
 def means(rows: pl.DataFrame, x: str, y: str) -> pl.DataFrame:
-    """Each scheme's mean of a column by another one, with Student's interval over rows."""
+    """Compute each scheme's mean of column `y` for each value of column `x`, with Student's interval over rows."""
     averages = theme.means(rows.with_columns(pl.col(x, y).cast(pl.Float64)), ["scheme", x], [y])
     ends = {f"y_ci_{end}": pl.coalesce(f"{y}_ci_{end}", f"{y}_mean") for end in ("low", "high")}
     return averages.select(
@@ -76,5 +76,5 @@ def means(rows: pl.DataFrame, x: str, y: str) -> pl.DataFrame:
 
 
 def empty() -> pl.DataFrame:
-    """A table without curves."""
+    """Return a table without curves."""
     return pl.DataFrame(schema=dict(zip(COLUMNS, (pl.String, *[pl.Float64] * 4), strict=True)))

@@ -1,6 +1,6 @@
-"""Charts of Altair as SVG within a page: at their final size, readable on dark ground, with tooltips.
+"""Altair charts as SVG in an HTML page: at their final size, readable on a dark background, with tooltips.
 
-A mark's tooltip is its channel `description`, of points only: one text for mouse, touch and screen readers.
+Only points have tooltips: the channel `description`, one text for mouse, touch and screen readers.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ from pwfl.report.axes import ALIKE, WIDE
 from pwfl.report.catalog import BARE
 from pwfl.report.labels import SIZE, Label, Part, Placed
 
-unchecked = partial(schemapi.debug_mode, False)  # in jobs; `pwfl test` and tests hold charts to Vega-Lite's schema
-VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])  # as Altair's own `save` has it
+unchecked = partial(schemapi.debug_mode, False)  # for jobs; `pwfl test` and tests check charts by Vega-Lite's schema
+VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])  # in the form that Altair's `save` uses
 INK, SOFT, RULE, LINE, HALO = "#1B1F24", "#57606A", "#E3E7EB", "#9AA4AE", "white"
-WEAK, WARM = "#F3E9E1", "#8A5A3C"  # where privacy is weak, and the words there
-BAD = "#B42318"  # what failed
-# Colours of marks as words have them, on white and on WEAK: contrast of 4.5 at least; figures.css: in the dark.
+WEAK, WARM = "#F3E9E1", "#8A5A3C"  # background where privacy is weak, and its text
+BAD = "#B42318"  # failures
+# Colour of marks -> colour of text: a contrast of at least 4.5 on white and on WEAK. For dark mode, see figures.css.
 TEXT = {
     "#0072B2": "#0066A0",
     "#D55E00": "#B04406",
@@ -45,16 +45,16 @@ TEXT = {
 }
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 TEXTS = re.compile(r'<text ([^>]*font-size="([\d.]+)px"[^>]*)>([^<]+)</text>')
-PLACES = re.compile(r' (?:d|transform|[xy][12]?|width|height)="[^"]*"')  # whose digits beyond pixels are left out
-SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.9, 0.1)  # of a frame's height, at which a rising curve's name may stand
-POINTS = 40  # of a curve, by which names are kept off it
+PLACES = re.compile(r' (?:d|transform|[xy][12]?|width|height)="[^"]*"')  # their numbers are cut to two decimals
+SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.9, 0.1)  # of a frame's height, at which a rising curve may have its name
+POINTS = 40  # points of a curve that are used to keep names off it
 TENFOLD = 10.0  # ratio of outcomes from which their axis is logarithmic
 MARK, OPAQUE = 62, 0.75  # area of a dot; opacity of intervals
 DOTS: dict[str, Any] = {"filled": True, "opacity": 1, "size": MARK, "stroke": HALO, "strokeWidth": 1}
 
 
 class Scale(NamedTuple):
-    """An axis' values over pixels: from `low`, at 0, to `high`; of an upright one from the bottom, at its `length`."""
+    """The map of an axis from values to pixels: `low` to 0 and `high` to `length`, or the reverse if `upright`."""
 
     low: float
     high: float
@@ -63,7 +63,7 @@ class Scale(NamedTuple):
     upright: bool = False
 
     def at(self, value: float) -> float:
-        """The pixel of a value.
+        """Return the pixel of a value.
 
         >>> Scale(1, 100, 200, log=True).at(10), Scale(0, 1, 200, upright=True).at(0.25)
         (100.0, 150.0)
@@ -73,23 +73,23 @@ class Scale(NamedTuple):
         return self.length * (1 - share if self.upright else share)
 
     def places(self, values: pl.Series) -> pl.Series:
-        """The pixels of a column."""
+        """Return the pixels of a column."""
         return pl.Series([self.at(value) for value in values], dtype=pl.Float64)
 
     def cut(self, column: str, otherwise: str) -> pl.Expr:
-        """A column within the axis; where it is null or infinite, another one."""
+        """Return a column clipped to the axis; where it is null or not finite, the column `otherwise`, clipped."""
         known = pl.when(pl.col(column).is_finite()).then(column).otherwise(otherwise)
         return known.cast(pl.Float64).clip(self.low, self.high)
 
     def axis(self, field: str, **options) -> alt.X | alt.Y:
-        """The channel of a field, with the axis' `options`; none where these are `axis=None`."""
+        """Return the channel of a field on this scale; without `options`, its axis is Vega-Lite's default."""
         scale = alt.Scale(type="log" if self.log else "linear", domain=[self.low, self.high], nice=False, zero=False)
         axis = alt.Axis(**options) if options else alt.Undefined
         return (alt.Y if self.upright else alt.X)(f"{field}:Q", scale=scale, axis=axis)
 
 
 def fitted(values: Iterable[float | None], most: float | None = None) -> tuple[float, float]:
-    """The ends of an axis that has all finite values, with some room; below 0 only where values are, not beyond `most`.
+    """Return the ends of an axis of all finite values, with room, but below 0 only if a value is, and up to `most`.
 
     >>> fitted([0.2, 0.9, None, float("inf")], 1), fitted([0.98, 1.0], 1)
     ((0.158, 0.942), (0.9788, 1))
@@ -104,13 +104,13 @@ def fitted(values: Iterable[float | None], most: float | None = None) -> tuple[f
     low, high = min(known), max(known)
     size = max(abs(low), abs(high))
     room = (0.06 * (high - low) if high - low > ALIKE * size else WIDE * size) or 1.0
-    digits = max(4, 1 + math.ceil(math.log10(max(size, room) / room)))  # so many that the ends keep their room
+    digits = max(4, 1 + math.ceil(math.log10(max(size, room) / room)))  # enough digits for the ends to keep their room
     start, end = (float(f"{value:.{digits}g}") for value in (low - room, high + room))
     return start if low < 0 else max(start, 0.0), end if most is None else min(end, most)
 
 
 def upright(means: Sequence[float], ends: Iterable[float | None], length: float, share: bool) -> Scale:
-    """The axis of an outcome with its intervals' `ends`: logarithmic where means, no shares, differ TENFOLD.
+    """Return an outcome's vertical axis; logarithmic if means, not shares, are positive and differ over TENFOLD.
 
     >>> upright([0.1, 20], [0.05, 22], 100, share=False).log, upright([-1, 20], [], 100, share=False).log
     (True, False)
@@ -125,7 +125,7 @@ def upright(means: Sequence[float], ends: Iterable[float | None], length: float,
 
 
 def ticks(low: float, high: float, most: float = 5.5) -> list[float]:
-    """At most so many round numbers of an axis.
+    """Return the round numbers on an axis, spaced so that it has at most `most` steps.
 
     >>> ticks(0, 1), ticks(-0.31, 0.42), ticks(2, 2)
     ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [-0.2, 0.0, 0.2, 0.4], [])
@@ -139,7 +139,7 @@ def ticks(low: float, high: float, most: float = 5.5) -> list[float]:
 
 
 def whole_ticks(high: float) -> list[float]:
-    """Ticks of an axis of counts from 0: Vega labels halves, too, as if they were whole.
+    """Return whole ticks of an axis of counts from 0, since Vega labels ticks at halves as whole numbers.
 
     >>> whole_ticks(2), whole_ticks(60)
     ([0.0, 1.0, 2.0], [0.0, 20.0, 40.0, 60.0])
@@ -148,7 +148,7 @@ def whole_ticks(high: float) -> list[float]:
 
 
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """At most so many round numbers of a logarithmic axis.
+    """Return at most `most` round numbers on a logarithmic axis.
 
     >>> log_ticks(0.8, 30), log_ticks(90, 200), log_ticks(1, 1e9, 4)
     ([1.0, 2.0, 5.0, 10.0, 20.0], [100.0, 200.0], [1.0, 1000.0, 1000000.0, 1000000000.0])
@@ -161,9 +161,9 @@ def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def named_ends(ends: Sequence[tuple[str, float, str]], high: float, size: float) -> tuple[list[Placed], float]:
-    """Names of curves at their right ends, each a text, a pixel from the top and a colour, and how wide they are.
+    """Place names at the right ends of curves, each (text, pixel from the top, colour); return the largest width, too.
 
-    What is SOFT is no curve's name, and is not bold.
+    A SOFT text is no curve's name and is not bold.
     """
     step = size + labels.LEADING
     places = labels.spread(np.clip([place for _, place, _ in ends], 5, high - 4), step, high + step)
@@ -176,7 +176,7 @@ def named_ends(ends: Sequence[tuple[str, float, str]], high: float, size: float)
 
 
 def shifted(placed: list[Placed], by: float) -> list[Placed]:
-    """Labels moved to the right."""
+    """Return labels moved to the right by `by` pixels."""
     return [
         label._replace(
             words=[(x + by, y, part) for x, y, part in label.words],
@@ -187,7 +187,7 @@ def shifted(placed: list[Placed], by: float) -> list[Placed]:
 
 
 def named_along(curves: dict[str, np.ndarray], colours: dict[str, str], wide: float, high: float, size: float = SIZE):
-    """Names beside rising curves, each an array of pixels (x, y); `wide` and `high` are those of the frame."""
+    """Place names along rising curves, arrays of pixels (x, y), in a frame of `wide` by `high` pixels."""
     thin = {name: spots[:: max(1, len(spots) // POINTS)] for name, spots in curves.items()}
     drawn = [(tuple(a), tuple(b)) for spots in thin.values() for a, b in pairwise(spots.tolist())]
     wanted = []
@@ -198,7 +198,7 @@ def named_along(curves: dict[str, np.ndarray], colours: dict[str, str], wide: fl
 
 
 def words(placed: Iterable[Placed]) -> list[alt.Chart]:
-    """Layers of labels in their places, with an outline of the ground below, so that they can be read upon lines."""
+    """Draw placed labels as chart layers, outlined in the background colour to be readable over lines."""
     rows = [
         {"px": x, "py": y, "text": part.text, "bold": part.bold, "size": name.label.size, "colour": _colour(name, part)}
         for name in placed
@@ -218,34 +218,34 @@ def words(placed: Iterable[Placed]) -> list[alt.Chart]:
 
 
 def _colour(placed: Placed, part) -> str:
-    """Names have their mark's colour, what tells them apart is soft."""
+    """Return the colour of a label's part: that of its mark for a name (bold), SOFT for additional words."""
     colour = placed.label.colour
     return TEXT.get(colour, colour) if part.bold or colour in (WARM, INK) else SOFT
 
 
 def coloured() -> alt.Color:
-    """Marks in the colours of the column `colour`."""
+    """Return the channel that gives marks the colours of the column `colour`."""
     return alt.Color("colour:N", scale=None)
 
 
 def read(name: str) -> str:
-    """A text file of this folder."""
+    """Read a text file of this folder."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def style(*names: str) -> Markup:
-    """Style sheets of this folder: that of figures, and others by their names."""
+    """Read style sheets of this folder: that of figures, and others by their names."""
     return Markup("\n".join(map(read, ("figures.css", *names))))
 
 
 def fill(template: str, context: dict) -> str:
-    """A page, from a template of this folder."""
+    """Render a page from a template of this folder."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(read(template)).render(context)
 
 
 def look(size: float = SIZE) -> dict:
-    """The configuration of Vega-Lite for figures of a page."""
+    """Return Vega-Lite's configuration for figures of a page, with text of `size` pixels."""
     axis = {"labelFontSize": size, "titleFontSize": size, "titleFontWeight": "normal", "titlePadding": 8}
     axis |= {"labelColor": SOFT, "titleColor": SOFT, "gridColor": RULE, "domainColor": LINE, "tickColor": LINE}
     return {
@@ -255,21 +255,21 @@ def look(size: float = SIZE) -> dict:
         "axis": axis | {"aria": False, "tickSize": 4, "labelPadding": 5, "labelLimit": 0, "titleLimit": 0},
         "text": {"fontSize": size},
         "mark": {"aria": False},
-        "point": {"aria": True},  # which have tooltips; others are no news to a screen reader
+        "point": {"aria": True},  # points have tooltips; screen readers skip other marks
     }
 
 
 def specified(chart: alt.TopLevelMixin) -> dict:
-    """A chart's specification. Raises SchemaValidationError where Vega-Lite's schema does not allow it, but in jobs."""
+    """Return a chart's specification. Raises SchemaValidationError if Vega-Lite's schema forbids it, except in jobs."""
     return chart.to_dict(validate=schemapi.DEBUG_MODE)
 
 
 def svg(chart: alt.TopLevelMixin, label: str, size: float = SIZE) -> Markup:
-    """A chart as an element of a page; `label` says what it is to who cannot see it."""
+    """Draw a chart as an SVG element of a page; `label` describes it for screen readers."""
     spec = specified(chart) | {"config": look(size)}
     text = vl_convert.vegalite_to_svg(spec, VEGA_LITE)
     mark = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:6]
-    text = re.sub(r'(id="|url\(#)(\w+)', rf"\1f{mark}-\2", text)  # a page's ids are all different
+    text = re.sub(r'(id="|url\(#)(\w+)', rf"\1f{mark}-\2", text)  # ids must be unique in a page
     text = re.sub(r"<svg ", f'<svg role="img" aria-label="{escape(label)}" ', text, count=1)
     text = re.sub(r' (xmlns:xlink|version|aria-roledescription)="[^"]*"', "", text)
     text = re.sub(r'<rect width="[\d.]+" height="[\d.]+" fill="transparent"[^>]*/>', "", text, count=1)
@@ -278,7 +278,7 @@ def svg(chart: alt.TopLevelMixin, label: str, size: float = SIZE) -> Markup:
 
 
 def _fixed_width(text: re.Match) -> str:
-    """A text element as wide as it is in FONT, so that labels do not touch where only wider fonts are installed."""
+    """Fix the width of a text element to that in FONT, so that labels do not touch where only wider fonts exist."""
     attributes, size, words = text.groups()
     wide = labels.width(unescape(words), float(size), 'font-weight="bold"' in attributes)
     return f'<text {attributes} textLength="{wide:.1f}" lengthAdjust="spacingAndGlyphs">{words}</text>'

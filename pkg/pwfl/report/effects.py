@@ -1,9 +1,9 @@
-"""Effects: paired differences of every two points of a study that differ in one factor alone.
+"""Effects: paired differences between every two points of a study that differ in only one factor.
 
-A factor is the scheduler, the noise, noise instead of none, the observer, a parameter that is swept, from its least to
-its largest value, another parameter, or several of one section. In a realization all schemes of a scenario have the
-same channels, data and start weights, and so have scenarios of one seed as far as their parameters agree. A difference
-is therefore taken realization by realization, and its interval and p-value are those of a paired t-test.
+A factor is the scheduler, the noise, noise instead of none, the observer, a swept parameter (from its smallest to its
+largest value), another parameter, or several parameters of one section. In a realization, all schemes of a scenario
+have the same channels, data and start model. So have scenarios with the same seed, as far as their parameters agree.
+Differences are therefore paired by realization; their intervals and p-values are those of a paired t-test.
 """
 
 from collections.abc import Iterator
@@ -35,19 +35,19 @@ ENDS = ("from", "to")
 SCHEMA = {
     "system": pl.String,
     "factor": pl.String,  # SCHEDULER, NOISE, PRIVACY, a parameter's dotted key, or a section
-    **dict.fromkeys(ENDS, pl.String),  # values of the factor; of a section the scenarios, or those that are swept
+    **dict.fromkeys(ENDS, pl.String),  # the factor's values; of a section, the scenarios, or those swept
     **{f"{end}_{key}": pl.Float64 if key == INDEX[2] else pl.String for end in ENDS for key in INDEX},
     "outcome": pl.String,
     **dict.fromkeys(("difference", "difference_ci_low", "difference_ci_high", "p", "p_corrected"), pl.Float64),
-    "comparisons": pl.Int64,  # that p is corrected for
+    "comparisons": pl.Int64,  # number of tests that p is corrected for
     "realizations": pl.Int64,
-    "without_result": pl.Int64,  # realizations in which only one of the two has a result, or none
-    unscheduled.COLUMN: pl.Int64,  # in how many of the realizations one of the two, or both, schedule no user
-    "detectable": pl.Float64,  # by a test of the corrected level, with probability POWER
-    "realizations_needed": pl.Int64,  # to detect a difference as large as the measured one
-    "above_chance": pl.Boolean,  # whether the accuracy of either is
+    "without_result": pl.Int64,  # realizations in which at most one of the two has a result
+    unscheduled.COLUMN: pl.Int64,  # realizations in which either schedules no user
+    "detectable": pl.Float64,  # difference found with probability POWER at the corrected level
+    "realizations_needed": pl.Int64,  # number that detects a difference as large as the measured one
+    "above_chance": pl.Boolean,  # whether the accuracy of either point is
 }
-MEANS = ("epsilon", "air_seconds", "transmit_energy_j")  # of both points
+MEANS = ("epsilon", "air_seconds", "transmit_energy_j")  # columns given as means for both points
 SCHEMA |= {f"{end}_{name}": pl.Float64 for name in MEANS for end in ENDS}
 SCHEDULER, NOISE, PRIVACY, OBSERVER = "scheduler", "noise", "noise instead of none", "privacy.observer"
 COSTS = {
@@ -56,19 +56,19 @@ COSTS = {
 }
 CONFIDENCE, POWER = 0.95, 0.8
 LEVEL = 1 - CONFIDENCE
-NEGLIGIBLE = 1e-12  # part of values that rounding leaves
-MOST = 10**6  # realizations that are asked for
+NEGLIGIBLE = 1e-12  # relative size of rounding errors
+MOST = 10**6  # largest number of realizations that is given as needed
 
 Parameters = dict[str, object]
 
 
 def table(study: dict[str, dict], outcomes: pl.DataFrame) -> pl.DataFrame:
-    """Effects on final accuracy (or a system's first outcome), epsilon, airtime and radiated energy.
+    """Make the table of effects on final accuracy (or a system's first outcome), epsilon, airtime and radiated energy.
 
-    `study` is that of `report.build.compare`, and `outcomes` its table. A row says how far the second point of a pair
-    is above the first: the mean over common realizations, its 95% interval (Student's t), p of a paired t-test, and p
-    corrected by Holm (1979) for all pairs of the system and outcome. Numbers ascend from the first to the second, other
-    factors go as the study lists them. There are no rows of pairs of equal results, or that repeat another one.
+    `study` is as in `report.build.compare`, `outcomes` its table. A row contains the second point of a pair less the
+    first: the mean over common realizations, its 95% interval (Student's t), p of a paired t-test, and p corrected by
+    Holm (1979) for all pairs of the system and outcome. Numeric factors increase from the first to the second point;
+    others are in the study's order. Pairs of equal results, and pairs that repeat another one, have no row.
     """
     study = different(study)
     frames, outcomes = [pl.DataFrame(schema=SCHEMA)], outcomes.filter(pl.col("scenario").is_in(list(study)))
@@ -106,21 +106,21 @@ def table(study: dict[str, dict], outcomes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _mean(matrix: np.ndarray) -> np.ndarray:
-    """Means over the realizations that have a value; NaN of none."""
+    """Compute the means over the realizations that have a value; NaN if none has."""
     defined = ~np.isnan(matrix)
     return np.where(defined, matrix, 0.0).sum(axis=1) / np.where(defined.any(axis=1), defined.sum(axis=1), np.nan)
 
 
 def compared(outcomes: pl.DataFrame, system: str) -> dict[str, Outcome]:
-    """What points of a system are compared by: its main outcome, epsilon, airtime and radiated energy."""
+    """Return the outcomes that compare points of a system: its main one, epsilon, airtime and radiated energy."""
     known, (epsilon, main) = list_outcomes(system), main_outcomes(outcomes, system)
     return {main: known[main], epsilon: known[epsilon]} | COSTS
 
 
 def _values(study: dict[str, dict], outcomes: pl.DataFrame, system: str) -> tuple[pl.DataFrame, dict[str, np.ndarray]]:
-    """The points of a system; by outcome what each is in each realization, or NaN.
+    """Return a system's points, and by outcome their values, shape (point, realization), NaN where missing.
 
-    Among the outcomes is whether no user is scheduled.
+    The outcomes include whether no user is scheduled; those without finite values are left out.
     """
     wanted, frames = [*compared(outcomes, system), unscheduled.COLUMN], []
     for name in outcomes["scenario"].unique(maintain_order=True):
@@ -137,20 +137,20 @@ def _values(study: dict[str, dict], outcomes: pl.DataFrame, system: str) -> tupl
 
 
 def _pairs(study: dict[str, dict], points: pl.DataFrame) -> Iterator[tuple[int, int, str, str, str]]:
-    """Numbers of two points that differ in one factor, the factor, and its values."""
+    """Yield pairs of points that differ in one factor: their two indices, the factor, and its two values."""
     read = _parameters(study)
-    # AXIS is no factor.
+    # AXIS, the target epsilon, is not a factor.
     swept = dict.fromkeys(key for name in study for key in find_point(study, name).values if key != AXIS)
     factors = {**swept, OBSERVER: None}
     every = []
     for name, scheme, target in points.select(INDEX).iter_rows():
         (chosen,) = (candidate for candidate in study[name]["scenario"].schemes if candidate.name == scheme)
-        bare = chosen.noise == "none"  # without noise nothing of privacy matters
+        bare = chosen.noise == "none"  # without noise, parameters of privacy have no effect
         relevant = {key: value for key, value in read[name].items() if not (bare and key.startswith("privacy."))}
         every.append((relevant, chosen.scheduler, chosen.noise, None if bare else target, scheme))
 
     def groups(wanted, *left_out: int) -> Iterator[list[int]]:
-        """Points that are alike but for the parameters that are `wanted`, and for parts that are left out."""
+        """Group the points that are equal except in parameters that are `wanted` and in parts `left_out`."""
         alike: dict[str, list[int]] = {}
         for k, (relevant, *parts) in enumerate(every):
             rest = {key: value for key, value in relevant.items() if not wanted(key)}
@@ -189,7 +189,7 @@ def _pairs(study: dict[str, dict], points: pl.DataFrame) -> Iterator[tuple[int, 
 
 
 def _parameters(study: dict[str, dict]) -> dict[str, Parameters]:
-    """By scenario, the parameters that results depend on, by their dotted keys."""
+    """Return, by scenario, the parameters that results depend on, by their dotted keys."""
     by_scenario, ignored = {}, {}
     for name, content in study.items():
         system = content["scenario"].system
@@ -215,7 +215,7 @@ def _two(groups: Iterator[list[int]]) -> Iterator[tuple[int, int]]:
 
 
 def _ordered(values: list[tuple[object, int]]) -> tuple[list[tuple[object, int]], bool]:
-    """Values with their points: numbers ascending, and whether they are numbers."""
+    """Sort values with their points if all are numbers; return them, and whether they are numbers."""
     is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value, _ in values)
     return (sorted(values) if is_number else values), is_number
 
@@ -225,9 +225,9 @@ def _text(value: object) -> str:
 
 
 def _different(pairs: list[tuple], values: dict[str, np.ndarray]) -> list[tuple]:
-    """The pairs without those of equal results, and one of those that repeat another one's, as points of a sweep may.
+    """Remove pairs of equal results, and pairs with the same results and factor as an earlier pair.
 
-    `values` are those of `_values`; a scheme that a swept parameter does not concern has equal results at all points.
+    `values` is as in `_values`. A scheme that a swept parameter does not affect has equal results at all points.
     """
     results = np.concatenate(list(values.values()), axis=1)
     alike = np.unique(np.nan_to_num(results, nan=-1.0), axis=0, return_inverse=True)[1].reshape(-1)
@@ -239,12 +239,12 @@ def _different(pairs: list[tuple], values: dict[str, np.ndarray]) -> list[tuple]
 
 
 def paired(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
-    """Paired t-tests of values, shape (pair, realization), NaN or infinite where there is no result.
+    """Compute paired t-tests of values, shape (pair, realization), NaN or infinite where there is no result.
 
-    By name, arrays of shape (pair,): mean `difference`, first less second, the ends of its interval, `p`,
-    `p_corrected` by Holm for all pairs that have a p, the numbers of `realizations` and of those `without_result`,
-    how many `comparisons` have a p, and the `detectable` difference and `realizations_needed` of a test of the level
-    that Bonferroni gives each. NaN: not to be had from so few realizations.
+    Returns, by name, arrays of shape (pair,): mean `difference`, first less second, the ends of its interval, `p`,
+    `p_corrected` by Holm for all pairs that have a p, the numbers of `realizations` and of those `without_result`, the
+    number of `comparisons` that have a p, and the `detectable` difference and `realizations_needed` of a test at each
+    pair's Bonferroni-corrected level. NaN: too few realizations.
     """
     with np.errstate(invalid="ignore"):
         difference = first - second
@@ -279,7 +279,7 @@ def paired(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def holm(p: np.ndarray) -> np.ndarray:
-    """p-values that hold for all tests together, by Holm (1979); NaN are no tests."""
+    """Correct p-values for all tests jointly, by Holm (1979); NaN values are not tests."""
     corrected, order = np.full(len(p), np.nan), np.argsort(p)[: np.isfinite(p).sum()]
     scaled = p[order] * np.arange(len(order), 0, -1)
     corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
@@ -287,14 +287,14 @@ def holm(p: np.ndarray) -> np.ndarray:
 
 
 def _quantiles(degrees: np.ndarray, tests: int) -> np.ndarray:
-    """How many standard errors a difference must be to be detected with probability POWER, of so many tests."""
+    """Return the difference, in standard errors, that one of `tests` tests detects with probability POWER."""
     return stdtrit(degrees, 1 - LEVEL / (2 * tests)) + stdtrit(degrees, POWER)
 
 
 def needed(difference: np.ndarray, std: np.ndarray, tests: int) -> np.ndarray:
-    """The least numbers of realizations that detect differences with probability POWER; NaN beyond MOST, or of none."""
+    """Return how many realizations detect each difference with probability POWER; NaN beyond MOST, or if it is 0."""
     numbers = np.unique(np.geomspace(2, MOST, 5000).astype(int))
-    resolved = _quantiles(numbers - 1, tests) / np.sqrt(numbers)  # of standard deviations; falls
+    resolved = _quantiles(numbers - 1, tests) / np.sqrt(numbers)  # in standard deviations, decreasing
     with np.errstate(divide="ignore", invalid="ignore"):
         place = len(numbers) - np.searchsorted(resolved[::-1], difference / std, side="right")
     known = (difference > 0) & np.isfinite(std) & (place < len(numbers))

@@ -1,4 +1,4 @@
-"""What each factor of a study changes, in words: of the table `effects`, grouped by factor and its two values."""
+"""Effects of a study's factors in words, from the table `effects` grouped by factor and its two values."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,10 +16,10 @@ from pwfl.report.words import number, signed, unit, upper
 
 NAMES = {SCHEDULER: "Scheduler", NOISE: "Noise allocation", PRIVACY: "Price of privacy", OBSERVER: "Observer"}
 SECTIONS = {"training": "Learning rule", "schedule": "Scheduling", "privacy": "Privacy parameters"}
-ORDER = (SCHEDULER, NOISE, "training", OBSERVER)  # first; PRIVACY is last
-ALIKE = 0.05  # a relative change that is not worth a word
+ORDER = (SCHEDULER, NOISE, "training", OBSERVER)  # factors that come first; PRIVACY comes last
+ALIKE = 0.05  # relative change up to which no change is described
 COSTS = {"air_seconds": "airtime", "transmit_energy_j": "energy"}
-FIRST_SETTINGS, MOST_SETTINGS = 12, 60  # of a factor on the page, at first and at all; the table `effects` has all
+FIRST_SETTINGS, MOST_SETTINGS = 12, 60  # most rows of a factor, unfolded and at all (`effects` has all)
 
 
 class Factor(NamedTuple):
@@ -31,7 +31,7 @@ class Factor(NamedTuple):
     before: str
     after: str
     outcome: Outcome
-    rows: list[dict]  # of `effects`, with the `setting` of both points
+    rows: list[dict]  # rows of `effects`, with the `setting` that both points share
 
     @property
     def idle(self) -> bool:
@@ -40,7 +40,7 @@ class Factor(NamedTuple):
 
     @property
     def shown(self) -> list[tuple[dict, bool]]:
-        """The page's rows, the largest and the smallest differences, and whether each is folded at first."""
+        """Rows of the study report, those of the largest and smallest differences, and whether each is folded."""
         half = MOST_SETTINGS // 2
         rows = [*self.rows[:half], *self.rows[-half:]] if len(self.rows) > MOST_SETTINGS else self.rows
         kept = (0, len(rows) // 2, len(rows) - 1)
@@ -48,17 +48,17 @@ class Factor(NamedTuple):
 
     @property
     def significant(self) -> int:
-        """In how many settings the difference is significant, and either point above chance."""
+        """Number of settings with a significant difference in which either point is above chance."""
         return sum(is_significant(row) for row in self.rows)
 
 
 def is_significant(row: dict) -> bool:
-    """Whether a row of `effects` is significant, and anything was learned."""
+    """Return whether a row of `effects` is significant and either point is above chance."""
     return row["p_corrected"] is not None and row["p_corrected"] < LEVEL and row["above_chance"]
 
 
 def factors(effects: pl.DataFrame, points: pl.DataFrame, outcome: str, known: Outcome) -> list[Factor]:
-    """The factors of an outcome, of one system's effects and points, in the order of the page."""
+    """List the factors of an outcome from one system's effects and points, in the study report's order."""
     point_rows = {tuple(row[key] for key in INDEX): row for row in points.iter_rows(named=True)}
     groups: dict[tuple[str, str, str], list[dict]] = {}
     for row in effects.filter(outcome=outcome).iter_rows(named=True):
@@ -76,7 +76,7 @@ def factors(effects: pl.DataFrame, points: pl.DataFrame, outcome: str, known: Ou
 
 
 def name(system: str, key: str) -> str:
-    """A factor's name: a parameter's title, without unit and key.
+    """Return a factor's name; of a parameter its title, without unit and key.
 
     >>> name("multicell", "training"), name("multicell", "training.clip_norm"), name("multicell", "radio")
     ('Learning rule', 'Clipping norm L of a gradient', 'Radio')
@@ -87,7 +87,7 @@ def name(system: str, key: str) -> str:
 
 
 def _sees_the_same(row: dict, one: dict, other: dict) -> bool:
-    """Whether two observers of other names see the same, so that there is nothing to compare.
+    """Return whether a row compares two observers that see the same, so that it has nothing to compare.
 
     >>> message = {"seen": "each message"}
     >>> _sees_the_same({"factor": OBSERVER}, message, message), _sees_the_same({"factor": NOISE}, message, message)
@@ -99,7 +99,7 @@ def _sees_the_same(row: dict, one: dict, other: dict) -> bool:
 
 
 def _levels(row: dict, one: dict, other: dict) -> tuple[str, str]:
-    """The two values of a factor, as readers see them: of several parameters, what tells the titles apart."""
+    """Return a factor's two values for readers; of several parameters, the parts in which the titles differ."""
     if row["factor"] == OBSERVER and one["seen"] and other["seen"]:
         return without_common_end(one["seen"], other["seen"])
     if row["factor"] in (SCHEDULER, NOISE, PRIVACY) or "." in row["factor"]:
@@ -110,7 +110,7 @@ def _levels(row: dict, one: dict, other: dict) -> tuple[str, str]:
 
 
 def without_common_end(before: str, after: str) -> tuple[str, str]:
-    """Two values, of the second of which is left out how both end, but for its first word.
+    """Remove the common last words of two values from the second one, except its first word.
 
     >>> without_common_end("Paper's learning", "Better learning"), without_common_end("a", "b")
     (("Paper's learning", 'Better'), ('a', 'b'))
@@ -122,7 +122,7 @@ def without_common_end(before: str, after: str) -> tuple[str, str]:
 
 
 def _setting(row: dict, one: dict, other: dict) -> str:
-    """What the two points of a row have in common."""
+    """Describe the common setting of a row's two points."""
     if row["factor"] in (SCHEDULER, NOISE):
         return upper(other["place"]) or "This study"
     if row["factor"] == PRIVACY:
@@ -135,7 +135,7 @@ def _setting(row: dict, one: dict, other: dict) -> str:
 
 
 def effect(factor: Factor) -> tuple[str, str, str]:
-    """How large an effect is over its settings, in how many it is significant, and the intervals' ends.
+    """Describe an effect: its size over all settings, the number of significant settings, and the intervals' ends.
 
     >>> accuracy = Outcome("Final test accuracy", "more", "~%")
     >>> row = {"difference": 0.025, "difference_ci_low": 0.013, "difference_ci_high": 0.037, "p_corrected": 0.001}
@@ -169,9 +169,9 @@ def effect(factor: Factor) -> tuple[str, str, str]:
 
 
 def costs(factor: Factor, others: Mapping[str, Sequence[Factor]] = {}) -> str:
-    """What else a factor changes by more than ALIKE: epsilon, airtime and energy, where the change is significant.
+    """Describe how a factor changes epsilon, airtime and energy by more than ALIKE, without insignificant changes.
 
-    `others` are the factors of other outcomes, by their columns.
+    `others` maps columns to the factors of these outcomes, which contain the tests; untested changes are described.
 
     >>> row = {"from_epsilon": 18.1, "to_epsilon": 4.23, "from_air_seconds": 10.0, "to_air_seconds": 25.0}
     >>> row |= {"from_transmit_energy_j": 0.1, "to_transmit_energy_j": 0.078}
@@ -191,7 +191,7 @@ def costs(factor: Factor, others: Mapping[str, Sequence[Factor]] = {}) -> str:
     'ε 18.1 → 4.23; airtime × 2.5; energy 22% lower in 1 of 2'
     """
     parts = [_counted(_epsilons, _changes(factor, "epsilon", others), factor)]
-    if factor.key != PRIVACY:  # whose baseline may have another air
+    if factor.key != PRIVACY:  # the baseline may transmit otherwise
         ratios = {what: _counted(_ratios, _changes(factor, column, others), factor) for column, what in COSTS.items()}
         same = len(set(ratios.values())) == 1 and all(ratios.values())
         parts += (
@@ -205,7 +205,7 @@ def costs(factor: Factor, others: Mapping[str, Sequence[Factor]] = {}) -> str:
 def _changes(
     factor: Factor, column: str, others: Mapping[str, Sequence[Factor]]
 ) -> list[tuple[float | None, float | None]]:
-    """Values of a column at both ends of a factor's rows, without those that do not differ significantly."""
+    """Return a column's values at both points of a factor's rows, except rows with an insignificant difference."""
     alike = {
         _ends(row)
         for other in others.get(column, ())
@@ -217,14 +217,14 @@ def _changes(
 
 
 def _counted(words: Callable[[list], str], pairs: list, factor: Factor) -> str:
-    """What `words` says of pairs of values, and in how many of a factor's settings, where not in all."""
+    """Describe pairs of values by `words`, with the number of settings if they are not all of the factor's."""
     text = words(pairs)
     counted = len(pairs) < len(factor.rows) and text not in ("", "same ε")
     return f"{text} in {len(pairs)} of {len(factor.rows)}" if counted else text
 
 
 def _ends(row: dict) -> tuple:
-    """Which two points a row compares."""
+    """Return the keys of the two points that a row compares."""
     return tuple(row[f"{end}_{key}"] for end in ENDS for key in INDEX)
 
 
@@ -243,7 +243,7 @@ def _positive(pairs: list[tuple[float | None, float | None]]) -> Iterator[tuple[
 
 
 def _ratios(pairs: list[tuple[float | None, float | None]]) -> str:
-    """By which factor something changes; "" where nothing changes by more than ALIKE."""
+    """Describe the ratios of pairs of values; "" if no value changes by more than ALIKE."""
     ratios = [y / x for x, y in _positive(pairs)]
     if not ratios or (min(ratios) > 1 - ALIKE and max(ratios) < 1 + ALIKE):
         return ""
@@ -256,12 +256,12 @@ def _ratios(pairs: list[tuple[float | None, float | None]]) -> str:
 
 
 def epsilons(row: dict) -> str:
-    """The epsilons of a row's two points, or that of both."""
+    """Format the epsilons of a row's two points, or the common one."""
     return " → ".join(dict.fromkeys(number(row[f"{end}_epsilon"]) for end in ("from", "to")))
 
 
 def describe_row(row: dict, factor: Factor) -> str:
-    """A setting's difference, as its dot's tooltip."""
+    """Describe a setting's difference for the tooltip of its dot."""
     low, high = (row[f"difference_ci_{end}"] for end in ("low", "high"))
     interval = f" (95% CI {signed(low, factor.outcome)} to {signed(high, factor.outcome)})" if low is not None else ""
     what = f"{signed(row['difference'], factor.outcome)} {unit(factor.outcome)}".rstrip()

@@ -1,4 +1,4 @@
-"""The ten terms that a reader of a report needs, as README.md has them."""
+"""The ten terms that a reader of a report needs, as README.md explains them."""
 
 TERMS = {
     "scenario": "a study's set of parameters; a sweep makes one per combination",

@@ -1,6 +1,6 @@
-"""A study's first screen in words: its one sentence, the audits' verdict, and four facts. Functions of tables.
+"""Text at the top of a study report: the main sentence, the audits' verdict, and facts, computed from tables.
 
-Words are HTML; `Markup.striptags` leaves the text.
+A `Markup` is HTML; its `striptags` returns plain text.
 """
 
 import math
@@ -16,43 +16,43 @@ from pwfl.report.points import find_outcome
 from pwfl.report.statements import DEPENDS, INCONCLUSIVE, NOT_MEASURED, REFUTED, SUPPORTED, judged
 from pwfl.report.words import ALL, UNIT, between, is_share, lower, number, plural, rate
 
-STRONG, WEAK = 0.05, 0.5  # attack rates up to which a point may lead, and from which its privacy is weak
+STRONG, WEAK = 0.05, 0.5  # attack rates: largest of a good leading point, least of weak privacy
 STRANGERS = "an attacker who wrongly accuses 1% of non-members"
 GOOD, POOR, CHANCE, BARE, NOTHING = "good", "poor", "not above chance", "without privacy", "no result"
 OPEN, NOBODY = "no finite epsilon", "nobody scheduled"
 PASSED, FAILED, UNTESTED = "passed", "failed", "not audited"
-BADGES = {  # the look and the words of the audits' verdict, with a sign
+BADGES = {  # style and text of the audits' verdict, with a sign
     PASSED: ("good", "✓ Audit passed"),
     FAILED: ("bad", "✗ Audit failed"),
     UNTESTED: ("none", "Not audited"),
 }
-PROTECTS_NOTHING = 20  # an epsilon from which it is said so
+PROTECTS_NOTHING = 20  # epsilon above which the text states this
 NOISE_TEST = "deviation of the noise"
 
 
 class Lead(NamedTuple):
-    """The point that leads, None where nothing has a result, and why it does: GOOD, POOR, CHANCE, BARE, ..."""
+    """The leading point, None if no point has a result, and its kind: GOOD, POOR, CHANCE, BARE, ..."""
 
     kind: str
     point: dict | None
 
 
 class Audit(NamedTuple):
-    """What a study's audits found."""
+    """The result of a study's audits."""
 
     verdict: str
     tests: int = 0
     failed: int = 0
     schemes: int = 0
-    has_lead: bool = False  # whether the leading point is among what was audited
+    has_lead: bool = False  # whether the leading point was audited
     first: dict | None = None  # the first test that failed
-    detectable: float | None = None  # of too little noise, by what would have been found
+    detectable: float | None = None  # relative lack of noise that would have been detected
 
 
 def lead(points: pl.DataFrame) -> Lead:
-    """The best point with a guarantee, above chance, whose attack rate is at most STRONG; else the least attack rate.
+    """Select the best guaranteed point above chance with attack rate at most STRONG, or else the lowest attack rate.
 
-    A point without an attack rate leads only where none has any. `points` are of one system.
+    If some points have an attack rate, points without one do not lead as GOOD. `points` are of one system.
 
     >>> def of(**rows):
     ...     base = {"outcome": ["accuracy"], "system": ["multicell"], "bare": [False], "useless": [False],
@@ -101,7 +101,7 @@ def lead(points: pl.DataFrame) -> Lead:
 
 
 def result(point: dict) -> str:
-    """What a point came to: its outcome with its unit, and what the outcome is.
+    """Describe a point's result: the outcome's value with its unit, and the outcome's name.
 
     >>> result({"system": "multicell", "outcome": "accuracy", "mean": 0.949})
     '94.9% accuracy'
@@ -117,7 +117,7 @@ def result(point: dict) -> str:
 
 
 def sentence(lead: Lead, audit: Audit) -> Markup:
-    """The one sentence of a study, with its accuracy, its epsilon and its attack rate.
+    """Write the main sentence of a study, with its accuracy, epsilon and attack rate.
 
     >>> point = {"system": "multicell", "outcome": "accuracy", "mean": 0.949, "ci_low": 0.944, "ci_high": 0.954}
     >>> point |= {"epsilon": 2.0, "attack_rate": 0.034, "guarantee": "proved", "epsilon_assumes": "", "chance": 0.131}
@@ -181,7 +181,7 @@ finds up to 81% of members.'
 
 
 def audited(audits: dict[str, pl.DataFrame], point: dict | None) -> Audit:
-    """What the audits of scenarios found, by the scenarios' names.
+    """Summarize the audits of scenarios, tables by the scenarios' names; `point` is the leading one.
 
     >>> rows = {"scheme": ["A", "A"], "test": ["sensitivity", "deviation of the noise"], "measured": [1.0, 0.9]}
     >>> rows |= {"expected_min": [0.99, 0.99], "expected_max": [1.0, 1.01], "detectable": [0.001, 0.014]}
@@ -214,7 +214,7 @@ def audited(audits: dict[str, pl.DataFrame], point: dict | None) -> Audit:
 
 
 def alarm(audit: Audit) -> Markup:
-    """What a failed audit has on top of the page.
+    """Write the warning at the top of the study report if an audit failed.
 
     >>> first = {"test": "deviation of the noise", "measured": 0.9, "expected_min": 0.99, "expected_max": 1.01}
     >>> alarm(Audit(FAILED, 25, 6, first=first)).striptags()
@@ -237,9 +237,9 @@ them, deviation of the noise: 0.9 measured, 0.99 to 1.01 expected.'
 
 
 def facts(lead: Lead, audit: Audit, points: pl.DataFrame, published: pl.DataFrame, withheld: bool) -> dict[str, str]:
-    """Questions and their answers, those that can be given; `withheld`: whether private columns are left out.
+    """Answer a reader's questions as far as possible, by question; `withheld`: whether private columns are left out.
 
-    Of a study of several systems, whose epsilons do not compare, whom and whose are not asked.
+    Epsilons of several systems are not comparable: such a study has no answers on trust and on the unit of privacy.
     """
     point, answers, one_system = lead.point, {}, points["system"].n_unique() == 1
     if audit.verdict == FAILED:
@@ -263,7 +263,7 @@ def facts(lead: Lead, audit: Audit, points: pl.DataFrame, published: pl.DataFram
 
 
 def real(audit: Audit) -> str:
-    """Whether the training code keeps what epsilon states.
+    """Describe whether the tests of the training code agree with epsilon.
 
     >>> real(Audit(PASSED, 250, 0, 10, True, None, 0.0137))
     '250 tests of the training code agree with it, for 10 schemes, the one above included. Noise 1.4% too small would \
@@ -283,7 +283,7 @@ study ran no audit.')
 
 
 def trust(lead: Lead, points: pl.DataFrame) -> str:
-    """Against whom the leading epsilon holds, whom that trusts, and the best result against who sees more.
+    """Describe the leading epsilon's observer and trusted parties, and the best result if an observer sees more.
 
     >>> rows = {"system": "multicell", "outcome": "accuracy", "scheme": ["Opt", "Rnd"], "mean": [0.949, 0.75]}
     >>> rows |= {"epsilon": 2.0, "rank": [1, 0], "seen": ["the sum of all", "each message"], "bare": False}
@@ -312,7 +312,7 @@ message, the best at ε ≤ 2 is 75.0% (Rnd).'
 
 
 def whose(point: dict) -> str:
-    """Whose data epsilon is about, and what all records of a user have.
+    """Describe the data that epsilon protects, and the epsilon of all records of a user.
 
     >>> whose({"epsilon_user": 3747.0, "epsilon_user_max": 11348.0, "unit": "one training record of one user"})
     'One training record’s. For all records of a user, ε reaches 11,300 in the worst realization, \
@@ -334,7 +334,7 @@ which protects nothing.')
 
 
 def everything(published: pl.DataFrame) -> str:
-    """What publishing all of a study would cost.
+    """Describe the epsilon of a record if all of a study were published.
 
     >>> row = {"records": "digits", "releases": 720, "epsilon": 1213.0}
     >>> everything(pl.DataFrame([row]))
@@ -356,7 +356,7 @@ def everything(published: pl.DataFrame) -> str:
 
 
 def answer(leads: dict[str, Lead], audit: Audit, claims: pl.DataFrame) -> list[str]:
-    """The answer of a study in two lines of plain text, as the terminal has it; `leads` are those of its systems."""
+    """Write a study's answer for the terminal, two lines of plain text; `leads` contains one per system."""
     several = len(leads) > 1
     sentences = [f"{system}: " * several + sentence(lead, audit).striptags() for system, lead in leads.items()]
     tests = f" ({plural(audit.tests, 'test')})" if audit.verdict == PASSED else ""
@@ -366,7 +366,7 @@ def answer(leads: dict[str, Lead], audit: Audit, claims: pl.DataFrame) -> list[s
 
 
 def counted(claims: pl.DataFrame) -> str:
-    """How many claims came out how, in words."""
+    """Describe the number of claims with each verdict."""
     verdicts = judged(claims)["verdict"] if len(claims) else pl.Series([], dtype=pl.String)
     order = (REFUTED, DEPENDS, INCONCLUSIVE, NOT_MEASURED, SUPPORTED)
     counts = [(int((verdicts == verdict).sum()), verdict) for verdict in order]

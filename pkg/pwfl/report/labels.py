@@ -1,4 +1,4 @@
-"""Where names stand in a figure: widths of text, and places that touch no line, no dot and no other name. In pixels."""
+"""Placement of labels in a figure, in pixels: text widths, and positions that avoid lines, dots and other labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ _BOLD = (
     "278 556 278 889 611 611 611 611 389 556 333 611 556 778 556 556 500"
 )
 _WIDTHS = [dict(zip(_LETTERS, map(int, widths.split()), strict=True)) for widths in (_PLAIN, _BOLD)]
-_DIGIT, _WIDEST = 556, 1000  # of digits and most other letters; of those beyond the Latin and Greek ones
+_DIGIT, _WIDEST = 556, 1000  # of digits and most other letters; of letters beyond _LAST_NARROW
 _LAST_NARROW = "\u2fff"
-SIZE, NARROW_SIZE = 12, 11  # of text, in figures and in those of a phone's width
+SIZE, NARROW_SIZE = 12, 11  # of text in figures, and in figures of a phone's width
 LEADING = 2  # between lines
-ORDERS, SEED = 200, 1  # in which labels are placed, one after the other
-STEPS = 60  # of a line, to tell what it crosses
-# What a place costs.
+ORDERS, SEED = 200, 1  # number of random orders in which labels are placed, and their seed
+STEPS = 60  # points of a line at which crossings are tested
+# Costs of a position.
 OUTSIDE, TOUCHES, OVERLAPS, CROSSES, AMBIGUOUS, NEAR = 4000.0, 80.0, 1.0, 4.0, 45.0, 14.0
 FAR, LONGER, LEFT_OUT = 2.5, 1.2, 40.0
 
@@ -47,20 +47,20 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 @dataclass
 class Label:
-    """What is to be named, and where."""
+    """A label that is to be placed, and its possible positions."""
 
-    forms: list[Lines]  #: Its lines, in forms of which the first is the best.
-    at: list[Spot]  #: The dots that it may stand beside, the best first.
+    forms: list[Lines]  #: Its lines, in alternative forms, the best first.
+    at: list[Spot]  #: The dots next to which it may be placed, the best first.
     colour: str
     size: float = SIZE
-    reach: Spot = (4, 4)  #: Half the width and height of its own error bars.
-    #: Places beside a dot, each an alignment and a distance; None: all around it.
+    reach: Spot = (4, 4)  #: Half the width and height of its dot's error bars.
+    #: Positions relative to a dot, each (alignment, x, y); None: all around it.
     sides: Sequence[tuple[str, float, float]] | None = None
-    optional: bool = False  #: Whether it is left out where there is no good place.
+    optional: bool = False  #: Whether it is left out if no position is good.
 
 
 class Placed(NamedTuple):
-    """A label in its place: its words from their left ends and the middle of their lines, and the box around them."""
+    """A placed label: its words with their left ends and the middles of their lines, and the box around them."""
 
     words: list[tuple[float, float, Part]]
     box: Box
@@ -76,7 +76,7 @@ class _Option(NamedTuple):
 
 
 def width(text: str, size: float = SIZE, bold: bool = False) -> float:
-    """The width of a text.
+    """Return the width of a text.
 
     >>> width("accuracy"), width("accuracy", bold=True) > width("accuracy", 12)
     (48.012, True)
@@ -86,21 +86,21 @@ def width(text: str, size: float = SIZE, bold: bool = False) -> float:
 
 
 def line_width(line: list[Part], size: float = SIZE) -> float:
-    """The width of a label's line."""
+    """Return the width of a label's line."""
     return sum(width(part.text, size, part.bold) for part in line)
 
 
 def named(name: str, more: str = "") -> list[Lines]:
-    """The forms of a bold name and what else tells it apart: in one line, or in two."""
+    """Return the forms of a label, a bold name and additional words: in one line, or in two."""
     if not more:
         return [[[Part(name, bold=True)]]]
     return [[[Part(name, bold=True), Part(f", {more}")]], [[Part(name, bold=True)], [Part(more)]]]
 
 
 def place(labels: list[Label], lines: list[tuple[Spot, Spot]], dots: list[Spot], bounds: Box) -> list[Placed]:
-    """The labels at the places of least cost, without those that are left out.
+    """Place labels at the positions of least cost; optional ones without a good position are left out.
 
-    Labels choose one after the other, in many random orders, of which the best counts; the seed is fixed.
+    Labels are placed one after the other, in ORDERS random orders; the best is returned. The seed is fixed.
     """
     t = np.linspace(0, 1, STEPS)[:, None]
     inked = np.concatenate([np.zeros((0, 2)), *(np.array(a) + (np.array(b) - np.array(a)) * t for a, b in lines)])
@@ -122,7 +122,7 @@ def place(labels: list[Label], lines: list[tuple[Spot, Spot]], dots: list[Spot],
 
 
 def _cheapest(options: list[_Option], taken: list[Box]) -> tuple[float, _Option]:
-    """The best of some options, sorted by their cost, beside boxes that are taken; its whole cost first."""
+    """Return the total cost of the cheapest option, and the option; `options` are sorted, `taken` are other boxes."""
     cheapest, least = options[0], inf
     for option in options:
         if option.cost >= least:
@@ -134,7 +134,7 @@ def _cheapest(options: list[_Option], taken: list[Box]) -> tuple[float, _Option]
 
 
 def overlap(one: Box, other: Box) -> float:
-    """What it costs that two boxes overlap; 0 where they do not.
+    """Compute the cost of an overlap of two boxes; 0 if they do not overlap.
 
     >>> overlap((0, 0, 2, 2), (1, 1, 3, 3)), overlap((0, 0, 2, 2), (2, 0, 3, 3))
     (81.0, 0.0)
@@ -155,14 +155,14 @@ def _options(label: Label, inked: np.ndarray, dots: np.ndarray, bounds: Box) -> 
             crossed = ((inked >= box[:2]) & (inked <= box[2:])).all(axis=1).sum()
             aside = np.maximum(box[0] - others[:, 0], others[:, 0] - box[2])
             gaps = np.maximum(aside, np.maximum(box[1] - others[:, 1], others[:, 1] - box[3]))
-            mistaken = AMBIGUOUS * (gaps < 3).sum() + NEAR * ((gaps >= 3) & (gaps < 9)).sum()  # for another dot's
+            mistaken = AMBIGUOUS * (gaps < 3).sum() + NEAR * ((gaps >= 3) & (gaps < 9)).sum()  # for another dot's label
             cost = rank * FAR + k + LONGER * longer + OUTSIDE * beyond + CROSSES * crossed + mistaken
             options.append(_Option(float(cost), box, form, align, (x + dx, y + dy)))
     return options
 
 
 def _sides(reach: Spot, high: float) -> list[tuple[str, float, float]]:
-    """Places around a dot with error bars, the best first, of a label so high."""
+    """List positions around a dot with error bars, the best first, for a label of height `high`."""
     across, up = reach
     return [
         *(("left", across + 6, 0), ("left", 8, high * 0.75), ("left", 8, -high * 0.75), ("right", -across - 6, 0)),
@@ -183,7 +183,7 @@ def _placed(label: Label, option: _Option) -> Placed:
 
 
 def spread(places: np.ndarray, step: float, limit: float) -> np.ndarray:
-    """Places of labels in [0, limit], in the given order, at least `step` apart, moved as little as squares sum to.
+    """Spread positions in [0, limit], at least `step` apart, in their order, with the least sum of squared moves.
 
     >>> spread(np.array([10.0, 0.0, 12.0]), 4, 20).tolist()
     [9.0, 0.0, 13.0]

@@ -1,4 +1,4 @@
-"""Tables as LaTeX for a paper: booktabs, means with their 95% intervals, and under them what epsilons mean."""
+"""LaTeX tables for a paper: booktabs, means with their 95% intervals, and notes on the meaning of each epsilon."""
 
 import math
 import re
@@ -20,7 +20,7 @@ LETTERS = {letter: unicodedata.name(letter).rpartition(" ")[2].lower() for lette
 LETTERS |= {letter: unicodedata.name(letter).rpartition(" ")[2].capitalize() for letter in "ΓΔΘΞΠΣΦΨΩ"}
 LETTERS |= {"ε": "varepsilon", "λ": "lambda", "φ": "varphi", "Λ": "Lambda"}
 LETTERS |= {"≤": "leq", "≥": "geq", "≠": "neq", "≈": "approx", "∞": "infty", "→": "to", "∈": "in"}
-# A row that began with [ or * would belong to the line break before it.
+# LaTeX would read [ or * at the start of a row as an argument of the line break before it.
 TEX = (
     {letter: f"\\{letter}" for letter in "%&#${}"}
     | {letter: f"$\\{name}$" for letter, name in LETTERS.items()}
@@ -28,21 +28,21 @@ TEX = (
     | {"<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}", "`": "\\textasciigrave{}"}
     | {"[": "{[}", "*": "{*}", "²": "$^2$", "−": "$-$"}
 )
-# Letters that pdfLaTeX does not know.
+# Letters that pdfLaTeX does not support.
 OTHERS = re.compile(r"[^\u0000-\u017F\u2013\u2014\u2018-\u201E\u2020-\u2022\u2026\u20AC\u2122]")
 NAMES = re.compile(rf"\b({'|'.join(GREEK)})\b", re.IGNORECASE)
 PLACES = ("scenario", "against", "sweep_of", *(f"{end}_scenario" for end in ENDS))
-HEAD = 17  # letters of a line of a column's head
+HEAD = 17  # letters per line in the head of a column
 DIGITS = 4
 
 
 def titled(table: pl.DataFrame, titles: dict[str, str]) -> pl.DataFrame:
-    """A table of the report with titles in place of its scenarios' names."""
+    """Replace the scenarios' names in a table of the report by titles."""
     return table.with_columns(pl.col(name).replace(titles) for name in PLACES if name in table.columns)
 
 
 def outcomes(table: pl.DataFrame) -> str:
-    """What each scheme came to, from the report's table `outcomes`: a table for each system, a column an outcome."""
+    """Write the report's table `outcomes`: one table per system, one row per point, one column per outcome."""
     return _by_system(table, _write_outcomes)
 
 
@@ -74,17 +74,17 @@ def _write_outcomes(system: str, table: pl.DataFrame) -> str:
 
 
 def _meaning(terms: dict) -> str:
-    """What an epsilon means: for which delta, unit and neighbours, against whom, and what guarantees it."""
+    """Describe the terms of an epsilon: delta, unit, neighbours, sampling, observer, kind, assumptions and trust."""
     kinds = {"a record's": "epsilon_kind", "assumes": "epsilon_assumes", "trusts": "epsilon_trusts"}
     kinds |= {"a user's": "epsilon_user_kind"}
     words = [f"protected: {terms['unit']}", f"neighbours: {terms['neighbouring_relation']}"]
     words += [f"sampling: {terms['sampling']}", f"observer: {terms['observer']}"]
-    words += [f"{what}: {terms[column]}" for what, column in kinds.items() if terms[column]]  # else nothing, or nobody
+    words += [f"{what}: {terms[column]}" for what, column in kinds.items() if terms[column]]  # empty: none
     return f"{text('ε at δ')} = {number(terms['delta'])}; {text('; '.join(words))}."
 
 
 def effects(table: pl.DataFrame) -> str:
-    """Paired differences, from the report's table of this name: a table for each system."""
+    """Write the report's table `effects` of paired differences: one table per system."""
     if table.is_empty():
         return "% No two points differ in one factor alone.\n"
     return _by_system(table, _write_effects)
@@ -125,7 +125,7 @@ def _p(value: float | None) -> str:
 
 
 def claims(table: pl.DataFrame) -> str:
-    """The statements of papers and of this project, from the report's table `claims`."""
+    """Write the report's table `claims`, of papers and of this project."""
     if table.is_empty():
         return "% No claim applies to this study.\n"
     rows = []
@@ -147,7 +147,7 @@ def _by_system(table: pl.DataFrame, write: Callable[[str, pl.DataFrame], str]) -
 
 
 def _file(tables: list[str]) -> str:
-    """Tables, and first of all what they need."""
+    """Join tables into a file that starts with comments on the required packages and engine."""
     body = (
         "% Needs \\usepackage{array,booktabs,longtable}, and one column (\\onecolumn).\n" + "\n\n".join(tables) + "\n"
     )
@@ -156,7 +156,7 @@ def _file(tables: list[str]) -> str:
 
 
 def _table(columns: str, caption: str, heads: list[str], rows: list[list[str]]) -> str:
-    """A table that goes on over pages."""
+    """Write a table that may continue over several pages."""
     lines = [" & ".join(cells) + " \\\\" for cells in (map(_head, heads), *rows)]
     return "\n".join(
         [
@@ -170,13 +170,13 @@ def _table(columns: str, caption: str, heads: list[str], rows: list[list[str]]) 
 
 
 def _head(title: str) -> str:
-    """The head of a column, in several lines."""
+    """Write the head of a column in several lines."""
     lines = map(text, textwrap.wrap(title.replace("_", " "), HEAD))
     return "\\begin{tabular}[b]{@{}c@{}}" + " \\\\ ".join(lines) + "\\end{tabular}"
 
 
 def _mean(row: dict | None, name: str, form: str = "", ends: str = "") -> str:
-    """A row's mean with the ends of its interval; one end that is null is unbounded.
+    """Format a row's mean with the ends of its interval; if only one end is null, it is unbounded.
 
     >>> _mean({"mean": 0.947, "ci_low": 0.9431, "ci_high": 0.951}, "mean", ".1%")
     '$94.7$ [$94.31$, $95.1$]'
@@ -185,14 +185,14 @@ def _mean(row: dict | None, name: str, form: str = "", ends: str = "") -> str:
         return "--"
     factor = 100 if "%" in form else 1
     value, low, high = (number(row[part] and row[part] * factor) for part in (name, f"{ends}ci_low", f"{ends}ci_high"))
-    if low == high and low in ("--", value):  # no interval, or none to these digits
+    if low == high and low in ("--", value):  # no interval, or none at these digits
         return value
     low, high = (end.replace("--", unbounded) for end, unbounded in ((low, "$-\\infty$"), (high, "$\\infty$")))
     return f"{value} [{low}, {high}]"
 
 
 def _key(value: float | None) -> str:
-    """A swept value with all its digits.
+    """Format a swept value with all its digits.
 
     >>> _key(3000.0), _key(12345), _key(9007199254740993)
     ('$3000$', '$12345$', '$9007199254740993$')
@@ -201,7 +201,7 @@ def _key(value: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """A number in LaTeX's mathematics; `--` for none.
+    """Format a number in LaTeX's mathematics; `--` if it is None or NaN.
 
     >>> number(94.7312), number(14851200.0), number(20.0), number(math.inf), number(None)
     ('$94.73$', '$1.485 \\\\times 10^{7}$', '$20$', '$\\\\infty$', '--')
@@ -215,7 +215,7 @@ def number(value: float | None) -> str:
 
 
 def text(words: str) -> str:
-    """Words as LaTeX prints them, on one line, with Greek letters for their names.
+    """Write words in LaTeX, escaped and on one line, with Greek letters in place of their names.
 
     >>> print(text("Epsilon of epsilon_server < 5%"))
     $\\varepsilon$ of epsilon\\_\\allowbreak server \\textless{} 5\\%

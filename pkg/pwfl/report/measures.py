@@ -1,6 +1,6 @@
-"""What a number of a study is, with the interval that decides with it: facts, means over realizations, maxima.
+"""Numbers by which claims of a study are decided, with their intervals: facts, means over realizations, maxima.
 
-An estimate has a 95% interval over realizations. A number that is counted, or not random, has none and decides alone.
+An estimate has a 95% interval over realizations. A fact, or a number that is not random, has none and decides alone.
 """
 
 from collections.abc import Callable
@@ -16,39 +16,39 @@ ONE = "none: one realization"
 NOT_RANDOM = "none: not random"
 COUNTED = "none: a fact about these realizations"
 INFINITE = "none: a value is not finite"
-ONE_SIDED = "one-sided"  # how the kinds of intervals begin that bound a number on one side
-LOSSES = ("loss", "batch_loss", "batch_loss_std")  # columns that are infinite where training failed
-FAILED = ("diverged", "noise_infeasible")  # trainings that count against their scheme
+ONE_SIDED = "one-sided"  # prefix of the kinds of intervals with a bound on one side only
+LOSSES = ("loss", "batch_loss", "batch_loss_std")  # columns that are infinite if training failed
+FAILED = ("diverged", "noise_infeasible")  # statuses of training runs that count against their scheme
 
 
 class Measure(NamedTuple):
-    """A number and the interval that decides with it."""
+    """A number, and the interval by which a claim about it is decided."""
 
     value: float  # NaN: undefined
     low: float | None  # the interval's ends; None: no bound on that side is known
     high: float | None
-    interval: str  # what kind of interval it is, or why there is none
-    realizations: int | None  # how many it was measured in; None: no draw enters
-    shown: bool = True  # whether tables show the ends; not those of a number that decides by itself
-    detail: str = ""  # what else tables say of it, such as a number of users
+    interval: str  # kind of the interval, or the reason that there is none
+    realizations: int | None  # number of realizations it was measured in; None: it is not random
+    shown: bool = True  # whether tables show the ends; false if the number decides alone
+    detail: str = ""  # further text for tables, such as a number of users
 
 
 def fixed(value: float) -> Measure:
-    """A number that no draw enters."""
+    """Make the measure of a number that is not random."""
     return Measure(value, value, value, NOT_RANDOM, None, shown=False)
 
 
 def counted(value: float, realizations: int) -> Measure:
-    """A fact about the realizations at hand: whether all of them satisfy an inequality, say."""
+    """Make the measure of a fact about the realizations at hand, such as whether all satisfy an inequality."""
     return Measure(value, value, value, COUNTED, realizations, shown=False)
 
 
 def estimate(function: Callable, values: np.ndarray) -> Measure:
-    """A smooth function of the means of series, shape (series, realization), with its interval over realizations.
+    """Estimate a smooth function of means over realizations, with its interval; `values`: (series, realization).
 
-    The function takes means of shape (series, ...) and leaves out the first axis. The interval is the jackknife's with
-    Student's t: of a mean or a difference of means that is Student's own, of ratios and slopes it is asymptotically
-    right, and tested from five realizations on.
+    `function` maps means of shape (series, ...) to an array without the first axis. The interval is the jackknife's,
+    with Student's t. For means and differences of means it equals Student's interval. For ratios and slopes it is
+    asymptotically correct, and tested for five or more realizations.
 
     Examples
     --------
@@ -60,12 +60,12 @@ def estimate(function: Callable, values: np.ndarray) -> Measure:
 
 
 def worst(function: Callable, values: np.ndarray, *, largest: bool = True) -> Measure:
-    """The largest (or least) of several functions of means, the worst case of a claim about all of them.
+    """Estimate the largest (or smallest) of several functions of means: the worst case of a claim about all of them.
 
     As `estimate`, but `function` returns shape (case, ...). The end towards the claim's limit needs no correction for
-    the number of cases: it exceeds that of the case that is truly worst. The other end takes Bonferroni's. An infinite
-    mean (of losses, of a scheme that diverged) is infinite for certain, as the law's is then; of a quantity that is
-    claimed to be small it says no.
+    the number of cases: it exceeds that of the case that is truly worst. The other end has Bonferroni's correction.
+    An infinite value (losses of a scheme that diverged) is certain, as the distribution's mean is infinite too. Its
+    lower end is then infinite, which refutes a claim that the quantity is small.
     """
     sign = 1 if largest else -1
     values = np.asarray(values, float)
@@ -90,10 +90,10 @@ def worst(function: Callable, values: np.ndarray, *, largest: bool = True) -> Me
 
 
 def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Measure:
-    """The largest value in these realizations.
+    """Measure the largest of values, shape (realization,).
 
-    Of as many as the paper looked at (`enough`) that is the paper's statement, a fact; of fewer only a lower end, whose
-    upper end is `bound`, which no realization exceeds. Another one exceeds a maximum of N with probability 1 / (N + 1).
+    In at least `enough` realizations, the paper's number, the maximum is a fact. In fewer it is only the lower end; the
+    upper end is `bound`, which no realization exceeds. One more exceeds a maximum of N with probability 1 / (N + 1).
     """
     value, count = float(values.max()), len(values)
     if count >= enough:
@@ -103,27 +103,27 @@ def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Meas
 
 
 def difference(means: np.ndarray) -> np.ndarray:
-    """The first mean less the second."""
+    """Subtract the second mean from the first."""
     return means[0] - means[1]
 
 
 def ratio(means: np.ndarray) -> np.ndarray:
-    """The first mean over the second."""
+    """Divide the first mean by the second."""
     return means[0] / means[1]
 
 
 def accuracies(frame: pl.DataFrame, classes: int) -> np.ndarray:
-    """Final accuracies of a scheme's trained realizations, in their order; one that failed has guessing's."""
+    """Return a scheme's final accuracy by realization: that of guessing if training failed, NaN if not trained."""
     return losses(frame, "accuracy", 1 / classes)
 
 
 def losses(frame: pl.DataFrame, column: str = "loss", failed: float = np.inf) -> np.ndarray:
-    """Final losses of a scheme's realizations, in their order: `failed` of one that failed, NaN of one not trained."""
+    """Return a column of a scheme's final losses by realization: `failed` if training failed, NaN if not trained."""
     value = pl.when(pl.col("training").is_in(FAILED)).then(pl.lit(failed)).otherwise(pl.col(column))
     return frame.sort("realization").select(value.cast(pl.Float64)).to_series().to_numpy()
 
 
 def paired(*series: np.ndarray) -> np.ndarray:
-    """Series of the same realizations, shape (series, realization), as far as all have a value (not NaN)."""
+    """Stack series by realization, without realizations in which any is NaN; shape (series, realization)."""
     values = np.stack([s[: min(map(len, series))] for s in series])
     return values[:, ~np.isnan(values).any(axis=0)]

@@ -1,7 +1,7 @@
-"""The study's first figure: what every point comes to over its epsilon, with names at the marks in place of a legend.
+"""Draw the study's first figure: the outcome of every sweep point over epsilon, with names at marks, not in a legend.
 
-Colour is the scheme (grey: without noise), dashes say who observes (solid: who sees least), shapes are scenarios of
-single points, the ring is the point that leads. Where all points have one epsilon, or none, each has a row.
+Colours show schemes (grey: non-private baselines), dashes observers (solid: the one who sees least), shapes scenarios
+of single points, and a ring the leading point. If all points have the same epsilon, or none, each point has a row.
 """
 
 import math
@@ -37,19 +37,19 @@ from pwfl.report.words import estimated, is_share, lower, number, ranged, rate, 
 
 WIDE, HIGH = 530, 452  # pixels of the plot on the page and in files, and on a phone
 PHONE_WIDE, PHONE_HIGH = 286, 330
-DASHES = [[], [6, 4], [2, 3], [10, 3, 2, 3]]  # of observers, from who sees least
+DASHES = [[], [6, 4], [2, 3], [10, 3, 2, 3]]  # of observers, from the one who sees least
 KINDS = ("Solid", "dashed", "dotted", "dash-dotted")
 SHAPES = ["circle", "triangle-up", "square", "diamond", "cross", "triangle-down"]
 ROW, MOST_ROWS = 48, 14
-APART = 1.05  # ratio of epsilons from which there is something to draw over them
-TICK_ROOM, CLOSE = 14, 34  # pixels between the words of two ticks, and of points of which one has the scenario's name
-MANY, MOST_CURVES, FEW = 15, 8, 4  # single points, curves, and those on a phone, of which all are named
-NEAR = 0.6  # ranges of an axis from its middle, up to which chance is on it
+APART = 1.05  # ratio of the largest to the smallest epsilon above which points are drawn over epsilon
+TICK_ROOM, CLOSE = 14, 34  # pixels: between the text of ticks; between points that share one scenario's name
+MANY, MOST_CURVES, FEW = 15, 8, 4  # single points, curves, and curves on a phone, up to which all are named
+NEAR = 0.6  # distance of the chance level from an axis's middle, in ranges of the axis, up to which it is drawn
 NO_NOISE = "no noise, so no privacy"
 
 
 def is_plane(rows: pl.DataFrame) -> bool:
-    """Whether epsilons differ, so that there is something to draw over them."""
+    """Return whether to draw the outcome over epsilon: it is not an epsilon itself, and epsilons differ."""
     return not rows["outcome"][0].startswith("epsilon") and measure_spread(finite(rows)["epsilon"]) > APART
 
 
@@ -60,9 +60,9 @@ def overview(
     narrow: bool = False,
     every: pl.DataFrame | None = None,
 ) -> alt.LayerChart:
-    """Points of one system, of `points.points`; `size` is that of text in pixels.
+    """Draw the points of one system, rows of `points.points`; `size` is the size of text in pixels.
 
-    `every` are points of all systems whose figures stand side by side, on the same axes.
+    `every` contains the points of all systems that have a figure with the same axes; None: only `rows`.
     """
     on_axes = rows if every is None else every
     if not is_plane(on_axes) or finite(rows).is_empty():
@@ -71,7 +71,7 @@ def overview(
 
 
 def heading(rows: pl.DataFrame) -> str:
-    """What the figure shows."""
+    """Return the figure's title."""
     title = "Accuracy" if rows["outcome"][0] == "accuracy" else find_outcome(rows.row(0, named=True)).title
     if is_plane(rows):
         return f"{title} over ε"
@@ -81,7 +81,7 @@ def heading(rows: pl.DataFrame) -> str:
 
 
 def caption(rows: pl.DataFrame, lead: Lead) -> str:
-    """What marks mean, and what those of a kind have in common."""
+    """Return the caption: realizations, meaning of marks, chance level, and unscheduled or diverged realizations."""
     sentences = [f"Means of {ranged(rows['realizations'])} with 95% intervals."]
     if is_plane(rows):
         sentences += ["Ring: the result in the first sentence."] * (lead.kind == GOOD)
@@ -94,7 +94,7 @@ def caption(rows: pl.DataFrame, lead: Lead) -> str:
 
 
 def observed(curves: list[pl.DataFrame]) -> list[str]:
-    """A sentence on what dashes of curves say; none where all have one observer."""
+    """Return a sentence that explains the dashes of curves, in a list; empty if all have the same observer."""
     seen = {curve["rank"][0]: curve["seen"][0] for curve in curves}
     if len(seen) < 2:
         return []
@@ -103,13 +103,13 @@ def observed(curves: list[pl.DataFrame]) -> list[str]:
 
 
 def dashes(curves: list[pl.DataFrame]) -> dict[int, list[int]]:
-    """The dashes of observers' curves, by their ranks: solid of who sees least."""
+    """Return the dashes of curves by the observer's rank: solid for the observer who sees least."""
     ranks = sorted({curve["rank"][0] for curve in curves}, reverse=True)
     return {rank: DASHES[k % len(DASHES)] for k, rank in enumerate(ranks)}
 
 
 class _Plane:
-    """The points over their epsilons, and what follows from where they are."""
+    """The figure of points over their epsilons, with the positions that its marks and names share."""
 
     def __init__(self, rows: pl.DataFrame, lead: Lead, size: float, narrow: bool, on_axes: pl.DataFrame) -> None:
         self.lead, self.size, self.narrow = lead, labels.NARROW_SIZE if narrow and size == labels.SIZE else size, narrow
@@ -139,7 +139,7 @@ class _Plane:
         self.rows = self.rows.with_columns(single, shape=pl.when(single).then(shape).otherwise(pl.lit("circle")))
 
     def _across(self, rows: pl.DataFrame) -> tuple[Scale, float | None]:
-        """The axis of epsilons, and where on it points without noise are."""
+        """Return the axis of epsilon, and the position of non-private baselines on it; None: there are none."""
         ends, noisy = ("epsilon", "epsilon_ci_low", "epsilon_ci_high"), finite(rows)
         known = [value for name in ends for value in noisy[name].drop_nulls()]
         known = [value for value in known if math.isfinite(value) and value > 0]
@@ -152,7 +152,7 @@ class _Plane:
         return Scale(low, infinite * (high / low) ** 0.06, self.wide, log=True), infinite
 
     def _up(self, rows: pl.DataFrame) -> tuple[Scale, float | None]:
-        """The axis of the outcome, and chance if it is near."""
+        """Return the axis of the outcome, and the chance level; None: unknown, or far from the points."""
         drawn = rows.filter(pl.col("mean").is_finite())
         means, ends, chance = drawn["mean"].to_list(), [*drawn["ci_low"], *drawn["ci_high"]], find_chance(rows)
         axis = upright(means, ends, self.high, is_share(self.outcome))
@@ -168,7 +168,7 @@ class _Plane:
         return epsilon if attacked is None else f"{epsilon}: an attacker finds at most {rate(attacked)} of members"
 
     def _ticks(self) -> tuple[list[float], dict[float, list[str]]]:
-        """Ticks, and their lines: the study's own epsilons with their attack rates; round ones if none has any."""
+        """Return ticks and their lines of text: the points' epsilons and attack rates; round ones without rates."""
         rated = self.noisy.filter(pl.col("attack_rate").is_not_null()).group_by(pl.col("epsilon").round_sig_figs(3))
         rates = dict(rated.agg(pl.col("attack_rate").max()).sort("epsilon").rows())
         tick_lines: dict[float, list[str]] = {}
@@ -183,7 +183,7 @@ class _Plane:
         return list(tick_lines), tick_lines
 
     def _weak(self) -> float | None:
-        """The pixel from which an attacker finds over half of members, by the points that there are."""
+        """Return the pixel from which an attacker finds over half of members, by the points; None: there is none."""
         known = self.noisy.drop_nulls("attack_rate").sort("epsilon")
         weak, strong = known.filter(pl.col("attack_rate") >= WEAK_RATE), known.filter(pl.col("attack_rate") < WEAK_RATE)
         if weak.is_empty():
@@ -194,7 +194,7 @@ class _Plane:
         return (self.x.at(last) + self.x.at(first)) / 2 if last else 0.0
 
     def chart(self) -> alt.LayerChart:
-        """The figure."""
+        """Draw the figure."""
         values, tick_lines = self._ticks()
         cases = [f"abs(datum.value/{value:.6g}-1)<0.01 ? {texts!r} : " for value, texts in tick_lines.items()]
         label = "".join(cases) + "''"
@@ -237,7 +237,7 @@ class _Plane:
         return alt.layer(*layers).properties(width=self.wide, height=self.high)
 
     def _leading(self) -> pl.DataFrame:
-        """The point that leads; no row where none does, or where it is not drawn: an epsilon of 0 has no logarithm."""
+        """Return the leading point's row; empty if none leads, or it is not drawn (epsilon 0 has no logarithm)."""
         point = self.lead.point
         if self.lead.kind != GOOD or point is None:
             return self.rows.clear()
@@ -288,7 +288,7 @@ class _Plane:
         return labels.place(wanted, drawn, spots, (-2, -24, self.wide + beyond, self.high))
 
     def _singles(self, short: dict[str, str]) -> list[Label]:
-        """Names of single points, with the scenario's at the highest of neighbours; of many each scheme's, once."""
+        """Make names of single points, the scenario's at the highest of neighbours; beyond MANY, one per scheme."""
         wanted, singles = [], self.rows.filter("single")
         if len(singles) > MANY:
             for (scheme,), rows in singles.sort("mean", descending=True).group_by("scheme", maintain_order=True):
@@ -311,7 +311,7 @@ class _Plane:
 
 
 def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
-    """Points of one epsilon, or of none: a row each, the best first, named above its interval."""
+    """Draw points of equal epsilon, or of none: a row for each, the best first, with its name above its interval."""
     outcome: Outcome = find_outcome(rows.row(0, named=True))
     shown = rows.filter(pl.col("mean").is_finite())
     shown = shown.sort("mean", descending=outcome.better == "more", maintain_order=True).head(MOST_ROWS)
@@ -323,7 +323,7 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
         place = f"{row['place']}, " * bool(row["place"])
         names.append(named(row["scheme"], place + number(row["mean"], outcome)))
         tips.append(f"{row['scheme']}: {estimated(row['mean'], row['ci_low'], row['ci_high'], outcome)}")
-    long = any(labels.line_width(forms[0][0], size) > wide for forms in names)  # so that all need two lines
+    long = any(labels.line_width(forms[0][0], size) > wide for forms in names)  # then all have two lines
     count = max(len(shown), 1)
     y = Scale(0, count, (ROW + long * size) * size / labels.SIZE * count)
     low, high = (x.places(shown.select(x.cut(end, "mean")).to_series()) for end in ("ci_low", "ci_high"))
@@ -349,5 +349,5 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
 
 
 def label(rows: pl.DataFrame) -> str:
-    """What the figure is to who cannot see it."""
+    """Describe the figure for screen readers."""
     return f"{heading(rows)}: {len(rows)} points. {STRANGERS[0].upper()}{STRANGERS[1:]}: see the table below."

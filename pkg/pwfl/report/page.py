@@ -1,7 +1,7 @@
-"""A study's page: one HTML file that answers its question, in sections of questions; without network or script.
+"""Build a study's page: one HTML file with a section for each question, complete without network and script.
 
-Text and tables are HTML, figures SVG that the comparison drew at their final size; figures of single scenarios are the
-files beside the page.
+Text and tables are HTML. Figures that compare scenarios are SVG elements, which the comparison drew at their final
+size. Figures of single scenarios are separate files.
 """
 
 import json
@@ -38,11 +38,11 @@ from pwfl.store import sealed
 from pwfl.tables import contract, read_report
 
 LONGEST = 10**6  # characters of a caption's line
-READ = ("outcomes", "effects", "claims", "published")  # tables of the study that the page speaks of
-POINTS, CHARTS = "points.parquet", "charts.json"  # what the comparison leaves for the page
+READ = ("outcomes", "effects", "claims", "published")  # tables of the study that the page uses
+POINTS, CHARTS = "points.parquet", "charts.json"  # files that the comparison writes for the page
 FORMATS = ("svg", "png", "pdf", "json")
-FIRST_FACTORS = 6  # that are shown at first
-FILES = {  # of a scenario
+FIRST_FACTORS = 6  # number of factors shown before the rest is unfolded
+FILES = {  # files of a scenario, with the text of their links
     "realizations.csv": "results",
     "parameters.csv": "parameters",
     "scenario.yaml": "config",
@@ -52,7 +52,7 @@ ROOM = 0.04  # share of a strip that is free at each end
 
 
 def _audited_twins(scenarios: Mapping[str, dict], audits: Mapping[str, object]) -> dict[str, str]:
-    """The scenario whose audit counts for each that has one: its own, or that of one with the same parameters.
+    """Map each audited scenario to the scenario of its audit: itself, or one with the same parameters.
 
     >>> parts = {"one": {"title": "1", "alike": ["1", "2"]}, "two": {"title": "2", "alike": ["1", "2"]}}
     >>> _audited_twins(parts | {"three": {"title": "3", "alike": ["3"]}}, {"two": None})
@@ -69,15 +69,16 @@ def _audited_twins(scenarios: Mapping[str, dict], audits: Mapping[str, object]) 
 def build_page(
     heading: dict[str, str], parts: list[dict], view: dict[str, str], computed: dict, papers: Sequence[dict] = ()
 ) -> str:
-    """Build the page of a study's files, as HTML.
+    """Build a study's page from its files, as HTML. Raises DamagedError if a file is not what its job wrote.
 
-    `heading` is its `study`, `title` and `question`, which may be "". `parts` are its sections: the study's first, then
-    one for each `scenario`, with its `title`, of a `system`, a `point` of a sweep or not, by which slots it is
-    `crossed`, whether it `withholds` private columns, and the titles of all scenarios, itself among them, that are
-    `alike` in all parameters; each has `tables` and `figures`, paths in the study's folder without suffix, of figures
-    with a caption. `view` has the files, POINTS and CHARTS among them. `computed` has the addresses of each stage and
-    versions of `packages`, `papers` the systems' papers, the fields of `references.Reference` each. Raises DamagedError
-    if a file is not what its job wrote.
+    `heading` contains `study`, `title` and `question`, which may be "". `parts` are the sections, the study's first,
+    then one per scenario. Each has `tables` and `figures`: paths in the study's folder without suffix, figures with
+    their captions. A scenario's also has its name `scenario`, its `title` and `system`, whether it is a `point` of a
+    sweep, the slots by which it is `crossed`, whether it `withholds` private columns, and in `alike` the titles of all
+    scenarios with the same parameters, its own included.
+
+    `view` maps names of files to paths, POINTS and CHARTS included. `computed` contains `addresses` of each stage and
+    versions of `packages`, `papers` the fields of `references.Reference` of each system's paper.
     """
     tables = {name: read_report(view[f"{name}.parquet"]) for name in READ}
     points, charts = read_report(view[POINTS]), json.loads(sealed.read_bytes(view[CHARTS]))
@@ -155,7 +156,7 @@ def build_page(
 
 
 def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead, charts: dict, audit) -> dict:
-    """What a system's sections show."""
+    """Return the template's values for a system's sections."""
     rows = points.filter(system=system)
     effects, outcomes = tables["effects"].filter(system=system), tables["outcomes"].filter(system=system)
     menus = [
@@ -184,18 +185,18 @@ def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead
 
 
 def _axis(shown: list[factors.Factor]) -> tuple[float, float]:
-    """The ends of one axis for the differences of all factors of an outcome, and their intervals."""
+    """Return the ends of an axis for the differences of all factors of an outcome, with their intervals."""
     columns = ("difference", "difference_ci_low", "difference_ci_high")
     ends = [row[key] for factor in shown for row in factor.rows for key in columns if row[key] is not None]
     low, high = min(0.0, *ends), max(0.0, *ends)
-    if is_share(shown[0].outcome):  # as no difference of shares is larger
+    if is_share(shown[0].outcome):  # no difference of shares is larger
         low, high = max(low, -1.0), min(high, 1.0)
     room = ROOM * (high - low) or 1.0
     return low - room, high + room
 
 
 def strip(factor: factors.Factor, rows: Sequence[dict], axis: tuple[float, float]) -> Markup:
-    """Dots with intervals on an axis, in percent of any width, filled where significant, of some rows of a factor."""
+    """Draw rows of a factor as dots with intervals, filled if significant; positions are in percent of the width."""
     low, high = axis
 
     def at(value: float) -> str:
@@ -221,7 +222,7 @@ def _ticks(axis: tuple[float, float], outcome: Outcome) -> list[float]:
 
 
 def scale(axis: tuple[float, float], outcome: Outcome) -> Markup:
-    """The numbers below strips."""
+    """Write the axis's numbers below strips."""
     (low, high), factor = axis, 100 if is_share(outcome) else 1
     labels = [
         f'<span style="left:{100 * (value - low) / (high - low):.2f}%">{signed(factor * value)}</span>'
@@ -230,7 +231,7 @@ def scale(axis: tuple[float, float], outcome: Outcome) -> Markup:
     return Markup(f'<span class="axis" aria-hidden="true">{"".join(labels)}</span>')
 
 
-WORDS = {  # functions of the template
+WORDS = {  # functions and constants of the template
     "first_factors": FIRST_FACTORS,
     "most_settings": factors.MOST_SETTINGS,
     "first_settings": factors.FIRST_SETTINGS,
@@ -255,7 +256,7 @@ WORDS = {  # functions of the template
 
 
 def _by(lead: headline.Lead, bare: float | None) -> str:
-    """Which scheme leads, with its interval, and what the best baseline comes to."""
+    """Describe the leading point, with its interval, and the best non-private baseline; "" if no point leads."""
     point = lead.point
     if point is None:
         return ""
@@ -269,7 +270,7 @@ def _by(lead: headline.Lead, bare: float | None) -> str:
 
 
 def _lead_row(system: str, lead: headline.Lead, audits: Mapping, scenarios: Mapping) -> dict:
-    """A system's row of the table that leads where there are several."""
+    """Return a system's row of the page's first table, which a study of several systems has."""
     system_audits = {name: frame for name, frame in audits.items() if scenarios[name]["system"] == system}
     point = lead.point
     row = {"system": system_name(system), "badge": headline.BADGES[headline.audited(system_audits, point).verdict]}
@@ -284,13 +285,13 @@ def _lead_row(system: str, lead: headline.Lead, audits: Mapping, scenarios: Mapp
 
 
 def _places(points: pl.DataFrame, scenarios: Mapping[str, dict]) -> dict[str, str]:
-    """What readers call each scenario: what tells it from others; its title where it is alone."""
+    """Return each scenario's name for readers: the text that distinguishes it from others, or else its title."""
     short = dict(points.select("scenario", "place").unique("scenario", keep="first", maintain_order=True).rows())
     return {name: upper(short.get(name) or readable_title(part["title"], name)) for name, part in scenarios.items()}
 
 
 def _figures(part: dict, view: Mapping[str, str], is_study: bool = False) -> list[dict]:
-    """The figures of a part that are files beside the page; of the study those that no section has drawn."""
+    """List the figures of a part that are separate files; of the study, only those that no section has drawn."""
     return [
         {"id": _anchor(path), "caption": caption(text), "src": f"{path}.svg", "files": _formats(path, view)}
         for path, text in part["figures"]
@@ -299,7 +300,7 @@ def _figures(part: dict, view: Mapping[str, str], is_study: bool = False) -> lis
 
 
 def _links(texts: Mapping[str, str], view: Mapping[str, str]) -> list[dict]:
-    """Links to those files that there are, of their texts by paths relative to the page."""
+    """List links to those files that exist; `texts` maps paths relative to the page to the links' texts."""
     return [
         {"href": path, "text": text, "title": table_title(Path(path).stem)}
         for path, text in texts.items()
@@ -308,12 +309,12 @@ def _links(texts: Mapping[str, str], view: Mapping[str, str]) -> list[dict]:
 
 
 def _formats(path: str, view: Mapping[str, str]) -> list[dict]:
-    """Links to the files of a figure, by their formats."""
+    """List links to the files of a figure, one per format."""
     return _links({f"{path}.{kind}": kind.upper() for kind in FORMATS}, view)
 
 
 def _about(part: dict) -> str:
-    """What a scenario is: its system, whether a point of a sweep, and whether nobody's paper."""
+    """Describe a scenario: system, whether a sweep point, whether a crossing, and scenarios of equal parameters."""
     about = f"{system_name(part['system'])}, a point of a sweep" if part["point"] else system_name(part["system"])
     about += f"; a crossing, nobody's paper ({', '.join(part['crossed'])})" if part["crossed"] else ""
     others = [title for title in part["alike"] if title != part["title"]]
@@ -321,7 +322,7 @@ def _about(part: dict) -> str:
 
 
 def _once(alike: list[tuple[str, ...]]) -> str:
-    """A sentence where scenarios have the same parameters, as tables of points and claims have them once."""
+    """Return a sentence on scenarios of equal parameters, which tables of points and claims list once; "" if none."""
     groups = dict.fromkeys(alike)
     if len(groups) == len(alike):
         return ""
@@ -333,7 +334,7 @@ def _once(alike: list[tuple[str, ...]]) -> str:
 
 
 def _withheld(system: str) -> str:
-    """A sentence on what stays out of scenarios of a system that withhold what is private."""
+    """Return a sentence on the private columns and figures that scenarios of a system withhold."""
     tables = (table for stage in registry.stages(system) for table in registry.makes(system, stage))
     columns = {table: contract.private(system, table) for table in tables}
     listed = "; ".join(f"{table}: {', '.join(names)}" for table, names in columns.items() if names)
@@ -345,7 +346,7 @@ def _withheld(system: str) -> str:
 
 
 def _processors(summaries: list[pl.DataFrame]) -> list[str]:
-    """A sentence where training ran on several kinds of processor."""
+    """Return a sentence on the kinds of processor that training ran on, in a list; empty if only one."""
     processors = [frame["processor"] for frame in summaries if "processor" in frame.columns]
     kinds = sorted({kind for column in processors for kind in column.str.split(", ").explode().drop_nulls() if kind})
     if len(kinds) < 2:
@@ -356,7 +357,7 @@ def _processors(summaries: list[pl.DataFrame]) -> list[str]:
 
 
 def caption(text: str, **settings) -> Markup:
-    """A figure's caption, reStructuredText, as HTML; `settings` are of Docutils."""
+    """Convert a figure's caption from reStructuredText to HTML; `settings` are settings of Docutils."""
     settings = {"report_level": 5, "line_length_limit": LONGEST} | settings
     return Markup(publish_parts(text, writer="html", settings_overrides=settings)["body"])
 

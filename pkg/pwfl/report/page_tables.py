@@ -1,4 +1,4 @@
-"""The rows of a page's tables in words: schemes, the price of privacy, audits, claims."""
+"""Make the rows of the tables of a study's page: schemes, the price of privacy, audits, claims."""
 
 import math
 import re
@@ -15,12 +15,12 @@ from pwfl.report.statements import DEPENDS, SIGNS, deciding, judged
 from pwfl.report.words import NONE, between, interpreted, number
 from pwfl.scenario.sweep import short_exponents
 
-FOLDED = 12  # rows from which only the best are shown at first
-MOST_SCHEMES = 400  # rows of the page; its files have all
+FOLDED = 12  # number of rows above which only the best are shown before the rest is unfolded
+MOST_SCHEMES = 400  # most rows on the page; the files have all
 SHOWN_CLAIMS, SHOWN_TESTS = 9, 8
-COLUMNS = 4  # curves of the table of prices
-NOT_TESTED = "not_tested"  # status of an audit's rows
-KEY_TESTS = (  # that show most of what epsilon rests on
+COLUMNS = 4  # most curves in the table of prices
+NOT_TESTED = "not_tested"  # a status of an audit's rows
+KEY_TESTS = (  # tests of the main assumptions of epsilon, listed first
     *("sensitivity", "deviation of the noise", "scale of the noise", "distribution of the noise"),
     *("noise of different rounds", "signal of a record", "epsilon of the losses", "largest privacy loss"),
     *("records of all users", "model of what was received"),
@@ -30,9 +30,9 @@ UNJUDGED = "not the paper’s setting"
 
 
 def schemes(points: pl.DataFrame, audited: set[tuple[str, str]], failed: bool) -> list[dict]:
-    """A row for each point, the smallest epsilon first, without noise last."""
+    """Make a row for each point, the smallest epsilon first, non-private baselines last."""
     order = [pl.col("bare"), pl.col("epsilon").fill_null(math.inf).round(2), -pl.col("mean")]
-    few = not (points["best"] | points["bare"]).any()  # then the first ones stand for all
+    few = not (points["best"] | points["bare"]).any()  # then the first rows are shown
     rows = []
     alike = pl.when("bare").then(pl.format("{} {} {}", "scheme", "sweep_of", "mean")).otherwise(pl.int_range(pl.len()))
     shown = points.filter(alike.is_first_distinct()).sort(order, maintain_order=True).head(MOST_SCHEMES)
@@ -50,13 +50,16 @@ def schemes(points: pl.DataFrame, audited: set[tuple[str, str]], failed: bool) -
 
 
 def left_out(row: dict) -> list[str]:
-    """How many realizations of a row schedule no user, and how many diverged."""
+    """List texts on how many realizations of a row have no user scheduled, and how many more diverged."""
     diverged = f"{row['diverged']} more diverged" if row["diverged"] else ""
     return [part for part in (unscheduled.share(row), diverged) if part]
 
 
 def prices(points: pl.DataFrame) -> dict:
-    """Rows: epsilons; columns: the best curves, or points; cells: their points, or None; and the best baseline."""
+    """Tabulate points by epsilon (row) and by the best curves or single points (column), with the best baseline.
+
+    A cell is None if the curve has no point of that epsilon.
+    """
     private = finite(points).filter(~pl.col("bare"))
     if private.is_empty():
         return {"rows": []}
@@ -72,7 +75,7 @@ def prices(points: pl.DataFrame) -> dict:
         for row in curve.with_columns(level=level).unique("level", keep="first").iter_rows(named=True):
             rows.setdefault(row["level"], [None] * len(shown))[place] = row
     bare = baseline(points)
-    least = pl.lit(bare, pl.Float64)  # null without a baseline, which nothing beats
+    least = pl.lit(bare, pl.Float64)  # null without a baseline: then no point is better
     is_better = pl.col("ci_low") > least if outcome.better == "more" else pl.col("ci_high") < least
     return {
         "rows": [
@@ -88,7 +91,7 @@ def prices(points: pl.DataFrame) -> dict:
         ],
         "curves": len(curves),
         "heads": [(curve["scheme"][0], ", ".join(filter(None, places))) for curve, places in shown],
-        # Single points without a baseline, each at its own epsilon: the table of all schemes says as much.
+        # False for single points at different epsilons without a baseline: the table of all schemes suffices.
         "compares": bare is not None or len(rows) < sum(len(curve) for curve, _ in shown) or len(rows) > len(shown),
         "outcome": outcome,
         "bare": bare,
@@ -98,7 +101,7 @@ def prices(points: pl.DataFrame) -> dict:
 
 
 def audits(tables: Mapping[str, pl.DataFrame]) -> list[dict]:
-    """A row for each test over all audited schemes: failed ones first, then the KEY_TESTS."""
+    """Make a row for each test, over all audited schemes: failed tests first, then the KEY_TESTS."""
     tests: dict[str, list[dict]] = {}
     for frame in tables.values():
         for row in frame.with_columns(pl.col("test", "status").cast(pl.String)).iter_rows(named=True):
@@ -120,20 +123,20 @@ def audits(tables: Mapping[str, pl.DataFrame]) -> list[dict]:
 
 
 def untested(tables: Mapping[str, pl.DataFrame]) -> list[str]:
-    """Schemes that no audit tested, with the reasons, each once."""
+    """List the schemes that audits did not test, with the reasons, each once."""
     rows = [row for frame in tables.values() for row in frame.select("status", "scheme", "reason").rows()]
     texts = [f"{scheme} ({reason})" if reason else scheme for status, scheme, reason in rows if status == NOT_TESTED]
     return list(dict.fromkeys(texts))
 
 
 def _edge(row: dict) -> float:
-    """How near a measured value is to an end of its range: 0 in its middle, 1 at an end."""
+    """Return how near a measured value is to an end of its range: 0 in the middle, 1 at an end, more beyond."""
     span = row["expected_max"] - row["expected_min"]
     return abs((row["measured"] - row["expected_min"]) / span - 0.5) * 2 if span > 0 and math.isfinite(span) else 0.0
 
 
 def _place(row: dict) -> float:
-    """Where in a gauge a measured value is, in percent: the range is from 20 to 80.
+    """Return the position of a measured value in a gauge, in percent: the expected range is from 20 to 80.
 
     >>> expected = {"expected_min": 0.0, "expected_max": 1.0}
     >>> [_place(expected | {"measured": value}) for value in (0.5, 9.0)]
@@ -149,7 +152,7 @@ def _place(row: dict) -> float:
 
 
 def claims(table: pl.DataFrame, places: Mapping[str, str], papers: Mapping[str, dict | None]) -> list[dict]:
-    """A row for each statement, refuted first, those outside of the paper's setting last; a case for each scenario.
+    """Make a row for each claim, with its cases: refuted claims first, those outside the paper's setting last.
 
     `places` are scenarios' names for readers, `papers` the fields of each system's paper.
     """
@@ -180,16 +183,16 @@ def claims(table: pl.DataFrame, places: Mapping[str, str], papers: Mapping[str, 
 
 
 def counts(rows: list[dict]) -> list[dict]:
-    """How many statements came out how, refuted first."""
+    """Count the claims of each verdict, refuted first; verdicts without claims are left out."""
     counted = [(verdict, sum(row["verdict"] == verdict for row in rows)) for verdict in LOOKS if verdict]
     return [{"verdict": verdict, "count": count, "look": LOOKS[verdict]} for verdict, count in counted if count]
 
 
 def _case(row: dict, places: Mapping[str, str], several: bool) -> dict:
-    """A row of the table `claims`: where it was measured, and of which number where a claim has several."""
+    """Describe a row of the table `claims`: where it was measured, and which number if the claim has several."""
     place = " and ".join(places.get(name, name) for name in row["scenario"].split(" and "))
     against = f", against {places.get(row['against'], row['against'])}" if row["against"] else ""
-    judged_so = row["interpretation"] and row["verdict"]  # no matter where there is no verdict
+    judged_so = row["interpretation"] and row["verdict"]  # irrelevant without a verdict
     reading = f" ({interpreted(row['interpretation'])})" if judged_so else ""
     number_of = f"{row['quantity'].partition(': ')[2]}; " if several else ""
     interval = between(row["measured_ci_low"], row["measured_ci_high"])
@@ -204,13 +207,13 @@ def _case(row: dict, places: Mapping[str, str], several: bool) -> dict:
 
 
 def _range(measured: pl.Series) -> str:
-    """The measured values of a statement."""
+    """Write the range of a claim's measured values."""
     values = measured.sort().to_list() or [None]
     return " to ".join(dict.fromkeys(number(end) for end in (values[0], values[-1])))
 
 
 def _signs(text: str) -> str:
-    """A required range with signs of mathematics.
+    """Write a required range with mathematical signs.
 
     >>> _signs("< -1e-09"), _signs(">= 0.5"), _signs("")
     ('< −1e−9', '≥ 0.5', '–')
@@ -219,17 +222,17 @@ def _signs(text: str) -> str:
 
 
 def _source(row: dict, paper: dict | None) -> Markup:
-    """Where a claim is said, with a link to the paper, or to where the page names it."""
+    """Return the source of a claim, with a link to the paper, or else to the paper's entry on the page."""
     source = escape(row["source"] or "")
     if not paper or row["origin"] == PROJECT:
-        return Markup(re.sub("([/_])", r"\1<wbr>", source))  # a path breaks there
+        return Markup(re.sub("([/_])", r"\1<wbr>", source))  # lines may break there
     address = paper["links"][0][1] if paper["links"] else f"#paper-{paper['system']}"
     cited = f"{paper['authors']}: {paper['title']}" + (f"; read as in {paper['page']}" if paper["page"] else "")
     return Markup('<a href="{}" title="{}">{}</a>').format(address, cited, source)
 
 
 def differing(parameters: Mapping[str, pl.DataFrame]) -> list[tuple[str, list[str]]]:
-    """The parameters in which scenarios differ, of the tables `parameters`, with each scenario's value."""
+    """List the parameters in which scenarios differ, with each scenario's value, from the tables `parameters`."""
     values: dict[str, dict[str, str]] = {}
     for name, frame in parameters.items():
         for key, value in frame.select("parameter", pl.col("value").cast(pl.String)).rows():

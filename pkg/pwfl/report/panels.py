@@ -1,4 +1,4 @@
-"""Panels of a paper's figures: curves with bands, what the paper reports as rules, names beside the curves."""
+"""Draw the panels of a paper's figures: curves with bands, reported values as rules, and names at the curves."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -14,12 +14,12 @@ from pwfl.report.paper import Mark, Panel
 from pwfl.tables.arrays import ends_of
 
 WIDE, NARROW, HEIGHT = 596, 350, 210  # pixels of a panel with its axes, on wide and narrow screens; of its frame
-LEFT, GAP = 48, 6  # of the vertical axis; between a curve's end and its name
-TOP, LINE = 9, 15  # of the first line of words above a frame, and between lines
+LEFT, GAP = 48, 6  # pixels of the vertical axis; between a curve's end and its name
+TOP, LINE = 9, 15  # pixels from a frame up to the first line of text above it; between lines
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B8A800", "#7F4FC9")
-EXACT = ", exact"  # ends the names of series that are not the paper's accountant, dashed
+EXACT = ", exact"  # suffix of series by exact accounting, not by the paper's accountant; their curves are dashed
 MOST_TICKS = 11  # of a logarithmic axis
-STRETCH = 1.2  # of a logarithmic axis beyond its values
+STRETCH = 1.2  # factor by which a logarithmic axis extends beyond its values
 
 
 class Frame(NamedTuple):
@@ -29,13 +29,13 @@ class Frame(NamedTuple):
     y: Scale
 
     def place(self, x: float, y: float) -> tuple[float, float]:
-        """Pixels from the left and from the top of values on both axes."""
+        """Convert values on both axes, clipped to them, to pixels from the left and from the top."""
         across, down = (min(max(value, axis.low), axis.high) for value, axis in ((x, self.x), (y, self.y)))
         return self.x.at(across), self.y.at(down)
 
 
 def fit_frame(panels: Sequence[Panel], curves: Sequence[pl.DataFrame], width: int) -> Frame:
-    """The frame of a row's panels, of which some curves are known."""
+    """Fit the frame of a row's panels to their curves, of those panels that have any; `width` is of a panel."""
     first, every = panels[0], pl.concat(curves)
     marked = [mark.at for panel in panels for mark in panel.marks if mark.axis == "x"]
     names = 0 if all(map(_is_distribution, curves)) else _room(every["series"].unique().to_list())
@@ -53,7 +53,7 @@ def _room(names: Sequence[str]) -> int:
 
 
 def _is_distribution(curves: pl.DataFrame) -> bool:
-    """Whether all curves end at a share of 1, where names would lie on each other."""
+    """Return whether all curves end at a share of 1, where names would overlap."""
     ends = curves.group_by("series").agg(pl.col("y").last())["y"]
     return len(ends) > 0 and bool(((ends - 1).abs() < 1e-9).all())
 
@@ -71,12 +71,12 @@ def _ends(values: Sequence[float], log: bool, *, from_zero: bool) -> tuple[float
 
 
 def _next_fifth(share: float) -> float:
-    """The least of 20 %, 40 %, ... 100 % that is no less."""
+    """Round a share up to the next multiple of 20 %, at most 100 %."""
     return float(min(1.0, np.ceil(5 * share - 1e-9) / 5))
 
 
 def choose_colours(curves: Sequence[pl.DataFrame], known: Mapping[str, str]) -> dict[str, str]:
-    """A colour of each series, those of schemes as `known`; an exact one has that of the series it is of."""
+    """Choose a colour for each series, by name without EXACT; the colours of schemes are `known`."""
     names = dict.fromkeys(name.removesuffix(EXACT) for frame in curves for name in frame["series"])
     free = [colour for colour in COLOURS if colour not in {known[name] for name in names if name in known}]
     chosen = dict(zip((name for name in names if name not in known), free * len(names), strict=False))
@@ -84,7 +84,7 @@ def choose_colours(curves: Sequence[pl.DataFrame], known: Mapping[str, str]) -> 
 
 
 def draw(panel: Panel, curves: pl.DataFrame, frame: Frame, colours: dict[str, str]) -> alt.LayerChart:
-    """A panel: bands, curves, what the paper reports, and names."""
+    """Draw a panel: bands, curves, reported values, and names."""
     base = pl.col("series").str.strip_suffix(EXACT)
     shown = curves.with_columns(
         pl.col("y", "y_ci_low", "y_ci_high").clip(frame.y.low, frame.y.high),
@@ -125,13 +125,13 @@ def _axis(panel: Panel, frame: Frame, channel: str) -> alt.X | alt.Y:
 
 
 def _text(text: str, spot: tuple[float, float]) -> list[alt.Chart]:
-    """Words of what the paper reports, from their left end."""
+    """Write the text of a reported value; `spot` is its left end."""
     part = Part(text)
     return words([Placed([(*spot, part)], (*spot, *spot), Label([], [], WARM))])
 
 
 def _rules(panel: Panel, curves: pl.DataFrame, frame: Frame) -> list[alt.Chart]:
-    """What the paper reports: a rule, and its words above the frame, or at the rule's right end."""
+    """Draw the values that the paper reports: rules, with text above the frame or at a rule's right end."""
     layers, taken = [], []
     for mark in panel.marks:
         at = _height(mark, curves)
@@ -156,7 +156,7 @@ def _rules(panel: Panel, curves: pl.DataFrame, frame: Frame) -> list[alt.Chart]:
 
 
 def _height(mark: Mark, curves: pl.DataFrame) -> float | None:
-    """Where a mark lies: its value, or so far above the end of its series; None where there is no such."""
+    """Return a mark's value, counted from the last value of its series, if it has one; None: no such series."""
     if not mark.series:
         return mark.at
     curve = curves.filter(series=mark.series).sort("x")
@@ -170,7 +170,7 @@ def _rule(begin: tuple[float, float], end: tuple[float, float]) -> alt.Chart:
 
 
 def _names(curves: pl.DataFrame, frame: Frame, colours: dict[str, str]) -> list[alt.Chart]:
-    """The names of series, but those of exact accounting, beside their curves or at their right ends."""
+    """Draw the names of series, except those of exact accounting, along their curves or at their right ends."""
     shown = {
         name: curve for (name,), curve in curves.group_by("series", maintain_order=True) if not name.endswith(EXACT)
     }

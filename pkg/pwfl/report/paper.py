@@ -1,6 +1,6 @@
-"""A paper's page: its figures as panels with our curves, one row per statement, what it leaves open, its errata.
+"""Make the content of a paper's page: its figures with this project's curves, its claims, interpretations and errata.
 
-A system's `paper.py` declares a `Paper`; the page is made of that, of the table `claims` and of the panels' curves.
+A system's `paper.py` declares a `Paper`. The page combines it with the table `claims` and the panels' curves.
 """
 
 import re
@@ -27,7 +27,7 @@ from pwfl.report.words import interpreted, plural
 from pwfl.report.words import number as three_digits
 from pwfl.scenario.values import value_of
 
-OUTSIDE = "not judged"  # measured in scenarios outside of the paper's setting alone
+OUTSIDE = "not judged"  # measured only in scenarios outside the paper's setting
 SIGNS = statements.SIGNS | {OUTSIDE: "·"}
 LISTED = SUPPORTED, REFUTED, DEPENDS, INCONCLUSIVE, OUTSIDE, NOT_MEASURED
 ORDER = (REFUTED, DEPENDS, INCONCLUSIVE, SUPPORTED, NOT_MEASURED)
@@ -36,59 +36,59 @@ SIGNIFICANT = 3  # digits
 
 
 class Setting(NamedTuple):
-    """A setting of the paper's simulations, by the values of parameters that tell it."""
+    """A setting of the paper's simulations, and the values of parameters that identify it."""
 
     title: str
     values: Mapping[str, object]
 
 
 class Mark(NamedTuple):
-    """What the paper reports, as a rule on a panel."""
+    """A value that the paper reports, drawn as a rule on a panel."""
 
     claim: str  #: The claim that reports it.
-    axis: str  #: "x" or "y", on which it lies.
-    words: str  #: What it is, in a few words.
-    at: float  #: The value; or how far above the end of a series, if there is one.
-    series: str = ""  #: The series that it is counted from.
+    axis: str  #: The axis of the value, "x" or "y".
+    words: str  #: Its description, in a few words.
+    at: float  #: The value; with a `series`, its difference from the series' last value.
+    series: str = ""  #: The series that it is counted from; "": none.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
     """A panel of the paper's figures."""
 
-    name: str  #: As the paper has it, `5 (e)`.
-    title: str  #: What the vertical axis shows.
-    x: str  #: What the horizontal axis shows.
-    #: Of the contents of the scenarios of its setting, by name: a table `series`, `x`, `y`, `y_ci_low`, `y_ci_high`.
+    name: str  #: Its name in the paper, such as `5 (e)`.
+    title: str  #: The quantity on the vertical axis.
+    x: str  #: The quantity on the horizontal axis.
+    #: From contents of its setting's scenarios, by name, to a table `series`, `x`, `y`, `y_ci_low`, `y_ci_high`.
     curves: Callable[[dict[str, dict]], pl.DataFrame]
     setting: str = ""  #: The key of `Paper.settings`; "": all scenarios.
     marks: tuple[Mark, ...] = ()
-    #: What the paper says of it, in a few words, by the claims' ids.
+    #: The paper's claims about it, in a few words, by the claims' ids.
     captions: Mapping[str, str] = field(default_factory=dict)
-    log_x: bool = False  #: Whether axes are logarithmic.
-    log_y: bool = False  #: Whether axes are logarithmic.
+    log_x: bool = False  #: Whether the horizontal axis is logarithmic.
+    log_y: bool = False  #: Whether the vertical axis is logarithmic.
     percent: bool = False  #: Whether the vertical axis shows shares.
-    trained: bool = False  #: Whether curves are of training runs, of which there may be fewer than realizations.
+    trained: bool = False  #: Whether curves are of training runs, which may be fewer than realizations.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
     """A paper that a system reimplements."""
 
-    idea: str  #: In two sentences.
-    size: str  #: What the full-size study has of what the paper has.
+    idea: str  #: Its idea, in two sentences.
+    size: str  #: The size of the full-size study, compared with the paper's.
     claims: tuple[Claim, ...]
     interpretations: tuple[Interpretation, ...]
     panels: tuple[tuple[Panel, ...], ...] = ()  #: Rows of panels that share their axes, as the paper lays them out.
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    not_drawn: Mapping[str, str] = field(default_factory=dict)  #: What is not redrawn, and why.
-    errata: tuple[tuple[str, str, str], ...] = ()  #: Where, what is printed, what is meant.
-    #: What the paper has, the function that implements it, and the figure where it shows.
+    not_drawn: Mapping[str, str] = field(default_factory=dict)  #: Items that are not redrawn, and the reasons.
+    errata: tuple[tuple[str, str, str], ...] = ()  #: Place in the paper, printed text, intended meaning.
+    #: Equation or algorithm of the paper, function that implements it, figure that shows its effect.
     equations: tuple[tuple[str, str, str], ...] = ()
 
 
 class Line(NamedTuple):
-    """A measured row of a statement: its verdict, value and interval in words, and where it was measured."""
+    """A measured row of a claim: its verdict, value and interval in words, and where it was measured."""
 
     verdict: str
     value: str
@@ -97,7 +97,7 @@ class Line(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A statement on the page: its claim, verdict, the lines of each column (or one cell of all), and realizations."""
+    """A claim on the page: its verdict, the lines of each column (or one cell with all), and realizations."""
 
     claim: Claim
     verdict: str
@@ -108,7 +108,7 @@ class Row(NamedTuple):
 
 
 def find_settings(paper: Paper, scenarios: Mapping[str, object]) -> dict[str, str]:
-    """The key of the setting that each scenario, by its parameters, is in; "" of others."""
+    """Return the key of each scenario's setting, by name; "": none. `scenarios` maps names to parameters."""
 
     def key_of(scenario: object) -> str:
         matches = (
@@ -122,10 +122,10 @@ def find_settings(paper: Paper, scenarios: Mapping[str, object]) -> dict[str, st
 
 
 def rows(paper: Paper, claims: pl.DataFrame, settings: Mapping[str, str]) -> list[Row]:
-    """The statements, in the paper's order, of a system's rows of the table `claims`.
+    """Make a row for each claim, in the paper's order, from a system's rows of the table `claims`.
 
-    `settings` has the setting's key of each scenario. Rows outside of the paper's setting are there where a claim has
-    no others, and have no verdict.
+    `settings` contains the key of each scenario's setting. Measurements outside the paper's setting have no verdict;
+    they are used only if a claim has no others.
     """
     statements = []
     for claim in paper.claims:
@@ -136,11 +136,11 @@ def rows(paper: Paper, claims: pl.DataFrame, settings: Mapping[str, str]) -> lis
 
 
 def _row(paper: Paper, claim: Claim, rows: pl.DataFrame, settings: Mapping[str, str]) -> Row:
-    in_columns = bool(paper.settings) and not rows["against"].count()  # which name scenarios of a setting
+    in_columns = bool(paper.settings) and not rows["against"].count()  # with settings as heads
     lines = []
     same = ("scenario", "against", "quantity", "interpretation", "measured", "measured_ci_low", "measured_ci_high")
     known = {name: key for name, key in settings.items() if key}
-    settled = rows.with_columns(pl.col("scenario", "against").replace(known))  # of two studies of one setting
+    settled = rows.with_columns(pl.col("scenario", "against").replace(known))  # equal in one setting: once
     for row in rows.filter(settled.select(pl.struct(same).is_first_distinct()).to_series()).iter_rows(named=True):
         key = settings.get(row["scenario"], "")
         lines.append((key, _line(claim, row, is_named=not (in_columns and key in paper.settings))))
@@ -156,9 +156,9 @@ def _row(paper: Paper, claim: Claim, rows: pl.DataFrame, settings: Mapping[str, 
 
 
 def _line(claim: Claim, row: dict, is_named: bool) -> Line:
-    """A measured row; `is_named`: whether it says in which scenarios.
+    """Make the line of a measured row; `is_named`: whether it names its scenarios.
 
-    Its column need not, where it is by the chosen interpretations: others are told by the scenario's title.
+    It also names them if the interpretation is one of a scenario's parameters, which the scenario's title contains.
     """
     read_as = interpreted(row["interpretation"] or "")
     is_named |= read_as != (row["interpretation"] or "")
@@ -170,13 +170,15 @@ def _line(claim: Claim, row: dict, is_named: bool) -> Line:
 
 
 def is_share(claim: Claim) -> bool:
-    """Whether a claim's number is a share, or a difference of shares, and so is shown in percent."""
+    """Return whether a claim's number is a share or a difference of shares, and so is shown in percent."""
     low, high = claim.declared[0].range(claim.quantity.bounds) if claim.declared else (-1.0, 2.0)
     return claim.quantity.bounds == SHARE and low >= -1.0 and high <= 1.0
 
 
 def number(value: float, claim: Claim, signed: bool = False) -> str:
-    """A measured number in words: shares in percent, a difference with its sign and in points of percent.
+    """Write a measured number: shares in percent, differences of shares in percentage points.
+
+    If `signed`, a positive difference has a sign, too.
 
     >>> from pwfl.report.claims import Quantity, scheme
     >>> accuracy = Quantity("accuracy", "accuracy", SHARE)
@@ -193,7 +195,7 @@ def number(value: float, claim: Claim, signed: bool = False) -> str:
 
 
 def interval(row: Mapping, claim: Claim) -> str:
-    """The interval of a measured row in words, in the unit of its value; "" where it has none."""
+    """Write the interval of a measured row, in the unit of its value; "" if it has none."""
     ends = row["measured_ci_low"], row["measured_ci_high"]
     if ends == (None, None):
         return ""
@@ -202,7 +204,7 @@ def interval(row: Mapping, claim: Claim) -> str:
 
 
 def band(required: Band, claim: Claim) -> str:
-    """The range in which a claim's number must lie, in words.
+    """Write the range that a claim requires of its number.
 
     >>> claim = Claim(id="F1-1", statement="A.", source="")
     >>> band(Band(above=0.06), claim), band(Band(least=0.9, most=1), claim)
@@ -216,7 +218,7 @@ def band(required: Band, claim: Claim) -> str:
 
 
 def measured_words(claim: Claim) -> str:
-    """What is measured, and when the claim is supported, generated from its declaration; or why it is not measured."""
+    """Describe what is measured, and when the claim is supported, or else the reason why it is not measured."""
     if claim.compare is None:
         return claim.why
     made = ", ".join(term.words for term in claim.declared)
@@ -231,13 +233,13 @@ def measured_words(claim: Claim) -> str:
 
 
 def counts(rows: Sequence[Row]) -> list[tuple[str, int]]:
-    """How many statements came out in each way, those that there are."""
+    """Count the claims of each verdict, in the order of LISTED; verdicts without claims are left out."""
     verdicts = [row.verdict for row in rows]
     return [(verdict, verdicts.count(verdict)) for verdict in LISTED if verdict in verdicts]
 
 
 def lead(rows: Sequence[Row]) -> str:
-    """The page's first sentence.
+    """Return the page's first sentence, with the number of claims of each verdict.
 
     >>> claim = Claim(id="F1-1", statement="A.", source="")
     >>> lead([Row(claim, verdict, "", [], [], "") for verdict in ("supported", "refuted", "refuted", "not measured")])
@@ -259,14 +261,15 @@ def _counted(verdict: str, count: int) -> str:
 
 
 def unsupported(rows: Sequence[Row]) -> list[Row]:
-    """The statements that were measured and are not supported, refuted ones first."""
+    """List the claims that were judged and are not supported, refuted ones first."""
     return [row for verdict in ORDER[:3] for row in rows if row.verdict == verdict]
 
 
 def caption(panel: Panel, rows: Sequence[Row], claims: pl.DataFrame, settings: Mapping[str, str]) -> list[tuple]:
-    """What agrees with the paper in a panel, and what does not: verdict, words and id of each claim about it.
+    """List verdict, words and id of each claim about a panel, in the order of LISTED.
 
-    A claim is judged by its rows in the panel's setting, where it has any, else by all.
+    A claim has the verdict of its rows in the panel's setting, except comparisons of scenarios, or of all rows if there
+    are none. A claim that depends on interpretation remains so.
     """
     verdicts = {row.claim.id: row.verdict for row in rows}
     sentences = []

@@ -1,4 +1,4 @@
-"""The page of a paper, one HTML file without network: verdicts, figures, statements, what the paper leaves open."""
+"""Build the page of a paper, one HTML file without network: verdicts, figures, claims, interpretations."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,19 +25,19 @@ WORDS = {
     OUTSIDE: "soft2",
     NOT_MEASURED: "soft2",
 }
-MOST_LINES = 4  # of a cell, of which more are folded
+MOST_LINES = 4  # lines of a cell, above which they are folded
 CAPTION = 14  # pixels of a caption's text
-DIGITS = 5  # of curves in their file
-# Spaces that break no line: of `R = 5`, and before a percent sign.
+DIGITS = 5  # significant digits of curves in their file
+# Spaces at which no line breaks: those of `R = 5`, and before a percent sign.
 UNBROKEN = re.compile(r"(?<=\b[RKMTγpqδ]) (?=[=≤<])|(?<=\b[RKMTγpqδ] [=≤<]) (?=[\d<])|(?<=\d) (?=%)")
 
 
 def build_paper(
     system: str, cited: Mapping, claims: pl.DataFrame, contents: dict[str, dict]
 ) -> tuple[pl.DataFrame, str]:
-    """Build the curves of a system's paper, a table with the panel's name, and its page, of a study's scenarios.
+    """Build the curves of a system's paper, one table with a column `panel`, and its page, from a study's scenarios.
 
-    `claims` are the system's rows of the table, `contents` have each scenario's parameters and tables by name.
+    `claims` contains the system's rows of the table `claims`, `contents` each scenario's parameters and tables by name.
     """
     entry, catalog = registry.system(system), registry.system(system).catalog
     assert entry.load_paper is not None, f"{system} has no paper's page"
@@ -55,14 +55,14 @@ def build_paper(
 
 
 def scheme_colours(system: str, scenarios: Iterable) -> dict[str, str]:
-    """The colours of some scenarios' schemes, by their names."""
+    """Return the colours of some scenarios' schemes, by name, for those that the system's catalog has."""
     known = registry.system(system).catalog.colours
     schemes = [scheme for scenario in scenarios for scheme in scenario.schemes]
     return {scheme.name: known[pair] for scheme in schemes if (pair := (scheme.scheduler, scheme.noise)) in known}
 
 
 def _size(contents: dict[str, dict]) -> str:
-    """How many realizations and training runs scenarios have."""
+    """Describe how many realizations and training runs scenarios have."""
     scenarios = [content["scenario"] for content in contents.values()]
     counts = sorted({(one.realizations, one.training_realizations) for one in scenarios})
     sizes = "; ".join(f"{count} realizations, {trained} training runs of each scheme" for count, trained in counts)
@@ -70,7 +70,7 @@ def _size(contents: dict[str, dict]) -> str:
 
 
 def _runs(contents: dict[str, dict]) -> str:
-    """Over how many training runs each scheme's curves of training are."""
+    """Describe the number of training runs behind each scheme's curves of training."""
     counts = sorted({content["scenario"].training_realizations for content in contents.values()})
     return f"{' or '.join(map(str, counts))} training run{'s' * (counts != [1])}"
 
@@ -86,31 +86,31 @@ def render(
     studies: Sequence[str],
     over: str = "",
 ) -> str:
-    """The page as HTML.
+    """Render the page as HTML.
 
     Parameters
     ----------
-    of, cited
+    paper, cited
         The paper, and a `references.Reference` of it as a dictionary.
     claims
         The system's rows of the table `claims`.
     settings
-        The key of the paper's setting that each scenario is in.
+        The key of the paper's setting that each scenario matches, by the scenario's name.
     curves
-        Each panel's curves, by its name; panels without any are shown with what the paper reports alone.
+        Each panel's curves, by its name; instead of a drawing, a panel without any shows the reported values as text.
     known
         Colours of schemes, by their names.
-    said
-        What was run: words by heading, such as `This run`.
+    facts
+        Descriptions of this execution by heading, such as `This run`.
     studies
         Names of the studies that reimplement the paper, the full-size one first.
     over
-        Over how many training runs curves of training are, in words.
+        The number of training runs behind curves of training, in words.
     """
     rows = papers.rows(paper, claims, settings)
 
     def figures(row: tuple[Panel, ...]) -> Iterator[dict]:
-        """The panels of a row: the drawing at both widths, or none, the caption, and the setting."""
+        """Yield the panels of a row: the drawing at both widths, or none, the caption, and the setting."""
         drawn = [panel_curves for panel in row if len(panel_curves := curves.get(panel.name, empty()))]
         widths = (panels.WIDE, panels.NARROW) if drawn else ()
         frames, colours = [panels.fit_frame(row, drawn, width) for width in widths], panels.choose_colours(drawn, known)
@@ -160,7 +160,7 @@ def render(
 
 
 def _caption(claims: list[tuple[str, str, str]], begin: str) -> Markup:
-    """What agrees and what does not, in a line: of what is supported words where there is room, else ids alone."""
+    """Write a panel's claims by verdict in a line; if it is too long, supported, then inconclusive ones as ids only."""
     if not claims:
         return Markup("The paper says nothing of it.")
     by_verdict: dict[str, list[tuple[str, str]]] = {}

@@ -6,17 +6,17 @@ from pwfl import registry
 from pwfl.scenario.fields import extra_of, parameters
 from pwfl.scenario.sweep import GREEK, in_words
 
-LONGEST = 70  # characters of a meaning's first words
-NO_NOUN = re.compile(r"(what|how|of|with|which|whether|who|predict)\b")  # how a meaning begins that is no title
-CUT = re.compile(r"[^,;:]*, (or\b|[^,;:]*, (that|who|whose|which)\b)")  # one whose first words are not its sense
+LONGEST = 70  # most characters of a title
+NO_NOUN = re.compile(r"(what|how|of|with|which|whether|who|predict)\b")  # beginnings of meanings that are no titles
+CUT = re.compile(r"[^,;:]*, (or\b|[^,;:]*, (that|who|whose|which)\b)")  # meanings that make no sense when cut
 
 LETTERS = re.compile(rf"\b({'|'.join(GREEK)})\b")
 
 
 def title(system: str, key: str) -> str:
-    """A parameter's title: the first words of its meaning, or else its key in words; its unit and its dotted key.
+    """Return a parameter's title: the first words of its meaning, or else its key in words; its unit and dotted key.
 
-    A user's own parameter, `own.STAGE.NAME`, which has no meaning here, keeps its key.
+    The title of a user-defined function's parameter, `own.STAGE.NAME`, is its key, as it has no meaning here.
 
     >>> title("multicell", "training.clip_norm")
     'Clipping norm L of a gradient (training.clip_norm)'
@@ -36,7 +36,7 @@ def title(system: str, key: str) -> str:
 
 
 def short(system: str, key: str) -> str:
-    """A parameter's title, without its unit and key.
+    """Return a parameter's title, without its unit and key.
 
     >>> short("multicell", "training.clip_norm"), short("multicell", "own.schedule.beta")
     ('Clipping norm L of a gradient', 'β')

@@ -1,4 +1,4 @@
-"""A study's points: a row for each scheme of each scenario, what it came to, and what readers call it."""
+"""Make the table of a study's points: a row for each scheme of each scenario, with its outcome and its name."""
 
 import re
 from itertools import combinations
@@ -30,18 +30,18 @@ SEEN = re.compile(
     r"\b(active|noisy) |( of| in|,) (every|all) rounds?\b.*?(?=;|$)|,? of all rounds but.*|; (knows|asks).*"
     r"|, channels known"
 )
-MOST_PARTS = 3  # of a title that tell it from others
+MOST_PARTS = 3  # most parts of a title that distinguish it from others
 
 
 def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict[str, str]) -> pl.DataFrame:
-    """The points of a study, of `report.build.compare`, its tables, and the titles of its scenarios by name.
+    """Make the points of a study from `study`, as in `report.build.compare`, its tables, and scenarios' titles by name.
 
-    The scenarios that a sweep is of have titles, too. Columns: system, scenario, sweep_of, `title` (of the latter),
-    `place` (what tells the point from others of its scheme), `value` (of swept parameters, alone), scheme, its
-    scheduler and noise, target_epsilon, colour; the outcome, mean, ci_low, ci_high, COUNTS, `useless` (not above
-    chance); epsilon, its ends, its attack_rate, epsilon_user, its largest, guarantee, TERMS, `seen` (the observer, in
-    short), `rank` (of observers, who sees least last), `bare` (adds no noise), `open` (and has no finite epsilon),
-    `best` (nothing dominates it), and OF_SYSTEMS. Points of equal results are there once.
+    Scenarios that are swept have titles, too. Columns: system, scenario, sweep_of, `title` (that of sweep_of), `place`
+    (the text that distinguishes the point from others of its scheme), `value` (only its swept values), scheme,
+    scheduler, noise, target_epsilon, colour; outcome, mean, ci_low, ci_high, COUNTS, `useless` (not above chance);
+    epsilon, its interval, attack_rate, epsilon_user, epsilon_user_max, guarantee, TERMS, `seen` (the observer's view,
+    in short), `rank` (of the observer, largest for the one who sees least), `bare` (adds no noise), `open` (`bare`, and
+    has no finite epsilon), `best` (undominated and not `bare`), and OF_SYSTEMS. Equal results are listed once.
     """
     frames = []
     for (system,), outcomes in tables["outcomes"].group_by("system", maintain_order=True):
@@ -64,7 +64,7 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
         frames.append(frame.with_columns(_named(frame, study, titles)))
     rows = pl.concat(frames, how="diagonal_relaxed")
     rows = rows.with_columns(pl.col("best").fill_null(value=False) & ~pl.col("bare"))
-    known = pl.col("epsilon").is_finite().fill_null(value=False)  # as noise of a receiver's may give
+    known = pl.col("epsilon").is_finite().fill_null(value=False)  # also by a receiver's noise
     rows = rows.with_columns(open=pl.col("bare") & ~known)
     rows = rows.select(*PLACES, *swept_keys(tables["outcomes"]), pl.exclude(*PLACES, *swept_keys(tables["outcomes"])))
     swept = pl.col("sweep_of") != pl.col("scenario")
@@ -73,7 +73,7 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
 
 
 def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -> list[pl.Series]:
-    """Columns that say what rows of a system are called, and look like."""
+    """Return the columns NAMED, with names and looks, of a system's rows."""
     names = {name: readable_title(titles.get(name, name), name) for name in dict.fromkeys(rows["sweep_of"])}
     short, swept = shorten_titles(names), varied(rows)
     system = rows["system"][0]
@@ -87,7 +87,7 @@ def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -
     for row in rows.iter_rows(named=True):
         scheme, values = schemes[row["scenario"], row["scheme"]], find_point(study, row["scenario"]).values
         value_texts = [with_value(key, values[key]) for key in swept if values.get(key) is not None]
-        if row["target_epsilon"] is not None and scheme.noise != "none":  # which no target changes
+        if row["target_epsilon"] is not None and scheme.noise != "none":  # without noise, targets change nothing
             value_texts.append(f"target ε {text(row['target_epsilon'])}")
         place = [lower(short[row["sweep_of"]])] * (len(names) > 1) + value_texts
         observer, bare = row["observer"], scheme.noise == "none"
@@ -102,12 +102,12 @@ NAMED |= {"bare": pl.Boolean, "colour": pl.String, "seen": pl.String, "rank": pl
 
 
 def readable_title(title: str, name: str) -> str:
-    """A scenario's title; of one without, its name in words."""
+    """Return a scenario's title, or its name in words if it has none."""
     return title if title != name else name.replace("_", " ")
 
 
 def _ranks(rows: pl.DataFrame) -> dict[str, int]:
-    """Observers, who sees most first: whom nobody has to be trusted against, then as the study lists them."""
+    """Rank observers from the one who sees most: first those that require no trust, then in the study's order."""
     every = rows.filter(~pl.col("bare") if "bare" in rows.columns else True).drop_nulls("observer")
     every = every.select("observer", "epsilon_trusts").unique("observer", keep="first", maintain_order=True)
     ordered = every.sort(pl.col("epsilon_trusts").fill_null("") != "", maintain_order=True)
@@ -115,17 +115,17 @@ def _ranks(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def varied(rows: pl.DataFrame) -> list[str]:
-    """The keys of swept parameters that have several values in rows of points."""
+    """List the keys of swept parameters that have several values in rows of points."""
     return [key for key in swept_keys(rows) if rows[key].drop_nulls().n_unique() > 1]
 
 
 def ranked(rows: pl.DataFrame) -> list[str]:
-    """The keys of `varied`, numbers first, and of most values: what points are drawn over is the first."""
+    """Sort the keys of `varied`: numbers first, most values first. Points are drawn over the first key."""
     return sorted(varied(rows), key=lambda key: (not rows[key].dtype.is_numeric(), -rows[key].n_unique()))
 
 
 def symbol(key: str) -> str:
-    """What a swept parameter is called beside its values.
+    """Return the short name of a swept parameter, for use with its values.
 
     >>> symbol("privacy.target_epsilon"), symbol("schedule.gamma"), symbol("radio.resource_blocks")
     ('ε', 'γ', 'resource blocks')
@@ -134,7 +134,7 @@ def symbol(key: str) -> str:
 
 
 def with_value(key: str, value) -> str:
-    """A swept parameter and its value, in short.
+    """Write a swept parameter and its value, in short.
 
     >>> with_value("privacy.target_epsilon", 2.0), with_value("radio.snr_db", 30.0)
     ('ε 2', 'SNR 30 dB')
@@ -144,7 +144,7 @@ def with_value(key: str, value) -> str:
 
 
 def seen_by(observer: str) -> str:
-    """What an observer sees, in short.
+    """Shorten the description of an observer's view.
 
     >>> seen_by("the sum of all noisy messages of every round; up to 20% of a sum's senders collude")
     "the sum of all messages; up to 20% of a sum's senders collude"
@@ -172,17 +172,17 @@ def shorten_titles(titles: dict[str, str]) -> dict[str, str]:
 
 
 def find_outcome(row: dict) -> Outcome:
-    """The outcome of a point's row."""
+    """Return the outcome of a point's row."""
     return list_outcomes(row["system"])[row["outcome"]]
 
 
 def called(row: dict) -> str:
-    """A point's scheme, and what tells it from others of the scheme."""
+    """Name a point: its scheme, and the text that distinguishes it from others of the scheme."""
     return ", ".join(part for part in (row["scheme"], row["place"]) if part)
 
 
 def place_of_sweep(row: dict) -> str:
-    """What tells the sweep of a point from others, without the point's own values.
+    """Return the text that distinguishes a point's sweep from others, without the point's values.
 
     >>> place_of_sweep({"place": "equal ε, γ 3", "value": "γ 3"}), place_of_sweep({"place": "γ 3", "value": "γ 3"})
     ('equal ε', '')
@@ -193,26 +193,27 @@ def place_of_sweep(row: dict) -> str:
 
 
 def baseline(rows: pl.DataFrame) -> float | None:
-    """The best mean outcome without noise, of points of one system; None where there is no such."""
+    """Return the best mean outcome of non-private baselines, from points of one system; None if there are none."""
     best = pl.Expr.max if find_outcome(rows.row(0, named=True)).better == "more" else pl.Expr.min
     return rows.filter("bare", pl.col("mean").is_finite()).select(best(pl.col("mean"))).item()
 
 
 def find_chance(rows: pl.DataFrame) -> float | None:
-    """The accuracy that needs no learning, of points of one system; None of other outcomes."""
+    """Return the accuracy that needs no learning, from points of one system; None for other outcomes."""
     return rows.select(pl.col("chance").max()).item()
 
 
 def finite(rows: pl.DataFrame) -> pl.DataFrame:
-    """The points with an epsilon to draw, above 0 and finite."""
+    """Select the points with a positive, finite epsilon and a finite mean."""
     known = pl.col("epsilon").is_finite().fill_null(value=False) & (pl.col("epsilon") > 0).fill_null(value=False)
     return rows.filter(known, pl.col("mean").is_finite())
 
 
 def lines(rows: pl.DataFrame) -> list[tuple[pl.DataFrame, str]]:
-    """The curves of points, in the order of the swept value: a scheme's in a sweep, one for each of other values.
+    """List the curves of points, each sorted by the key it is over, with its other swept values in words.
 
-    Beside each, the values of these others. The targets of a scheme that has several are a curve, too.
+    Curves are over `target_epsilon` if it varies, else over the first key of `ranked`. A curve has two or more points
+    of a scheme in a sweep, with equal values of the other swept parameters.
     """
     swept = ranked(rows)
     if rows["target_epsilon"].drop_nulls().n_unique() > 1:
@@ -229,7 +230,7 @@ def lines(rows: pl.DataFrame) -> list[tuple[pl.DataFrame, str]]:
 
 
 def measure_spread(values: pl.Series) -> float:
-    """The largest of some positive values over the smallest; 1 of none."""
+    """Return the ratio of the largest to the smallest of the positive, finite values; 1 if there are none."""
     known = values.drop_nulls().to_numpy()
     known = known[np.isfinite(known) & (known > 0)]
     return float(known.max() / known.min()) if len(known) else 1.0

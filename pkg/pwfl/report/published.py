@@ -1,8 +1,8 @@
-"""What a study would cost the records that it trains on, were all of it published: one epsilon of all its releases.
+"""Compute the privacy loss if all of a study were published: one epsilon of all its releases, for each data set.
 
-A release is a training with noise, of one realization of a scheme of a scenario, and all that its server receives.
-Equal ones, of scenarios that train alike, are one. Noise is each release's own, so they compose (`privacy.composition`)
-by the losses that a system's `report.published` states, each of its worst record: that bounds every record's.
+A release is one training run with noise, of a realization of a scheme of a scenario, and all that its server receives.
+Equal ones, of scenarios that train alike, count once. Noise is independent, so all compose (`privacy.composition`). A
+system's `report.published` returns losses of the most exposed record; the joint epsilon bounds that of every record.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from pwfl.report.words import number
 from pwfl.scenario.values import value_of
 
 BARE, OPEN, UNKNOWN = "adds no noise", "an infinite epsilon against its server", "its system states no losses"
-BETWEEN = ". "  # of several units, or reasons
+BETWEEN = ". "  # separator of several units, or reasons
 UNSHOWN = "not among the report's realizations"
 SCHEMA = {
     "records": pl.String,
@@ -39,32 +39,32 @@ SCHEMA = {
 
 
 class Training(NamedTuple):
-    """One of a study, as its scenario's row of it says."""
+    """A training run of a study, with its row of the scenario's table `realizations`."""
 
-    scheme: str  # with its system's name, where there are several
-    origin: str  # the scenario, or that whose sweep it is a point of
-    release: tuple  # the same of equal ones
-    loss: Loss | str  # a text: why there is none
+    scheme: str  # with its system's name, if the study has several systems
+    origin: str  # the scenario, or the swept one if it is a sweep point
+    release: tuple  # the same for equal releases
+    loss: Loss | str  # a text: the reason why there is none
     row: dict
 
     @property
     def cost(self) -> Loss:
-        """Its loss, of a training that has one."""
+        """Its loss, for training runs that have one."""
         assert isinstance(self.loss, Loss)
         return self.loss
 
     @property
     def size(self) -> tuple[float, float]:
-        """The largest of equal releases counts: observers may differ."""
+        """Its sort key: of equal releases the largest counts, as their observers may differ."""
         return self.cost.unsampled, self.cost.pure
 
 
 def table(study: dict[str, dict]) -> pl.DataFrame:
-    """A row for each data set of a study: how many releases, their epsilon together, its terms, and what is left out.
+    """Make a row for each data set of a study: number of releases, their joint epsilon, its terms, schemes left out.
 
-    `study` is that of `report.build.compare`, with the digest of each scheme's release by its name (`releases`) where
-    scenarios may share any. Columns as in SCHEMA; epsilon is null where nothing is composed. Records that a realization
-    draws for itself are in its releases alone: epsilon is the largest of a realization.
+    `study` is as in `report.build.compare`; `releases` of a scenario has the digest of each scheme's release by name,
+    if scenarios may share any. Columns as in SCHEMA; epsilon is null if nothing is composed. Records that each
+    realization draws for itself are only in its releases: epsilon is then the largest of a realization.
     """
     by_records: dict[tuple[str, str], list[Training]] = {}
     several = len({content["scenario"].system for content in study.values()}) > 1
@@ -75,7 +75,7 @@ def table(study: dict[str, dict]) -> pl.DataFrame:
 
 
 def sentences(table: pl.DataFrame) -> list[str]:
-    """What the rows of `table` say."""
+    """Describe each row of `table` in words."""
     texts = []
     for row in table.iter_rows(named=True):
         left_out = f" Left out: {row['left_out'].replace(BETWEEN, '; ')}." if row["left_out"] else ""
@@ -94,7 +94,7 @@ def sentences(table: pl.DataFrame) -> list[str]:
 
 
 def _short(units: str) -> str:
-    """Units of privacy, of each what comes before a semicolon.
+    """Join units of privacy by "or", each up to its first semicolon.
 
     >>> _short("a record of a user; holds for all its records. a record of a device")
     'a record of a user or a record of a device'
@@ -103,7 +103,10 @@ def _short(units: str) -> str:
 
 
 def _trainings(study: dict[str, dict], name: str, several: bool) -> Iterator[Training]:
-    """The trainings of a scenario in which anybody sends, of a study of one system or of several."""
+    """Yield a scenario's training runs in which any user sends, and one without a row for each unreported scheme.
+
+    `several`: whether the study has several systems.
+    """
     content = study[name]
     scenario, realizations, origin = content["scenario"], content["realizations"], find_point(study, name).of
     stated = registry.system(scenario.system).load_report().published
@@ -118,7 +121,7 @@ def _trainings(study: dict[str, dict], name: str, several: bool) -> Iterator[Tra
         finite = rows.filter(pl.col("epsilon_server").is_finite())
         why = BARE if scheme.noise == "none" else OPEN
         losses = [UNKNOWN] * len(finite) if stated is None else stated(scenario, finite)
-        cases = finite.select(pl.int_range(pl.len()).over("realization")).to_series()  # of systems with cases
+        cases = finite.select(pl.int_range(pl.len()).over("realization")).to_series()  # number within a realization
         for row, loss, case in zip(finite.iter_rows(named=True), losses, cases, strict=True):
             lost = not isinstance(loss, str) and not isfinite(loss.unsampled + loss.pure)
             yield Training(title, origin, (release, row["realization"], case), OPEN if lost else loss, row)
@@ -127,7 +130,7 @@ def _trainings(study: dict[str, dict], name: str, several: bool) -> Iterator[Tra
 
 
 def _records(scenario) -> tuple[str, str]:
-    """Which records a scenario trains on: in words, and by what tells two files of one name apart."""
+    """Return a scenario's records: their name, and the digest that distinguishes two files of one name, else ""."""
     dataset = value_of(scenario, "data.dataset")
     if dataset == FILE:
         return f"the records of {Path(scenario.data.file).name}", scenario.data.sha256
@@ -135,7 +138,7 @@ def _records(scenario) -> tuple[str, str]:
 
 
 def _row(records: str, trainings: list[Training]) -> dict:
-    """The row of the table of all trainings on some records."""
+    """Make the table's row of all training runs on some records."""
     composed: dict[tuple, Training] = {}
     for training in (training for training in trainings if isinstance(training.loss, Loss)):
         known = composed.setdefault(training.release, training)
@@ -155,7 +158,7 @@ def _row(records: str, trainings: list[Training]) -> dict:
 
 
 def _composed(trainings: list[Training], delta: float) -> Composed:
-    """What releases cost together; the largest of a realization where each draws its records for itself."""
+    """Compose releases; if each realization draws its records for itself, return the largest of a realization."""
     if not all(training.cost.own_records for training in trainings):
         return compose([training.cost for training in trainings], delta)
     by_realization: dict[int, list[Loss]] = {}
@@ -165,7 +168,7 @@ def _composed(trainings: list[Training], delta: float) -> Composed:
 
 
 def _left_out(trainings: list[Training]) -> str | None:
-    """The schemes without an epsilon, by reasons; with scenarios, where others have one of the same scheme."""
+    """List schemes without an epsilon, by reason; with scenarios, if others have one for the scheme. None: no such."""
     inside = {training.scheme for training in trainings if isinstance(training.loss, Loss)}
     reasons: dict[str, dict[str, dict[str, None]]] = {}
     for training in trainings:

@@ -1,4 +1,4 @@
-"""The papers that a study's systems reproduce, for its page and as BibTeX, and pwfl's own entry, from CITATION.cff."""
+"""References of a study: its systems' papers, for its page and as BibTeX, and pwfl's entry, from CITATION.cff."""
 
 import re
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ import yaml
 from pwfl import registry
 
 KINDS = {"article": "article", "conference-paper": "inproceedings", "generic": "misc", "software": "misc"}
-FIELDS = {  # of BibTeX, by those of the Citation File Format
+FIELDS = {  # fields of BibTeX, by those of the Citation File Format
     "journal": "journal",
     "collection-title": "booktitle",
     "year": "year",
@@ -22,22 +22,22 @@ FIELDS = {  # of BibTeX, by those of the Citation File Format
 }
 VERBATIM = ("doi", "url")
 DOI, ARXIV = "https://doi.org/", "https://arxiv.org/abs/"
-ARXIVS_DOI = "10.48550/arXiv."  # how the DOI of a preprint begins
+ARXIVS_DOI = "10.48550/arXiv."  # prefix of a preprint's DOI
 
 
 class Reference(NamedTuple):
-    """A system's paper in words, and where to find it."""
+    """A system's paper in words, and its links."""
 
     system: str
     authors: str
     title: str
     where: str  #: The journal, conference or publisher, and the year.
-    links: list[tuple[str, str]]  #: Name and address of each identifier, such as a DOI; none where the paper has none.
+    links: list[tuple[str, str]]  #: Name and address of each identifier, such as a DOI; may be empty.
     page: str = ""  #: The documentation page of a built-in system, by its path in the project; "" for others.
 
 
 def bibtex(citation: Path, systems: Iterable[str]) -> str:
-    """The entries of pwfl and of some systems' papers, each by its system's name; a comment where there is none."""
+    """Write the entries of pwfl and of systems' papers, each keyed by its system; a comment for systems without one."""
     systems = list(systems)
     known = papers(citation, systems)
     software = yaml.safe_load(citation.read_text(encoding="utf-8"))
@@ -48,7 +48,7 @@ def bibtex(citation: Path, systems: Iterable[str]) -> str:
 
 
 def papers(citation: Path, systems: Iterable[str]) -> dict[str, dict]:
-    """The papers of those systems that have one, in the Citation File Format: of CITATION.cff, or of their catalogs."""
+    """Return those systems' papers that exist, in the Citation File Format, from CITATION.cff or the catalogs."""
     listed = yaml.safe_load(citation.read_text(encoding="utf-8"))["references"]
     built_in = {paper["notes"].removeprefix("The system ").rstrip("."): paper for paper in listed}
     listed = {name: built_in.get(name) or registry.system(name).catalog.paper for name in systems}
@@ -56,14 +56,14 @@ def papers(citation: Path, systems: Iterable[str]) -> dict[str, dict]:
 
 
 def cited(citation: Path, systems: Iterable[str]) -> list[Reference]:
-    """The papers of those systems that have one."""
+    """List the references of those systems that have a paper."""
     pages = {name: f"docs/explanation/{name}.md" for name in registry.BUILT_IN}
     known = papers(citation, systems).items()
     return [reference(name, paper)._replace(page=pages.get(name, "")) for name, paper in known]
 
 
 def reference(system: str, work: dict) -> Reference:
-    """A paper in words. Raises KeyError where it lacks title, authors or year."""
+    """Describe a paper in words. Raises KeyError if title, authors or year is missing."""
     authors = [_in_words(author) for author in work["authors"]]
     names = " and ".join([", ".join(authors[:-1]), authors[-1]] if len(authors) > 1 else authors)
     where = work.get("journal") or work.get("collection-title") or work.get("publisher", {}).get("name", "")
@@ -85,7 +85,7 @@ def _links(work: dict) -> list[tuple[str, str]]:
 
 
 def entry(key: str, work: dict) -> str:
-    """A work in the Citation File Format as BibTeX."""
+    """Convert a work in the Citation File Format to BibTeX."""
     values = {
         FIELDS[name]: value if name in VERBATIM else _tex(value) for name, value in work.items() if name in FIELDS
     }
@@ -104,7 +104,7 @@ def entry(key: str, work: dict) -> str:
 
 
 def _in_words(author: dict) -> str:
-    """An author as readers know them: `José da Silva Jr.`, or a group by its name."""
+    """Write an author's name for readers: `José da Silva Jr.`, or the name of a group."""
     if "name" in author:
         return author["name"]
     parts = (author.get(part) for part in ("given-names", "name-particle", "family-names", "name-suffix"))
@@ -112,7 +112,7 @@ def _in_words(author: dict) -> str:
 
 
 def _name(author: dict) -> str:
-    """An author as BibTeX takes it: `da Silva, Jr., José`; a group in braces."""
+    """Write an author's name as BibTeX requires: `da Silva, Jr., José`; a group in braces."""
     if "name" in author:
         return f"{{{_tex(author['name'])}}}"
     family = " ".join(filter(None, [author.get("name-particle"), author["family-names"]]))
@@ -120,5 +120,5 @@ def _name(author: dict) -> str:
 
 
 def _tex(value: object) -> str:
-    """A value as BibTeX and LaTeX take it: special characters escaped, without braces and backslashes."""
+    """Write a value for BibTeX and LaTeX: special characters escaped, braces and backslashes removed."""
     return re.sub(r"([&%#$_])", r"\\\1", re.sub(r"[{}\\]", "", str(value)))

@@ -1,4 +1,4 @@
-"""What the reports of several systems take from the tables: final accuracies, mean curves."""
+"""Make the tables and figures that the reports of several systems share: final accuracies, mean curves, audits."""
 
 import re
 import textwrap
@@ -16,27 +16,27 @@ from pwfl.report.drawing import BAD, INK, RULE
 from pwfl.report.words import plural
 from pwfl.tables.arrays import ends_of
 
-LABEL = 24  # letters of the lines that say what a test is
-LINE = 68  # letters of the lines of its subtitle
-TWO_LINES = 38  # pixels of a line, of which such letters may take two
-FOUND = 60  # pixels of where what was found lies
-BEYOND = 1.3  # times what may be: where anything further off is drawn
-DOTS = 100  # realizations shown one by one
-CURVE_POINTS = 80  # of a scheme, at most
+LABEL = 24  # characters in a line of an audit test's texts, at most
+LINE = 68  # characters in a line of an audit's subtitle, at most
+TWO_LINES = 38  # pixels of an audit test's row, which has room for two lines of text
+FOUND = 60  # pixels: width of the column of measured values
+BEYOND = 1.3  # ends of that column, where values farther off are drawn, too; the expected range is -1 to 1
+DOTS = 100  # realizations with a dot each, at most
+CURVE_POINTS = 80  # points of a scheme's curve, at most
 PREFIXES = {"M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}  # of units
-FEW_LABELS = 20  # rows of labels that are spread out
+FEW_LABELS = 20  # number of classes up to which their rows are high
 HOLDERS_WIDTH = 720  # of a figure with a column for each user, in pixels
-SQUEEZED = 0.1  # share of an axis below which a scheme asks for a logarithmic one
-FINAL = ("accuracy", "loss", *USER_ACCURACIES)  # what a training ends with
-LEARNT = ("accuracy", "batch_loss", "loss")  # whose means there are without realizations with no user scheduled, too
-KEPT = ("trained", "no_user_scheduled")  # trainings whose accuracy is a result
+SQUEEZED = 0.1  # share of an axis below which a scheme requires a logarithmic axis
+FINAL = ("accuracy", "loss", *USER_ACCURACIES)  # final results of a training run
+LEARNT = ("accuracy", "batch_loss", "loss")  # columns with further means, without realizations with no user scheduled
+KEPT = ("trained", "no_user_scheduled")  # statuses of training runs with valid accuracies
 
 
 def realizations(tables: dict[str, pl.DataFrame], nobody: pl.Expr | None = None) -> pl.DataFrame:
-    """The outcome of each realization and scheme, with its FINAL numbers where training has a result.
+    """Join the outcome of each realization and scheme with its FINAL numbers, if training has a result.
 
-    A realization that diverged has none; `training` says so. `no_user_scheduled` says whether it has no user scheduled:
-    by `nobody`, of columns of the outcome, or by the training's status.
+    A realization that diverged has none; the column `training` has the status. `no_user_scheduled` is whether it has no
+    user scheduled: by the expression `nobody` of the outcome's columns, or by the status.
     """
     keys, history = ["scheme", "realization"], tables["history"]
     final = [column for column in FINAL if column in history.columns]
@@ -53,11 +53,11 @@ def realizations(tables: dict[str, pl.DataFrame], nobody: pl.Expr | None = None)
 
 
 def summary(scenario, table: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.DataFrame:
-    """A row for each scheme: its realizations, other columns, the terms of its guarantee, and means with intervals.
+    """Make a row for each scheme: number of realizations, other columns, terms of its guarantee, means with intervals.
 
-    `table` has a row for each realization and scheme, `averaged` are columns of it; see `theme.means`. Of its LEARNT
-    columns there are means over the realizations with a user scheduled, too, `..._if_scheduled_mean`, and of how many
-    others their means are, `..._no_user_scheduled`.
+    `table` has a row for each realization and scheme, `averaged` are columns of it; see `theme.means`. LEARNT columns
+    also have means over only the realizations with a user scheduled, `..._if_scheduled_mean`, and the number of others
+    in the mean over all, `..._no_user_scheduled`.
     """
     table = unscheduled.known(table)
     schemes = table.group_by("scheme", maintain_order=True)
@@ -76,7 +76,7 @@ def summary(scenario, table: pl.DataFrame, averaged: list[str], *columns: pl.Exp
 def summarized(
     scenario, tables: dict[str, pl.DataFrame], averaged: list[str], table: pl.DataFrame | None = None
 ) -> dict[str, pl.DataFrame]:
-    """Tables of a report that shows its stages' tables as they are, with a `summary` of the columns `averaged`.
+    """Make the tables of a report with its stages' tables unchanged, and a `summary` of the columns `averaged`.
 
     `table` has a row for each realization and scheme; None: that of `realizations`.
     """
@@ -91,12 +91,12 @@ def summarized(
 
 
 def gaussian_losses(_scenario, table: pl.DataFrame) -> list[Loss]:
-    """What each training costs its most exposed record, all of its rounds being Gaussian mechanisms."""
+    """Return each training run's loss of its most exposed record, if all rounds are Gaussian mechanisms."""
     return [Loss(rho=rho) for rho in table["rho_server"]]
 
 
 def _if_scheduled(table: pl.DataFrame, columns: list[str], system: str) -> pl.DataFrame:
-    """As `theme.means` of each scheme, over the realizations with a user scheduled, and how many others have values."""
+    """Compute `theme.means` by scheme over realizations with a user scheduled, and count the others with values."""
     kept = table.with_columns(pl.when(~pl.col(unscheduled.COLUMN)).then(pl.col(columns)))
     means = theme.means(kept, ["scheme"], columns, system)
     means = means.rename(lambda name: re.sub("_(mean|ci_low|ci_high)$", r"_if_scheduled_\1", name))
@@ -106,12 +106,12 @@ def _if_scheduled(table: pl.DataFrame, columns: list[str], system: str) -> pl.Da
 
 
 def trainings(*status: str) -> list[pl.Expr]:
-    """How many trainings ended with each status, by column."""
+    """Return an expression for each status, which counts the training runs with that status."""
     return [(pl.col("training") == name).sum().alias(name) for name in status]
 
 
 def statuses(tables: dict[str, pl.DataFrame], **others: pl.DataFrame) -> pl.DataFrame:
-    """How often each status occurs in the stages schedule and noise, and in other frames by their stage."""
+    """Count each status by scheme in the stages schedule and noise, and in `others`, frames by stage; with shares."""
     frames = {"schedule": tables["schedule_status"], "noise": tables["noise_status"]} | others
     status = pl.col("status").cast(pl.String)
     rows = pl.concat(frame.select("scheme", pl.lit(stage).alias("stage"), status) for stage, frame in frames.items())
@@ -122,7 +122,7 @@ def statuses(tables: dict[str, pl.DataFrame], **others: pl.DataFrame) -> pl.Data
 
 
 def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Mean test accuracy over rounds, with its confidence band."""
+    """Draw the mean test accuracy over rounds, with its confidence band."""
     history = tables["history"]
     levels = chance.scenario_levels(scenario, history)
     y = theme.accuracy_axis()
@@ -130,7 +130,7 @@ def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Mean test loss over rounds, with its confidence band."""
+    """Draw the mean test loss over rounds, with its confidence band."""
     y = alt.Y(title="Test loss (cross-entropy, nats)")
     return _over_rounds(scenario, tables["history"], "loss", "Test loss", y)
 
@@ -138,11 +138,12 @@ def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 def tradeoff(
     scenario, history: pl.DataFrame, table: pl.DataFrame, axis: str, heading: str, *subtitle: str
 ) -> alt.LayerChart:
-    """Final accuracy against epsilon: dots of single realizations, a large one of the mean; no noise: a line.
+    """Draw final accuracy over epsilon: dots for realizations, a large one for the mean; lines for baselines.
 
-    `table` has a row for each realization and scheme, `axis` is the title of epsilon's, `subtitle` are its first lines.
+    `table` has a row for each realization and scheme, `axis` is the title of epsilon's axis, `subtitle` are the
+    subtitle's first lines.
     """
-    epsilon = pl.col("epsilon").round_sig_figs(6)  # those set for one target differ in later digits
+    epsilon = pl.col("epsilon").round_sig_figs(6)  # equal targets differ in later digits
     frame = table.select(pl.col("scheme").cast(pl.String), "realization", "accuracy", epsilon).drop_nulls()
     mean = frame.group_by("scheme", maintain_order=True).agg(pl.col("accuracy", "epsilon").mean())
     private = pl.col("epsilon").is_finite()
@@ -171,7 +172,7 @@ def tradeoff(
 
 
 def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """A line for each test of the schemes' code: what is tested, where what was found lies, what would be seen."""
+    """Draw a row for each audit test: its name, measured values in the expected range, the detectable error."""
     frame = tables["audit"]
     off = pl.col("measured") - pl.col("stated")
     room = (
@@ -206,7 +207,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     drawn, lines = (part.with_columns(line=pl.col("test").map_elements(_wrapped, pl.String)) for part in (drawn, lines))
     several = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": "bottom"}, "value": "middle"}
     labels = alt.Axis(labelExpr="split(datum.label, '\\n')", ticks=False, domain=False)
-    labels.labelBaseline = several  # of several lines, in the middle of the row, too
+    labels.labelBaseline = several  # centred in the row, with several lines, too
     y = alt.Y("line:N", title=None, sort=lines["line"].to_list(), axis=labels)
     lines = lines.with_columns(least=-1.0, most=1.0, beside=BEYOND)
     allowed = alt.Chart(lines).mark_bar(color=RULE).encode(x=_placed("least"), x2=alt.X2("most:Q"), y=y)
@@ -234,7 +235,7 @@ def _placed(column: str) -> alt.X:
 
 
 def _short(column: str) -> pl.Expr:
-    """A column's numbers in four digits."""
+    """Return an expression that writes a column's numbers with four significant digits."""
     return pl.col(column).map_elements("{:.4g}".format, pl.String)
 
 
@@ -243,7 +244,7 @@ def _wrapped(text: str) -> str:
 
 
 def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
-    """How many samples of each class each user of the first realization holds, users by the class they hold most of."""
+    """Draw each class's share of each user's samples in realization 0; users are sorted by their commonest class."""
     frame = tables["holdings"].filter(pl.col("scheme") == pl.col("scheme").first(), realization=0)
     most = pl.col("label").sort_by("samples", "label").last()
     users = frame.group_by("user").agg(all=pl.col("samples").sum(), most=most)
@@ -266,7 +267,7 @@ def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 
 def _over_spent(scenario, tables: dict[str, pl.DataFrame], column: str, what: str, unit: str) -> alt.LayerChart:
-    """Mean test accuracy over what has been spent, logarithmic where a linear axis would squeeze a scheme."""
+    """Draw mean test accuracy over a cumulative cost; a logarithmic axis if a linear one would squeeze a scheme."""
     kept, subtitle = _thinned(tables["history"])
     curves = spent(kept, column)
     if free := [name for name in kept["scheme"].unique(maintain_order=True) if name not in set(curves["scheme"])]:
@@ -294,12 +295,12 @@ accuracy_joules = partial(_over_spent, column="transmit_energy_j_cumulative", wh
 
 
 def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:
-    """The accuracy that each training has come to when a common amount is spent, scheme by scheme.
+    """Evaluate each training run's accuracy at common amounts of a cumulative cost, scheme by scheme.
 
-    Realizations spend differently, so each one's accuracy is a step function of `column`: that of its last evaluation,
-    which it also keeps when its training has ended. They are read where one of them was evaluated (at most at
-    CURVE_POINTS places), from where all were evaluated once, up to where the last one of the scheme has ended. Schemes
-    that spend nothing, or nothing that has a unit, have no rows. Columns: scheme, realization, `column`, accuracy.
+    Realizations differ in their cost, so a run's accuracy is a step function of `column`: that of its last evaluation,
+    kept after the run has ended. Amounts are those of any run's evaluations, at most CURVE_POINTS, from where all runs
+    were evaluated once to where the last run of the scheme has ended. Schemes that spend nothing, or nothing that has
+    a unit, have no rows. Columns: scheme, realization, `column`, accuracy.
     """
     frames = []
     evaluated = history.select("scheme", "realization", "round", column, "accuracy").drop_nulls()
@@ -309,7 +310,7 @@ def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:
         places = frame.filter(pl.col(column) >= start)[column].unique().sort()
         if places[-1] == 0:
             continue
-        curve = frame.sort(column, "round")  # of rounds that cost nothing the last one counts
+        curve = frame.sort(column, "round")  # the last of rounds at equal cost counts
         grid = places[theme.thinned(len(places), CURVE_POINTS)].to_frame()
         grid = frame.select("realization").unique(maintain_order=True).join(grid, how="cross")
         read = grid.sort(column).join_asof(curve, on=column, by="realization", check_sortedness=False)
@@ -318,7 +319,7 @@ def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:
 
 
 def _thinned(history: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """The rows of trainings whose accuracy is a result, and a subtitle's lines that say of how many."""
+    """Select the rows of training runs with a valid accuracy; also return subtitle lines with their numbers."""
     is_kept = pl.col("status").cast(pl.String).is_in(KEPT)
     kept, left_out = history.filter(is_kept), history.filter(~is_kept)
     subtitle = theme.band_over(kept["realization"].n_unique())
@@ -328,7 +329,7 @@ def _thinned(history: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
 
 
 def _over_rounds(scenario, history: pl.DataFrame, value: str, title: str, y: alt.Y, **options) -> alt.LayerChart:
-    """Mean and interval of a column over realizations, round by round."""
+    """Draw the mean and the interval of a column over realizations, round by round."""
     kept, subtitle = _thinned(history)
     frame = theme.means(kept, ["scheme", "round"], [value], scenario.system)
     title = alt.TitleParams(title, subtitle=subtitle)

@@ -1,4 +1,4 @@
-"""How a study's claims came out: one verdict of each, in however many scenarios it was measured."""
+"""Combine the verdicts of a study's claims: one for each claim, over all scenarios and interpretations."""
 
 import re
 from collections.abc import Mapping
@@ -9,17 +9,17 @@ import polars as pl
 from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, REFUTED, SUPPORTED
 
 NUMBER = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?")
-DECIDING = 10  # times the realizations up to which it is said how many would decide a claim
+DECIDING = 10  # multiple of the realizations up to which the number that would decide a claim is estimated
 DEPENDS = "depends on interpretation"
 SIGNS = {SUPPORTED: "✓", REFUTED: "✗", DEPENDS: "±", INCONCLUSIVE: "?", NOT_MEASURED: "-", None: "·"}
 OUTCOMES = SUPPORTED, REFUTED, INCONCLUSIVE, DEPENDS, NOT_MEASURED
 
 
 def judged(claims: pl.DataFrame) -> pl.DataFrame:
-    """A row for each claim of a table of claims: `system`, `origin`, `claim`, `statement`, `verdict` and `outcome`.
+    """Make a row for each claim of a table: `system`, `origin`, `claim`, `statement`, `verdict` and `outcome`.
 
-    A paper's claim that was measured in other settings alone has no verdict. `outcome` says in how many cases it came
-    out otherwise; a case is a row.
+    A paper's claim that was measured only in other settings has no verdict. `outcome` describes in how many cases (rows
+    of the table) it has another verdict than supported.
     """
     keys = ("system", "origin", "claim", "statement")
     rows = [
@@ -30,10 +30,11 @@ def judged(claims: pl.DataFrame) -> pl.DataFrame:
 
 
 def judge(verdicts: list[str | None], interpretations: list[str | None]) -> str | None:
-    """The verdict of a claim, of those of its rows and of the interpretations that these are measured under.
+    """Return the verdict of a claim from those of its rows and their interpretations; None: the chosen ones.
 
-    It has to hold in each: refuted in one is refuted. Supported as this project interprets the paper, and refuted as it
-    might be interpreted as well, depends on that. Null, outside of the paper's setting, does not count.
+    The worst verdict under the chosen interpretations counts: refuted in one row is refuted. If this verdict and those
+    under other interpretations contain both supported and refuted, the claim depends on interpretation. If another
+    interpretation is inconclusive, so is a supported claim. Null, outside the paper's setting, does not count.
 
     >>> judge(["supported", "refuted", "supported"], [None, None, None])
     'refuted'
@@ -53,7 +54,7 @@ def judge(verdicts: list[str | None], interpretations: list[str | None]) -> str 
 
 
 def outcome(rows: pl.DataFrame, verdict: str | None) -> str:
-    """In how many of a claim's rows it came out otherwise than supported; just its verdict where it is one row's."""
+    """Describe in how many of a claim's rows its verdict is not supported; return just the verdict of one row."""
     counted = rows.filter(pl.col("verdict").is_not_null())
     if len(counted) < 2 or verdict in (None, SUPPORTED):
         return verdict or "measured outside the paper's setting"
@@ -64,9 +65,9 @@ def outcome(rows: pl.DataFrame, verdict: str | None) -> str:
 
 
 def deciding(row: Mapping) -> str:
-    """How many realizations would decide an inconclusive row of the table of claims, in words; "" of others.
+    """Describe how many realizations would decide an inconclusive row of the table of claims; "" for other rows.
 
-    An interval narrows with the root of their number. It has to leave out each end of the required range that is in it.
+    An interval narrows with the root of their number. It must exclude each end of the required range that is in it.
 
     >>> row = {"verdict": "inconclusive", "measured": -0.07, "measured_ci_low": -0.1, "measured_ci_high": -0.04}
     >>> row |= {"required_range": ">= -0.05, < 0", "realizations": 20}

@@ -1,4 +1,4 @@
-"""The figures that compare a study's points: as files, with titles of their own, and as parts of its page."""
+"""Draw the figures that compare a study's points: as files, with titles, and as elements of its page."""
 
 import altair as alt
 import polars as pl
@@ -13,13 +13,13 @@ from pwfl.report.words import plural, ranged
 from pwfl.scenario.sweep import text
 
 LINE_LENGTH = 85
-LONGEST = 12  # values of a swept parameter that are listed
+LONGEST = 12  # most values of a swept parameter that are listed
 
 
 def chart(
     name: str, rows: pl.DataFrame, lead: Lead, study: dict[str, dict], outcomes: pl.DataFrame, printed: bool = False
 ):
-    """A figure of a system as a file has it; for print in a column, with larger text."""
+    """Draw a figure of a system for a file; for print, with panels in a column and larger text."""
     size = PRINT_SIZE if printed else labels.SIZE
     if name == "result":
         title = alt.TitleParams(heading(rows), subtitle=wrapped([caption(rows, lead)], LINE_LENGTH))
@@ -41,7 +41,7 @@ def chart(
 
 
 def undrawn(panels: int) -> str:
-    """What is said of panels beyond the most that are drawn.
+    """Return a text on the number of panels that are not drawn.
 
     >>> undrawn(1)
     '1 more panel is not drawn; the table outcomes has all values'
@@ -52,7 +52,7 @@ def undrawn(panels: int) -> str:
 
 
 def swept(rows: pl.DataFrame) -> str:
-    """What a study varies, with the values."""
+    """List the parameters that a study varies, with their values."""
     parts = []
     for key in varied(rows):
         values = rows[key].drop_nulls().unique(maintain_order=True)
@@ -65,9 +65,9 @@ def swept(rows: pl.DataFrame) -> str:
 def draw_page(
     rows: pl.DataFrame, lead: Lead, study: dict[str, dict], outcomes: pl.DataFrame, every: pl.DataFrame
 ) -> dict:
-    """Draw a system's figures as its page has them, each panel an element.
+    """Draw a system's figures for its page, each panel an element.
 
-    `every` are the points of all systems: figures of those with the same outcome have common axes, side by side.
+    `every` contains the points of all systems: narrow figures of systems with the same outcome have common axes.
     """
     comparable = every.filter(outcome=rows["outcome"][0])
     name = label(rows)
@@ -86,7 +86,7 @@ def draw_page(
 
 
 def _panels(panels: list[study_panels.Panel], more: int) -> dict:
-    """Panels as elements of a page, and what is said of those that are not drawn; empty without panels."""
+    """Convert panels to elements of a page, with a text on those that are not drawn; empty without panels."""
     drawn = [
         {"title": panel.title, "value": panel.value, "svg": svg(panel.chart, ", ".join(filter(None, panel[:2])))}
         for panel in panels

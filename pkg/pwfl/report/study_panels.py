@@ -1,6 +1,6 @@
-"""Panels of a study: outcomes over a swept parameter, learning over rounds; and what an epsilon means to an attacker.
+"""Draw the panels of a study: outcomes over a swept parameter, accuracy over rounds, and attack rate over epsilon.
 
-Names stand at the curves' right ends. Colours and dashes are those of `overview`.
+Names are at the curves' right ends. Colours and dashes are those of `overview`.
 """
 
 from typing import NamedTuple
@@ -35,21 +35,21 @@ from pwfl.report.points import called, find_chance, finite, lines, place_of_swee
 from pwfl.report.sweeps import AXIS, INDEX, list_outcomes
 from pwfl.report.words import estimated, is_share, number, rate, upper
 
-PANEL, WIDER = 286, 356  # pixels of a panel with its labels: four, or three, side by side; one on a phone
+PANEL, WIDER = 286, 356  # pixels of a panel with its labels: four, or three, in a row; one on a phone
 HIGH, LEFT = 180, 46  # pixels of a panel's plot, and of the labels of its axis
 LEAST_WIDE = 110
-ACROSS = 3  # panels side by side on the page that are wider, as are those of a file
-MOVED = 0.01  # relative change of an outcome that a parameter changes
+ACROSS = 3  # panels in a row of a file; number of panels over rounds up to which they are WIDER
+MOVED = 0.01  # relative change of an outcome above which a parameter has a panel of it
 LOG = 3.0  # ratio of values from which an axis is logarithmic
-CURVE_POINTS = 20  # that have tooltips
-MOST_PANELS = 15  # five rows; how many more there would be is said
-MERGED = 1.12  # ratio of epsilons that have one dot
+CURVE_POINTS = 20  # points of a curve that have tooltips, at most
+MOST_PANELS = 15  # five rows; further panels are counted, not drawn
+MERGED = 1.12  # ratio of epsilons up to which they have one dot
 COLUMNS = ("accuracy", "user_accuracy_bottom_decile", "epsilon", "epsilon_user", "air_seconds", "transmit_energy_j")
 MORE = {"user_accuracy_bottom_decile": Outcome("Accuracy of the bottom tenth of users", "more", "~%")}
 
 
 class Panel(NamedTuple):
-    """A panel: its title, a value that it is of, and its chart."""
+    """A panel: its title, the swept value that it is for, or "", and its chart."""
 
     title: str
     value: str
@@ -59,9 +59,10 @@ class Panel(NamedTuple):
 def over_parameter(
     rows: pl.DataFrame, table: pl.DataFrame, wide: float = WIDER, size: float = labels.SIZE
 ) -> tuple[list[Panel], int]:
-    """A panel for each outcome of a system that its swept parameter changes; for each value of a second one, a panel.
+    """Draw a panel for each outcome that a system's swept parameter changes, and for each value of a second parameter.
 
-    `rows` are points of one system, `table` the study's table `outcomes`. The number is of those beyond MOST_PANELS.
+    `rows` are points of one system, `table` is the study's table `outcomes`. Also return the number of panels beyond
+    MOST_PANELS, which are not drawn.
     """
     keys = [key for key in ranked(rows) if rows[key].dtype.is_numeric()]
     if not keys:
@@ -87,7 +88,7 @@ def over_parameter(
 
 
 def _is_moved(rows: pl.DataFrame, key: str) -> bool:
-    """Whether any curve has values that differ."""
+    """Return whether the values of any curve differ by more than MOVED, relative to their maximum."""
     if rows.is_empty() or rows[key].n_unique() < 2:
         return False
     ends = rows.group_by("sweep_of", "scheme").agg(low=pl.col("at").min(), high=pl.col("at").max())
@@ -97,7 +98,7 @@ def _is_moved(rows: pl.DataFrame, key: str) -> bool:
 def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: float) -> alt.LayerChart:
     share, curves = is_share(outcome), [curve for curve, _ in lines(rows)] or [rows]
     y = upright(rows["at"].to_list(), [*rows["at_low"], *rows["at_high"]], HIGH, share)
-    last: dict[tuple[str, str], dict] = {}  # curves that end in one place have one name
+    last: dict[tuple[str, str], dict] = {}  # a scheme's curves of equal ends have one name
     for curve in curves:
         row = curve.row(-1, named=True)
         last.setdefault((row["scheme"], f"{row['at']:.3g}"), row)
@@ -112,7 +113,7 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
         return list(dict.fromkeys(names))
 
     placed, names = named_ends(ends(several and not alike), HIGH, size)
-    if names > wide - LEFT - LEAST_WIDE - 16:  # so long that curves would have no room
+    if names > wide - LEFT - LEAST_WIDE - 16:  # too long to leave room for curves
         placed, names = named_ends(ends(False), HIGH, size)
     plot = max(wide - LEFT - names - 16, LEAST_WIDE)
     at = sorted(rows[key].cast(pl.Float64).unique())
@@ -164,9 +165,10 @@ def _tip(row: dict, outcome: Outcome) -> str:
 def over_rounds(
     study: dict[str, dict], rows: pl.DataFrame, lead: dict | None, wide: float = PANEL, size: float = labels.SIZE
 ) -> tuple[list[Panel], int]:
-    """A panel for each scenario that learns in rounds, of a sweep for the point of the leading value; shared axes.
+    """Draw a panel of accuracy over rounds for each scenario that has any, with shared axes.
 
-    The number is of those beyond MOST_PANELS.
+    A sweep has one panel: that of the leading point's value, or else of the middle scenario. Also return the number of
+    panels beyond MOST_PANELS, which are not drawn.
     """
     candidates = {}
     for (scenario,), points in rows.group_by("sweep_of", maintain_order=True):
@@ -208,7 +210,7 @@ def over_rounds(
 
 
 def _curves(content: dict, system: str) -> pl.DataFrame | None:
-    """Mean accuracies over rounds of a scenario's schemes; None where there are none."""
+    """Compute mean accuracies over rounds of a scenario's schemes; None if there are none."""
     history = content.get("history")
     if history is None or "accuracy" not in history.columns:
         return None
@@ -244,7 +246,7 @@ def _rounds(curves: pl.DataFrame, colours: dict[str, str], x: Scale, y: Scale, c
 
 
 def attack(rows: pl.DataFrame) -> alt.LayerChart | None:
-    """What epsilons mean: the attack rates of a study's points, and the curve of Gaussian mechanisms at their delta."""
+    """Draw attack rates of points over epsilon, and those of Gaussian mechanisms at their delta; None if unknown."""
     known = finite(rows).drop_nulls("attack_rate").sort("epsilon")
     if known.is_empty():
         return None

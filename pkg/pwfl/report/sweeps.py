@@ -1,7 +1,6 @@
-"""What a study's scenarios come to, point by point: outcomes, and the points that nothing dominates.
+"""Make a study's tables of points: their outcomes, and the Pareto front of every two outcomes.
 
-`study` is that of `report.build.compare`: each scenario's content by its name, with its `point` where it is one of a
-sweep.
+`study` is as in `report.build.compare`: each scenario's content by its name, with its `point` if it is one of a sweep.
 """
 
 from itertools import combinations
@@ -17,23 +16,23 @@ from pwfl.report.theme import means
 from pwfl.scenario.sweep import Point
 
 KEYS = ["scenario", "system", "sweep_of"]
-INDEX = ["scenario", "scheme", "target_epsilon"]  # which point it is
+INDEX = ["scenario", "scheme", "target_epsilon"]  # identifies a point
 AXIS = "privacy.target_epsilon"  # the swept parameter that outcomes are drawn over
-KIND = ["guarantee", "epsilon_trusts", "observer"]  # points of other kinds are not compared
-# Columns of tables of realizations that not all systems have; a target where schemes have several.
+KIND = ["guarantee", "epsilon_trusts", "observer"]  # only points that agree in these are compared
+# Columns of tables of realizations that not all systems have; `target_epsilon` if schemes have several targets.
 DERIVED: dict[str, type[pl.DataType]] = {"target_epsilon": pl.Float64, "attack_rate": pl.Float64, "training": pl.String}
-DIGITS = 4  # to which two means are one
+DIGITS = 4  # significant digits up to which means are compared
 PARTS = ("mean", "ci_low", "ci_high", "min", "max")
 
 
 def outcomes(study: dict[str, dict]) -> pl.DataFrame:
-    """What every scheme of every scenario came to: a row for each outcome.
+    """Make the table `outcomes`: a row for each outcome of each scheme of each scenario.
 
-    Columns: scenario, system, the scenario whose sweep it is a point of, swept parameters by their dotted keys, scheme
-    (and its privacy target where it has several), what stands behind its epsilon, its terms, outcome, mean
-    over realizations with its 95% interval, minimum, maximum, of how many realizations, how many of these have no user
-    scheduled, how many more diverged, and, of the accuracy, the level that needs no learning (`chance.level`).
-    `attack_rate` is that of the record-level epsilon, the mean; null where it is not known of every realization.
+    Columns: scenario, system, the scenario that is swept, swept parameters by their dotted keys, scheme (and its
+    privacy target if it has several), the guarantee of its epsilon, its terms, outcome, mean over realizations with its
+    95% interval, minimum, maximum, number of realizations, number of these with no user scheduled, number of others
+    that diverged, and, for accuracy, the level that needs no learning (`chance.level`). `attack_rate` is the mean rate
+    of the record-level epsilon; null if it is unknown in any realization that has an epsilon.
     """
     frames = []
     for name, content in study.items():
@@ -45,7 +44,7 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
 
 
 def scenario_outcomes(content: dict) -> pl.DataFrame:
-    """The table `outcomes` of a scenario by its content, without the columns that say which scenario it is."""
+    """Make the table `outcomes` of a scenario from its content, without the columns that identify the scenario."""
     keys, frames = ["scheme", "target_epsilon"], []
     extremes = {"min": pl.Expr.min, "max": pl.Expr.max, "realizations": pl.Expr.count}
     system, realizations = content["scenario"].system, unscheduled.known(completed(content["realizations"], DERIVED))
@@ -75,24 +74,24 @@ def scenario_outcomes(content: dict) -> pl.DataFrame:
 
 
 def not_above_chance() -> pl.Expr:
-    """Whether a row of `outcomes` is of an accuracy whose interval, or mean where it has none, is not above chance."""
+    """Return an expression: whether an accuracy's lower end, or mean if it has no interval, is not above chance."""
     return (pl.coalesce("ci_low", "mean") <= pl.col("chance")).fill_null(value=False)
 
 
 def above_chance(rows: pl.DataFrame, table: pl.DataFrame) -> pl.Series:
-    """Of rows of points, whether the table `outcomes` has none of their accuracies as not above chance."""
+    """Return false for each point of `rows` with an accuracy not above chance in `table`, `outcomes`; else true."""
     useless = table.filter(not_above_chance()).select(*INDEX, useless=True)
     return rows.join(useless, on=INDEX, how="left", nulls_equal=True, maintain_order="left")["useless"].is_null()
 
 
 def front(table: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `outcomes` that nothing dominates, for every two outcomes of a system.
+    """Select the undominated points of the table `outcomes`, for every two outcomes of a system.
 
-    A point is dominated by another one of its KIND whose mean is as good in both outcomes, and better in one. Points
-    whose accuracy is not above chance are left out. Columns:
-    `x` and `y`, the outcomes; what says which point it is, and what its epsilon is worth; `x_mean` and `y_mean`, and of
-    how many realizations with no user scheduled, `x_no_user_scheduled` and `y_no_user_scheduled`, beside how many that
-    diverged, `x_diverged` and `y_diverged`. Accuracy against epsilon comes first.
+    A point is dominated by another one of its KIND with means as good in both outcomes, and better in one. Left out
+    are points without a finite epsilon, if that is an outcome, and points with an accuracy not above chance.
+    Columns: `x` and `y`, the outcomes; those of `index_columns`; `x_mean` and `y_mean`; for each, the number of
+    realizations with no user scheduled, `x_no_user_scheduled` and `y_no_user_scheduled`, and of those that diverged,
+    `x_diverged` and `y_diverged`. Accuracy against epsilon comes first.
     """
     index, counted = index_columns(table), (unscheduled.COLUMN, unscheduled.DIVERGED)
     text, number = pl.lit(""), pl.lit(0.0)
@@ -120,7 +119,7 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def undominated(points: pl.DataFrame, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Which points, of two losses each, are `efficient` among those of their KIND."""
+    """Return whether each point, with losses `x` and `y`, is `efficient` among those of its KIND, shape (point,)."""
     best, rows = np.zeros(len(points), bool), np.arange(len(points))
     for _, kind in points.select(KIND).with_columns(row=rows).group_by(KIND):
         members = kind["row"].to_numpy()
@@ -129,7 +128,7 @@ def undominated(points: pl.DataFrame, x: np.ndarray, y: np.ndarray) -> np.ndarra
 
 
 def efficient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Which of some points, of two losses each, no other one dominates: is as low in both, and lower in one.
+    """Return whether each point is undominated: no other is as low in both losses, and lower in one; shape (point,).
 
     Examples
     --------
@@ -139,17 +138,17 @@ def efficient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     values, column = np.unique(x, return_inverse=True)
     least = np.full(len(values), np.inf)
     np.minimum.at(least, column, y)
-    before = np.concatenate([[np.inf], np.minimum.accumulate(least)[:-1]])  # least of all columns to the left
+    before = np.concatenate([[np.inf], np.minimum.accumulate(least)[:-1]])  # smallest y of all smaller x
     return (y == least[column]) & (y < before[column])
 
 
 def find_point(study: dict[str, dict], name: str) -> Point:
-    """Where a scenario stands in a study's sweeps; a study of one scenario need not say."""
+    """Return a scenario's point in a study's sweeps; if the study has none for it, the scenario itself."""
     return study[name].get("point", Point(name, {}))
 
 
 def different(study: dict[str, dict]) -> dict[str, dict]:
-    """The scenarios but those that are the same in everything as a point of a sweep."""
+    """Select the scenarios of a study, except those that are equal in all parameters to a point of a sweep."""
     points = {name for name in study if find_point(study, name).of != name}
     swept = {repr(study[name]["scenario"]) for name in points}
     return {
@@ -158,29 +157,29 @@ def different(study: dict[str, dict]) -> dict[str, dict]:
 
 
 def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:
-    """What privacy costs: epsilon, and accuracy or the first outcome of the system's own, of those in `outcomes`."""
+    """Return the main outcomes in the table: epsilon, or else the first, and accuracy, or else the system's first."""
     first = list(dict.fromkeys(table["outcome"]))
     main = [name for name in ("accuracy", *registry.system(system).catalog.outcomes, *first) if name in first]
     return ("epsilon" if "epsilon" in first else first[0]), main[0]
 
 
 def index_columns(table: pl.DataFrame) -> list[str]:
-    """The columns of a table of `outcomes` that say which point a row is of, and what its epsilon is worth."""
+    """List the columns of a table of `outcomes` that identify a row's point, and describe its guarantee."""
     return [*KEYS, *swept_keys(table), "scheme", "target_epsilon", "guarantee", *TERMS]
 
 
 def swept_keys(table: pl.DataFrame) -> list[str]:
-    """The columns of swept parameters in a table of `outcomes`."""
+    """List the columns of swept parameters in a table of `outcomes`."""
     return table.columns[len(KEYS) : table.columns.index("scheme")]
 
 
 def list_outcomes(system: str) -> dict[str, Outcome]:
-    """The outcomes that points of a system are compared by."""
+    """Return the outcomes by which points of a system are compared, by column."""
     return COMMON_OUTCOMES | registry.system(system).catalog.outcomes
 
 
 def losses(values: pl.Series, outcome: Outcome) -> np.ndarray:
-    """Values of an outcome, to DIGITS, such that less is better: noise meets a target epsilon only about so well."""
+    """Return an outcome's values such that less is better, rounded to DIGITS: noise calibration is about as exact."""
     return _rounded(values).to_numpy() * (-1 if outcome.better == "more" else 1)
 
 

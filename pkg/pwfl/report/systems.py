@@ -1,4 +1,4 @@
-"""All systems of a study under common terms: accuracy, record-level guarantee, spectrum, energy."""
+"""Compare all systems of a study in common terms: accuracy, record-level guarantee, spectrum, energy."""
 
 import polars as pl
 
@@ -12,13 +12,13 @@ TERMS = [*("evaluated_model", "delta", "samples", "rounds", "energy_scope"), *co
 
 
 def table(scenarios: dict[str, dict]) -> pl.DataFrame:
-    """A row for each scheme of each scenario, and each of its privacy targets where it has several.
+    """Make a row for each scheme of each scenario, and for each of its privacy targets if it has several.
 
-    `scenarios` is that of `report.compare`. Mean final accuracy with its 95% interval over realizations, how many
-    trainings it is of, how many of these have no user scheduled, and how many diverged; the largest and the smallest
-    epsilon of a realization, for the system's own server and for the scheme's observer; the largest attack rate; means
-    of symbols and seconds on air, transmit energy and local steps; their terms. What does not apply to a system, or has
-    no unit in it, is null; the column `comparability` says why.
+    `scenarios` is as in `report.build.compare`. Columns: mean final accuracy with its 95% interval over realizations;
+    number of its training runs, of those with no user scheduled, and of others that diverged; the largest and smallest
+    epsilon of a realization, against the system's server and the scheme's observer; the largest user-level epsilon and
+    attack rate; means of local steps, channel uses, airtime and radiated energy; their terms. Values that do not apply
+    to a system, or have no unit in it, are null; the column `comparability` contains the reason.
     """
     frames, keys = [], ["scheme", "target_epsilon"]
     for name, content in scenarios.items():
@@ -44,7 +44,7 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
             theme.means(realizations, keys, MEANS, system),
             schemes.agg(columns.describe_terms(TERMS)).with_columns(comparability),
         )
-        first, others = means.columns[: len(keys) + 3], means.columns[len(keys) + 3 :]  # the accuracy stands first
+        first, others = means.columns[: len(keys) + 3], means.columns[len(keys) + 3 :]  # accuracy comes first
         for part in (counts, terms):
             means = means.join(part, on=keys, maintain_order="left", nulls_equal=True)
         frame = means.select(*first, *counts.columns[len(keys) :], *others, *terms.columns[len(keys) :])

@@ -1,4 +1,4 @@
-"""One look for all figures: theme, colours, and the marks that several figures share."""
+"""Define the appearance of all figures: theme, colours, and the marks that several figures share."""
 
 import json
 import math
@@ -43,25 +43,25 @@ from pwfl.tables.contract import limits
 
 CONFIDENCE = 0.95
 CDF_POINTS = 400
-DIGITS = 6  # of the numbers in a specification
-SQUEEZED = 0.05  # share of an axis that is too little for a scheme
-DECADE = 10  # the least ratio of values that a logarithmic axis is for
+DIGITS = 6  # significant digits of numbers in a specification
+SQUEEZED = 0.05  # share of an axis that is too small for a scheme
+DECADE = 10  # smallest ratio of values for a logarithmic axis
 WIDTH, HEIGHT = 520, 340
-COLUMN = 252  # points, 3.5 in: width of figures for print, a column of IEEE's
-PRINT_SIZE = 19  # pixels of text in print: 8 points where a view of WIDTH becomes as wide as a column
+COLUMN = 252  # points, 3.5 in: width of figures for print, one IEEE column
+PRINT_SIZE = 19  # pixels of text in print: 8 points if a view of WIDTH is scaled to a column
 END = 8  # pixels from a curve's end to its name
-MARK = 8  # half the size of what a name stands beside
-# Okabe and Ito's colours, told apart with any colour vision, and an olive. Grey is BARE, of schemes without noise.
+MARK = 8  # pixels: half the size of a mark that has a name
+# Okabe and Ito's colours, distinct with any colour vision, and an olive. Grey (BARE) is for non-private baselines.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B8A800", "#000000"]
 
 vl_convert.register_font_directory(str(Path(__file__).parent / "fonts"))  # Tinos, as wide as Times New Roman
-alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map shows all users
+alt.data_transformers.disable_max_rows()  # tables are thinned for charts, except in a map of all users
 
 
 @alt.theme.register("pwfl", enable=True)
 def _theme() -> alt.theme.ThemeConfig:
     config = look(13)
-    axis = {"titleFontSize": 14, "titlePadding": 10, "labelFlush": False}  # labels stand at their ticks, at ends, too
+    axis = {"titleFontSize": 14, "titlePadding": 10, "labelFlush": False}  # labels are at their ticks, also at the ends
     title = {"fontSize": 16, "subtitleFontSize": 12, "anchor": "start", "offset": 12}
     return {
         "config": config
@@ -79,7 +79,7 @@ def _theme() -> alt.theme.ThemeConfig:
 
 @alt.theme.register("pwfl_print", enable=False)
 def _print_theme() -> alt.theme.ThemeConfig:
-    """The theme of figures for print: serifs."""
+    """Return the theme of figures for print: serifs, and text of PRINT_SIZE."""
     config: dict = _theme()["config"]
     for part in ("axis", "header"):
         config[part] |= {"labelFontSize": PRINT_SIZE, "titleFontSize": PRINT_SIZE}
@@ -88,11 +88,11 @@ def _print_theme() -> alt.theme.ThemeConfig:
 
 
 def scheme_colours(system: str, schemes: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """The colour of each of a study's schemes, by name: that of its scheduler and noise in the system's catalog.
+    """Return the colour of each of a study's schemes, by name: that of its scheduler and noise in the catalog.
 
-    Schemes that the catalog lacks, or whose colour another one of the study has, get free colours in the order of their
-    names; those without noise are grey. `schemes` are names, schedulers and noises, of several scenarios, too; of a
-    name the first pair counts.
+    Schemes that are not in the system's catalog, or with the colour of another scheme of the study, get free colours in
+    the order of their names; those without noise are grey. `schemes` are (name, scheduler, noise), of one or several
+    scenarios; the first scheduler and noise of a name count.
     """
     pairs: dict[str, tuple[str, str]] = {}
     for name, scheduler, noise in schemes:
@@ -107,30 +107,30 @@ def scheme_colours(system: str, schemes: Iterable[tuple[str, str, str]]) -> dict
     return {name: colours[name] for name in pairs}
 
 
-_study: dict[str, str] = {}  # colours of the study whose figures are drawn; empty: the scenario's own
+_study: dict[str, str] = {}  # colours of the study that is being drawn; empty: those of the scenario alone
 
 
 @contextmanager
 def use_colours(system: str, schemes: Iterable[tuple[str, str, str]]) -> Generator[None]:
-    """Within it, schemes have the colours that they have in all figures of a study; see `scheme_colours`."""
+    """Use, within this context, the colours that schemes have in all figures of a study; see `scheme_colours`."""
     _study.update(scheme_colours(system, schemes))
     yield
     _study.clear()
 
 
 def scenario_colours(scenario, schemes=None) -> dict[str, str]:
-    """The colours of a scenario's schemes, or of some of them, by name."""
+    """Return the colours of a scenario's schemes, or of some of them, by name."""
     known = _study or scheme_colours(scenario.system, ((s.name, s.scheduler, s.noise) for s in scenario.schemes))
     return {scheme.name: known[scheme.name] for scheme in (schemes or scenario.schemes)}
 
 
 def coloured_by(colours: Mapping[str, str], field: str = "scheme") -> alt.Color:
-    """Colour by a field's names, without a legend, as names stand at the marks."""
+    """Return the colour channel of a field's names, without a legend, as names are at the marks."""
     return alt.Color(f"{field}:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None)
 
 
 def name_ends(ends: Iterable[tuple[str, float, str]], across: float = WIDTH, high: float = HEIGHT) -> list[alt.Chart]:
-    """Names at the right of a frame: of each curve a text, its end in pixels from the top, and a colour."""
+    """Write names at the right of a frame; `ends`: text, end in pixels from the top, and colour of each curve."""
     placed, _ = named_ends(list(ends), high, PRINT_SIZE)
     return _resized(words(shifted(placed, across + END)))
 
@@ -141,7 +141,7 @@ def name_marks(
     lines: Sequence[tuple[Spot, Spot]] = (),
     size: tuple[float, float] = (WIDTH, HEIGHT),
 ) -> list[alt.Chart]:
-    """Names beside marks, each at the best of its spots, in pixels, off lines and other marks."""
+    """Write names next to marks, each at the best of its spots, in pixels, clear of lines and other marks."""
     wanted = [
         Label(labels.named(name), list(places), colours[name], PRINT_SIZE, (MARK, MARK))
         for name, places in spots.items()
@@ -152,14 +152,14 @@ def name_marks(
 
 
 def _resized(names: list[alt.Chart]) -> list[alt.Chart]:
-    """Layers of words in the size of the theme, which is that of print or less."""
+    """Return layers of words with the theme's text size, which is at most PRINT_SIZE, for which there is room."""
     for layer in names:
         layer.mark.fontSize = alt.Undefined
     return names
 
 
 def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.DataFrame:
-    """Empirical distribution functions: at most CDF_POINTS values a group, and the `share` of values up to each."""
+    """Compute empirical distribution functions: CDF_POINTS values per group, at most, and the `share` up to each."""
     groups = [pl.DataFrame(schema={by: pl.String, value: pl.Float64, "share": pl.Float64})]
     for (name,), group in frame.drop_nulls(value).group_by(by, maintain_order=True):
         values = group[value].sort().to_numpy()
@@ -169,16 +169,16 @@ def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.Data
 
 
 def thinned(count: int, most: int) -> np.ndarray:
-    """Numbers of at most so many of `count` rows, evenly from the first to the last."""
+    """Return the indices of at most `most` of `count` rows, evenly from the first to the last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
 def cdf(
     frame: pl.DataFrame, value: str, scenario, title: str, axis: str, unit: str = "", also=(), x: alt.X | None = None
 ) -> alt.LayerChart:
-    """A chart of empirical distribution functions, one step line for each scheme, over realizations, or `unit` of them.
+    """Draw empirical distribution functions, a step line for each scheme, over realizations, or `unit` of them.
 
-    Its axis, which `x` may be, has the values `also`, too. Names stand at the curves.
+    Without an axis `x`, one with the title `axis` is fitted to the values and to `also`. Names are at the curves.
     """
     present = frame.drop_nulls(value)
     having = set(present["scheme"])
@@ -193,7 +193,7 @@ def cdf(
 
 
 def steps(shares: pl.DataFrame, value: str, x: alt.X, colours: dict[str, str], by: str) -> list[alt.Chart]:
-    """Step lines of tables that `distribution` made, with their names beside them."""
+    """Draw the step lines of a table of `distribution`, by groups `by`, with their names."""
     y = alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1]))
     spots = {}  # corners of the steps
     for (name,), group in shares.group_by(by, maintain_order=True):
@@ -204,9 +204,9 @@ def steps(shares: pl.DataFrame, value: str, x: alt.X, colours: dict[str, str], b
 
 
 def is_squeezed(frame: pl.DataFrame, value: str) -> bool:
-    """Whether 90% of a scheme's values would lie in SQUEEZED of a linear axis, and a logarithmic one shows them all.
+    """Return whether 90% of a scheme's values would be in SQUEEZED of a linear axis, and a logarithmic one suits all.
 
-    That is for positive values, the largest of which is DECADE times the least.
+    It suits positive values, of which the largest is at least DECADE times the smallest.
     """
     finite = frame.filter(pl.col(value).is_finite())
     least, most = ends_of(finite[value])
@@ -217,10 +217,10 @@ def is_squeezed(frame: pl.DataFrame, value: str) -> bool:
 
 
 def means(frame: pl.DataFrame, by: list[str], columns: list[str], system: str = "") -> pl.DataFrame:
-    """Means of columns within groups and the ends of their 95% intervals (Student's t).
+    """Compute means of columns within groups, and the ends of their 95% intervals (Student's t).
 
-    Column c becomes c_mean, c_ci_low and c_ci_high; nulls do not count. A single value has no interval. Intervals
-    end where the system's tables declare that the column does (`contract.limits`); without a system, nowhere.
+    Column c becomes c_mean, c_ci_low and c_ci_high; nulls do not count. A single value has no interval. If a system is
+    given, intervals are clipped to the limits that its tables declare for the column (`contract.limits`).
     """
     parts = {"mean": pl.Expr.mean, "std": pl.Expr.std, "count": pl.Expr.count}
     groups = frame.group_by(by, maintain_order=True).agg(
@@ -239,22 +239,22 @@ ROUNDS = alt.X("round:Q", title="Communication round", axis=alt.Axis(format="d")
 
 
 def accuracy_axis(field: str = "", title: str = "Test accuracy") -> alt.Y:
-    """An axis of accuracies in percent, to be `fitted`."""
+    """Return an axis of accuracies in percent, to be `fitted`."""
     return alt.Y(field or alt.Undefined, title=title, axis=alt.Axis(format="~%"))
 
 
 def sized(chart: alt.TopLevelMixin, title: str | alt.TitleParams) -> alt.TopLevelMixin:
-    """The chart with its title, in the size of most figures."""
+    """Give a chart its title, and the size of most figures."""
     return chart.properties(title=title, width=WIDTH, height=HEIGHT)
 
 
 def ends(frame: pl.DataFrame, value: str) -> list[pl.Series]:
-    """The columns *_mean, *_ci_low and *_ci_high."""
+    """Return the columns *_mean, *_ci_low and *_ci_high of a value."""
     return [frame[f"{value}_{part}"] for part in ("mean", "ci_low", "ci_high")]
 
 
 def band_over(count: int) -> str:
-    """What curves and bands are, for a subtitle."""
+    """Describe curves and bands, for a subtitle."""
     return f"mean and 95% confidence band over {plural(count)}"
 
 
@@ -270,11 +270,11 @@ def band(
     also: Iterable[float] = (),
     levels: pl.DataFrame | None = None,
 ) -> alt.LayerChart:
-    """A chart of means with confidence bands, from columns scheme, *_mean, *_ci_low, *_ci_high and that of `x`.
+    """Draw means with confidence bands, from columns scheme, *_mean, *_ci_low, *_ci_high and that of `x`.
 
-    `y` is the axis, without its field, in the bounds of `column`, or else `value`; it has the values `also`, too.
-    `levels` are lines across (`chance.scenario_levels`). With `steps` a value holds until the next row, and a dot ends
-    a scheme's line. Names of schemes and levels stand at the right ends.
+    `y` is the axis, without its field. It includes the values `also`, and is at most the limit of `column`, or else of
+    `value`. `levels` are horizontal lines (`chance.scenario_levels`). With `steps`, a value holds until the next row,
+    and each scheme's line ends in a dot. Names of schemes and levels are at the right ends.
     """
     interpolate, colours = "step-after" if steps else "linear", scenario_colours(scenario)
     at = frame[x.shorthand.removesuffix(":Q")]
@@ -300,7 +300,7 @@ def band(
 
 
 def level_lines(y: alt.Y, levels: pl.DataFrame | None) -> tuple[list[alt.Chart], list[tuple[str, float, str]]]:
-    """Lines across at `chance.scenario_levels` that an axis reaches, and what `name_ends` takes to name all of them."""
+    """Draw lines across at those `chance.scenario_levels` within an axis; also return names of all for `name_ends`."""
     if levels is None or levels.is_empty():
         return [], []
     (low, high), along = y["scale"]["domain"], y.copy()
@@ -314,12 +314,12 @@ def level_lines(y: alt.Y, levels: pl.DataFrame | None) -> tuple[list[alt.Chart],
 
 
 def within(frame: pl.DataFrame, value: str, least: float | None = None, most: float | None = None) -> pl.DataFrame:
-    """A table of means with the intervals of a value cut where it cannot be, or an axis does not reach."""
+    """Clip the intervals of a value in a table of means to the range from `least` to `most`."""
     return frame.with_columns(pl.col(f"{value}_ci_low", f"{value}_ci_high").clip(least, most))
 
 
 def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, title: str) -> alt.LayerChart:
-    """The chart with a dashed line at a value of the axis `x` or `y` of this title, and the words for it beside it."""
+    """Add a dashed line with its text to a chart, at a value of the axis `x` or `y` with this title."""
     data = alt.Chart(pl.DataFrame({"value": [value], "text": [text]}))
     place = (alt.X if axis == "x" else alt.Y)("value:Q", title=title)
     rule = data.mark_rule(strokeDash=[4, 4], color=SOFT).encode(**{axis: place})
@@ -334,19 +334,19 @@ def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, tit
 
 
 def wrapped(lines: Iterable[str], length: int) -> list[str]:
-    """Lines of a subtitle, in lines of at most so many characters."""
+    """Wrap lines of a subtitle at `length` characters."""
     return [part for line in lines for part in textwrap.wrap(line, length)]
 
 
 def empty(why: str, title: str) -> alt.Chart:
-    """A figure that has nothing to draw: a line that says why."""
+    """Return a figure without data: a line with the reason."""
     chart = alt.Chart(pl.DataFrame({"why": [why]})).mark_text(color=SOFT, align="left", x=0)
     title = alt.TitleParams(title, subtitle="nothing drawn")
     return chart.encode(text=alt.Text("why:N")).properties(title=title, width=WIDTH, height=30)
 
 
 def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:
-    """The chart with the scenario's name in its subtitle, and its title as the description for screen readers."""
+    """Add the scenario's name to a chart's subtitle, and both titles as its description for screen readers."""
     original = "" if chart.title is alt.Undefined else chart.title
     title = original.copy() if isinstance(original, alt.TitleParams) else alt.TitleParams(original)
     lines = title.subtitle if isinstance(title.subtitle, list) else [title.subtitle]
@@ -358,7 +358,7 @@ def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:
 def save(chart: alt.TopLevelMixin, paths: dict[str, str], for_print: alt.TopLevelMixin | None = None) -> None:
     """Write a chart to files: `json` (its Vega-Lite specification), `png`, `svg`, and `pdf`, for print.
 
-    `for_print` is the chart as print has it, where it is another one.
+    `for_print` is the chart for `pdf`; None: the same chart.
     """
     drawn = specified(chart)
     spec, svg = _rounded(drawn), cache(lambda: _svg(drawn))
@@ -376,7 +376,7 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], for_print: alt.TopLeve
 
 
 def printed(chart: alt.TopLevelMixin) -> str:
-    """A figure for print as SVG, COLUMN points wide: in the theme for print, without its title, panels in a column."""
+    """Draw a figure for print as SVG, COLUMN points wide: theme for print, without title, panels in a column."""
     with alt.theme.enable("pwfl_print"):
         spec = specified(chart)
     spec.pop("title", None)
@@ -385,26 +385,26 @@ def printed(chart: alt.TopLevelMixin) -> str:
     svg = vl_convert.vegalite_to_svg(spec, VEGA_LITE)
     size = r'width="([\d.]+)" height="([\d.]+)"'  # the view box, after it, keeps the coordinates
     match = re.search(size, svg)
-    assert match is not None  # as in all that Vega draws
+    assert match is not None  # all SVGs of Vega have it
     width, height = map(float, match.groups())
     return re.sub(size, f'width="{COLUMN}" height="{height * COLUMN / width:.2f}"', svg, count=1)
 
 
 def _svg(spec: dict) -> str:
-    """A specification drawn as SVG, its gradients numbered from 1: Vega counts on through all charts of a process."""
+    """Draw a specification as SVG, its gradients numbered from 1: Vega counts on through all charts of a process."""
     text, numbers = vl_convert.vegalite_to_svg(spec, VEGA_LITE), {}
     return re.sub(r"\bgradient_(\d+)", lambda match: f"gradient_{numbers.setdefault(match[1], len(numbers) + 1)}", text)
 
 
 def _styled(text: str) -> str:
-    """A figure as a file of its own, which is dark where its reader wants that."""
+    """Add the style sheet to an SVG that is a separate file; it has dark colours if the reader prefers them."""
     return re.sub(r"(<svg [^>]*>)", rf"\1<style>{style()}</style>", text, count=1)
 
 
 def _rounded(spec: dict) -> dict:
-    """A specification, its numbers with as many digits as an eye can tell: a page holds many of them.
+    """Round a specification's data to DIGITS: an eye distinguishes no more, and files contain many numbers.
 
-    What is not finite is null: JSON has no other way to say it, and browsers refuse Python's.
+    Numbers that are not finite become null: JSON has no other form of them, and browsers reject Python's.
     """
 
     def short(value):

@@ -1,7 +1,7 @@
-"""Realizations with no user scheduled: their model learns nothing, and its accuracy counts in means.
+"""Count realizations with no user scheduled: their model learns nothing, but its accuracy counts in means.
 
-Reports count them beside each mean, and those that diverged, which no mean of what is trained has. Tables of
-realizations have the column COLUMN, by which to leave them out.
+With each mean, reports contain their number, and that of realizations that diverged, which means of training results
+leave out. Tables of realizations have the column COLUMN, by which they can be filtered.
 """
 
 import textwrap
@@ -9,7 +9,7 @@ import textwrap
 import polars as pl
 
 COLUMN, DIVERGED = "no_user_scheduled", "diverged"
-STATUSES = ("no_user_scheduled", "nobody_took_part")  # of a training or, of all of its rounds, of a round
+STATUSES = ("no_user_scheduled", "nobody_took_part")  # of a training run, or of each of its rounds
 INCLUDED = "means include realizations with no user scheduled"
 LEFT_OUT = "left out, as no user is scheduled"
 LINE_LENGTH = 90  # characters of a subtitle's lines
@@ -23,26 +23,26 @@ def find_unscheduled(history: pl.DataFrame) -> pl.DataFrame:
 
 
 def known(table: pl.DataFrame) -> pl.DataFrame:
-    """A table of realizations with COLUMN: false in a system that does not say, where everybody takes part."""
+    """Return a table of realizations with COLUMN: false if it is missing, as all users of that system take part."""
     return table if COLUMN in table.columns else table.with_columns(pl.lit(value=False).alias(COLUMN))
 
 
 def count(column: str) -> pl.Expr:
-    """How many of the realizations that a mean of a column is over have no user scheduled."""
+    """Return an expression for the number of realizations in a column's mean that have no user scheduled."""
     return (pl.col(column).is_not_null() & pl.col(COLUMN)).sum().cast(pl.Int64)
 
 
 def counted(table: pl.DataFrame) -> pl.DataFrame:
-    """A row for each scheme of a table of realizations: `scheme`, `realizations`, and in COLUMN how many are such.
+    """Count by scheme: `scheme`, `realizations`, and in COLUMN the number of these with no user scheduled.
 
-    Those of which it is not known, as they were not trained, do not count.
+    Realizations in which COLUMN is null, as they were not trained, do not count.
     """
     groups = table.group_by("scheme", maintain_order=True)
     return groups.agg(pl.col(COLUMN).count().alias("realizations"), pl.col(COLUMN).sum())
 
 
 def share(row: dict) -> str:
-    """What a row of `realizations` and COLUMN says; '' where there are none.
+    """Describe a row with `realizations` and COLUMN; '' if no realization is without a scheduled user.
 
     >>> share({"realizations": 10, "no_user_scheduled": 3}), share({"realizations": 10, "no_user_scheduled": 0})
     ('no user scheduled in 3 of 10 realizations', '')
@@ -53,15 +53,15 @@ def share(row: dict) -> str:
 
 
 def diverged(outcomes: pl.DataFrame) -> list[str]:
-    """Lines of a subtitle on schemes with realizations that diverged, from rows of a study's table `outcomes`."""
+    """Return a subtitle's lines on schemes with realizations that diverged, from rows of a study's `outcomes`."""
     counts = outcomes.with_columns((pl.col("realizations") + pl.col(DIVERGED)).alias("realizations"))
     return lines(counts, "left out, as training diverged", column=DIVERGED)
 
 
 def lines(counts: pl.DataFrame, words: str = INCLUDED, width: int = LINE_LENGTH, column: str = COLUMN) -> list[str]:
-    """Lines of a subtitle on the schemes that have such realizations, none where there are none.
+    """Return a subtitle's lines on the schemes with a positive number in `column`; empty if there are none.
 
-    `counts` has rows as `counted` makes them, several of a scheme where several points are drawn; `column` counts them.
+    `counts` has rows as from `counted`, several of a scheme if several points are drawn.
     """
     parts = []
     for (scheme,), rows in counts.filter(pl.col(column) > 0).group_by("scheme", maintain_order=True):

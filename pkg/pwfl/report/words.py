@@ -1,4 +1,4 @@
-"""Numbers as a reader takes them in."""
+"""Write numbers and names for readers."""
 
 import math
 import re
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from pwfl.report.catalog import Outcome
 from pwfl.scenario.sweep import short_exponents
 
-if TYPE_CHECKING:  # planning writes numbers, too, and needs no Polars
+if TYPE_CHECKING:  # planning writes numbers, too, without importing Polars
     import polars as pl
 
 NONE = "–"
-SMALL_P = 1e-4  # below which p is not told apart from 0
-NEGLIGIBLE = 1e-12  # numbers that rounding leaves
-THOUSANDS, MILLIONS = 1e3, 1e6  # between which numbers are written out
-ALL = 0.995  # a share that is shown as nearly all
-BY_PARAMETERS = re.compile(r"(I\d+): [a-z]+\.[a-z_.]+\b[^;]*")  # an interpretation that is a scenario's
+SMALL_P = 1e-4  # smallest p-value that is written as a number
+NEGLIGIBLE = 1e-12  # magnitude below which numbers are rounding errors, written as 0
+THOUSANDS, MILLIONS = 1e3, 1e6  # between these, numbers are written in full, with separators
+ALL = 0.995  # attack rate above which it is written as over 99%
+BY_PARAMETERS = re.compile(r"(I\d+): [a-z]+\.[a-z_.]+\b[^;]*")  # an interpretation by a scenario's parameter
 SHORT = ("dp", "mac", "oac")  # words of systems' names that are abbreviations
 UNIT = re.compile(r"^(.*) \(([^()]*)\)$")
 
 
 def number(value: float | None, outcome: Outcome | None = None) -> str:
-    """A number: a share in percent, others to three digits; a dash for none.
+    """Write a number: a share in percent, others to three digits, a dash for None and NaN.
 
     >>> number(0.94712, Outcome("accuracy", "more", "~%")), number(18.04), number(float("inf")), number(None)
     ('94.7%', '18', '∞', '–')
@@ -39,12 +39,12 @@ def number(value: float | None, outcome: Outcome | None = None) -> str:
 
 
 def is_share(outcome: Outcome) -> bool:
-    """Whether an outcome is shown in percent."""
+    """Return whether an outcome is shown in percent."""
     return outcome.format.endswith("%")
 
 
 def between(low: float | None, high: float | None, outcome: Outcome | None = None) -> str:
-    """The ends of an interval; "" where it has none.
+    """Write the ends of an interval; "" if one is None.
 
     >>> between(0.9, 0.94, Outcome("accuracy", "more", "~%")), between(None, None)
     ('90.0% to 94.0%', '')
@@ -53,7 +53,7 @@ def between(low: float | None, high: float | None, outcome: Outcome | None = Non
 
 
 def estimated(value: float | None, low: float | None, high: float | None, outcome: Outcome | None = None) -> str:
-    """A number, with its interval if it has one.
+    """Write a number, with its interval if it has one.
 
     >>> estimated(0.92, 0.9, 0.94, Outcome("accuracy", "more", "~%")), estimated(0.5, None, None)
     ('92.0% (95% interval 90.0% to 94.0%)', '0.5')
@@ -63,7 +63,7 @@ def estimated(value: float | None, low: float | None, high: float | None, outcom
 
 
 def rate(value: float | None) -> str:
-    """An attack rate in two digits, never 100%.
+    """Write an attack rate with two digits, never as 100%.
 
     >>> rate(0.0342), rate(0.8149), rate(1.0), rate(0.0), rate(None)
     ('3.4%', '81%', 'over 99%', '0.0%', 'unknown')
@@ -76,7 +76,7 @@ def rate(value: float | None) -> str:
 
 
 def signed(value: float | None, outcome: Outcome | None = None) -> str:
-    """A difference, of shares in points of percent, with a true minus.
+    """Write a difference with its sign, and a true minus; that of shares in percentage points.
 
     >>> accuracy = Outcome("accuracy", "more", "~%")
     >>> signed(0.145, accuracy), signed(-0.00001, accuracy), signed(-2.5), signed(0.0), signed(None)
@@ -89,7 +89,7 @@ def signed(value: float | None, outcome: Outcome | None = None) -> str:
 
 
 def probability(value: float | None) -> str:
-    """A p-value.
+    """Write a p-value.
 
     >>> probability(0.0), probability(0.01234), probability(None)
     ('p < 0.0001', 'p = 0.012', 'no p')
@@ -100,7 +100,7 @@ def probability(value: float | None) -> str:
 
 
 def unit(outcome: Outcome) -> str:
-    """The unit of an outcome's differences, points of percent for shares.
+    """Return the unit of an outcome's differences: percentage points for shares.
 
     >>> unit(Outcome("accuracy", "more", "~%")), unit(Outcome("Airtime (s)", "less")), unit(Outcome("Loss", "less"))
     ('points', 's', '')
@@ -110,7 +110,7 @@ def unit(outcome: Outcome) -> str:
 
 
 def lower(title: str) -> str:
-    """A title within a sentence: not where it is an abbreviation, or begins with a symbol.
+    """Write a title within a sentence: its first letter becomes lower case, unless the second one is upper case.
 
     >>> lower("Better learning"), lower("OAC"), lower("γ = 3"), lower("")
     ('better learning', 'OAC', 'γ = 3', '')
@@ -119,7 +119,7 @@ def lower(title: str) -> str:
 
 
 def upper(text: str) -> str:
-    """A text at the start of a sentence or cell; symbols stay as they are.
+    """Capitalize a text for the start of a sentence or cell; symbols stay as they are.
 
     >>> upper("better learning"), upper("γ 3")
     ('Better learning', 'γ 3')
@@ -128,7 +128,7 @@ def upper(text: str) -> str:
 
 
 def system_name(system: str) -> str:
-    """A system's name for readers.
+    """Return a system's name for readers.
 
     >>> system_name("utility_fair"), system_name("anonymous_oac")
     ('Utility fair', 'Anonymous OAC')
@@ -137,7 +137,7 @@ def system_name(system: str) -> str:
 
 
 def plural(count: int, what: str = "realization") -> str:
-    """A number of things.
+    """Write a number of things.
 
     >>> plural(1, "test"), plural(250, "test")
     ('1 test', '250 tests')
@@ -146,7 +146,7 @@ def plural(count: int, what: str = "realization") -> str:
 
 
 def ranged(counts: "pl.Series") -> str:
-    """Numbers of realizations that may differ.
+    """Write numbers of realizations, as a range if they differ.
 
     >>> import polars as pl
     >>> ranged(pl.Series([5, 5])), ranged(pl.Series([3, 5]))
@@ -158,7 +158,7 @@ def ranged(counts: "pl.Series") -> str:
 
 
 def interpreted(text: str) -> str:
-    """Under which interpretations something was measured, but for a scenario's parameters, which its title tells.
+    """Shorten the interpretations of a measurement: without a scenario's parameters, which its title contains.
 
     >>> interpreted("I1: privacy.uploads noisy; I4: training.clipping per_user; I5: of the median")
     'I1; I4; I5: of the median'

@@ -1,4 +1,4 @@
-"""Scenarios: what a config file says, validated and resolved, and the part that each stage reads."""
+"""Scenarios: config files read, validated and resolved, and the parameters that each stage reads."""
 
 from pwfl.scenario.fields import parameters
 from pwfl.scenario.messages import ScenarioError

@@ -1,7 +1,7 @@
-"""What a scenario must satisfy besides the bounds of single parameters, and what it needs of the machine.
+"""Checks of a scenario beyond single parameters' allowed ranges, the files that it needs, and estimates of its cost.
 
-Functions say what holds for all systems, and ask those of the same names in the system's module `checks` for what is
-its own; a system leaves out those that it has no use for.
+Functions check what is common to all systems, and call the functions of the same names in the system's
+`pwfl.system.Checks` for the rest. A system omits those that it does not need.
 """
 
 import ast
@@ -24,16 +24,16 @@ from pwfl.store.files import TextError, content, decoded
 from pwfl.store.imports import TooManyFilesError, file_of, find_user_files
 from pwfl.system import Checks
 
-LARGEST_CODE = 10**6  # bytes of a file of code
-# The key that lists the files which a function of the user's own reads, by the key that names it; of others OWN_READS.
+LARGEST_CODE = 10**6  # bytes of a code file
+# The key that lists the files a user-defined function reads, by the key that names the function; others: OWN_READS.
 READS, OWN_READS = {"training.model": "training.model_reads"}, "own.reads"
-OF_PARTITION = {"alpha": "dirichlet", "labels_per_user": "shards"}  # parameters that only one of them reads
+OF_PARTITION = {"alpha": "dirichlet", "labels_per_user": "shards"}  # parameters that only one partition reads
 
 
 def consistent(scenario: Scenario) -> None:
-    """Check what parameters must satisfy together.
+    """Check the constraints between parameters.
 
-    Raises ValueError, `key: what is wrong; what would be right`, at the first that do not.
+    Raises ValueError, `key: what is wrong; what would be right`, at the first violation.
     """
     if scenario.training_realizations > scenario.realizations:
         raise ValueError(
@@ -55,7 +55,7 @@ def consistent(scenario: Scenario) -> None:
 
 
 def _check_images(scenario: Scenario, data: DataSource) -> None:
-    """Raise ValueError for features that records of the data's shape have not."""
+    """Raise ValueError if the requested features do not exist for records of the data set's shape."""
     kind, shape = requested(scenario), datasets.size(data).shape
     if kind != PIXELS and not (len(shape) == 2 and shape[0] == shape[1] and shape[0] in GRIDS):
         sides = " or ".join(f"{side} by {side}" for side in GRIDS)
@@ -66,7 +66,7 @@ def _check_images(scenario: Scenario, data: DataSource) -> None:
 
 
 def problems(scenario: Scenario) -> list[str]:
-    """What the scenario needs besides itself and does not find, a line `key: problem` each."""
+    """List problems with the files, functions and solvers that the scenario needs, a line `key: problem` for each."""
     flaws = [f"{key}: {flaw}" for key, reference in _references(scenario).items() if (flaw := _flaw(reference))]
     flaws += [f"{key}: {flaw}" for key, path in _reads(scenario, _references(scenario)) if (flaw := _unreadable(path))]
     flaws += [] if flaws else _own(scenario).problems(scenario)
@@ -76,7 +76,7 @@ def problems(scenario: Scenario) -> list[str]:
 
 
 def _data_problems(data: DataSource) -> list[str]:
-    """What is wrong with files of a data set, all of which are read."""
+    """Read a data set's files and list the first problem with them, if any; files that Keras downloads are not read."""
     if data.dataset != datasets.FILE:
         try:
             sources.check(data.dataset, data.folder)
@@ -95,7 +95,7 @@ def _data_problems(data: DataSource) -> list[str]:
 
 
 def user_functions(scenario: Scenario, stage: str, variant: str | None = None) -> tuple[list[str], list[str]]:
-    """The functions of the user's own that a stage's variant runs, and the files that they are declared to read."""
+    """Return the user-defined functions that a stage's variant runs, and the files that they are declared to read."""
     read = {stage, f"{stage}/{variant}"}
     named = {key: value_of(scenario, key) for key, readers in _find_functions(scenario).items() if readers & read}
     named = ({stage: variant} if variant and user_code.is_reference(variant) else {}) | named
@@ -103,19 +103,19 @@ def user_functions(scenario: Scenario, stage: str, variant: str | None = None) -
 
 
 def _may_name(scenario: Scenario) -> dict[str, set[str]]:
-    """The stages that read each parameter, by its key, that may name a function of the user's own."""
+    """Return the stages that read each parameter that may name a user-defined function, by the parameter's key."""
     return {".".join(path): stages_of(field) for path, field in functions(type(scenario))}
 
 
 def _find_functions(scenario: Scenario) -> dict[str, set[str]]:
-    """The stages that read each parameter, by its key, that names a function of the user's own."""
+    """Return the stages that read each parameter that names a user-defined function, by the parameter's key."""
     return {
         key: readers for key, readers in _may_name(scenario).items() if user_code.is_reference(value_of(scenario, key))
     }
 
 
 def _references(scenario: Scenario) -> dict[str, str]:
-    """The functions of the user's own that a scenario names, by the keys that name them."""
+    """Return the user-defined functions that a scenario names, by the keys that name them."""
     texts = {key: value_of(scenario, key) for key in _find_functions(scenario)}
     for scheme in scenario.schemes:
         texts |= {f"schemes: {scheme.name!r}: {part}": getattr(scheme, part) for part in ("scheduler", "noise")}
@@ -123,13 +123,13 @@ def _references(scenario: Scenario) -> dict[str, str]:
 
 
 def _reads(scenario: Scenario, named: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The files that functions of the user's own, of the keys that name them, may read, after the keys that say so."""
+    """Yield `(key, path)` of the files that user-defined functions may read; `named` are the functions' keys."""
     for key in dict.fromkeys(READS.get(key, OWN_READS) for key in named):
         yield from ((key, path) for path in value_of(scenario, key) or ())
 
 
 def _unreadable(path: str) -> str | None:
-    """Why a file cannot be read; None: it can."""
+    """Return why a file cannot be read; None: it can."""
     try:
         content(path)
     except OSError as error:
@@ -138,7 +138,7 @@ def _unreadable(path: str) -> str | None:
 
 
 def _flaw(reference: str) -> str | None:
-    """What is wrong with the name of a function, whose code is read but not run; None: nothing."""
+    """Return the problem with a reference to a function; its code is read but not run. None: no problem."""
     where, function = user_code.split(reference)
     path = Path(where) if where.endswith(".py") else file_of(where)
     if path is None:
@@ -150,8 +150,8 @@ def _flaw(reference: str) -> str | None:
     try:
         tree = ast.parse(
             source := decode_source(held := path.read_bytes())
-        )  # which may declare another encoding than UTF-8
-    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, bytes that are not of its encoding
+        )  # the source may declare another encoding than UTF-8
+    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, or bytes invalid in its encoding
         try:
             decoded(held)
         except TextError as no_text:
@@ -162,7 +162,7 @@ def _flaw(reference: str) -> str | None:
     except TooManyFilesError as error:
         return str(error)
     if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in tree.body):
-        return None  # what that brings is known when it is run
+        return None  # the imported names are known only when it runs
     names = symtable(source, where, "exec").get_symbols()
     if function in (bound := [name.get_name() for name in names if name.is_assigned() or name.is_imported()]):
         return None
@@ -173,7 +173,7 @@ def _flaw(reference: str) -> str | None:
 
 
 def idle(scenario: Scenario) -> dict[str, str]:
-    """Keys of parameters that have no effect because of another one, and what that is."""
+    """Return the keys of parameters that have no effect, each with the setting that is the reason."""
     data = getattr(scenario, "data", None)
     named = {READS.get(key, OWN_READS) for key in _references(scenario)}
     keys = {
@@ -191,53 +191,53 @@ def idle(scenario: Scenario) -> dict[str, str]:
 
 
 def imports(scenario: Scenario) -> dict[str, str]:
-    """Files of tables from outside that the channel is made of, by the tables' names.
+    """Return the files of imported tables that the channel is made from, by the tables' names.
 
-    `run(paths)` of the system's module `imported` checks and reads them; they are its `channel.run`'s third argument.
+    The system's stage `imported` reads and checks them; the tables are the third argument of its `channel` function.
     """
     return _own(scenario).imports(scenario)
 
 
 def imported_realizations(scenario: Scenario) -> int | None:
-    """How many realizations the tables from outside have; None: there are no such tables."""
+    """Return the number of realizations in the imported tables; None: no tables are imported."""
     return _own(scenario).imported_realizations(scenario)
 
 
 def realization_bytes(scenario: Scenario) -> float:
-    """About how many bytes a realization's tables take, by what the channel reads; 0: few."""
+    """Estimate the bytes of a realization's tables from parameters that the channel reads; 0: few."""
     bytes_of, table_bytes = _own(scenario).realization_bytes, _own(scenario).table_bytes
     return bytes_of(scenario) if bytes_of else table_bytes(scenario)[0]
 
 
 def table_bytes(scenario: Scenario) -> tuple[float, float, str]:
-    """About how many bytes a job on tables takes: for each realization, besides, and the keys that set both."""
+    """Estimate the memory of a job on tables: bytes per realization, other bytes, and the keys that determine both."""
     return _own(scenario).table_bytes(scenario)
 
 
 def training_bytes(scenario: Scenario) -> tuple[float, str]:
-    """About how many bytes a training takes, and the keys that set them."""
+    """Estimate the memory of a training run in bytes, and return the keys that determine it."""
     return _own(scenario).training_bytes(scenario)
 
 
 def audit_seconds(scenario: Scenario) -> float:
-    """About how many core-seconds a scheme's audit takes because of its `canaries`; 0: they cost little."""
+    """Estimate the core-seconds that a scheme's audit needs for its `canaries`; 0: few."""
     return _own(scenario).audit_seconds(scenario)
 
 
 def available(data: DataSource) -> int:
-    """Training samples that users may hold."""
+    """Return the number of training records that users may hold."""
     return datasets.size(data).train - datasets.held_out(data)
 
 
 def offer(data: DataSource) -> str:
-    """What a message says of `available`."""
+    """Describe for a message how many training records users may hold, and how many are reserved."""
     kept = datasets.held_out(data)
     held_out = f"; another {kept} are reserved by data.reserved"
     return f"{_source(data)} has {available(data)}" + (held_out if kept else "")
 
 
 def check_holdings(data: DataSource, key: str, samples: int, users_key: str, users: int) -> None:
-    """Raise ValueError unless so many users can hold so many training samples each, which two parameters say."""
+    """Raise ValueError unless `users` users can hold `samples` records each; messages name the two parameters' keys."""
     if users * samples > (most := available(data)):
         raise ValueError(
             f"{key}: {users} users would hold {users * samples} samples, but {offer(data)}; lower {key} to "
@@ -252,10 +252,10 @@ def check_holdings(data: DataSource, key: str, samples: int, users_key: str, use
 
 
 def _source(data: DataSource) -> str:
-    """A data set's name in messages."""
+    """Return a data set's name for messages."""
     return data.file or data.dataset
 
 
 def _own(scenario: Scenario) -> Checks[Any]:
-    """What the scenario's system says of it."""
+    """Return the checks of the scenario's system."""
     return registry.system(scenario.system).checks

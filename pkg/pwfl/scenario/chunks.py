@@ -1,7 +1,7 @@
-"""The chunks of a scenario's stages: of an address there is one grid, whoever asks, for however many realizations.
+"""Chunks of realizations of a scenario's stages: all results at an address are on one grid of chunks.
 
-Sizes follow from what the channel reads, and chunks end where tables from outside do: both are behind the address of
-every stage.
+The grid is independent of the number of realizations requested. Sizes follow from parameters that the channel reads,
+and the last chunk ends where imported tables end. The address of every stage depends on both.
 """
 
 from pwfl.scenario import checks
@@ -9,31 +9,31 @@ from pwfl.scenario.common import Scenario
 from pwfl.stages import GRAPH, REALIZATIONS
 from pwfl.store import grids
 
-MOST_BYTES = 2**30  # of a chunk's tables, unless a single realization takes more
+MOST_BYTES = 2**30  # of a chunk's tables, unless a single realization has more
 
 
 def chunks_of(scenario: Scenario, stage: str) -> list[str]:
-    """Names of the chunks of a scenario's stage; `grids.ALL` alone where it computes all realizations together."""
+    """List the names of the chunks of a scenario's stage; only `grids.ALL` if one job computes all realizations."""
     return [grids.ALL] if GRAPH[stage].grid is None else covering(scenario, stage, 0, count_of(scenario, stage))
 
 
 def covering(scenario: Scenario, stage: str, first: int, stop: int) -> list[str]:
-    """Names of the chunks of a stage that has a grid, for the realizations from `first` to before `stop`."""
+    """List the names of the chunks that cover realizations `first` to `stop` - 1, for a stage with a grid."""
     return grids.covering(first, stop, sizes_of(scenario, stage), checks.imported_realizations(scenario))
 
 
 def extent_of(scenario: Scenario, stage: str) -> grids.Extent:
-    """The extent of the chunks of a stage that has a grid, without a look at where tables from outside end."""
+    """Return the extent of the chunks of a stage with a grid, as if imported tables had no end."""
     return grids.extent(count_of(scenario, stage), sizes_of(scenario, stage))
 
 
 def sizes_of(scenario: Scenario, stage: str) -> grids.Sizes:
-    """From which realization on the chunks of a stage are of which size; trainings on a data set are slow."""
+    """Return a stage's chunk sizes, each with its first realization; they are smaller for training on a data set."""
     is_slow = GRAPH[stage].takes_data and "data" in type(scenario).model_fields
     most = MOST_BYTES / max(checks.realization_bytes(scenario), 1)
     return grids.fitting(grids.TRAININGS if is_slow else grids.TABLES, most)
 
 
 def count_of(scenario: Scenario, stage: str) -> int:
-    """How many realizations a scenario asks a stage for that has a grid."""
+    """Return the number of realizations that a scenario requests of a stage with a grid."""
     return getattr(scenario, REALIZATIONS[GRAPH[stage].grid])

@@ -1,4 +1,4 @@
-"""What the scenarios of all systems have in common."""
+"""Parameters, sections and the model class that the scenarios of all systems share."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
@@ -27,13 +27,13 @@ from pwfl.scenario.fields import (
 from pwfl.scenario.values import select_part
 from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
-OF_USERS = "FILE.py:FUNCTION"  # in the place of a choice
+OF_USERS = "FILE.py:FUNCTION"  # listed among choices, for a user-defined function
 RELEASE = "what is published of data.file in results/ (docs/how-to/own_data.md); other data sets are public"
 RELEASES = {
     "without_private": "all except columns and figures computed from users' records without noise",
     "everything": "all columns and figures",
 }
-# Bounds of a name in tables and figures, which browsers and spreadsheets open.
+# Bounds of a name in tables and figures, as browsers and spreadsheets open these.
 NAME: dict[str, Any] = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
 SHA256 = r"^[0-9a-f]{64}$"
 NAME_RULE = "use letters, digits, blanks and _ . , + - ( ) : /, beginning with a letter or digit, at most 60 of them"
@@ -50,8 +50,8 @@ RESERVED = (
 )
 EVALUATED_ON = "records on which models are evaluated"
 EVALUATIONS = {"test": "the test set", "reserved": "the reserved training records, while constants are chosen"}
-# Bounds that are the same wherever a quantity of the kind stands.
-Count = Annotated[int, Field(ge=1, le=10**6)]  # of users, samples, rounds
+# Allowed ranges by kind of quantity, the same for all parameters of a kind.
+Count = Annotated[int, Field(ge=1, le=10**6)]  # of users, records, rounds
 Width = Annotated[int, Field(ge=1, le=10**5)]  # of a network's layer
 Positive = Annotated[float, Field(ge=1e-9, le=1e9)]
 Scale = Annotated[float, Field(ge=1e-6, le=1e6)]  # of amplitudes and norms
@@ -64,7 +64,7 @@ PowerDbm = Annotated[float, Field(ge=-100, le=100)]
 NoiseDensity = Annotated[float, Field(ge=-250, le=0)]  # dBm/Hz
 Exponent = Annotated[float, Field(ge=0, le=6)]  # of a distance in a path loss
 FadingScale = Annotated[float, Field(ge=1e-3, le=1e3)]
-Records = Annotated[int, Field(ge=0, le=10**9)]  # of a file, its classes, or what an axis of a record has
+Records = Annotated[int, Field(ge=0, le=10**9)]  # number of a file's records or classes, or length of a record's axis
 Bound = Annotated[float, Field(ge=-1e30, le=1e30)]  # of a feature
 # Usual ranges of parameters with units.
 USUAL_DISTANCE = (1.0, 1e5)  # m
@@ -79,7 +79,7 @@ Features = Literal["pixels", "scattering", "strokes", "shapes"]
 
 
 def _shared(default, meaning: str, **options):
-    """A parameter that systems share but for the stages that read it, and what depends on these, as a function."""
+    """Return a function `f(stages, **more)` that declares a shared parameter; `stages` are its readers in a system."""
     return lambda stages, **more: parameter(default, meaning, stages=stages, **options, **more)
 
 
@@ -148,27 +148,27 @@ model = _shared(
 model_reads = _shared(
     [],
     "files that the user-defined function in `model` reads (docs/how-to/own_functions.md)",
-    observes=True,  # the function decides what it does with them
+    observes=True,  # the function decides how to use them
     max_length=1000,
 )
 
 
 def own_reads(stages: str, **options):
-    """The parameter `own.reads` of a system whose functions of the user's own run in some stages."""
+    """Declare the parameter `own.reads` of a system that runs user-defined functions in some stages."""
     meaning = (
         "files that user-defined functions read, except the function training.model (docs/how-to/own_functions.md)"
     )
-    return parameter([], meaning, stages=stages, observes=True, max_length=1000, **options)  # functions decide of what
+    return parameter([], meaning, stages=stages, observes=True, max_length=1000, **options)  # functions decide how
 
 
 def hidden_layers(default: list[int], stages: str):
-    """The parameter `hidden_layers` of a system that trains a network."""
+    """Declare the parameter `hidden_layers` of a system that trains a network."""
     meaning = "widths of the network's hidden ReLU layers; [] is softmax regression"
     return parameter(default, meaning, unit="units", stages=stages, max_length=100)
 
 
 def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
-    """The parameter `target_epsilon` of a system that adds noise."""
+    """Declare the parameter `target_epsilon` of a system that adds noise."""
     meaning = (
         "target epsilon of the most exposed record, after all rounds, at delta, against the observer in the table "
         "outcome; noise is calibrated in each realization; epsilon is at most 0.01 % below target; "
@@ -177,9 +177,9 @@ def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
     return parameter(None, meaning, stages=stages, ge=1e-2, le=100)
 
 
-# What the stages of all systems read, whatever the system's own modules do.
+# Parameters that these stages of all systems read, whatever the system's own modules read.
 READ_FOR_ALL = {"realizations": {AUDIT, REPORT}, "training_realizations": {REPORT}, "schemes": {AUDIT, REPORT}}
-# What the images that are trained on follow from, in systems that have it.
+# Parameters that determine the training and test features, in systems that have them.
 OF_TRAIN = ("training.features", "data.reserved", "data.evaluate_on")
 READ_FOR_ALL |= {key: {"train"} for key in OF_TRAIN}
 
@@ -267,7 +267,7 @@ class DataSource(Section):
         if self.evaluate_on == "reserved" and self.reserved is None:
             raise ValueError("reserved: is missing; data.evaluate_on: reserved requires some training images")
         if self.dataset == FILE and None in (self.sha256, self.content):
-            vars(self).update(self.describe_file())  # of a frozen model that is being made
+            vars(self).update(self.describe_file())  # the model is frozen, but not complete yet
         if self.partition == "given" and not (self.content and self.content.users):
             raise ValueError(
                 "partition: given requires a data.file that names users, as `user_train` or a column `user`; "
@@ -276,11 +276,11 @@ class DataSource(Section):
         return self
 
     def describe_file(self) -> dict:
-        """The file's `sha256` and `content`. Raises ValueError where these are others, or the file is not a data set.
+        """Return the file's `sha256` and `content`. Raises ValueError if the config has others, or it is invalid.
 
-        The digest decides before anything is read.
+        The digest is compared before any record is read.
         """
-        assert self.file is not None  # of a file's section alone this is asked
+        assert self.file is not None  # called only if a file is given
         try:
             sha256 = data_file.digest(self.file)
             if self.sha256 not in (None, sha256):
@@ -334,7 +334,7 @@ class Scheme(Section):
 class Scenario(Section):
     """A scenario of any system; each has `schemes` and sections of its own besides."""
 
-    lacks: ClassVar[Mapping[str, str]] = {}  # keys that other systems have, and why this one has not
+    lacks: ClassVar[Mapping[str, str]] = {}  # keys that only other systems have, and the reason
 
     system: str = system(...)
     seed: int = seed(stages="channel train audit")
@@ -344,13 +344,13 @@ class Scenario(Section):
     )
     audit: Audit = Audit()
     if TYPE_CHECKING:
-        schemes: Sequence[Any]  # of the system's Scheme
-        release: str  # of what a stage that draws noise gets: see `pwfl.streams.name_noise`
-        contents: Any  # Values, which pydantic knows no schema of: tools that document set TYPE_CHECKING
+        schemes: Sequence[Any]  # objects of the system's Scheme
+        release: str  # only for stages that draw noise: see `pwfl.streams.name_noise`
+        contents: Any  # Values, for which pydantic has no schema; documentation tools set TYPE_CHECKING
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs):
-        """Check the stages and variants that parameters are declared to be read by. Raises TypeError."""
+        """Check the declared readers of parameters, and the choices of schemes. Raises TypeError."""
         super().__pydantic_init_subclass__(**kwargs)
         if "schemes" not in cls.model_fields:
             return
@@ -383,14 +383,14 @@ class Scenario(Section):
                         f"{stage} must be declared to read both"
                     )
 
-    @cached_property  # what the report gets has it, without all that it follows from
+    @cached_property  # the report receives this value, but not all parameters that determine it
     def withholds(self) -> bool:
-        """Whether private columns stay out of the report: of data of one's own, unless all is to be released."""
+        """Whether the report omits private columns: for the user's data file, unless all is to be released."""
         data = getattr(self, "data", None)
         return isinstance(data, DataSource) and data.dataset == FILE and data.release != "everything"
 
     def part(self, wanted: set[str] | None = None) -> Self:
-        """The scenario with those parameters alone that are read by one of the wanted stages (None: by any)."""
+        """Select the parameters that at least one of the wanted stages reads (None: any stage)."""
         return select_part(type(self), self.dump_read(wanted))
 
     def select_stage(self, stage: str, variant: str | None = None) -> Self:
@@ -398,28 +398,29 @@ class Scenario(Section):
         return select_part(type(self), self.dump_for(stage, variant))
 
     def dump_read(self, wanted: set[str] | None = None) -> dict[str, Any]:
-        """In plain types, those parameters that are read by one of the wanted stages (None: by any).
+        """Return, in plain types, the parameters that at least one of the wanted stages reads (None: any stage).
 
-        With them, whether the conditions are met by which the wanted stages read some, and the report's `withholds`.
+        Also returns whether each condition is met on which their reading depends, `system`, and for the report
+        `withholds`.
         """
         met = {name: self.meets(name) for name in sorted(conditions_of(type(self), frozenset(wanted or ())))}
         met |= {"withholds": self.withholds} if REPORT in (wanted or ()) else {}
         return selected(self, None if wanted is None else frozenset(wanted), self) | met | {"system": self.system}
 
     def meets(self, condition: str) -> bool:
-        """Whether the schemes meet a condition of the model."""
+        """Return whether the schemes meet a condition of the model."""
         return self.conditions[condition].met(self.schemes)
 
     def dump_for(self, stage: str, variant: str | None = None) -> dict[str, Any]:
-        """In plain types, the parameters that a stage, or a variant of one, is declared to read."""
-        if variant and user_code.is_reference(variant):  # may read what any variant does
+        """Return, in plain types, the parameters that a stage, or a variant of one, is declared to read."""
+        if variant and user_code.is_reference(variant):  # may read the parameters of all variants
             every = {reader for _, field in parameters(type(self)) for reader in stages_of(field)}
             return self.dump_read({reader for reader in every if reader.partition("/")[0] == stage})
         return self.dump_read({stage, f"{stage}/{variant}"})
 
 
 def schemes(*compared: Scheme):
-    """The parameter `schemes` of a system: those that are compared where a config has none."""
+    """Declare the parameter `schemes` of a system; `compared` is its default."""
     meaning = "the schemes compared; a list replaces the default one"
     return parameter(list(compared), meaning, stages="audit report", min_length=1)
 
@@ -433,13 +434,13 @@ def scenario(
     realizations: int = 100,
     lacks: Mapping[str, str] | None = None,
 ) -> type[Scenario]:
-    """The model of a system's scenarios, where no class is written for it: no type checker knows its sections.
+    """Create the model of a system's scenarios without a class statement; type checkers do not see its sections.
 
-    A section is found under its class's name in lower case: `Network` under `network`. `schemes` and `realizations` are
-    those where a config has none, the schemes of the system's own subclass of Scheme; `draws` are the stages that draw
-    random numbers, as `parameter` has them. `lacks` says why the system has not some parameters that others have.
+    A section's key is its class's name in lower case: `network` for `Network`. `schemes`, which are objects of the
+    system's subclass of Scheme, and `realizations` are defaults. `draws` lists the stages that draw random numbers, as
+    `stages` of `parameter` does. `lacks` contains the reason for each parameter that only other systems have.
     """
-    module = globals()  # the parameters that classes declare by the same names
+    module = globals()  # its `realizations` and `schemes` are shadowed by arguments
     fields: dict[str, Any] = {section.__name__.lower(): (section, section()) for section in sections}
     fields = {"system": (Literal[name], system(name)), "seed": (int, seed(stages=draws)), **fields}  # ty: ignore[invalid-type-form]
     fields["realizations"] = (int, module["realizations"](realizations))

@@ -1,4 +1,4 @@
-"""What is generated from the scenario model: `config/schema.json`, and the reference of parameters, config/*.md.
+"""Generator of `config/schema.json` and of the reference of parameters, config/*.md, from the scenario models.
 
 Run as `python -m pwfl.scenario.docs CONFIG_FOLDER`.
 """
@@ -80,11 +80,11 @@ SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "min_length": "length �
 
 
 def schema() -> dict:
-    """The JSON Schema of a config file."""
+    """Return the JSON Schema of a config file."""
     definitions, scenarios = {}, []
     for name in registry.BUILT_IN:
         model = registry.system(name).model
-        system = model.__name__  # prefixes the sections' names, which several systems use
+        system = model.__name__  # prefix of section names, as systems use the same ones
         generated = model.model_json_schema(ref_template=f"#/$defs/{system}.{{model}}")
         definitions |= {f"{system}.{name}": section for name, section in generated.pop("$defs").items()}
         generated["properties"][sweep.KEY] = _sweep(model)
@@ -119,7 +119,7 @@ def schema() -> dict:
 
 
 def _sweep(model: type[Section]) -> dict:
-    """The JSON Schema of a sweep over a system's parameters."""
+    """Return the JSON Schema of a sweep over a system's parameters."""
     keys = {
         ".".join(path): {"type": "array", "minItems": 1, "description": field.description}
         for path, field in parameters(model)
@@ -143,7 +143,7 @@ class Row(NamedTuple):
 
 
 def studied_keys(folder: Path) -> set[str]:
-    """The dotted keys that the studies of a folder set or sweep."""
+    """Return the dotted keys that the studies of a folder set or sweep."""
     keys: set[str] = set()
     for path in folder.glob("*.yaml"):
         study = read([path])
@@ -153,7 +153,7 @@ def studied_keys(folder: Path) -> set[str]:
 
 
 def dotted_keys(content: dict, section: str = "") -> Iterator[str]:
-    """The dotted keys of a scenario's mappings, those that it sweeps included.
+    """Yield the dotted keys of a scenario's mappings, including those that it sweeps.
 
     >>> sorted(dotted_keys({"seed": 1, "radio": {"air": "digital"}, "sweep": {"data.alpha": [1]}}))
     ['data.alpha', 'radio.air', 'seed']
@@ -168,9 +168,9 @@ def dotted_keys(content: dict, section: str = "") -> Iterator[str]:
 
 
 def pages(studied: set[str]) -> dict[str, str]:
-    """The reference of parameters as Markdown: `README.md`, with what systems share, and a page for each system.
+    """Return the reference as Markdown, by file name: `README.md`, with shared parameters, and a page per system.
 
-    Parameters of a system that are not among the `studied` are folded away.
+    A system's parameters that are not among the `studied` are in collapsed tables.
     """
     rows = {name: _rows(registry.system(name).model) for name in registry.BUILT_IN}
     users: dict[tuple[str, str], list[str]] = {}
@@ -211,7 +211,7 @@ def _rows(model: type[Section]) -> list[Row]:
 
 
 def _shared(rows: dict[str, list[Row]], users: dict, shared: set) -> str:
-    """The table of what several systems have, each parameter once; defaults and stages that differ, by system."""
+    """Format the table of parameters of several systems; differing defaults, bounds and stages are by system."""
     lines = ["| key | meaning | unit | default | bounds | invalidates | systems |", "|---|---|---|---|---|---|---|"]
     for (key, meaning), names in users.items():
         if (key, meaning) not in shared:
@@ -229,7 +229,7 @@ def _shared(rows: dict[str, list[Row]], users: dict, shared: set) -> str:
 
 
 def _by_system(cells: dict[str, str]) -> str:
-    """A cell that is the same in all systems, or else each one's."""
+    """Format a table cell: the text that all systems have, or otherwise each text with its systems."""
     names: dict[str, list[str]] = {}
     for name, cell in cells.items():
         names.setdefault(cell, []).append(name)
@@ -239,7 +239,7 @@ def _by_system(cells: dict[str, str]) -> str:
 
 
 def _section(rows: list[Row], studied: set[str]) -> str:
-    """A section's table, and another one to unfold, of the parameters that no study of the folder sets."""
+    """Format a section's table, and a collapsed one of the parameters that no study of the folder sets or sweeps."""
     used, constants = ([row for row in rows if (row.key in studied) is kind] for kind in (True, False))
     if not constants:
         return _table(rows)
@@ -248,7 +248,7 @@ def _section(rows: list[Row], studied: set[str]) -> str:
 
 
 def _table(rows: list[Row]) -> str:
-    """A table of parameters."""
+    """Format a table of parameters."""
     lines = ["| key | meaning | unit | default | bounds | invalidates |", "|---|---|---|---|---|---|"]
     for row in rows:
         name = row.key.rpartition(".")[2]
@@ -258,7 +258,7 @@ def _table(rows: list[Row]) -> str:
 
 
 def _describe_scheme(model: type[Section]) -> str:
-    """The table of the keys of each of a system's schemes: the schedulers and noise mechanisms that there are."""
+    """Format the table of the keys of a system's schemes, with all schedulers and noise mechanisms."""
     (kind,) = get_args(model.model_fields["schemes"].annotation)
     lines = [f"## Each of `schemes`\n\n{_summary(kind)}\n\n| key | meaning |\n|---|---|"]
     for name, field in kind.model_fields.items():

@@ -1,4 +1,4 @@
-"""Units by how names of columns and of parameters end."""
+"""Units of columns and parameters, by the endings of their names."""
 
 UNITS = {"_dbm_hz": "dBm/Hz", "_bps": "bit/s", "_db": "dB", "_dbm": "dBm", "_hz": "Hz", "_j": "J", "_m": "m"}
 UNITS |= {"_nats": "nats", "_s": "s", "_w": "W", "_wh": "Wh", "_wh2": "Wh²"}
@@ -6,7 +6,7 @@ PARTS = ("_mean", "_ci_low", "_ci_high", "_min", "_max", "_std")
 
 
 def unit(column: str) -> str:
-    """The unit that the end of a column's name says, before what is said of its distribution; none: ''.
+    """Return the unit that ends a column's name, apart from the suffix of a statistic (PARTS); none: ''.
 
     >>> unit("transmit_energy_j_mean"), unit("accuracy_mean")
     ('J', '')
@@ -17,7 +17,7 @@ def unit(column: str) -> str:
 
 
 def ending(name: str) -> str:
-    """The end of a name that says its unit; none: ''.
+    """Return the ending of a name that denotes its unit; none: ''.
 
     >>> ending("noise_density_dbm_hz"), ending("gamma")
     ('_dbm_hz', '')

@@ -1,4 +1,4 @@
-"""Building blocks of a scenario's model: strict sections, and parameters that know who reads them."""
+"""Building blocks of a scenario's model: strict sections, and parameters that declare which stages read them."""
 
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -31,7 +31,7 @@ class Uses(NamedTuple):
     by_function: bool = False
 
     def met(self, schemes: Sequence) -> bool:
-        """Whether schemes of a scenario meet the condition."""
+        """Return whether at least one scheme of a scenario meets the condition."""
         return any(
             scheme.scheduler in self.scheduler
             or scheme.noise in self.noise
@@ -61,7 +61,7 @@ def parameter(
     values: Mapping[str, str] | None = None,
     **bounds,
 ):
-    """A parameter of a section, with bounds as pydantic's `Field` has them; one whose default is `...` must be given.
+    """Declare a parameter of a section, with bounds as in pydantic's `Field`; the default `...` makes it required.
 
     Parameters
     ----------
@@ -69,18 +69,18 @@ def parameter(
         The stages that read it, separated by blanks: `schedule` for all of a stage's jobs, `schedule/optimal` for
         those of one variant. It enters the addresses of these stages' results, and no other stage can read it.
     unless
-        Some of these stages, each with another parameter's key and a value: where that has it, the stage does not read
-        this one. The stage must read the other parameter, too. In place of a key, one of the `conditions` of the
-        system's Scheme: beside its parameters, the stage gets whether that is met, by the condition's name.
+        Some of these stages, each with another parameter's key and a value: if the other parameter has the value, the
+        stage does not read this one. The stage must read the other parameter, too. Instead of a key, one of the
+        `conditions` of the system's Scheme: the stage also receives whether it is met, under the condition's name.
     observes
-        Whether it changes no message of a training and no message's noise, as what is evaluated or accounted for does
-        not: then it draws no other noise (`pwfl.scenario.release`). Or the variants of stages with which it changes
-        none, each with another parameter's key and value that this takes, or None.
+        Whether it changes no message of a training run and no message's noise, such as a parameter of evaluation or
+        accounting: then noise does not depend on it (`pwfl.scenario.release`). Or the variants of stages with which
+        this is so, each with the key and value of another parameter that this requires, or None.
     keyed
-        Its name there, if it had another one before: it draws the same noise as then. Of a choice that stands for
-        several former parameters: for each value theirs, by their names, those at their default left out.
+        Its former name, if it was renamed: noise stays the same. For a choice that replaces several former
+        parameters: for each value, the values of these by their names, except those at their default.
     values
-        Of a choice: what each of its values means.
+        For a choice: the meaning of each value.
     """
     extra: dict[str, Any] = {"unit": unit, "stages": stages.split()}
     extra |= {"unless": dict(unless)} if unless else {}
@@ -92,7 +92,7 @@ def parameter(
 
 
 def describe(schemes: Mapping[str, Any], function: str) -> dict[str, str]:
-    """What each scheduler or noise scheme is, for `values` of `parameter`, and what a function of the user's is."""
+    """Return descriptions of schedulers or noise schemes, and of a user-defined one, for `values` of `parameter`."""
     return {name: scheme.description for name, scheme in schemes.items()} | {"FILE.py:FUNCTION": function}
 
 
@@ -102,7 +102,7 @@ def _choice_or_user_function(value, choice):
     try:
         return choice(value)
     except ValidationError as error:
-        if error.errors()[0]["type"] != "literal_error":  # text that is no Unicode
+        if error.errors()[0]["type"] != "literal_error":  # text that is not Unicode
             raise
         raise PydanticCustomError(
             "literal_error",
@@ -111,7 +111,7 @@ def _choice_or_user_function(value, choice):
         ) from None
 
 
-OWN = WrapValidator(_choice_or_user_function)  # marks what may name a function of the user's own
+OWN = WrapValidator(_choice_or_user_function)  # marks parameters that may name a user-defined function
 
 
 C = TypeVar("C")
@@ -120,7 +120,7 @@ if TYPE_CHECKING:
     ListOf = Sequence
     OrFunction = C | str
 else:
-    ListOf = list  # in a config; a stage gets a tuple
+    ListOf = list  # in a config; a stage receives a tuple
 
     class OrFunction:
         """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.process.user_code`).
@@ -139,23 +139,23 @@ else:
 
 OWN_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
 if TYPE_CHECKING:
-    Own = Any  # a stage gets values, whose names the user's function alone knows
+    Own = Any  # a stage receives Values; only the user's function defines their names
 else:
     # see `user_parameters`
     Own = dict[Annotated[str, StringConstraints(pattern=OWN_NAME)], bool | int | float | str | None]
 
 
 def user_parameters(function: str, stages: str):
-    """A parameter that maps names to values: what a function of the user's own takes, whose names nobody else knows.
+    """Declare a parameter that maps names to values: arguments of a user-defined function, which defines the names.
 
-    Values are what YAML takes them for, and can be swept by their names.
+    Values have the types that YAML gives them, and can be swept by their names.
     """
     meaning = f"parameters of a user-defined function for {function}, `NAME: VALUE` (docs/how-to/own_functions.md)"
     return parameter({}, meaning, stages=stages, max_length=1000)
 
 
 def widened(section: type[S], **stages: str) -> type[S]:
-    """The section with parameters that more stages read: `widened(common.DataSource, partition="channel audit")`."""
+    """Return the section with more readers of some parameters: `widened(DataSource, partition="channel audit")`."""
     fields = {}
     for key, more in stages.items():
         fields[key] = field = copy(section.model_fields[key])
@@ -166,50 +166,50 @@ def widened(section: type[S], **stages: str) -> type[S]:
 
 
 def extra_of(field: FieldInfo) -> dict[str, Any]:
-    """What a parameter declares besides its type, default, meaning and bounds; see `parameter`."""
+    """Return a parameter's declarations besides its type, default, meaning and bounds; see `parameter`."""
     return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
 
 
 def stages_of(field: FieldInfo) -> set[str]:
-    """The stages, and variants of stages, that a parameter is declared to be read by."""
+    """Return the stages, and variants of stages, that are declared to read a parameter."""
     return set(extra_of(field).get("stages", []))
 
 
 def unless_of(field: FieldInfo) -> dict[str, tuple[str, object]]:
-    """By stage, the key and value of another parameter with which it does not read this one."""
+    """Return, by stage, the key and value of another parameter with which the stage does not read this one."""
     return extra_of(field).get("unless", {})
 
 
 def usual_of(field: FieldInfo) -> list[float] | None:
-    """The least and the greatest usual value of a parameter; None where it declares none."""
+    """Return the smallest and the largest usual value of a parameter; None: it declares none."""
     return extra_of(field).get("usual")
 
 
 def observes_of(field: FieldInfo) -> bool | Mapping[str, tuple[str, object] | None]:
-    """Whether a parameter changes no message and no noise, or with which variants of stages; see `parameter`."""
+    """Return whether a parameter changes no message and no noise, or with which variants of stages; see `parameter`."""
     return extra_of(field).get("observes", False)
 
 
 def values_of(field: FieldInfo) -> dict[str, str]:
-    """What each value of a choice means, as its parameter declares it."""
+    """Return the meaning of each value of a choice, as its parameter declares it."""
     return extra_of(field).get("values", {})
 
 
 def keyed_of(field: FieldInfo) -> str | Mapping[object, Mapping[str, object]] | None:
-    """A parameter's name, or the values that its own stand for, where noise depends on it; see `parameter`."""
+    """Return a parameter's former name, or the former values that its values replace; see `parameter`."""
     return extra_of(field).get("keyed")
 
 
 @cache
 def conditions_of(model: type[Section], stages: frozenset[str]) -> set[str]:
-    """The names of the conditions by which some of the stages read a parameter, or do not."""
+    """Return the names of the conditions that decide whether at least one of the stages reads a parameter."""
     unless = (unless_of(field).items() for _, field in parameters(model))
     return {other for pairs in unless for stage, (other, _) in pairs if stage in stages and other in model.conditions}
 
 
 @cache
 def parameters(model: type[Section]) -> tuple[tuple[tuple[str, ...], FieldInfo], ...]:
-    """All parameters of a scenario's model, as pairs of a key's parts and pydantic's field."""
+    """List all parameters of a scenario's model, as pairs of a key's parts and pydantic's field."""
     fields: list[tuple[tuple[str, ...], FieldInfo]] = []
     for key, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
@@ -221,14 +221,14 @@ def parameters(model: type[Section]) -> tuple[tuple[tuple[str, ...], FieldInfo],
 
 @cache
 def functions(model: type[Section]) -> tuple[tuple[tuple[str, ...], FieldInfo], ...]:
-    """Those parameters that may name a function of the user's own."""
+    """List the parameters that may name a user-defined function."""
     return tuple((path, field) for path, field in parameters(model) if OWN in field.metadata)
 
 
 def selected(section: Section, wanted: frozenset[str] | None, scenario) -> dict:
-    """Those parameters of a scenario's section that are read by one of the wanted stages (None: by any).
+    """Return the parameters of a scenario's section that at least one of the wanted stages reads (None: any stage).
 
-    Names of stages are those of `parameter`. Values are plain; sections are dicts, and those without any are left out.
+    Stages are named as in `parameter`. Values have plain types; sections are dicts, and empty ones are left out.
     """
     kept = {}
     for key, unless in _read_by(type(section), wanted):
@@ -243,15 +243,15 @@ def selected(section: Section, wanted: frozenset[str] | None, scenario) -> dict:
 
 @cache
 def _read_by(model: type[Section], wanted: frozenset[str] | None) -> list[tuple[str, list[tuple] | None]]:
-    """The fields that some stages may read; with None of a section, else with what each reader's `unless` says.
+    """List the fields that some stages may read: with None for a section, otherwise with the readers' `unless`.
 
-    The list is empty where a reader has none.
+    The list of `unless` is empty if at least one of the readers has none.
     """
     parts = []
     for key, field in model.model_fields.items():
         readers = stages_of(field)
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section) and not readers:
-            parts.append((key, None))  # with readers it is one parameter
+            parts.append((key, None))  # with readers, a section is one parameter
         elif wanted is None and readers:
             parts.append((key, []))
         elif wanted is not None and (reading := readers & wanted):
@@ -262,12 +262,12 @@ def _read_by(model: type[Section], wanted: frozenset[str] | None) -> list[tuple[
 
 
 def _plain(value):
-    """A parameter's value in plain types, as pydantic dumps it."""
+    """Convert a parameter's value to plain types, as pydantic dumps it."""
     if isinstance(value, Section):
         return value.model_dump()
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _deciding(scenario, key: str):
-    """The value of the parameter, or whether the condition is met, that decides whether a stage reads another one."""
+    """Return a parameter's value, or whether a condition is met, on which reading another parameter depends."""
     return scenario.meets(key) if key in scenario.conditions else value_of(scenario, key)

@@ -1,4 +1,4 @@
-"""What is said of a config that cannot be run: file, key, value, and what would be right."""
+"""Messages about configs that cannot be run: file, key, value and remedy."""
 
 import difflib
 import re
@@ -12,7 +12,7 @@ from pwfl.scenario.fields import Section, parameters
 
 BOUNDS = {"ge": "must be at least ", "gt": "must be above ", "le": "must be at most ", "lt": "must be below "}
 BEYOND = {"below the minimum": BOUNDS["ge"], "above the maximum": BOUNDS["le"]}
-# What would be right, by the kind of pydantic's error; of lengths, the bound's words and name, and what is counted.
+# Remedies by the kind of pydantic's error; for lengths, the bound in words, its name, and the unit that is counted.
 RIGHT = {
     "int_type": "must be a whole number",
     "float_type": "must be a number",
@@ -30,11 +30,11 @@ LENGTHS = {
     "string_too_short": ("at least", "min_length", "character"),
     "string_too_long": ("at most", "max_length", "character"),
 }
-RULES = {  # of texts, by their patterns
+RULES = {  # remedies for texts, by their patterns
     common.SHA256: "must be a SHA-256: 64 digits 0 to 9 and a to f, as `sha256sum FILE` prints them",
     fields.OWN_NAME: "must be a name: letters, digits and _, beginning with a letter, at most 64 of them",
 }
-# What takes the place of parameters of version 1, which no system has any more; docs/upgrading.md lists them, too.
+# Replacements for parameters of version 1 that no system has any more; docs/upgrading.md lists them, too.
 RECIPE = "`training.recipe` sets it (values: docs/upgrading.md)"
 CONSTANT = "it is a constant now; delete it"
 FORMER = {
@@ -53,33 +53,33 @@ FORMER = {
         CONSTANT,
     ),
 }
-NEAR = 0.5  # how alike words are of which one may be meant for the other
-PLAIN = re.compile(r"[^\W_][\w .,+()/-]{0,59}")  # a name that a message may have in its place
+NEAR = 0.5  # similarity from which one word is suggested for another
+PLAIN = re.compile(r"[^\W_][\w .,+()/-]{0,59}")  # a name that a message may use for an entry of a list
 ALTERNATIVE = re.compile(
     r"constrained-\w+|literal\[.*\]|\[key\]"
-)  # pydantic's last part of a location, of a union or a key
+)  # last part of pydantic's location, for a union or a key
 
 
 class ScenarioError(ValueError):
-    """A config that cannot be run; the message names file, key, value and what would be right, all printable."""
+    """A config that cannot be run; the message names file, key, value and remedy, and is printable."""
 
     def __str__(self) -> str:
         return printable(super().__str__())
 
 
 def explain(errors: Iterable[Mapping[str, Any]], model: type[Section], content: dict) -> list[str]:
-    """A line for each of pydantic's errors: key, what is wrong, what would be right; one for all kinds of a value.
+    """Write a line for each of pydantic's errors: key, problem, remedy; all types that a value may have share a line.
 
-    `content` is what was validated.
+    `content` is the validated config.
     """
-    remedies: dict[str, list[str]] = {}  # what is wrong -> what would be right
+    remedies: dict[str, list[str]] = {}  # problem -> remedies
     for wrong, right in (_explain(error, model, content) for error in errors):
         remedies.setdefault(wrong, []).append(right)
     return [_joined(wrong, right) for wrong, right in remedies.items()]
 
 
 def _joined(wrong: str, right: list[str]) -> str:
-    """A line of what is wrong, and of all that would be right."""
+    """Join a problem and its remedies to a line."""
     for words, bound in BEYOND.items():
         if len(right) == 1 and right[0].startswith(bound):
             return f"{wrong} is {words}, {right[0].removeprefix(bound)}"
@@ -88,7 +88,7 @@ def _joined(wrong: str, right: list[str]) -> str:
 
 
 def place(location: Sequence[str | int], content) -> str:
-    """The key at a place in a config; a part of a list is called by its name where no other has it, or counted from 1.
+    """Return the key at a location in a config; a list's entry has its name, if unique, or its number from 1.
 
     >>> place(("schemes", 1, "noise"), {"schemes": [{"name": "A"}, {"name": "B"}]}), place(("times", 2), {"times": []})
     ('schemes[B].noise', 'times[3rd]')
@@ -108,7 +108,7 @@ def place(location: Sequence[str | int], content) -> str:
 
 
 def _ordinal(number: int) -> str:
-    """A number as in counting.
+    """Write a number as an ordinal.
 
     >>> [_ordinal(number) for number in (1, 2, 3, 4, 11, 22, 113)]
     ['1st', '2nd', '3rd', '4th', '11th', '22nd', '113th']
@@ -118,7 +118,7 @@ def _ordinal(number: int) -> str:
 
 
 def _explain(error: Mapping[str, Any], model: type[Section], content: dict) -> tuple[str, str]:
-    """What is wrong, and what would be right, which follows it."""
+    """Return an error's problem and the remedy that follows it in the message."""
     location, value = error["loc"], error["input"]
     key = place([part for part in location if not ALTERNATIVE.fullmatch(str(part))], content)
     if error["type"] == "extra_forbidden":
@@ -129,13 +129,13 @@ def _explain(error: Mapping[str, Any], model: type[Section], content: dict) -> t
         return f"{key}: {shown(value)} is not a valid name; {common.NAME_RULE}", ""
     if error["type"] == "missing":
         return f"{key}: is missing", ""
-    if bound := BOUNDS.keys() & error.get("ctx", {}).keys():  # which pydantic writes with all its zeros
+    if bound := BOUNDS.keys() & error.get("ctx", {}).keys():  # pydantic would write the bound with all its zeros
         return f"{key}: {shown(value)}", f"{BOUNDS[kind := bound.pop()]}{error['ctx'][kind]:g}"
     return f"{key}: {shown(value)}", _right(error, _section(model, location))
 
 
 def _section(model: type[Section], location: Sequence[str | int]) -> type[Section]:
-    """The section, or other model, that has the last key of a place."""
+    """Return the section, or other model, that has the last key of a location."""
     for part in location[:-1]:
         if isinstance(part, str) and part in model.model_fields:
             kind = model.model_fields[part].annotation
@@ -145,7 +145,7 @@ def _section(model: type[Section], location: Sequence[str | int]) -> type[Sectio
 
 
 def _right(error: Mapping[str, Any], section: type[Section]) -> str:
-    """What would be right in place of a value, by the kind of pydantic's error about it, which is of a section."""
+    """Return the remedy for a value of a section, by the kind of pydantic's error."""
     kind, value, known = error["type"], error["input"], error.get("ctx", {})
     if kind == "literal_error":
         choices = re.sub("^Input should be ", "must be ", error["msg"])
@@ -164,16 +164,16 @@ def _right(error: Mapping[str, Any], section: type[Section]) -> str:
 
 
 def _kinds(annotation) -> Iterator:
-    """A type, and all in its arguments."""
+    """Yield a type, and all types in its arguments."""
     yield annotation
     for part in get_args(annotation):
         yield from _kinds(part)
 
 
 def unknown(key: str, model: type[Section], known: Collection[str]) -> str:
-    """What is said of a key that a system's model does not have: why, or where there is one of its name.
+    """Explain a key that a system's model does not have: the reason, or where a parameter of this name is.
 
-    `known` are the last parts of keys of its section, or whole keys.
+    `known` are the last parts of the keys in its section, or whole keys.
     """
     if now := FORMER.get(key):
         return f"is a key of version 1: {now}"
@@ -193,13 +193,13 @@ def unknown(key: str, model: type[Section], known: Collection[str]) -> str:
 
 
 def _systems_with(key: str) -> list[str]:
-    """The systems of this package that have a parameter."""
+    """List the built-in systems that have a parameter."""
     models = {name: registry.system(name).model for name in registry.BUILT_IN}
     return [name for name, model in models.items() if tuple(key.split(".")) in dict(parameters(model))]
 
 
 def _condition(model: type[Section], key: str) -> str:
-    """With what a parameter has an effect, where its meaning says so: ` with `air: antennas``."""
+    """Return the setting that gives a parameter an effect, if its meaning names it: ` with `air: antennas``."""
     (meaning,) = (field.description for path, field in parameters(model) if ".".join(path) == key)
     match = re.search(r", with (`\w+: \w+`)$", meaning or "")
     return f" with {match[1]}" if match else ""
@@ -215,7 +215,7 @@ def blame(problem: str, name: str, base: dict, override: dict) -> str:
 
 
 def sets(content, keys: Sequence[str]) -> bool:
-    """Whether a part of a config sets the value at a key's parts; a list sets all in it."""
+    """Return whether a part of a config sets the value at a key's parts; a list sets everything in it."""
     if not keys or isinstance(content, list):
         return True
     key = keys[0].partition("[")[0]
@@ -223,23 +223,23 @@ def sets(content, keys: Sequence[str]) -> bool:
 
 
 def did_you_mean(word: str, known) -> str:
-    """The known word nearest to an unknown one, or all known ones, as the end of a message."""
+    """Return the known word nearest to an unknown one, or else all known words, as the end of a message."""
     return nearest(word, known) or f"; known: {', '.join(known)}"
 
 
 def nearest(word, known: Iterable[str]) -> str:
-    """The known word nearest to an unknown one, as the end of a message; nothing where none is near."""
+    """Return the known word nearest to an unknown one, as the end of a message; '': none is near."""
     near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=NEAR)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def at(line: str, points: Sequence[str]) -> str:
-    """A line, and the first of the points of sweeps that it is about, if any, with how many more there are."""
+    """Append to a line the first of the sweep points that it is about, if any, and the number of the others."""
     return f"{line} (at {first(points, 'point')})" if points else line
 
 
 def first(names: Sequence[str], kind: str) -> str:
-    """The first of some names of a kind, and how many more there are.
+    """Write the first of some names of a kind, and the number of the others.
 
     >>> first(["a"], "point"), first(["a", "b", "c"], "point")
     ('a', 'a and 2 more points')
@@ -249,16 +249,16 @@ def first(names: Sequence[str], kind: str) -> str:
 
 
 def shown(value) -> str:
-    """A value in a message: as YAML's null is called there, and not longer than a line."""
+    """Write a value for a message, shortened to a line; null is written as `empty`."""
     try:
         text = "empty" if value is None else repr(value)
-    except (ValueError, RecursionError):  # of a number of more digits than Python writes, of brackets without end
+    except (ValueError, RecursionError):  # a number with more digits than Python writes, or endless nesting
         return "a value too long to show"
     return text if len(text) <= 120 else f"{text[:100]}... ({len(text)} characters)"
 
 
 def report(problems: dict[str, list[str]]) -> str:
-    """All problems by their places: after the place's name where it has one, in lines of their own below it if more."""
+    """Write all problems by their places: a single one after the place's name, several on separate lines below it."""
     return "\n".join(
         "\n  ".join([f"{place}:", *lines]) if len(lines) > 1 else f"{place}: {lines[0]}"
         for place, lines in problems.items()

@@ -1,8 +1,8 @@
-"""What a training's messages and their noise depend on, which names its release (`pwfl.streams.name_noise`).
+"""The parameters that determine a training run's messages and noise, and name its release (`streams.name_noise`).
 
-Releases that differ in any of it have independent noise, and what only observes a training changes none. Parameters
-count by stable names, and those at their default not at all, so that a new parameter, or a renamed key of the config,
-draws no other noise. Records and rows of the user's files are added by what trains (`pwfl.execution.contents`).
+Releases that differ in any of them have independent noise. Parameters that only observe training change no noise.
+Parameters enter by stable names, and not at all at their default, so a new parameter, or a renamed key of the config,
+changes no noise. The stage `train` adds records and rows of the user's files (`pwfl.execution.contents`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,10 +17,10 @@ from pwfl.scenario.values import value_of
 
 
 def depended_on(scenario: Scenario, scheme: Scheme, read: Iterable[Mapping]) -> dict[str, object]:
-    """What messages of a scheme's training, or their noise, depend on, by stable names.
+    """Return the parameters that determine messages of a scheme's training run, or their noise, by stable names.
 
-    `read` are the parameters, nested by sections, that the stages up to the training read. Of these, what only observes
-    is left out, as is what has no effect in this scheme.
+    `read` are the parameters, nested by sections, that the stages up to training read. Those that only observe, and
+    those that have no effect in this scheme, are left out.
     """
     read = list(read)
     values: dict[str, object] = {"system": scenario.system}
@@ -31,21 +31,21 @@ def depended_on(scenario: Scenario, scheme: Scheme, read: Iterable[Mapping]) -> 
         key, value = ".".join(path), reduce(getattr, path, scenario)
         if value == default or _only_observes(scenario, scheme, field):
             continue
-        # Other schemes decide about a condition: what is idle in this scheme alone may not be among them.
+        # A condition depends on all schemes: a parameter idle with this scheme only need not be idle with all.
         shared = any(other in scenario.conditions for other, _ in unless_of(field).values())
         if any(_has(section, path) for section in read) and (shared or key not in idle):
             values |= _named(key, field, _without_defaults(value))
     return values | {name: True for name in scenario.conditions if any(section.get(name) for section in read)}
 
 
-@cache  # pydantic copies a default each time that it is asked for
+@cache  # pydantic copies a default at each access
 def _with_defaults(model: type[Scenario]) -> list[tuple[tuple[str, ...], FieldInfo, object]]:
-    """All parameters of a model: a key's parts, pydantic's field, and the default."""
+    """List all parameters of a model: a key's parts, pydantic's field, and the default."""
     return [(path, field, field.get_default(call_default_factory=True)) for path, field in parameters(model)]
 
 
 def _has(values: Mapping, path: tuple[str, ...]) -> bool:
-    """Whether nested parameters have one at a key's parts."""
+    """Return whether nested parameters contain one at a key's parts."""
     for part in path:
         if part not in values:
             return False
@@ -54,7 +54,7 @@ def _has(values: Mapping, path: tuple[str, ...]) -> bool:
 
 
 def _only_observes(scenario: Scenario, scheme: Scheme, field: FieldInfo) -> bool:
-    """Whether a parameter changes no message and no noise of a scheme's training."""
+    """Return whether a parameter changes no message and no noise of a scheme's training run."""
     observes = observes_of(field)
     if isinstance(observes, bool):
         return observes
@@ -64,13 +64,13 @@ def _only_observes(scenario: Scenario, scheme: Scheme, field: FieldInfo) -> bool
 
 
 def _named(key: str, field: FieldInfo, value) -> dict[str, object]:
-    """A parameter's value by its stable name, or the values that it stands for, each by its own."""
+    """Return a parameter's value by its stable name, or the former values that it replaces, each by its name."""
     keyed = keyed_of(field)
     return dict(keyed[value]) if isinstance(keyed, Mapping) else {keyed or key: value}
 
 
 def _without_defaults(value):
-    """A value in plain types; of sections in a list, what neither observes nor is at its default."""
+    """Convert a value to plain types; sections lose parameters that only observe and those at their default."""
     if isinstance(value, Section):
         fields = {key: field for key, field in type(value).model_fields.items() if observes_of(field) is not True}
         values = {key: getattr(value, key) for key in fields}

@@ -1,4 +1,4 @@
-"""A scenario out of a config: what differs merged into the base, defaults filled in, validated."""
+"""Resolution of a config's scenarios: overrides merged into the base, defaults filled in, values validated."""
 
 import re
 from functools import cache, reduce
@@ -15,12 +15,12 @@ from pwfl.scenario.messages import ScenarioError, did_you_mean, explain, shown
 DEFAULT_SYSTEM = "multicell"
 NUMBER = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None}
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # surrogates are what UTF-8 has no bytes for
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # UTF-8 cannot encode surrogates
 FORMULA = ("=", "+", "-", "@")
 
 
 def resolve(base: dict, override: dict) -> Scenario:
-    """A scenario: `override` merged into `base`, defaults filled in, validated.
+    """Make a scenario: merge `override` into `base`, fill in defaults, and validate the result.
 
     Raises ScenarioError with a line `key: what is wrong` for each mistake.
     """
@@ -39,7 +39,7 @@ def resolve(base: dict, override: dict) -> Scenario:
 
 
 def model_of(content: dict) -> type[Scenario]:
-    """The model of the system that a scenario names. Raises ScenarioError."""
+    """Return the model of the system that a scenario names. Raises ScenarioError."""
     name = content.get("system", DEFAULT_SYSTEM)
     try:
         known = registry.claims()
@@ -58,7 +58,7 @@ def model_of(content: dict) -> type[Scenario]:
 
 
 def field_problems(base: dict) -> list[str]:
-    """What is wrong with single values of a base, which as a whole need not be a scenario."""
+    """List problems with single values of a base, which need not be a complete scenario."""
     try:
         model = model_of(base)
         model.model_validate(typed(base, model))
@@ -70,7 +70,7 @@ def field_problems(base: dict) -> list[str]:
 
 
 def merge(base: dict, override: dict) -> dict:
-    """A config with another one over it: mappings merge key by key, everything else replaces."""
+    """Merge `override` over `base`: mappings merge key by key, all other values replace those of the base."""
     merged = dict(base)
     for key, value in override.items():
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
@@ -79,11 +79,11 @@ def merge(base: dict, override: dict) -> dict:
 
 
 def typed(value, kind):
-    """A config's value with its numbers, truth values and nulls in the types that the model wants.
+    """Convert a config's numbers, truth values and nulls to the types that the model requires.
 
-    `1`, `1.0`, and text such as `1e6` or `6` (as Snakemake reads the config of a module) mean the same number; so do
-    `true`, `false` and `null` and these words as text, where a parameter may be one. What is none stays, for the model
-    to refuse.
+    `1`, `1.0`, and text such as `1e6` or `6` (as Snakemake reads the config of a module) mean the same number. So do
+    `true`, `false` and `null` and these words as text, if the parameter allows one. Other values are returned
+    unchanged; the model rejects wrong ones.
     """
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Section):
         fields = kind.model_fields
@@ -101,15 +101,15 @@ def typed(value, kind):
             value = float(value) if re.search("[.eE]", value) else int(value)
         if float in kinds and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
-    except (ValueError, OverflowError):  # of more digits than Python reads, or a float has
+    except (ValueError, OverflowError):  # more digits than Python reads, or too large for a float
         pass
     return value
 
 
 def _strange_texts(scenario: Scenario) -> list[str]:
-    """A line for each free text, a path, that no file can have or that is more than text to a spreadsheet.
+    """Return a line for each free text, such as a path, that is unprintable or a formula to spreadsheets.
 
-    Parameters are written to CSV files as they are.
+    Parameters are written to CSV files unchanged.
     """
     problems = []
     for path in _texts(type(scenario)):
@@ -125,10 +125,10 @@ def _strange_texts(scenario: Scenario) -> list[str]:
 
 @cache
 def _texts(model: type[Section]) -> list[tuple[str, ...]]:
-    """The parts of the keys of parameters that are any text."""
+    """List the key parts of the parameters that accept any text."""
     return [path for path, field in parameters(model) if str in (field.annotation, *get_args(field.annotation))]
 
 
 def look_up(values: dict, path: tuple[str, ...]):
-    """The value at a key's parts."""
+    """Return the value at a key's parts."""
     return reduce(dict.__getitem__, path, values)

@@ -1,4 +1,4 @@
-"""A resolved scenario as people read it: a YAML file, a table of its parameters."""
+"""A resolved scenario in readable form: a YAML file, and a table of its parameters."""
 
 import polars as pl
 import yaml
@@ -10,13 +10,13 @@ from pwfl.store.files import appearing_whole
 
 
 def save(resolved: dict, path: str) -> None:
-    """Write a resolved scenario to a YAML file that can stand as a config's `base`."""
+    """Write a resolved scenario to a YAML file that can serve as a config's `base`."""
     with appearing_whole(path) as partial, open(partial, "w", encoding="utf-8") as file:
         yaml.safe_dump(resolved, file, sort_keys=False)
 
 
 def parameter_table(resolved: dict) -> pl.DataFrame:
-    """A resolved scenario as a Polars frame: parameter, value, unit, description (Table I)."""
+    """Return a resolved scenario as a Polars frame: parameter, value, unit, description (Table I)."""
     model = registry.system(resolved["system"]).model
     rows = [
         (".".join(path), str(look_up(resolved, path)), extra_of(field)["unit"], field.description)

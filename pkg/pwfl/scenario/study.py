@@ -1,8 +1,8 @@
-"""Studies: what config files say, validated before anything runs.
+"""Studies: config files, read and validated before anything runs.
 
-A config file holds `study` (its name), `title` and `question` (what it is about), `base` (a scenario) and `scenarios`
-(name -> what differs from the base, and the scenario's `title`). Mappings merge key by key, everything else replaces.
-Where a scenario or the base has a `sweep`, each of its points is a scenario of the study, named after the scenario and
+A config file has `study` (its name), `title` and `question` (its subject), `base` (a scenario) and `scenarios`
+(name -> overrides of the base, and the scenario's `title`). Mappings merge key by key, all other values replace.
+If a scenario or the base has a `sweep`, each of its points is a scenario of the study, named after the scenario and
 the point's values.
 """
 
@@ -34,10 +34,10 @@ TITLE = "title"
 TEXTS = {TITLE: 100, "question": 300, f"scenarios.NAME.{TITLE}": 60}  # characters, at most
 UNPRINTED = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
-)  # control characters, ends of lines, halves of pairs
-LONG_AUDIT = 30.0  # seconds of a scheme, from which it is warned of
+)  # control characters, ends of lines, surrogates
+LONG_AUDIT = 30.0  # seconds per scheme from which a warning is given
 COMMAND_LINE = "--config"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # stands in names of files, of which file systems allow 255 bytes
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # part of file names, which file systems limit to 255 bytes
 NAME_RULE = "use letters, digits, '_', '.' and '-', beginning with a letter or digit, at most 100 of them"
 SUFFIXES = (
     ".bib",
@@ -61,16 +61,14 @@ class Study:
     name: str
     source: str
     scenarios: dict[str, Scenario]
-    points: dict[str, sweep.Point] = field(default_factory=dict)  # the scenarios that are points of a sweep
-    title: str = ""  # "" where the config gives none
+    points: dict[str, sweep.Point] = field(default_factory=dict)  # by name, of the scenarios that are sweep points
+    title: str = ""  # "": none
     question: str = ""
-    titles: dict[str, str] = field(
-        default_factory=dict
-    )  # of scenarios and swept ones, by name; the name where not given
+    titles: dict[str, str] = field(default_factory=dict)  # of scenarios and swept ones, by name; default: the name
     warnings: tuple[str, ...] = ()
     print: bool = False  # whether every figure is also drawn for print
-    files: dict | None = None  # content of the files without --config, where that is known
-    unusual: tuple[str, ...] = ()  # those of the warnings that are about units
+    files: dict | None = None  # content of the files without --config; None: unknown
+    unusual: tuple[str, ...] = ()  # the warnings about units
 
     @cached_property
     def swept(self) -> list[str]:
@@ -78,21 +76,21 @@ class Study:
         return list(dict.fromkeys(key for point in self.points.values() for key in point.values))
 
     def point(self, name: str) -> sweep.Point:
-        """Where a scenario stands among the others: whose point it is, its values of all parameters that are swept."""
+        """Return a scenario's point: the name that it has in `scenarios`, and its values of all swept parameters."""
         scenario = self.points[name].of if name in self.points else name
         return sweep.Point(scenario, {key: value_of(self.scenarios[name], key) for key in self.swept})
 
     def scenario(self, name: str) -> Scenario:
-        """The scenario `name`; raises ScenarioError where there is none."""
+        """Return the scenario `name`. Raises ScenarioError if there is none."""
         if name not in self.scenarios:
             raise ScenarioError(f"there is no scenario {name!r}{did_you_mean(name, self.scenarios)}")
         return self.scenarios[name]
 
 
 def read(paths: Sequence[str | Path], command: Collection[str] = ()) -> dict:
-    """What config files say together, later ones merged over earlier ones; a study without a name has the last one's.
+    """Read config files and merge later ones over earlier ones; the default study name is the last file's.
 
-    `command` are the keys that --config adds. Raises ScenarioError with a line for every file that is no config.
+    `command` are the keys that --config adds. Raises ScenarioError with a line for every file that is not a config.
     """
     contents, flaws = [], {}
     for path in paths:
@@ -114,7 +112,7 @@ def read(paths: Sequence[str | Path], command: Collection[str] = ()) -> dict:
 
 
 def command_line(arguments: Iterable[str]) -> dict:
-    """What KEY=VALUE `arguments` of --config say together, read as files are. Raises ScenarioError."""
+    """Parse and merge KEY=VALUE `arguments` of --config, by the same rules as files. Raises ScenarioError."""
     values: dict = {}
     for argument in arguments:
         key, _, value = argument.partition("=")
@@ -126,7 +124,7 @@ def command_line(arguments: Iterable[str]) -> dict:
 
 
 def load_files(paths: Sequence[str], arguments: Iterable[str] = ()) -> Study:
-    """The study of config files and the KEY=VALUE `arguments` of --config, checked with what it needs besides itself.
+    """Load a study from files and KEY=VALUE `arguments` of --config, and check files and solvers that it needs.
 
     Raises ScenarioError.
     """
@@ -138,18 +136,18 @@ def load_files(paths: Sequence[str], arguments: Iterable[str] = ()) -> Study:
 
 
 def load(config: dict, source: str, files: dict | None = None) -> Study:
-    """The study that a config describes. Raises ScenarioError with one line for every mistake in any scenario.
+    """Return the study that a config describes. Raises ScenarioError with a line for every mistake in any scenario.
 
     Parameters
     ----------
     config
-        Content of the file(s), `--config` merged over it: `study` (default: "study"), `base`, `scenarios`, and
-        optionally `title`, `question`, `run`, the names of the scenarios to run (default: all), `allow_large`, for
-        studies beyond the limits of `size`, and `print`, for a paper's figures and tables.
+        Content of the file(s), with `--config` merged over it: `study` (default: "study"), `base`, `scenarios`, and
+        optionally `title`, `question`, `run` (names of the scenarios to run; default: all), `allow_large` (for
+        studies beyond the limits of `size`), and `print` (for a paper's figures and tables).
     source
         Names of the files, for messages.
     files
-        Content of the file(s) alone. What is wrong with `config` and not with `files` is blamed on `--config`.
+        Content of the file(s) only. Messages attribute problems of `config` that `files` does not have to `--config`.
     """
     problems, asked = _find(config)
     if problems:
@@ -158,7 +156,7 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
         raise after_units(_unusual(config), refused, source)
     chosen = {name: one.scenario for name, one in asked.items()}
     points = {name: sweep.Point(one.name, one.point) for name, one in asked.items() if one.point}
-    firsts: dict[str, Scenario] = {}  # one point of each sweep, the first, stands for all
+    firsts: dict[str, Scenario] = {}  # the first point of each sweep represents all
     for one in asked.values():
         firsts.setdefault(one.name, one.scenario)
     shadowed = _shadowed(config, asked, config if files is None else files)
@@ -172,12 +170,12 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
 
 
 def after_units(unusual: Iterable[str], error: ScenarioError, source: str) -> ScenarioError:
-    """An error after warnings about units in the files `source`, as such a mistake may be what is behind it."""
+    """Put warnings about units in the files `source` before an error, as a wrong unit may be its cause."""
     return ScenarioError("\n".join([*(f"{source}: {line}" for line in unusual), str(error)]))
 
 
 def with_units(check: Callable) -> Callable:
-    """A check of a study, whose errors come after the study's warnings about units."""
+    """Decorate a check of a study: the study's warnings about units precede its error."""
 
     @wraps(check)
     def checked(study: Study):
@@ -191,9 +189,9 @@ def with_units(check: Callable) -> Callable:
 
 @with_units
 def check_surroundings(study: Study) -> None:
-    """Check what scenarios need besides themselves: data folders and solvers.
+    """Check the files, user-defined functions and solvers that scenarios need.
 
-    Raises ScenarioError with one line for everything that is missing or not what it should be.
+    Raises ScenarioError with one line for everything that is missing or invalid.
     """
     names = defaultdict(list)  # by problem
     for name, scenario in study.scenarios.items():
@@ -209,7 +207,7 @@ def check_surroundings(study: Study) -> None:
 
 @with_units
 def check_device(study: Study) -> None:
-    """Check that this machine has a GPU where one is asked for. Raises ScenarioError."""
+    """Check that this machine has a GPU if a scenario requires one. Raises ScenarioError."""
     asking = [name for name, scenario in study.scenarios.items() if value_of(scenario, "training.device") == "gpu"]
     if asking and not devices.present():
         raise ScenarioError(
@@ -219,18 +217,18 @@ def check_device(study: Study) -> None:
 
 
 def _refused(problems: dict[str, str], file_problems: Collection[str], source: str) -> ScenarioError:
-    """An error with the lines of all problems of a config; what its files alone have is theirs, others --config's."""
+    """Return an error with a config's problems: those of its files under the files' names, others under --config."""
     places = defaultdict(list)
     for problem, line in problems.items():
         places[source if problem in file_problems else COMMAND_LINE].append(line)
     return ScenarioError(report({place: places[place] for place in (source, COMMAND_LINE) if place in places}))
 
 
-Lines = dict[str, list[str]]  # about a config, each with the points of sweeps that it is about
+Lines = dict[str, list[str]]  # messages about a config, each with the sweep points that it concerns
 
 
 class _Asked(NamedTuple):
-    """A scenario as it is asked for: of which name in `scenarios`, with which point of a sweep and overrides."""
+    """A requested scenario: its name in `scenarios`, its sweep point, its overrides, and the result."""
 
     name: str
     point: sweep.Values
@@ -239,7 +237,7 @@ class _Asked(NamedTuple):
 
 
 def _find(config: dict) -> tuple[Lines, dict[str, _Asked]]:
-    """Everything that is wrong with a config, and the scenarios to run."""
+    """Return all problems of a config, and the scenarios to run."""
     problems: Lines = defaultdict(list, {problem: [] for problem in _check_top_level(config)})
     if problems:
         return problems, {}
@@ -251,7 +249,7 @@ def _find(config: dict) -> tuple[Lines, dict[str, _Asked]]:
         for problem, names in wrong.items():
             problems[problem] += names
         asked |= points
-    # What every scenario overrides is not seen above, and should be no less right.
+    # Values of the base that every scenario overrides are not checked above, but must be valid, too.
     for system in dict.fromkeys(one.scenario.system for one in asked.values()):
         for line in field_problems({"system": system} | _parameters(base)):
             problems.setdefault(f"base.{line}", [])
@@ -269,7 +267,7 @@ def _find(config: dict) -> tuple[Lines, dict[str, _Asked]]:
 
 
 def _points(name: str, base: dict, override: dict) -> tuple[Lines, dict[str, _Asked]]:
-    """What is wrong with a scenario of a config, and the scenarios that its sweep makes of it, or itself."""
+    """Return the problems of a config's scenario, and the scenarios of its sweep, or the scenario itself."""
     merged = merge(base, override)
     grids = merged.pop(sweep.KEY, {})
     merged.pop(TITLE, None)
@@ -303,17 +301,17 @@ def _points(name: str, base: dict, override: dict) -> tuple[Lines, dict[str, _As
 
 
 def _blame_sweep(line: str, values: sweep.Values) -> str:
-    """A line about a scenario's parameter, `key: what`, as one about the sweep where that sets the key."""
+    """Turn a line `key: problem` about a parameter into one about the sweep, if the sweep sets the key."""
     return f"{sweep.KEY}: {line}" if line.startswith(tuple(f"{key}:" for key in values)) else line
 
 
 def _parameters(content: dict) -> dict:
-    """What a scenario's content says of its parameters."""
+    """Return a scenario's content without its sweep and title."""
     return {key: value for key, value in content.items() if key not in (sweep.KEY, TITLE)}
 
 
 def _titles(scenarios: dict, asked: dict[str, _Asked]) -> dict[str, str]:
-    """Titles of scenarios, by name: those of sweeps, and their points."""
+    """Return the titles of scenarios, sweeps included, and of sweep points, by name."""
     titles = {one.name: scenarios[one.name].get(TITLE, one.name) for one in asked.values()}
     return titles | {name: sweep.title(titles[one.name], one.point) for name, one in asked.items()}
 
@@ -361,14 +359,14 @@ def _check_top_level(config: dict) -> list[str]:
 
 
 def _meant(key) -> str:
-    """What may be meant by an unknown key beside `scenarios`, as the end of a message."""
+    """Suggest the meaning of an unknown key at the config's top level, as the end of a message."""
     if key == sweep.KEY or any(key in registry.system(name).model.model_fields for name in registry.BUILT_IN):
         return f"; it is of scenarios: write it under `base`, as in `base: {{{key}: ...}}`"
     return did_you_mean(key, TOP_LEVEL)
 
 
 def _check_titles(config: dict) -> list[str]:
-    """What is wrong with the texts of a study and its scenarios."""
+    """List problems with the titles and the question of a study and its scenarios."""
     base = config.get("base", {})
     problems = ["base.title: give each scenario its own title"] if isinstance(base, dict) and TITLE in base else []
     texts = {key: (config[key], TEXTS[key]) for key in (TITLE, "question") if key in config}
@@ -391,7 +389,7 @@ def _check_titles(config: dict) -> list[str]:
 
 
 def _shadowed(config: dict, asked: dict[str, _Asked], files: dict) -> Iterator[str]:
-    """A warning for each value of the base that scenarios to run replace: all do, or it came by --config."""
+    """Yield a warning for each base value that all scenarios to run replace, or that --config sets and one replaces."""
     base = _parameters(config.get("base", {}))
     for path, value in _leaves(base):
         shadowing = [one for one in asked.values() if sets(one.override, path)]
@@ -408,17 +406,17 @@ def _shadowed(config: dict, asked: dict[str, _Asked], files: dict) -> Iterator[s
 
 
 def _plain(value) -> str:
-    """A value as YAML has it; of --config they are text."""
+    """Write a value as in YAML; values of --config may be text already."""
     return value if isinstance(value, str) else "null" if value is None else str(value)
 
 
 def _inline(path: tuple[str, ...], value) -> str:
-    """A value at a key's parts, as YAML has it in a line: `{schedule: {gamma: 500}}`."""
+    """Write a value at a key's parts as YAML in one line: `{schedule: {gamma: 500}}`."""
     return reduce(lambda text, part: f"{{{part}: {text}}}", reversed(path), _plain(value))
 
 
 def _once(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """A line for each message among pairs of a scenario's name and a message about it."""
+    """Write a line for each different message among pairs of a scenario's name and a message about it."""
     names = defaultdict(list)
     for name, message in pairs:
         names[message].append(name)
@@ -426,9 +424,9 @@ def _once(pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _unread(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
-    """For each value that no scheme's scheduler or noise reads, or that another parameter idles: scenario and warning.
+    """Yield scenario and warning for each value that no scheme reads, or that another parameter makes ineffective.
 
-    Not for one that has an effect in another scenario: a base is for all of them.
+    Values that have an effect in another scenario are left out, as a base is for all scenarios.
     """
     effective, idling = set(), []
     for name, scenario in chosen.items():
@@ -453,7 +451,7 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
 
 
 def _lengthy(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
-    """For audits that take long because of their canaries: scenario and warning."""
+    """Yield scenario and warning for each audit that takes long because of its canaries."""
     for name, scenario in chosen.items():
         if (seconds := checks.audit_seconds(scenario)) > LONG_AUDIT:
             canaries, total = scenario.audit.canaries, len(scenario.schemes) * seconds
@@ -465,10 +463,10 @@ def _lengthy(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
 
 
 def _exposed(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
-    """For a delta that a release of whole records would satisfy, too: scenario, or point of a sweep, and warning.
+    """Yield scenario (or sweep point) and warning for each delta that publication of whole records would satisfy, too.
 
-    A mechanism that publishes each of n records as it is, with probability delta, is (0, delta)-private: it discloses
-    n delta records on average, so delta has to be well below 1 / n.
+    A mechanism that publishes each of n records unchanged, with probability delta, is (0, delta)-private. It discloses
+    n delta records on average, so delta must be well below 1 / n.
     """
     for name, scenario in chosen.items():
         delta, data = value_of(scenario, "privacy.delta"), getattr(scenario, "data", None)
@@ -483,9 +481,9 @@ def _exposed(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
 
 
 def _unusual(config: dict, asked: Collection[str] | None = None) -> list[str]:
-    """A warning for each value that may be in another unit than its parameter's; of all scenarios, or of some points.
+    """List warnings about values that may be in a wrong unit, in all scenarios, or only in the `asked` ones.
 
-    The config need not be right: what is no scenario is left out.
+    The config may be invalid: entries that are no scenarios are left out.
     """
     unusual = defaultdict(list)
     base, scenarios = (config.get(key, {}) for key in ("base", "scenarios")) if isinstance(config, dict) else ({}, {})
@@ -499,17 +497,17 @@ def _unusual(config: dict, asked: Collection[str] | None = None) -> list[str]:
 
 
 def _contents(base: dict, override: dict) -> Iterator[tuple[sweep.Values, dict, type[Scenario]]]:
-    """The contents of a scenario's points, right or wrong, with the points' values and the system's model."""
+    """Yield a scenario's sweep points, valid or not: the swept values, the content, and the system's model."""
     merged = merge(base, override)
     grids = merged.pop(sweep.KEY, {})
-    with suppress(ScenarioError):  # of a system that there is not
+    with suppress(ScenarioError):  # an unknown system
         model = model_of(merged)
         for values in [] if sweep.problems(grids, model) else sweep.points(grids) or [{}]:
             yield values, typed(merge(_parameters(merged), sweep.nested(values)), model), model
 
 
 def _says(content, path: tuple[str, ...], value) -> bool:
-    """Whether a config, right or wrong, has a value at a key's parts."""
+    """Return whether a config, valid or not, has a value at a key's parts."""
     if not path:
         return content == value
     return isinstance(content, dict) and path[0] in content and _says(content[path[0]], path[1:], value)
@@ -521,5 +519,5 @@ def _leaves(content: dict, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple
 
 
 def _flag(value) -> bool | None:
-    """A truth value of a config, which is text where --config gives it to a module; None if it is none."""
+    """Return a config's truth value, which is text if --config sets it for a module; None: it is no truth value."""
     return {"true": True, "false": False}.get(str(value).lower())

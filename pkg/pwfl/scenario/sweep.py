@@ -1,7 +1,7 @@
-"""Sweeps: grids of parameters over a scenario, each point of which is a scenario of its own.
+"""Sweeps: grids of a scenario's parameters, each point of which is a separate scenario.
 
-`sweep`, in the base or in a scenario, maps keys of parameters to lists of their values: the product of them all. A
-list of such mappings is the union of their products, as in scikit-learn's ParameterGrid.
+`sweep`, in the base or in a scenario, maps keys of parameters to lists of values, and denotes the product of the lists.
+A list of such mappings is the union of their products, as in scikit-learn's ParameterGrid.
 """
 
 import re
@@ -15,14 +15,14 @@ from pwfl.scenario.fields import OWN_NAME, Own, Section, parameters, stages_of
 from pwfl.scenario.messages import shown, unknown
 
 KEY = "sweep"
-UNSWEPT = {  # what makes scenarios that no axis compares
+UNSWEPT = {  # keys with values that no axis can compare
     "system": "write one scenario per system",
     "schemes": "list all of them in `schemes`: a scenario compares them",
 }
 EXAMPLE = "as in `sweep: {schedule.gamma: [100, 1000], radio.resource_blocks: [3, 5]}`"
-MAX_NAME = 200  # characters of a point's name, a folder's
+MAX_NAME = 200  # characters of a point's name, which is also a folder's
 MAX_POINTS = 10_000
-LONG = 1e6  # from which a title has a number's power of ten
+LONG = 1e6  # numbers from here on have an exponent in titles
 GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "rho": "ρ", "sigma": "σ"}
 GREEK |= {"lambda": "λ", "mu": "μ"}
 SPELLED = GREEK | {"snr": "SNR"}
@@ -31,14 +31,14 @@ Values = dict[str, object]  # of a point, by dotted key
 
 
 class Point(NamedTuple):
-    """A point of a sweep: the scenario that is swept, and the values of this point."""
+    """A sweep point: the name of the swept scenario, and the point's values."""
 
     of: str
     values: Values
 
 
 def problems(written, model: type[Section]) -> list[str]:
-    """What is wrong with what stands under `sweep`, apart from the values themselves; a line each."""
+    """List problems with a `sweep`, a line for each; the values themselves are not checked."""
     if not isinstance(written, dict | list) or not all(isinstance(grid, dict) for grid in _grids(written)):
         return [
             (
@@ -77,13 +77,13 @@ def problems(written, model: type[Section]) -> list[str]:
 
 
 def points(written) -> list[Values]:
-    """The points of a sweep that has no `problems`, in the order of its values, the last key's changing fastest."""
+    """List the points of a sweep without `problems`, in the order of its values; the last key's change fastest."""
     grids = [grid for grid in _grids(written) if grid]
     return [dict(zip(grid, values, strict=True)) for grid in grids for values in product(*grid.values())]
 
 
 def name(scenario: str, values: Values) -> str:
-    """A point's name: the scenario's and the values, each under the last part of its key where that is no other's."""
+    """Return a point's name: the scenario's and the values, each after its key's last part, or its key if ambiguous."""
     short = {key: key.rpartition(".")[2] for key in values}
     count = Counter(short.values())
     labels = {key: last if count[last] == 1 else key for key, last in short.items()}
@@ -91,7 +91,7 @@ def name(scenario: str, values: Values) -> str:
 
 
 def title(scenario: str, values: Values) -> str:
-    """A point's title: its scenario's, and the values under their parameters' names, Greek letters as such.
+    """Return a point's title: its scenario's, and the values with their parameters' names in words and Greek letters.
 
     >>> title("Paper's learning", {"schedule.gamma": 30.0, "radio.resource_blocks": 2})
     "Paper's learning, γ = 30, resource blocks = 2"
@@ -105,7 +105,7 @@ def title(scenario: str, values: Values) -> str:
 
 
 def in_words(key: str) -> str:
-    """A parameter's key as readers see it: its last part, Greek letters as such, its unit after `in`.
+    """Write a parameter's key for readers: its last part in words and Greek letters, and its unit after `in`.
 
     >>> in_words("privacy.target_epsilon"), in_words("radio.snr_db"), in_words("radio.noise_density_dbm_hz")
     ('target ε', 'SNR in dB', 'noise density in dBm/Hz')
@@ -114,14 +114,14 @@ def in_words(key: str) -> str:
 
 
 def name_and_unit(key: str) -> tuple[str, str]:
-    """What a parameter is called, and the unit that its key ends with, or ""."""
+    """Return a parameter's name in words, and the unit that its key ends with, or ""."""
     name = key.rpartition(".")[2]
     end = ending(name)
     return " ".join(SPELLED.get(word, word) for word in name.removesuffix(end).split("_")), UNITS.get(end, "")
 
 
 def short_exponents(text: str) -> str:
-    """Numbers of a text without what their exponents do not need.
+    """Shorten the exponents of numbers in a text.
 
     >>> short_exponents("1e-05 to 3.2e+07, < 1e10")
     '1e-5 to 3.2e7, < 1e10'
@@ -136,7 +136,7 @@ def _shown(value) -> str:
 
 
 def text(value) -> str:
-    """A value as it stands in names: the shortest that says which number it is, in characters that folders may have."""
+    """Write a value for names: a number in its shortest exact form, and only characters that folder names may have."""
     if isinstance(value, list):
         return "x".join(map(text, value)) or "none"
     if value is None or isinstance(value, bool):
@@ -147,7 +147,7 @@ def text(value) -> str:
 
 
 def nested(values: Values) -> dict:
-    """A point's values as a scenario writes them."""
+    """Nest a point's values by sections, as in a scenario's content."""
     content: dict = {}
     for key, value in values.items():
         *sections, last = key.split(".")

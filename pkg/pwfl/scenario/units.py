@@ -1,6 +1,6 @@
-"""Values that may be in another unit than their parameter's, such as watts in place of dBm.
+"""Warnings about values that may be in another unit than their parameter's, such as watts instead of dBm.
 
-A parameter declares its usual range. A value outside is no error, and gets a line that says what it would be in others.
+A parameter may declare its usual range. A value outside is no error; the warning converts it from other units.
 """
 
 from contextlib import suppress
@@ -12,29 +12,29 @@ from pwfl.scenario.fields import extra_of, parameters, usual_of
 from pwfl.scenario.values import value_of
 
 PREFIXES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-COMMON = {"m": "mk", "s": "nµm"}  # prefixes of these units; others have any
+COMMON = {"m": "mk", "s": "nµm"}  # usual prefixes of these units; other units have all
 
 
 def unusual(scenario: Scenario | dict, model: type[Scenario] | None = None) -> list[str]:
-    """A line `key: what it is` for each value that is unusual in its parameter's unit; 0 is the same in most.
+    """Write a line `key: problem` for each value that is unusual in its parameter's unit; 0 never is.
 
-    With a `model`, of a scenario's content that need not be right.
+    With a `model`, the scenario is its content, which may be invalid.
     """
     lines = []
     for path, field in parameters(model or type(scenario)):
         key, usual = ".".join(path), usual_of(field)
         value = usual and value_of(scenario, key)
         if isinstance(value, float) and value and isfinite(value):
-            with suppress(OverflowError):  # of a number of decibels that no parameter may have
+            with suppress(OverflowError):  # decibels beyond the range of floats
                 what = _what(value, extra_of(field)["unit"], *usual)
                 lines += [f"{key}: {what}"] if what else []
     return lines
 
 
 def _what(value: float, unit: str, low: float, high: float) -> str:
-    """What is unusual about a value other than 0: it is out of range, or a fraction of a decibel; nothing: ''.
+    """Describe an unusual value other than 0: it is out of range, or a fraction of a decibel; '': it is usual.
 
-    Such fractions are as rare in decibels as they are common in watts.
+    Values between 0 and 1 are rare in decibels but common in watts.
     """
     others = {other: reading for other, reading in _readings(value, unit).items() if low <= reading <= high}
     outside = not low <= value <= high
@@ -47,7 +47,7 @@ def _what(value: float, unit: str, low: float, high: float) -> str:
 
 
 def _readings(value: float, unit: str) -> dict[str, float]:
-    """What a number would be in a unit if it were meant in others, by their names."""
+    """Convert a number to a unit from other units in which it may be meant, by the names of these."""
     if unit not in DECIBELS:
         return {f"{prefix}{unit}": value * PREFIXES[prefix] for prefix in COMMON.get(unit, filter(None, PREFIXES))}
     if value < 0:
@@ -57,7 +57,7 @@ def _readings(value: float, unit: str) -> dict[str, float]:
 
 
 def _written(value: float, unit: str) -> str:
-    """A value with its unit, with a prefix if the unit is linear.
+    """Write a value with its unit, with a prefix if the unit is linear.
 
     >>> _written(1.8e5, "Hz"), _written(-10, "dBm")
     ('180 kHz', '-10 dBm')
@@ -68,7 +68,7 @@ def _written(value: float, unit: str) -> str:
     return f"{value / PREFIXES[prefix]:.4g} {prefix}{unit}"
 
 
-DECIBELS = {  # a value in decibels as what it stands for
+DECIBELS = {  # by unit, a function that writes a value in decibels as a ratio or power
     "dB": lambda value: f"a ratio of {db_to_ratio(value):.4g}",
     "dBm": lambda value: _written(dbm_to_w(value), "W"),
     "dBm/Hz": lambda value: f"{dbm_to_w(value):.4g} W/Hz",

@@ -1,4 +1,4 @@
-"""The parameters that a stage gets: an object of its system's model that holds only those, frozen and unchecked."""
+"""The parameters passed to a stage: a frozen object of its system's model with only these, not validated again."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -15,32 +15,32 @@ UNDECLARED = (
 
 
 class UndeclaredError(AttributeError):
-    """A stage reads a parameter that is not declared to be read by it."""
+    """A stage reads a parameter that it is not declared to read."""
 
 
 class Partial:
-    """A base of models whose objects may hold a part of their parameters (`select_part`)."""
+    """A base class of models; objects may have only some of the model's parameters (`select_part`)."""
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # which would take any name for a parameter
+    if not TYPE_CHECKING:  # a type checker would accept any name as a parameter
 
         def __getattr__(self, name: str):
             part = object.__getattribute__(self, "__pydantic_private__")
-            if part is None or name.startswith("_"):  # a whole object; what Python and libraries look for
+            if part is None or name.startswith("_"):  # a whole object, or a name that Python and libraries look up
                 return super().__getattr__(name)
             raise UndeclaredError(f"{part['section']}{name}: {UNDECLARED}")
 
-        def __repr__(self) -> str:  # what is no parameter of the model included, as reports tell scenarios apart by it
+        def __repr__(self) -> str:  # with attributes that are no parameters: reports distinguish scenarios by it
             whole = self.__pydantic_private__ is None
             return super().__repr__() if whole else f"{type(self).__name__}({plain(self)})"
 
 
 class Values:
-    """Parameters where no model says which, `values.section.name`: what a user-defined function gets, or no system's.
+    """Parameters without a model, as `values.section.name`: those of a user-defined function, or without a system.
 
-    Sections are values again, lists are tuples, and nothing can be set. Reading a parameter that is not among them
-    raises UndeclaredError. Values of equal parameters are equal, and keys of a cache.
+    Sections are Values again, lists are tuples, and nothing can be set. Reading a parameter that is missing raises
+    UndeclaredError. Values of equal parameters are equal, and can be keys of a cache.
     """
 
     __slots__ = ("__dict__", "_section")
@@ -50,7 +50,7 @@ class Values:
         vars(self).update({key: _freeze(value, f"{self._section}{key}") for key, value in plain.items()})
 
     def __getattr__(self, name: str):
-        if name.startswith("_"):  # what Python and libraries look for
+        if name.startswith("_"):  # names that Python and libraries look up
             raise AttributeError(name)
         if self._section.startswith("own."):
             raise UndeclaredError(f"{self._section}{name}: is not given; write it under `{self._section[:-1]}`")
@@ -70,9 +70,9 @@ class Values:
 
 
 def build_values(parameters: Mapping) -> Any:
-    """What a stage gets of the parameters that it reads, as nested dicts: an object of its system's model, or Values.
+    """Convert a stage's parameters, nested dicts, to an object of its system's model, or Values without a system.
 
-    What is no parameter of the model, such as whether a condition is met, is an attribute, too.
+    Entries that are no parameters of the model, such as whether a condition is met, become attributes, too.
     """
     if "system" not in parameters:
         return Values(parameters)
@@ -80,10 +80,10 @@ def build_values(parameters: Mapping) -> Any:
 
 
 def select_part(model: type[V], parameters: Mapping, section: str = "") -> V:
-    """An object of a model, or of a section of one, that holds these parameters alone, which nothing checks again.
+    """Create an object of a model, or of a section, with only these parameters, without validating them again.
 
-    Reading another one raises UndeclaredError. Lists are tuples, and parts of equal parameters are equal, and keys of a
-    cache.
+    Reading another parameter raises UndeclaredError. Lists become tuples. Parts of equal parameters are equal, and can
+    be keys of a cache.
     """
     kinds, path = _sections(model), f"{section}." if section else ""
     held = {key: _freeze(value, f"{path}{key}", kinds.get(key)) for key, value in parameters.items()}
@@ -96,7 +96,7 @@ def select_part(model: type[V], parameters: Mapping, section: str = "") -> V:
 
 @cache
 def _sections(model: Any) -> dict[str, type[Partial] | None]:
-    """By each of a model's fields, the model that it is, or is a list of; None where it is one parameter."""
+    """Return, for each field of a model, the model of its value or of its list's entries; None: a single parameter."""
     kinds = {key: (field.annotation, *get_args(field.annotation)) for key, field in model.model_fields.items()}
     return {
         key: next((kind for kind in among if isinstance(kind, type) and issubclass(kind, Partial)), None)
@@ -105,14 +105,14 @@ def _sections(model: Any) -> dict[str, type[Partial] | None]:
 
 
 def plain(values):
-    """The nested dicts and lists that values are of."""
+    """Convert values to nested dicts and lists."""
     if isinstance(values, Partial | Values):
         return {key: plain(value) for key, value in vars(values).items()}
     return [plain(value) for value in values] if isinstance(values, list | tuple) else values
 
 
 def value_of(scenario, key: str):
-    """What values, or a scenario's model, have at a dotted key; None where their system has no such parameter."""
+    """Return the value at a dotted key of values, a scenario or its content; None: there is no such parameter."""
     value = scenario
     for part in key.split("."):
         value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
@@ -125,12 +125,12 @@ def name_release(values: V, release: str) -> V:
 
 
 def with_contents(values: V, contents: Mapping[str, str]) -> V:
-    """The values of a stage that draws noise, and what a release has of the user's files, by realization."""
+    """Add digests of the user's data, by realization, to the values of a stage that draws noise."""
     return with_others(values, contents=contents) if contents else values
 
 
 def with_others(values: V, **others) -> V:
-    """The values with others, in plain types, in the place of these sections or parameters outside of sections."""
+    """Return values with some sections, or parameters outside of sections, replaced by `others`, in plain types."""
     held: Any = values
     changed = plain(held) | others
     if isinstance(held, Values):
@@ -139,7 +139,7 @@ def with_others(values: V, **others) -> V:
 
 
 def replaced(values: V, key: str, value) -> V:
-    """The values with another one at a key, `section.name`. Raises UndeclaredError where there is none yet.
+    """Return values with another one at a key, `section.name`. Raises UndeclaredError if the key has none yet.
 
     >>> replaced(Values({"seed": 1, "network": {"users": 3}}), "network.users", 2)
     Values({'seed': 1, 'network': {'users': 2}})
@@ -150,7 +150,7 @@ def replaced(values: V, key: str, value) -> V:
 
 
 def _freeze(value, path: str, section: type[Partial] | None = None):
-    """A value that cannot be changed: of a section's model where there is one."""
+    """Make a value immutable: mappings become objects of the section's model or Values, lists become tuples."""
     if isinstance(value, Mapping):
         return Values(value, path) if section is None else select_part(section, value, path)
     return tuple(_freeze(item, path, section) for item in value) if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""Configs as they are written: YAML with the plain scalars of its version 1.2, or JSON."""
+"""Reader of config files: YAML with the plain scalars of its version 1.2, or JSON."""
 
 import json
 import re
@@ -12,8 +12,8 @@ from pwfl.store import files
 
 FLOAT = "[-+]?((0|[1-9][0-9]*)([.][0-9]*)?|[.][0-9]+)([eE][-+]?[0-9]+)?|[-+]?[.](inf|Inf|INF)|[.](nan|NaN|NAN)"
 BOOL, INT, NULL = "true|True|TRUE|false|False|FALSE", "[-+]?(0|[1-9][0-9]{0,99})", "null|Null|NULL|~|"
-PLAIN = {"bool": BOOL, "int": INT, "float": FLOAT, "null": NULL, "merge": "<<"}  # all else is text: 010, 1:30, yes
-MOST = 1_000_000  # characters of a config with its aliases written out
+PLAIN = {"bool": BOOL, "int": INT, "float": FLOAT, "null": NULL, "merge": "<<"}  # all others are text: 010, 1:30, yes
+MOST = 1_000_000  # characters of a config with its aliases expanded
 
 
 class _Loader(yaml.SafeLoader):
@@ -21,8 +21,8 @@ class _Loader(yaml.SafeLoader):
         raise yaml.MarkedYAMLError(problem="tags (!) are not allowed", problem_mark=self.get_mark())
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Merge (<<) other mappings into one; before and after, each key is there once."""
-        at = {}  # lines
+        """Merge (<<) other mappings into one; keys must be unique before, and are unique after."""
+        at = {}  # key -> line
         for key_node, _ in node.value:
             if isinstance(key := key_node.value, list) or key in at:
                 fault = (
@@ -38,16 +38,16 @@ _Loader.yaml_implicit_resolvers = {None: [(f"tag:yaml.org,2002:{k}", re.compile(
 
 
 def read(path: str | Path) -> dict:
-    """Content of a config file. Raises ValueError or OSError."""
+    """Read a config file. Raises ValueError or OSError."""
     if not isinstance(config := parse(files.text(path)), dict):
         raise ValueError(f"{'is empty; ' * (config is None)}must be a mapping, with `scenarios:` among its keys")
     return config
 
 
 def parse(text: str):
-    """What a text says. Raises ValueError, which names a line."""
+    """Parse a text in YAML or JSON. Raises ValueError, which names a line."""
     if text.lstrip().startswith("{"):
-        text = text.replace("\t", " ")  # which JSON may indent with, and YAML may not
+        text = text.replace("\t", " ")  # JSON allows tabs for indentation, YAML does not
     try:
         content = yaml.load(text, _Loader)
         if any(length > MOST for length in accumulate(map(len, json.JSONEncoder().iterencode(content)))):

@@ -1,1 +1,1 @@
-"""Where results are kept: knows bytes, no scenario."""
+"""The result store, independent of scenarios."""

@@ -1,4 +1,4 @@
-"""Addresses of results: an address is a hash of a description of all that a result depends on."""
+"""Addresses of results: an address is a hash of a description of everything that a result depends on."""
 
 import csv
 import hashlib
@@ -12,18 +12,18 @@ DIGITS = 12  # of an address
 
 
 class StoreError(RuntimeError):
-    """A job whose code, or whose files from outside, are not those that it was planned with."""
+    """A job with other code, or other external files, than it was planned with."""
 
 
 def digest(description: dict | list) -> str:
-    """The address of what a description is of."""
+    """Return the address for a description: the first hex digits of its SHA-256 digest."""
     return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
 def check_code(description: dict, stamp: str | None = None) -> None:
-    """Raise StoreError where a job's code is not that of its description: it changed after the job was planned.
+    """Raise StoreError if a job's code is not that of its description: it changed after the job was planned.
 
-    With the `stamp` of pwfl as it was then (`code.stamp`), what is known to be the same by it is not looked at.
+    `stamp` is pwfl's at planning (`code.stamp`): if it is unchanged, a job that runs only pwfl's code passes at once.
     """
     asked = {key: description[key] for key in ("sources", "functions", "reads") if key in description}
     if asked.keys() <= {"sources"} and all(map(_is_ours, asked.get("sources", ()))) and stamp == code.stamp():
@@ -42,7 +42,7 @@ def _is_ours(package: str) -> bool:
 
 
 def check_contents(description: dict, paths: dict[str, str]) -> None:
-    """Raise StoreError where files from outside are not those of a job's description: they changed since."""
+    """Raise StoreError if external files are not those of a job's description: they changed after planning."""
     for table, expected in description.get("contents", {}).items():
         if content(paths[table]) != expected:
             raise StoreError(f"{paths[table]}: was changed after this job was planned; start the workflow again")
@@ -61,7 +61,7 @@ def write_addresses(addresses: dict[str, dict[str, str]], path: str) -> None:
 
 
 def read_addresses(content: bytes) -> dict[str, dict[str, str]]:
-    """The addresses in a file that `write_addresses` wrote, by scheme and stage."""
+    """Parse the content of a file that `write_addresses` wrote: addresses by scheme and stage."""
     addresses: dict[str, dict[str, str]] = {}
     for row in csv.DictReader(StringIO(content.decode("utf-8"), newline="")):
         addresses.setdefault(row["scheme"], {})[row["stage"]] = row["address"]

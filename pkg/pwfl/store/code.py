@@ -1,14 +1,14 @@
 """The code in an address: the files that a stage's results may depend on.
 
-A stage's code is its system's package without the other stages' modules (noise has that of receive, by which it meets a
-target), the audit, the claims and the report, and without what only declares: catalog, checks, meanings of columns and
-parameters, whose values are in the address by themselves. With it count the shared packages that compute, without what
-only audits run. What keeps, logs, plans or draws is in no stage's address, and neither is what an exception says, nor
-how a column is described.
+A stage's code consists of its system's package and of the shared packages that compute, without the code for audits.
+From the system's package, it excludes the modules of other stages, the audit, claims, papers and the report (the stage
+noise includes `receive`, with which it meets a target). It also excludes modules that only declare: catalog, checks,
+meanings of columns, and parameters, since the address contains their values. Code that stores, logs, plans or draws is
+in no stage's address. Texts of exceptions and descriptions of columns do not count either.
 
 The stages before the channel have no system's package, except `imported`. The audit's code includes the stages'
-modules, as it runs them. The report's jobs have their systems' packages without the stages' modules, the audit and
-meanings, the shared packages, and all of `pwfl.report`, `pwfl.scenario` and `pwfl.workflow.reporting`.
+modules, since it runs them. A report job has its systems' packages without the stages' modules, the audit and meanings.
+It also has the shared packages and all of `pwfl.report`, `pwfl.scenario` and `pwfl.workflow.reporting`.
 """
 
 import hashlib
@@ -35,29 +35,29 @@ COMPUTES = (
     "process/tensorflow.py",
     "process/user_code.py",
     "radio",
-    "registry.py",  # says which tables a stage reads
+    "registry.py",  # lists the tables that a stage reads
     "tables",
     "scenario/values.py",
-    "stages.py",  # says which function runs
+    "stages.py",  # determines which function runs
     "streams.py",
-    "system.py",  # says which function runs
+    "system.py",  # determines which function runs
     "training",
 )
 DRAWS = ("report", "scenario", "workflow/reporting.py")
 OF_AUDIT = ("report/columns.py",)
 AUDITS = {f"{LIBRARY}/{name}" for name in ("privacy/audit", "training/audit", "training/audits")}
 CLAIMS, PAPER = "claims", "paper"
-MEANINGS = "meanings"  # of columns, of which schemas are described
-WORDS = {"catalog", "checks", MEANINGS, "parameters"}  # modules of a system that say what is drawn, meant, refused
-UNREAD = ("__pycache__", "captions")  # folders; descriptions hold the captions
-INSTALLED = (".dist-info", ".egg-info")  # folders of distributions, named by their versions
+MEANINGS = "meanings"  # module with descriptions of columns
+WORDS = {"catalog", "checks", MEANINGS, "parameters"}  # modules of a system that only declare
+UNREAD = ("__pycache__", "captions")  # folders; descriptions contain the captions
+INSTALLED = (".dist-info", ".egg-info")  # folders of distributions, with versions in their names
 MODULES = (".py", *EXTENSION_SUFFIXES)
 
 
 def described(
     stage: str, sources: Sequence[str] = (), functions: Sequence[str] = (), reads: Sequence[str] = ()
 ) -> dict:
-    """The part of a description that is about code.
+    """Describe a stage's code: a digest of it, versions of the packages that it imports, and the arguments given.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def described(
     sources
         The packages of systems, in full.
     functions
-        What is run of the user's own, as a config names it: FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION.
+        User-defined functions that are run, as in a config: FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION.
     reads
         The files that these functions read.
     """
@@ -82,7 +82,7 @@ def described(
 
 
 def digest_files(description: Mapping) -> dict[str, str]:
-    """The digest of each file that the code of a description's `code` is of, by the file's name."""
+    """Return the digest of each file that the `code` of a description covers, by the file's name."""
     sources, functions, reads = (description.get(key, ()) for key in ("sources", "functions", "reads"))
     return _all(description["stage"], sources, _find_user_files(functions), reads)
 
@@ -94,7 +94,7 @@ def _all(stage: str, sources: Iterable[str], users: Mapping[str, Path], reads: I
 
 
 def _find_user_files(functions: Iterable[str]) -> dict[str, Path]:
-    """The files that count with functions of the user's own, by their names."""
+    """Find the files that user-defined functions depend on, by name."""
     paths = {}
     for function in functions:
         paths |= imports.find_user_files(function.rpartition(":")[0])
@@ -102,13 +102,13 @@ def _find_user_files(functions: Iterable[str]) -> dict[str, Path]:
 
 
 def digest(files: Mapping[str, str]) -> str:
-    """One digest of those of several files."""
+    """Combine the digests of several files into one."""
     return hashlib.sha256(json.dumps(dict(files), sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
 @cache
 def files(stage: str, packages: tuple[str, ...] = ()) -> Mapping[str, Path]:
-    """The files that are the code of a stage, or of a job of the report, by their names."""
+    """List the files that are the code of a stage, or of a report job, by name."""
     rooms = COMPUTES + (() if stage in GRAPH else OF_AUDIT if stage == AUDIT else DRAWS)
     paths = {name: path for room in rooms for name, path in _in(ROOT / room, f"{LIBRARY}/{room}").items()}
     for package in packages:
@@ -120,14 +120,14 @@ def files(stage: str, packages: tuple[str, ...] = ()) -> Mapping[str, Path]:
 
 
 def _left_out(stage: str) -> set[str]:
-    """The names of modules of a system and of `pwfl.execution` that are no code of a stage, or of a report's job."""
+    """Return the names of modules of a system and of `pwfl.execution` that a stage's or report job's code excludes."""
     if stage in GRAPH:
         return {*GRAPH, AUDIT, CLAIMS, PAPER, REPORT, *WORDS} - {stage, "receive" if stage == "noise" else stage}
     return {CLAIMS, PAPER, REPORT, *WORDS} if stage == AUDIT else {*GRAPH, AUDIT, MEANINGS}
 
 
 def _heads(name: str) -> set[str]:
-    """The folders that a file lies in, and itself, without suffixes.
+    """Return the paths of a file and of all folders that contain it, without suffixes.
 
     >>> sorted(_heads("one_bit/train/steps.py"))
     ['one_bit', 'one_bit/train', 'one_bit/train/steps']
@@ -138,7 +138,7 @@ def _heads(name: str) -> set[str]:
 
 
 def _find_system_files(package: str) -> dict[str, Path]:
-    """The modules of a system's package by their names; of the whole top-level package, where that is not pwfl."""
+    """List the modules of a system's package, by name; outside pwfl, those of the whole top-level package."""
     top, _, inner = package.partition(".")
     room = ROOT / inner.replace(".", "/") if top == LIBRARY else imports.folder(top)
     paths = _in(room, package.replace(".", "/") if top == LIBRARY else top)
@@ -147,7 +147,7 @@ def _find_system_files(package: str) -> dict[str, Path]:
 
 @cache
 def _in(room: Path, name: str) -> dict[str, Path]:
-    """The files of a folder, or the file itself, by names that begin with that of the room."""
+    """List the files of a folder, or the file itself, by names that begin with `name`."""
     if room.is_file():
         return {name: room}
     inner = sorted(path for path in room.iterdir() if path.name not in UNREAD and not path.name.startswith("."))
@@ -156,22 +156,22 @@ def _in(room: Path, name: str) -> dict[str, Path]:
 
 @cache
 def stamp() -> str:
-    """A digest of all bytes of pwfl, and of the names of all distributions: while it is the same, so are all versions.
+    """Compute a digest of all bytes of pwfl, and of the names and versions of all distributions.
 
-    It is sooner known than what `described` says, which takes an edit of a comment for no change.
+    It is faster than `described`, but changes also if only a comment is edited.
     """
     state = hashlib.sha256()
     for name, path in _in(ROOT, LIBRARY).items():
         state.update(f"{name}\0".encode() + path.read_bytes())
-    for folder in filter(os.path.isdir, dict.fromkeys(sys.path)):  # jobs of Snakemake have some twice
+    for folder in filter(os.path.isdir, dict.fromkeys(sys.path)):  # Snakemake's jobs have some twice
         state.update("\0".join(sorted(name for name in os.listdir(folder) if name.endswith(INSTALLED))).encode())
     return state.hexdigest()
 
 
 @cache
 def _describe_library(stage: str, sources: tuple[str, ...]) -> dict:
-    """As `described`, without anything of the user's; descriptions of many points of a sweep share it."""
-    stamp()  # before anything is read, so that what changes meanwhile is seen
+    """Describe a stage's code as `described` without user-defined functions; many sweep points share the result."""
+    stamp()  # before anything is read, so that later changes are detected
     part = {"sources": list(sources)} if sources else {}
     versions = dict(sorted(_versions(stage, sources).items()))
     return part | {"code": digest(_digests(stage, sources)), "packages": versions}
@@ -184,15 +184,15 @@ def _digests(stage: str, packages: tuple[str, ...]) -> Mapping[str, str]:
 
 @cache
 def _versions(stage: str, packages: tuple[str, ...]) -> Mapping[str, str]:
-    """Versions of the distributions that the files of a stage import, by the top-level module."""
+    """Return the versions of the distributions that the files of a stage import, by top-level module."""
     named = {name for path in files(stage, packages).values() for name in _parsed(path).imports}
     return MappingProxyType(_installed(named, {package.partition(".")[0] for package in packages}))
 
 
 def _installed(names: Iterable[str], but: Collection[str] = ()) -> dict[str, str]:
-    """Versions of the distributions of imported modules, by the top-level module; of none in `but`, nor of pwfl."""
+    """Return the versions of imported modules' distributions, by top-level module; without `but` and pwfl."""
     tops = {name.partition(".")[0] for name in names} - {"", LIBRARY, *but}
     return {top: version for top in tops if (version := imports.version(top))}
 
 
-_parsed = cache(imports.parsed)  # as it was when this process first asked: it goes on with the modules that it loaded
+_parsed = cache(imports.parsed)  # cached, since this process keeps the modules that it loaded

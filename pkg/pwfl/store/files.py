@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all; and files of text, as users write them."""
+"""Write files that appear whole or not at all, and read text files that users write."""
 
 import codecs
 import errno
@@ -19,7 +19,7 @@ MARKS = {  # byte-order marks of text that is not UTF-8; UTF-32's begins like UT
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
-FORMATS = {  # first bytes of what is no text: what it is, and what to do
+FORMATS = {  # first bytes of files that are not text: their format, and a remedy
     b"\x1f\x8b": "gzip-compressed; unpack it with gunzip",
     b"PK\3\4": "a ZIP archive, or an Excel workbook; unpack it, or save the sheet as CSV UTF-8",
     b"\xd0\xcf\x11\xe0": "an Excel workbook; save the sheet as CSV UTF-8",
@@ -34,20 +34,20 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class NoRoomError(OSError):
-    """A file that the disk, or a quota, has no room for."""
+    """A file for which the disk, or a quota, has no room."""
 
 
 class TextError(ValueError):
-    """Bytes that are no UTF-8 text; the message, which follows a file's name, says what they are and what to do."""
+    """Bytes that are not UTF-8 text; the message, which follows a file's name, contains their format and a remedy."""
 
 
 def text(path: str | Path) -> str:
-    """The text of a file that users write. Raises OSError where it cannot be read, and TextError."""
+    """Read a text file that users write. Raises OSError if it cannot be read, and TextError."""
     return decoded(Path(regular(path)).read_bytes())
 
 
 def decoded(content: bytes) -> str:
-    """The text that bytes are in UTF-8, without a byte-order mark. Raises TextError."""
+    """Decode bytes as UTF-8, without a byte-order mark. Raises TextError."""
     with suppress(UnicodeDecodeError):
         text = content.decode("utf-8-sig")
         if "\0" not in text:
@@ -56,7 +56,7 @@ def decoded(content: bytes) -> str:
 
 
 def _what(content: bytes) -> str:
-    """What bytes are that are no UTF-8 text, and what to do."""
+    """Describe bytes that are not UTF-8 text, and a remedy."""
     if kind := next((what for start, what in FORMATS.items() if content.startswith(start)), None):
         return f"is not text, but {kind}"
     if encoding := _encoding(content):
@@ -73,7 +73,7 @@ def _what(content: bytes) -> str:
 
 
 def _encoding(content: bytes) -> str | None:
-    """UTF-16 or UTF-32, by a byte-order mark, or as a good part of the bytes are 0; None where it is neither."""
+    """Detect UTF-16 or UTF-32, by a byte-order mark, or by a large share of zero bytes; None: neither."""
     if marked := next((name for mark, name in MARKS.items() if content.startswith(mark)), None):
         return marked
     sample = content[: min(SAMPLE, len(content) // 4 * 4)]
@@ -87,13 +87,13 @@ def _encoding(content: bytes) -> str | None:
 
 @contextmanager
 def appearing_whole(path: str) -> Generator[str]:
-    """A name to write a file under, which becomes `path` when the block ends without an error.
+    """Yield a name to write a file under, which becomes `path` when the block ends without an error.
 
-    Raises NoRoomError, which names the file, where the disk is full.
+    Raises NoRoomError, which names the file, if the disk is full.
     """
     partial = Path(path).with_name(
         f".{uuid4().hex[:12]}.{Path(path).name}"
-    )  # some libraries tell the format by the suffix
+    )  # some libraries infer the format from the suffix
     try:
         with room_for(path):
             yield str(partial)
@@ -104,7 +104,7 @@ def appearing_whole(path: str) -> Generator[str]:
 
 @contextmanager
 def room_for(path: str | Path) -> Generator[None]:
-    """Raise NoRoomError, which names a path, for an error of the block that says that the disk is full."""
+    """Raise NoRoomError, which names a path, if the block fails because the disk is full."""
     try:
         yield
     except OSError as error:
@@ -117,23 +117,23 @@ def room_for(path: str | Path) -> Generator[None]:
 
 
 def write(save: Callable[[BytesIO], object], path: str) -> None:
-    """Write what `save` puts into a buffer to a file, which appears whole or not at all."""
-    buffer = BytesIO()  # where the disk is full Polars may say "transport error" and no more
+    """Write a file, which appears whole or not at all, with the content that `save` writes into a buffer."""
+    buffer = BytesIO()  # if the disk is full, Polars may raise only "transport error"
     save(buffer)
     with appearing_whole(path) as partial:
         Path(partial).write_bytes(buffer.getbuffer())
 
 
 def write_bytes(content: bytes, path: str | Path) -> None:
-    """Write a file, which appears whole or not at all."""
+    """Write bytes to a file, which appears whole or not at all."""
     write(lambda buffer: buffer.write(content), str(path))
 
 
 def regular(path: str | Path) -> str | Path:
-    """The path of a regular file: a device or a pipe may never end. Raises OSError for anything else."""
+    """Return the path of a regular file. Raises OSError for anything else: a device or a pipe may never end."""
     try:
         mode = os.stat(path).st_mode
-    except ValueError as error:  # of characters that no name has
+    except ValueError as error:  # characters that no path may contain
         raise OSError(errno.EINVAL, str(error), str(path)) from None
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -143,7 +143,7 @@ def regular(path: str | Path) -> str | Path:
 
 
 def content(path: str) -> str:
-    """A digest of a file's content. Raises OSError, which names the file, where it cannot be read."""
+    """Return the hex SHA-256 digest of a file. Raises OSError, which names the file, if it cannot be read."""
     try:
         status = os.stat(regular(path))
         return _digest(path, status.st_mtime_ns, status.st_size)
@@ -153,6 +153,6 @@ def content(path: str) -> str:
 
 @cache
 def _digest(path: str, *_stamp: int) -> str:
-    # Scenarios of a study mostly share a file: it is not read again while time and size stay.
+    # Scenarios of a study mostly share a file: it is read again only if its time or size changes.
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,17 +5,17 @@ from itertools import takewhile
 from math import ceil
 from typing import NamedTuple
 
-ALL = "all"  # no folder of its own
+ALL = "all"  # in place of a chunk's name: all realizations; it has no folder
 Sizes = tuple[tuple[int, int], ...]
-# From which realization on chunks are of which size: a study of few realizations computes few in vain, one of many has
-# few files, and no chunk of trainings takes very long.
+# Pairs of a first realization and the size of chunks from there on: a study of few realizations computes few in vain,
+# one of many has few files, and no chunk of training runs lasts very long.
 TABLES: Sizes = ((0, 10), (20, 30), (50, 50), (100, 100))
 TRAININGS: Sizes = ((0, 1), (5, 5), (10, 10))
-SMALLER = (10, 5, 2, 1)  # of all chunks, where those are too large
+SMALLER = (10, 5, 2, 1)  # sizes for all chunks, if those are too large
 
 
 def fitting(sizes: Sizes, most: float) -> Sizes:
-    """The sizes, or one of SMALLER for all chunks where a chunk would have more than `most` realizations.
+    """Return the sizes, or one of SMALLER for all chunks if a chunk would have more than `most` realizations.
 
     >>> fitting(TRAININGS, 10), fitting(TRAININGS, 9), fitting(TABLES, 0.5)
     (((0, 1), (5, 5), (10, 10)), ((0, 5),), ((0, 1),))
@@ -25,7 +25,7 @@ def fitting(sizes: Sizes, most: float) -> Sizes:
 
 
 def covering(first: int, stop: int, sizes: Sizes, end: int | None = None) -> list[str]:
-    """Names FIRST-STOP of the chunks that cover the realizations from `first` to before `stop`; none is beyond `end`.
+    """List the chunks, as FIRST-STOP, that cover the realizations from `first` to before `stop`; none exceeds `end`.
 
     >>> covering(4, 23, TRAININGS)
     ['000004-000005', '000005-000010', '000010-000020', '000020-000030']
@@ -37,18 +37,18 @@ def covering(first: int, stop: int, sizes: Sizes, end: int | None = None) -> lis
 
 
 def bounds(chunk: str) -> tuple[int, int]:
-    """First realization of a chunk, and the one after its last."""
+    """Return the first realization of a chunk, and the one after its last."""
     first, stop = chunk.split("-")
     return int(first), int(stop)
 
 
 def realizations(chunk: str) -> range:
-    """The realizations of a chunk; none where it is not one of them, but ALL."""
+    """Return the realizations of a chunk; for ALL, an empty range."""
     return range(0) if chunk == ALL else range(*bounds(chunk))
 
 
 class Extent(NamedTuple):
-    """How many chunks there are, before which realization the last one stops, how many the largest one has."""
+    """The number of chunks, the realization before which the last one stops, and the size of the largest one."""
 
     chunks: int
     stop: int
@@ -56,7 +56,7 @@ class Extent(NamedTuple):
 
 
 def extent(count: int, sizes: Sizes) -> Extent:
-    """The extent of the chunks of the first `count` realizations, without listing them.
+    """Compute the extent of the chunks of the first `count` realizations, without listing them.
 
     >>> extent(23, TRAININGS)
     Extent(chunks=8, stop=30, largest=10)
@@ -70,7 +70,7 @@ def extent(count: int, sizes: Sizes) -> Extent:
 
 
 def _chunks(sizes: Sizes, first: int) -> Iterator[tuple[int, int]]:
-    """The chunks, without end, from the one on that has the realization `first`."""
+    """Yield chunks as (start, stop), without end, from the chunk that contains the realization `first`."""
     begin, size = [pair for pair in sizes if pair[0] <= first][-1]
     start = begin + (first - begin) // size * size
     while True:

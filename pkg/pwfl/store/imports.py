@@ -1,4 +1,4 @@
-"""Python files without running them: a digest of what their code does, and which files count with a module."""
+"""Parse Python files without running them: digest their code, and find the files that a module depends on."""
 
 import ast
 import hashlib
@@ -14,26 +14,26 @@ LIBRARY, INIT = "pwfl", "__init__.py"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 DIGITS = 16  # of a digest
-ENVIRONMENTS = {"__pycache__", "site-packages", "venv"}  # folders without code of the user's, beside hidden ones
-MOST_FILES = 200  # of the user's that count with one function
+ENVIRONMENTS = {"__pycache__", "site-packages", "venv"}  # folders without the user's code, in addition to hidden ones
+MOST_FILES = 200  # most files of the user on which a function may depend
 
 
 class TooManyFilesError(ValueError):
-    """A folder with more Python files than may count with a function."""
+    """A folder with more Python files than a function may depend on."""
 
 
 class Parsed(NamedTuple):
-    """What a file says.
+    """The digest and the imports of a file.
 
     Attributes
     ----------
     digest
-        Hex digest of its syntax tree without docstrings, what raised exceptions say and, outside functions, the keyword
+        Hex digest of its syntax tree without docstrings, texts of raised exceptions and, outside functions, the keyword
         `description` of calls, which declare columns and schemes. It is the same under all versions of Python that
-        parse it; of its bytes where it is no Python.
+        parse the file. If it is not Python, the digest is of its bytes.
     imports
-        What it imports anywhere, except for a type checker: names of modules, or of something in a module; relative
-        ones begin with dots.
+        Names of modules, or of objects in modules, that it imports anywhere, except under TYPE_CHECKING; relative ones
+        begin with dots.
     """
 
     digest: str
@@ -41,7 +41,7 @@ class Parsed(NamedTuple):
 
 
 def parsed(path: Path) -> Parsed:
-    """What a file says; it is read again once it has changed."""
+    """Parse a file; it is read again only if it has changed."""
     status = path.stat()
     return _parsed(path, status.st_mtime_ns, status.st_size)
 
@@ -50,7 +50,7 @@ def find_user_files(where: str) -> dict[str, Path]:
     """Find the files that a user's FILE.py or PACKAGE.MODULE depends on, by their names.
 
     They are all Python files in the folder of FILE.py, or of the whole top-level package, and the modules of pwfl that
-    these import. A script that calls `pwfl.simulate` is none of them, unless it is FILE.py. Raises TooManyFilesError.
+    these import. The script that this process runs is excluded, unless it is FILE.py. Raises TooManyFilesError.
     """
     top = where.partition(".")[0]
     if top == LIBRARY:
@@ -82,9 +82,9 @@ def find_user_files(where: str) -> dict[str, Path]:
 
 
 def closure(*modules: str) -> dict[str, Path]:
-    """The files of a top-level package that some modules of it run, by their names, as far as their text tells.
+    """Find the files of a top-level package that some of its modules import, directly or not, by their names.
 
-    Imports in functions and in any branch count. Nothing is imported for it. What is not found is left out.
+    Imports in functions and in any branch count. Files are parsed, not imported. Modules not found are left out.
     """
     files: dict[str, Path] = {}
     new = set(modules)
@@ -100,7 +100,7 @@ def closure(*modules: str) -> dict[str, Path]:
 
 
 def file_of(module: str) -> Path | None:
-    """The file of a module; None where there is none. Nothing is imported."""
+    """Return the file of a module, without importing it; None: there is none."""
     top, *parts = module.split(".")
     if (spec := _spec(top)) is None:
         return None
@@ -111,7 +111,7 @@ def file_of(module: str) -> Path | None:
 
 
 def folder(top: str) -> Path:
-    """The folder of a top-level package. Raises ModuleNotFoundError."""
+    """Return the folder of a top-level package. Raises ModuleNotFoundError."""
     spec = _spec(top)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"there is no package {top}", name=top)
@@ -120,7 +120,7 @@ def folder(top: str) -> Path:
 
 @cache
 def version(top: str) -> str | None:
-    """The version of the distribution that a top-level module belongs to; None for Python's own, or without one."""
+    """Return the version of a top-level module's distribution; None for Python's modules, or without one."""
     distribution = None if top in sys.stdlib_module_names else _distribution(top)
     return distribution.version if distribution else None
 
@@ -137,14 +137,14 @@ _distributions = cache(packages_distributions)
 
 
 def _around(root: Path, module: str) -> list[Path]:
-    """The files of a module and of the packages around it; pwfl's own `__init__` only opens the door to the rest."""
+    """List the files of a module and of the packages around it, except pwfl's `__init__`, which computes nothing."""
     *packages, last = [Path(root, *module.split(".")[:count]) for count in range(1, module.count(".") + 2)]
     places = [*(p / INIT for p in packages), last / INIT, *(p.with_suffix(".py") for p in (*packages, last))]
     return [place for place in places if place != root / LIBRARY / INIT and place.is_file()]
 
 
 def _in_full(imported: str, importer: str) -> str:
-    """An import's name in full, of a file by its name.
+    """Return the full name of an import in the file `importer`.
 
     >>> _in_full("..block", "lab/inner/deep.py"), _in_full("numpy", "lab/inner/deep.py")
     ('lab.block', 'numpy')
@@ -154,7 +154,7 @@ def _in_full(imported: str, importer: str) -> str:
 
 
 def _spec(top: str) -> ModuleSpec | None:
-    """Where Python would find a top-level module, whatever is loaded under its name."""
+    """Find a top-level module as Python would, whatever is loaded under its name."""
     finders = (finder.find_spec for finder in sys.meta_path if hasattr(finder, "find_spec"))
     return next((spec for find in finders if (spec := find(top, None))), None)
 
@@ -172,10 +172,10 @@ def _parsed(path: Path, *_stamp: int) -> Parsed:
 
 
 def _write(node: Any, words: list[str], imports: set[str], declares: bool = True) -> None:
-    """Add a syntax tree as words, and what it imports.
+    """Append a syntax tree to `words`, and its imports to `imports`.
 
-    Without docstrings, texts of exceptions that are raised, descriptions of what is declared outside functions, and
-    empty fields, which newer Pythons add. What is imported under TYPE_CHECKING does not count as imported.
+    Docstrings, texts of raised exceptions, descriptions that are declared outside functions, and empty fields, which
+    newer Pythons add, are left out. Imports under TYPE_CHECKING do not count as imports.
     """
     kind = type(node)
     declares = declares and kind not in FUNCTIONS
@@ -207,7 +207,7 @@ def _write(node: Any, words: list[str], imports: set[str], declares: bool = True
 
 
 def _without_texts(arguments: list[ast.expr]) -> list[ast.expr]:
-    """Arguments of an exception that are no texts: strings, with or without values, and their sums."""
+    """Remove the texts from an exception's arguments: strings, formatted strings, and sums that begin with one."""
     return [argument for argument in arguments if not _is_text(argument)]
 
 
@@ -219,4 +219,4 @@ def _is_text(node: ast.expr) -> bool:
 
 @cache
 def _fields(kind: type[ast.AST]) -> list[str]:
-    return sorted(set(kind._fields) - {"ctx"})  # which follows from the place
+    return sorted(set(kind._fields) - {"ctx"})  # it follows from the position

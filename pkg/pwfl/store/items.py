@@ -1,8 +1,8 @@
 """Items of the store: folders `STAGE/ADDRESS`, or `STAGE/ADDRESS/CHUNK`, that appear at once, with all their files.
 
-That an item exists is all that decides whether it is computed. Nothing is overwritten but what Snakemake was told to
-compute again: who finds that somebody else made an item meanwhile keeps theirs, since equal addresses have equal
-content. So runs need no locks, wherever they are.
+An item is computed only if it does not exist. Complete items are replaced only if Snakemake is to compute them again.
+If another process has made an item meanwhile, that one is kept, since equal addresses have equal content. So concurrent
+runs need no locks, even on different machines.
 """
 
 import json
@@ -16,19 +16,19 @@ from typing import NamedTuple
 
 from pwfl.store.files import content, room_for, write_bytes
 
-PARTIAL = ".partial"  # folder of the store: what is being written, and what is being computed
-IN_USE = ".in_use"  # folder of the store: what recent plans need
-ABANDONED_SECONDS = 7 * 24 * 3600.0  # after which a partial folder is a killed job's
-DESCRIPTION, COST = "description.json", ".cost.json"  # no figure or table is named like these
+PARTIAL = ".partial"  # folder of the store: items that are being computed or written
+IN_USE = ".in_use"  # folder of the store: addresses that recent plans need
+ABANDONED_SECONDS = 7 * 24 * 3600.0  # after which a partial folder counts as a killed job's
+DESCRIPTION, COST = "description.json", ".cost.json"  # no figure or table has these names
 
 
 def key_of(path: str) -> str:
-    """The key of the item that a file of the store belongs to, STAGE/ADDRESS or STAGE/ADDRESS/CHUNK."""
+    """Return the key of the item to which a file of the store belongs, STAGE/ADDRESS or STAGE/ADDRESS/CHUNK."""
     return path.rpartition("/")[0]
 
 
 def read_note(path: Path) -> dict:
-    """What a file holds as a JSON object; nothing where there is none, or it is damaged."""
+    """Read a JSON object from a file; an empty one if there is none, or it is damaged."""
     with suppress(OSError, ValueError):
         if isinstance(held := json.loads(path.read_bytes()), dict):
             return held
@@ -36,41 +36,41 @@ def read_note(path: Path) -> dict:
 
 
 class Store(NamedTuple):
-    """A store, by its folder."""
+    """The result store in a folder."""
 
     root: Path
 
     def path(self, key: str) -> Path:
-        """The path of an item, or of a file of one, STAGE/ADDRESS/CHUNK/FILE."""
+        """Return the path of an item, or of a file of one, STAGE/ADDRESS/CHUNK/FILE."""
         return self.root / key
 
     def has(self, key: str, files: Collection[str], old: int | None = None) -> bool:
-        """Whether an item exists, with all of its files; with `old`, another one than that with this stamp."""
+        """Return whether an item exists, with all of its files; with `old`, an item with another stamp than this."""
         return all((self.root / key / name).exists() for name in files) and (old is None or self.stamp(key) != old)
 
     def lacking(self, items: Iterable[dict]) -> list[dict]:
-        """Those of a manifest's items that are not there; of those with a stamp `old`, where no other one is."""
+        """List a manifest's items that are missing; one with a stamp `old` is, until another one has replaced it."""
         return [item for item in items if not self.has(item["key"], item["files"], item.get("old"))]
 
     def note_old(self, items: Iterable[dict]) -> list[dict]:
-        """Give a manifest's items that are there their stamps as `old`, so that others are lacking; returns these."""
+        """Set the stamps of a manifest's existing items as `old`, so that they count as missing; return these items."""
         present = [item for item in items if self.has(item["key"], item["files"])]
         for item in present:
             item["old"] = self.stamp(item["key"])
         return present
 
     def stamp(self, key: str) -> int:
-        """What tells an item from one that replaces it: two folders that both exist have two."""
+        """Return the inode of an item's folder, which differs from that of an item that replaces it."""
         return (self.root / key).stat().st_ino
 
     def bits(self, item: dict) -> tuple[str | None, list[str]]:
-        """What kind of processor computed a manifest's item, None where that is not known, and its files' digests."""
+        """Return the kind of processor that computed a manifest's item (None: unknown), and its files' digests."""
         processor = read_note(self.root / item["key"] / COST).get("processor")
         return processor, [content(str(self.root / item["key"] / name)) for name in item["files"]]
 
     @contextmanager
     def workspace(self) -> Generator[Path]:
-        """A folder for what one process computes; it is deleted at the end, and by `sweep` if the process is killed."""
+        """Yield a folder for a process's results; it is deleted at the end, or by `sweep` if the process is killed."""
         folder = self.root / PARTIAL / uuid.uuid4().hex
         with room_for(folder):
             folder.mkdir(parents=True)
@@ -81,9 +81,9 @@ class Store(NamedTuple):
 
     @contextmanager
     def create(self, key: str, files: Collection[str], workspace: Path, old: int | None = None) -> Generator[Path]:
-        """A folder to write an item's files into, which becomes the item when the block ends without an error.
+        """Yield a folder to write an item's files into, which becomes the item when the block ends without an error.
 
-        It replaces an item that lacks files, and the one with the stamp `old`; no other.
+        It replaces only an item that lacks files, or the one with the stamp `old`.
         """
         partial, target = workspace / key, self.root / key
         with room_for(target):
@@ -91,7 +91,7 @@ class Store(NamedTuple):
             target.parent.mkdir(parents=True, exist_ok=True)
             yield partial
             if target.exists() and not self.has(key, files, old):
-                with suppress(OSError):  # or is replacing it, too
+                with suppress(OSError):  # another process is replacing it, too
                     target.rename(workspace / f"incomplete-{uuid.uuid4().hex}")
             try:
                 partial.rename(target)
@@ -100,13 +100,13 @@ class Store(NamedTuple):
                     raise
 
     def announce(self, keys: Collection[str], workspace: Path) -> None:
-        """Let other processes know which items are being computed in a workspace."""
+        """Announce to other processes the items that are being computed in a workspace."""
         with room_for(self.root):
             for key in keys:
                 (workspace / key).mkdir(parents=True, exist_ok=True)
 
     def is_announced(self, key: str, seconds: float) -> bool:
-        """Whether another process began to compute an item, at most so many seconds ago."""
+        """Return whether another process began to compute an item, at most so many seconds ago."""
         earliest = time.time() - seconds
         for path in (self.root / PARTIAL).glob(f"*/{key}"):
             with suppress(OSError):  # it is finished by now
@@ -115,20 +115,20 @@ class Store(NamedTuple):
         return False
 
     def describe(self, description: dict) -> None:
-        """Write an address's description into its folder, where it is not."""
+        """Write an address's description into its folder, unless it is there."""
         path = self.root / description["stage"] / description["address"] / DESCRIPTION
         if not (path.is_file() and description["address"].encode() in path.read_bytes()):
             write_bytes(json.dumps(description, indent=1).encode(), path)
 
     def use(self, plan: str, addresses: Collection[str]) -> None:
-        """Note which addresses a plan needs, for whoever prunes the store meanwhile."""
+        """Record the addresses that a plan needs, so that pruning the store keeps them."""
         folder = self.root / IN_USE
         with room_for(folder):
             folder.mkdir(parents=True, exist_ok=True)
         write_bytes(json.dumps(sorted(addresses)).encode(), folder / f"{plan}.json")
 
     def in_use(self) -> set[str]:
-        """The addresses that plans of the last week need."""
+        """Return the addresses that plans of the last week need."""
         addresses, young = set(), time.time() - ABANDONED_SECONDS
         for path in (self.root / IN_USE).glob("*.json"):
             with suppress(OSError, ValueError):
@@ -137,7 +137,7 @@ class Store(NamedTuple):
         return addresses
 
     def sweep(self) -> None:
-        """Delete what killed jobs left behind, and notes of plans, once they are old."""
+        """Delete files that killed jobs left, and records of plans, once they are old."""
         young = time.time() - ABANDONED_SECONDS
         for path in (*(self.root / PARTIAL).glob("*"), *(self.root / IN_USE).glob("*")):
             with suppress(OSError):

@@ -1,9 +1,9 @@
-"""Files that are read back after a check of their digest and of where they come from.
+"""Write files with a label, and read them after verifying their digest and provenance.
 
-What a file says of itself is its *label*, one line of JSON near its end, where the format has room for it: in the
-metadata of Parquet files, in the comment of .npz files. It begins with a digest of all of the file's bytes but its own,
-which is checked before anything is parsed. Other programs read the files as ever.
-A folder of a report's job has a manifest instead: the digest of each file, as it was written.
+A file's *label* is one line of JSON near its end: in the metadata of Parquet files, in the comment of .npz files. It
+begins with a digest of all of the file's bytes except those of the digest, which is verified before anything is parsed.
+Other programs can read the files as usual.
+A report job's folder has a manifest instead: the digest of each file, as it was written.
 """
 
 import hashlib
@@ -32,24 +32,24 @@ Content = TypeVar("Content")
 
 
 class DamagedError(ValueError):
-    """A file that is not what was written, or not what belongs there; the message says how to come by it anew."""
+    """A file that is not as it was written, or belongs elsewhere; the message contains a remedy."""
 
 
 def damaged(path: str | Path, what: str) -> DamagedError:
-    """The error of a file that cannot be taken."""
+    """Return the error for a file that cannot be used."""
     delete = "rm -rf" if Path(path).is_dir() else "rm -f"
     return DamagedError(f"{path} is corrupt: {what}. Delete it (`{delete} {shlex.quote(str(path))}`) and run again")
 
 
 def absent(path: str | Path) -> DamagedError:
-    """The error of a file that is not there."""
+    """Return the error for a missing file."""
     return DamagedError(f"{path}: is missing; run the study again, which computes it")
 
 
 def write(path: str, label: Mapping, save: Callable[[BinaryIO, str], None]) -> None:
-    """Write a file, which appears whole or not at all, with its label, values for JSON.
+    """Write a file, which appears whole or not at all, with its label, a mapping of JSON values.
 
-    `save` writes the file's content, and the label's text, as it is and once, among the last TAIL bytes.
+    `save(file, text)` writes the file's content and, unchanged, once and among the last TAIL bytes, the label's text.
     """
     text = json.dumps({"sha256": "0" * DIGITS, **label})
     with files.appearing_whole(path) as partial, open(partial, "w+b") as file:
@@ -92,7 +92,7 @@ def write_table(frame: "pl.DataFrame", path: str, label: Mapping) -> None:
     """Write a table to a Parquet file, with its label."""
 
     def save(file: BinaryIO, text: str) -> None:
-        buffer = BytesIO()  # where the disk is full Polars may say "transport error" and no more
+        buffer = BytesIO()  # if the disk is full, Polars may raise only "transport error"
         frame.write_parquet(buffer, metadata={METADATA: text})
         file.write(buffer.getbuffer())
 
@@ -101,7 +101,7 @@ def write_table(frame: "pl.DataFrame", path: str, label: Mapping) -> None:
 
 def read_table(path: str, expected: Mapping) -> "pl.DataFrame":
     """Read a table that `write_table` wrote; see `read`."""
-    import polars as pl  # here, as the workflow's start, which reads no table, would wait for it
+    import polars as pl  # here: the workflow's start, which reads no table, would wait for it
 
     return read(path, expected, lambda file: pl.read_parquet(file.read()))
 
@@ -118,7 +118,7 @@ def write_arrays(arrays: Mapping[str, Any], path: str, label: Mapping) -> None:
 
 
 def read_arrays(path: str, names: Iterable[str], expected: Mapping) -> tuple[np.ndarray, ...]:
-    """Read those of some arrays that `write_arrays` wrote; see `read`."""
+    """Read the arrays with some names, as far as `write_arrays` wrote them; see `read`."""
 
     def load(file: BinaryIO) -> tuple[np.ndarray, ...]:
         with np.load(file) as arrays:
@@ -128,13 +128,13 @@ def read_arrays(path: str, names: Iterable[str], expected: Mapping) -> tuple[np.
 
 
 def seal_folder(folder: str | Path) -> None:
-    """Write the manifest of a folder's files, after them."""
+    """Write the manifest of a folder's files, once these are written."""
     held = {path.name: _sha256(path.read_bytes()) for path in sorted(Path(folder).iterdir()) if path.name[0] != "."}
     files.write_bytes(json.dumps(held, indent=1).encode(), Path(folder, MANIFEST))
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """A file of a sealed folder, as it was written. Raises DamagedError where it is not."""
+    """Read a file of a sealed folder. Raises DamagedError if it is not as it was written."""
     path = Path(path)
     try:
         content = Path(files.regular(path)).read_bytes()
@@ -153,7 +153,7 @@ def _sha256(content: bytes) -> str:
 
 
 def _seal_position(file: BinaryIO) -> int:
-    """Where the digest begins in a file; negative where there is none."""
+    """Return the position at which the digest begins in a file; negative: there is none."""
     start = max(file.seek(0, 2) - TAIL, 0)
     file.seek(start)
     seal = file.read().rfind(SEAL)
@@ -161,7 +161,7 @@ def _seal_position(file: BinaryIO) -> int:
 
 
 def _digest(file: BinaryIO, position: int) -> bytes:
-    """The digest of a file's bytes, but for the digest itself, from `position` on."""
+    """Compute the digest of a file's bytes, except those of the digest, which begins at `position`."""
     digest = hashlib.sha256()
     file.seek(0)
     left = position

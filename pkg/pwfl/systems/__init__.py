@@ -1,1 +1,1 @@
-"""The systems: each package holds all of one paper, `registry` finds them."""
+"""The systems: one package per paper; `pwfl.registry` finds them."""

@@ -1,8 +1,8 @@
-"""The tables that pass between stages: what they must be, their files, and arrays made of them."""
+"""The tables that pass between stages: their schemas, their files, and conversion to arrays."""
 
 import sys
 
-# Dataframely imports SQLAlchemy where it finds it, for longer than all else of it takes; nothing here asks for it.
+# Dataframely imports SQLAlchemy if it is installed, which takes longer than all its other imports and is not used here.
 if "sqlalchemy" not in sys.modules:
     sys.modules["sqlalchemy"] = None  # ty: ignore[invalid-assignment]
     try:

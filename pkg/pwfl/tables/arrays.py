@@ -1,4 +1,4 @@
-"""Tables as arrays, and tables put beside each other, by their keys."""
+"""Conversion between tables and arrays, and joins of tables, by their keys."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -10,9 +10,9 @@ from pwfl.tables.contract import TableError
 
 
 def to_array(frame: pl.DataFrame, column: str, *keys: str) -> np.ndarray:
-    """A column as an array with an axis for each key, whose values increase along it; null is NaN.
+    """Convert a column to an array with an axis for each key, along which the key's values increase; null is NaN.
 
-    Raises TableError if the rows, in whichever order, are not one for each combination of the keys' values.
+    Raises TableError if the rows, in any order, are not one for each combination of the keys' values.
 
     >>> frame = pl.DataFrame({"realization": [1, 0, 0, 1], "user": [1, 0, 1, 0], "power_w": [4.0, 1.0, 2.0, 3.0]})
     >>> to_array(frame, "power_w", "realization", "user")
@@ -31,17 +31,17 @@ def to_array(frame: pl.DataFrame, column: str, *keys: str) -> np.ndarray:
 
 
 def _along(key: pl.Series, axis: int, shape: tuple[int, ...]) -> bool:
-    """Whether a key's values increase along their axis of an array of this shape, and are the same elsewhere."""
+    """Return whether a key's values, in this shape, increase along their axis and are constant along all others."""
     values = key.to_numpy().reshape(shape)
     first = values[tuple(slice(None) if a == axis else slice(0, 1) for a in range(len(shape)))]
     return bool((values == first).all() and (np.diff(first.ravel()) > 0).all())
 
 
 def to_table(keys: Mapping[str, Sequence[int] | pl.Series | np.ndarray], **columns) -> pl.DataFrame:
-    """A table with a row for each combination of the keys' values, of arrays with an axis for each key.
+    """Convert arrays with an axis for each key to a table with a row for each combination of the keys' values.
 
-    `keys` names the keys' columns, with the values along each axis; columns may also be numbers that stand in all rows.
-    NaN stays NaN.
+    `keys` contains the keys' columns, with the values along each axis. `columns` may also be numbers, for all rows. NaN
+    stays NaN.
 
     >>> to_table({"realization": range(3, 5), "user": range(2)}, power_w=np.array([[1.0, 2.0], [3.0, 4.0]])).rows()
     [(3, 0, 1.0), (3, 1, 2.0), (4, 0, 3.0), (4, 1, 4.0)]
@@ -53,25 +53,25 @@ def to_table(keys: Mapping[str, Sequence[int] | pl.Series | np.ndarray], **colum
 
 
 def size_of(frame: pl.DataFrame, key: str) -> int:
-    """How many there are of what a key numbers from 0 on."""
+    """Return the number of things that a key numbers from 0: its largest value plus 1."""
     return frame.select(pl.col(key).max()).item() + 1
 
 
 def span_of(frame: pl.DataFrame) -> range:
-    """The realizations of a table, which are consecutive."""
+    """Return the realizations of a table, which are consecutive."""
     first, last = frame.select(first=pl.col("realization").min(), last=pl.col("realization").max()).row(0)
     return range(first, last + 1)
 
 
 def ends_of(values: pl.Series) -> tuple[float, float]:
-    """The least and the greatest of some numbers."""
+    """Return the smallest and the largest of some numbers."""
     return cast(float, values.min()), cast(float, values.max())
 
 
 def joined(left: pl.DataFrame, right: pl.DataFrame, *keys: str) -> pl.DataFrame:
-    """The rows of a table, in their order, with the columns of another one that has a row for each of their keys.
+    """Add to a table's rows, in their order, the columns of another table with one row for each of their keys.
 
-    Raises TableError where the other table lacks a row, or has two for one.
+    Raises TableError if the other table lacks a row, or has several for one key.
 
     >>> users = pl.DataFrame({"user": [0, 1], "samples": [10, 20]})
     >>> joined(users, pl.DataFrame({"user": [1, 0], "noise_std": [0.2, 0.1]}), "user")["noise_std"].to_list()

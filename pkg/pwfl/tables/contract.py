@@ -1,6 +1,6 @@
-"""What a table must be: its schema, and the order of its rows; what the schemas of several systems share.
+"""Contracts of tables: their schemas and the order of their rows, with columns that several systems share.
 
-A system's schemas stand in its module `tables`, a class for each table, named as it is (`schedule_status`:
+A system's schemas are in its module `tables`, a class for each table, with the table's name (`schedule_status`:
 `ScheduleStatus`).
 """
 
@@ -20,22 +20,22 @@ ALWAYS_PUBLIC = (
     "numbers of records and of classes, the bounds of a data.file, and all constants of the config, such as clipping "
     "norm, steps and features"
 )
-OWN_RULE = type(dy.rule()(lambda kind: pl.lit(True)))  # of a schema
-# What a column reveals of users' records, as its `metadata`, or for all columns of a class as its REVEALS.
-PUBLIC = {"reveals": "public"}  # replacing a record does not change it, as it changes no number of records
-NOISY = {"reveals": "noisy"}  # follows from what is released with the outcome's guarantee, as the model does
+OWN_RULE = type(dy.rule()(lambda kind: pl.lit(True)))  # the type of a schema's rules
+# What a column reveals of users' records: its `metadata`, or the attribute REVEALS of its class.
+PUBLIC = {"reveals": "public"}  # does not change if a record is replaced, as numbers of records do not
+NOISY = {"reveals": "noisy"}  # computed from releases with the outcome's guarantee, such as the model
 PRIVATE = {"reveals": "private"}  # a function of records without noise
 AUDIT_STATUS = ("passed", "failed", "not_tested")
-# Why an audit tests nothing; the last two: of gradients, and of those of a blank record at all weights that were tried.
+# Reasons why an audit tests nothing. The last two: of gradients, and of a blank record's at all parameters tried.
 NOT_TESTED_REASONS = ("no noise", "nobody sends", "not finite", "gradient never zero")
 
 
 class TableError(ValueError):
-    """A table that is not what it should be; the message names it, or its file, and what is wrong."""
+    """An invalid table; the message names it, or its file, and the problem."""
 
 
 def schema(system: str, table: str) -> type[dy.Schema]:
-    """The schema of a system's table: its own, or that of all systems."""
+    """Return the schema of a system's table: its own, or else that of all systems. Raises TableError if it has none."""
     found = registry.system(system).load_schemas().get(table) or COMMON.get(table)
     if found is None:
         raise TableError(f"{system}: SCHEMAS of its tables.py lacks {table!r}; add a schema for this table")
@@ -43,10 +43,10 @@ def schema(system: str, table: str) -> type[dy.Schema]:
 
 
 def limits(system: str, column: str) -> tuple[float | None, float | None]:
-    """The least and the largest value of a column whose means reports take, as it is declared; None: no bound.
+    """Return the declared minimum and maximum of a column that reports average; None: no bound.
 
-    Declared it is in the system's `outcome` or `history` or, if its report derives it, in the schema `Realizations` of
-    its module `tables`, where there is one. What is declared nowhere has no bounds.
+    The column is declared in the system's schema `outcome` or `history` or, if its report derives it, in its schema
+    `realizations`, if it has one. Columns that are declared nowhere have no bounds.
     """
     derived = registry.system(system).load_schemas().get("realizations")
     kinds = [schema(system, "outcome"), schema(system, "history"), *([derived] if derived else [])]
@@ -55,13 +55,13 @@ def limits(system: str, column: str) -> tuple[float | None, float | None]:
 
 
 def _end(column: dy.Column | None, end: str) -> float | None:
-    """A column's `min` or `max`, or else what it must exceed or stay below: what means of it can come up to."""
+    """Return a column's `min` or `max`, or else its exclusive bound, which its means can approach; None: no bound."""
     value = getattr(column, end, None)
     return getattr(column, f"{end}_exclusive", None) if value is None else value
 
 
 def typed(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
-    """The schema's columns of a table. Raises TableError, which names its `place`, where one lacks, or its type."""
+    """Select a schema's columns of a table. Raises TableError, which names `place`, if one is missing or mistyped."""
     held = frame.schema
     for name, column in kind.columns().items():
         if name not in held:
@@ -72,9 +72,9 @@ def typed(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFram
 
 
 def checked(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
-    """The schema's columns of a table, which has its columns, types, bounds, keys and order of rows.
+    """Select a schema's columns of a table, and check their types, bounds, keys and order of rows.
 
-    Raises TableError, which names the table's `place`, where it does not.
+    Raises TableError, which names the table's `place`, if a check fails.
     """
     frame = typed(frame, kind, place)
     if _has_own_rules(kind) or not all(frame.select(_rules(kind)).row(0)):
@@ -89,42 +89,42 @@ def checked(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFr
 
 @cache
 def _rules(kind: type[dy.Schema]) -> list[pl.Expr]:
-    """Whether all rows keep each of the rules of a schema's columns: `validate` takes five times as long to tell."""
+    """Return for each rule of a schema's columns whether all rows keep it; `validate` takes five times as long."""
     named = ((name, column.validation_rules(pl.col(name))) for name, column in kind.columns().items())
     return [rule.all().alias(f"{name} {what}") for name, rules in named for what, rule in rules.items()]
 
 
 def _has_own_rules(kind: type[dy.Schema]) -> bool:
-    """Whether a schema has rules besides those of its columns, and that no two rows have the same keys."""
+    """Return whether a schema has rules other than those of its columns and the uniqueness of keys."""
     return any(isinstance(value, OWN_RULE) for base in kind.__mro__ for value in vars(base).values())
 
 
 def ordered(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
-    """A table with its rows in the order of the schema's keys. Raises TableError where two rows have the same keys."""
+    """Sort a table's rows by the schema's keys. Raises TableError if two rows have the same keys."""
     keys, order = kind.primary_key(), _order(kind)
     if not _in_order(frame, order):
         frame = frame.sort(order, maintain_order=True)
     if frame.select(keys).is_duplicated().any():
         raise TableError(f"{place}: rows with the same {', '.join(keys)}")
-    # Polars adds up groups in another order where it knows that a key is sorted, or in several chunks: the last digits
-    # of sums would tell a table in memory from one out of files. Adding 0 makes it forget.
+    # Polars sums groups in another order if a key is flagged as sorted, or is in several chunks. Last digits of sums
+    # would then differ between tables in memory and tables from files. Adding 0 removes the flag.
     return frame.with_columns(pl.col(order) + 0).rechunk()
 
 
 def reveals(kind: type[dy.Schema], name: str) -> dict | None:
-    """What a column of a schema declares to reveal, or the class that has it; None where neither does."""
+    """Return what a column of a schema, or else its class, declares to reveal; None: neither declares anything."""
     (owner, *_) = (base for base in kind.__mro__ if name in vars(base))
     return kind.columns()[name].metadata or vars(owner).get("REVEALS")
 
 
 def private(system: str, table: str) -> list[str]:
-    """The columns of a system's table that are PRIVATE, or declare nothing."""
+    """List the columns of a system's table that are PRIVATE, or declare nothing."""
     kind = schema(system, table)
     return [name for name in kind.columns() if reveals(kind, name) not in (PUBLIC, NOISY)]
 
 
 def without_private(frame: pl.DataFrame, system: str, table: str) -> pl.DataFrame:
-    """A table, which may have columns besides its schema's, with its private columns null; if one is a key, no rows."""
+    """Set a table's private columns to null; if one is a key, remove all rows. Columns outside its schema are kept."""
     names = private(system, table)
     if not {*names}.isdisjoint(schema(system, table).primary_key()):
         return frame.clear()
@@ -132,9 +132,9 @@ def without_private(frame: pl.DataFrame, system: str, table: str) -> pl.DataFram
 
 
 def finished(frame: pl.DataFrame, table: str, system: str, place: str = "") -> pl.DataFrame:
-    """A stage's table as it is written: with the schema's columns alone, cast to its types, in the order of its keys.
+    """Convert a stage's table to its written form: only the schema's columns, cast to its types, sorted by its keys.
 
-    Raises TableError, which names the `place` or else the table, where it violates its schema.
+    Raises TableError, which names the `place` or else the table, if the table violates its schema.
     """
     kind, place = schema(system, table), place or table
     if missing := [name for name in kind.columns() if name not in frame.columns]:
@@ -149,7 +149,7 @@ def finished(frame: pl.DataFrame, table: str, system: str, place: str = "") -> p
 
 
 def _order(kind: type[dy.Schema]) -> list[str]:
-    """The keys that rows are ordered by: numbers of realizations, users, rounds; not words."""
+    """List the keys that rows are sorted by: numbers of realizations, users, rounds; not texts."""
     return [name for name in kind.primary_key() if kind.columns()[name].dtype == pl.Int64]
 
 
@@ -159,51 +159,51 @@ def _in_order(frame: pl.DataFrame, order: list[str]) -> bool:
 
 
 def key(metadata: dict = PUBLIC, **options) -> dy.Int64:
-    """A column of numbers that rows are keyed by."""
+    """Declare a key column of numbers from 0."""
     return dy.Int64(primary_key=True, min=0, metadata=metadata, **options)
 
 
 def epsilon_column(nullable: bool = False, **options) -> dy.Float64:
-    """A column of guarantees: infinite where there is none."""
+    """Declare a column of epsilon or rho; infinite: no guarantee."""
     return dy.Float64(nullable=nullable, min=0, allow_inf=True, **options)
 
 
 def amount(**options) -> dy.Float64:
-    """A column of amounts, where there are any."""
+    """Declare a column of amounts, at least 0; null is allowed."""
     return dy.Float64(nullable=True, min=0, **options)
 
 
 class PerRealization(dy.Schema):
-    """The key of what is told of each realization."""
+    """Key of quantities of a realization."""
 
     realization = key(description=meaning("realization"))
 
 
 class PerUser(PerRealization):
-    """Keys of what is told of each user."""
+    """Keys of quantities of a user."""
 
     user = key(description=meaning("user"))
 
 
 class PerRound(PerRealization):
-    """Keys of what is told of each round."""
+    """Keys of quantities of a round."""
 
     round = key(description=meaning("round", "from 1"))
 
 
 class PerUserRound(PerRound):
-    """Keys of what is told of each user in each round."""
+    """Keys of quantities of a user in a round."""
 
     user = key(description=meaning("user"))
 
 
 _kind = partial(dy.Enum, tuple(labels.KINDS), nullable=True)
 _assumes = partial(dy.String, nullable=True)
-attack_rate = partial(dy.Float64, nullable=True, min=0, max=1)  # what an epsilon means for an attacker
+attack_rate = partial(dy.Float64, nullable=True, min=0, max=1)  # success of an attacker that an epsilon permits
 
 
 class Guarantees(PerRealization):
-    """What the worst-off user has against each observer, by unit of privacy and whose noise counts (`account`)."""
+    """Guarantee of the most exposed user against each observer, by unit of privacy and source of noise (`account`)."""
 
     REVEALS = PUBLIC
     observer = dy.String(primary_key=True, description=meaning("observer", "its name in the system"))
@@ -226,7 +226,7 @@ def _said_what_each_is(epsilon: pl.Expr) -> pl.Expr:
 
 
 class Outcome(PerRealization):
-    """What each system's outcome says of a realization: its guarantee and its cost, under which terms."""
+    """Columns of all systems' outcome of a realization: its guarantee, with the terms, and its cost."""
 
     REVEALS = PUBLIC
     samples = dy.Int64(min=1, description=meaning("samples", "of all users"))
@@ -286,11 +286,11 @@ _user_accuracy = partial(amount, max=1, metadata=PRIVATE)
 
 
 class LinearOutcome(Outcome):
-    """What `pwfl.airs.linear.account` says of a realization."""
+    """Outcome of a realization by `pwfl.airs.linear.account`."""
 
     REVEALS = PUBLIC
     rho = epsilon_column(nullable=True, description=meaning("rho", "the most exposed record's; null: no user sends"))
-    rho_server = epsilon_column(  # by which releases are composed
+    rho_server = epsilon_column(  # releases are composed by it
         nullable=True,
         check={"every_release_has_a_rho": lambda column: column.is_null() == pl.col("epsilon_server").is_null()},
         description=meaning("rho_server", "the most exposed record's; null: no user sends"),
@@ -298,7 +298,7 @@ class LinearOutcome(Outcome):
 
 
 class History(PerRealization):
-    """What each system's history says: what a training has spent by the end of a row's round, and on what it ran."""
+    """Columns of all systems' history: airtime and energy up to the end of a row's round, and the processor."""
 
     processor = dy.String(description="processor that trained the model: cpu, or the name of a GPU", metadata=PUBLIC)
     air_seconds_cumulative = amount(description="airtime up to this round, s; null: no radio model", metadata=PUBLIC)
@@ -308,7 +308,7 @@ class History(PerRealization):
 
 
 class UserHistory(History):
-    """What a model is worth to users who hold different labels, where it was evaluated; see `learning.partition`."""
+    """Accuracy of evaluated models for users with different label distributions; see `learning.partition`."""
 
     user_accuracy = _user_accuracy(description=meanings.USER_ACCURACY.format("mean test accuracy over users"))
     user_accuracy_std = _user_accuracy(
@@ -320,12 +320,12 @@ class UserHistory(History):
 
 
 def clipped_share() -> dy.Float64:
-    """The column of a history that says how much was clipped."""
+    """Declare a history's column with the share of clipped gradients or updates."""
     return amount(description=meanings.CLIPPED_SHARE, max=1, metadata=PRIVATE)
 
 
 class Learning(UserHistory):
-    """Test accuracy and loss over the rounds of what `pwfl.training` trains; a system adds how it ended."""
+    """Test accuracy and loss over the rounds of training by `pwfl.training`; systems add a `training_status`."""
 
     round = key(description=meaning("round", "0: before training"))
     accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"), metadata=NOISY)
@@ -334,12 +334,12 @@ class Learning(UserHistory):
 
 
 def training_status(*statuses: str) -> dy.Enum:
-    """The column of a history that says how the training ended."""
+    """Declare a history's column with the status at the end of the training run."""
     return dy.Enum(statuses, nullable=False, description=meanings.TRAINING_STATUS, metadata=NOISY)
 
 
 class Leakage(PerUser):
-    """What each user's records are left with, after all rounds (`account`)."""
+    """Privacy loss of each user's records after all rounds (`account`)."""
 
     REVEALS = PUBLIC
     rho = epsilon_column(description=meaning("rho", "of a record in all messages of the user"))
@@ -348,9 +348,9 @@ class Leakage(PerUser):
 
 
 class Audit(dy.Schema):
-    """What tests of the code that trains measured, beside what `account` states (`audit`).
+    """Measurements by tests of the training code, with the values that `account` states (`audit`).
 
-    Their records are made for the test: no user's is read.
+    The tests use records made for them, and read no user's records.
     """
 
     REVEALS = PUBLIC
@@ -384,20 +384,20 @@ class Audit(dy.Schema):
 
 
 class Holdings(PerUser):
-    """Who holds what (`train`), the same for all schemes; of a system whose users hold no samples, nothing."""
+    """Number of records per user and label (`train`), the same for all schemes; empty if a system uses no data set."""
 
     label = key(description="class label", metadata=PRIVATE)
     samples = dy.Int64(min=1, description=meaning("samples", "of this label, held by the user"), metadata=PRIVATE)
 
 
 class PerInterval(PerRealization):
-    """Keys of what is the same in all rounds of an interval."""
+    """Keys of quantities that are the same in all rounds of a coherence interval."""
 
     interval = key(description="number of the coherence interval, from 0; all have equally many rounds")
 
 
 class Reception(PerInterval):
-    """What the server's update takes of each user whom it hears (`receive`)."""
+    """Contribution of each received user to the server's update (`receive`)."""
 
     REVEALS = PUBLIC
     user = key(description=meaning("user"))
@@ -424,7 +424,7 @@ class Reception(PerInterval):
 
 
 class ReceptionNoise(PerInterval):
-    """The noise in the server's update, and what a round takes (`receive`)."""
+    """Noise in the server's update, and airtime and energy of a round (`receive`)."""
 
     REVEALS = PUBLIC
     rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "in the coherence interval"))
@@ -443,9 +443,9 @@ class ReceptionNoise(PerInterval):
 
 
 class Visibility(PerInterval):
-    """How a unit of each sender's message shows to who observes (`receive`): sqrt(a' C^-1 a).
+    """Visibility of a unit of each active user's message to an observer (`receive`): sqrt(a' C^-1 a).
 
-    Of what is planned, whoever drops out: its intervals need not be those of `reception`.
+    It is that of the plan, without dropouts: its intervals need not be those of `reception`.
     """
 
     REVEALS = PUBLIC
@@ -468,7 +468,7 @@ class Visibility(PerInterval):
 
 
 class Observers(PerRealization):
-    """Who observes, what each receives, and who must be trusted that it receives no more (`receive`)."""
+    """Observers, what each receives, and the parties trusted to pass on nothing else (`receive`)."""
 
     REVEALS = PUBLIC
     observer = dy.String(primary_key=True, description=meaning("observer", "its name in the system"))

@@ -1,4 +1,4 @@
-"""Parquet files of tables that say where they come from, and are refused where they do not belong."""
+"""Parquet files of tables with their provenance, which is verified when they are read."""
 
 import logging
 import re
@@ -14,15 +14,15 @@ from pwfl.tables.contract import TableError, finished, schema, typed
 
 log = logging.getLogger(__name__)
 
-WHOLE = ("users", "outcome", "history", "schedule_status", "noise_status")  # have rows of every realization
+WHOLE = ("users", "outcome", "history", "schedule_status", "noise_status")  # tables with rows of every realization
 
 
 def write(frame: pl.DataFrame, table: str, path: str, description: Mapping) -> None:
     """Write a table to a Parquet file, which appears whole or not at all, with its provenance.
 
-    The file is in a folder FIRST-STOP of the realizations that it holds, or of all. It says the `address`, `code` and
-    `packages` of the job's description (`pwfl.workflow.plan`). Raises TableError if the table violates its schema, has
-    realizations that are not the file's, or lacks some.
+    The file's folder is named FIRST-STOP after its realizations; otherwise the file contains all. Its label contains
+    `address`, `code` and `packages` of the job's description (`pwfl.workflow.plan`). Raises TableError if the table
+    violates its schema, or has too many or too few realizations.
     """
     frame = finished(frame, table, description["system"], path)
     _check_realizations(frame, table, path, path)
@@ -32,11 +32,11 @@ def write(frame: pl.DataFrame, table: str, path: str, description: Mapping) -> N
 
 
 def read(table: str, paths: str | list[str], description: Mapping) -> pl.DataFrame:
-    """Read a table from one or several Parquet files, for the job of a description: its `upstream` says their address.
+    """Read a table from one or several Parquet files; `upstream` of the job's description contains their address.
 
-    Raises TableError for a file that cannot be read, was changed after it was written, is another table, has another
-    origin, other realizations than its name says, or other columns than the schema; the message names it and the way
-    out. All else that the schema asks for was checked when the file was written.
+    Raises TableError if a file cannot be read, was changed after it was written, contains another table, or has another
+    address, other realizations than in its folder's name, or other columns than the schema. The message names file and
+    remedy. All other requirements of the schema were checked when the file was written.
     """
     address = description["upstream"][registry.makers(description["system"])[table]]
     paths = [paths] if isinstance(paths, str) else paths
@@ -47,10 +47,10 @@ def read(table: str, paths: str | list[str], description: Mapping) -> pl.DataFra
 
 
 def read_schemes(paths: Mapping[str, list[str]], description: Mapping, scenario) -> dict[str, pl.DataFrame]:
-    """Read tables of several schemes: as many files of each, scheme after scheme; the channel's are of all.
+    """Read tables of several schemes, from equally many files per scheme; the channel's tables are shared by all.
 
-    Rows are those of the realizations that the scenario asks for, though files may hold more; the first column,
-    `scheme`, has the schemes' names. `description` is a report's, with the addresses of each scheme's stages.
+    Only rows of the realizations that the scenario requests are returned. The first column, `scheme`, contains the
+    scheme's name, except in shared tables. `description` is a report's, with the addresses of each scheme's stages.
     """
     schemes_tables = {}
     for table, files_ in paths.items():
@@ -77,7 +77,7 @@ def write_report(frames: Mapping[str, pl.DataFrame], folder: Path) -> None:
 
 
 def read_report(path: str | Path) -> pl.DataFrame:
-    """Read a table of the report from a Parquet file. Raises DamagedError where it is not as its job wrote it."""
+    """Read a table of the report from a Parquet file. Raises DamagedError if it is missing or was changed."""
     return pl.read_parquet(sealed.read_bytes(path))
 
 
@@ -94,12 +94,12 @@ def _read(table: str, path: str, address: str, kind) -> pl.DataFrame:
 
 
 def _label(table: str, path: str, address: str) -> dict:
-    """What a table's file says of itself, and must say where it is read."""
+    """Return the label of a table's file, which is verified when the file is read."""
     return {"table": table, "address": address, "realizations": _chunk(path)}
 
 
 def _chunk(path: str) -> list[int] | None:
-    """First realization of the file's chunk and the one after its last, by its folder; None: of all."""
+    """Return the first realization of a file's chunk and the one after its last, from its folder; None: all."""
     chunk = re.fullmatch(r"(\d+)-(\d+)", Path(path).parent.name)
     return [int(bound) for bound in chunk.groups()] if chunk else None
 

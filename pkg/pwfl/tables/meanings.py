@@ -1,6 +1,6 @@
-"""What columns mean, in words: of those that tables of several systems have, and of kinds of columns.
+"""Meanings of columns, in words: of those that tables of several systems have, and of kinds of columns.
 
-No stage's address covers it: it gives columns their descriptions, and nothing computes with them.
+No stage's address includes this module: it contains descriptions of columns, and nothing computes with them.
 """
 
 # The meaning of each column that tables of several systems have; see `meaning`.
@@ -55,9 +55,9 @@ ATTACK = (
 
 
 def meaning(column: str, detail: str = "") -> str:
-    """The description of a column of a name that has one meaning in all tables, and what a table adds to it.
+    """Return a column's description: the meaning that its name has in all tables, and a table's additional detail.
 
-    Raises ValueError for other names.
+    Raises ValueError for names without a shared meaning.
     """
     if column not in MEANINGS:
         raise ValueError(f"{column!r} has no meaning that all tables share; write the column's own description")

@@ -1,4 +1,4 @@
-"""What the server receives, as arrays of a realization: the tables `reception` and `reception_noise`.
+"""Messages and noise received by the server, as arrays of a realization, from `reception` and `reception_noise`.
 
 In each round of interval i, with standard normal z, each coordinate of the server's update is
 
@@ -24,7 +24,7 @@ EMPTY = {
 
 
 class Reception(NamedTuple):
-    """What the server, or an observer, receives in a realization.
+    """Messages and noise that the server, or an observer, receives in a realization.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Reception(NamedTuple):
     weight
         Weight of a user's message in the update, shape (interval, user); 0 if it is not received.
     user_noise_std
-        Standard deviation that the user's own noise has in the update, shape (interval, user); 0 if its message is not
+        Standard deviation of the user's noise in the update, shape (interval, user); 0 if its message is not
         received.
     records
         Number of its records that a user's message uses, shape (interval, user); None: all.
@@ -49,7 +49,7 @@ class Reception(NamedTuple):
         Number of the group in which a user's integers are added up, shape (interval, user); None: messages are real
         numbers.
     grid_step
-        Step of the grid that a user's message is rounded to, in the message's unit, shape (interval, user); None:
+        Step size of the grid that a user's message is rounded to, in the message's unit, shape (interval, user); None:
         messages are real numbers.
     bands
         Factor of a user's `weight` and `user_noise_std` in each band, shape (interval, user, band); None: there are no
@@ -76,10 +76,10 @@ class Reception(NamedTuple):
 
     @property
     def status(self) -> str | None:
-        """Why the realization is not trained, `noise_infeasible` or `no_user_scheduled`; None: it is trained."""
+        """Reason why the realization is not trained, `noise_infeasible` or `no_user_scheduled`; None: it is trained."""
         if np.isnan(self.planned_noise_std).any():
             return "noise_infeasible"
-        # Without senders, a server that receives noise still steps along it.
+        # Without active users, a server that receives noise still adds it to the model.
         return None if self.planned_senders.any() or self.noise_std.any() else "no_user_scheduled"
 
     @property
@@ -110,7 +110,7 @@ class Reception(NamedTuple):
             return np.where(amplitude > 0, amplitude / std, 0.0)
 
     def as_in_band(self, band: np.ndarray) -> "Reception":
-        """Return the reception with all bands as one of them; `band`, shape (interval,): which one, by interval."""
+        """Return the reception with all bands equal to one of them: `band`, its number, shape (interval,)."""
         if self.bands is None:
             return self
         factor = np.take_along_axis(self.bands, band[:, None, None], axis=2)
@@ -122,7 +122,7 @@ class Reception(NamedTuple):
         )
 
     def as_most_shown(self, user: int) -> "Reception":
-        """Return the reception with all bands as the one in which a user's message is most visible."""
+        """Return the reception with all bands equal to the one in which a user's message is most visible."""
         return self.as_in_band(self.shown(user).argmax(axis=1))
 
     def select_users(self, chosen: np.ndarray) -> "Reception":
@@ -148,7 +148,7 @@ class Reception(NamedTuple):
         Parameters
         ----------
         target
-            Number of the user whose record is protected.
+            Number of the user with the protected record.
         colluders
             Share of the scheduled users who collude; their number is rounded up, and at most all but one.
         senders

@@ -1,4 +1,4 @@
-"""What every system owes, checked: `check_system(NAME)`, or `pwfl test NAME` on the command line."""
+"""Conformance tests of systems: `check_system(NAME)`, or `pwfl test NAME` on the command line."""
 
 import sys
 import time
@@ -12,8 +12,8 @@ from pwfl.scenario import ScenarioError, resolve
 from pwfl.testing import audited, declared, draws, repeated, reported, stated, tiny
 from pwfl.testing.tiny import CheckError
 
-CHEAP = ("modules", "tables", "catalog", "parameters")  # steps for which nothing is run
-STEPS: dict[str, tuple[Callable, str]] = {  # each a function of scenario and data that raises CheckError
+CHEAP = ("modules", "tables", "catalog", "parameters")  # steps that run no stage
+STEPS: dict[str, tuple[Callable, str]] = {  # a function of scenario and inputs that raises CheckError; its statement
     "modules": (
         declared.check_modules,
         (
@@ -38,20 +38,20 @@ STEPS: dict[str, tuple[Callable, str]] = {  # each a function of scenario and da
 
 
 def check_system(name: str, only: Collection[str] = (), say: Callable[[str], None] = lambda line: None) -> pl.DataFrame:
-    """Run a system's tiny scenario (`tiny` of its catalog) through all stages, and check what every system owes.
+    """Run the conformance tests of a system, on its tiny scenario (`tiny` of its catalog) and all stages.
 
-    What is checked, step by step, cheap steps first, says `STEPS`. `only` names the steps to take, none: all; `say` is
-    told of each before it is taken.
+    `STEPS` lists the tests, step by step, cheap steps first. `only` names the steps to take; empty: all. `say` is
+    called with a line on each step before the step is taken.
 
     Returns
     -------
-    For each parameter, a value it was changed to and the stages (and variants) that compute anew, with those after
-    them: columns parameter, changed_to, stages; no rows unless the step `parameters` is taken.
+    Columns parameter, changed_to (a value to which it was changed) and stages (stages and variants that the change
+    invalidates, with those after them), one row per parameter; no rows unless the step `parameters` is taken.
 
     Raises
     ------
     CheckError
-        After all steps, where something is not as it should be; a paragraph for the first such thing of each step.
+        After all steps, if any failed; the message has a paragraph for each failed step, on the first fault found.
     """
     counts = {"realizations": tiny.REALIZATIONS, "training_realizations": tiny.TRAINED}
     model = resolve(registry.system(name).catalog.tiny | {"system": name} | counts, {})
@@ -66,7 +66,7 @@ def check_system(name: str, only: Collection[str] = (), say: Callable[[str], Non
             else:
                 inputs = inputs or (tiny.prepare(model) if step not in CHEAP else {})
                 check(model, inputs)
-        except Exception as error:  # of the system's own code, too: the steps after it are still worth a look
+        except Exception as error:  # also of the system's code: later steps are still useful
             speaks = isinstance(error, CheckError) or type(error).__module__.partition(".")[0] == PACKAGE
             faults.append(f"{step}: {error if speaks else describe(error)}")
     if faults:
@@ -75,7 +75,7 @@ def check_system(name: str, only: Collection[str] = (), say: Callable[[str], Non
 
 
 def report(name: str, only: Collection[str] = ()) -> bool:
-    """Check a system by name, print what each parameter computes anew; whether it is as it should be."""
+    """Test a system by name, print the stages that each parameter invalidates, and return whether it passed."""
     start = time.process_time()
 
     def say(line: str) -> None:

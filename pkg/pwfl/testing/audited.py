@@ -1,4 +1,4 @@
-"""Audits test all that an epsilon rests on, and would see one that is too low."""
+"""Conformance test of audits: they test all that an epsilon rests on, and would detect one that is too low."""
 
 import numpy as np
 import polars as pl
@@ -12,15 +12,15 @@ from pwfl.testing import tiny
 from pwfl.testing.draws import loosened
 from pwfl.testing.tiny import CheckError
 
-LOW = 0.1  # an audit has to see an epsilon that is so much too low
-NOISE_SEEN, LAW_SEEN = 0.02, 0.15  # faults of the noise, and of the law of privacy losses, that it has to see
+LOW = 0.1  # relative error of epsilon, downwards, that an audit must detect
+NOISE_SEEN, LAW_SEEN = 0.02, 0.15  # errors of the noise, and of privacy losses' distribution, that it must detect
 MOST_CANARIES = 50_000
 SIGNAL, DEVIATION, LARGEST = "signal of canaries", "deviation of the noise", "largest privacy loss"  # tests of an audit
 RECORD, EPSILON, EXACT = audit.RECORD, "epsilon of ", "exact"
 
 
 def check_audit(model: Scenario, inputs: dict) -> None:
-    """The audit tests all that a stated epsilon rests on, finds it as stated, and would see an epsilon 10 % low."""
+    """Check that the audit tests all that a stated epsilon rests on, passes, and would detect an epsilon 10 % low."""
     audited = []
     for scheme in model.schemes:
         made = tiny.make_untrained(model, scheme, inputs)
@@ -51,7 +51,7 @@ def check_audit(model: Scenario, inputs: dict) -> None:
 
 
 def _audit(model: Scenario, scheme, made: Tables, training_purposes: set[str]) -> pl.DataFrame:
-    """The verdicts on the observer of whom the worst epsilon of the tables is stated; all have to be as they should."""
+    """Return the verdicts on a scheme's largest epsilon; raise CheckError if any verdict fails or is missing."""
     with loosened(None) as asked:
         frame = execution.audit_schemes(model.model_copy(update={"schemes": [scheme]}).select_stage(AUDIT), made)
     worst = audit.worst(made["outcome"])
@@ -98,7 +98,7 @@ def _audit(model: Scenario, scheme, made: Tables, training_purposes: set[str]) -
 
 
 def _lacking(frame: pl.DataFrame) -> dict[str, int]:
-    """The tests that do not see an epsilon that is LOW too low, and how many canaries they take to; 0: they do."""
+    """Return, by test, the number of canaries with which it detects an epsilon LOW too low; 0: it already does."""
     lacking = {}
     for row in frame.iter_rows(named=True):
         test, seen, wanted = row["test"], row["detectable"], np.inf

@@ -1,4 +1,4 @@
-"""What a system declares: modules, catalog, and which stages read which parameter."""
+"""Conformance tests of a system's declarations: modules, columns, catalog, and the stages that read a parameter."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -28,15 +28,15 @@ from pwfl.tables import contract
 from pwfl.testing.tiny import CheckError
 from pwfl.workflow import plan, reports
 
-PARTS = (*STAGES, AUDIT)  # modules that no other one of them imports, but for
-IMPORTING = {"noise": "receive", AUDIT: "train"}  # noise meets a target by what is received, the audit runs what trains
-FOLLOWING = ("system", "data.sha256", "data.content")  # parameters that others set
+PARTS = (*STAGES, AUDIT)  # modules of which none imports another, except in IMPORTING
+IMPORTING = {"noise": "receive", AUDIT: "train"}  # noise is calibrated with `receive`, the audit runs the training
+FOLLOWING = ("system", "data.sha256", "data.content")  # parameters that follow from others
 OWN_FILE = "data.file"
-FOR_SHARED = {"data.evaluate_on": {"data": {"reserved": 10}}}  # what parameters that systems share need beside
+FOR_SHARED = {"data.evaluate_on": {"data": {"reserved": 10}}}  # values that shared parameters also require
 
 
 def check_modules(model: Scenario, inputs: dict) -> None:
-    """All that the system names is there, no stage imports another one, and numbers are bounded on both sides."""
+    """Check that all named modules exist, no stage imports another one, and numbers are bounded on both sides."""
     system = registry.system(model.system)
     parts = (*registry.stages(model.system), AUDIT)
     with tensorflow_import.tensorflow_import():
@@ -58,7 +58,7 @@ def check_modules(model: Scenario, inputs: dict) -> None:
     checks.realization_bytes(model.select_stage("channel"))  # what it reads must be in the addresses of all stages
     for path, field in parameters(type(model)):
         if get_origin(field.annotation) is list:
-            continue  # its items' bounds are the items' own
+            continue  # its items have the bounds
         kinds = {kind for kind in (field.annotation, *get_args(field.annotation)) if kind in (int, float)}
         signs = {type(bound) for bound in field.metadata}
         if kinds and not (signs & {Ge, Gt} and signs & {Le, Lt}):
@@ -66,7 +66,7 @@ def check_modules(model: Scenario, inputs: dict) -> None:
 
 
 def _check_words(package: str, model: type[Scenario], stages: Iterable[str]) -> None:
-    """Raise CheckError if what computes imports from modules that no address covers: only classes of parameters.
+    """Raise CheckError if stages import more than classes of parameters from modules that no address covers.
 
     `tables` may import `meanings`, as descriptions of columns are in no address either.
     """
@@ -87,7 +87,7 @@ def _check_words(package: str, model: type[Scenario], stages: Iterable[str]) -> 
 
 
 def check_columns(model: Scenario, inputs: dict) -> None:
-    """Each column of a stage's tables declares what it reveals of users' records."""
+    """Check that each column of a stage's tables declares what it reveals of users' records."""
     for stage in registry.stages(model.system):
         for table in registry.makes(model.system, stage):
             kind = contract.schema(model.system, table)
@@ -100,12 +100,12 @@ def check_columns(model: Scenario, inputs: dict) -> None:
 
 
 def _modules_run(module: str) -> set[str]:
-    """The modules of a module's package that it imports, directly or not, itself among them."""
+    """List the modules of a module's package that it imports, directly or not, and the module itself."""
     return {name.removesuffix(".py").replace("/", ".") for name in imports.closure(module)}
 
 
 def check_catalog(model: Scenario, inputs: dict) -> None:
-    """Each figure of the catalog has a caption and is drawn, colours are of schemes, and claims of scenarios."""
+    """Check that figures have captions and are drawn, that colours are of schemes, and claims are of scenarios."""
     system = registry.system(model.system)
     catalog, report = system.catalog, system.load_report()
     (scheme,) = get_args(type(model).model_fields["schemes"].annotation)
@@ -128,7 +128,7 @@ def check_catalog(model: Scenario, inputs: dict) -> None:
 
 
 def _check_paper(paper: dict) -> None:
-    """A catalog's paper has what a reader is to be told of it, under keys of the Citation File Format."""
+    """Check that a catalog's paper has the required fields, under keys of the Citation File Format."""
     if missing := [key for key in ("type", "title", "authors", "year") if not paper.get(key)]:
         raise CheckError(f"catalog: paper has no {', '.join(missing)}; see docs/how-to/own_system.md")
     if paper["type"] not in references.KINDS:
@@ -141,7 +141,7 @@ def _check_paper(paper: dict) -> None:
 
 
 def _check_caption(path: Path, title: str) -> None:
-    """A caption of a scenario's figure, or without a title of one that compares scenarios, exists and can be shown."""
+    """Check that the caption of a figure (without a title: one that compares scenarios) exists and can be shown."""
     if not path.is_file():
         raise CheckError(f"figure {path.stem}: the caption {path.parent.parent.name}/captions/{path.name} is missing")
     try:
@@ -155,7 +155,7 @@ def _check_caption(path: Path, title: str) -> None:
 
 
 def reruns(model: Scenario, fields: list | None = None) -> pl.DataFrame:
-    """Which stages compute anew when a parameter changes, by changing each (None: all); see `check_system`."""
+    """Find the stages that a parameter's change invalidates, by changing each of `fields` (None: all parameters)."""
     rows = []
     with TemporaryDirectory() as folder:
         for path, field in parameters(type(model)) if fields is None else fields:
@@ -172,13 +172,13 @@ def reruns(model: Scenario, fields: list | None = None) -> pl.DataFrame:
 
 
 def with_needed(model: Scenario, key: str) -> Scenario:
-    """The scenario with what a parameter needs beside."""
+    """Return the scenario with the values that a parameter also requires."""
     needed = FOR_SHARED | registry.system(model.system).catalog.tiny_for
     return resolve(model.model_dump(), needed[key]) if key in needed else model
 
 
 def _with_own_file(model: Scenario, folder: str) -> Scenario:
-    """The scenario with data of its size from a file."""
+    """Return the scenario with data of the same size from a file in `folder`."""
     size, path = datasets.size(value_of(model, "data")), f"{folder}/own.npz"
     parts = (("train", size.train), ("test", size.test))
     x = {f"x_{part}": np.zeros((count, *size.shape), np.uint8) for part, count in parts}
@@ -189,7 +189,7 @@ def _with_own_file(model: Scenario, folder: str) -> Scenario:
 
 
 def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
-    """The addresses of each stage, and of each variant of one, in a scenario; the report's, too."""
+    """Return the addresses of each stage, or variant of one, in a scenario, with the audit's and the report's."""
     stages: dict[str, set[str]] = {}
     for route in plan.routes(model).values():
         for stage, description in route.items():
@@ -201,7 +201,7 @@ def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
 
 
 def _changed(model: Scenario, path: tuple[str, ...], annotation) -> tuple[object, Scenario]:
-    """Another value of a parameter, and the scenario with it; the first that the model takes."""
+    """Return another value of a parameter, the first that is valid, and the scenario with it."""
     section = changed = model.model_dump()
     for key in path[:-1]:
         section = section[key]
@@ -215,7 +215,7 @@ def _changed(model: Scenario, path: tuple[str, ...], annotation) -> tuple[object
 
 
 def _others(value, annotation) -> Iterator:
-    """Values near a parameter's, for the first that is valid; the value itself may be among them."""
+    """Yield values near a parameter's value, which may be among them; not all need be valid."""
     yield from (choice for choice in get_args(annotation) if isinstance(choice, str))
     match value:
         case bool():
@@ -225,7 +225,7 @@ def _others(value, annotation) -> Iterator:
             yield from (kind(value * factor) for factor in (1.1, 0.9, 1.5, 0.5, 2.0))
             yield from (value + 1, value - 1, kind(0), kind(1), value + kind(0.001))
         case str():
-            yield from (f"{value}2", 1, 2)  # in whose place a number may be, too
+            yield from (f"{value}2", 1, 2)  # a number may be valid, too
         case []:
             yield from ([1], [1.0], [0.5], [3, 3, 3], [__file__])
         case [*others, last]:
@@ -234,4 +234,4 @@ def _others(value, annotation) -> Iterator:
         case dict():
             yield value | {"another": 0.5}
         case None:
-            yield from (0.5, 1, 10, 1000, [0.0, 1.0], __file__)  # that there is, as addresses may depend on its content
+            yield from (0.5, 1, 10, 1000, [0.0, 1.0], __file__)  # a file that exists: addresses may depend on content

@@ -1,4 +1,4 @@
-"""Random draws are of one use each, follow seed and realization, and nothing else is random."""
+"""Conformance test of random draws: each has one use and follows seed and realization; nothing else is random."""
 
 import re
 import sys
@@ -16,12 +16,12 @@ from pwfl.scenario.common import Scenario
 from pwfl.testing import tiny
 from pwfl.testing.tiny import CheckError
 
-DRAWING = ("channel", "schedule", "noise", "receive", "train")  # stages whose draws are a realization's own
-AGAIN = {("channel", "receive")}  # the second may draw what the first did, for what is too large for tables
+DRAWING = ("channel", "schedule", "noise", "receive", "train")  # stages that draw separately for each realization
+AGAIN = {("channel", "receive")}  # the second may repeat draws of the first that are too large for tables
 
 
 def check_draws(model: Scenario, inputs: dict) -> None:
-    """Every draw is of one stage, follows seed and realization, and matters; nothing else is random."""
+    """Check that each draw is of one stage, follows seed and realization, and has an effect; the rest is not random."""
     reseeded = model.model_copy(update={"seed": model.seed + 1})
     for scheme in model.schemes:
         purposes: dict[str, str] = {}
@@ -53,7 +53,7 @@ def check_draws(model: Scenario, inputs: dict) -> None:
 
 
 class Draw(NamedTuple):
-    """What `pwfl.streams` was asked for, and by which module."""
+    """A request to `pwfl.streams`, and the module that made it."""
 
     purpose: str
     realizations: range
@@ -61,12 +61,12 @@ class Draw(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The purpose, without numbers after a slash (of rounds, say)."""
+        """The purpose, without numbers after a slash (such as those of rounds)."""
         return re.sub(r"/\d+", "", self.purpose)
 
 
 def drawn(model: Scenario, scheme, inputs: dict, asked: list[Draw], purposes: dict[str, str]) -> dict[str, Tables]:
-    """The tables of each stage that draws; `purposes` learns which stage draws for which purpose."""
+    """Return the tables of each stage that draws, and add the first stage of each purpose to `purposes`."""
     tables = {}
     for stage, made in tiny.run_stages(model, scheme, inputs, range(tiny.TRAINED), DRAWING):
         tables[stage] = made
@@ -83,7 +83,7 @@ def drawn(model: Scenario, scheme, inputs: dict, asked: list[Draw], purposes: di
 
 
 def _check_apart(stage: str, asked: list[Draw]) -> None:
-    """No stream is asked for twice, other than for dealing records out, which `holdings` does once more."""
+    """Check that no stream is requested twice, except to partition records, which `holdings` repeats."""
     streams_of = [
         (draw.purpose, realization)
         for draw in asked
@@ -99,7 +99,7 @@ def _check_apart(stage: str, asked: list[Draw]) -> None:
 
 @contextmanager
 def loosened(loose: set[str] | None) -> Generator[list[Draw]]:
-    """All draws held fixed but those of some purposes (`Draw.kind`), None: of all; yields what is asked for."""
+    """Hold all draws fixed except those of the purposes `loose` (`Draw.kind`; None: all), and yield the requests."""
     asked: list[Draw] = []
 
     def held(draw: Callable) -> Callable:

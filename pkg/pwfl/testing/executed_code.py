@@ -1,6 +1,6 @@
-"""Whether an address names all code that is run: every function that a stage enters, seen as it does so.
+"""Check that addresses cover all code that runs, by recording every function that a stage enters.
 
-The rule of `pwfl.store.code` follows no imports; nor does this.
+Neither the rule of `pwfl.store.code` nor this check follows imports.
 """
 
 import sys
@@ -21,15 +21,15 @@ PARTS = {"figure": REPORT, "summarize": REPORT, "compare": "comparison", "compar
 
 
 class UnnamedCodeError(AssertionError):
-    """A stage ran code that its address does not name."""
+    """A stage ran code that its address does not cover."""
 
 
 @contextmanager
 def checked_stages(scenario: Scenario) -> Generator[dict[str, set[str]]]:
-    """Watch all stages of a scenario, its report, and comparisons of it, that `execution` and `build` run meanwhile.
+    """Check all stages, reports and comparisons of a scenario that `execution` and `build` run in this context.
 
     Yields the modules of pwfl and of the system's package that were entered, by stage; it fills as stages run. Raises
-    UnnamedCodeError as soon as a stage has entered a function of a module that is no code of its.
+    UnnamedCodeError at the end of a stage that entered a function of a module that its address does not cover.
     """
     seen: dict[str, set[str]] = {}
     package = registry.system(scenario.system).package
@@ -67,9 +67,9 @@ def checked_stages(scenario: Scenario) -> Generator[dict[str, set[str]]]:
 
 @contextmanager
 def executed_functions(packages: set[str]) -> Generator[set[tuple[str, str]]]:
-    """The functions of some top-level packages that are entered meanwhile, in any new thread: pairs of module and name.
+    """Record functions of top-level packages that this thread or a new one enters, as pairs of module and name.
 
-    Code of modules while they are imported does not count.
+    Functions that are entered while a module is imported do not count.
     """
     functions: set[tuple[str, str]] = set()
 
@@ -93,7 +93,7 @@ def executed_functions(packages: set[str]) -> Generator[set[tuple[str, str]]]:
 
 
 def _is_named(module: str, named: set[str]) -> bool:
-    """Whether a module is one of the named files, or only keeps."""
+    """Return whether a module is one of the named files, or of KEEPS."""
     files = {f"{module.replace('.', '/')}{end}" for end in (".py", "/__init__.py")}
     return not named.isdisjoint(files) or any(file.startswith(KEEPS) for file in files)
 
@@ -107,7 +107,7 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def _forget(packages: set[str], named: set[str]) -> None:
-    """Empty the caches of functions that the address does not name: they are to be entered, if they are called."""
+    """Clear the caches of functions that the address does not cover, so that calls enter them."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in packages and not _is_named(name, named):
             for function in list(vars(module).values()):

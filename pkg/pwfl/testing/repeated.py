@@ -1,4 +1,4 @@
-"""Tables are the same whenever, and in whichever chunks and order of rows, they are made."""
+"""Conformance test of reproducibility: tables are the same in each run, and for any chunks and order of rows."""
 
 import polars as pl
 
@@ -9,7 +9,7 @@ from pwfl.testing.tiny import CheckError
 
 
 def check_chunks(model: Scenario, inputs: dict) -> None:
-    """The same bits when run twice, for any chunk, and any order of the rows that stages are given."""
+    """Check that tables are equal to the bit in each run, for any chunks, and any order of a stage's input rows."""
 
     def shuffled(made):
         return made.sample(fraction=1.0, shuffle=True, seed=1) if isinstance(made, pl.DataFrame) else made
@@ -34,7 +34,7 @@ def check_chunks(model: Scenario, inputs: dict) -> None:
 
 
 def _check_spent(scheme, made: Tables) -> None:
-    """After its last round, a training has spent what the outcome says."""
+    """Check that airtime and energy after a training run's last round equal those of the outcome."""
     history, outcome = made["history"], made["outcome"]
     if "round" not in history.columns:
         return

@@ -1,4 +1,4 @@
-"""Reports: tables, figures and claims build, of few realizations, too, by code that addresses name."""
+"""Conformance test of reports: tables, figures and claims build, also of few realizations, by addressed code."""
 
 import json
 import re
@@ -29,9 +29,9 @@ from pwfl.workflow.plan import plan
 
 
 def check_report(model: Scenario, inputs: dict) -> None:
-    """Tables, figures and claims are those of the catalog, and build with few realizations, and none trained.
+    """Check that tables, figures and claims match the catalog, and build with few realizations, and none trained.
 
-    Meanwhile no stage runs code that its address does not name, of schemes that the tiny scenario lacks, either.
+    No stage may run code that its address does not cover, including schemes that the tiny scenario lacks.
     """
     with checked_stages(model):
         _build(model)
@@ -78,12 +78,12 @@ def _build(model: Scenario) -> None:
 
 
 def _check_parameters(model: Scenario, stages: dict[str, pl.DataFrame], charts: list) -> None:
-    """Figures are the same of the parameters that the workflow gives them: those that their tables depend on, too."""
+    """Check that figures are the same with only the workflow's parameters: theirs, and those their tables depend on."""
     planned = plan(load({"scenarios": {"one": model.model_dump()}}, "the tiny scenario"))
     planned_jobs = reports.plan(planned)
     jobs = [planned_jobs.descriptions[item.address] for item in planned_jobs.jobs if item.stage == reports.FIGURES]
     needed = scenario_figures(registry.system(model.system).catalog)
-    for chart_job, chart in zip(jobs, charts, strict=False):  # which are the first ones
+    for chart_job, chart in zip(jobs, charts, strict=False):  # figures come first
         name = chart_job["figure"]
         try:
             built = build.figure(
@@ -99,12 +99,12 @@ def _check_parameters(model: Scenario, stages: dict[str, pl.DataFrame], charts: 
 
 
 def _text(chart) -> str:
-    """A chart's specification, but for the numbers by which Altair counts names."""
+    """Return a chart's specification, except the numbers by which Altair counts names."""
     return re.sub(r"(view|param|concat|layer|name)_\d+", r"\1", json.dumps(chart.to_dict()))
 
 
 def _check_losses(model: Scenario, losses: pl.DataFrame) -> None:
-    """What a system states of one release is, alone, worth no less than its epsilon against the system's server."""
+    """Check that `published` losses of one release give no smaller epsilon than the one against the server."""
     stated = registry.system(model.system).load_report().published
     if stated is None:
         return
@@ -121,7 +121,7 @@ def _check_losses(model: Scenario, losses: pl.DataFrame) -> None:
 
 
 def _other_schemes(model: Scenario) -> list[dict]:
-    """Schemes of the schedulers and noise schemes that the model's do not have, as far as its parameters allow them."""
+    """List schemes with schedulers and noise schemes that the model's lack, as far as its parameters allow them."""
     fields = get_args(type(model).model_fields["schemes"].annotation)[0].model_fields
     known = {part: get_args(fields[part].annotation) for part in ("scheduler", "noise")}
     missing = {(part, value) for part, values in known.items() for value in values}
@@ -137,7 +137,7 @@ def _other_schemes(model: Scenario) -> list[dict]:
 
 
 def _allowed(model: Scenario, schemes: list[dict]) -> Scenario | None:
-    """The scenario with other schemes; None where it cannot have them."""
+    """Return the scenario with other schemes; None if it cannot have them."""
     try:
         return resolve(model.model_dump() | {"schemes": schemes}, {})
     except ScenarioError:

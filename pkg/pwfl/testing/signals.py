@@ -1,9 +1,9 @@
-"""Whether an air of one's own delivers what it says: its `receive`, held to its own `signals`.
+"""Test of a user-defined air interface: its `receive` is compared with signals that its `signals` simulates.
 
-A file has two functions. `receive(sent)` says what arrives (`pwfl.airs.air`). `signals(sent, messages, noise,
-receivers)` sends one interval of one realization: messages and their noise, (user, coordinate), and as many normal
-numbers as it needs for receivers, (RECEIVERS, coordinate), become `Signals`. It is written from what happens on air,
-not from what `receive` says; where the two differ, one of them is wrong.
+A file has two functions. `receive(sent)` returns what arrives (`pwfl.airs.air`). `signals(sent, messages, noise,
+receivers)` simulates one interval of one realization. From messages and their noise, (user, coordinate), and as many
+normal numbers as it needs for receivers, (RECEIVERS, coordinate), it makes `Signals`. It must be written from the
+physical transmission, not from `receive`: if the two differ, one of them is wrong.
 """
 
 import importlib.util
@@ -22,14 +22,14 @@ from pwfl.testing.tiny import CheckError
 
 USERS, STATIONS, INTERVALS, REALIZATIONS = 7, 3, 2, 3
 DIMENSION, RECEIVERS = 50, 256  # coordinates of a message; normal numbers that receivers have, at most
-DRAWS = 20_000  # messages of noise
-FALSE_ALARM = 1e-6  # of a test
-CLOSE = 1e-6  # relative, of what no noise is in
+DRAWS = 20_000  # coordinates of simulated noise
+FALSE_ALARM = 1e-6  # probability of each test
+CLOSE = 1e-6  # relative tolerance of quantities without noise
 ARRAYS = tuple(name for name in Received._fields if name not in ("seen", "bands", "observed_by"))
 
 
 def report(path: str) -> bool:
-    """Check the air in a file, and print what came out; whether it delivers what it says."""
+    """Test the air interface in a file, print the result, and return whether it passed."""
     try:
         check(path)
     except CheckError as error:
@@ -41,7 +41,7 @@ def report(path: str) -> bool:
 
 
 def check(path: str) -> None:
-    """Hold the air in a file to its signals. Raises CheckError, a line for each place where they differ."""
+    """Compare the air interface in a file with its signals. Raises CheckError, with a line for each difference."""
     module, sent = _load(path), example()
     try:
         received = module.receive(sent)
@@ -50,14 +50,14 @@ def check(path: str) -> None:
         wrong = [f"{what}: {fault}" for what, fault in faults(module, sent, received)]
     except CheckError:
         raise
-    except Exception as error:  # of the user's own code
+    except Exception as error:  # of the user's code
         raise CheckError(f"fails: {describe(error)}") from error
     if wrong:
         raise CheckError("\n".join(wrong))
 
 
 def example(seed: int = 1) -> Sent:
-    """What some users of some cells send; in the second realization nobody does in the first interval."""
+    """Make an example of `Sent` over several cells; nobody sends in the first interval of the second realization."""
     generator = np.random.default_rng(seed)
     shape = REALIZATIONS, INTERVALS, USERS
     sends = generator.random(shape) < 0.7
@@ -80,12 +80,12 @@ def example(seed: int = 1) -> Sent:
 
 
 def select_one(sent: Sent, realization: int, interval: int) -> Sent:
-    """Select what is sent in one interval; what the air draws is that of all intervals."""
+    """Select one interval of `sent`; the air interface's random numbers stay those of all intervals."""
     rows, columns = slice(realization, realization + 1), slice(interval, interval + 1)
     arrays = {name: getattr(sent, name)[rows, columns] for name in ("sends", "weight", "noise_std", "norm", "gain")}
 
     def uniforms(purpose: str, shape: tuple[int, ...]) -> np.ndarray:
-        if shape[:1] == (1,):  # by interval
+        if shape[:1] == (1,):  # drawn for each interval
             return sent.uniforms(purpose, (INTERVALS, *shape[1:]))[rows, columns]
         return sent.uniforms(purpose, shape)[rows]
 
@@ -93,7 +93,7 @@ def select_one(sent: Sent, realization: int, interval: int) -> Sent:
 
 
 def faults(module: ModuleType, sent: Sent, received: Received) -> Iterator[tuple[str, str]]:
-    """What is wrong, one after the other: what was looked at, and what was found."""
+    """Yield faults as pairs: the quantity that was compared, and the difference that was found."""
     if not _alike(received, module.receive(sent)):
         yield "receive", "returns something else when called again; draw random numbers by `sent.uniforms`"
     generator = np.random.default_rng(2)
@@ -111,7 +111,7 @@ def faults(module: ModuleType, sent: Sent, received: Received) -> Iterator[tuple
 
 
 def _check_interval(sent: Sent, received: Received, play: Callable, generator) -> Iterator[tuple[str, str]]:
-    """As `faults`, of one interval; `received` is of it alone, arrays of (user,) or numbers."""
+    """Yield `faults` of one interval; `received` has only this interval: arrays of shape (user,), or numbers."""
     sends, std, norm = sent.sends[0, 0], sent.noise_std[0, 0], sent.norm[0, 0]
     if not sends.any():
         if received.weight.any() or received.joules or received.symbols:
@@ -120,7 +120,7 @@ def _check_interval(sent: Sent, received: Received, play: Callable, generator) -
     response = play(messages=np.eye(USERS), coordinates=USERS)
     if off := _off(response.update * sends, received.weight * sends):
         yield "weight", f"each message's share of the update is {off}"
-    # Noise: of users through the same gains, of receivers by its own.
+    # Users' noise has the same gains as messages, receivers' noise its own gains.
     noise_response = play(receivers=np.eye(RECEIVERS), coordinates=RECEIVERS)
     normals = generator.standard_normal((USERS, DRAWS)) * std[:, None]
     silence = play(noise=normals, receivers=generator.standard_normal((RECEIVERS, DRAWS)), coordinates=DRAWS).update
@@ -144,7 +144,7 @@ def _check_interval(sent: Sent, received: Received, play: Callable, generator) -
 
 
 def _check_power(sent: Sent, received: Received, norm, std, play: Callable, generator) -> Iterator[tuple[str, str]]:
-    """Faults of power and energy, of messages of the largest norm, which are spread over their coordinates."""
+    """Yield faults of power and energy, for messages of the largest norm, spread evenly over coordinates."""
     repeats = -(-DRAWS // DIMENSION)
     signs = generator.choice([-1.0, 1.0], (USERS, repeats * DIMENSION))
     messages = signs * norm[:, None] / np.sqrt(DIMENSION)
@@ -162,7 +162,7 @@ def _check_power(sent: Sent, received: Received, norm, std, play: Callable, gene
 
 
 def _shown(users: np.ndarray, std: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """How a unit of each message shows in noise: the norm of the least normal numbers that look like it."""
+    """Compute visibilities: norms of the smallest normal numbers with the effect of one unit of each message."""
     spread = np.hstack([users * std, noise])
     least = np.linalg.lstsq(spread, users, rcond=1e-12)[0]
     hidden = np.abs(spread @ least - users).max(axis=0) <= 1e-9 * np.maximum(np.abs(users).max(axis=0), 1e-300)
@@ -170,7 +170,7 @@ def _shown(users: np.ndarray, std: np.ndarray, noise: np.ndarray) -> np.ndarray:
 
 
 def _off(measured, stated) -> str:
-    """How far what is measured is from what is stated, in words; empty: it is not."""
+    """Describe the difference of measured and stated values; empty: they agree."""
     measured, stated = np.atleast_1d(measured), np.atleast_1d(np.asarray(stated, float))
     with np.errstate(invalid="ignore"):
         error = np.where(measured == stated, 0.0, np.abs(measured - stated))
@@ -181,7 +181,7 @@ def _off(measured, stated) -> str:
 
 
 def _deviates_as(numbers: np.ndarray, std: np.ndarray | float) -> bool:
-    """Whether normal numbers may have a deviation, by a chi-square test."""
+    """Return whether normal numbers may have a standard deviation, by a chi-square test."""
     if std == 0:
         return not numbers.any()
     p = stats.chi2.cdf(np.square(numbers / std).sum(), numbers.size)
@@ -189,14 +189,14 @@ def _deviates_as(numbers: np.ndarray, std: np.ndarray | float) -> bool:
 
 
 def _at(received: Received, realization: int, interval: int) -> Received:
-    """What is received in one interval."""
+    """Select one interval of what is received."""
     at = realization, interval
     seen = {observer: tuple(part[at] for part in received.seen[observer]) for observer in received.seen}
     return Received(**{name: getattr(received, name)[at] for name in ARRAYS}, seen=seen)
 
 
 def _alike(one: Received, other: Received) -> bool:
-    """Whether two are equal to the bit."""
+    """Return whether two receptions are equal to the bit."""
     flat = [
         [getattr(received, name) for name in ARRAYS] + [part for array in received.seen.values() for part in array]
         for received in (one, other)
@@ -205,11 +205,11 @@ def _alike(one: Received, other: Received) -> bool:
 
 
 def _load(path: str) -> ModuleType:
-    """The module in a file. Raises CheckError where it cannot be imported, or lacks a function."""
+    """Import the module in a file. Raises CheckError if it cannot be imported, or lacks a function."""
     if not Path(path).is_file():
         raise CheckError("file not found")
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    assert spec is not None  # as of every file whose name ends in .py
+    assert spec is not None  # it exists for every file name that ends in .py
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:

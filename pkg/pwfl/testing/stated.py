@@ -1,4 +1,4 @@
-"""What is stated of privacy: with which noise, against whom, of which user."""
+"""Conformance tests of stated guarantees: noise that they count, assumed observer, and users."""
 
 import polars as pl
 
@@ -14,13 +14,13 @@ from pwfl.testing import tiny
 from pwfl.testing.draws import loosened
 from pwfl.testing.tiny import CheckError
 
-OF_USERS = ("noise", "receive", "account")  # stages whose tables follow users that get other numbers
+OF_USERS = ("noise", "receive", "account")  # stages with tables that follow renumbered users
 PROVED = (guarantee("epsilon_server") == labels.PROVED).fill_null(value=False)
-SAME = 1e-6  # by which what they make may then differ, in proportion
+SAME = 1e-6  # relative difference that their tables may then have
 
 
 def check_accounting(model: Scenario, inputs: dict) -> None:
-    """The guarantee follows delta, and there is none without noise."""
+    """Check that epsilon grows as delta falls, and is infinite without noise."""
     without_noise = registry.system(model.system).catalog.zero_noise_values
     if not without_noise:
         raise CheckError(
@@ -54,7 +54,7 @@ def check_accounting(model: Scenario, inputs: dict) -> None:
 
 
 def check_guarantee(model: Scenario, inputs: dict) -> None:
-    """The server learns no less than the scheme's observer, and users' noise alone makes what is guaranteed."""
+    """Check that the server learns no less than the scheme's observer, and that guarantees need only users' noise."""
     catalog = registry.system(model.system).catalog
     if unknown := {*catalog.user_noise, *catalog.receiver_noise} - set(catalog.zero_noise_values):
         raise CheckError(f"the catalog's `zero_noise_values` lacks {', '.join(sorted(unknown))}")
@@ -92,10 +92,10 @@ def check_guarantee(model: Scenario, inputs: dict) -> None:
 
 
 def check_users(model: Scenario, inputs: dict) -> None:
-    """What noise and account say of a user follows the user: with other numbers for users, it is the same of each.
+    """Check that each user keeps its values in the tables of `account` if users are renumbered.
 
-    A shift of all users and a swap of two make all permutations, and what follows both mixes no two users up. A stage
-    that draws is left out: what it draws goes by numbers.
+    A shift of all users and a swap of two generate all permutations, so tables that follow both confuse no two users. A
+    stage that draws is left out, as its draws belong to users' numbers.
     """
     (user,) = set(contract.schema(model.system, "users").primary_key()) - {"realization"}
     for scheme in model.schemes:
@@ -103,7 +103,7 @@ def check_users(model: Scenario, inputs: dict) -> None:
         if user not in whole["leakage"].columns:
             continue
         drawing = {stage for stage in OF_USERS if _asks(model, scheme, inputs | whole, stage)}
-        if drawing & {"receive", "account"}:  # a draw is of a number, not of a user
+        if drawing & {"receive", "account"}:  # draws belong to numbers, not to users
             continue
         stages = [stage for stage in OF_USERS if stage not in drawing]
         count = size_of(whole["users"], user)
@@ -122,27 +122,27 @@ def check_users(model: Scenario, inputs: dict) -> None:
 
 
 def _renumbered(tables: Tables, user: str, number: pl.Expr) -> Tables:
-    """Tables whose users have other numbers."""
+    """Return the tables with renumbered users."""
     return {name: frame.with_columns(number) if user in frame.columns else frame for name, frame in tables.items()}
 
 
 def _strayed(kind, user: str, count: int, expected: pl.DataFrame, made: pl.DataFrame) -> str | None:
-    """The first column of a table of a schema in which what was made is not what each user had."""
+    """Find the first column of a table in which the made values are not what each user had; None: there is none."""
     keys = [key for key in kind.primary_key() if key != user]
-    if user in expected.columns and len(keys) > 1:  # of parts of the users, which others are in now
+    if user in expected.columns and len(keys) > 1:  # groups of only some users have others now
         expected, made = (frame.filter(pl.len().over(keys) == count) for frame in (expected, made))
     return _far(expected, made)
 
 
 def _asks(model: Scenario, scheme, inputs: dict, stage: str) -> bool:
-    """Whether a stage draws."""
+    """Return whether a stage draws random numbers."""
     with loosened(None) as asked:
         tiny.make_tables(model, scheme, inputs, range(tiny.REALIZATIONS), [stage])
     return bool(asked)
 
 
 def _far(expected: pl.DataFrame, made: pl.DataFrame) -> str | None:
-    """The first column in which two tables differ by more than the order of a sum's terms may matter."""
+    """Find the first column in which two tables differ by more than the order of a sum's terms may change."""
     for name in expected.columns:
         same = expected[name].eq_missing(made[name])
         if expected.schema[name].is_float():

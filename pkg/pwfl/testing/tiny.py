@@ -1,4 +1,4 @@
-"""The tables of a system's tiny scenario, stage by stage, in memory, and what is compared of them."""
+"""Tables of a system's tiny scenario, made in memory stage by stage, and comparisons of tables."""
 
 from collections.abc import Callable, Collection, Iterator
 
@@ -17,21 +17,21 @@ REALIZATIONS = 3  # of the tiny scenario, of which TRAINED are trained
 TRAINED = 2
 BEFORE_TRAINING = tuple(stage for stage in STAGES if not STAGES[stage].takes_data)
 RECEIVE = "receive"
-RELATIVE = 1e-9  # by which sums over rounds may differ from one sum
+RELATIVE = 1e-9  # relative difference that sums over rounds may have from one sum
 
 
 class CheckError(AssertionError):
-    """A system does not do what every system owes; the message says what, and where."""
+    """A system fails a conformance test; the message names the fault and its place."""
 
 
 class Given(dict):
-    """What a scenario needs before its channel, by name; beside it, tables of schemes that several steps look at."""
+    """Inputs of a scenario before its channel, by name; `untrained` keeps tables of schemes that several steps use."""
 
     untrained: dict[str, Tables]
 
 
 def prepare(model: Scenario) -> Given:
-    """Make what the model needs before its channel: what it trains on, and tables from outside."""
+    """Make the inputs that the model needs before its channel: training data, and tables from outside."""
     inputs = Given()
     inputs.untrained = {}
     for description in plan.preparations(model):
@@ -40,7 +40,7 @@ def prepare(model: Scenario) -> Given:
 
 
 def make_untrained(model: Scenario, scheme, inputs: dict) -> Tables:
-    """Make the tables of all stages but `train`, once."""
+    """Make the tables of all stages except `train`, once per scheme."""
     kept = getattr(inputs, "untrained", {})
     if scheme.name not in kept:
         kept[scheme.name] = make_tables(model, scheme, inputs, range(REALIZATIONS), BEFORE_TRAINING)
@@ -62,22 +62,22 @@ def run_stages(
 
 
 def make_tables(*arguments, **options) -> Tables:
-    """The tables of all stages that `run_stages` runs."""
+    """Make the tables of all stages that `run_stages` runs."""
     return {name: frame for _, made in run_stages(*arguments, **options) for name, frame in made.items()}
 
 
 def select_realization(made: Tables, realization: int) -> Tables:
-    """The rows of one realization, without its number."""
+    """Select the rows of one realization, without its number."""
     return {name: frame.filter(realization=realization).drop("realization") for name, frame in made.items()}
 
 
 def find_differing(expected: Tables, made: Tables) -> list[str]:
-    """The names of tables that are not the same."""
+    """List the names of tables that are not the same."""
     return [name for name, frame in expected.items() if not frame.equals(made[name])]
 
 
 def account_outcome(model: Scenario, made: Tables) -> pl.DataFrame:
-    """What the account states of tables that no scenario need lead to, of what is received by these."""
+    """Run `receive`, if there is any, and `account` on tables that no scenario need produce; return `outcome`."""
     if RECEIVE in registry.stages(model.system):
         made = made | execution.execute(Task(RECEIVE, model.select_stage(RECEIVE)), made)
     stated = execution.execute(Task("account", model.select_stage("account")), made)["outcome"]
@@ -85,6 +85,6 @@ def account_outcome(model: Scenario, made: Tables) -> pl.DataFrame:
 
 
 def silence_noise(model: Scenario, made: Tables, columns: Collection[str]) -> Tables:
-    """The tables with columns of `noise` as they are where no noise is added."""
+    """Return the tables with columns of `noise` at their values without noise."""
     values = registry.system(model.system).catalog.zero_noise_values
     return made | {"noise": made["noise"].with_columns(**{column: pl.lit(values[column]) for column in columns})}

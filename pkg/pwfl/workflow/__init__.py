@@ -1,10 +1,10 @@
-"""What a study's jobs are, and what they depend on."""
+"""Plan and compute a study's results, and publish them."""
 
 from pathlib import Path
 
 
 def folder() -> Path:
-    """The folder of the Snakefile: the checkout's, or where a wheel installed it."""
+    """Return the folder of the Snakefile: the root of a checkout, or the folder `bundled` of an installed package."""
     package = Path(__file__).parent.parent
     bundled = package / "bundled"
     return bundled if bundled.is_dir() else package.parent.parent

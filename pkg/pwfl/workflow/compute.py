@@ -1,4 +1,4 @@
-"""A part's job: its items, one after the other, each into its folder of the store."""
+"""Compute the missing items of a part, each into its folder of the store: the work of a part's job."""
 
 import json
 import logging
@@ -23,16 +23,16 @@ from pwfl.store.items import COST, Store
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 1.5  # times a part's seconds for which items that another run computes are waited for
+PATIENCE = 1.5  # factor of a part's estimated seconds: how long to wait for items that another run computes
 POLL_SECONDS = 0.5
-GROWTH = 2 * 2**30  # bytes by which a process may grow before the rest of its items continue in another one
+GROWTH = 2 * 2**30  # bytes by which a process may grow before another process continues with the other items
 
 
 def compute(part: dict, root: Store, workspace: Path, failed: set[str], reporter: supervisor.Reporter) -> bool:
     """Compute the missing items of a part. Returns False if another process must continue.
 
-    `part` is a manifest (`pwfl.workflow.outlook`). A failed item blocks only items that are made of it; of chunks that
-    are computed at once, each is tried by itself where that fails.
+    `part` is a manifest (`pwfl.workflow.outlook`). Items with keys in `failed` are left out. A failed item blocks only
+    items that need it. If a batch of chunks fails, its missing chunks are computed one by one.
     """
     if part["device"] == devices.CPU:
         devices.hide()
@@ -40,7 +40,7 @@ def compute(part: dict, root: Store, workspace: Path, failed: set[str], reporter
     patience, before = PATIENCE * part["seconds"], supervisor.memory()
     end, single = time.monotonic() + patience, set()
     while left := root.lacking(left):
-        # What another run computes comes last: it probably exists by then.
+        # Items that another run computes are left for last: they probably exist by then.
         free = [item for item in left if not root.is_announced(item["key"], patience)]
         if not free and time.monotonic() < end:
             time.sleep(POLL_SECONDS)
@@ -76,7 +76,7 @@ def compute(part: dict, root: Store, workspace: Path, failed: set[str], reporter
 
 
 def _consecutive(items: list[dict], single: set[str]) -> list[dict]:
-    """The items at the front that are made at once, chunks of a training that follow each other; none of `single`."""
+    """Select the first items to compute as one batch: consecutive chunks of a training run; those in `single` alone."""
     batch = items[:1]
     if batch[0]["stage"] == "train":
         for before, item in pairwise(items):
@@ -88,13 +88,13 @@ def _consecutive(items: list[dict], single: set[str]) -> list[dict]:
 
 
 def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter: supervisor.Reporter) -> None:
-    """Compute items at once."""
+    """Compute a batch of items, and write each to its folder of the store."""
     first = items[0]
     description, last = part["descriptions"][first["address"]], (time.monotonic(), time.process_time())
 
     @contextmanager
     def save(item: dict) -> Generator[Path]:
-        """A folder for an item's files, which becomes the item; with what it took, and its description."""
+        """Yield a folder for an item's files, which becomes the item; add its cost and its address's description."""
         nonlocal last
         with root.create(item["key"], item["files"], workspace, item.get("old")) as folder:
             yield folder
@@ -145,10 +145,10 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
 
 
 def _job(name: str) -> Callable[[dict, dict, Path], None]:
-    """What computes of the stages' tables: the audit, or a job of the report."""
+    """Return the function that computes the audit, or a job of the report, from the stages' tables."""
     if name == AUDIT:
         return _audit
-    from pwfl.workflow import reporting  # here, as stages and audits would wait for what draws
+    from pwfl.workflow import reporting  # here: stages and audits would wait for drawing packages
 
     return reporting.JOBS[name]
 

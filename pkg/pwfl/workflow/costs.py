@@ -1,6 +1,6 @@
 """Estimate items' times: medians of stored items of the same stage and system, otherwise guesses.
 
-Times are CPU seconds, which other programs on the machine do not lengthen; on a GPU, wall seconds.
+Times are CPU seconds, which other programs on the machine do not lengthen; with a GPU, wall-clock seconds.
 """
 
 from contextlib import suppress
@@ -17,9 +17,9 @@ from pwfl.store.items import COST, Store, read_note
 from pwfl.workflow.plan import Item
 from pwfl.workflow.reports import COMPARISON, FIGURES, PAGE, PAPER
 
-SAMPLE = 50  # addresses of a stage whose items are looked at, and of each this many items
-SAMPLE_OF_ADDRESS = 3
-# Seconds of an item where none was timed: of each realization, and besides.
+SAMPLE = 50  # most addresses of a stage that are sampled
+SAMPLE_OF_ADDRESS = 3  # most items sampled per address
+# Guessed seconds of an item of a stage without timings: per realization, and constant.
 GUESSES = {
     "train": (0.05, 0.5),
     PROJECTION: (0, 3),
@@ -30,26 +30,26 @@ GUESSES = {
     PAGE: (0, 1),
 }
 GUESS = (0.002, 0.05)
-# Bytes of memory that a training goes through in a second, all of its memory in each round: a guess, and what no core
-# was measured to exceed (at full size 3e9 to 3.5e10).
+# Bytes per second that a training run processes, if each round processes all of its memory: a guess, and a value that
+# no core was measured to exceed (3e9 to 3.5e10 at full size).
 GUESSED_SPEED, FASTEST = 5e9, 1e11
-FAR = 4  # times a guess that no training is taken to last: what was timed was of another size
-# Seconds until a process has imported what a stage needs, and MiB that it then takes.
+FAR = 4  # largest ratio of a training run's estimate to its guess: timed items may be of another size
+# Seconds until a process has imported a stage's packages, and MiB that it then uses.
 START_SECONDS = {"train": 5.0, PROJECTION: 5.0, AUDIT: 5.0, REPORT: 2.5}
 MEMORY_MIB = {"train": 3000, AUDIT: 3000, PROJECTION: 3000, FEATURES: 4000, DATASET: 2000, IMPORTED: 2000}
 
 
 class Costs:
-    """The seconds that items take, by what is recorded in a store."""
+    """Estimates of items' seconds from the timings in a store."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.recorded = cache(self.recorded)
 
     def seconds(self, item: Item, system: str, passed: float = 0.0) -> float:
-        """About how long an item takes; `passed` are the bytes that a training of it goes through in all rounds."""
+        """Estimate an item's seconds; `passed`: bytes that one realization's training run processes in all rounds."""
         known = self.recorded(item.stage)
-        # Another system's times say nothing of a training: networks and data sets differ by factors of a thousand.
+        # Another system's times do not apply to a training run: networks and data sets differ by factors of a thousand.
         timed = known.get(system) or (None if passed else next(iter(known.values()), None))
         count = len(grids.realizations(item.chunk))
         per_realization, constant = GUESSES.get(item.stage, GUESS)
@@ -61,12 +61,12 @@ class Costs:
         return min(max(seconds, passed / FASTEST * count), FAR * guess) if passed else seconds
 
     def recorded(self, stage: str) -> dict[str, tuple[float, float]]:
-        """By system, the median seconds of a realization, and besides: of items without realizations."""
+        """Read a stage's median seconds, by system: per realization, and of items without realizations."""
         recorded: dict[str, list[tuple[float, float]]] = {}
         for folder in islice(self.store.path(stage).glob("*"), SAMPLE):
             for path in islice(folder.rglob(COST), SAMPLE_OF_ADDRESS):
                 cost = read_note(path)
-                with suppress(ValueError, KeyError, TypeError):  # being pruned, or damaged: another one tells
+                with suppress(ValueError, KeyError, TypeError):  # being pruned, or damaged: others suffice
                     clock = "seconds" if str(cost["processor"]).endswith(devices.WITH_GPU) else "cpu_seconds"
                     count, seconds, system = int(cost["realizations"]), float(cost[clock]), str(cost["system"])
                     if 0 < seconds < inf:
@@ -75,7 +75,7 @@ class Costs:
 
 
 def duration(seconds: float, prefix: str = "") -> str:
-    """Seconds in the unit that suits them, `prefix` a core, say.
+    """Format seconds in a suitable unit, preceded by a `prefix` such as "core-".
 
     >>> duration(1.2), duration(600, "core-"), duration(9000, "core-")
     ('1 second', '10 core-minutes', '2.5 core-hours')

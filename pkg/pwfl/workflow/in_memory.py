@@ -1,4 +1,4 @@
-"""Stages in this process, without a store: what `pwfl.simulate` and the conformance tests run."""
+"""Run stages in this process, without a store, for `pwfl.simulate` and the conformance tests."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,10 @@ from pwfl.workflow import plan
 
 
 def in_memory(scenario: Scenario, description: dict, upstream: Mapping, realizations: range | None = None) -> dict:
-    """What a stage makes of a scenario, as it comes back from files.
+    """Compute a stage's tables and arrays for a scenario, by name, as they would be read from files.
 
-    The stage is that of a description of a route of the scenario (`pwfl.workflow.plan`); `upstream` is what the stages
-    before it made, by name. It gets the rows of the realizations; None: all.
+    `description` describes a stage of one of the scenario's routes (`pwfl.workflow.plan`). `upstream` contains the
+    results of the stages before it, by name. The stage gets only rows of `realizations`; None: all rows.
     """
     inputs: dict = dict(plan.outside(scenario, description))
     for table in (table for made in plan.read(scenario, description).values() for table in made):

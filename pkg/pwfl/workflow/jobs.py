@@ -1,4 +1,4 @@
-"""Functions that the rules' scripts call: run a part, log."""
+"""Functions that the rules' scripts call: run a part, list failures, log."""
 
 import gc
 import json
@@ -17,14 +17,14 @@ from pwfl.store.files import write_bytes
 from pwfl.store.items import Store, read_note
 
 STOPPED = "The run ended early; what it has computed is in the store, and the same command goes on with the rest."
-FAILED = ".failed"  # beside a part's mark: the errors of items that failed
+FAILED = ".failed"  # suffix of the file next to a part's mark with the errors of items that failed
 
 
 def run_part(mark: str, log: str) -> None:
-    """Compute a part by the manifest beside its mark, and then make the mark; note the errors of items that failed.
+    """Compute a part by the manifest next to its mark, then create the mark; record the errors of failed items.
 
-    A part that lacks items and that no other part needs ends with an error, so that nothing is published. Others leave
-    that to the parts after them, which compute what does not depend on what failed.
+    If items are missing and no other part needs this one, it exits with an error, so that nothing is published. If
+    another part needs it, the mark is created: later parts compute the items that do not depend on failed ones.
     """
     terminal = os.dup(2)
     log_to(log)
@@ -37,8 +37,8 @@ def run_part(mark: str, log: str) -> None:
         with root.workspace() as workspace:
 
             def work(failed: set[str], reporter: supervisor.Reporter) -> bool:
-                gc.disable()  # what is imported is no garbage
-                from pwfl.workflow import compute  # here: the supervisor, which starts at once, needs none of it
+                gc.disable()  # imported modules are no garbage
+                from pwfl.workflow import compute  # here: the supervisor starts sooner without it
 
                 gc.enable()
                 return compute.compute(part, root, workspace, failed, reporter)
@@ -48,7 +48,7 @@ def run_part(mark: str, log: str) -> None:
                 workspace.mkdir()
 
             failed = supervisor.supervise(work, cleanup)
-        lacking = root.lacking(part["items"])  # fewer than failed, where another run made some
+        lacking = root.lacking(part["items"])  # fewer than failed if another run computed some
         for item, (processor, digests) in before:
             if item not in lacking and (now := root.bits(item))[0] == processor and now[1] != digests:
                 where = f"on the same kind of processor ({processor})"
@@ -65,20 +65,20 @@ def run_part(mark: str, log: str) -> None:
 
 
 def failures(marks: Iterable[Path]) -> dict[str, str]:
-    """What parts noted of items that failed: by key, a line each."""
+    """Read the errors that parts recorded, one line per failed item, by the item's key."""
     notes = (read_note(mark.with_suffix(FAILED)) for mark in marks)
     return {key: line for note in notes for key, line in note.items()}
 
 
 def failure_message(failed: dict[str, str]) -> str:
-    """What is said of items that failed."""
+    """Compose the message about items that failed."""
     ending, them = ("s", "them") if len(failed) > 1 else ("", "it")
     what = f"{len(failed)} result{ending} could not be computed; all that do not depend on {them} are in the store"
     return "\n".join([f"{what}:", *failed.values()])
 
 
 def log_to(log_path: str) -> None:
-    """Log to a file; standard output and error, too, as file descriptors: what libraries print in C++ goes there."""
+    """Log to a file, and redirect standard output and error to it, as file descriptors, which C++ libraries use."""
     sys.stdout.flush()
     sys.stderr.flush()
     terminal = os.dup(2)
@@ -96,19 +96,19 @@ def log_to(log_path: str) -> None:
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.close(file)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # what TensorFlow warns of is in the log
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # TensorFlow's warnings are logged
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr, force=True)
 
 
 def give_path(package: Path) -> None:
-    """Let the scripts that a process starts import pwfl from a folder, where there is one."""
+    """Put a folder first in PYTHONPATH, if it exists, so that scripts that this process starts import pwfl from it."""
     if package.is_dir():
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join([str(package), *([before] if before else [])])
 
 
 def _describe(part: dict, item: dict) -> str:
-    """The scenario, variant and realizations of an item of a part, in words."""
+    """Format the scenario, variant and realizations of a part's item; "" without a scenario."""
     if not item["scenario"]:
         return ""
     words, variant = [f"scenario {item['scenario']!r}"], part["descriptions"][item["address"]].get("variant")

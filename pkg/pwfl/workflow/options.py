@@ -1,4 +1,4 @@
-"""Snakemake's options of `pwfl run`, checked first: of a mistake it prints its whole usage, a traceback, or nothing."""
+"""Check Snakemake's options of `pwfl run`: on a mistake Snakemake prints its whole usage, a traceback, or nothing."""
 
 import argparse
 import re
@@ -14,17 +14,17 @@ from pwfl.scenario.study import TOP_LEVEL
 from pwfl.workflow.parts import ORDER
 from pwfl.workflow.session import OPTIONS
 
-KEY = re.compile(r"[A-Za-z_][\w-]*\w")  # of --config, as Snakemake takes them
+KEY = re.compile(r"[A-Za-z_][\w-]*\w")  # keys of --config that Snakemake accepts
 NAMING = ("targets", "until", "omit_from", "forcerun", "prioritize", "allowed_rules", "set_threads", "set_resources")
 RULES = ["all", "publish", *ORDER, *(f"{rule}_all" for rule in ORDER)]
 
 
 class OptionError(ValueError):
-    """An option that cannot be; the message says which, and what would be right."""
+    """An invalid option; the message names it and a remedy."""
 
 
 def parse(words: Sequence[str], file: str) -> argparse.Namespace:
-    """Snakemake's options, by its own names, of a run of a config file. Raises OptionError."""
+    """Parse Snakemake's options for a run of the config `file`, under Snakemake's names. Raises OptionError."""
     options = _parse(words)
     if options.configfile or options.snakefile:
         raise OptionError(f"--configfile, --snakefile: not allowed: pwfl runs its own Snakefile with the config {file}")
@@ -42,7 +42,7 @@ def _parse(words: Sequence[str], profiles: Sequence[str] = ()) -> argparse.Names
         return parser.parse_args(words)
     except OptionError as error:
         raise OptionError(_reword(str(error), parser)) from None
-    except Exception as error:  # of any kind: what Snakemake's functions meet that convert values
+    except Exception as error:  # any kind: Snakemake's functions that convert values raise several
         raise OptionError(f"Snakemake cannot read the options: {' '.join(str(error).split())}") from None
 
 
@@ -51,7 +51,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _reword(message: str, parser: argparse.ArgumentParser) -> str:
-    """What the parser says, as `option: what is wrong`."""
+    """Rewrite a message of the parser as `option: problem`, if its form is known."""
     if match := re.fullmatch(r"argument .*?--executor.*?: (invalid choice: '(.*?)'.*)", message):
         lock = workflow.folder() / "envs" / f"{match[2]}.lock"
         what = f"--require-hashes -r {lock}" if lock.exists() else f"snakemake-executor-plugin-{match[2]}"
@@ -65,7 +65,7 @@ def _reword(message: str, parser: argparse.ArgumentParser) -> str:
 
 
 def _config(options: argparse.Namespace) -> Iterator[str]:
-    """What is wrong with the form of --config; what its values mean is checked with the file."""
+    """Yield errors in the form of --config; its values are checked with the config file."""
     for entry in options.config or ():
         key, equals, value = entry.partition("=")
         first, *inner = key.split(".")
@@ -80,7 +80,7 @@ def _config(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _rules(options: argparse.Namespace) -> Iterator[str]:
-    """Names that are no rules', where they can be no files either."""
+    """Yield an error for each identifier in options for targets and rules that is neither a rule nor a file."""
     for option in NAMING:
         for name in sorted(getattr(options, option) or ()):
             if name.isidentifier() and name not in RULES and not Path(name).exists():
@@ -89,7 +89,7 @@ def _rules(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _profiles(options: argparse.Namespace) -> Iterator[str]:
-    """The profiles that are named. Raises OptionError for one that is not there, of which Snakemake may say nothing."""
+    """Yield the named profiles. Raises OptionError for a missing one, which Snakemake may ignore silently."""
     for profile in options.profile or ():
         if profile != "none":
             if cli.get_profile_dir(profile) is None:

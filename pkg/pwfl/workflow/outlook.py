@@ -1,4 +1,4 @@
-"""What a call of Snakemake is to do with a study's parts: what each computes, why, how long it takes, what it needs."""
+"""List the work of each part in a call of Snakemake: items to compute, reasons, estimated times and resources."""
 
 from collections.abc import Collection, Iterable
 from functools import cache
@@ -15,16 +15,16 @@ from pwfl.workflow.plan import Item, Plan, device
 from pwfl.workflow.publish import Published
 from pwfl.workflow.reasons import Reasons
 
-MARGIN = 3  # times the seconds of an estimate that a part may take
+MARGIN = 3  # ratio of a part's time limit to its estimated time
 LEAST_MIB, LEAST_MINUTES = 1000, 10
-NAMED = 3  # scenarios that a message names
+NAMED = 3  # most scenarios that a message names
 
 
 class Outlook:
-    """What parts are to do, worked out when it is asked for.
+    """The work of parts, determined on demand.
 
-    A job computes of a part the items that the store `lacks`; where Snakemake was told to run it `again`, all of them.
-    Reasons are said by what the study published `last`.
+    A part's job computes the items that the store `lacks`, or all of them if Snakemake is to run the part `again`.
+    Reasons are changes since the study's `last` publication.
     """
 
     def __init__(
@@ -35,15 +35,15 @@ class Outlook:
         self.reasons = cache(lambda: Reasons(store, work, last))
 
     def computes(self, part: Part) -> list[Item]:
-        """The items that a part's job computes."""
+        """List the items that a part's job computes."""
         return part.items if part.path in self.again else [item for item in part.items if item.key in self.lacks]
 
     def seconds(self, part: Part, items: Iterable[Item]) -> float:
-        """About how long a job for some items of a part takes."""
+        """Estimate the seconds of a job for some items of a part."""
         return START_SECONDS.get(part.rule, 1.0) + sum(seconds_of(self.work, item, self.costs) for item in items)
 
     def asked(self, part: Part) -> dict:
-        """What Snakemake asks of a part: what is before it, a message, MiB, GPUs, minutes whatever the store has."""
+        """Return a part's values for Snakemake: marks of earlier parts, message, MiB, GPUs, minutes for all items."""
         names = {self.work.owners[item.address] for item in part.items} if part.rule == "train" else ()
         trained = [self.work.study.scenarios[name] for name in names]
         mib = (int(checks.training_bytes(scenario)[0] / 2**20) for scenario in trained)
@@ -56,7 +56,7 @@ class Outlook:
         }
 
     def message(self, part: Part) -> str:
-        """What a part's job does, and why, in a line."""
+        """Describe in one line what a part's job does, and why."""
         name, items = part.path.replace("/", " "), self.computes(part)
         if not items:
             return f"{name}: the store has all {plural(len(part.items), 'result')} (something before it ran)"
@@ -70,7 +70,7 @@ class Outlook:
         return f"{about} ({'first result: ' if len({item.address for item in items}) > 1 else ''}{why})"
 
     def manifest(self, part: Part, is_last: bool) -> dict:
-        """All that a process that planned nothing, such as a part's job, needs; `is_last`: no other part needs it."""
+        """Return a part's manifest, with which its job runs without planning; `is_last`: no other part needs it."""
         items = self.computes(part)
         on, functions = kind(self.work, part.items[0])
         return self.asked(part) | {
@@ -86,7 +86,7 @@ class Outlook:
         }
 
     def remaining(self, parts: Iterable[Part]) -> str | None:
-        """A line on what is to be computed, and how well its time is known; None where there is nothing."""
+        """Describe in one line the work left, and how well its time is known; None: nothing is left."""
         computed = [(part, items) for part in parts if (items := self.computes(part))]
         if not computed:
             return None

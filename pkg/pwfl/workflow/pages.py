@@ -1,4 +1,4 @@
-"""The pages of a folder's finished studies, and a browser for one of them."""
+"""Find the study reports in a folder, and show one in a browser."""
 
 import webbrowser
 from pathlib import Path
@@ -9,17 +9,17 @@ RESULTS, PAGE = Path("results"), "index.html"
 
 
 class PageError(LookupError):
-    """There is no such page, or no browser for it; the message says what there is."""
+    """A missing study report, or no browser to show it; the message lists the finished studies, or a remedy."""
 
 
 def finished() -> list[str]:
-    """Names of the studies in the folder `results` that have a page, the newest page's first."""
+    """List the studies in the folder `results` that have a report, the study of the newest report first."""
     pages = [path for path in RESULTS.glob(f"*/{PAGE}") if path.is_file()]
     return [path.parent.name for path in sorted(pages, key=lambda path: path.stat().st_mtime_ns, reverse=True)]
 
 
 def find(study: str | None) -> Path:
-    """The page of a study, by its name in `results` or its folder; None: the newest. Raises PageError if none is."""
+    """Find a study's report, by the study's name in `results` or its folder; None: the newest. Raises PageError."""
     names = finished()
     if not (study or names):
         raise PageError(f"{RESULTS}: has no finished study; `pwfl run FILE` runs one in this folder")
@@ -31,6 +31,6 @@ def find(study: str | None) -> Path:
 
 
 def show(page: Path) -> None:
-    """Show a page in the browser that BROWSER, or else the system, names. Raises PageError where none starts."""
+    """Show a report in the browser named by BROWSER, or in the system's. Raises PageError if none starts."""
     if not webbrowser.open(page.resolve().as_uri()):
         raise PageError(f"no browser could be started; open this file in one: {page.resolve()}")

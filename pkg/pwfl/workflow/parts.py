@@ -1,8 +1,8 @@
-"""A study in parts, the jobs of the workflow: which items each computes, and what comes before it.
+"""Divide a study into parts, the jobs of the workflow: each part's items, and the parts that it needs.
 
-A part's name is a number and a digest of its items and of the parts before it, so that equal names mean equal work, and
-neither Snakemake's memory of a name nor its graph is ever of another study. That a part's *mark* exists says that the
-store has its items; its *manifest* (`pwfl.workflow.outlook`) says all that its job needs to know.
+A part's name consists of a number and a digest of its items and of the parts that it needs. Equal names mean equal
+work, so Snakemake's records of a name are never of another study. A part's *mark* is the file that its job creates at
+the end. Its *manifest* (`pwfl.workflow.outlook`) contains everything that its job needs.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -19,15 +19,15 @@ from pwfl.store.items import Store
 from pwfl.workflow.costs import START_SECONDS, Costs
 from pwfl.workflow.plan import Item, Plan, device
 
-ORDER = [*GRAPH, AUDIT, REPORT]  # of rules
-LOCAL_SECONDS, CLUSTER_SECONDS = 60.0, 900.0  # that a part is to take
-FEW = 16  # parts of a rule for each core: of more, each takes longer
-WORTH = 2.0  # times its start that a part must take for more cores to be worth another one
-REPORT_WORTH = 8.0  # of the report, of which most changes touch every part
+ORDER = [*GRAPH, AUDIT, REPORT]  # rules in the order of the workflow
+LOCAL_SECONDS, CLUSTER_SECONDS = 60.0, 900.0  # target time of a part
+FEW = 16  # most parts of a rule per core: with more work, each part lasts longer
+WORTH = 2.0  # least ratio of a part's time to its start-up time for which idle cores get another part
+REPORT_WORTH = 8.0  # the same for the report: most changes affect each of its parts
 
 
 def rule_of(item: Item) -> str:
-    """The rule that computes an item: the jobs of the report but audits have one, so that they share a start."""
+    """Return the rule that computes an item; report jobs except audits have one rule, to share a process's start-up."""
     return item.stage if item.stage in ORDER else REPORT
 
 
@@ -40,14 +40,14 @@ class Part(NamedTuple):
 
     @property
     def rule(self) -> str:
-        """The rule that computes it."""
+        """The rule that computes the part."""
         return self.path.partition("/")[0]
 
 
 def needed(work: Plan, wanted: Iterable[str], store: Store | None = None) -> list[Item]:
-    """The items with the keys wanted, and what these are made of, in order; with a store, those that it lacks."""
+    """List the items with wanted keys and those that they need, in order; with a store, stop at items that it has."""
     asked, lacking = set(wanted), []
-    for item in reversed(list(work.items())):  # each is after those that it is made of
+    for item in reversed(list(work.items())):  # each is after those that it needs
         if item.key in asked and (store is None or not store.has(item.key, work.outputs(item))):
             lacking.append(item)
             asked |= work.needs(item)
@@ -55,10 +55,10 @@ def needed(work: Plan, wanted: Iterable[str], store: Store | None = None) -> lis
 
 
 def plan(work: Plan, items: Iterable[Item], store: Store, seconds: float, cores: int | None) -> dict[str, Part]:
-    """The parts of items, each after those that it needs, by their paths; they take about so many seconds each.
+    """Divide items into parts of about `seconds` each; return the parts by path, each after those that it needs.
 
-    `cores` are those of this machine, or None for a cluster. Estimates are of all items, whether or not the store has
-    them, so that what is missing does not change the parts.
+    `cores` is the number of this machine's cores; None: a cluster. Times are estimated for all items, including those
+    that the store has, so that the parts do not depend on what is missing.
     """
     groups: dict[tuple, list[Item]] = {}
     for item in items:
@@ -79,7 +79,7 @@ def plan(work: Plan, items: Iterable[Item], store: Store, seconds: float, cores:
 
 
 def divided(items: Iterable[Item], division: Any) -> dict[str, Part] | None:
-    """The parts by a `division` that was saved, so that names stay though estimates change; None: it is of others."""
+    """Restore the parts of a saved `division`, to keep names if estimates change; None: it is of other items."""
     known = {item.key: item for item in items}
     try:
         parts = {path: Part(path, [known[key] for key in keys], after) for path, keys, after in division}
@@ -89,7 +89,7 @@ def divided(items: Iterable[Item], division: Any) -> dict[str, Part] | None:
 
 
 def following(parts: Collection[Part], forced: Collection[str]) -> set[str]:
-    """The paths of parts that are forced, by their rules or paths, and of all that are made of these."""
+    """List the paths of parts that are `forced`, by rule or path, and of all parts that need them."""
     paths: set[str] = set()
     for part in parts:  # each after those that it needs
         if part.rule in forced or part.path in forced or not paths.isdisjoint(part.after):
@@ -98,9 +98,9 @@ def following(parts: Collection[Part], forced: Collection[str]) -> set[str]:
 
 
 def split(durations: list[float], seconds: float, worth: float, cores: int | None) -> Iterator[range]:
-    """Ranges of consecutive items of these `durations` that take about the same time, about `seconds`.
+    """Yield ranges of consecutive items with these `durations`, of about equal total duration, about `seconds`.
 
-    More ranges than that, for cores that would be idle, only where each takes the seconds that are `worth` a start.
+    There are more ranges than that, for idle cores, only if each lasts about `worth` seconds or more.
 
     >>> list(split([10.0] * 6, 30.0, 2.0, 1))
     [range(0, 3), range(3, 6)]
@@ -120,8 +120,8 @@ def split(durations: list[float], seconds: float, worth: float, cores: int | Non
 
 
 def seconds_of(work: Plan, item: Item, costs: Costs) -> float:
-    """About how long an item takes."""
-    passed = 0.0  # bytes that a realization's training goes through: in each round its memory, or a sampled share
+    """Estimate the seconds that an item takes."""
+    passed = 0.0  # bytes that a realization's training run processes: in each round its memory, or a sampled share
     if item.stage == "train":
         owner = work.owner(item)
         shares = (value_of(owner, key) or 1 for key in ("training.rounds", "data.sampling", "network.participation"))
@@ -130,7 +130,7 @@ def seconds_of(work: Plan, item: Item, costs: Costs) -> float:
 
 
 def kind(work: Plan, item: Item) -> tuple[str, tuple[str, ...]]:
-    """The device and the user-defined functions that an item needs; those of a part have the same."""
-    # The report's items, which are made of each other, are one kind; no parameter that it reads names a function.
+    """Return the device and the user-defined functions that an item needs; they are equal for all items of a part."""
+    # The report's items need each other, so they are one kind; no parameter of the report names a function.
     on = device(work.owner(item)) if item.stage == "train" else devices.CPU
     return on, () if rule_of(item) == REPORT else tuple(work.descriptions[item.address].get("functions", ()))

@@ -1,12 +1,12 @@
-"""What a study computes: the graph of stages (`pwfl.stages`) walked once, for the rules, `simulate`, prune and tests.
+"""Plan a study: walk the graph of stages (`pwfl.stages`) once, for the rules, `simulate`, prune and tests.
 
-A *description* is all that an item's files depend on: stage, system, variant, the parameters that the stage reads, its
-code, the versions of the packages that this imports, and the addresses of the items that it is made of. Its digest is
-their *address* in the store. Planning reads files from outside and writes nothing.
+A *description* contains everything that an item's files depend on: stage, system, variant, the parameters that the
+stage reads, its code, the versions of the packages that the code imports, and the addresses of the items that it needs.
+Its digest is the item's *address* in the store. Planning reads external files and writes nothing.
 
-A training's *release*, among its parameters, is a digest of what its messages depend on (`pwfl.scenario.release`), and
-names the noise that it draws (`pwfl.streams.name_noise`). So the noise of two schemes, or points of a sweep, that train
-on the same records is independent, and neither what only observes nor editing code draws other noise.
+A training run's *release*, one of its parameters, is a digest of all that its messages depend on
+(`pwfl.scenario.release`). It names the run's noise (`pwfl.streams.name_noise`): schemes or sweep points with different
+releases have independent noise. Parameters that only observe, and edits of code, do not change the noise.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -28,11 +28,11 @@ from pwfl.store.files import content
 from pwfl.store.items import key_of
 
 Files = dict[str, list[str]]  # name -> paths
-Route = dict[str, dict]  # stage -> the description of a scheme's tables, stages in the order of the graph
+Route = dict[str, dict]  # stage -> description of it in a scheme, stages in the order of the graph
 
 
 class Item(NamedTuple):
-    """What appears in the store at once: a stage's files, of a chunk of realizations or of all, or a report job's."""
+    """Files that appear in the store at once: a stage's, of a chunk of realizations or of all, or a report job's."""
 
     stage: str
     address: str
@@ -40,16 +40,16 @@ class Item(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Its folder, in the store."""
+        """The item's folder in the store."""
         return f"{self.stage}/{self.address}" + ("" if self.chunk == grids.ALL else f"/{self.chunk}")
 
     def file(self, name: str) -> str:
-        """A file of it, in the store."""
+        """Return the path of one of the item's files in the store."""
         return f"{self.key}/{name}"
 
 
 class Job(NamedTuple):
-    """What an item of the report is made by: its files, those of the store that it is made of, all other arguments."""
+    """The job that makes a report item: the item's files, its input files in the store, and all other arguments."""
 
     outputs: list[str]
     inputs: Files
@@ -57,17 +57,17 @@ class Job(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a study computes: the stages' items; with `pwfl.workflow.reports`, those of its report and what it shows."""
+    """A study's items: of its stages and, with `pwfl.workflow.reports`, of its report; and the files to publish."""
 
     study: Study
     routes: dict[str, dict[str, Route]]  # scenario -> scheme -> route
     descriptions: dict[str, dict]  # address -> description
-    owners: dict[str, str]  # address -> the name of a scenario that the tables belong to, if any
+    owners: dict[str, str]  # address -> the name of a scenario to which its items belong, if any
     jobs: dict[Item, Job]  # of the report
     view: dict[str, str]  # path in the study's folder -> file in the store
 
     def items(self) -> Iterator[Item]:
-        """All items, each after those that it is made of."""
+        """Yield all items, each after those that it needs."""
         yield from dict.fromkeys(
             Item(stage, description["address"], chunk)
             for name, schemes in self.routes.items()
@@ -78,17 +78,17 @@ class Plan(NamedTuple):
         yield from self.jobs
 
     def owner(self, item: Item) -> Scenario:
-        """A scenario that a stage's item belongs to."""
+        """Return a scenario to which a stage's item belongs."""
         return self.study.scenarios[self.owners[item.address]]
 
     def outputs(self, item: Item) -> list[str]:
-        """The names of an item's files."""
+        """List the names of an item's files."""
         if item in self.jobs:
             return self.jobs[item].outputs
         return [file_name(table) for table in registry.makes(self.owner(item).system, item.stage)]
 
     def inputs(self, item: Item) -> Files:
-        """The files of the store that an item is made of, by name."""
+        """List the files of the store that an item needs, by name."""
         if item in self.jobs:
             return self.jobs[item].inputs
         owner, description, files = self.owner(item), self.descriptions[item.address], {}
@@ -100,11 +100,11 @@ class Plan(NamedTuple):
         return files
 
     def needs(self, item: Item) -> set[str]:
-        """The keys of the items that an item is made of."""
+        """Return the keys of the items that an item needs."""
         return {key_of(path) for paths in self.inputs(item).values() for path in paths}
 
     def entry(self, item: Item) -> dict:
-        """An item in a manifest: key, files, inputs, files from outside, scenario."""
+        """Return an item's entry in a manifest: its fields, key, files, inputs, external files, arguments, scenario."""
         job, address = self.jobs.get(item), item.address
         return item._asdict() | {
             "key": item.key,
@@ -116,14 +116,14 @@ class Plan(NamedTuple):
         }
 
     def addresses(self, scenario: str, stages: Container[str] = GRAPH) -> dict[str, dict[str, str]]:
-        """The addresses of stages of a scenario, by scheme and stage, in the order of the graph."""
+        """Return the addresses of a scenario's stages, by scheme and stage, in the order of the graph."""
         return {
             scheme: {stage: route[stage]["address"] for stage in GRAPH if stage in route and stage in stages}
             for scheme, route in self.routes[scenario].items()
         }
 
     def files(self, scenario: str, table: str, first: bool = False) -> list[str]:
-        """A table's files in a scenario, of each scheme where these differ; with `first`, of the first chunks alone."""
+        """List a table's files in a scenario, of each scheme if its stage depends on it; `first`: only first chunks."""
         routes = list(self.routes[scenario].values())
         stage = registry.makers(self.study.scenarios[scenario].system)[table]
         return [
@@ -134,7 +134,7 @@ class Plan(NamedTuple):
 
 
 def plan(study: Study) -> Plan:
-    """The plan of a study. Raises OSError for files from outside that cannot be read."""
+    """Plan the stages of a study. Raises OSError for external files that cannot be read."""
     all_routes = {name: routes(scenario) for name, scenario in study.scenarios.items()}
     descriptions: dict[str, dict] = {}
     owners: dict[str, str] = {}
@@ -142,7 +142,7 @@ def plan(study: Study) -> Plan:
         for description in (each for route in all_routes[name].values() for each in route.values()):
             address = description["address"]
             descriptions[address] = description
-            # Of scenarios with the same data set, one that has its files.
+            # If scenarios have the same data set, its owner is one that has its files.
             owner = owners.setdefault(address, name)
             if outside(scenario, description) and not outside(study.scenarios[owner], description):
                 owners[address] = name
@@ -150,7 +150,7 @@ def plan(study: Study) -> Plan:
 
 
 def routes(scenario: Scenario) -> dict[str, Route]:
-    """Each scheme's route: descriptions by stage. Schemes whose stages have equal inputs share addresses."""
+    """Return each scheme's route: descriptions by stage. Stages with equal inputs share addresses."""
     common = {description["stage"]: description for description in preparations(scenario)}
     described: dict[tuple, dict] = {}
     scheme_routes = {}
@@ -166,15 +166,15 @@ def routes(scenario: Scenario) -> dict[str, Route]:
 
 
 def made_of(route: Route, stages: Iterable[str]) -> list[str]:
-    """Stages of a route, and those before them that they are made of."""
+    """List stages of a route, and the stages before them that they need."""
     behind = list(stages)
-    for stage in behind:  # which grows
+    for stage in behind:  # grows meanwhile
         behind += [other for other in route.get(stage, {}).get("upstream", ()) if other not in behind]
     return behind
 
 
 def releases(schemes: dict[str, Route]) -> dict[str, str]:
-    """Digests of the schemes' releases; equal ones are one training. A user's file in another format is another one."""
+    """Return digests of schemes' releases: equal ones mean one training run. Another file format changes the digest."""
     digests = {}
     for scheme, route in schemes.items():
         upstream = route["train"]["upstream"]
@@ -184,7 +184,7 @@ def releases(schemes: dict[str, Route]) -> dict[str, str]:
 
 
 def preparations(scenario: Scenario) -> list[dict]:
-    """The descriptions of what a scenario needs before its channel: what is trained on, and tables from outside."""
+    """Describe the stages that a scenario needs before its channel: imported tables, data set, projection, features."""
     descriptions, system = [], scenario.system
     if paths := checks.imports(scenario):
         contents = {table: content(path) for table, path in paths.items()}
@@ -194,7 +194,7 @@ def preparations(scenario: Scenario) -> list[dict]:
     data, wanted = value_of(scenario, "data"), requested(scenario)
     bounds, contents = ({"bounds": data.bounds}, {FILE: data.sha256}) if data.dataset == FILE else ({}, None)
     images = [_addressed(DATASET, data.dataset, bounds, [], contents=contents)]
-    if wanted in DIRECTIONS:  # learned from no data: neither users nor a data set are named
+    if wanted in DIRECTIONS:  # learned from no data: it depends on neither users nor a data set
         images.append(_addressed(PROJECTION, wanted, {"side": size(data).shape[0]}, []))
     if wanted != PIXELS:
         images.append(_addressed(FEATURES, wanted, {"dataset": data.dataset}, images))
@@ -202,7 +202,7 @@ def preparations(scenario: Scenario) -> list[dict]:
 
 
 def outside(scenario: Scenario, description: dict) -> Mapping[str, str | list[str]]:
-    """The files from outside that an address is made of, by name."""
+    """Return the external files that a description depends on, by name."""
     if description["stage"] == DATASET and description["variant"] == FILE:
         return {FILE: value_of(scenario, "data.file")}
     if description["stage"] == DATASET:
@@ -212,37 +212,37 @@ def outside(scenario: Scenario, description: dict) -> Mapping[str, str | list[st
 
 
 def device(scenario: Scenario) -> str:
-    """What a scenario is to be trained on; systems that say nothing of it train on the CPU."""
+    """Return the device to train a scenario on: `training.device`, or the CPU in systems without this parameter."""
     return value_of(scenario, "training.device") or devices.CPU
 
 
 def read(scenario: Scenario, description: dict) -> dict[str, tuple[str, ...]]:
-    """The tables that an address is made of, by the stages that make them."""
+    """List the tables that the stage of a description reads, by the stages that make them."""
     makers = registry.makers(scenario.system)
     wanted = registry.reads(scenario.system, description["stage"], description["variant"])
-    return {  # of those of which it reads no table by name, what is trained on
+    return {  # if it names no table of a stage, all that the stage makes, such as the training data
         before: tuple(table for table in wanted if makers[table] == before) or GRAPH[before].makes
         for before in description["upstream"]
     }
 
 
 def file_name(table: str) -> str:
-    """The name of a table's file."""
-    return f"{table}.{'npz' if table in PREPARATIONS else 'parquet'}"  # arrays have the names of their stages
+    """Return the name of a table's file."""
+    return f"{table}.{'npz' if table in PREPARATIONS else 'parquet'}"  # arrays are named like their stages
 
 
 def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | None, before: Route) -> dict:
-    """The description of a stage's variant in a scheme, given those of the stages before it."""
+    """Describe a stage's variant in a scheme, given the descriptions of the stages before it."""
     declared = STAGES[stage]
     makers = registry.makers(scenario.system)
     upstream = {makers[table] for table in registry.reads(scenario.system, stage, variant)}
     if declared.takes_data:
         upstream.add(FEATURES if FEATURES in before else DATASET)
-    if declared.draws_noise:  # which depends on what comes from the user's files
+    if declared.draws_noise:  # noise depends on the user's files
         upstream |= {IMPORTED} | ({DATASET} if value_of(scenario, "data.dataset") == FILE else set())
     sources = [name for name in GRAPH if name in upstream and name in before]
     parameters = scenario.dump_for(stage, variant)
-    if declared.draws_noise:  # a digest of what the messages of the training depend on, and of what it is made of
+    if declared.draws_noise:  # a digest of all parameters that the messages of the training run depend on
         behind = [before[name]["parameters"] for name in made_of(before, sources) if name in STAGES]
         parameters["release"] = addressing.digest(depended_on(scenario, scheme, [parameters, *behind]))
     own = checks.user_functions(scenario, stage, variant)
@@ -250,7 +250,7 @@ def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | Non
 
 
 def _addressed(stage, variant, parameters: dict, made_of: Iterable[dict], own=(), **more) -> dict:
-    """A description, with its address; `made_of` are those of its inputs, `own` user's functions and their files."""
+    """Build a description with its address; `made_of`: its inputs' ones, `own`: user-defined functions, their files."""
     packages = [registry.system(more["system"]).package] if "system" in more else []
     stated = {"stage": stage, "variant": variant, "parameters": parameters}
     stated |= {key: value for key, value in more.items() if value}

@@ -1,4 +1,4 @@
-"""What a person sees of a run: lines of its progress, at growing distances where nothing is new, and what came out."""
+"""Print the progress of a run, at growing intervals while nothing is new, and its result."""
 
 import html
 import json
@@ -15,16 +15,16 @@ from pwfl.report.words import plural
 from pwfl.store.items import Store
 from pwfl.workflow.costs import duration
 
-LOOK_SECONDS = 2.0  # between looks at the store
-LINE_SECONDS, LONGEST_SECONDS = 10.0, 1800.0  # between lines where nothing is new: at least, at most
-QUIET_SECONDS = 60.0  # after which a line says what is waited for
-NAMED = 3  # jobs that such a line names
-executor = "local"  # Snakemake's, which the Snakefile says
-complete: Path | None = None  # the folder of a study of which the Snakefile finds nothing to do
+LOOK_SECONDS = 2.0  # between checks of the store
+LINE_SECONDS, LONGEST_SECONDS = 10.0, 1800.0  # between lines while nothing is new: minimum, maximum
+QUIET_SECONDS = 60.0  # without news, after which a line names the running jobs
+NAMED = 3  # most jobs that such a line names
+executor = "local"  # Snakemake's executor, set by the Snakefile
+complete: Path | None = None  # results folder of a study that needs no computation, set by the Snakefile
 
 
 class _Part:
-    """A part that was started: which of what its job computes there is."""
+    """A part that was started, with the number of its items that are computed."""
 
     def __init__(self, mark: Path) -> None:
         manifest, root = json.loads(mark.with_suffix(".json").read_bytes()), mark.parents[3]
@@ -35,30 +35,30 @@ class _Part:
         self.left = self.store.lacking(manifest["items"])
         self.count = len(self.left)
         self.log = root / "logs" / mark.parents[1].name / self.rule / f"{mark.stem}.log"
-        self.log_before, self.mark_before = _changed(self.log), _changed(mark)  # a run before may have left both
+        self.log_before, self.mark_before = _changed(self.log), _changed(mark)  # an earlier run may have left both
 
     def waits(self, now: float) -> str:
-        """How long it has been running or, on a cluster, in the queue: until its job begins a log."""
+        """Describe how long the part has been running or, on a cluster until its job begins a log, in the queue."""
         since = duration(now - self.start)
         if executor != "local" and _changed(self.log) in (None, self.log_before):
             return f"{self.name} in the queue for {since}"
         return f"{self.name} running for {since} (log: {self.log})"
 
     def computed(self) -> int:
-        """How many of the items there are."""
+        """Count the part's items that are computed."""
         self.left = self.store.lacking(self.left)
         return self.count - len(self.left)
 
 
 def _changed(path: Path) -> int | None:
-    """When a file was changed; None: there is none."""
+    """Return the time in ns at which a file was changed; None: there is none."""
     with suppress(OSError):
         return path.stat().st_mtime_ns
     return None
 
 
 class Progress:
-    """Follows the parts of a run; a thread prints lines to standard error."""
+    """The progress of a run's parts; a thread prints it to standard error."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -66,13 +66,13 @@ class Progress:
         self.ended = self.lost = 0  # items of parts that ended; those of them that failed or were skipped
         self.total: int | None = None
         # Seconds by rule: estimated ones of parts that have not begun; of parts that computed all of their items, the
-        # estimated ones, and those that they took.
+        # estimated and the measured ones.
         self.waiting, self.estimated, self.took = (defaultdict[str, float](float) for _ in range(3))
-        self.start = self.news = time.monotonic()  # news: when there was a new result, or another part was running
-        self.printed, self.seen = float("-inf"), None  # when a line was; what there was at the last news
+        self.start = self.news = time.monotonic()  # news: time of the last new result or change of running parts
+        self.printed, self.seen = float("-inf"), None  # time of the last line; state at the last news
 
     def started(self, mark: Path) -> None:
-        """Take note of a part that starts, by its mark."""
+        """Record that a part starts, by its mark."""
         with self.lock:
             if self.total is None:
                 manifests = [json.loads(path.read_bytes()) for path in mark.parents[1].glob("*/*.json")]
@@ -82,19 +82,19 @@ class Progress:
                 self.start = time.monotonic()
                 threading.Thread(target=self._print, daemon=True).start()
             part = _Part(mark)
-            if part.count:  # of others the store has all
+            if part.count:  # otherwise the store has all items
                 self.running.append(part)
                 self.waiting[part.rule] -= part.seconds
 
     def failed(self, mark: Path) -> None:
-        """Take note of a part whose job died: it is to be computed, by another try, if there is one."""
+        """Record that a part's job died: the part waits for another attempt, if there is one."""
         with self.lock:
             for part in [part for part in self.running if part.mark == mark]:
                 self.running.remove(part)
                 self.waiting[part.rule] += part.seconds
 
     def line(self, now: float) -> str:
-        """How far the run is, and what is running: after a while without a new result, since when."""
+        """Describe the run's progress and the running jobs; after QUIET_SECONDS without news, also for how long."""
         with self.lock:
             for part in [part for part in self.running if _changed(part.mark) not in (None, part.mark_before)]:
                 self.running.remove(part)
@@ -129,7 +129,7 @@ class Progress:
             time.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Print a line where something is new, or the last one is long ago: at growing distances."""
+        """Print a line if something is new, or if the last line is old enough: at growing intervals."""
         now = time.monotonic()
         line, quiet = self.line(now), now - self.news
         is_over = self.ended == self.total and quiet < QUIET_SECONDS
@@ -139,7 +139,7 @@ class Progress:
 
 
 def result(folder: str | Path) -> str:
-    """The last lines of a run: the page, its answer in two lines, next steps; empty without a page."""
+    """Compose the last lines of a run: the report, its answer in two lines, the next step; "" without a report."""
     page = Path(folder, "index.html")
     if not page.exists():
         return ""
@@ -149,6 +149,6 @@ def result(folder: str | Path) -> str:
 
 
 def answer(page: Path) -> list[str]:
-    """What a study's page answers, in two lines: what came out, and whether audits and claims agree."""
+    """Read the two lines of a study report's answer: the result, and whether audits and claims agree."""
     head = page.read_text(encoding="utf-8").partition("<title>")[0]
     return [html.unescape(text) for text in re.findall(r'<meta name="(?:description|audit)" content="([^"]*)">', head)]

@@ -12,19 +12,19 @@ from pwfl.store.items import Store
 from pwfl.workflow import reports
 from pwfl.workflow.plan import plan
 
-YOUNG_SECONDS = 3600.0  # what is younger may belong to a run that has just begun
+YOUNG_SECONDS = 3600.0  # younger results may belong to a run that has just begun
 STORE = Store(Path("store"))
-EVERYTHING = ("*",)  # points of sweeps with their figures and audits, too
+EVERYTHING = ("*",)  # patterns of wanted files: all, including figures and audits of sweep points
 
 
 class PruneError(LookupError):
-    """There is no store, or nothing to delete in it."""
+    """There is no store in the working directory."""
 
 
 def prune(configs: Iterable[str], delete: bool = False) -> None:
-    """List, and delete if asked to, what no config uses of the store in the working directory. Raises PruneError.
+    """List, or with `delete` delete, results of the store in the working directory that no config uses.
 
-    What recent plans need stays, what is young, and what is behind symbolic links, which is somebody else's.
+    It keeps results that recent plans need, young ones, and others' ones behind symbolic links. Raises PruneError.
     """
     if not STORE.root.is_dir():
         raise PruneError("there is no folder ./store here; change to the folder in which the study was run")
@@ -43,11 +43,11 @@ def prune(configs: Iterable[str], delete: bool = False) -> None:
             print(f"{folder}: is a symbolic link, or lies behind one; not deleted", file=sys.stderr)
             continue
         files = (path for path in paths if path.is_symlink() or path.is_file())
-        size = sum(path.lstat().st_size for path in files)  # of links, which may lead anywhere, their own
+        size = sum(path.lstat().st_size for path in files)  # of links, their own size: they may lead anywhere
         total, count = total + size, count + 1
         print(f"{size / 1e6:10.1f} MB  {folder}")
         if delete:
             gone = folder.with_name(f".{uuid.uuid4().hex}.deleted")
-            folder.rename(gone)  # so that no half of it is ever taken for the whole
+            folder.rename(gone)  # so that a half-deleted folder is never used
             shutil.rmtree(gone)
     print(f"{total / 1e6:10.1f} MB in {count} folders {'deleted' if delete else 'unused'}")

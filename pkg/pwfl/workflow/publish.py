@@ -1,7 +1,7 @@
-"""The published view of a study: its folder `results/STUDY` shows files of the store, under the names that people want.
+"""Publish a study: copy the *view*, files of the store, to its folder `results/STUDY`, under readable names.
 
-A record in the folder says which files were published, from where, and what they held. So files that somebody edited or
-deleted are found, and published again; what a user put there stays.
+A record in the folder lists the published files, their sources and digests. So files that somebody edited or deleted
+are found and published again. Files that a user put there stay.
 """
 
 import hashlib
@@ -18,30 +18,30 @@ from pwfl.store.files import content, regular, write_bytes
 from pwfl.store.items import Store
 from pwfl.store.sealed import DamagedError, read_bytes
 
-FOLDER = ".published"  # of records, KIND.json, in a study's folder
-ALL = "study"  # the kind of the whole view; others are of what was wanted alone
+FOLDER = ".published"  # folder of records, KIND.json, in a study's folder
+ALL = "study"  # the kind of the whole view; other kinds are of wanted files only
 
 
 class Published(NamedTuple):
-    """A record: by which command files were published, and each file's source and content."""
+    """A record of published files: the command, and each file's source and content."""
 
     command: str
     values: list[str]  # of the command's option --config
     files: dict[str, tuple[str, int, int, str]]  # path -> file of the store, bytes, time in ns, SHA-256
 
     def again(self, *values: str) -> str:
-        """The command that runs the study again, with more values of --config."""
+        """Return the command that runs the study again, with more values of --config."""
         options = [*self.values, *values]
         return self.command + (f" --config {shlex.join(options)}" if options else "")
 
 
 def record_path(folder: Path, kind: str) -> Path:
-    """Where the record of a kind is."""
+    """Return the path of the record of a kind."""
     return folder / FOLDER / f"{kind}.json"
 
 
 def latest(folder: Path, kind: str = ALL) -> Published | None:
-    """The latest record of a kind; None: there is none, or it is damaged."""
+    """Read the latest record of a kind; None: there is none, or it is damaged."""
     try:
         record = TypeAdapter(Published).validate_json(Path(regular(record_path(folder, kind))).read_bytes())
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ def latest(folder: Path, kind: str = ALL) -> Published | None:
 
 
 def is_shown(record: Published | None, view: dict[str, str], folder: Path) -> bool:
-    """Whether a study's folder shows a view as it was published; content is read where only the time differs."""
+    """Return whether a folder shows a view as it was published; a file's content is read only if its time differs."""
     if record is None or {name: stamp[0] for name, stamp in record.files.items()} != view:
         return False
     for name, (_, size, time_ns, digest) in record.files.items():
@@ -65,15 +65,15 @@ def is_shown(record: Published | None, view: dict[str, str], folder: Path) -> bo
 
 
 def publish_planned(mark: str) -> None:
-    """Publish what the plan beside a study's mark says (`pwfl.workflow.session`), and make the mark."""
+    """Publish the view that is saved next to a study's mark (`pwfl.workflow.session`), and create the mark."""
     publish(Path(mark), **json.loads(Path(mark).with_suffix(".json").read_bytes())["publication"])
 
 
 def publish(mark: Path, view: dict[str, str], command: str, values: list[str]) -> None:
-    """Copy the view's files from the store to results/STUDY, note that, and make the mark, .pwfl/STUDY/KIND.shown.
+    """Copy the view's files from the store to results/STUDY, record them, and create the mark .pwfl/STUDY/KIND.shown.
 
-    What was published before and is not in the view is deleted; where the view is a part, of the same part alone.
-    Raises DamagedError for a file of the store that is not as its job wrote it; the records then stay as they are.
+    Files that were published before and are not in the view are deleted; if only some files are wanted, those of the
+    same kind. Raises DamagedError for a file of the store that is not as its job wrote it; records then stay unchanged.
     """
     base, study, kind = mark.parents[2], mark.parent.name, mark.stem
     store, folder, files = Store(base / "store"), base / "results" / study, {}
@@ -101,7 +101,7 @@ def publish(mark: Path, view: dict[str, str], command: str, values: list[str]) -
 
 
 def published(folder: Path, name: str, record: Published) -> bytes:
-    """A published file. Raises DamagedError where it is not as it was published."""
+    """Read a published file. Raises DamagedError if it is not as it was published."""
     what = "was changed after it was published"
     try:
         data = (folder / name).read_bytes()
@@ -113,5 +113,5 @@ def published(folder: Path, name: str, record: Published) -> bytes:
 
 
 def kept(root: Store, name: str, neighbour: str, record: Published) -> bytes:
-    """A file that the store has beside a published one, and the folder does not show. Raises DamagedError."""
+    """Read an unpublished file of the store, next to the source of a published `neighbour`. Raises DamagedError."""
     return read_bytes(root.path(record.files[neighbour][0]).with_name(name))

@@ -1,4 +1,4 @@
-"""Why items are computed: the keys in which their descriptions differ from those of what the study last published."""
+"""Find why items are computed: the keys in which their descriptions differ from those that were last published."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -11,14 +11,14 @@ from pwfl.workflow.plan import Item, Plan
 from pwfl.workflow.publish import Published
 from pwfl.workflow.reports import COMPARISON, FIGURES, SCENARIOS, TABLES
 
-NAMED = 3  # keys that are named
-MADE_OF = ("upstream", AUDIT, COMPARISON, SCENARIOS)  # keys that hold addresses
-LEFT_OUT = ("address", "stage", "parameters.release")  # which follow from the others
+NAMED = 3  # most keys that are named
+MADE_OF = ("upstream", AUDIT, COMPARISON, SCENARIOS)  # keys that contain addresses
+LEFT_OUT = ("address", "stage", "parameters.release")  # keys that follow from the others
 WORDS = {"view": "files", "content": "texts", "point": "sweep"}
 
 
 class Reasons:
-    """Why items of a plan are computed that a store lacks; `last` is what was published."""
+    """The reasons why a plan's items are computed; `last` is the record of the last publication."""
 
     def __init__(self, store: Store, plan: Plan, last: Published | None) -> None:
         self.store, self.plan = store, plan
@@ -31,7 +31,7 @@ class Reasons:
         self.differing = cache(self.differing)
 
     def why(self, item: Item) -> str:
-        """In a few words, what is new about an item."""
+        """Describe in a few words what is new about an item that the store lacks."""
         if self.store.path(f"{item.stage}/{item.address}/{DESCRIPTION}").is_file():
             folder = self.store.path(f"{item.stage}/{item.address}")
             stops = [grids.bounds(path.name)[1] for path in folder.glob("[0-9]*-[0-9]*")]
@@ -46,7 +46,7 @@ class Reasons:
         return f"{', '.join(keys[:NAMED])}{more} changed"
 
     def _before(self, item: Item, scenario: str) -> str | None:
-        """The address that an item's scenario had of its stage, by the scheme, when the study was last published."""
+        """Return the address at the last publication of an item's stage, scenario and scheme; None: unknown."""
         if item.stage not in GRAPH:
             figure = self.plan.descriptions[item.address].get("figure")
             return self.before.get((item.stage, f"{scenario}/{figure}" if figure else scenario))
@@ -57,12 +57,12 @@ class Reasons:
         return None
 
     def recorded(self, address: str) -> dict:
-        """The description that the store has of an address; empty where there is none, or it is damaged."""
+        """Read the store's description of an address; empty if there is none, or it is damaged."""
         paths = self.store.root.glob(f"*/{address}/{DESCRIPTION}") if address else ()
         return next(filter(None, map(read_note, paths)), {})
 
     def differing(self, address: str, before: str) -> dict[str, None]:
-        """The keys in which a planned address differs from a recorded one, in what they are made of included."""
+        """List the keys in which descriptions of a planned and a recorded address differ, including their inputs'."""
         now, was = dict(_flat(self.plan.descriptions.get(address, {}))), dict(_flat(self.recorded(before)))
         keys: dict[str, None] = {}
         for key in dict.fromkeys([*now, *was]):
@@ -77,7 +77,7 @@ class Reasons:
 
 
 def _flat(description: Mapping) -> Iterator[tuple[str, Any]]:
-    """The values of a description by keys joined with dots: parameters, addresses, packages and files one by one."""
+    """Yield the values of a description by keys joined with dots: parameters, addresses and packages one by one."""
     for key, value in description.items():
         if isinstance(value, Mapping) and key not in ("titles", *WORDS):
             yield from ((f"{key}.{inner}", leaf) for inner, leaf in _flat(value))

@@ -1,4 +1,4 @@
-"""The jobs of a study's report: what each writes into its folder, of what the stages left."""
+"""The jobs of a study's report: each writes files into its folder, from the stages' tables."""
 
 import json
 from functools import partial
@@ -19,7 +19,7 @@ from pwfl.workflow.reports import ADDRESSES, COMPARISON, FIGURES, PAGE, PAPER, R
 
 
 def _resolved(job: dict, _inputs: Files, folder: Path) -> None:
-    """A scenario with all defaults, and its parameters as a table; both without a digest of data that are withheld."""
+    """Write a scenario with all defaults, and its parameters as a table, both without the digest of withheld data."""
     shown = job["parameters"]
     if job["withholds"]:
         resolved.save(shown, str(folder / WHOLE))
@@ -29,7 +29,7 @@ def _resolved(job: dict, _inputs: Files, folder: Path) -> None:
 
 
 def _tables(job: dict, inputs: Files, folder: Path) -> None:
-    """A scenario's results, and the addresses behind them."""
+    """Write a scenario's result tables, and the addresses of their inputs."""
     values = build_values(job["parameters"])
     frames = build.summarize(values, tables.read_schemes(inputs, job, values))
     tables.write_report(columns.with_point(frames, Point(*job["point"])), folder)
@@ -37,7 +37,7 @@ def _tables(job: dict, inputs: Files, folder: Path) -> None:
 
 
 def _figure(job: dict, inputs: Files, folder: Path) -> None:
-    """A figure of a scenario."""
+    """Draw a figure of a scenario."""
     values, name = build_values(job["parameters"]), job["figure"]
     frames = tables.read_schemes({table: paths for table, paths in inputs.items() if table != AUDIT}, job, values)
     frames |= _read_beside(inputs[AUDIT]) if AUDIT in inputs else {}
@@ -47,7 +47,7 @@ def _figure(job: dict, inputs: Files, folder: Path) -> None:
 
 
 def _comparison(job: dict, inputs: Files, folder: Path) -> None:
-    """The tables and figures that compare a study's scenarios."""
+    """Write the tables and figures that compare a study's scenarios."""
     study = {}
     for name, parameters in job["parameters"].items():
         point, releases = Point(*job["points"][name]), job["releases"][name]
@@ -79,7 +79,7 @@ def _comparison(job: dict, inputs: Files, folder: Path) -> None:
 
 
 def _paper(job: dict, inputs: Files, folder: Path) -> None:
-    """The page of a paper, and its curves."""
+    """Write the page of a paper, and its curves."""
     system, titles = job["system"], job["titles"]
     claims = tables.read_report(Path(inputs[COMPARISON][0]).with_name("claims.parquet")).filter(system=system)
     contents = {}
@@ -94,14 +94,14 @@ def _paper(job: dict, inputs: Files, folder: Path) -> None:
 
 
 def _page(job: dict, inputs: Files, folder: Path) -> None:
-    """The page of a study."""
+    """Write the study report."""
     view = {path: file for path, (file,) in inputs.items()}
     text = pages.build_page(job["heading"], job["parts"], view, job["computed"], job["papers"])
     (folder / "index.html").write_text(text, encoding="utf-8")
 
 
 def _read_beside(manifest: list[str]) -> dict:
-    """The tables of a job of the report, by its manifest."""
+    """Read the tables next to the manifest of a report job, by name."""
     return {path.stem: tables.read_report(path) for path in sorted(Path(manifest[0]).parent.glob("*.parquet"))}
 
 

@@ -1,4 +1,4 @@
-"""The items of a study's report, beside the stages' items of `plan`, and what `results/STUDY` shows."""
+"""Add the items of the report to a study's plan, and list the files that `results/STUDY` shows."""
 
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatch
@@ -18,24 +18,24 @@ from pwfl.workflow.plan import Item, Job, Plan, made_of, releases
 
 RESOLVED, TABLES, FIGURES = "scenario", "tables", "figures"
 COMPARISON, PAPER, PAGE = "comparison", "paper", "page"
-SCENARIOS = "scenarios"  # the scenarios that a comparison is of
-# Where a scenario withholds what is private, the store keeps these, as they have digests of the data.
+SCENARIOS = "scenarios"  # the scenarios of a comparison
+# If a scenario withholds private data, only the store has these files, since they contain digests of the data.
 WHOLE, ADDRESSES = "resolved.yaml", "addresses.csv"
-FOR_PAGE = ("points.parquet", "points.csv", "charts.json")  # that the comparison leaves, and the folder does not show
+FOR_PAGE = ("points.parquet", "points.csv", "charts.json")  # files of the comparison that the folder does not show
 FIRST_CHUNK = ("users", "links", "holdings")  # tables of which figures show the first chunk
-OF_TABLES = ("schedule_status", "noise_status", "history")  # and all that account makes
+OF_TABLES = ("schedule_status", "noise_status", "history")  # in addition to all tables of `account`
 
 
 def plan(planned: Plan, wanted: tuple[str, ...] = ()) -> Plan:
-    """All that a study computes; its folder shows all, or the files that some patterns want.
+    """Add the report's items to a plan, and its view: all files, or those that match a pattern of `wanted`.
 
-    Points of sweeps have figures and audits only where they are wanted. Raises ScenarioError where nothing matches.
+    Sweep points have figures and audits only if these are wanted. Raises ScenarioError if nothing matches.
     """
     study, owners = planned.study, dict(planned.owners)
     descriptions = dict(planned.descriptions)
     jobs: dict[Item, Job] = {}
     view: dict[str, str] = {}
-    on_demand: dict[str, str] = {}  # of points of sweeps
+    on_demand: dict[str, str] = {}  # of sweep points
 
     def add(stage, scenario, description, files, inputs, arguments, kept=(), systems=(), own=()) -> Item:
         packages = [registry.system(system).package for system in systems]
@@ -82,7 +82,7 @@ def plan(planned: Plan, wanted: tuple[str, ...] = ()) -> Plan:
         kept=FOR_PAGE,
         systems=systems,
     )
-    # In no address, for `pwfl.workflow.reasons`: where the parameters are of which a digest is in the address.
+    # Not in the address, for `pwfl.workflow.reasons`: addresses of the parameters, of which the address has a digest.
     descriptions[compared.address][SCENARIOS] = {name: item.address for name, item in resolved.items()}
     papers = {paper.system: paper._asdict() for paper in references.cited(citation, systems)}
     for system, paper in papers.items():
@@ -110,7 +110,7 @@ def plan(planned: Plan, wanted: tuple[str, ...] = ()) -> Plan:
 
 
 def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: bool) -> tuple[Item, Item]:
-    """Add the items of a scenario's report; returns that of its parameters, and that of its tables."""
+    """Add the items of a scenario's report; return the item of its parameters, and that of its tables."""
     study, scenario, kinds = planned.study, planned.study.scenarios[name], formats(planned.study)
     system, stages, makers = scenario.system, registry.stages(scenario.system), registry.makers(scenario.system)
     files = cache(partial(planned.files, name))
@@ -140,12 +140,12 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
     audit = add(AUDIT, name, of_audit, _both(AUDIT), inputs, {}, systems=[system], own=own)
     peers = (peer for peer in study.scenarios.values() if peer.system == system)
     schemes = dict.fromkeys((scheme.name, scheme.scheduler, scheme.noise) for peer in peers for scheme in peer.schemes)
-    # Of the study are the titles, and the schemes, by which colours go.
+    # The title depends on the study, as do the schemes, which determine colours.
     looks = {"title": study.titles[name], "schemes": [list(scheme) for scheme in schemes]}
     for figure, needed in figures(scenario).items():
         inputs = {table: files(table, table in FIRST_CHUNK) for table in needed if table != AUDIT}
         made_by = {makers[table] for table in inputs}
-        # Of the parameters that the report reads, those that its tables depend on, and those that no stage reads.
+        # Of the report's parameters, the figure depends on those of its tables' stages, and those that no stage reads.
         used, others = ([audited_parameters] if AUDIT in needed else []), []
         for route in planned.routes[name].values():
             behind = made_of(route, made_by)
@@ -160,7 +160,7 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
 
 
 def _add_paper(planned: Plan, cited: dict, sources: dict[str, Item], compared: Item, add: Callable[..., Item]) -> None:
-    """Add the page of the paper behind a system, of its scenarios' tables, and of claims."""
+    """Add the page of a system's paper, made of the tables of its scenarios and of claims."""
     study, system = planned.study, cited["system"]
     arguments = {
         "system": system,
@@ -183,7 +183,7 @@ def _both(*tables: str) -> list[str]:
 
 
 def _left(parameters: dict, used: list[dict], others: list[dict]) -> dict:
-    """Parameters without those that others read, and of which none is used."""
+    """Remove the parameters that are in a dump of `others`, and in none of `used`."""
     kept = {}
     for key, value in parameters.items():
         if isinstance(value, dict):
@@ -195,19 +195,19 @@ def _left(parameters: dict, used: list[dict], others: list[dict]) -> dict:
 
 
 def formats(study: Study) -> list[str]:
-    """The formats of a study's figures."""
+    """List the file formats of a study's figures."""
     return ["json", "png", "svg", *(["pdf"] if study.print else [])]
 
 
 def figures(scenario: Scenario) -> dict[str, tuple[str, ...]]:
-    """The figures of a scenario, with the tables that they are drawn from; without private ones where it withholds."""
+    """Return a scenario's figures with the tables that they need; without private ones if it withholds data."""
     catalog_ = registry.system(scenario.system).catalog
     left_out = catalog.private_figures(catalog_) if scenario.withholds else []
     return {name: needed for name, needed in catalog.scenario_figures(catalog_).items() if name not in left_out}
 
 
 def comparison_figures(study: Study) -> list[tuple[str, str]]:
-    """The figures that compare schemes and scenarios, as pairs of system and name; the first is the study's result."""
+    """List the figures that compare schemes and scenarios, as pairs (system, name); a system's result comes first."""
     systems = [scenario.system for scenario in study.scenarios.values()]
     swept = {study.scenarios[name].system for name in study.points}
     return [
@@ -218,9 +218,9 @@ def comparison_figures(study: Study) -> list[tuple[str, str]]:
 
 
 def shown(study: Study, path: str) -> tuple[str, str, str]:
-    """The caption, the category and the name of a figure or the page, by its path in the folder, without suffix.
+    """Return caption, category and name of a figure or of the study report, by its path in the folder, without suffix.
 
-    The caption is reStructuredText. Raises ScenarioError, with the caption's file.
+    The caption is reStructuredText. Raises ScenarioError, which names the caption's file.
     """
     if path == "index":
         return caption_text(folder() / "report" / "page.rst"), "Study", "the study on one page"
@@ -235,7 +235,7 @@ def shown(study: Study, path: str) -> tuple[str, str, str]:
 
 
 def caption_text(path: Path, title: str = "") -> str:
-    """The caption in a file, of a figure of the scenario of a title. Raises ScenarioError, with the file's name."""
+    """Read a caption, and fill in the title of the figure's scenario. Raises ScenarioError, which names the file."""
     try:
         return filled.fill(read_text(path), title)
     except ValueError as error:
@@ -243,9 +243,9 @@ def caption_text(path: Path, title: str = "") -> str:
 
 
 def caption_file(system: str, figure: str, compares: bool) -> Path:
-    """The file of a figure's caption, in the workflow's folder `report` where the figure is no system's own.
+    """Return the file of a figure's caption: of common figures in the workflow's folder `report`, else in its system's.
 
-    A figure that `compares` scenarios may have a caption of its own beside that of a scenario's figure of its name.
+    A figure that `compares` scenarios may have another caption than the scenarios' figure of the same name.
     """
     if figure in (*catalog.COMMON_FIGURES, *(catalog.STUDY_FIGURES if compares else ())):
         return folder() / "report" / f"{figure}.rst"
@@ -255,7 +255,7 @@ def caption_file(system: str, figure: str, compares: bool) -> Path:
 
 
 def page_parts(study: Study) -> list[dict]:
-    """What the study's page shows, section by section: figures and tables by their paths without suffix."""
+    """List the sections of the study report, with their figures and tables by paths without suffix."""
 
     def captioned(paths: Iterable[str]) -> list[list[str]]:
         return [[path, shown(study, path)[0]] for path in paths]

@@ -1,4 +1,4 @@
-"""Plan one call of Snakemake: a study's parts, which of their items the store lacks, and the files to publish."""
+"""Plan one call of Snakemake: a study's parts, the items that the store lacks, and the files to publish."""
 
 import json
 import os
@@ -18,51 +18,51 @@ from pwfl.workflow.jobs import FAILED
 from pwfl.workflow.outlook import Outlook
 from pwfl.workflow.plan import Plan, plan
 
-EVERYTHING = "store"  # wanted: all of the study that belongs into the store
+EVERYTHING = "store"  # as `wanted`: all items of the study, published or not
 OPTIONS = ("wanted", "part_seconds")  # keys of --config that are not the study's
 
 
 class Session(NamedTuple):
-    """What a call of Snakemake is to do."""
+    """The work of a call of Snakemake."""
 
     base: Path  # the folder of store, results, marks and logs
     work: Plan
-    parts: dict[str, parts.Part]  # of the study, or of what is wanted of it, by their paths
-    lacks: set[str]  # keys of the items that the store lacks of what is wanted
-    record: Path  # of what is published (`pwfl.workflow.publish`)
-    last: publish.Published | None  # what the study published last
+    parts: dict[str, parts.Part]  # of the study, or of its wanted files, by path
+    lacks: set[str]  # keys of the needed items that the store lacks
+    record: Path  # of the published files (`pwfl.workflow.publish`)
+    last: publish.Published | None  # the record of the last publication of the whole view
     is_shown: bool  # whether the folder shows the view already
-    saved: dict  # for later calls how the parts were divided, for the publication the view and the command
+    saved: dict  # the division into parts, for later calls; the view and the command, for the publication
 
     def outlook(self, forced: Collection[str] = ()) -> Outlook:
-        """What the parts are to do, of which Snakemake was told to run some again, by rules and marks."""
+        """Return the parts' work; `forced` are the rules and marks that Snakemake is to run again."""
         paths = {str(self.base / self.mark(path)): path for path in self.parts}  # a module's marks have its prefix
         again = parts.following(self.parts.values(), {paths.get(name, name) for name in forced})
         return Outlook(self.work, Store(self.base / "store"), self.lacks, again, self.last)
 
     def mark(self, path: str) -> str:
-        """The mark of a part: that it exists says that the store has its items."""
+        """Return the path of a part's mark, the file that its job creates at the end."""
         return f".pwfl/{self.work.study.name}/{path}.done"
 
     @property
     def shown_mark(self) -> str:
-        """The mark of the folder: that it exists says that the folder shows the view."""
+        """The mark of the folder: a file that exists if the folder shows the view."""
         return f".pwfl/{self.work.study.name}/{self.record.stem}.shown"
 
     @property
     def shown_parts(self) -> list[str]:
-        """The marks of the parts that hold what the folder is to show."""
+        """The marks of the parts that compute the files to publish."""
         shown = {key_of(file) for file in self.work.view.values()}
         return [self.mark(path) for path, part in self.parts.items() if any(item.key in shown for item in part.items)]
 
     @property
     def warnings(self) -> list[str]:
-        """What is worth saying before anything runs."""
+        """The lines to print before anything runs: the study's warnings, and the work left."""
         line = self.outlook().remaining(self.parts.values())
         return [*self.work.study.warnings, *([f"{line}. Logs: logs/{self.work.study.name}/"] if line else [])]
 
     def write_marks(self) -> None:
-        """Let the marks say what the store has, all of one time, whatever Snakemake and the system remember of them."""
+        """Create the marks of parts without work, all with one time, so that no file's time matters; delete others."""
         now, root = time.time(), Store(self.base / "store")
         for path, part in self.parts.items():
             mark, lacking = self.base / self.mark(path), [item for item in part.items if item.key in self.lacks]
@@ -78,7 +78,7 @@ class Session(NamedTuple):
             (self.base / self.shown_mark).unlink(missing_ok=True)
 
     def write_manifests(self, outlook: Outlook) -> None:
-        """Write the manifests of all parts, and delete what is of others."""
+        """Write the manifests of all parts, delete files of other parts, and note the addresses in use."""
         folder = self.base / ".pwfl" / self.work.study.name
         needed = {name for part in self.parts.values() for name in part.after}
         for path, part in self.parts.items():
@@ -101,7 +101,7 @@ def _mark(path: Path, seconds: float) -> None:
 
 
 def options(config: dict) -> tuple[tuple[str, ...], float | None]:
-    """Take the patterns wanted and the seconds of a part out of a config. Raises ScenarioError for wrong seconds."""
+    """Pop the wanted patterns and the seconds per part from a config. Raises ScenarioError for invalid seconds."""
     wanted, seconds = (config.pop(name, None) for name in OPTIONS)
     patterns = tuple(map(str, [wanted] if isinstance(wanted, str) else wanted or ()))
     if seconds is None:
@@ -113,7 +113,7 @@ def options(config: dict) -> tuple[tuple[str, ...], float | None]:
 
 
 def command_of(configs: list[str], is_main: bool) -> str:
-    """The command that runs a study of some config files."""
+    """Return the command that runs the study of some config files."""
     if not is_main:
         return "the workflow again"
     near = {path: os.path.relpath(path) for path in configs}  # so that the working directory may be moved
@@ -122,7 +122,7 @@ def command_of(configs: list[str], is_main: bool) -> str:
 
 
 def study_values(arguments: list[str]) -> list[str]:
-    """The values of --config that are of the study, and no options of a run."""
+    """Select the values of --config that are the study's, not options of a run."""
     return [argument for argument in arguments if argument.partition("=")[0] not in OPTIONS]
 
 
@@ -134,9 +134,9 @@ def start(
     cores: int | None,
     command: tuple[str, list[str]],
 ) -> Session:
-    """What is to be done for a study whose store and results are in the folder `base`. It writes nothing.
+    """Plan the work for a study with store and results in the folder `base`, without writing anything.
 
-    `cores` are those of this machine that jobs may use, None on a cluster.
+    `cores` is the number of this machine's cores that jobs may use; None: a cluster.
     """
     everything, folder = wanted == (EVERYTHING,), base / "results" / study.name
     wanted = () if everything else wanted

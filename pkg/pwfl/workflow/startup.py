@@ -1,4 +1,4 @@
-"""What is checked before a run of a study starts, so that a line says what is wrong where Snakemake has a traceback."""
+"""Check a study's run before it starts, to print a line about a problem for which Snakemake prints a traceback."""
 
 import os
 import resource
@@ -21,11 +21,11 @@ ADDRESS_SPACE = 70 * 2**30  # bytes: the JavaScript engine V8 was measured to re
 
 
 class StartError(RuntimeError):
-    """A run cannot start; the message says what is wrong, where, and what to do."""
+    """A run cannot start; the message contains the problem, its place and a remedy."""
 
 
 def check(folder: Path, study: str, is_dry: bool) -> None:
-    """Check what Snakemake needs before it reads the workflow of a study in a folder. Raises StartError."""
+    """Check the folders that Snakemake needs, before it reads a study's workflow. Raises StartError."""
     check_folders(folder, study)
     cache = Path(get_appdirs().user_cache_dir, "snakemake")  # in HOME, by default
     check_writable([cache], "name another one: export XDG_CACHE_HOME=FOLDER")
@@ -33,7 +33,7 @@ def check(folder: Path, study: str, is_dry: bool) -> None:
 
 
 def check_address_space(rules: Collection[str]) -> None:
-    """Raise StartError where this process, and so its jobs, may not reserve what figures need."""
+    """Raise StartError if `rules` draw figures, and this process and so its jobs may not reserve enough addresses."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE and REPORT in rules:
         raise StartError(
@@ -43,16 +43,16 @@ def check_address_space(rules: Collection[str]) -> None:
 
 
 def check_counts(cores: int | None, jobs: int | None) -> None:
-    """Raise StartError for numbers with which Snakemake starts no job, and does not end either."""
+    """Raise StartError for numbers below 1, with which Snakemake would neither start a job nor end."""
     for option, count, words in (("--cores", cores, "all"), ("--jobs", jobs, "unlimited")):
         if count is not None and count < 1:
             raise StartError(f"{option}: must be a number from 1, or {words}, is {count}")
 
 
 def be_alone(base: Path, study: str) -> str | None:
-    """Refuse a second run of a study in a folder: its first one holds a lock as long as its process lives.
+    """Refuse a second run of a study in a folder: the first one holds a lock until its process ends.
 
-    Returns a warning where the file system has no locks. Raises StartError, OSError.
+    Returns a warning if the file system has no locks. Raises StartError, OSError.
     """
     path = _lock(base, study)
     try:
@@ -67,7 +67,7 @@ def be_alone(base: Path, study: str) -> str | None:
 
 
 def is_running(base: Path, study: str) -> bool:
-    """Whether a run of a study is on in a folder."""
+    """Return whether a run of a study is in progress in a folder."""
     return lock.is_taken(_lock(base, study))
 
 
@@ -76,7 +76,7 @@ def _lock(base: Path, study: str) -> Path:
 
 
 def check_folders(base: Path, study: str) -> None:
-    """Raise StartError where what a run writes into is no folder, such as a link to a share that is not mounted."""
+    """Raise StartError if a run's output path is no folder, such as a link to a share that is not mounted."""
     for path in folders(base, study):
         if path.is_symlink() and not path.exists():
             raise StartError(
@@ -90,7 +90,7 @@ def check_folders(base: Path, study: str) -> None:
 
 
 def check_writable(paths: Iterable[Path], remedy: str = "run in another folder") -> None:
-    """Raise StartError where nothing can be written into a folder, or into the nearest one that there is."""
+    """Raise StartError if nothing can be written into a folder, or into its nearest existing parent."""
     for path in paths:
         nearest = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
         try:
@@ -100,15 +100,15 @@ def check_writable(paths: Iterable[Path], remedy: str = "run in another folder")
 
 
 def folders(base: Path, study: str) -> list[Path]:
-    """The folders that a run in the folder `base` writes into, the study's results and their records included."""
+    """List the folders that a run in the folder `base` writes into, including the study's results and their records."""
     results = base / "results" / study
     return [*(base / name for name in WRITTEN), results, results / PUBLISHED]
 
 
 def forget_incomplete(base: Path, study: str) -> None:
-    """Delete Snakemake's notes that a killed run left a study's outputs incomplete: the store says which are.
+    """Delete Snakemake's notes that a killed run left a study's outputs incomplete: the store shows which are.
 
-    A note has the name of the output in base 64, a long one in several folders.
+    A note's name is the path of the output in base 64; long ones are split into several folders.
     """
     folder, outputs = SNAKEMAKE / "incomplete", tuple(f"{base / name / study}/" for name in (".pwfl", "results"))
     for path in folder.rglob("*"):

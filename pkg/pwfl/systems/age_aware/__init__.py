@@ -1,1 +1,1 @@
-"""The system `age_aware`: when clients whose data age should collect them (Lin et al.)."""
+"""The system `age_aware`: scheduling the collection of data that age (Lin et al.)."""

@@ -1,4 +1,4 @@
-"""Accounting of the system `age_aware`: (1), Theorem 1 and (2a) of Lin et al."""
+"""Privacy accounting and expected losses of the system `age_aware`: (1), Theorem 1 and (2a) of Lin et al."""
 
 from typing import NamedTuple
 
@@ -25,10 +25,10 @@ TERMS = {
     "evaluated_model": "none: a mean is learned, no classifier",
     "taken_as_public": "chains, start laws and states of the data, numbers of records, and all constants of the config",
 }
-TOLERANCE = 1e-9  # by which a target may be missed, relative
+TOLERANCE = 1e-9  # relative excess over a target that still counts as met
 EPSILONS = {"amplified": "total_variation", "bound": "total_variation_bound", "unsafe": "spectral_decay"}
 KEYS = ("realization", "case")
-# Whoever sees all uploads, and asks about a record as it is at T, or as it was when it was collected.
+# Observers of all uploads, who infer a record's state at T, or its state when it was collected.
 NOW, COLLECTED = "record at T", "record as collected"
 OBSERVED_BY = {
     NOW: Observer(
@@ -41,22 +41,23 @@ OBSERVED_BY = {
 
 
 class Laplace(NamedTuple):
-    """Laplace noise once, so delta is 0: of what is known by epsilon alone."""
+    """One upload with Laplace noise, so delta is 0; nothing but epsilon is known of it."""
 
     sampling: str = "none: every client uploads once, from all its records"
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
-        """The least of exp(epsilon) a and 1 - exp(-epsilon) (1 - a), with a the rate of false positives."""
+        """Compute the bound min(exp(epsilon) a, 1 - exp(-epsilon) (1 - a)), where a is the false-positive rate."""
         epsilon, rate = account.epsilon[np.arange(len(worst)), worst], FALSE_POSITIVES
         with np.errstate(over="ignore"):
             return np.minimum(np.exp(epsilon) * rate, 1 - np.exp(-epsilon) * (1 - rate))
 
 
 def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Each client's guarantee (`leakage`), and each case's with its noise, loss difference and bounds (`outcome`).
+    """Compute each client's privacy loss, and each case's guarantee, noise, loss difference and bounds.
 
-    The chains' reverse kernels are computed anew from `users`. A case's guarantee is its worst client's.
-    Each client adds Laplace noise once, so delta is 0.
+    Returns the tables `leakage` (by client), `outcome` (by case), `guarantees` and `observers`. A case's guarantee is
+    that of its most exposed client. Reverse kernels of the chains are recomputed from `users`. Each client adds Laplace
+    noise once, so delta is 0.
     """
     chains = age.profiles(tables["users"], scenario.schedule.horizon)
     final = {"final_mean_wh": "mean_wh", "final_variance_wh2": "variance_wh2"}
@@ -86,7 +87,7 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
     outcome = leakage.group_by(KEYS, maintain_order=True).agg(
         pl.col("target_epsilon").first(),
         pl.col("epsilon_user_classical", *FORMULAS).max(),
-        # Without noise both are infinite.
+        # Without noise, both are infinite.
         epsilon_understated=(pl.col("epsilon_amplified") / pl.col("epsilon_unsafe")).fill_nan(1.0).max(),
         channel_uses=pl.len().cast(pl.Float64),
     )
@@ -107,7 +108,7 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
 
 
 def guaranteed(leakage: pl.DataFrame, observers: pl.DataFrame, kinds: dict[str, Kind]) -> pl.DataFrame:
-    """The table `guarantees` of each realization and case; `kinds` are those of the columns of epsilons."""
+    """Make the table `guarantees` by realization and case; `kinds` are the kinds of the epsilon columns."""
     cases, accounts = leakage.select(KEYS).unique().sort(KEYS), {}
     for observer, unit, column in (
         *((NOW, RECORD, "epsilon"), (NOW, USER, "epsilon_user")),
@@ -123,9 +124,10 @@ def guaranteed(leakage: pl.DataFrame, observers: pl.DataFrame, kinds: dict[str, 
 
 
 def losses(frame: pl.DataFrame) -> pl.DataFrame:
-    """Noise power, expected loss difference and its two bounds of each realization and case, squares of Wh.
+    """Compute noise power, expected loss difference and its two bounds by realization and case, in Wh^2.
 
-    `frame` has a row for each of their users: its schedule, noise, samples, and profile at its collection time and T.
+    `frame` has one row per realization, case and client: schedule, noise, samples, and the profiles at collection time
+    and T.
     """
 
     def array(name: str) -> np.ndarray:

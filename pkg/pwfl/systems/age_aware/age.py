@@ -1,7 +1,7 @@
-"""What data collected at t tell at the deployment time T >= t, and what a mechanism on them leaves of privacy then.
+"""Age-dependent privacy: epsilon at the deployment time T >= t of a mechanism on data collected at time t.
 
-Lin, Lin, Hsu and Huang, "Age Aware Scheduling for Differentially-Private Federated Learning". epsilon_C is what the
-mechanism has about the data at t, Delta(T - t) in [0, 1] a total variation distance; arrays broadcast.
+From Lin, Lin, Hsu and Huang, "Age Aware Scheduling for Differentially-Private Federated Learning". epsilon_C is the
+mechanism's epsilon about the data at t. Delta(T - t) in [0, 1] is a total variation distance. Arrays broadcast.
 """
 
 import numpy as np
@@ -10,16 +10,16 @@ import polars as pl
 from pwfl.privacy.labels import Kind, gives
 from pwfl.systems.age_aware import markov
 
-LARGEST = 600.0  # epsilon_C whose exponential is no rounding matter
-BLOCK = 2**22  # numbers in an array, at most
+LARGEST = 600.0  # largest epsilon_C of `exact_epsilon`, for which exp(-epsilon_C) does not underflow
+BLOCK = 2**22  # largest number of elements of an array
 
 
 def age_epsilon(classical: np.ndarray, total_variation: np.ndarray) -> np.ndarray:
-    """(1): a bound on epsilon about the data at T, ln(1 + Delta (e^epsilon_C - 1)).
+    """Eq. (1): bound epsilon about the data at T by ln(1 + Delta (e^epsilon_C - 1)).
 
-    With delta_C, (1) has delta = Delta delta_C.
+    With a delta_C, (1) has delta = Delta delta_C.
 
-    Fresh data are as private as the mechanism makes them, data that tell nothing any more are so by themselves.
+    Fresh data (Delta = 1) have epsilon_C. Data that reveal nothing about the state at T (Delta = 0) have epsilon 0.
 
     Examples
     --------
@@ -28,31 +28,31 @@ def age_epsilon(classical: np.ndarray, total_variation: np.ndarray) -> np.ndarra
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         exact = np.log1p(total_variation * np.expm1(classical))
-        # Where e^epsilon_C overflows, the 1s no longer count.
+        # If e^epsilon_C overflows, the 1s in (1) are negligible.
         large = classical + np.log(total_variation)
     return np.where(np.asarray(total_variation) == 0, 0.0, np.where(np.asarray(classical) > 700, large, exact))
 
 
 def required_epsilon(target: np.ndarray, total_variation: np.ndarray) -> np.ndarray:
-    """(4): the epsilon_C that a `target` at T asks for, ln(1 + (e^target - 1) / Delta); infinite where Delta is 0.
+    """Eq. (4): compute the epsilon_C that a `target` at T requires, ln(1 + (e^target - 1) / Delta).
 
-    The inverse of `age_epsilon`.
+    The inverse of `age_epsilon`; infinite if Delta is 0.
     """
     with np.errstate(divide="ignore"):
         return np.log1p(np.expm1(target) / total_variation)
 
 
 def exact_epsilon(classical: np.ndarray, kernel: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """The largest privacy loss of a record as it is at T, to an observer of the upload who knows the other records.
+    """Compute the largest privacy loss of a record's state at T, for an observer of the upload and the other records.
 
-    Given a state x at T, the record was state a when collected with probability kernel[x, a], and Laplace noise of
-    scale b = (max - min of the states) / epsilon_C (both times the record's weight) is added, so what is seen has the
-    density f_x(y) ~ sum over a of kernel[x, a] exp(-|y - states[a]| / b). epsilon is the largest |ln f_x(y) / f_x'(y)|
-    over x, x' and y. It is there at one of the states: between neighbouring ones f_x(y) = A_x e^(y/b) + B_x e^(-y/b)
-    with A_x, B_x >= 0, so f_x / f_x' is (A_x u + B_x) / (A_x' u + B_x'), a Moebius map of u = e^(2y/b) without a pole
-    at u > 0, which is monotone; beyond the least and the largest state it is constant.
+    Given state x at T, the record had state a when collected with probability kernel[x, a]. The Laplace noise has scale
+    b = (max - min of the states) / epsilon_C (both times the record's weight). The upload then has the density f_x(y) ~
+    sum over a of kernel[x, a] exp(-|y - states[a]| / b). epsilon is the largest |ln f_x(y) / f_x'(y)| over x, x' and y.
+    It is attained at one of the states: between neighbouring states, f_x(y) = A_x e^(y/b) + B_x e^(-y/b) with A_x, B_x
+    >= 0. So f_x / f_x' is (A_x u + B_x) / (A_x' u + B_x'), a Moebius map of u = e^(2y/b). It has no pole at u > 0, so
+    it is monotone. Below the smallest and above the largest state it is constant.
 
-    It is at most (1) with the exact Delta, a bound that holds whatever the mechanism.
+    epsilon is at most (1) with the exact Delta, a bound that holds for any mechanism.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def exact_epsilon(classical: np.ndarray, kernel: np.ndarray, states: np.ndarray)
     kernel
         Pr(X_t = a | X_T = x), shape (x, a).
     states
-        Their values, shape (a,).
+        Values of the states, shape (a,).
     """
     distance = np.abs(states[:, None] - states) / np.ptp(states)
     density = np.log(np.exp(-classical[:, None, None] * distance) @ kernel.T)  # (n, y, x)
@@ -70,10 +70,10 @@ def exact_epsilon(classical: np.ndarray, kernel: np.ndarray, states: np.ndarray)
 
 @gives(Kind.EXACT)
 def exact_epsilons(mechanisms: pl.DataFrame, users: pl.DataFrame, horizon: int) -> pl.DataFrame:
-    """Distinct `chain`, `collection_time` and `classical_epsilon` of a table, with the `epsilon` of each.
+    """Compute `epsilon` of each distinct `chain`, `collection_time` and `classical_epsilon` of a table.
 
-    Rounded up by what sums can be off. Infinite where epsilon_C is more than LARGEST: as without noise, where
-    chance alone would hide what a record was.
+    Rounded up by the largest possible error of sums. Infinite if epsilon_C is more than LARGEST, as without noise,
+    where only the chain's randomness would hide a record's state when collected.
     """
     distinct = mechanisms.select("chain", "collection_time", "classical_epsilon").unique(maintain_order=True)
     frames = []
@@ -93,31 +93,32 @@ def exact_epsilons(mechanisms: pl.DataFrame, users: pl.DataFrame, horizon: int) 
 
 @gives(Kind.EXACT)
 def laplace_scale(sensitivity, classical):
-    """Scale b of the Laplace noise that makes a query of this l1 sensitivity `classical`-DP; of arrays, or columns."""
+    """Compute the scale b of Laplace noise that makes a query of an l1 sensitivity `classical`-DP; also of columns."""
     return sensitivity / classical
 
 
 @gives(Kind.EXACT)
 def epsilon_together(epsilon, records):
-    """epsilon_C of all of a client's n_k records: they move its mean by the states' range, n_k times as far as one."""
+    """Compute epsilon_C of a client's n_k records: they move its mean by the states' range, n_k times as far as one."""
     return records * epsilon
 
 
 @gives(Kind.UPPER)
 def epsilon_in_turn(epsilon, records):
-    """epsilon at T of all of a client's records, at most n_k times one's: each replaced in turn, others averaged over.
+    """Bound epsilon at T of all n_k records of a client by n_k times a record's.
 
-    The records are independent.
+    Records are independent. Proof: replace one at a time, and average over the others.
     """
     return records * epsilon
 
 
 def profiles(users: pl.DataFrame, horizon: int) -> pl.DataFrame:
-    """Every chain of the table `users` seen from every collection time t = 0..T = horizon, a row for each.
+    """Compute the profiles of all chains in the table `users` at collection times t = 0..T = horizon, one row each.
 
-    Columns as in `tables.Links`, with the chain for its client. spectral_decay, (1 - gap)^(T - t), is the paper's bound
-    on Delta(T - t) with its constant lost, which bounds nothing; information_nats the bound ln(1 + (m - 1) / n) on what
-    the mean of n samples with m possible values tells of each of them (docs/explanation/age_aware.md).
+    Columns as in `tables.Links`, with the chain in place of the client. spectral_decay, (1 - gap)^(T - t), is the
+    paper's bound on Delta(T - t) without its constant, which the text lost: it is no bound. information_nats is the
+    bound ln(1 + (m - 1) / n) on the information that the mean of n samples with m possible values has about each sample
+    (docs/explanation/age_aware_proofs.md).
     """
     age, frames = np.arange(horizon, -1, -1), []
     for row in users.unique("chain", maintain_order=True).iter_rows(named=True):

@@ -1,13 +1,14 @@
-"""Audit of the system `age_aware`: its own training, tapped where clients upload, of other data.
+"""Privacy audit of the system `age_aware`: tests of uploads that its training code makes of test data.
 
-- Noise is what is uploaded of data that are zero.
-- Sensitivity is how far uploads of the same noise lie apart whose data differ in one record, of data that never change.
-- Chains are those of single records, all others being taken away: uploads less their noise tell the state when it is
-  collected. This and the state at T have the law by which chains are defined, and so have the losses of an observer
-  who asks about the state at T.
+- Noise: uploads of data that are zero.
+- Sensitivity: the distance between uploads with the same noise, of data that differ in one record. The data are
+  constant over time.
+- Chains: each client has a single record. An upload minus its noise is the record's state when collected. This state
+  and the state at T must have the chain's joint distribution. So must the losses of an observer who infers the state at
+  T.
 
-The client that is worst off at T may upload fresh data, which show nothing of a chain. Then another one is audited,
-too, whose data have aged.
+The most exposed client at T may upload fresh data, which reveal nothing about a chain. Then a client with aged data is
+audited, too.
 """
 
 from collections.abc import Iterator
@@ -24,20 +25,20 @@ from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.train import Start, beginnings, released
 from pwfl.tables.arrays import joined, to_array
 
-CHAINS = 6  # simulated for each canary asked for: they are cheap, and count where they end in one of two states
-CELL, TAIL = 1e-3, 20.0  # of an upload, and how far out it is looked at, in scales of its noise
-FEW = 50  # draws at least of what differs in few records, and of each client's noise
-CHAINED = 2  # clients whose chains are looked at beside the audited one's, at most
-EXACT = 1e-6  # of the states' range: to which uploads less their noise are a state
-AGAIN, BY_CHANCE = 1e-15, 3  # the same number of noise, but for rounding; how many pairs may be alike by chance
-LAPLACE = stats.laplace.cdf, 0.0  # what a distribution of noise is held to
+CHAINS = 6  # chains simulated per configured canary: they are cheap, and only those that end in one of two states count
+CELL, TAIL = 1e-3, 20.0  # width of an upload's cells, and how far they extend beyond the values, in noise scales
+FEW = 50  # draws in the test of sensitivity, and least number of draws of each client's noise
+CHAINED = 2  # largest number of clients with tested chains in addition to the audited client
+EXACT = 1e-6  # share of the states' range by which an upload minus its noise may miss a state
+AGAIN, BY_CHANCE = 1e-15, 3  # largest difference of equal noise values; number of equal pairs that may occur by chance
+LAPLACE = stats.laplace.cdf, 0.0  # the stated distribution of scaled noise, and its error (`audit.distribution`)
 FOUND = "states of a record when it is collected and at T"
 
 
 def verdicts(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """On the noisy upload of the worst-off client of the worst-off case, held to the exact epsilon at T.
+    """Test the noisy upload of the most exposed client in the most exposed case against the exact epsilon at T.
 
-    If its data are fresh, on that of the worst-off client whose data have aged, too, in whichever case that is.
+    If its data are fresh, also test the chain of the most exposed client with aged data, in any realization and case.
     """
     outcome, by_epsilon = audit.worst(tables["outcome"]), pl.col("epsilon")
     leakage = tables["leakage"].filter(by_epsilon.is_finite()).sort(by_epsilon, descending=True, maintain_order=True)
@@ -56,43 +57,43 @@ def verdicts(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> Iterator[au
 
 
 def subject_of(row: dict, epsilon: float, delta: float) -> audit.Subject:
-    """What is stated of a client's upload in a case, a row of `leakage`."""
+    """Return the subject of tests of a client's upload, `row` of `leakage`, with its stated guarantee."""
     observer = f"client {row['user']}'s upload, of age {row['age']}, target {row['target_epsilon']:g}"
     return audit.Subject(row["realization"], f"{observer}; a record as it is at T", delta, epsilon)
 
 
 def begin_training(scenario: AgeAware, tables: dict[str, pl.DataFrame], users: pl.DataFrame) -> Start:
-    """What a realization's training begins with, of some of its `users` only, whose data may be others."""
+    """Return the start of a realization's training for its clients `users` only, with data that may be changed."""
     keys = ["realization", "user"]
     selected = {name: tables[name].join(users, on=keys, how="semi") for name in ("schedule", "noise")}
     return beginnings(scenario, selected | {"users": users})(users["realization"][0])
 
 
 def users_of(tables: dict[str, pl.DataFrame], realization: int) -> pl.DataFrame:
-    """The clients of a realization, in order."""
+    """Select the clients of a realization, in order."""
     return tables["users"].filter(realization=realization).sort("user")
 
 
 def unchanging(users: pl.DataFrame, start: np.ndarray) -> pl.DataFrame:
-    """Clients whose data stay as they are at first, by laws of shape (user, state)."""
+    """Return clients with data that keep their first state, of distribution `start`, shape (user, state)."""
     same = [np.eye(start.shape[1]).tolist()] * len(users)
     return users.with_columns(start=pl.Series(start.tolist()), transition=pl.Series(same))
 
 
 def uploaded_at_once(start: Start, draws: int) -> np.ndarray:
-    """What clients upload, shape (draw, case, user), of data collected at T = 0."""
+    """Compute clients' uploads of data collected at T = 0, shape (draw, case, user)."""
     return released(start._replace(times=np.zeros_like(start.times)), 0, draws)[0]
 
 
 def silent(users: pl.DataFrame) -> pl.DataFrame:
-    """Clients whose data are zero."""
+    """Return clients with data that are zero."""
     states = len(users["states_wh"][0])
     zeros = users.with_columns(states_wh=pl.Series([[0.0] * states] * len(users)))
     return unchanging(zeros, np.tile(np.eye(states)[0], (len(users), 1)))
 
 
 def noise(subject: audit.Subject, scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """Tests of the noise of all clients in all cases of a realization, over the scales that are stated."""
+    """Test the noise of all clients in all cases of a realization, divided by the stated scales."""
     users = users_of(tables, subject.realization)
     stated = joined(tables["leakage"].filter(realization=subject.realization), users.drop("realization"), "user")
     scale = to_array(stated.with_columns(scale=moved_by_one() / pl.col("epsilon_classical")), "scale", "case", "user")
@@ -118,23 +119,23 @@ def noise(subject: audit.Subject, scenario: AgeAware, tables: dict[str, pl.DataF
 
 
 def moved_by_one() -> pl.Expr:
-    """By how much a record moves the mean of a client's records at most, of the table `users`."""
+    """Return an expression of the largest distance by which a record moves its client's mean, for the table `users`."""
     states = pl.col("states_wh").list
     return (states.max() - states.min()) / pl.col("samples")
 
 
 def sensitivity(subject: audit.Subject, scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> audit.Verdict:
-    """How far a record moves its client's upload: all of them together by as many times, and some by whole times."""
+    """Test how far records move an upload: all of them n_k times as far as one, and some by integer multiples."""
     users = users_of(tables, subject.realization)
     samples, one = users["samples"].to_numpy(), users.select(moved_by_one()).to_series().to_numpy()
     states = np.array(users["states_wh"].to_list())
     least, most = np.eye(states.shape[1])[[states[0].argmin(), states[0].argmax()]]
-    few = np.minimum(1 / samples, 0.5)[:, None]  # of all records, about one is the largest state
+    few = np.minimum(1 / samples, 0.5)[:, None]  # about one of all records has the largest state
     laws = (np.tile(least, (len(users), 1)), np.tile(most, (len(users), 1)), (1 - few) * least + few * most)
     none, every, some = (
         uploaded_at_once(begin_training(scenario, tables, unchanging(users, law)), FEW) for law in laws
     )
-    counted = (some - none) / one  # records
+    counted = (some - none) / one  # number of records
     whole = np.rint(counted)
     steps = [np.diff(np.unique(whole[..., user])).min(initial=np.inf) for user in range(len(users))]
     share = [max(steps) + np.abs(counted - whole).max(), np.abs((every - none) / one / samples).max()]
@@ -144,7 +145,7 @@ def sensitivity(subject: audit.Subject, scenario: AgeAware, tables: dict[str, pl
 def chain(
     subject: audit.Subject, scenario: AgeAware, tables: dict[str, pl.DataFrame], row: dict
 ) -> Iterator[audit.Verdict]:
-    """Tests of records' states, and of what the upload of a client, a row of `leakage`, tells of one at T."""
+    """Test records' states, and the losses about a record's state at T from a client's upload, `row` of `leakage`."""
     horizon, every = scenario.schedule.horizon, users_of(tables, subject.realization)
     users = every.join(chained(tables["leakage"], every, row), on="user", how="semi", maintain_order="left")
     samples, states = users["samples"].to_numpy(), np.array(users["states_wh"][0])
@@ -152,7 +153,7 @@ def chain(
 
     start, bare = (begin_training(scenario, tables, data) for data in (single, silent(single)))
     scale, draws = start.scale * samples, CHAINS * scenario.audit.canaries
-    seen, last = released(start._replace(scale=scale), horizon, draws)  # uploads, times the numbers of records in them
+    seen, last = released(start._replace(scale=scale), horizon, draws)  # uploads times the clients' numbers of records
     when = seen - uploaded_at_once(bare._replace(scale=scale), draws)
     laws = [joint_laws(user, horizon) for user in users.iter_rows(named=True)]  # (time, state, state at T)
     densities = np.stack([law[start.times[:, k]] for k, law in enumerate(laws)], axis=1)
@@ -168,12 +169,12 @@ def chain(
     first, ratios = first[distinct], ratio(seen[distinct, case, column] / samples[column])
     cumulative = partial(loss_law, kernel[ends], values, scale, first.mean())
     yield audit.distribution(subject, audit.LOSS, np.where(first, ratios, -ratios), cumulative, 2 * CELL)
-    assert subject.epsilon is not None  # of those alone that state one there are tests
+    assert subject.epsilon is not None  # without a stated epsilon there are no tests
     yield audit.bounded(subject, np.abs(ratio(np.concatenate([cells(values, scale), values]))), subject.epsilon)
 
 
 def chained(leakage: pl.DataFrame, users: pl.DataFrame, row: dict) -> pl.DataFrame:
-    """The audited client; if its data have aged, so have those of others, each of a chain of its own."""
+    """Select the audited client and, if its data have aged, up to CHAINED others of distinct chains with aged data."""
     audited = pl.DataFrame({"user": [row["user"]]})
     if row["age"] == 0:
         return audited
@@ -183,7 +184,7 @@ def chained(leakage: pl.DataFrame, users: pl.DataFrame, row: dict) -> pl.DataFra
 
 
 def joint_laws(user: dict, horizon: int) -> np.ndarray:
-    """The law of a record's state when it is collected and at T, by time of collection, shape (T + 1, state, state)."""
+    """Compute the joint distribution of a record's states at t and T, by collection time t: (T + 1, state, state)."""
     start, transition, power = np.array(user["start"]), np.array(user["transition"]), np.linalg.matrix_power
     return np.stack(
         [(start @ power(transition, t))[:, None] * power(transition, horizon - t) for t in range(horizon + 1)]
@@ -191,7 +192,7 @@ def joint_laws(user: dict, horizon: int) -> np.ndarray:
 
 
 def nearest(states: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The places of the states that values are nearest to."""
+    """Return the indices of the states that `values` are nearest to."""
     order = np.argsort(states)
     ordered = states[order]
     return order[np.searchsorted((ordered[1:] + ordered[:-1]) / 2, values)]
@@ -200,16 +201,16 @@ def nearest(states: np.ndarray, values: np.ndarray) -> np.ndarray:
 def states_of_records(
     subject: audit.Subject, when: np.ndarray, last: np.ndarray, states: np.ndarray, laws: np.ndarray
 ) -> audit.Verdict:
-    """Whether records are in pairs of states as often as they should, by the least likely number of all.
+    """Test whether pairs of states are as frequent as stated, by the least likely of all counts.
 
     Parameters
     ----------
     when
-        What is collected, shape (draw, case, client).
+        Values when collected, shape (draw, case, client).
     last
-        What it has become at T, shape (draw, client).
+        Values at T, shape (draw, client).
     laws
-        Of both, shape (case, client, state, state).
+        Stated probabilities of both states, shape (case, client, state, state).
     """
     places, at_last = nearest(states, when), nearest(states, last)
     off = max(np.abs(part - states[place]).max() for part, place in ((when, places), (last, at_last)))
@@ -229,16 +230,18 @@ def states_of_records(
 
 
 def worst_ends(kernel: np.ndarray, values: np.ndarray, scale: float) -> list[int]:
-    """The rows of the two states at T that some upload tells apart best: one of the values, where losses are largest.
+    """Return the rows of the two states at T that an upload distinguishes best.
+
+    Losses are largest at an upload that equals one of `values`.
 
     Parameters
     ----------
     kernel
         Pr(X_t = column | X_T = row).
     values
-        What each state adds to an upload.
+        Contribution of each state to an upload.
     scale
-        Of the noise.
+        Scale of the noise.
     """
     with np.errstate(divide="ignore"):
         log_kernel = np.log(kernel)
@@ -248,7 +251,7 @@ def worst_ends(kernel: np.ndarray, values: np.ndarray, scale: float) -> list[int
 
 
 def log_ratio(kernel: np.ndarray, values: np.ndarray, scale: float, upload: np.ndarray) -> np.ndarray:
-    """The log-likelihood ratio of two states at T, given an upload; `kernel` has a row for each of them."""
+    """Compute the log-likelihood ratio of two states at T, the rows of `kernel`, for each upload."""
     with np.errstate(divide="ignore"):
         log_kernel = np.log(kernel)
     first, other = (logsumexp(row - np.abs(upload[:, None] - values) / scale, axis=1) for row in log_kernel)
@@ -256,14 +259,14 @@ def log_ratio(kernel: np.ndarray, values: np.ndarray, scale: float, upload: np.n
 
 
 def cells(values: np.ndarray, scale: float) -> np.ndarray:
-    """Uploads CELL scales apart, from TAIL below the least value to TAIL above the largest."""
+    """Return uploads CELL scales apart, from TAIL scales below the smallest value to TAIL scales above the largest."""
     return np.arange(values.min() - TAIL * scale, values.max() + TAIL * scale, CELL * scale)
 
 
 def loss_law(kernel: np.ndarray, values: np.ndarray, scale: float, share: float, losses: np.ndarray) -> np.ndarray:
-    """The probability that the log-likelihood ratio, in favour of what is so, is at most each loss.
+    """Compute the probability that the log-likelihood ratio in favour of the true state is at most each loss.
 
-    Of the two states, the first in a share of all; by the probabilities of the cells that an upload may be in.
+    The true state is the first of the two with probability `share`. Computed from probabilities of cells of uploads.
     """
     upload = cells(values, scale)
     below = stats.laplace.cdf(upload[:, None], values, scale) @ kernel.T  # (upload, state)

@@ -1,4 +1,4 @@
-"""What the reports of `age_aware` show, and its schemes' colours."""
+"""Contents of the reports of `age_aware`, and its schemes' colours."""
 
 from pwfl.report.catalog import BARE, Catalog, Outcome
 

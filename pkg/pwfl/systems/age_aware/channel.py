@@ -1,4 +1,4 @@
-"""Clients of the system `age_aware`: Sec. IV-A of Lin et al. There is no radio model: uploads arrive."""
+"""Clients of the system `age_aware`: Sec. IV-A of Lin et al. There is no radio model: all uploads arrive."""
 
 import polars as pl
 
@@ -7,7 +7,7 @@ from pwfl.systems.age_aware.parameters import AgeAware
 
 
 def run(scenario: AgeAware, realizations: range) -> dict[str, pl.DataFrame]:
-    """The clients, and what their data tell at T for each collection time: the same in each realization."""
+    """Make the tables `users` and `links`: clients and their profiles by collection time, equal in all realizations."""
     clients, states = scenario.clients, scenario.clients.states_wh
     laws = {chain.name: markov.chain_of(chain, len(states)) for chain in clients.chains}
     chains = [clients.chains[user % len(clients.chains)] for user in range(clients.number)]

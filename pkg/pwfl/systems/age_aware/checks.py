@@ -1,4 +1,4 @@
-"""What parameters of the system `age_aware` must satisfy together, and the memory that its jobs take."""
+"""Joint conditions on parameters of the system `age_aware`, and the memory that its jobs use."""
 
 from math import log10, prod
 
@@ -9,17 +9,17 @@ from pwfl.systems.age_aware import markov
 from pwfl.systems.age_aware.parameters import AgeAware, Chain
 from pwfl.systems.age_aware.schemes import SWEPT_CLIENTS
 
-AGE_BYTES = 540  # a row of `users` over its times and what the stages make of it; see `LINK_BYTES`
-MAX_SCHEDULES = 10**7  # that the schedulers simulated_* enumerate
-RULES = ("constant", "adaptive", "none")  # of noise
-PAIRS = {  # the rules that go with a scheduler, where not all do
+AGE_BYTES = 540  # bytes per client and collection time, in all tables of a realization; see `LINK_BYTES`
+MAX_SCHEDULES = 10**7  # largest number that the schedulers simulated_* enumerate
+RULES = ("constant", "adaptive", "none")  # noise rules
+PAIRS = {  # noise rules of the schedulers that do not accept all
     "noise_first": ("constant",),
     **{f"{search}_{rule}": (rule,) for search in ("bound", "simulated") for rule in RULES[:2]},
 }
 
 
 def consistent(scenario: AgeAware) -> None:
-    """Refuse chains that are none, times and schemes that do not fit."""
+    """Raise ValueError for repeated values, invalid Markov chains, and times and schemes that do not fit."""
     clients, targets = scenario.clients, scenario.privacy.target_epsilons
     for key, values in (("clients.states_wh", clients.states_wh), ("privacy.target_epsilons", targets)):
         if len(set(values)) < len(values):
@@ -68,7 +68,7 @@ def _check_schemes(scenario: AgeAware) -> None:
     if len(times) != number and (times or "fixed" in schedulers):
         raise ValueError(f"schedule.times: has {len(times)} times for {number} clients; give one time per client")
     for scheme in scenario.schemes:
-        rules = PAIRS.get(scheme.scheduler, (*RULES, scheme.noise))  # others go with any, the user's own, too
+        rules = PAIRS.get(scheme.scheduler, (*RULES, scheme.noise))  # others accept any noise, also user-defined
         if scheme.noise not in rules:
             raise ValueError(
                 f"schemes: {scheme.name!r}: the scheduler {scheme.scheduler} optimizes collection times for "
@@ -104,5 +104,5 @@ def training_bytes(scenario: AgeAware) -> tuple[float, str]:
 
 
 def audit_seconds(scenario: AgeAware) -> float:
-    """See `pwfl.scenario.checks`: chains of a canary are drawn step by step, at the speed that was measured."""
+    """See `pwfl.scenario.checks`: chains of a canary are drawn step by step, at the measured speed."""
     return scenario.audit.canaries * (26e-6 + 2.9e-6 * scenario.schedule.horizon)

@@ -1,4 +1,4 @@
-"""What Lin, Lin, Hsu and Huang say, in their order, and what this project says of the bounds: measured on a study."""
+"""Claims of Lin, Lin, Hsu and Huang, in their order, and of this project about the bounds, measured on a study."""
 
 from functools import partial
 from itertools import product
@@ -27,7 +27,7 @@ from pwfl.tables.arrays import to_array
 
 PROPOSED = (("bound_constant", "constant"), ("bound_adaptive", "adaptive"))
 NOISE_FIRST = ("noise_first", "constant")
-FALSE_ALARM = 1e-6  # of the comparison of simulation and closed form
+FALSE_ALARM = 1e-6  # probability of a false alarm in the comparison of simulation and closed form
 ROUNDING = 1e-9
 EXPECTED, SIMULATION, NOISE = "expected_loss_difference_wh2", "loss_difference_wh2", "noise_power_wh2"
 FORMS = {"paired": "this project's bound", "separate": "the paper's bound"}
@@ -48,17 +48,17 @@ OPTIMUM_ADAPTIVE = scheme("simulated_adaptive", "adaptive", "simulated optimum, 
 CLASSIC = scheme("fresh", "constant", "classic DP, fresh data")
 EVERY_CONSTANT, EVERY_ADAPTIVE = value("every constant noise"), value("every adaptive noise")
 
-# The paper's setting, of what is said of schedules that minimize its bound.
+# The paper's setting, for claims about schedules that minimize its bound.
 MINIMIZED = {"schedule.bound": ("separate",)}
 
 
 def _find_largest_difference(one: np.ndarray, other: np.ndarray) -> Measure:
-    """The largest difference of two means, at the target where it is; series have shape (target, realization)."""
+    """Return the largest difference of two means over targets; series have shape (target, realization)."""
     return worst(difference, np.stack([one, other]))
 
 
 def _find_largest_ratio(one: np.ndarray, other: np.ndarray) -> Measure | None:
-    """The largest ratio of two means, of which the second must be positive."""
+    """Return the largest ratio of two means over targets; None unless all values of the second are positive."""
     return worst(ratio, np.stack([one, other])) if (other > 0).all() else None
 
 
@@ -67,12 +67,12 @@ def _find_least_ratio(one: np.ndarray, other: np.ndarray) -> Measure:
 
 
 def _compare_closed_forms(case: int, one: np.ndarray, other: np.ndarray) -> Measure:
-    """The difference at a target. Schedules follow from the chains alone, so it is not random."""
+    """Return the difference at a target. It is not random: schedules follow from the chains only."""
     return fixed(float(one[case, 0] - other[case, 0]))
 
 
 def _compare_simulations(case: int, one: np.ndarray, other: np.ndarray) -> Measure | None:
-    """The difference of means at a target, of realizations that both have trained in."""
+    """Estimate the difference of means at a target over realizations trained in both; None if there are none."""
     both = paired(one[case], other[case])
     return estimate(difference, both) if both.shape[1] else None
 
@@ -92,7 +92,7 @@ def _least_ratio(one: Term, other: Term, over: str = "targets") -> Term:
 
 
 def _over_classic(scenario: Values) -> dict[str, Term]:
-    """The headline target by target, in closed form and in simulation."""
+    """Return the terms of claim A-1 by target, in closed form and in simulation."""
     words = f"({PROPOSED_ADAPTIVE.words}) - ({CLASSIC.words})"
     ways = (("closed form", EXPECTED, _compare_closed_forms), ("simulated, paired", SIMULATION, _compare_simulations))
     return {
@@ -346,10 +346,11 @@ OWN_CLAIMS = (
 
 
 def claims(contents: dict[str, dict]) -> pl.DataFrame:
-    """What the paper says of Fig. 2 and 3 and what this project says of the bounds, as far as it can be measured.
+    """Measure the paper's claims, and this project's about the bounds, as far as scenarios and schemes permit.
 
-    `contents` has by name `scenario` (all that any stage reads) and the report's tables. A claim about all privacy
-    targets measures the target where it fares worst. Proposed schedules minimize the scenario's `schedule.bound`.
+    `contents` has by name `scenario` (all parameters that any stage reads) and the report's tables. A claim about all
+    privacy targets is measured at the target with the worst value. Proposed schedules minimize the scenario's
+    `schedule.bound`.
     """
     return measure(PAPER_CLAIMS + OWN_CLAIMS, contents, _series, INTERPRETATIONS)
 
@@ -361,7 +362,7 @@ def _series(content: dict) -> dict:
 
 
 def _scheme_series(scenario: Values, rows: pl.DataFrame) -> dict:
-    """Columns of each scheme, shape (target, realization), NaN where not trained; and noises across schedules."""
+    """Return each scheme's columns, (target, realization), NaN if not trained, and noise power across schedules."""
     series = {}
     for one in scenario.schemes:
         frame = rows.filter(scheme=one.name)
@@ -381,7 +382,7 @@ def _scheme_series(scenario: Values, rows: pl.DataFrame) -> dict:
 
 
 def _extremes(rows: pl.DataFrame) -> dict:
-    """Guarantees and Theorem 1, over all schemes, realizations and targets."""
+    """Return the least slack of each bound and the largest understatement of epsilon, over all rows."""
     slacks = {f"{form} slack": float((rows[f"{form}_bound_wh2"] - rows[EXPECTED]).min()) for form in FORMS}
     return slacks | {
         "realizations": rows["realization"].n_unique(),
@@ -390,12 +391,12 @@ def _extremes(rows: pl.DataFrame) -> dict:
 
 
 def _errors(rows: pl.DataFrame) -> dict:
-    """How far simulated losses are from the closed form, where there are enough, and how far they may be by chance."""
+    """Return the largest deviation of simulations from the closed form, in standard errors, and its limit by chance."""
     trained = rows.drop_nulls(SIMULATION)
     count, error = trained["realization"].n_unique(), pl.col(SIMULATION) - pl.col(EXPECTED)
     groups = trained.group_by("scheme", "target_epsilon", maintain_order=True)
     errors = groups.agg(mean=error.mean(), deviation=error.std() / pl.len().sqrt()).filter(pl.col("deviation") > 0)
-    if errors.is_empty() or count < 30:  # for the mean error to be about normal
+    if errors.is_empty() or count < 30:  # with fewer, the mean error is not about normal
         return {}
     # Bonferroni over all schemes and targets.
     limit = float(student.isf(FALSE_ALARM / 2 / len(errors), count - 1))
@@ -404,8 +405,9 @@ def _errors(rows: pl.DataFrame) -> dict:
 
 
 def _sweep_series(sweep: pl.DataFrame) -> dict:
-    """Fig. 2, in closed form: how many clients have their best time at the horizon, or between 0 and it, and how far
-    off the times are that the bounds choose, at most.
+    """Fig. 2, in closed form: count the clients with their best time at the horizon, and between 0 and the horizon.
+
+    Also returns the largest distance of the times that each bound chooses from the best times, as a share of T.
     """
     if sweep.is_empty():
         return {}

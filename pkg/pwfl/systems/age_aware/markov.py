@@ -1,18 +1,18 @@
-"""Finite Markov chains: their laws, their reverse kernels, and how fast they forget.
+"""Finite Markov chains: their distributions, reverse kernels, and speed of convergence.
 
-A chain has a transition matrix P, P[a, x] = Pr(X_{s+1} = x | X_s = a), of shape (states, states), and a start law at
-time 0, of shape (states,).
+A chain has a transition matrix P, P[a, x] = Pr(X_{s+1} = x | X_s = a), of shape (states, states), and a start
+distribution at time 0, of shape (states,).
 """
 
 import numpy as np
 
 from pwfl.systems.age_aware.parameters import Chain
 
-TOLERANCE = 1e-9  # by which probabilities may miss a sum of one
+TOLERANCE = 1e-9  # by which a sum of probabilities may differ from 1
 
 
 def chain_of(chain: Chain, states: int) -> tuple[np.ndarray, np.ndarray]:
-    """Transition matrix of a scenario's chain, by `matrix` or `up` and `down`; its start law, by default stationary."""
+    """Return a chain's matrix (`matrix`, or by `up` and `down`) and its start distribution (default: stationary)."""
     if chain.up is not None and chain.down is not None:
         matrix = birth_death(chain.up, chain.down, states)
     else:
@@ -21,9 +21,9 @@ def chain_of(chain: Chain, states: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def birth_death(up: float, down: float, states: int) -> np.ndarray:
-    """Transition matrix of a chain that goes up with probability `up`, down with `down`, else stays (Sec. IV-A).
+    """Return the matrix of a chain that moves up with probability `up`, down with `down`, or stays (Sec. IV-A).
 
-    Nothing is checked; see `matrix_flaw`.
+    Does not check the result; see `matrix_flaw`.
 
     Examples
     --------
@@ -37,30 +37,30 @@ def birth_death(up: float, down: float, states: int) -> np.ndarray:
 
 
 def matrix_flaw(transition: np.ndarray) -> str | None:
-    """Why a square matrix of probabilities is none of an irreducible aperiodic chain; None where it is one."""
+    """Describe why a square matrix is not that of an irreducible aperiodic chain; None if it is."""
     states = len(transition)
     for row, law in enumerate(transition):
         if flaw := law_flaw(law):
             return f"row {row} of its transition matrix {flaw}"
-    # Powers of boolean matrices: which states are reached from which in so many steps.
+    # A power of a boolean matrix shows which states are reached from which in that number of steps.
     step = transition > 0
     reached = np.linalg.matrix_power(step | np.eye(states, dtype=bool), states)
     if not reached.all():
         row, column = np.argwhere(~reached)[0]
         return f"it is reducible: state {column} is never reached from state {row}"
-    # Wielandt: an irreducible chain is aperiodic exactly when this power has no zero.
+    # Wielandt: an irreducible chain is aperiodic if and only if this power has no zero.
     if not np.linalg.matrix_power(step, (states - 1) ** 2 + 1).all():
         return "it is periodic: it never forgets its start; give some state a positive probability of staying"
     return None
 
 
 def law_flaw(law: np.ndarray) -> str | None:
-    """Why probabilities are no distribution; None where they are one."""
+    """Describe why probabilities are not a distribution (their sum is not 1); None if they are."""
     return None if abs(law.sum() - 1) <= TOLERANCE else f"sums to {law.sum():.10g}, must sum to 1"
 
 
 def stationary(transition: np.ndarray) -> np.ndarray:
-    """The stationary distribution pi of an irreducible chain."""
+    """Compute the stationary distribution pi of an irreducible chain."""
     states = len(transition)
     equations = np.vstack([transition.T - np.eye(states), np.ones(states)])
     law = np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0]
@@ -68,7 +68,7 @@ def stationary(transition: np.ndarray) -> np.ndarray:
 
 
 def laws(transition: np.ndarray, start: np.ndarray, horizon: int) -> np.ndarray:
-    """The laws mu_t of X_t, t = 0..horizon, shape (horizon + 1, states)."""
+    """Compute the distributions mu_t of X_t, t = 0..horizon, shape (horizon + 1, states)."""
     mu = [np.asarray(start, float)]
     for _ in range(horizon):
         mu.append(mu[-1] @ transition)
@@ -76,9 +76,9 @@ def laws(transition: np.ndarray, start: np.ndarray, horizon: int) -> np.ndarray:
 
 
 def reverse_kernels(transition: np.ndarray, start: np.ndarray, horizon: int) -> np.ndarray:
-    """Pr(X_t = a | X_T = x) for t = 0..T = horizon, mu_t(a) P^(T-t)(a, x) / mu_T(x), exactly, for any start law.
+    """Compute Pr(X_t = a | X_T = x) = mu_t(a) P^(T-t)(a, x) / mu_T(x) for t = 0..T = horizon.
 
-    Shape (T + 1, x, a); x are the states that X_T can take.
+    Exact for any start distribution. Shape (T + 1, x, a); x are the states that X_T can have.
     """
     mu = laws(transition, start, horizon)
     powers = [np.eye(len(transition))]
@@ -90,9 +90,9 @@ def reverse_kernels(transition: np.ndarray, start: np.ndarray, horizon: int) -> 
 
 
 def total_variation(kernels: np.ndarray) -> np.ndarray:
-    """Largest total variation distance between two rows of each reverse kernel, shape (T + 1,), of (T + 1, x, a).
+    """Compute the largest total variation distance of two rows of each reverse kernel, (T + 1, x, a): (T + 1,).
 
-    Rounded up by what the sums behind the kernels can be off, so that privacy is never overstated.
+    Rounded up by the largest possible error of the sums behind the kernels, so that privacy is never overstated.
     """
     difference = np.abs(kernels[:, :, None] - kernels[:, None]).sum(axis=-1) / 2
     times, rows, states = kernels.shape
@@ -100,28 +100,28 @@ def total_variation(kernels: np.ndarray) -> np.ndarray:
 
 
 def rounding(times: int, states: int) -> float:
-    """What a distance by powers of a chain can be off, after sums over `times` steps of `states` terms."""
+    """Bound the rounding error of a distance from powers of a chain, after `times` steps of sums of `states` terms."""
     return 4 * np.finfo(float).eps * states * (times + 1)
 
 
 def contraction(transition: np.ndarray) -> float:
-    """Norm of P on functions of mean zero in L2(pi): for a reversible chain max over i >= 2 of |lambda_i|."""
+    """Compute the norm of P on functions of mean zero in L2(pi): max over i >= 2 of |lambda_i| if P is reversible."""
     root = np.sqrt(stationary(transition))
     centred = root[:, None] * transition / root - np.outer(root, root)
     return float(min(np.linalg.norm(centred, 2), 1.0))
 
 
 def spectral_gap(transition: np.ndarray) -> float:
-    """Absolute spectral gap, 1 - max over i >= 2 of |lambda_i|."""
+    """Compute the absolute spectral gap, 1 - max over i >= 2 of |lambda_i|."""
     return float(1 - np.sort(np.abs(np.linalg.eigvals(transition)))[-2])
 
 
 def total_variation_bound(transition: np.ndarray, start: np.ndarray, horizon: int) -> np.ndarray:
-    """A provable bound on `total_variation` of the reverse kernels, t = 0..T = horizon, shape (T + 1,).
+    """Compute a proved upper bound on `total_variation` of the reverse kernels, t = 0..T = horizon, shape (T + 1,).
 
-    1/2 c^(T-t) sqrt(max_a mu_t(a) / pi_a) max over x != x' of sqrt(pi_x / mu_T(x)^2 + pi_x' / mu_T(x')^2),
-    at most 1, with c the `contraction`. From the stationary law this is 1/2 c^(T-t) max sqrt(1/pi_x + 1/pi_x').
-    Proof: docs/explanation/age_aware_proofs.md.
+    It is 1/2 c^(T-t) sqrt(max_a mu_t(a) / pi_a) max over x != x' of sqrt(pi_x / mu_T(x)^2 + pi_x' / mu_T(x')^2), at
+    most 1, with c the `contraction`. For a stationary start it is 1/2 c^(T-t) max sqrt(1/pi_x + 1/pi_x'). Proof:
+    docs/explanation/age_aware_proofs.md.
     """
     pi, mu = stationary(transition), laws(transition, start, horizon)
     possible = mu[-1] > 0
@@ -134,7 +134,7 @@ def total_variation_bound(transition: np.ndarray, start: np.ndarray, horizon: in
 
 
 def divergence(law: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Kullback-Leibler divergence D(law || other), nats, over the last axis; infinite where other lacks a state."""
+    """Compute D(law || other) (Kullback-Leibler), in nats, over the last axis; infinite if `other` lacks a state."""
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(law > 0, law * np.log(law / other), 0.0)
     return np.maximum(terms.sum(axis=-1), 0.0)

@@ -13,7 +13,7 @@ KEYS = ["realization", "case"]
 
 
 def run(scenario: AgeAware, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Each client's classical epsilon and Laplace scale.
+    """Compute each client's classical epsilon and Laplace scale (`noise`), and their extremes (`noise_status`).
 
     `scheme` is one of `schemes.NOISES`, or the name of a user-defined function (`user_scales`).
     """
@@ -35,26 +35,26 @@ def run(scenario: AgeAware, scheme: str, tables: dict[str, pl.DataFrame]) -> dic
 
 
 def require_own(required_epsilon: pl.Expr) -> pl.Expr:
-    """The classical epsilon that each client's age requires (4)."""
+    """Return the classical epsilon that each client's age requires (4)."""
     return required_epsilon
 
 
 def require_same(required_epsilon: pl.Expr) -> pl.Expr:
-    """The least of them for all clients, so that the client whose age protects it least meets the target, too."""
+    """Return the smallest required epsilon for all clients, so that the one least protected by age meets the target."""
     return required_epsilon.min().over(KEYS)
 
 
 def add_none(required_epsilon: pl.Expr) -> pl.Expr:
-    """No noise: no classical epsilon holds."""
+    """Return an infinite classical epsilon: no noise."""
     return pl.lit(np.inf)
 
 
 def user_scales(scenario: AgeAware, scheme: str, frame: pl.DataFrame) -> np.ndarray:
-    """Scales of the clients' Laplace noise in Wh, (realization, case, user), by a function of the user's own.
+    """Compute scales of clients' Laplace noise in Wh, (realization, case, user), by a user-defined function.
 
-    It gets the scenario and, all of this shape, the sensitivity of each client's mean in Wh, its collection time, and
-    the epsilon_C that its target asks for at that time; and `now`, generators, if it has a parameter of this name.
-    Raises user_code.UserCodeError for what is no noise.
+    The function gets the scenario and three arrays of this shape: the sensitivity of each client's mean in Wh, its
+    collection time, and the epsilon_C that its target requires at that time. It also gets `now`, generators, if it has
+    a parameter of this name. Raises user_code.UserCodeError for invalid noise.
     """
     names = ("sensitivity_wh", "collection_time", "required_epsilon")
     arguments = [to_array(frame, name, *KEYS, "user") for name in names]

@@ -1,4 +1,4 @@
-"""The paper behind the system `age_aware`, for its page: figures, errata, from equations to functions."""
+"""The paper behind the system `age_aware`, for its page: figures, errata, and functions by equation."""
 
 from collections.abc import Callable
 
@@ -24,9 +24,9 @@ from pwfl.systems.age_aware.claims import (
 )
 
 PROPOSED = (PROPOSED_CONSTANT, PROPOSED_ADAPTIVE)
-# Schemes of Fig. 3 and the one that the abstract compares with, in the order in which they are drawn over each other.
+# Schemes of Fig. 3, and the one that the abstract compares with, in drawing order.
 SHOWN = (CLASSIC, RANDOM_CONSTANT, RANDOM_ADAPTIVE, OPTIMUM_CONSTANT, OPTIMUM_ADAPTIVE, *PROPOSED)
-# The paper's clients, and what this project chose where the paper leaves it open.
+# The paper's number of clients, and this project's choices of parameters that the paper leaves open.
 CHOSEN = {key: values for interpretation in INTERPRETATIONS for key, values in interpretation.chosen_values.items()} | {
     "clients.number": (3,)
 }
@@ -34,7 +34,7 @@ TIME, TARGET = "collection time of the client, T = 20", "privacy target ε at T"
 
 
 def _chosen(contents: dict[str, dict], allowed: dict[str, tuple], table: str) -> dict | None:
-    """The first scenario whose parameters have the values of `allowed` and whose table has rows."""
+    """Return the contents of the first scenario with parameters in `allowed` and rows in `table`; None: no such one."""
     for content in contents.values():
         if len(content[table]) and all(value_of(content["scenario"], key) in values for key, values in allowed.items()):
             return content
@@ -42,7 +42,7 @@ def _chosen(contents: dict[str, dict], allowed: dict[str, tuple], table: str) ->
 
 
 def _swept(client: int) -> Callable[[dict[str, dict]], pl.DataFrame]:
-    """A panel's `curves`: the loss difference over the time at which a client collects, simulated and in closed form.
+    """Return a panel's `curves`: loss difference over a client's collection time, simulated and in closed form.
 
     The other clients' data are fresh.
     """
@@ -66,7 +66,7 @@ def _swept(client: int) -> Callable[[dict[str, dict]], pl.DataFrame]:
 
 
 def _over_targets(column: str) -> Callable[[dict[str, dict]], pl.DataFrame]:
-    """A panel's `curves`: each scheme's mean of a column over realizations, target by target."""
+    """Return a panel's `curves`: each scheme's mean of a column over realizations, by target."""
 
     def curves(contents: dict[str, dict]) -> pl.DataFrame:
         content = _chosen(contents, CHOSEN | MINIMIZED, "realizations")
@@ -81,12 +81,12 @@ def _over_targets(column: str) -> Callable[[dict[str, dict]], pl.DataFrame]:
 
 
 def _time(name: str, client: int, title: str, note: dict[str, str]) -> Panel:
-    """A panel of Fig. 2."""
+    """Return a panel of Fig. 2."""
     return Panel(name=name, title=title, x=TIME, curves=_swept(client), log_y=True, trained=True, captions=note)
 
 
 def _target(name: str, column: str, title: str, note: dict[str, str]) -> Panel:
-    """A panel of Fig. 3."""
+    """Return a panel of Fig. 3."""
     return Panel(name=name, title=title, x=TARGET, curves=_over_targets(column), log_x=True, log_y=True, captions=note)
 
 

@@ -1,8 +1,8 @@
-"""Parameters of the system `age_aware`: when clients whose data age should collect them.
+"""Parameters of the system `age_aware`: scheduling the collection of data that age.
 
-Defaults follow Sec. IV-A of Lin et al., "Age Aware Scheduling for Differentially-Private Federated Learning".
-The chains and start laws of its three clients are lost; those here are chosen so that Fig. 2 shows both of its
-cases, a client that had better collect fresh data and clients that had better not.
+Defaults follow Sec. IV-A of Lin et al., "Age Aware Scheduling for Differentially-Private Federated Learning". The text
+lost the chains and start distributions of its three clients. Those here are chosen so that Fig. 2 shows both of its
+cases: a client that should collect fresh data, and clients that should not.
 """
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal

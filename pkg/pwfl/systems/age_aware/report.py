@@ -31,18 +31,18 @@ VARIATIONS = {
     "total_variation_bound": "provable bound",
     "spectral_decay": "decay without its constant",
 }
-DASHES = [[1000, 0], [6, 4], [2, 3]]  # of curves: of what is exact, or simulated, of others
+DASHES = [[1000, 0], [6, 4], [2, 3]]  # of curves: solid if exact or simulated, then others
 EVERY = "all (T + 1)^N schedules"
 SEARCH = "Cost of finding the best schedule"
 TIMES = "When clients collect their data"
-NEGLIGIBLE = 1e-9  # total variation distances not worth a logarithmic axis
-SHOWN, PANEL = 3, 250  # chains or clients in a figure; width of a panel
+NEGLIGIBLE = 1e-9  # total variation distance up to which nothing is drawn on the logarithmic axis
+SHOWN, PANEL = 3, 250  # largest number of chains or clients in a figure; width of a panel
 LOG = alt.Scale(type="log")
 TARGET = alt.X("target_epsilon:Q", title="Target: record-level epsilon at T, delta = 0", scale=LOG)
 
 
 def aging(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart:
-    """Total variation distance between rows of each chain's reverse kernel over the data's age, and its bounds."""
+    """Draw the total variation distance of each chain's reverse kernel, and its bounds, over the data's age."""
     first = tables["users"].filter(pl.col("realization") == pl.col("realization").min())
     one_each = first.unique("chain", keep="first", maintain_order=True).head(SHOWN)
     frame = (
@@ -72,17 +72,17 @@ def aging(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
 
 
 def sweep(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.LayerChart:
-    """Fig. 2: loss difference over one client's collection time, the others fresh, and its bound."""
+    """Fig. 2: draw loss difference and bound over one client's collection time; the other clients collect at T."""
     frame = swept(scenario, tables)
     if frame.is_empty():
         why = "no scheme sweeps a client's collection time"
         return theme.empty(why, "One client's collection time")
-    # One scheme is enough for the figure; the table holds all.
+    # One scheme is enough for the figure; the table contains all.
     frame = frame.filter(pl.col("scheme") == pl.col("scheme").first())
     trained = tables["history"].filter(pl.col("scheme") == frame["scheme"][0])["realization"].n_unique()
     fresh = frame.filter(pl.col("swept_time") == pl.col("swept_time").max()).row(0, named=True)
     expected = "expected_loss_difference_wh2_mean"
-    # The same scale for all: from what age can gain.
+    # One scale for all panels, from the largest gain by age.
     room = max(fresh[expected] - frame[expected].min(), abs(fresh[expected]) / 10, 1e-9)
     columns = []
     for (user,), part in frame.group_by("swept_user", maintain_order=True):
@@ -100,7 +100,7 @@ def sweep(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
 
 
 def _near(frame: pl.DataFrame, columns: list[str], title: str, room: float) -> alt.LayerChart:
-    """Curves of one swept client, on an axis that reaches twice `room` below and thrice above all clients fresh."""
+    """Draw curves of one swept client; the axis extends 2 `room` below and 3 `room` above the value of fresh data."""
     closed = f"{columns[-1]}_mean"
     frame = frame.sort("swept_time")
     fresh = frame[closed][-1]
@@ -108,7 +108,7 @@ def _near(frame: pl.DataFrame, columns: list[str], title: str, room: float) -> a
     x = alt.X("swept_time:Q", title="Collection time t (steps)", scale=times)
     y = alt.Y(f"{closed}:Q", title=title, scale=alt.Scale(nice=False))
     y = fitted(y, [fresh - 2 * room, fresh + 3 * room, frame[closed].min()], room=0)
-    y["scale"].zero = False  # nor for the band
+    y["scale"].zero = False  # otherwise the band's axis would include zero
     base, layers = alt.Chart(frame, width=PANEL, height=190).encode(x=x), []
     for column, dash in zip(columns, DASHES, strict=False):
         along = y.copy()
@@ -123,7 +123,7 @@ def _near(frame: pl.DataFrame, columns: list[str], title: str, room: float) -> a
 
 
 def loss(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Fig. 3 (a): simulated loss difference over the privacy target."""
+    """Fig. 3 (a): draw the simulated loss difference over the privacy target."""
     value = "loss_difference_wh2"
     frame = realizations(tables).drop_nulls(value)
     means = theme.means(frame, ["scheme", "target_epsilon"], [value], scenario.system)
@@ -138,7 +138,7 @@ def loss(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def _ticks(least: float, most: float) -> list[float]:
-    """Round numbers of both signs on a symmetric logarithmic axis, linear up to about 1."""
+    """Return round tick values of both signs for a symmetric logarithmic axis, linear up to about 1."""
     sizes = [digit * 10.0**power for power in range(-1, 9) for digit in (1, 2, 5)]
     small = 0.5 if max(abs(least), abs(most)) > 3 else 0.1
     signed = sorted([0.0, *sizes, *(-size for size in sizes)])
@@ -146,7 +146,7 @@ def _ticks(least: float, most: float) -> list[float]:
 
 
 def noise(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Fig. 3 (b): variance of the model's noise over the privacy target, of schemes that add any."""
+    """Fig. 3 (b): draw the variance of the model's noise over the privacy target, for schemes that add any."""
     value, rows = "noise_power_wh2", realizations(tables)
     frame = rows.filter(pl.col(value) > 0)
     heading = "Noise power" if len(frame) == len(rows) else "Noise power, of schemes with noise"
@@ -154,7 +154,7 @@ def noise(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.LayerChart
 
 
 def _over_target(frame: pl.DataFrame, value: str, scenario: AgeAware, title: str, y: alt.Y) -> alt.LayerChart:
-    """Means over realizations with confidence bands, over the privacy target."""
+    """Draw means over realizations, with confidence bands, over the privacy target."""
     means = theme.means(frame, ["scheme", "target_epsilon"], [value], scenario.system)
     if means.is_empty():
         return theme.empty("nothing was trained for a privacy target", title)
@@ -174,26 +174,26 @@ def _over_target(frame: pl.DataFrame, value: str, scenario: AgeAware, title: str
 
 
 def _target_schemes(scenario: AgeAware, frame: pl.DataFrame) -> tuple[list, str]:
-    """The schemes that meet privacy targets, not those of a sweep, and what the target is, if there is one alone."""
+    """Return the schemes that meet privacy targets (no sweeps), and a phrase for the target if there is only one."""
     targets = frame["target_epsilon"].unique()
     single = f"privacy target, record-level epsilon = {targets[0]:g} at T" if len(targets) == 1 else ""
     return [scheme for scheme in scenario.schemes if scheme.scheduler != "sweep"], single
 
 
 def _minimized(scenario: AgeAware, schemes: list) -> list[str]:
-    """A line that says whose bound the proposed ones of some schemes minimize; none where there are no such schemes."""
+    """Return a subtitle line on the bound that proposed schemes minimize, in a list; empty without such schemes."""
     proposed = any((scheme.scheduler, scheme.noise) in (*PROPOSED, NOISE_FIRST) for scheme in schemes)
     return [f"proposed: minimizes {FORMS[scenario.schedule.bound]}"] * proposed
 
 
 def _rows(scenario: AgeAware, schemes: list) -> dict:
-    """The encoding of a row for each scheme, in its colour: of a single target no curve can be drawn."""
+    """Encode one coloured row per scheme, for a single target, over which no curve can be drawn."""
     colours = theme.scenario_colours(scenario, schemes)
     return {"y": alt.Y("scheme:N", title=None, sort=list(colours)), "color": theme.coloured_by(colours)}
 
 
 def times(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.Chart:
-    """Collection time of the first clients over the privacy target; of random schedules the mean."""
+    """Draw collection times of the first clients over the privacy target, means over realizations."""
     leakage = tables["leakage"]
     frame = (
         not_swept(leakage, tables)
@@ -212,7 +212,7 @@ def times(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
         panel = alt.Chart(part, width=PANEL, title=f"Client {user}")
         if target:
             rows = _rows(scenario, schemes)
-            rows["y"].axis.labels = not panels  # once, at the left
+            rows["y"].axis.labels = not panels  # only in the first panel
             panel = panel.mark_point(filled=True, size=90).encode(x=alt.X("time:Q", **time), **rows)
             panels.append(panel.properties(height=alt.Step(28)))
         else:
@@ -229,7 +229,7 @@ def times(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
 
 
 def search(scenarios: dict[str, dict]) -> alt.Chart:
-    """Terms that the searches for the bound's minimum evaluate over the number of clients, beside all schedules."""
+    """Draw the number of terms that searches for the bound's minimum evaluate, and of all schedules, over clients."""
     rows = []
     for name, content in scenarios.items():
         for scheme in content["scenario"].schemes:
@@ -246,7 +246,7 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
     colours = {f"search, {rule} noise": CATALOG.colours[scheduler, rule] for scheduler, rule in PROPOSED} | {EVERY: INK}
     areas = dict(
         zip(colours, (60.0, 260.0, 90.0), strict=True)
-    )  # of hollow marks: nearly equal costs lie on each other
+    )  # of hollow marks, different as nearly equal costs overlap
     frame = frame.with_columns(area=pl.col("search").replace_strict(areas, return_dtype=pl.Float64))
     powers = [d * 10**p for p in range(3) for d in (1, 2, 5) if d * 10**p <= frame["cost"].max()]
     clients = alt.Axis(values=sorted(set(frame["clients"])))
@@ -270,7 +270,7 @@ COMPARISON_FIGURES = {"search": search}
 
 
 def summarize(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables summary, realizations, history, statuses and sweep of a scenario."""
+    """Make the tables summary, realizations, history, statuses and sweep of a scenario."""
     rows = realizations(tables)
     keys = ["scheme", "target_epsilon"]
     counts = rows.group_by(keys, maintain_order=True).agg(
@@ -296,29 +296,29 @@ def summarize(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, 
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The outcome of each scheme, realization and privacy target, with the simulated loss difference where trained."""
+    """Return the outcome by scheme, realization and privacy target, with the simulated loss difference if trained."""
     simulated = tables["history"].select(*KEYS, "loss_difference_wh2")
     return not_swept(tables["outcome"], tables).join(simulated, on=KEYS, how="left", maintain_order="left")
 
 
 def published(_scenario: AgeAware, rows: pl.DataFrame) -> list[Loss]:
-    """What each training costs a record, taken as all its values over time, whatever these follow.
+    """Return each training run's privacy loss of a record, for all its values over time and any distribution.
 
-    A release at any time is a Laplace mechanism on the record's value then, so epsilons about data as collected add up;
-    amplified ones, about the value at T alone, do not, as several releases tell of one chain. Each case of a scheme has
-    noise of its own, and is a release.
+    A release at any time is a Laplace mechanism on the record's value at that time, so epsilons about data as collected
+    add up. Amplified epsilons, about the value at T only, do not: several releases reveal information about one chain.
+    Each case of a scheme has independent noise, and is a release.
     """
     return [Loss(pure=epsilon, own_records=True) for epsilon in rows["epsilon_server"]]
 
 
 def not_swept(frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The rows of schemes that meet targets, without those of a sweep."""
+    """Select the rows of schemes that meet targets, without those of a sweep."""
     sweeps = tables["schedule_status"].filter(pl.col("swept_user").is_not_null())["scheme"].unique()
     return frame.filter(~pl.col("scheme").is_in(sweeps.implode()))
 
 
 def swept(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Means and 95% intervals over trained realizations of each step of each sweep."""
+    """Compute means and 95% intervals over trained realizations for each step of each sweep."""
     step = ["target_epsilon", "swept_user", "swept_time"]
     frame = tables["schedule_status"].filter(pl.col("swept_user").is_not_null()).select(*KEYS, *step)
     for table in ("outcome", "history"):

@@ -1,4 +1,4 @@
-"""Schedulers of the system `age_aware`: when each client collects (Sec. III-B of Lin et al.)."""
+"""Schedulers of the system `age_aware`: each client's collection time (Sec. III-B of Lin et al.)."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -20,10 +20,10 @@ PENALTIES = {"paired": loss_difference.paired_penalty, "separate": loss_differen
 
 
 class Profiles(NamedTuple):
-    """Clients, and what their data tell at T for each collection time: shape (..., user, 1) or (..., user, time)."""
+    """Clients and their profiles (`age.profiles`): shape (..., user, 1) or, by collection time, (..., user, time)."""
 
-    samples: np.ndarray  # n_k, of one time
-    sensitivity_wh: np.ndarray  # of the samples' mean, of one time
+    samples: np.ndarray  # n_k, shape (..., user, 1)
+    sensitivity_wh: np.ndarray  # of the samples' mean, shape (..., user, 1)
     total_variation: np.ndarray
     divergence_nats: np.ndarray
     information_nats: np.ndarray
@@ -32,14 +32,14 @@ class Profiles(NamedTuple):
 
     @classmethod
     def from_tables(cls, users: pl.DataFrame, links: pl.DataFrame) -> "Profiles":
-        """Those of the tables `users` and `links`, with realizations on the first axis."""
+        """Return the profiles of the tables `users` and `links`, with realizations on the first axis."""
         per_user, over_time = cls._fields[:2], cls._fields[2:]
         columns = [to_array(users, name, *KEYS)[..., None] for name in per_user]
         return cls(*columns, *(to_array(links, name, *KEYS, "collection_time") for name in over_time))
 
 
 def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Collection times of all clients, one case for each privacy target (or for each step of a sweep).
+    """Compute collection times of all clients, one case per privacy target (or per step of a sweep).
 
     `scheduler` is one of `schemes.SCHEDULERS`, or the name of a user-defined function (`user_times`).
     """
@@ -83,17 +83,17 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
 
 
 class Cases(NamedTuple):
-    """What realizations are scheduled for: privacy targets, or the steps of a sweep."""
+    """The cases for which realizations are scheduled: privacy targets, or the steps of a sweep."""
 
     profiles: Profiles
-    required: np.ndarray  # epsilon_C of each case for each client at each time, (realization, case, user, time)
+    required: np.ndarray  # required epsilon_C, shape (realization, case, user, time)
     realizations: pl.Series
     swept_user: np.ndarray | None  # (case,)
     swept_time: np.ndarray | None
 
 
 class Times(NamedTuple):
-    """Collection times (realization, case, user); of a search, its objective and evaluations (realization, case)."""
+    """Collection times, (realization, case, user), and a search's objective and evaluations, (realization, case)."""
 
     times: np.ndarray
     objective: np.ndarray | float = np.nan
@@ -101,7 +101,7 @@ class Times(NamedTuple):
 
 
 def draw_times(scenario: AgeAware, cases: Cases, scheduler: Scheduler) -> Times:
-    """Random times, the same in all cases."""
+    """Draw random times, the same in all cases."""
     _, _, clients, times = cases.required.shape
     block = range(cases.realizations[0], cases.realizations[-1] + 1)
     drawn = (streams.uniforms(scenario.seed, "schedule", block, (clients,)) * times).astype(int)
@@ -109,26 +109,26 @@ def draw_times(scenario: AgeAware, cases: Cases, scheduler: Scheduler) -> Times:
 
 
 def take_times(scenario: AgeAware, cases: Cases, scheduler: Scheduler) -> Times:
-    """The configured times."""
+    """Return the configured times."""
     return Times(np.broadcast_to(scenario.schedule.times, cases.required.shape[:3]))
 
 
 def collect_last(scenario: AgeAware, cases: Cases, scheduler: Scheduler) -> Times:
-    """All clients collect at T."""
+    """Return the time T for all clients."""
     return Times(np.full(cases.required.shape[:3], cases.required.shape[3] - 1))
 
 
 def sweep_times(scenario: AgeAware, cases: Cases, scheduler: Scheduler) -> Times:
-    """Each of the first clients in turn collects at all times, the others at T."""
+    """Vary the time of each of the first clients in turn; the other clients collect at T."""
     times = collect_last(scenario, cases, scheduler).times
     times[:, np.arange(times.shape[1]), cases.swept_user] = cases.swept_time
     return Times(times)
 
 
 def search_times(scenario: AgeAware, cases: Cases, scheduler: Scheduler) -> Times:
-    """The times that minimize the loss difference, as the scheduler has it.
+    """Find the times that minimize the loss difference or its bound, as the scheduler requires.
 
-    `noise_first` minimizes the bound at a level of noise fixed before: scheme 3 of Sec. IV-B to the letter.
+    `noise_first` minimizes the bound at a noise level fixed before: scheme 3 of Sec. IV-B, literally.
     """
     bound = scenario.schedule.bound if scheduler.minimizes == "bound" else None
     return Times(*optimal_times(bound, scheduler.rule, cases.profiles, cases.required))
@@ -141,11 +141,12 @@ def user_times(
     required: np.ndarray,
     now: user_code.Drawn | None = None,
 ) -> np.ndarray:
-    """Collection times by a function of the user's own.
+    """Compute collection times by a user-defined function.
 
-    It gets the scenario, the clients' `Profiles`, and what epsilon_C each target requires of each client at each time,
-    shape (realization, case, user, time). It returns times, shape (realization, case, user). All is decided at once, so
-    `now`, if it has this parameter, holds generators alone. Raises user_code.UserCodeError where that is no schedule.
+    The function gets the scenario, the clients' `Profiles`, and the epsilon_C that each target requires of each client
+    at each time, shape (realization, case, user, time). It returns times, shape (realization, case, user). It decides
+    only once, so `now`, if it has this parameter, contains generators only. Raises user_code.UserCodeError for an
+    invalid schedule.
     """
     times = user_code.call(scheduler, scenario, profiles, required, reads=scenario.own.reads, now=now)
     shape, last = required.shape[:3], required.shape[3] - 1
@@ -159,7 +160,7 @@ def user_times(
 def optimal_times(
     bound: str | None, rule: str | None, profiles: Profiles, required: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """The best schedules for each target; realizations whose clients are alike are searched once.
+    """Find the best schedules for each target; realizations with equal clients are searched once.
 
     Arguments are as in `search`, but with a first axis of realizations, and `required` with a second one of cases.
     Returns times, shape (realization, case, user), and objectives and evaluations, shape (realization, case).
@@ -175,11 +176,11 @@ def optimal_times(
 
 
 def search(bound: str | None, rule: str | None, clients: Profiles, required: np.ndarray) -> age_search.Best:
-    """Best times of one realization's clients for one target, the objective there, how many terms were evaluated.
+    """Find the best times of one realization's clients for one target, their objective, and the number of evaluations.
 
-    `bound` is that to be minimized, `paired` or `separate`; None where the expectation is. `rule` is that of the noise;
-    None where it was fixed before, and is no part of the objective. What each time asks of the mechanism has shape
-    (user, time).
+    `bound` is the bound to minimize, `paired` or `separate`; None: the expectation is minimized. `rule` is the noise
+    rule; None: the noise was fixed before, and is no part of the objective. `required` is the epsilon_C that each time
+    requires of the mechanism, shape (user, time).
     """
     samples = clients.samples
     share = samples / samples.sum()
@@ -197,10 +198,10 @@ def search(bound: str | None, rule: str | None, clients: Profiles, required: np.
 def costs(
     bound: str | None, rule: str | None, clients: Profiles, required: np.ndarray
 ) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray] | None]:
-    """What is minimized, but for constants and the square of summed biases; arguments as of `search`.
+    """Return the terms of the objective, except constants and the square of summed biases; arguments as in `search`.
 
-    Each client's part at each time in Wh^2, shape (user, time), and the noise power
-    of a mechanism that all share, of its epsilon_C; None where `rule` is not `constant`.
+    The first is each client's part at each time in Wh^2, shape (user, time). The second is a function from the
+    epsilon_C of a shared mechanism to its noise power; None unless `rule` is `constant`.
     """
     samples, sensitivity = clients.samples, clients.sensitivity_wh
     share, value_range = samples / samples.sum(), samples * sensitivity

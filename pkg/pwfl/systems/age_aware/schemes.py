@@ -1,4 +1,4 @@
-"""The schedulers and noise rules of the system `age_aware`: each is declared here, and nowhere else."""
+"""Schedulers and noise rules of the system `age_aware`, declared only here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 else:
     noise, schedule = deferred(__package__, "noise schedule")
 
-SWEPT_CLIENTS, SWEPT_EPSILON = 3, 0.3  # of the scheduler `sweep`: the first clients, one after the other (Fig. 2)
+SWEPT_CLIENTS, SWEPT_EPSILON = 3, 0.3  # of the scheduler `sweep`: number of clients swept in turn, and target (Fig. 2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scheduler(Scheme):
-    """How collection times are chosen.
+    """A way to choose collection times.
 
     Attributes
     ----------
     load
-        Gives the function of the scenario, its cases and the scheduler itself.
+        Returns the function of the scenario, its cases and the scheduler itself.
     sweeps
         Whether its cases are the steps of a sweep, not the privacy targets.
     minimizes
-        What of the loss difference it minimizes: its `bound`, or its exact expectation; None: it searches nothing.
+        The objective: a `bound` on the loss difference, or its exact `expectation`; None: there is no search.
     rule
-        The noise rule that the search assumes; None: the noise was fixed before, and has no say.
+        The noise rule that the search assumes; None: the noise was fixed before, and is no part of the objective.
     """
 
     load: "Callable[[], Callable[[AgeAware, Cases, Scheduler], Times]]"
@@ -43,12 +43,12 @@ class Scheduler(Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseRule(Scheme):
-    """The classical epsilon of each client's noise: `load` gives the function of what its target requires."""
+    """A rule for each client's classical epsilon; `load` returns the function of the required epsilon."""
 
     load: "Callable[[], Callable[[pl.Expr], pl.Expr]]"
 
 
-# Of those that minimize the loss difference.
+# Makes the schedulers that minimize the loss difference or a bound on it.
 _search = partial(Scheduler, load=lambda: schedule.search_times, statuses=("optimal",))
 SCHEDULERS = {
     "random": Scheduler(description="random times", load=lambda: schedule.draw_times),

@@ -1,4 +1,4 @@
-"""The system `age_aware`: all that it is."""
+"""The declaration of the system `age_aware`."""
 
 from typing import TYPE_CHECKING
 

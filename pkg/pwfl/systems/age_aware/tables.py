@@ -1,6 +1,6 @@
 """Schemas of the tables of the system `age_aware`.
 
-A `case` is what a realization is scheduled for: a privacy target, or in a sweep a client and its time.
+A `case` of a realization is a privacy target or, in a sweep, a client and its collection time.
 """
 
 from functools import partial
@@ -12,7 +12,7 @@ from pwfl.systems.age_aware.schemes import NOISE_STATUSES, SCHEDULE_STATUSES
 from pwfl.tables import contract
 from pwfl.tables.contract import PRIVATE, PUBLIC, epsilon_column, key, meaning
 
-FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # of (1), by what it is of
+FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # epsilon_C and values of (1)
 _positive = partial(dy.Float64, min_exclusive=0)
 
 
@@ -25,7 +25,7 @@ class _PerClient(_PerCase):
 
 
 class Users(contract.PerUser):
-    """The clients: what their data follow, how many samples they take (`channel`)."""
+    """The clients, their Markov chains and numbers of samples (`channel`)."""
 
     REVEALS = PUBLIC
     chain = dy.String(description="name of the Markov chain that the client's data follow")
@@ -39,7 +39,7 @@ class Users(contract.PerUser):
 
 
 class Links(contract.PerUser):
-    """What data collected at each time tell at T, for each client (`channel`); see `age.profiles`."""
+    """The profile of each client's data by collection time (`channel`); see `age.profiles`."""
 
     REVEALS = PUBLIC
     collection_time = key(description=f"{meanings.COLLECTED}: t")
@@ -64,7 +64,7 @@ class Links(contract.PerUser):
 
 
 class Schedule(_PerClient):
-    """When each client collects, and what that asks of its mechanism (`schedule`)."""
+    """Each client's collection time, and the epsilon_C that it requires (`schedule`)."""
 
     REVEALS = PUBLIC
     target_epsilon = _positive(description=meanings.TARGET, metadata=PUBLIC)
@@ -73,7 +73,7 @@ class Schedule(_PerClient):
 
 
 class ScheduleStatus(_PerCase):
-    """How each schedule was found (`schedule`)."""
+    """The search for each schedule, and its objective (`schedule`)."""
 
     REVEALS = PUBLIC
     target_epsilon = _positive(description=meanings.TARGET, metadata=PUBLIC)
@@ -88,7 +88,7 @@ class ScheduleStatus(_PerCase):
 
 
 class Noise(_PerClient):
-    """Each client's mechanism (`noise`)."""
+    """Each client's noise (`noise`)."""
 
     REVEALS = PUBLIC
     classical_epsilon = epsilon_column(description="epsilon_C of the data at t_k")
@@ -96,7 +96,7 @@ class Noise(_PerClient):
 
 
 class NoiseStatus(_PerCase):
-    """Each realization's noise rule and its extremes (`noise`)."""
+    """Each case's noise rule, smallest epsilon_C and largest scale (`noise`)."""
 
     REVEALS = PUBLIC
     status = dy.Enum(NOISE_STATUSES, description=meaning("status", "of the noise"))
@@ -105,10 +105,7 @@ class NoiseStatus(_PerCase):
 
 
 class History(contract.History):
-    """Simulated loss difference (`train`): the model is trained and uploaded once.
-
-    The difference is from a fresh model without noise.
-    """
+    """Simulated loss difference to a fresh model without noise (`train`); each client uploads once."""
 
     case = key(description="number of the case: a privacy target or, in a sweep, a client and its collection time")
     target_epsilon = _positive(description=meanings.TARGET, metadata=PUBLIC)
@@ -119,7 +116,7 @@ class History(contract.History):
 
 
 class Leakage(_PerClient):
-    """The privacy that each client's records are left with (`account`)."""
+    """Privacy losses of each client's records (`account`)."""
 
     REVEALS = PUBLIC
     target_epsilon = _positive(description=meanings.TARGET, metadata=PUBLIC)
@@ -135,7 +132,7 @@ class Leakage(_PerClient):
 
 
 class Guarantees(contract.Guarantees):
-    """What the worst-off client of each case has (`account`)."""
+    """Guarantees of the most exposed client of each case (`account`)."""
 
     case = key(description="number of the case: a privacy target or, in a sweep, a client and its collection time")
 

@@ -1,4 +1,4 @@
-"""One round of Lin et al.: clients average what they hold, add noise, the server averages the uploads (Sec. II-B)."""
+"""One round of Lin et al.: clients add noise to the means of their samples, the server averages them (Sec. II-B)."""
 
 import logging
 from collections.abc import Callable
@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 
 class Start(NamedTuple):
-    """What a realization's training begins with.
+    """Inputs of a realization's training.
 
     Attributes
     ----------
     clients
-        What their data follow.
+        The clients' Markov chains.
     times, scale
-        When each collects its data, and the scale of its noise, shape (case, user).
+        Collection time of each client, and scale of its noise, shape (case, user).
     data, noise
         Generators of the data, which all schemes share, and of the scheme's noise.
     """
@@ -38,10 +38,10 @@ class Start(NamedTuple):
 
 
 def trainer(scenario: AgeAware, data: None, tables: dict[str, pl.DataFrame]) -> Callable[[int], pl.DataFrame]:
-    """A function that simulates one realization and returns the loss difference of each of its cases.
+    """Return a function that simulates one realization and returns the loss difference of each of its cases.
 
-    The model is one number, the prediction that minimizes the mean squared error, so training is a mean.
-    `data` is None: the clients' data are simulated. All schemes and cases see the same data; noise is each one's own.
+    The model is one number, the prediction that minimizes the mean squared error, so training is a mean. `data` is
+    None: the clients' data are simulated. All schemes and cases have the same data, but independent noise.
     """
     horizon, draws = scenario.schedule.horizon, scenario.training.draws
     begin, targets = beginnings(scenario, tables), tables["schedule"].select("realization", "case", "target_epsilon")
@@ -61,7 +61,7 @@ def trainer(scenario: AgeAware, data: None, tables: dict[str, pl.DataFrame]) -> 
 
 
 def beginnings(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> Callable[[int], Start]:
-    """A function of a realization, by its tables `users`, `schedule` and `noise`."""
+    """Return a function from a realization to its `Start`, by the tables `users`, `schedule` and `noise`."""
     plan = joined(tables["schedule"].select(*KEYS, "collection_time"), tables["noise"], *KEYS)
     users_of, plan_of = (frame.partition_by("realization", as_dict=True) for frame in (tables["users"], plan))
 
@@ -77,8 +77,8 @@ def beginnings(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> Callable[
 
 
 def released(start: Start, horizon: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
-    """What clients upload, shape (draw, case, user), and the means of their samples at T = horizon, (draw, user)."""
+    """Compute clients' uploads, (draw, case, user), and the means of their samples at T = horizon, (draw, user)."""
     means, (cases, users) = sample_means(start.data, start.clients, horizon, draws), start.times.shape
-    noise = np.moveaxis(start.noise.laplace(size=(cases, draws, users)), 0, 1)  # further cases change no other's
+    noise = np.moveaxis(start.noise.laplace(size=(cases, draws, users)), 0, 1)  # the same if there are more cases
     collected = means[:, np.arange(users), start.times]  # (draw, case, user)
     return uploads(collected, start.scale, noise), means[:, :, -1]

@@ -1,4 +1,4 @@
-"""Accounting of the system `anonymous_oac`: Secs. IV and V of Hasircioglu and Gunduz, and what lies beyond."""
+"""Accounting of the system `anonymous_oac`: Secs. IV and V of Hasircioglu and Gunduz, and extensions."""
 
 from functools import cache
 
@@ -18,7 +18,7 @@ from pwfl.systems.anonymous_oac.tables import Curves
 from pwfl.tables.arrays import joined
 from pwfl.tables.contract import ALWAYS_PUBLIC
 
-ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # points of a curve
+ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # numbers of points of a curve
 TERMS = {
     "unit": "one training record of one device",
     "evaluated_model": "the server's global model",
@@ -29,7 +29,7 @@ TERMS = {
 
 
 def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Each device's leakage, each realization's guarantee and cost, and curves of epsilon, the same for all of them."""
+    """Make the tables `leakage`, `outcome`, `guarantees` and `curves` (in realization 0, as they are equal in all)."""
     scheme, observers, delta = tables["noise"]["noise"][0], tables["observers"], scenario.privacy.delta
     occurred = MECHANISMS[scheme].occurred
     laws = {} if occurred else readings(scenario, scheme, tables)
@@ -42,7 +42,7 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     seen = accountant.losses(tables, declared, record.sensitivity)
     more = scheduled.epsilons(scenario, tables, seen) if occurred else further(scenario, tables, laws, seen)
     sent = counts(tables["users"], uploaded(tables), scenario.training.rounds)
-    sent = sent.drop("samples", "rounds")  # which all outcomes have
+    sent = sent.drop("samples", "rounds")  # all outcomes have these columns
     outcome = made["outcome"].pipe(joined, sent, "realization").pipe(joined, more, "realization")
     curves = Curves.create_empty()
     if outcome["realization"][0] == 0:
@@ -56,7 +56,7 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
 def further(
     scenario: AnonymousOac, tables: dict[str, pl.DataFrame], laws: dict[str, sampled.Rates], seen: Losses
 ) -> pl.DataFrame:
-    """epsilon under all readings, and by other accountants, columns of `outcome`; the same for all realizations."""
+    """Compute epsilon under all interpretations and by other accountants: columns of `outcome`, equal in all rows."""
     rounds, delta, multiplier = scenario.training.rounds, scenario.privacy.delta, seen.multiplier
     participation, rate = scenario.network.participation, scenario.data.sampling
     scheme, reading = tables["noise"].select("noise", "reading").row(0)
@@ -72,7 +72,7 @@ def further(
         **{f"epsilon_{name}": epsilon(law) for name, law in laws.items()},
         "epsilon_renyi_anonymous": renyi_epsilon(1.0, participation * rate, multiplier, [rounds], delta)[0],
         "epsilon_renyi_identified": renyi_epsilon(participation, rate, multiplier, [rounds], delta)[0],
-        # That of fixed noise is what is stated.
+        # With fixed noise, the stated epsilon is already the proved one.
         "epsilon_proved": None if MECHANISMS[scheme].fixed else epsilon(laws[reading], "proved"),
         "epsilon_opposite_records": epsilon(laws[reading], "opposite"),
         "epsilon_theorem_1": float(theorem) if np.isfinite(theorem) else None,
@@ -86,7 +86,7 @@ def further(
 def renyi_epsilon(
     participation: float, rate: float, multiplier: float, rounds: np.ndarray | list[int], delta: float
 ) -> np.ndarray:
-    """The paper's accountant: Renyi DP at integer orders, composed by sum, converted by Lemma 1."""
+    """Compute epsilon by the paper's accountant: Renyi DP at integer orders, composed by sum, converted by Lemma 1."""
     divergence = sampled.revealed(participation, sampled.renyi(rate, multiplier))
     return sampled.renyi_epsilon(divergence, rounds, delta)
 
@@ -94,7 +94,7 @@ def renyi_epsilon(
 def over_rounds(
     scenario: AnonymousOac, multiplier: float, laws: dict[str, sampled.Rates], absent: float
 ) -> list[pl.DataFrame]:
-    """epsilon over the rounds: of several sampling rates, and of the scheme under all readings."""
+    """Compute epsilon over the rounds: for several sampling rates, and for the scheme under all interpretations."""
     privacy, delta, configured = scenario.privacy, scenario.privacy.delta, scenario.privacy.noise_multiplier
     participation, rate = scenario.network.participation, scenario.data.sampling
     drawn = np.unique(np.geomspace(1, scenario.training.rounds, ROUNDS_DRAWN).round().astype(int))
@@ -110,7 +110,7 @@ def over_rounds(
             epsilon = renyi_epsilon(*pair, noise, drawn, delta)
             frames.append(_points("rounds", reading, pair, "renyi", drawn, noise, epsilon))
             law = batches.seen(pair[0], batches.poisson(pair[1]))
-            # Bounds from below and above of the scheme's own curves; without sampling, the tight one is both.
+            # Lower and upper bounds of the scheme's curves. Without sampling, the tight curve is both.
             if laws and pair in (hidden, known) and noise == multiplier and pair != (1.0, 1.0):
                 methods += ["opposite", "proved"]
         for method in methods:
@@ -124,11 +124,11 @@ def over_rounds(
 def robustness(
     scenario: AnonymousOac, tables: dict[str, pl.DataFrame], multiplier: float, laws: dict[str, sampled.Rates]
 ) -> list[pl.DataFrame]:
-    """epsilon after all rounds over failed devices and scaled channel estimates, Sec. IV."""
+    """Compute epsilon after all rounds over failed devices and over scaled channel estimates (Sec. IV)."""
     participation, rate = scenario.network.participation, scenario.data.sampling
     rounds, delta = scenario.training.rounds, scenario.privacy.delta
 
-    @cache  # curves meet where nothing is disturbed
+    @cache  # curves share the point at which nothing is disturbed
     def tight(multiplier: float) -> float:
         return sampled.composed_epsilon(laws["anonymous"], [(multiplier, rounds)], delta, interval=sampled.COARSE)
 
@@ -140,14 +140,14 @@ def robustness(
     participants = max(1, round(devices * participation))
     failed = np.unique(np.linspace(0, participants // 2, FAILURES_DRAWN).round())
 
-    # The participants of the first realization's fullest round, with as many records as are expected.
+    # Participants of the first realization's round with the most participants, and the expected number of records.
     schedule = tables["schedule"].filter(pl.col("realization") == pl.col("realization").first())
     fullest = schedule["round"].mode().min()
     channel = (
         np.sqrt(schedule.filter(pl.col("round") == fullest)["fading_gain"].to_numpy()) if len(schedule) else np.ones(1)
     )
     sensitivity = 2 * scenario.training.clip_norm / (devices * samples * participation * rate)
-    # The devices leave as much to the channel as it has.
+    # If the channel's noise counts, the devices add only the rest.
     counted = min(scenario.radio.noise_variance**0.5 / sensitivity, multiplier)
     left = (multiplier**2 - counted**2) ** 0.5
     scales = np.array(sorted(set(scenario.privacy.estimate_scales)))
@@ -155,7 +155,7 @@ def robustness(
     gains = np.where(np.arange(len(channel)) == 0, estimates, channel)
     return [
         curve("failed_devices", failed, multiplier * np.sqrt(1 - failed / participants)),  # Lemma 4
-        # The single point of failure that the paper avoids (Sec. I): with the one, all noise is gone.
+        # The single point of failure that the paper avoids (Sec. I): if that device fails, no noise is left.
         curve("failed_devices_one_adds_all", failed, np.where(failed > 0, 0.0, multiplier)),
         curve("estimate_scale", scales, received(channel, estimates, multiplier, 0.0)),
         curve("estimate_scale_counting_channel_noise", scales, received(channel, estimates, left, counted)),
@@ -164,7 +164,7 @@ def robustness(
 
 
 def _points(quantity, reading, pair, method, x, multiplier, epsilon) -> pl.DataFrame:
-    """Rows of the table `curves`, of arrays of shape (point,); `multiplier` may be one for all."""
+    """Make rows of the table `curves` from arrays of shape (point,); `multiplier` may be one number for all points."""
     keys = {"quantity": quantity, "reading": reading, "method": method}
     keys |= {"participation": pair[0], "sampling_rate": pair[1], "noise_multiplier": multiplier}
     frame = pl.DataFrame({"x": x, "epsilon": epsilon}).cast(pl.Float64)
@@ -172,12 +172,12 @@ def _points(quantity, reading, pair, method, x, multiplier, epsilon) -> pl.DataF
 
 
 def received(channel: np.ndarray, estimates: np.ndarray, device: float, counted: float) -> np.ndarray:
-    """The noise multipliers at the server for the worst device, shape (case,), by (1) and the signal received.
+    """Compute noise multipliers at the server for the most exposed device, shape (case,), by (1) and the signal.
 
-    A device divides signal and noise by its estimate of its channel's coefficient; the server hears the coefficient
-    over the estimate. `channel` holds coefficients, shape (device,), `estimates` those of some cases, shape (case,
-    device); `device` and `counted` are noise multipliers of the devices' noise together and of the channel noise that
-    is counted.
+    A device divides signal and noise by its estimate of its channel's coefficient, so the server receives them times
+    the coefficient over the estimate. `channel` has coefficients, shape (device,), `estimates` their estimates, shape
+    (case, device). `device` is the noise multiplier of the devices' total noise, `counted` that of the channel noise
+    that counts.
     """
     amplitude = channel / estimates
     variance = device**2 * np.square(amplitude).mean(axis=1) + counted**2

@@ -1,4 +1,4 @@
-"""Audit of the system `anonymous_oac`: what the server receives, and by which chance a record is in it."""
+"""Audit of the system `anonymous_oac`: what the server receives, and the probability that a record is in it."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -23,9 +23,9 @@ SEEN = {"sum": "sum of all uploads of every round", "upload": "one device's uplo
 
 
 def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """On the sum of all uploads, or on one device's, without the channel's noise.
+    """Yield verdicts on the sum of all uploads, or on one device's uploads, without the channel's noise.
 
-    Of the device that is in most rounds: its losses are those of rounds that its record is in.
+    The target is the device with records in the most rounds. Its losses are those of rounds that its record is in.
     """
     outcome, observer = audit.worst(tables["outcome"]), UPLOAD if in_turn(tables) else SUM
     realization, sent = outcome["realization"], tables["reception"].filter(realization=outcome["realization"])
@@ -56,13 +56,13 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
             float(sampled.Batches(law, interval=sampled.COARSE, **how).epsilons(losses, outcome["delta"])[row, target])
             for how in ways
         )
-    # Records that lose as much need not exist, so no signal tells this epsilon.
+    # Records that lose this much need not exist, so no signal shows this epsilon: it is computed again.
     low, high, fault = 0.99 * epsilon, 1.01 * epsilon, "epsilon {percent} too low"
     yield audit.within(subject, "epsilon of all rounds", 1, epsilon, accounted, low, high, 0.01, fault)
     mu = np.repeat(losses.mu[row], losses.rounds, axis=0)
     claim = Claim(target, mu[:, target], partial(view, target), epsilon=opposite, everyone=mu, view_of=view)
     yield from audit_system(audited, trainer, subject, claim)
-    # Of whom a function lets take part, that is no chance: further runs, in which all do, show that of records.
+    # Participation by a function is not random. All take part in further realizations, which test records' sampling.
     by_function = scheduled.by_function(tables)
     first = 0 if by_function else tables["users"]["realization"].n_unique()
     more = drawn(scenario, range(first, -(-scenario.audit.canaries // scenario.network.devices)), by_function)
@@ -74,9 +74,9 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
 
 
 def drawn(scenario: AnonymousOac, runs: range, everyone: bool) -> np.ndarray:
-    """How many records each device sends of in further runs, (run, round, device), by what draws the study's.
+    """Draw each device's number of records in further realizations `runs`, shape (realization, round, device).
 
-    In each round those with a good channel take part, or `everyone`.
+    The study's code draws them. In each round, devices with a good channel take part, or `everyone`.
     """
     numbers = np.zeros((len(runs), scenario.training.rounds, scenario.network.devices), int)
     if len(runs):

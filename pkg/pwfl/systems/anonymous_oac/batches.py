@@ -1,9 +1,9 @@
-"""What an observer of a round knows of a record's chance to be in its batch (`sampled.Rates`).
+"""Distributions of a record's probability to be in a round's batch, as an observer knows it (`sampled.Rates`).
 
-Devices take part with probability `participation`; a participant takes each of its `samples` records into its batch
-with probability `sampling`, all independently. Noise whose strength follows the batch's size b tells b to whoever sees
-thousands of its coordinates. Given b, which b of the n eligible records they are is uniform, so a record is among them
-with probability b / n.
+Devices take part with probability `participation`. A participant adds each of its `samples` records to its batch with
+probability `sampling`, all independently. If the strength of the noise follows the batch's size b, it reveals b to an
+observer of thousands of coordinates. Given b, all sets of b of the n eligible records are equally likely, so a record
+is in the batch with probability b / n.
 """
 
 import numpy as np
@@ -13,17 +13,17 @@ from pwfl.privacy.sampled import Rates
 from pwfl.privacy.users import Messages
 from pwfl.systems.anonymous_oac.schemes import READINGS, Mechanism
 
-NODES = 64  # of a law; more points are spread over as many
-CUT = 1e-24  # of a binomial law's mass is left out at most, and counts as lost
+NODES = 64  # largest number of rates of a distribution; more are spread over as many
+CUT = 1e-24  # largest probability that is cut off a binomial distribution; it counts as lost
 
 
 def poisson(rate: float) -> Rates:
-    """Nobody can tell who takes part, nor how many records: Poisson sampling."""
+    """Return the distribution for Poisson sampling: participants and batch sizes are hidden from the observer."""
     return Rates(np.array([rate]), np.ones(1))
 
 
 def seen(participation: float, rates: Rates) -> Rates:
-    """The observer sees whether a record's device takes part, and knows `rates` of it if it does."""
+    """Return the distribution if the observer sees whether the record's device takes part, and knows `rates` then."""
     if participation == 1:
         return rates
     values, weights = np.append(rates.values, 0.0), np.append(participation * rates.weights, 1 - participation)
@@ -31,7 +31,7 @@ def seen(participation: float, rates: Rates) -> Rates:
 
 
 def participants_batch(devices: int, samples: int, participation: float, sampling: float) -> Rates:
-    """The participants, a record's device among them, and the size of their joint batch are known."""
+    """Return the distribution if the participants, with the record's device, and their joint batch's size are known."""
     others, weight, lost = _binomial(devices - 1, participation)
     rates, weights = [], []
     for count, probability in zip(others + 1, weight, strict=True):
@@ -43,9 +43,9 @@ def participants_batch(devices: int, samples: int, participation: float, samplin
 
 
 def total_batch(devices: int, samples: int, participation: float, sampling: float) -> Rates:
-    """Nobody can tell who takes part, but the size of the joint batch is known.
+    """Return the distribution if the size of the joint batch is known, but not who takes part.
 
-    All records are eligible: that those of a device come together or not at all is taken to stay hidden, too.
+    All records are eligible. It is assumed to stay hidden, too, that a device's records come together or not at all.
     """
     joint = np.zeros(devices * samples + 1)
     participants, weight, lost = _binomial(devices, participation)
@@ -60,9 +60,9 @@ def total_batch(devices: int, samples: int, participation: float, sampling: floa
 def readings(
     devices: int, samples: int, participation: float, sampling: float, local: bool, fixed: bool
 ) -> dict[str, Rates]:
-    """What each reading of a scheme lets the observer know, by its name; see `schemes`.
+    """Return the distribution under each interpretation of the observer's knowledge, by name (`schemes.READINGS`).
 
-    There is no `anonymous_read` of devices that send on their own (`local`): they are seen.
+    There is no `anonymous_read` of devices that send separately (`local`): the observer sees them.
 
     >>> readings(100, 600, 0.5, 0.1, local=False, fixed=True)["identified"]
     Rates(values=array([0.1, 0. ]), weights=array([0.5, 0.5]), lost=0.0)
@@ -72,7 +72,7 @@ def readings(
     if fixed and local:
         return laws | {"identified_read": known}
     if fixed:
-        # Nobody can tell who takes part, but that nobody does: a round without participants is silent.
+        # Participation is hidden, except that nobody takes part: a round without participants is silent.
         sounding = -np.expm1(devices * np.log1p(-participation)) if participation < 1 else 1.0
         users = seen(sounding, poisson(participation * sampling / sounding))
         return laws | {"anonymous_read": users, "identified_read": known}
@@ -87,9 +87,10 @@ def readings(
 
 
 def messages(devices: int, samples: int, participation: float, sampling: float, known: bool, fixed: bool) -> Messages:
-    """The law of a device's message to an observer who knows (`known`) or does not know who takes part.
+    """Return the distribution of a device's message, for an observer who knows who takes part (`known`) or does not.
 
-    In a round of noise of `fixed` strength nobody can hide that no other device takes part: it is silent without one.
+    With noise of `fixed` strength, a round in which no other device takes part shows whether this one does: it is
+    silent without participants.
     """
     sizes, weights, lost = _binomial(samples, sampling)
     shown = 1.0 if known else (1 - participation) ** (devices - 1) if fixed else 0.0
@@ -97,7 +98,7 @@ def messages(devices: int, samples: int, participation: float, sampling: float, 
 
 
 def revealed_facts(noise: Mechanism) -> frozenset[str]:
-    """What uploads reveal of batches, by the names of `known`, if participation is as hidden as the noise assumes."""
+    """List what uploads reveal of batches, by the names of `known`, if participation is as hidden as noise assumes."""
     facts = {"participation"} if READINGS[noise.reading].participation else set()
     if not noise.fixed:
         facts |= {"sizes" if noise.local else "size"}
@@ -107,10 +108,10 @@ def revealed_facts(noise: Mechanism) -> frozenset[str]:
 def known(
     devices: int, samples: int, participation: float, sampling: float, knows: frozenset[str]
 ) -> tuple[Rates, float]:
-    """The law, and `absent` of `sampled.replace_one`, of releases of the same batches, by what any of them tells.
+    """Return the distribution, and `absent` of `sampled.replace_one`, for releases of the same batches.
 
-    `knows` has `participation`, of who takes part; `size`, of the joint batch; `sizes`, of each participant's own.
-    Where a size is known, another record stands in the place of an absent one.
+    `knows` lists what any release reveals: `participation`; the joint batch's `size`; `sizes` of participants' batches.
+    If a size is known, another record replaces an absent one.
     """
     fixed = knows.isdisjoint({"size", "sizes"})
     laws = readings(devices, samples, participation, sampling, local="sizes" in knows, fixed=fixed)
@@ -118,7 +119,7 @@ def known(
 
 
 def _binomial(count: int, rate: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """Values of a binomial variable, their probabilities, and what they leave out at most (Bernstein's inequality)."""
+    """Return a binomial variable's values, their probabilities, and a bound on the rest (Bernstein's inequality)."""
     mean, log_tail = count * rate, np.log(2 / CUT)
     width = log_tail / 3 + np.sqrt(log_tail**2 / 9 + 2 * log_tail * mean * (1 - rate))
     values = np.arange(max(0, np.floor(mean - width)), min(count, np.ceil(mean + width)) + 1, dtype=int)
@@ -128,11 +129,11 @@ def _binomial(count: int, rate: float) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def _spread(rates: np.ndarray, weights: np.ndarray, lost: float) -> Rates:
-    """A law on at most NODES of its rates that is worth no more privacy.
+    """Reduce a distribution to at most NODES of its rates, without more privacy.
 
-    Each other rate's mass goes to the two nodes around it, so that the mean stays: a round's hockey-stick curve is
-    convex in the rate, so its mean does not fall. Nodes lie as densely as the cube root of the masses, which keeps sums
-    of mass times squared spacing small.
+    The mass of every other rate is split between the two nodes around it, which keeps the mean. A round's hockey-stick
+    curve is convex in the rate, so its mean does not fall. The density of nodes follows the cube root of the masses,
+    which keeps sums of mass times squared spacing small.
     """
     values, place = np.unique(rates, return_inverse=True)
     mass = np.bincount(place, weights) / weights.sum()

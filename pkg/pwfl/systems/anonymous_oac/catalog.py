@@ -1,4 +1,4 @@
-"""What the reports of `anonymous_oac` show, and its schemes' colours."""
+"""Contents of the reports of the system `anonymous_oac`, and its schemes' colours."""
 
 from pwfl.report.catalog import ACCURACY_FIGURES, BARE, Catalog
 

@@ -1,4 +1,4 @@
-"""What parameters of the system `anonymous_oac` must satisfy together, and the memory that its jobs take."""
+"""Joint checks of the parameters of the system `anonymous_oac`, and estimates of its jobs' memory and time."""
 
 from pwfl.privacy import rounding
 from pwfl.process import user_code
@@ -8,12 +8,12 @@ from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES, SCHEDULERS
 from pwfl.training import models
 
-LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
-UPLOAD_BYTES = 1300  # of an upload's rows, from schedule to account, as measured
+LEAST_NOISE = 1e-30  # smallest variance of the channel's noise, except 0
+UPLOAD_BYTES = 1300  # memory of an upload's rows, from schedule to account, as measured
 
 
 def consistent(scenario: AnonymousOac) -> None:
-    """Refuse what no realization can satisfy, and schemes that are none."""
+    """Reject parameters that no realization can satisfy, and pairs of scheduler and noise that do not fit."""
     models.check(scenario)
     data, devices = scenario.data, scenario.network.devices
     check_holdings(data, "data.samples", data.samples, "network.devices", devices)
@@ -67,7 +67,7 @@ def realization_bytes(scenario: AnonymousOac) -> float:
 
 def table_bytes(scenario: AnonymousOac) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
-    drawn = scenario.training.rounds * scenario.network.devices  # at once, of one realization
+    drawn = scenario.training.rounds * scenario.network.devices  # drawn at once, for one realization
     by_function = any(user_code.is_reference(scheme.scheduler) for scheme in scenario.schemes)
     uploads = drawn * (1 if by_function else scenario.network.participation)
     rows = realization_bytes(scenario) + uploads * UPLOAD_BYTES
@@ -83,6 +83,6 @@ def training_bytes(scenario: AnonymousOac) -> tuple[float, str]:
 
 
 def audit_seconds(scenario: AnonymousOac) -> float:
-    """See `pwfl.scenario.checks`: a run is drawn for as many canaries as there are devices, as fast as was measured."""
+    """See `pwfl.scenario.checks`: one realization is drawn per `devices` canaries, at the speed that was measured."""
     devices, rounds = scenario.network.devices, scenario.training.rounds
     return -(-scenario.audit.canaries // devices) * (1.2e-3 + 0.8e-6 * devices * rounds)

@@ -1,4 +1,4 @@
-"""What Hasırcıoğlu and Gündüz say, in their order, and what this project says beyond: measured on a study."""
+"""Claims of Hasırcıoğlu and Gündüz, in the paper's order, and claims of this project, measured on a study."""
 
 from itertools import product
 
@@ -28,7 +28,7 @@ from pwfl.report.claims import (
 from pwfl.report.measures import Measure, fixed
 from pwfl.systems.anonymous_oac import schemes
 
-CLOSE = 1e-6  # relative; numbers this close are equal
+CLOSE = 1e-6  # relative difference up to which numbers are treated as equal
 MULTIPLIER, MANIPULATED = "noise_multiplier", "estimate_scale_of_one_device"
 ACCOUNTANTS = {"renyi": "Rényi DP", "tight": "exact accounting", "advanced_composition": "advanced composition"}
 
@@ -44,33 +44,33 @@ FIXED_NOISE = (
     (scheme("over_the_air", "identified_fixed", "OAC, participation known, fixed noise"), KNOWN),
     (scheme("orthogonal", "local_fixed", "Orthogonal, fixed noise"), ORTHOGONAL),
 )
-# By exact accounting, epsilon of the scenario's own p and q, by what the server can infer.
+# Epsilon of the scenario's p and q by exact accounting, for each interpretation of what the server can infer.
 SEES_SUM = value("anonymous", "only the sum is seen")
 READS_SIZE = value("anonymous_read", "the batch's size is read off the noise")
 SEES_WHO = value("identified", "participation is known")
 SEES_BOTH = value("identified_read", "participation is known, the batch's size is read")
 
-SETTING = {"privacy.target_epsilon": (None,)}  # the paper's, with the noise that is given
-EVERYWHERE = {}  # of what the paper says of noise and accuracy: it trains nothing, any training is its setting
+SETTING = {"privacy.target_epsilon": (None,)}  # the paper's setting, with the configured noise
+EVERYWHERE = {}  # for claims on noise and accuracy: the paper trains nothing, so any training is in its setting
 RATES = ("network.participation", "data.sampling", "schemes", "realizations", "training_realizations")
-OF_ANY_RATES = once(*RATES)  # of what Fig. 1 fixes p q in
+OF_ANY_RATES = once(*RATES)  # for claims in which Fig. 1 fixes p q
 AS_LONG = once(*RATES, where=lambda scenario: scenario.training.rounds >= 1000)
 OF_EACH_RATE = once(*RATES, same=lambda scenario: round(scenario.network.participation * scenario.data.sampling, 12))
 AT_SMALL_RATE = only(lambda scenario: scenario.network.participation * scenario.data.sampling <= 0.01 * (1 + CLOSE))
 
 
 def _divide(one: float, other: float) -> Measure:
-    """Ratio of epsilons, which may both be zero or infinite."""
+    """Return the ratio of two epsilons, which may both be zero or infinite."""
     return fixed(1.0 if one == other else one / other if other else np.inf)
 
 
 def _divide_first(ones: np.ndarray, others: np.ndarray) -> Measure:
-    """Ratio of multipliers, which are the same in all realizations."""
+    """Return the ratio of two multipliers, which are the same in all realizations."""
     return _divide(ones[0], others[0])
 
 
 def _divide_in_average(means: np.ndarray) -> np.ndarray:
-    """A multiplier over that of devices of their own, whose noise is sqrt(a_t) times as strong in the average."""
+    """Divide a multiplier by that of separate devices times sqrt(a_t), the factor of their noise in the average."""
     return means[0] / (means[1] * np.sqrt(means[2]))
 
 
@@ -83,23 +83,23 @@ def _divide_failing(failing: tuple[float, str], sound: tuple[float, str]) -> Mea
 
 
 def _not_random(term: Term) -> Term:
-    """A value that no draw enters."""
+    """Return a term for a value without randomness."""
     return statistic(term.words, fixed, term)
 
 
 def _total(accountant: str, rate: float) -> Term:
-    """Epsilon after all rounds of Fig. 1, with participation hidden, at a sampling rate p q."""
+    """Return the term for epsilon after all rounds of Fig. 1, with participation hidden, at a sampling rate p q."""
     return _not_random(value((accountant, "anonymous", 1.0, rate), f"{ACCOUNTANTS[accountant]} at p q = {rate:g}"))
 
 
 def _if_fail(devices: str) -> Term:
-    """How much epsilon grows if some devices fail to transmit."""
+    """Return the term for the factor by which epsilon grows if some devices fail to transmit."""
     words = f"{devices} fail"
     return statistic(f"{words} / none fails", _divide_failing, value(words), value("none fails"))
 
 
 def _check_theorem_1(_epsilon: float) -> Measure:
-    """The least ratio of Theorem 1's divergence to the numerical one, on a grid; no scenario enters.
+    """Compute the smallest ratio of Theorem 1's divergence to the numerical one, on a grid; no scenario is used.
 
     Sec. V has a multiplier of 1, to which the theorem does not apply.
     """
@@ -324,7 +324,7 @@ OWN_CLAIMS = (
         statement="ε does not depend on the server's channel estimate of one device.",
         source=DOCS,
         quantity=EPSILON,
-        # That it does not depend on all estimates, scaled alike, is an identity.
+        # If all estimates are scaled alike, epsilon stays the same by an identity.
         compare=statistic("largest / smallest over the estimate's scale", _divide_extremes, value(MANIPULATED)),
         required=Band(most=1 + CLOSE),
     ),
@@ -340,10 +340,10 @@ OWN_CLAIMS = (
 
 
 def claims(contents: dict[str, dict]) -> pl.DataFrame:
-    """The claims as far as the scenarios and their schemes let them be measured.
+    """Measure the claims as far as the scenarios and their schemes allow.
 
-    `contents` has by name `scenario`, `realizations` and `curves`. Guarantees are not random. Accuracies are compared
-    realization by realization; a training that diverged guesses.
+    `contents` has, by scenario, `scenario`, `realizations` and `curves`. Guarantees are not random. Accuracies are
+    compared realization by realization; a training run that diverged has the accuracy of guessing.
     """
     return measure(PAPER_CLAIMS + OWN_CLAIMS, contents, _series, INTERPRETATIONS)
 
@@ -353,7 +353,7 @@ def _series(content: dict) -> dict:
 
 
 def _outcomes(content: dict) -> dict:
-    """Final accuracies, participants and noise multipliers of each scheme; multipliers where there is a guarantee."""
+    """Return final accuracies, participants, epsilons and (if there is a guarantee) noise multipliers by scheme."""
     columns = ("accuracy", "participants", MULTIPLIER, "epsilon")
     series = by_scheme(content["scenario"], content["realizations"], columns)
     private = {pair for pair, column in series if np.isfinite(series[pair, "epsilon"]).all()}
@@ -361,7 +361,7 @@ def _outcomes(content: dict) -> dict:
 
 
 def _epsilons(content: dict) -> dict:
-    """Epsilon after all rounds by accountant, reading, participation and sampling rate; by reading, the scenario's."""
+    """Return epsilon after all rounds by accountant, reading, participation and rate, and the scenario's by reading."""
     p, q = content["scenario"].network.participation, content["scenario"].data.sampling
     last = _curve(content, "rounds").filter(x=content["scenario"].training.rounds)
     columns = last.select("method", "reading", "participation", "sampling_rate", "epsilon")
@@ -373,7 +373,7 @@ def _epsilons(content: dict) -> dict:
 
 
 def _failures(content: dict) -> dict:
-    """Epsilon if no device fails, if a few do, or half of the participants; and how many that is, in words."""
+    """Return epsilon if no device fails, if a few do, and if half of the participants do, with these numbers."""
     network, failed = content["scenario"].network, _curve(content, "failed_devices").sort("x")
     participants = max(1, round(network.devices * network.participation))
     failures = [
@@ -387,6 +387,6 @@ def _failures(content: dict) -> dict:
 
 
 def _curve(content: dict, quantity: str) -> pl.DataFrame:
-    """The rows of a quantity and of one scheme: curves that schemes share are in each one's table."""
+    """Select a quantity's rows of the first scheme: curves that schemes share are repeated for each scheme."""
     curves = content["curves"]
     return curves.filter(pl.col("scheme") == pl.col("scheme").first(), pl.col("quantity").cast(pl.String) == quantity)

@@ -1,4 +1,4 @@
-"""What the participants' uploads take: symbols and seconds on air, transmit energy."""
+"""Costs of the participants' uploads: channel uses, airtime and radiated energy."""
 
 import numpy as np
 import polars as pl
@@ -12,23 +12,23 @@ from pwfl.training.models import network, parameter_count
 
 FLOAT_BITS = 32
 DIGITAL_EFFICIENCY = 2.0  # bit/s/Hz, of orthogonal transmission
-THERMAL_DBM_HZ, PATH_LOSS_DB = -174.0, 100.0  # what N0 stands for, and the loss of all: they set the scale of energies
+THERMAL_DBM_HZ, PATH_LOSS_DB = -174.0, 100.0  # thermal noise that N0 represents, and path loss: the scale of energies
 KEYS = ("realization", "round")
 
 
 def spent(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Symbols, seconds on air and joules of each round.
+    """Compute channel uses (`symbols`), airtime (s) and radiated energy (J) of each round.
 
-    Over the air a round takes as many symbols as the model has parameters, however many send. Device i inverts its
-    channel, so sends (1 / |c_i|^2) (signal + noise); the signal's energy is at most that of b_i gradients of norm L
-    over b_t, or over what stands in its place. A unit of received energy is worth what makes N0 the thermal noise.
-    Orthogonally, each participant in turn sends 32 bits a parameter at the given spectral efficiency, with the energy
-    that Shannon's formula asks for. Symbols follow each other, one a second and hertz.
+    Over the air, a round uses one symbol per parameter of the model, however many devices send. Device i inverts its
+    channel, so it radiates (1 / |c_i|^2) (signal + noise). The signal's energy is at most that of b_i gradients of norm
+    L over b_t, or over the divisor that replaces b_t. The unit of received energy is such that N0 is the thermal noise.
+    In turn, each participant sends 32 bits per parameter at the spectral efficiency DIGITAL_EFFICIENCY, with the energy
+    of Shannon's formula. Symbols are sent one after the other, one per second and hertz.
     """
     uploads, count = transmissions(scenario, tables), scenario.training.rounds
     realizations = tables["users"]["realization"].unique().sort()
     place = count * realizations.search_sorted(uploads["realization"]).to_numpy() + uploads["round"].to_numpy() - 1
-    # By NumPy, row after row: Polars adds up groups in an order that depends on the other realizations.
+    # Summed by NumPy, row by row: the order in which Polars sums groups depends on the other realizations.
     sums = {"transmissions": None, "energy_j": uploads["energy_j"].to_numpy()}
     shape = len(realizations), count
     sums = {name: np.bincount(place, sum_, minlength=count * shape[0]).reshape(shape) for name, sum_ in sums.items()}
@@ -41,19 +41,19 @@ def spent(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFra
 
 
 def in_turn(tables: dict[str, pl.DataFrame]) -> bool:
-    """Whether participants send one after the other: those do of whom each protects its own update."""
+    """Return whether participants send one after the other, as they do if each protects its own update."""
     return MECHANISMS[tables["noise"]["noise"][0]].local
 
 
 def uploaded(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Every upload of those who send: rows of schedule and noise."""
+    """Join the rows of `schedule` in which a device sends with `noise`: one row per upload."""
     turns, fixed = in_turn(tables), MECHANISMS[tables["noise"]["noise"][0]].fixed
     schedule = tables["schedule"].with_columns(total=pl.col("batch").sum().over(KEYS), participants=pl.len().over(KEYS))
     return joined(schedule, tables["noise"], *KEYS).filter(pl.lit(fixed) | (pl.col("batch" if turns else "total") > 0))
 
 
 def transmissions(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Every upload, and `energy_j`, NaN over the air without channel noise."""
+    """Return `uploaded` with each upload's radiated energy `energy_j` (J), NaN over the air without channel noise."""
     radio, sent = scenario.radio, uploaded(tables)
     thermal = dbm_to_w(THERMAL_DBM_HZ) * db_to_ratio(PATH_LOSS_DB)  # J, for unit fading
     if in_turn(tables):
@@ -68,10 +68,10 @@ def transmissions(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl
 
 
 def digital_symbols(scenario: AnonymousOac) -> float:
-    """Symbols of one participant's upload where it sends its update in bits."""
+    """Return the number of symbols of one participant's upload if it sends its update in bits."""
     return model_size(scenario) * FLOAT_BITS / DIGITAL_EFFICIENCY
 
 
 def model_size(scenario: AnonymousOac) -> int:
-    """Number of trained parameters."""
+    """Return the number of trained parameters."""
     return parameter_count(network(scenario.training, features.size(scenario)))

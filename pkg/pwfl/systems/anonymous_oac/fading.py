@@ -1,4 +1,4 @@
-"""The devices and their channels, round by round: Sec. III of Hasircioglu and Gunduz."""
+"""Devices and their channels in each round: Sec. III of Hasircioglu and Gunduz."""
 
 import numpy as np
 import polars as pl
@@ -9,9 +9,9 @@ from pwfl.tables.arrays import to_table
 
 
 def draw(scenario: AnonymousOac, realizations: range) -> dict[str, pl.DataFrame]:
-    """The tables `users` and `links` of some consecutive realizations.
+    """Draw the tables `users` and `links` of consecutive realizations.
 
-    Rayleigh fading, redrawn for each device and round: |c|^2 is exponential of mean 1.
+    Rayleigh fading is independent for each device and round: |c|^2 is exponential with mean 1.
     """
     rounds, devices = scenario.training.rounds, scenario.network.devices
     fading = streams.uniforms(scenario.seed, "fading", realizations, (rounds, devices))

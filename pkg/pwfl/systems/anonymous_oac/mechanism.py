@@ -1,4 +1,4 @@
-"""The noise that each scheme's rounds carry, and what an observer may know of their sampling."""
+"""Noise of each scheme's rounds, and an observer's possible knowledge of their sampling."""
 
 from typing import NamedTuple, Self
 
@@ -14,7 +14,7 @@ from pwfl.systems.anonymous_oac.schemes import MECHANISMS, NOISES, READ, READING
 
 
 def strengths(scenario: AnonymousOac, scheme: str, multiplier: float, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The table `noise` of a noise multiplier, from `users` and `schedule`; see `noise.run`."""
+    """Make the table `noise` for a noise multiplier, from `users` and `schedule`; see `noise.run`."""
     keys, (devices, samples) = ["realization", "round"], population(tables)
     kind = MECHANISMS[scheme]
     senders = tables["schedule"].filter(pl.lit(kind.fixed) | (pl.col("batch") > 0))
@@ -41,25 +41,25 @@ def strengths(scenario: AnonymousOac, scheme: str, multiplier: float, tables: di
 
 
 def population(tables: dict[str, pl.DataFrame]) -> tuple[int, int]:
-    """The number of devices, and of each one's records: the same in all realizations."""
+    """Return the number of devices and the number of records of each one, the same in all realizations."""
     users = tables["users"]
     return len(users.filter(pl.col("realization") == users["realization"][0])), users["samples"][0]
 
 
 def accounting(scheme: str) -> dict:
-    """How a noise scheme is accounted for, as `sampled.Batches` takes it.
+    """Return the arguments of `sampled.Batches` by which a noise scheme is accounted for.
 
-    Of fixed noise by what is proved: sums are divided by a constant, so a record's gradient counts against none. Of
-    other noise that bound is far above the usual pair.
+    Fixed noise uses the proved bound. Sums are divided by a constant, so a record's gradient is compared with none.
+    For other noise, that bound is far above the usual pair, which is used instead.
     """
     fixed = MECHANISMS[scheme].fixed
     return {"method": "proved" if fixed else "tight", "absent": 0.5 if fixed else 1.0}
 
 
 class Readings(NamedTuple):
-    """Rounds on batches of devices that take part by chance, a mechanism of `accountant`: a law for each observer.
+    """Rounds on batches of devices that take part at random, an `accountant.Mechanism`.
 
-    `message` is the law of how many of a device's records are in its message.
+    `laws` has a distribution for each observer. `message` is the distribution of the number of records in a message.
     """
 
     laws: dict[str, sampled.Batches]
@@ -70,16 +70,16 @@ class Readings(NamedTuple):
     def build(
         cls, scenario: AnonymousOac, scheme: str, laws: dict[str, sampled.Rates], tables: dict[str, pl.DataFrame]
     ) -> Self:
-        """Those of a noise scheme and its `readings`, by its own accounting; the server's is that of the usual pair."""
+        """Build from a noise scheme and its `readings`: by the scheme's accounting, for READ by the usual pair."""
         kind = NOISES[scheme]
         chances = scenario.network.participation, scenario.data.sampling
         message = batches.messages(*population(tables), *chances, READINGS[kind.reading].participation, kind.fixed)
         assumed = sampled.Batches(laws[kind.reading], **accounting(scheme))
-        read = {READ: sampled.Batches(law, "tight")} if (law := laws.get("anonymous_read")) else {}  # else it is seen
+        read = {READ: sampled.Batches(law, "tight")} if (law := laws.get("anonymous_read")) else {}  # local: none
         return cls({SUM: assumed, UPLOAD: assumed} | read, message, kind.sampling)
 
     def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray | Kind]:
-        """By the observer's law. What a user loses is bounded, and no less than what one of its records does."""
+        """Compute epsilon by the observer's distribution; for a user, a bound of at least its record's epsilon."""
         law = self.laws[claim.observer]
         epsilon, kind = law.worth(losses, claim, delta)
         if claim.unit == RECORD:
@@ -88,11 +88,11 @@ class Readings(NamedTuple):
         return np.maximum(epsilon, epsilon_user), kind
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray | float:
-        """Of a user's records no more is known than epsilon at delta."""
+        """Compute the rate by the observer's distribution; NaN for a user, as only epsilon at delta is known."""
         return self.laws[account.claim.observer].attack_rate(account, worst) if account.claim.unit == RECORD else np.nan
 
 
 def readings(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, sampled.Rates]:
-    """What each reading of a noise scheme lets the observer know; see `batches.readings`."""
+    """Return the distribution under each interpretation of the observer's knowledge; see `batches.readings`."""
     kind, network, data = MECHANISMS[scheme], scenario.network, scenario.data
     return batches.readings(*population(tables), network.participation, data.sampling, kind.local, kind.fixed)

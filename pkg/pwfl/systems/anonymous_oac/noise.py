@@ -1,4 +1,4 @@
-"""Noise of the system `anonymous_oac`: Lemma 4 and Theorem 1 of Hasircioglu and Gunduz, and what lies beyond."""
+"""Noise of the system `anonymous_oac`: Lemma 4 and Theorem 1 of Hasircioglu and Gunduz, and extensions."""
 
 from functools import cache
 
@@ -13,26 +13,26 @@ from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES
 from pwfl.tables.arrays import to_array
 
-TOLERANCE = 1e-4  # of a target, relative
+TOLERANCE = 1e-4  # relative tolerance of a target epsilon
 KEYS = ("realization", "round")
-SAME = 1e-9  # by which equal epsilons may differ, relative
+SAME = 1e-9  # relative difference up to which epsilons are treated as equal
 
 
 def run(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Standard deviation of the privacy noise that each round's update carries, and what its sum is divided by.
+    """Compute the standard deviation of privacy noise in each round's update, and the divisor of the round's sum.
 
     `anonymous`: the devices together add the given multiple of the sensitivity 2 L / b_t. `identified`: the same, with
-    the multiplier that gives as small an epsilon where participation and b_t are known. `local`: each device protects
-    its own update, of sensitivity 2 L / b_i, with the multiplier that gives this epsilon where its participation and
-    b_i are known; the average of a_t such updates, weighted by their records, carries sqrt(a_t) times as much. A round
-    without records carries none: nothing is sent.
+    the multiplier that gives as small an epsilon if participation and b_t are known. `local`: each device protects its
+    own update, of sensitivity 2 L / b_i, with the multiplier that gives this epsilon if its participation and b_i are
+    known. The average of a_t such updates, weighted by their records, has sqrt(a_t) times as much noise. A round
+    without records has no noise: nothing is sent.
 
-    `_fixed`: sums are divided by the expected batch size instead, of all devices or, `local`, of each participant, so
-    that the strength of the noise tells nothing of the realized one. Participants send their noise in rounds without
-    records, too. Only a round without participants is silent: where participation is hidden, the multiplier makes up
-    for that silence being heard. `none`: devices add none.
+    `_fixed`: sums are divided by the expected batch size of all devices or, for `local`, of each participant. So the
+    strength of the noise does not reveal the realized size. Participants also send their noise in rounds without
+    records. Only a round without participants is silent. If participation is hidden, the multiplier compensates for
+    an observer's noticing that silence. `none`: devices add no noise.
 
-    Where a function of the user's own says who takes part, or `scheme` is one, noise is as `scheduled` says.
+    If a user-defined function decides who takes part, or `scheme` is one, the noise is that of `scheduled`.
     """
     if user_code.is_reference(scheme):
         return call_function(scenario, scheme, tables)
@@ -50,10 +50,10 @@ def run(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) ->
 
 
 def _multiplier(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> tuple[float, float, str]:
-    """The noise multiplier, the epsilon it is to give, and how it was found.
+    """Return the noise multiplier, the epsilon that it is to give, and the status: how it was found.
 
-    All schemes get the target, each under its own reading, or without one the epsilon that the paper's reading gives
-    the configured multiplier.
+    Each scheme is to give the target epsilon under its own interpretation (`reading`). Without a target, it is to give
+    the epsilon of the configured multiplier under the paper's interpretation.
     """
     kind = NOISES[scheme]
     if kind.is_silent:
@@ -77,9 +77,9 @@ def _multiplier(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFr
 def _to_target(
     scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame], law: sampled.Rates, goal: float
 ) -> float:
-    """The noise multiplier with which the account's epsilon is the goal, or up to TOLERANCE less.
+    """Find the noise multiplier at which the account's epsilon is the goal, or up to TOLERANCE less.
 
-    Evaluations are what takes long: one of a wide interval of losses finds where to begin.
+    Evaluations are slow, so the search starts from a multiplier that is found on a coarser grid of losses.
     """
     privacy, rounds = scenario.privacy, scenario.training.rounds
     delta, accounted = privacy.delta, accounting(scheme)
@@ -97,12 +97,12 @@ def _to_target(
 
 
 def call_function(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables `noise` and `noise_status` by a function of the user's own.
+    """Make the tables `noise` and `noise_status` by a user-defined function.
 
-    It gets the scenario, samples (realization, user), gains and who takes part (realization, round, user), and `now`,
-    generators, if it has a parameter of this name. It returns the standard deviation, per coordinate, of the noise
-    (realization, round): over the air of that in the sum of all clipped gradients, which participants add in equal
-    parts, in turn of that of each participant in its own sum. Raises UserCodeError for what is no noise.
+    Its arguments are the scenario, samples (realization, user), gains and who takes part (realization, round, user),
+    and `now`, generators, if it has a parameter of this name. It returns the standard deviation of noise per
+    coordinate, shape (realization, round): over the air, in the sum of all clipped gradients, to which participants
+    add equal parts; in turn, in each participant's sum. Raises UserCodeError if the result is no noise.
     """
     realizations = tables["users"]["realization"].unique().sort()
     gain = to_array(tables["links"], "fading_gain", *KEYS, "user")
@@ -127,10 +127,10 @@ def call_function(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.Data
 
 
 def calibrated(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables `noise` and `noise_status`, of one multiplier in all rounds of a realization.
+    """Make the tables `noise` and `noise_status`, with one multiplier in all rounds of a realization.
 
-    It gives the target epsilon, or up to TOLERANCE less, relative, or without one that which the paper's reading gives
-    the configured multiplier.
+    It gives the target epsilon, or up to TOLERANCE less (relative). Without a target, it gives the epsilon of the
+    configured multiplier under the paper's interpretation.
     """
     privacy, rounds, rate = scenario.privacy, scenario.training.rounds, scenario.data.sampling
     configured, hidden = privacy.noise_multiplier, batches.poisson(scenario.network.participation * rate)
@@ -154,7 +154,7 @@ def calibrated(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[
             scaled |= {"visibility": receive.visible(scenario, scaled)}
             return scheduled.worst(scheduled.losses(scenario, scaled), rate, privacy.delta)[0]
 
-        # Noise of which records lose nothing at delta has no scale of its own.
+        # Epsilon 0 at delta does not determine a scale of the noise, so the goal is at least NEGLIGIBLE.
         multiplier = begin * target.scales(epsilon, max(goal, sampled.NEGLIGIBLE), len(begin), below=TOLERANCE)
     return {
         "noise": scheduled.strengths(scenario, np.broadcast_to(multiplier[:, None], shape), False, tables),

@@ -1,4 +1,4 @@
-"""The paper behind the system `anonymous_oac`, for its page: its figure, errata, from equations to functions."""
+"""The paper of the system `anonymous_oac` for the study report: figure, errata, and functions of equations."""
 
 from dataclasses import replace
 
@@ -8,14 +8,15 @@ from pwfl.report.curves import empty, exact
 from pwfl.report.paper import Mark, Panel, Paper
 from pwfl.systems.anonymous_oac.claims import INTERPRETATIONS, PAPER_CLAIMS
 
-ADVANCED = "act"  # as the paper calls advanced composition, at p q = 1
-ACCOUNTANTS = {"renyi": "p q = {:g}", "tight": "p q = {:g}, exact"}  # the paper's, and this project's
+ADVANCED = "act"  # the paper's name of advanced composition, at p q = 1
+ACCOUNTANTS = {"renyi": "p q = {:g}", "tight": "p q = {:g}, exact"}  # the paper's accountant, and this project's
 
 
 def _total_privacy(contents: dict[str, dict]) -> pl.DataFrame:
-    """Epsilon over the rounds by accountant and sampling rate, with participation hidden; of the first scenario.
+    """Return epsilon over the rounds by accountant and sampling rate, with participation hidden, for one scenario.
 
-    It depends on no realization, and on none of the parameters in which a study's scenarios differ.
+    The first scenario with `curves` serves: epsilon depends on no realization, and on none of the parameters in which a
+    study's scenarios differ.
     """
     content = next((candidate for candidate in contents.values() if "curves" in candidate), None)
     if content is None:
@@ -26,7 +27,7 @@ def _total_privacy(contents: dict[str, dict]) -> pl.DataFrame:
         .cast({"quantity": pl.String, "reading": pl.String, "method": pl.String})
         .filter(quantity="rounds", reading="anonymous", participation=1.0, noise_multiplier=privacy.noise_multiplier)
         .filter(pl.col("epsilon").is_finite(), pl.col("epsilon") > 0)
-        .unique(["method", "sampling_rate", "x"], keep="first", maintain_order=True)  # schemes share them
+        .unique(["method", "sampling_rate", "x"], keep="first", maintain_order=True)  # schemes share curves
         .sort("x")
     )
     named = [(ADVANCED, "advanced_composition", 1.0)]
@@ -37,7 +38,7 @@ def _total_privacy(contents: dict[str, dict]) -> pl.DataFrame:
 
 
 def _by_renyi(contents: dict[str, dict]) -> pl.DataFrame:
-    """The same without advanced composition, whose curve leaves no room for the others on a linear axis."""
+    """Return the same without advanced composition, which would squeeze the other curves on a linear axis."""
     return _total_privacy(contents).filter(pl.col("series") != ADVANCED)
 
 

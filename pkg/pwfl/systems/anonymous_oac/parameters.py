@@ -1,7 +1,7 @@
 """Parameters of the system `anonymous_oac`: anonymous over-the-air computation.
 
 Hasircioglu and Gunduz, "Private Wireless Federated Learning with Anonymous Over-the-Air Computation". The paper trains
-nothing; what training needs is chosen here.
+nothing; the parameters of training are chosen here.
 """
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal

@@ -1,4 +1,4 @@
-"""Who takes part in a round, and with which batch: Sec. III of Hasircioglu and Gunduz."""
+"""Participants of each round, and the sizes of their batches: Sec. III of Hasircioglu and Gunduz."""
 
 from typing import NamedTuple
 
@@ -16,18 +16,18 @@ KEYS = ("realization", "round", "user")
 
 
 class Uplink(NamedTuple):
-    """The channels of a round, for a scheduler of the user's own; arrays of shape (realization, user)."""
+    """The channels of a round, for a user-defined scheduler; arrays of shape (realization, user)."""
 
     gain: np.ndarray  # |c|^2
-    good: np.ndarray  # who takes part in the paper's system, by network.participation
+    good: np.ndarray  # whether a user takes part in the paper's system, by network.participation
 
 
 def batches(scenario: AnonymousOac, scheduler: str, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Every device with a good channel takes part, with a binomial number of its records.
+    """Make the table `schedule`: every device with a good channel takes part, with a binomial number of its records.
 
-    A channel is good where its gain is at least -ln p, which has probability p. All at once (`over_the_air`), or one
-    after the other (`orthogonal`), with the same batches. A function of the user's own may say who takes part
-    (`user_participants`), all at once.
+    A channel is good if its gain is at least -ln p, which has probability p. Participants send all at once
+    (`over_the_air`), or one after the other (`orthogonal`), with the same batches. A user-defined function may decide
+    who takes part instead (`user_participants`); its participants send all at once.
     """
     links = tables["links"].with_columns(good=pl.col("fading_gain") >= -np.log(scenario.network.participation))
     if user_code.is_reference(scheduler):
@@ -39,11 +39,11 @@ def batches(scenario: AnonymousOac, scheduler: str, tables: dict[str, pl.DataFra
 
 
 def user_participants(scenario: AnonymousOac, scheduler: str, users: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
-    """Links, and in `good` who takes part by a function of the user's own, asked round by round.
+    """Return `links` with participants in the column `good`, by a user-defined function that is called for each round.
 
-    It gets the scenario, the round's `Uplink`, the table `users`, and `now` (`user_code.Now`, of who took part) if it
-    has a parameter of this name. It returns who takes part, booleans (realization, user), or a pair of these and what
-    it keeps. Raises UserCodeError for anything else.
+    Its arguments are the scenario, the round's `Uplink`, the table `users`, and `now` (`user_code.Now`, of who took
+    part) if it has a parameter of this name. It returns who takes part, boolean, shape (realization, user), or a pair
+    of this and a state to keep. Raises UserCodeError for anything else.
     """
     gain, good = (to_array(links, name, *KEYS) for name in ("fading_gain", "good"))
     realizations, (_, rounds, devices) = users["realization"].unique().sort().to_list(), gain.shape
@@ -59,9 +59,9 @@ def user_participants(scenario: AnonymousOac, scheduler: str, users: pl.DataFram
 
 
 def drawn(scenario: AnonymousOac, links: pl.DataFrame, users: pl.DataFrame) -> pl.DataFrame:
-    """Links of who takes part, and the sizes of their batches.
+    """Draw the sizes of participants' batches, and add them to the participants' links.
 
-    Drawing these here and that many records in training is Poisson sampling.
+    Drawing the sizes here and that many records in training is Poisson sampling.
     """
     links = joined(links, users, "realization", "user")
     rounds, devices = scenario.training.rounds, scenario.network.devices
@@ -77,7 +77,7 @@ def drawn(scenario: AnonymousOac, links: pl.DataFrame, users: pl.DataFrame) -> p
 
 
 def counts(users: pl.DataFrame, uploads: pl.DataFrame, rounds: int, *sums: pl.Expr) -> pl.DataFrame:
-    """Each realization's records, means over rounds of what uploads it has, rounds without records, and other sums."""
+    """Count each realization's records, its mean uploads and sent records per round, its empty rounds, and `sums`."""
     per_realization = uploads.group_by("realization", maintain_order=True).agg(
         *sums,
         participants=pl.len(),
@@ -86,6 +86,6 @@ def counts(users: pl.DataFrame, uploads: pl.DataFrame, rounds: int, *sums: pl.Ex
     )
     samples = users.group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
     counted = samples.join(per_realization, on="realization", how="left", maintain_order="left").fill_null(0)
-    # Polars divides columns of several rows by one number otherwise than those of one row.
+    # By NumPy: Polars divides a column of several rows by a number differently from a column of one row.
     means = {name: pl.Series(counted[name].to_numpy() / rounds) for name in ("participants", "batch_records")}
     return counted.with_columns(rounds=pl.lit(rounds), empty_rounds=rounds - pl.col("filled"), **means)

@@ -1,4 +1,4 @@
-"""What the server receives over the air or in turn: batches' sums over the table noise's `divisor`, and noise."""
+"""Reception of the server over the air or in turn: sums of batches over the table noise's `divisor`, and noise."""
 
 import numpy as np
 import polars as pl
@@ -14,24 +14,24 @@ from pwfl.tables.reception import EMPTY
 
 
 def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables `reception`, `reception_noise`, `visibility` and `observers`. Rounds are intervals.
+    """Make the tables `reception`, `reception_noise`, `visibility` and `observers`; each round is an interval.
 
-    A device's message is the sum of its batch's clipped gradients. In turn, uploads are digital: no error. In a round
-    without records the server, which cannot know, adds the noise it hears.
+    A device's message is the sum of its batch's clipped gradients. In turn, uploads are digital, without errors. In a
+    round without records, the server adds the noise that it receives, as it cannot detect such rounds.
     """
     turns, fixed = in_turn(tables), MECHANISMS[tables["noise"]["noise"][0]].fixed
     variance = 0.0 if turns else scenario.radio.noise_variance
     interval = (pl.col("round") - 1).alias("interval")
     noise = tables["noise"].with_columns(
-        # In float32, as the sum that the server takes.
+        # In float32, as the server's sum.
         all_std=pl.Series(
             np.sqrt(tables["noise"]["update_noise_std"].to_numpy().astype(np.float32) ** 2 + np.float32(variance))
         )
     )
     rows = joined(tables["schedule"], noise, *KEYS)
-    # Over the air all participants share the noise, those without records, too, unless nobody has any.
+    # Over the air all participants share the noise, also those without records, unless no participant has any.
     records = pl.col("batch") if turns else pl.col("batch").sum().over(KEYS)
-    sends = pl.lit(fixed) | (records > 0)  # alone, a literal would be one row in sums
+    sends = pl.lit(fixed) | (records > 0)  # without a column, a literal would be one row in sums
     rows = rows.with_columns(
         weight=pl.when(pl.col("divisor") > 0).then(1 / pl.col("divisor")).otherwise(0.0),
         senders=sends.cast(pl.Int64).sum().over(KEYS),
@@ -61,9 +61,9 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
 
 
 def observed_by(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, Observer]:
-    """Whom a noise scheme reckons with, and the server, which reads off the noise how many records are in a sum.
+    """Return the scheme's assumed observer, and the server, which reads the number of records in a sum off the noise.
 
-    Noise whose strength does not follow the batches' sizes hides them, unless somebody publishes them.
+    Noise of a strength that does not follow the batches' sizes hides them, unless somebody publishes them.
     """
     scheme = tables["noise"]["noise"][0]
     kind = MECHANISMS[scheme]
@@ -81,12 +81,12 @@ def observed_by(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict
 
 
 def visible(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The table `visibility`: of any round that a device takes part in, whether and when it does.
+    """Make the table `visibility`: for each device, the visibility in any round that it takes part in, if it does.
 
-    Where it is known when each does (`Mechanism.occurred`), of these rounds, each by itself.
+    If the rounds in which it takes part are known (`Mechanism.occurred`), the table has a row for each of them instead.
 
-    In turn each participant protects its own upload, else all together their sum. What hides a message of weight 1 /
-    divisor is noise of the noise multiplier times 2 L / divisor. The channel's is not counted.
+    In turn, each participant protects its own upload; over the air, all together protect their sum. A message of weight
+    1 / divisor is hidden by noise of the noise multiplier times 2 L / divisor. The channel's noise is not counted.
     """
     hiding = 2 * scenario.training.clip_norm * pl.col("noise_multiplier")
     observer = pl.lit(UPLOAD if in_turn(tables) else SUM)

@@ -36,12 +36,12 @@ KNOWS = {
 }
 OCCURRED = "its guarantee is for the participation that occurred, of which releases have no common law"
 COMPUTED = "computed, without realizations"
-BESIDE = 1.12  # factor between schemes' places where they take as many symbols
-ROOM = 0.15  # share of an axis of symbols that is free at its ends
+BESIDE = 1.12  # factor between the positions of schemes with equal channel uses
+ROOM = 0.15  # share of the axis of channel uses that is free at its ends
 
 
 def composition(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
-    """Fig. 1: epsilon over the rounds for several sampling rates, by the paper's accountant and a tight one."""
+    """Fig. 1: epsilon over the rounds for several sampling rates, by the paper's accountants and a tight one."""
     privacy, method = scenario.privacy, pl.col("method").cast(pl.String)
     frame = _first_curves(tables, "rounds").filter(
         pl.col("reading") == "anonymous",
@@ -57,7 +57,7 @@ def composition(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 
 def readings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
-    """epsilon of the first scheme over the rounds, for all that the server may know of the sampling."""
+    """Draw epsilon of the first scheme over the rounds, under all interpretations of the server's knowledge."""
     p, q = scenario.network.participation, scenario.data.sampling
     frame = _first_curves(tables, "rounds")
     used = frame.filter(pl.col("reading") == "identified")["noise_multiplier"].unique()
@@ -76,7 +76,7 @@ def readings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 
 def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Final accuracy over the symbols on air, all schemes equally private but those without noise."""
+    """Draw final accuracy over channel uses; all schemes except non-private baselines are equally private."""
     rows = realizations(tables).drop_nulls("accuracy")
     averaged = ["accuracy", "channel_uses", "noise_multiplier", "epsilon"]
     frame = theme.means(rows, ["scheme"], averaged, scenario.system)
@@ -112,7 +112,7 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
-    """epsilon after all rounds over the participants that fail to transmit (Lemma 4), and where one adds all noise."""
+    """Draw epsilon after all rounds over the number of participants that fail (Lemma 4), and if one adds all noise."""
     participants = max(1, round(scenario.network.devices * scenario.network.participation))
     names = {
         "failed_devices": "noise shared by the devices",
@@ -120,13 +120,13 @@ def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     }
     subtitle = f"{COMPUTED}; of {participants} participants, in every round"
     title = alt.TitleParams("Devices that fail to transmit", subtitle=subtitle)
-    whole = _first_curves(tables, *names)["x"].unique().sort().cast(pl.Int64).to_list()  # no half devices
+    whole = _first_curves(tables, *names)["x"].unique().sort().cast(pl.Int64).to_list()  # whole devices
     ticks = alt.Axis(values=whole[:: -(-len(whole) // 12)], format="d") if whole else alt.Axis()
     chart = _robustness(tables, names, title, "Failed devices", alt.Scale(zero=True), ticks)
     lost = _first_curves(tables, "failed_devices_one_adds_all").filter(pl.col("noise_multiplier") == 0)
     if lost.is_empty():
         return chart
-    marks = alt.Chart(lost.select("x"))  # infinite, which no axis has
+    marks = alt.Chart(lost.select("x"))  # infinite epsilons, which no axis has
     marks = marks.encode(x=alt.X("x:Q", title="Failed devices", axis=ticks), y=alt.value(8))
     arrows = marks.mark_point(shape="triangle-up", filled=True, size=110, opacity=1, color=INK)
     words = marks.transform_filter(f"datum.x == {lost['x'].min()}").mark_text(align="left", dx=10)
@@ -136,7 +136,7 @@ def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 
 def channel_estimate(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
-    """epsilon after all rounds over the factor by which the server scales the channel estimates."""
+    """Draw epsilon after all rounds over the factor by which the server scales the channel estimates."""
     names = {
         "estimate_scale": "channel noise not counted (this system)",
         "estimate_scale_counting_channel_noise": "channel noise counted",
@@ -160,7 +160,7 @@ FIGURES = {
 
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables summary, realizations, history, curves and statuses of a scenario."""
+    """Make the tables summary, realizations, history, curves and statuses of a scenario."""
     rows = realizations(tables)
     summary = results.summary(
         scenario,
@@ -182,15 +182,15 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """`results.realizations`; with no user scheduled are those in which no record is sent in any round."""
+    """Return `results.realizations`; no user is scheduled in those in which no record is sent in any round."""
     return results.realizations(tables, pl.col("empty_rounds") == pl.col("rounds"))
 
 
 def published(scenario, rows: pl.DataFrame) -> list[Loss | str]:
-    """What each training costs a record: rounds on batches that are the same for all schemes of a realization.
+    """Return a record's loss in each training run: rounds on batches that all schemes of a realization share.
 
-    Whose batches have as many records draw the same ones, but after a round in which none has any: there schemes of
-    fixed noise draw all the same, others do not.
+    Batches of equal sizes have equal records, except after a round in which no batch has any: in it, schemes of fixed
+    noise draw nevertheless, others do not. For participation that occurred, the result is OCCURRED.
     """
     network, data, rounds = scenario.network, scenario.data, scenario.training.rounds
     noises = {scheme.name: scheme.noise for scheme in scenario.schemes}
@@ -212,14 +212,14 @@ NOTHING = pl.DataFrame(schema={"x": pl.Float64, "epsilon": pl.Float64, "line": p
 
 
 def _first_curves(tables: dict[str, pl.DataFrame], *quantities: str) -> pl.DataFrame:
-    """Some quantities' rows of one scheme: curves that schemes share are in each one's table."""
+    """Select the first scheme's rows of some quantities: curves that schemes share are repeated for each scheme."""
     return tables["curves"].filter(
         pl.col("scheme") == pl.col("scheme").first(), pl.col("quantity").cast(pl.String).is_in(quantities)
     )
 
 
 def _curves(frame: pl.DataFrame, title: alt.TitleParams) -> alt.LayerChart:
-    """epsilon over rounds: the names of each `line` at its end, a dash for each `method`."""
+    """Draw epsilon over rounds, with the name of each `line` at its end, and a dash for each `method`."""
     x = alt.X("x:Q", title="Communication rounds", scale=alt.Scale(type="log", nice=False))
     y = alt.Y("epsilon:Q", title="Record-level epsilon", scale=alt.Scale(type="log", nice=False))
     method = pl.col("method").cast(pl.String)
@@ -228,7 +228,7 @@ def _curves(frame: pl.DataFrame, title: alt.TitleParams) -> alt.LayerChart:
 
 
 def _robustness(tables, names: dict[str, str], title: alt.TitleParams, axis: str, scale, ticks) -> alt.LayerChart:
-    """epsilon after all rounds over an axis, a line for each quantity, by its name."""
+    """Draw epsilon after all rounds over an axis, with a line for each quantity, labelled by its name."""
     frame = _first_curves(tables, *names)
     frame = frame.with_columns(line=pl.col("quantity").cast(pl.String).replace_strict(names, return_dtype=pl.String))
     x = alt.X("x:Q", title=axis, axis=ticks)
@@ -237,7 +237,7 @@ def _robustness(tables, names: dict[str, str], title: alt.TitleParams, axis: str
 
 
 def _lines(parts: list[tuple[list[int], pl.DataFrame]], title, mark: dict, x: alt.X, y: alt.Y) -> alt.LayerChart:
-    """epsilon over something, named at the right ends of lines, some of each dash; infinity is left out."""
+    """Draw lines of epsilon, named at their right ends, with a dash for each part; infinite values are left out."""
     finite = pl.when(pl.col("epsilon").is_finite()).then(pl.col("epsilon"))
     parts = [(dash, curve.with_columns(epsilon=finite)) for dash, curve in parts]
     every = pl.concat(curve.select("x", "epsilon", "line") for _, curve in parts) if parts else NOTHING
@@ -255,7 +255,7 @@ def _lines(parts: list[tuple[list[int], pl.DataFrame]], title, mark: dict, x: al
 
 
 def _spread_places(values: pl.Series) -> pl.Series:
-    """Places on a logarithmic axis, a little apart where values are equal to a tenth."""
+    """Return positions on a logarithmic axis, a little apart if the values' logarithms are equal to a tenth."""
     near = pl.DataFrame({"near": values.log10().round(1)})
     rank = near.select(pl.int_range(pl.len()).over("near") - (pl.len().over("near") - 1) / 2).to_series()
     return values * BESIDE**rank

@@ -1,4 +1,4 @@
-"""Schedule of the system `anonymous_oac`: who takes part in a round, and with which batch."""
+"""Schedule of the system `anonymous_oac`: participants of each round, and the sizes of their batches."""
 
 import polars as pl
 
@@ -8,7 +8,7 @@ from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 
 def run(scenario: AnonymousOac, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Who takes part, those with a good channel or by a function, with which batch; see `participation`."""
+    """Make the tables `schedule` and `schedule_status`, by channels or a user-defined function; see `participation`."""
     schedule = participation.batches(scenario, scheduler, tables)
     ended = "own" if user_code.is_reference(scheduler) else scheduler
     status = participation.counts(tables["users"], schedule, scenario.training.rounds)

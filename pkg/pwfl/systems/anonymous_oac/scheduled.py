@@ -1,8 +1,8 @@
-"""Noise and accounts where a function of the user's own says who takes part, or how much noise there is.
+"""Noise and accounts if a user-defined function decides who takes part, or how much noise there is.
 
-What it decides has no known law, so the participation that occurred is what the observer knows: a record's device takes
-part in these rounds, and the record is in its batch with probability q, in each by itself. Noise is of a strength that
-does not follow batches, and sums are divided by what is expected of those who take part, so neither tells more.
+Its decisions have no known distribution, so the observer is assumed to know the participation that occurred. A record's
+device takes part in these rounds, and the record is in each batch with probability q, independently. The strength of
+noise does not follow batches, and sums are divided by the participants' expected batch size, so neither reveals more.
 """
 
 from functools import cache, partial
@@ -26,24 +26,24 @@ SAMPLING = (
     "a device takes part in the rounds that it did, known to the observer; then a record is in its batch with "
     "probability q"
 )
-LEVELS = 16  # of mu, of which each takes half a second to account for
-# Columns of `outcome` that only participation by chance has, and `epsilon_proved`, which is what is stated.
+LEVELS = 16  # largest number of values of mu; accounting takes half a second for each
+# Columns of `outcome` that only random participation has, and `epsilon_proved`, which is the stated epsilon already.
 BY_CHANCE = (
     *("epsilon_anonymous", "epsilon_anonymous_read", "epsilon_identified_read"),
     *("epsilon_renyi_anonymous", "epsilon_renyi_identified", "epsilon_theorem_1", "epsilon_proved"),
 )
-ACCOUNTED: dict[str, Any] = {"method": "proved", "absent": 0.5}  # as of `_fixed` noise
+ACCOUNTED: dict[str, Any] = {"method": "proved", "absent": 0.5}  # as for `_fixed` noise
 
 
 def by_function(tables: dict[str, pl.DataFrame]) -> bool:
-    """Whether a function of the user's own says who takes part."""
+    """Return whether a user-defined function decides who takes part."""
     return tables["schedule_status"]["status"][0] == "own"
 
 
 def strengths(
     scenario: AnonymousOac, multiplier: np.ndarray, local: bool, tables: dict[str, pl.DataFrame]
 ) -> pl.DataFrame:
-    """The table `noise` of multipliers (realization, round), of all messages together or, `local`, of each.
+    """Make the table `noise` of multipliers (realization, round), for the sum of messages or, if `local`, for each.
 
     The noise of rounds without participants is 0.
     """
@@ -63,17 +63,17 @@ def strengths(
 
 
 def losses(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Losses:
-    """What the rounds that each device takes part in cost a record that is in their batches."""
-    observer = UPLOAD if in_turn(tables) else SUM  # of whom the table has no row if nobody takes part
+    """Compute mu of a record that is in its device's batches, in the rounds that the device takes part in."""
+    observer = UPLOAD if in_turn(tables) else SUM  # the table has no row if nobody takes part
     return accountant.losses(tables, observer, 2 * scenario.training.clip_norm)
 
 
 def worst(losses: Losses, rate: float, delta: float, **more) -> tuple[np.ndarray, np.ndarray]:
-    """An epsilon that no record's exceeds and its kind, shape (realization,); 0: nobody takes part.
+    """Compute an epsilon that no record's exceeds, and its kind, shape (realization,); 0: nobody takes part.
 
-    It is that of a device whose largest mu, second largest mu and so on are each the largest of all devices': of one
-    multiplier, the one that takes part in the most rounds. Of many multipliers, mu are rounded up to few. So it is an
-    upper bound at best.
+    It is the epsilon of an assumed device: its largest mu, second largest mu and so on are each the largest of all
+    devices. With one multiplier, this is the device that takes part in the most rounds. With many multipliers, mu are
+    rounded up to few values. So epsilon is an upper bound at best.
     """
     ordered = np.sort(losses.mu, axis=1).max(axis=2)
     mu = np.array([rounded_up(row) for row in ordered])
@@ -83,7 +83,7 @@ def worst(losses: Losses, rate: float, delta: float, **more) -> tuple[np.ndarray
 
 
 def rounded_up(mu: np.ndarray) -> np.ndarray:
-    """Increasing mu, shape (round,), with at most LEVELS different ones above 0: each the largest of its neighbours.
+    """Round increasing mu, shape (round,), up to at most LEVELS values above 0: each to the largest of its group.
 
     >>> rounded_up(np.array([0.0, 1.0, 2.0]))
     array([0., 1., 2.])
@@ -96,7 +96,7 @@ def rounded_up(mu: np.ndarray) -> np.ndarray:
 
 
 def at_least(mu: np.ndarray, rate: float, delta: float) -> float:
-    """The epsilon of opposite records of a device of some mu, shape (round,), at its weakest, or less."""
+    """Compute a lower bound on epsilon of a device with mu, shape (round,): opposite records, at the smallest mu."""
     law, sent = batches.poisson(rate), mu[mu > 0]
     if not len(sent):
         return 0.0
@@ -104,14 +104,15 @@ def at_least(mu: np.ndarray, rate: float, delta: float) -> float:
 
 
 def longest(mu: np.ndarray) -> int:
-    """The device that takes part in the most rounds, by mu (round, user)."""
+    """Find the device that takes part in the most rounds, from mu, shape (round, user)."""
     return int((mu > 0).sum(axis=0).argmax())
 
 
 class Occurred(NamedTuple):
-    """The rounds that each device took part in, known to the observer; a mechanism of `accountant`.
+    """The rounds that each device took part in, known to the observer; an `accountant.Mechanism`.
 
-    All devices of a realization get the epsilon of `worst`. `message` is the law of a device's message in such a round.
+    All devices of a realization have the epsilon of `worst`. `message` is the distribution of the number of records in
+    a device's message in such a round.
     """
 
     rate: float
@@ -120,12 +121,12 @@ class Occurred(NamedTuple):
 
     @classmethod
     def build(cls, scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Self:
-        """Those of a scenario."""
+        """Build the mechanism of a scenario."""
         rate = scenario.data.sampling
         return cls(rate, batches.messages(*population(tables), 1.0, rate, known=True, fixed=True))
 
     def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray]:
-        """Of `worst`; of all of a device's records, in as many rounds as any takes part in, and no less."""
+        """Compute `worst`; for a user, at least that, and a bound for as many rounds as any device takes part in."""
         epsilon, kind = worst(losses, self.rate, delta)
         if claim.unit != RECORD:
             bound = cache(partial(users.worth, self.message, delta=delta, absent=ACCOUNTED["absent"]))
@@ -140,21 +141,21 @@ class Occurred(NamedTuple):
         return np.broadcast_to(epsilon[:, None], shape), np.broadcast_to(kind[:, None], shape)
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> float:
-        """No more is worked out than epsilon at delta."""
+        """Return NaN: only epsilon at delta is computed."""
         return np.nan
 
 
 def least_multiplier(losses: Losses) -> np.ndarray:
-    """The least noise multiplier of any round and device, shape (realization,); 0: nobody takes part."""
+    """Return the smallest noise multiplier of any round and device, shape (realization,); 0: nobody takes part."""
     largest = losses.mu.max(axis=(1, 2))
     with np.errstate(divide="ignore"):
         return np.where(largest > 0, 1 / largest, 0.0)
 
 
 def epsilons(scenario: AnonymousOac, tables: dict[str, pl.DataFrame], losses: Losses) -> pl.DataFrame:
-    """Further epsilons of each realization, columns of `outcome`, and the least multiplier; null: nobody sends.
+    """Compute further epsilons (null: nobody sends) and the smallest multiplier of each realization, for `outcome`.
 
-    Those of participation by chance are null.
+    Epsilons of random participation (BY_CHANCE) are null.
     """
     delta, q = scenario.privacy.delta, scenario.data.sampling
     sends = losses.mu.max(axis=(1, 2)) > 0

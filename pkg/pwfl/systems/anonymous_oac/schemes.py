@@ -1,6 +1,6 @@
-"""The schedulers and noise schemes of the system `anonymous_oac`, and what an observer may know of the sampling.
+"""Schedulers and noise schemes of the system `anonymous_oac`, and interpretations of the observer's knowledge.
 
-Each scheme is declared here, and nowhere else.
+Schemes are declared only here.
 """
 
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from pwfl.system import Scheme, list_statuses
 
 
 class Reading(NamedTuple):
-    """What an observer of a round knows: which devices take part; all that the strength of the noise tells."""
+    """An interpretation: whether an observer knows who takes part, and all that the strength of the noise reveals."""
 
     participation: bool
     noise: bool
 
 
-SUM, UPLOAD, READ = "sum", "upload", "noise read"  # observers: of the sum of all uploads, of each; see `observed`
+SUM, UPLOAD, READ = "sum", "upload", "noise read"  # observers of the sum of uploads, of each; see `receive.observed_by`
 READINGS = {
     "anonymous": Reading(participation=False, noise=False),
     "identified": Reading(participation=True, noise=False),
     "anonymous_read": Reading(participation=False, noise=True),
     "identified_read": Reading(participation=True, noise=True),
-    "scheduled": Reading(participation=True, noise=True),  # of the participation that occurred, not of its law
+    "scheduled": Reading(participation=True, noise=True),  # the participation that occurred, not its distribution
 }
 
 
@@ -40,13 +40,14 @@ class Mechanism:
     Attributes
     ----------
     reading
-        What the observer knows against whom there is enough.
+        Key in READINGS of the observer's assumed knowledge, for which the noise suffices.
     local
-        Whether each device adds enough to an update of its own, else all together to their sum.
+        Whether each device adds enough noise to its own update; if not, all devices together add enough to their sum.
     fixed
-        Whether its strength does not follow the batch's size.
+        Whether the noise's strength does not follow the batch's size.
     occurred
-        Whether it is accounted for by the participation that occurred, which has no law: of a user-defined function.
+        Whether accounting uses the participation that occurred, which has no known distribution: for user-defined
+        functions.
     """
 
     reading: str
@@ -62,9 +63,9 @@ class NoiseScheme(Mechanism, Scheme):
     Attributes
     ----------
     sampling
-        The sampling that its epsilons account for, in words.
+        Description of the sampling that its epsilons account for.
     is_given
-        Whether the configured multiplier is meant for it; others get the multiplier that gives the same epsilon.
+        Whether the configured multiplier is for this scheme; others use the multiplier that gives the same epsilon.
     is_silent
         Whether devices add no noise.
     goes_with_functions
@@ -130,10 +131,10 @@ NOISES: dict[str, NoiseScheme] = {
     ),
 }
 SCHEDULE_STATUSES = list_statuses(SCHEDULERS, "own")
-NOISE_STATUSES = ("given", "calibrated", "no_guarantee", "no_noise", "own")  # how multipliers are found, of all schemes
+NOISE_STATUSES = ("given", "calibrated", "no_guarantee", "no_noise", "own")  # how multipliers are found
 
-# The last two are in the table `noise` where a function of the user's own decides who takes part, or how much noise
-# there is, so that the participation that occurred is what is known.
+# The last two are in the table `noise` if a user-defined function decides who takes part, or how much noise there is.
+# The observer is then assumed to know the participation that occurred.
 MECHANISMS: dict[str, Mechanism] = {
     **NOISES,
     "scheduled": Mechanism(reading="scheduled", fixed=True, occurred=True),

@@ -1,4 +1,4 @@
-"""The system `anonymous_oac`: all that it is."""
+"""Definition of the system `anonymous_oac`."""
 
 from typing import TYPE_CHECKING
 

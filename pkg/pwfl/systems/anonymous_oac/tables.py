@@ -21,7 +21,7 @@ class Users(contract.PerUser):
 
 
 class Links(contract.PerUserRound):
-    """Each device's channel, round by round (`channel`)."""
+    """Each device's channel in each round (`channel`)."""
 
     REVEALS = PUBLIC
     fading_gain = dy.Float64(
@@ -30,7 +30,7 @@ class Links(contract.PerUserRound):
 
 
 class Schedule(Links):
-    """Who takes part in a round, with how many records (`schedule`)."""
+    """Participants of each round, and the sizes of their batches (`schedule`)."""
 
     REVEALS = PUBLIC
     slot = dy.Int64(nullable=True, min=0, description=meaning("slot", "one per upload; null: all send simultaneously"))
@@ -38,7 +38,7 @@ class Schedule(Links):
 
 
 class ScheduleStatus(contract.PerRealization):
-    """How rounds turned out (`schedule`)."""
+    """Participants, records and empty rounds of each realization (`schedule`)."""
 
     REVEALS = PUBLIC
     status = dy.Enum(SCHEDULE_STATUSES, nullable=False, description=meaning("status", "of the schedule"))
@@ -49,7 +49,7 @@ class ScheduleStatus(contract.PerRealization):
 
 
 class Noise(contract.PerRound):
-    """Privacy noise that each round's update carries (`noise`)."""
+    """Privacy noise in each round's update (`noise`)."""
 
     REVEALS = PUBLIC
     update_noise_std = dy.Float64(
@@ -72,7 +72,7 @@ class Noise(contract.PerRound):
 
 
 class NoiseStatus(contract.PerRealization):
-    """How each realization's noise multiplier was found (`noise`)."""
+    """Status of each realization's noise multiplier: how it was found (`noise`)."""
 
     REVEALS = PUBLIC
     status = dy.Enum(
@@ -95,7 +95,7 @@ class History(contract.Learning):
 
 
 class Curves(contract.PerRealization):
-    """epsilon over rounds, failed devices and channel estimates (`account`); of realization 0, alike for all."""
+    """Epsilon over rounds, failed devices and channel estimates (`account`), in realization 0, as equal for all."""
 
     REVEALS = PUBLIC
     quantity = dy.Enum(QUANTITIES, primary_key=True, description="quantity on the axis x")
@@ -119,7 +119,7 @@ class Curves(contract.PerRealization):
 
 
 class Outcome(contract.Outcome):
-    """Guarantee and cost of each realization's training (`account`)."""
+    """Guarantee and cost of each realization's training run (`account`)."""
 
     REVEALS = PUBLIC
     participants = dy.Float64(nullable=False, min=0, description="mean number of participating devices a_t")

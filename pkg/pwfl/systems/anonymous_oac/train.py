@@ -1,4 +1,4 @@
-"""Training of the system `anonymous_oac`: (2) of Hasircioglu and Gunduz, batches that differ from round to round."""
+"""Training of the system `anonymous_oac`: (2) of Hasircioglu and Gunduz, with other batches in each round."""
 
 from pwfl.training import plain, trainings
 

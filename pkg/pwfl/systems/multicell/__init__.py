@@ -1,4 +1,4 @@
-"""The system `multicell`: several base stations whose cells interfere (Tavangaran, Chen, Yang, da Silva and Poor).
+"""The system `multicell`: several base stations with interfering cells (Tavangaran, Chen, Yang, da Silva and Poor).
 
-What is not the paper's is in `beyond`.
+The package `beyond` contains what is not in the paper.
 """

@@ -41,15 +41,15 @@ ENERGY_SCOPES = {
     "on air": "radiated on air, in cells that interfere, by messages of the largest norm and their noise",
 }
 TOTALS = {"total": "sum", "worst_user": "max", "median": "median"}
-ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
+ERROR_TOLERANCE = 1e-9  # relative excess over (21) that counts as rounding
 
 
 class Constants(NamedTuple):
-    """The constants of Theorem 1, taken as given: no premise is checked but that on the step size."""
+    """The constants of Theorem 1, which are assumed; `premise` describes which premises of the theorem hold."""
 
-    smoothness: float  # Lipschitz constant of the global loss's gradient (Assumption 3); the proof takes 1 / step size
+    smoothness: float  # Lipschitz constant of the global loss's gradient (Assumption 3); in the proof 1 / step size
     strong_convexity: float  # mu of the global loss (Assumption 4)
-    xi1: float  # of Assumption 6, as xi2
+    xi1: float  # of Assumption 6, as is xi2
     xi2: float
 
 
@@ -57,9 +57,10 @@ CONSTANTS = Constants(20.0, 1.0, np.nan, 1.0)  # Table I's step size is 1 / 20; 
 
 
 def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables `leakage` of users and `outcome` of realizations.
+    """Make the tables `leakage` of users, `outcome` of realizations, and `guarantees`.
 
-    `tables` are `users`, `links`, `schedule`, `start_values`, `noise`, `reception_noise`, `visibility` and `observers`.
+    `tables` contains `users`, `links`, `schedule`, `start_values`, `noise`, `noise_status`, `reception_noise`,
+    `visibility` and `observers`.
     """
     frame, training, privacy = assigned(tables), scenario.training, scenario.privacy
     seen = tables["visibility"].filter(observer=privacy.observer).select(*KEYS, "visibility")
@@ -84,14 +85,14 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
         "delta": privacy.delta,
         "rounds": training.rounds,
     }
-    users = leakage.drop("epsilon_worst_case", "rho_server", "order_server")  # of which `outcome` has the totals
+    users = leakage.drop("epsilon_worst_case", "rho_server", "order_server")  # these are in `outcome` only
     return {"leakage": users, "outcome": linear.outcome(parts, terms), "guarantees": guarantees}
 
 
 def claims(scenario: Multicell, observers: pl.DataFrame, samples: np.ndarray) -> Iterator[Claim]:
-    """What is asked: a record against each observer; against the scenario's own all of a user's, too.
+    """Yield the claims: a record against each observer, and all of a user's records against the declared observer.
 
-    On air, too, what the receivers' noise would add to the users'.
+    On air, also a record against the declared observer if the receivers' noise counts as well.
     """
     moved = moves(scenario, samples)
     declared = scenario.privacy.observer
@@ -106,12 +107,12 @@ def claims(scenario: Multicell, observers: pl.DataFrame, samples: np.ndarray) ->
 
 
 def leakages(scenario: Multicell, costs: dict[tuple, Account], rounds: Mechanism, frame: pl.DataFrame) -> pl.DataFrame:
-    """Leakage (11) of each user who ever sends, and the guarantees that follow from it; `frame` is that of `assigned`.
+    """Compute the leakage (11) of each user who ever sends, and its epsilons; `frame` is as from `assigned`.
 
-    A user leaks in the rounds in which it sends, and zCDP adds up over them. `costs` are what claims cost; of the
-    noise of its own alone, `rho_own_noise` is left. `rho_worst_case`, with `per_user` clipping only, is the leakage
-    where one record can turn the clipped mean around. `rho_server` is what releases are composed by, of integers up to
-    an order alone.
+    A user leaks in the rounds in which it sends, and rho (zCDP) adds up over them. `costs` are the accounts by claim.
+    `rho_own_noise` is rho if only the user's noise hides its records. `rho_worst_case`, only with `per_user` clipping,
+    is the leakage if one record can reverse the clipped mean. `rho_server` is the rho for the composition of releases;
+    with integers, it holds only up to the order `order_server`.
     """
     observer, delta = scenario.privacy.observer, scenario.privacy.delta
     account = costs[observer, RECORD, USERS]
@@ -143,7 +144,7 @@ def leakages(scenario: Multicell, costs: dict[tuple, Account], rounds: Mechanism
 
 
 def totals(leakage: pl.DataFrame) -> pl.DataFrame:
-    """Sum, largest and median of each realization's leakages, and the largest of all else that `leakage` has."""
+    """Compute each realization's sum, maximum and median of rho, and the worst value of the other columns."""
     rho_totals = {f"rho_{name}": getattr(pl.col("rho"), how)() for name, how in TOTALS.items()}
     rest = [name for name in leakage.columns if name not in ("realization", "user", "rho", "mu", "order_server")]
     return leakage.group_by("realization", maintain_order=True).agg(
@@ -152,13 +153,13 @@ def totals(leakage: pl.DataFrame) -> pl.DataFrame:
 
 
 def convergence(scenario: Multicell, frame: pl.DataFrame) -> pl.DataFrame:
-    """Theorem 1's constants and bound for each realization, and what they say; `frame` is that of `assigned`."""
+    """Compute Theorem 1's constants and bound for each realization, also in words; `frame` is as from `assigned`."""
     training = scenario.training
-    constants = CONSTANTS._replace(xi1=training.clip_norm**2)  # which makes Assumption 6 true
+    constants = CONSTANTS._replace(xi1=training.clip_norm**2)  # with which Assumption 6 holds
     columns = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
     bound = convergence_bound(*columns, parameter_count(network(training, features.size(scenario))), constants)
     columns = {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
-    guess = log(datasets.size(scenario.data).classes)  # the loss of equal probabilities, nothing learned
+    guess = log(datasets.size(scenario.data).classes)  # loss of equal class probabilities, without learning
     words = (
         pl.when(pl.col("c3").is_null())
         .then(pl.lit("undefined: nobody is scheduled, or no noise is feasible"))
@@ -173,7 +174,7 @@ def convergence(scenario: Multicell, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def participation(frame: pl.DataFrame) -> pl.DataFrame:
-    """How many users of each realization send, of how many samples; `frame` is that of `assigned`."""
+    """Count users who ever send, users per round, and samples of each realization; `frame` is as from `assigned`."""
     weighted = pl.col("samples") * pl.col("scheduled")
     users = frame.group_by("realization", "user", maintain_order=True).agg(
         pl.col("samples").first(), pl.col("scheduled").any(), rounds=pl.col("scheduled").mean()
@@ -187,11 +188,11 @@ def participation(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def selection(frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Whom each realization's schedule chooses (Sec. VI-B), over all intervals; `frame` is that of `assigned`.
+    """Describe the users whom each realization selects (Sec. VI-B), over all intervals; `frame` is as from `assigned`.
 
-    Columns: `gain_db_median`, of scheduled users' gains (17) to their own stations, in dB; `noise_variance_median`, of
-    their sigma_i squared; `lost_share`, the share of users with a resource block whose rate stays below Rmin with the
-    powers (35), so that they lose it. Null where nobody is scheduled, no noise is feasible, or nobody has a block.
+    Columns: `gain_db_median`, the median gain (17) of scheduled users to their base stations, in dB;
+    `noise_variance_median`, that of sigma_i squared; `lost_share`, the share of users with a block who lose it, as the
+    rate is below Rmin with powers (35). Null if nobody is scheduled, no noise is feasible, or nobody has a block.
     """
     gains = tables["links"].select(*KEYS, cell="station", gain_db=10 * pl.col("gain").log10())
     chosen = joined(frame, gains, *KEYS, "cell").group_by("realization", maintain_order=True)
@@ -206,19 +207,19 @@ def selection(frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFr
 
 
 def objectives(scenario: Multicell, tables: dict[str, pl.DataFrame], frame: pl.DataFrame) -> pl.DataFrame:
-    """Objective (20) of each realization, its bound, and the left side of (21), null where no noise is feasible.
+    """Compute objective (20) of each realization, its bound, and the left side of (21), null if no noise is feasible.
 
-    They are those of the noise that each user would add if it sent in all rounds at the same budget, in the units of
-    the bounds (`noise.run`); in (20), of the noise that hides its records. Of several intervals, (20) and its bound are
-    means, the left side of (21) is the largest.
+    They are of the noise that each user would add if it sent in all rounds with the same privacy budget, in the units
+    of the constraints (`noise.run`). (20) uses the noise that hides the user's records. Over intervals, (20) and its
+    bound are means; the left side of (21), over its sum of samples, is the maximum.
     """
     count = frame["interval"].n_unique()
     often = planned(scenario.privacy, count)
-    if scenario.privacy.observer != "user":  # as often as who sends most often
+    if scenario.privacy.observer != "user":  # as often as the user who sends most often
         sends = pl.col("scheduled") & pl.col("noise_std").is_not_null()
         often = frame.select(sends.sum().over("realization", "user").max().over("realization")).to_series().to_numpy()
-    scale = noise_scale(scenario) * np.sqrt(np.maximum(often, 1) / count)  # where nobody sends, there is no noise
-    # As (20), (21) have it. Polars divides columns of several rows by one number otherwise than those of one row.
+    scale = noise_scale(scenario) * np.sqrt(np.maximum(often, 1) / count)  # if nobody sends, there is no noise
+    # Noise as in (20), (21). By NumPy: Polars divides columns of several rows differently from those of one row.
     columns = {name: frame[name].to_numpy() / scale for name in ("noise_std", "hiding_std")}
     frame = frame.with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
     sums = frame.group_by("realization", "interval", maintain_order=True).agg(
@@ -251,11 +252,11 @@ def objectives(scenario: Multicell, tables: dict[str, pl.DataFrame], frame: pl.D
 
 
 def values_bound(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> np.ndarray:
-    """What no schedule takes off the objective (20) in each interval, shape (realization, interval).
+    """Bound by how much any schedule lowers the objective (20) in each interval, shape (realization, interval).
 
-    The bound is of the problem that leaves open what the scheme's noise leaves open: with `random`, schedules and
-    powers; with `optimal`, which follows the schedule, noise as well. Other noise is not what (20)-(22) ask for: NaN.
-    Budgets are no part of the problem, so bounds hold for users who stop, too.
+    In the bound's problem, schedules and powers are free with noise `random`; with `optimal`, which follows the
+    schedule, the noise is free as well. NaN for other noise, which does not follow from (20)-(22), for sums, and on
+    air. Privacy budgets are no part of the problem, so bounds also hold if users stop sending.
     """
     users, gamma, privacy = tables["users"], scenario.schedule.gamma, scenario.privacy
     samples = to_array(users, "samples", "realization", "user")
@@ -263,7 +264,7 @@ def values_bound(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> np.nda
     channels = tables["links"].partition_by("interval", maintain_order=True)
     (noise,) = tables["noise_status"]["noise"].unique()
     if privacy.observer != "user" or not is_digital(scenario):
-        return np.full((len(samples), len(channels)), np.nan)  # others' noise hides a record, too, or no blocks limit
+        return np.full((len(samples), len(channels)), np.nan)  # others' noise also hides a record, or no blocks limit
     bound = None if user_code.is_reference(noise) else NOISES[noise].bound
     if bound is None:
         return np.full((len(samples), len(channels)), np.nan)
@@ -278,10 +279,10 @@ def values_bound(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> np.nda
 def convergence_bound(
     samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, dimension: int, constants: Constants
 ) -> dict[str, np.ndarray]:
-    """`c1`, `c2`, `c3` of Theorem 1 and `bound_limit`, what its bound tends to, each of shape (realization,).
+    """Compute `c1`, `c2`, `c3` of Theorem 1 and `bound_limit`, the limit of its bound, each of shape (realization,).
 
-    `samples` K_i, `scheduled` a_i and `noise_std` sigma_i have shape (realization, interval, user); of several
-    intervals, each of C1, C2 and C3 is the largest. C3 is NaN where nobody is scheduled or the noise is. The limit is
+    `samples` K_i, `scheduled` a_i and `noise_std` sigma_i have shape (realization, interval, user); over several
+    intervals, C1, C2 and C3 are maxima. C3 is NaN if nobody is scheduled or the noise is NaN. The limit is
     (C2 + C3) / (1 - C1), infinite for C1 >= 1. `dimension` is the number d of trained parameters.
     """
     smoothness = constants.smoothness
@@ -300,7 +301,7 @@ def convergence_bound(
 
 
 def premise(training: Training, smoothness: float) -> str:
-    """Which premises of Theorem 1 hold: its proof takes step size 1 / L, averages (8), (9), a strongly convex loss."""
+    """Describe which premises of Theorem 1 hold: step size 1 / L, averages (8), (9), a strongly convex loss."""
     if training.step == "snr":
         step = "not met (set by noise)"
     elif RECIPES[training.recipe].falling:

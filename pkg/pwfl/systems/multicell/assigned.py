@@ -1,4 +1,4 @@
-"""What schedule and noise assign to each user, which training, accounting and the audit go by."""
+"""Table of the schedule and noise of each user, as reception and accounting use it."""
 
 import polars as pl
 
@@ -8,10 +8,10 @@ KEYS = ("realization", "interval", "user")
 
 
 def assigned(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Users with their samples, whether they send, and their noise, from `users`, `schedule` and `noise`.
+    """Join `users`, `schedule` and `noise` into users with their samples, whether they send, and their noise.
 
-    Columns: realization, interval, user, samples, cell, noise_std (null where none is feasible), scheduled. Who has a
-    resource block, but infinite noise, has no leakage to spend and counts as not scheduled.
+    Columns: realization, interval, user, samples, cell, noise_std (null if none is feasible), scheduled. A user with
+    a resource block, but infinite noise, has no leakage to spend; it counts as not scheduled, with noise 0.
     """
     schedule = tables["schedule"].select(*KEYS, scheduled=pl.col("resource_block").is_not_null())
     with_noise = joined(schedule, tables["noise"].select(*KEYS, "noise_std"), *KEYS)

@@ -1,9 +1,9 @@
-"""A cell's program (30)-(34), solved by its assignment structure, for many realizations at once.
+"""Solver of a cell's program (30)-(34) as an assignment problem, for many realizations at once.
 
-A user brings the same value on every resource block, so which sets of users are optimal depends on the order of values
-alone. Replacing values by their ranks leaves room to break ties exactly: one assignment problem with cost -rank (R + 1)
-+ required power / Pmax finds the most valuable set, and among equals the allocation of least total power, since R
-fractions of Pmax never add up to R + 1.
+A user has the same value on every resource block, so only the order of values decides which sets of users are optimal.
+Replacing values by their ranks allows exact tie-breaking. One assignment problem with cost -rank (R + 1) + required
+power / Pmax finds the most valuable set, and among equals the allocation of least total power, since R fractions of
+Pmax never add up to R + 1.
 """
 
 import numpy as np
@@ -19,14 +19,14 @@ def solve(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Maximize the scheduled users' value within a budget on their load, in one cell.
 
-    `value` is K_i - gamma / (K_i sigma_i)^2 and `load` K_i (sigma_i^2 - Vmax), shape (realization, user); `budget` is
-    what the other cells' scheduled users leave of (31), shape (realization,). `fraction` is required power over Pmax on
-    each block, shape (realization, user, block); above 1, or infinite for a user that is not there, it is barred by
-    (34).
+    `value` is K_i - gamma / (K_i sigma_i)^2 and `load` K_i (sigma_i^2 - Vmax), shape (realization, user). `budget` is
+    the part of (31) that the other cells' scheduled users leave, shape (realization,). `fraction` is the required power
+    over Pmax on each resource block, shape (realization, user, block). By (34), fractions above 1 are not allowed;
+    fractions are infinite for entries that pad a cell.
 
     Returns each user's block, -1 for none, shape (realization, user), and a status, shape (realization,): `assignment`
-    where (31) does not bind, `integer_program` where it does, `infeasible_kept` where no allocation satisfies it (its
-    blocks are then all -1).
+    if (31) does not bind, `integer_program` if it does, `infeasible_kept` if no allocation satisfies it (all blocks are
+    then -1).
     """
     blocks = fraction.shape[2]
     allowed = fraction <= 1
@@ -35,7 +35,7 @@ def solve(
     block = np.full(value.shape, -1)
     candidate = np.any(useful, axis=2)
     for realization in np.flatnonzero(np.any(candidate, axis=1)):
-        # Without the rows that pad a cell, so that ties do not depend on the other realizations.
+        # Exclude rows that pad a cell, so that ties do not depend on the other realizations.
         row = np.flatnonzero(candidate[realization])
         user, chosen = linear_sum_assignment(cost[realization][row])
         block[realization, row[user]] = chosen
@@ -53,7 +53,7 @@ def solve(
 
 
 def _ranks(value: np.ndarray) -> np.ndarray:
-    """Rank of each positive number in its row, from 1 for the least, equal numbers sharing one; else 0."""
+    """Rank each row's positive numbers, from 1 for the smallest; equal numbers share a rank, others have rank 0."""
     order = value.argsort(axis=1)
     ordered = np.take_along_axis(value, order, axis=1)
     steps = (np.diff(np.maximum(ordered, 0), axis=1, prepend=0) > 0).cumsum(axis=1)

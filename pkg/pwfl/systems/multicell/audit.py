@@ -1,4 +1,4 @@
-"""Audit of the system `multicell`: what its observer sees of the worst-off user, the colluders' noise taken off."""
+"""Audit of the system `multicell`: its observer's view of the most exposed user, without the colluders' noise."""
 
 from collections.abc import Iterator
 
@@ -19,10 +19,10 @@ from pwfl.training.audit import Audited, audit_system, claim_of, participation, 
 
 
 def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """On the upload, or its group's sum, of the user that leaks most.
+    """Yield verdicts on the upload of the user that leaks most, or on the sum of its group.
 
-    With `per_user` clipping the record that is claimed about can turn its user's whole gradient around, and is held to
-    that worst case.
+    With `per_user` clipping, a record can reverse its user's whole gradient, so the epsilon of that worst case is
+    tested.
     """
     privacy, on_air = scenario.privacy, not is_digital(scenario)
     audited_observer, instead = find_audited_observer(scenario)
@@ -38,7 +38,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     if np.isinf(epsilon):
         yield audit.untested(audit.Subject(realization, "every upload", delta, epsilon))
         return
-    if select_deliveries(tables, realization).is_empty():  # none was drawn into a message, or nobody is heard
+    if select_deliveries(tables, realization).is_empty():  # no record was sampled, or all users dropped out
         yield audit.untested(audit.Subject(realization, "nobody's record is received", delta, None))
         return
     cell = tables["users"].filter(realization=realization).sort("user")["cell"].to_numpy()
@@ -55,7 +55,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     claim = claim_of(tables, realization, audited_observer, 2 * scenario.training.clip_norm, True, view)
     target, claim = claim.target, claim._replace(exact=not privacy.dropouts)
     if rate := scenario.data.sampling:
-        # Records that lose as much as is proved need not exist, so no signal tells this epsilon.
+        # Records that attain the proved epsilon may not exist, so that of opposite records is tested.
         losses = accountant.Losses(claim.mu.max(keepdims=True)[None, None], np.array([len(claim.mu)]))
         opposite = batches.PoissonBatches(rate).record_batches._replace(method="opposite", interval=sampled.INTERVAL)
         claim = claim._replace(epsilon=float(opposite.epsilons(losses, delta).max()))
@@ -76,7 +76,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
 
 
 def senders(tables: dict[str, pl.DataFrame], realization: int) -> np.ndarray:
-    """Who is to send, boolean, shape (interval, user), as `visibility` has it."""
+    """Return who is scheduled to send according to `visibility`, boolean, shape (interval, user)."""
     rows = tables["visibility"].filter(realization=realization, observer="user")
     sends = np.zeros((size_of(rows, "interval"), tables["users"]["user"].n_unique()), bool)
     sends[rows["interval"].to_numpy(), rows["user"].to_numpy()] = True
@@ -86,10 +86,10 @@ def senders(tables: dict[str, pl.DataFrame], realization: int) -> np.ndarray:
 def observed(
     privacy: Privacy, reception: Reception, target: int, records: np.ndarray, senders: np.ndarray
 ) -> Reception:
-    """What the observer sees of the target's group: without the noise of as many as may collude, those of most noise.
+    """Select the observer's view of the target's group, without the noise of colluders, the users with most noise.
 
-    Whoever is missing from a round adds none. `records` says who is in the group, (user,), `senders` who is to send in
-    each interval in which nobody drops out.
+    Users who are missing from a round add none. `records` is whether a user is in the group, (user,); `senders` is
+    whether it is scheduled to send in each interval, dropouts apart.
     """
     seen = reception.select_users(records)
     rounds = -(-len(reception.sends) // len(senders))

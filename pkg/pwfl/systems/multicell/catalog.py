@@ -1,4 +1,4 @@
-"""What the reports of `multicell` show, and its schemes' colours."""
+"""Contents of the reports of `multicell`, and its schemes' colours."""
 
 from pwfl.report.catalog import ACCURACY_FIGURES, BARE, Catalog
 

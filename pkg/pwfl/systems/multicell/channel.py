@@ -1,4 +1,4 @@
-"""Channel of the system `multicell`: Sec. VI-A of Tavangaran et al."""
+"""Channels of the system `multicell`: users, samples and links by Sec. VI-A of Tavangaran et al."""
 
 import numpy as np
 import polars as pl
@@ -15,18 +15,18 @@ from pwfl.systems.multicell.parameters import Data, Multicell
 from pwfl.tables.arrays import to_array, to_table
 
 KEYS = ("realization", "user")
-MEAN_ONE = 0.5**0.5  # scale of a Rayleigh amplitude whose mean power is 1
-MIN_DISTANCE_M = 1.0  # below which the path loss falls no more
-MOST_SAMPLES = 10**9  # of a user: more than any data set has, and sums of it stay whole numbers
+MEAN_ONE = 0.5**0.5  # scale of a Rayleigh amplitude of mean power 1
+MIN_DISTANCE_M = 1.0  # below this distance, the path loss is constant
+MOST_SAMPLES = 10**9  # of a user: more than any data set has; sums of it do not overflow
 
 
 def run(
     scenario: Multicell, realizations: range, imported: dict[str, pl.DataFrame] | None = None
 ) -> dict[str, pl.DataFrame]:
-    """Users and links of some consecutive realizations.
+    """Make the tables `users` and `links` of some consecutive realizations.
 
-    `imported` holds the tables `imported_users` and `imported_links` of these, where channels come from outside. Raises
-    datasets.DataError if the users of a realization hold more samples than the data set has.
+    `imported` contains their tables `imported_users` and `imported_links`; None: channels are drawn. Raises
+    datasets.DataError if a realization's numbers of samples are drawn, and exceed those of the data set.
     """
     if imported is None:
         users, links = drawn(scenario, realizations)
@@ -42,7 +42,7 @@ def run(
 
 
 def cells_and_samples(scenario: Multicell, realizations: range, users: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Each user's cell and samples K_i, drawn where the table `users` has none, both of shape (realization, user)."""
+    """Return each user's cell and samples K_i, drawn if `users` has none, both of shape (realization, user)."""
     cell = to_array(users, "cell", *KEYS)
     if users["samples"].null_count():
         return cell, sample_counts(scenario.seed, scenario.data, realizations, cell.shape[1])
@@ -50,9 +50,9 @@ def cells_and_samples(scenario: Multicell, realizations: range, users: pl.DataFr
 
 
 def drawn(scenario: Multicell, realizations: range) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Users' positions and cells, their samples null, and their links (17) to the stations of a hexagonal grid.
+    """Draw users' positions and cells, their samples null, and links to the base stations of a hexagonal grid.
 
-    Positions, and with them line of sight and shadow fading, are the same in all intervals.
+    Positions, line of sight and shadow fading are the same in all coherence intervals.
     """
     users, distance = located(scenario, realizations)
     gain, line_of_sight = gains(scenario, realizations, distance)
@@ -64,7 +64,7 @@ def drawn(scenario: Multicell, realizations: range) -> tuple[pl.DataFrame, pl.Da
 
 
 def located(scenario: "Multicell", realizations: range) -> tuple[pl.DataFrame, np.ndarray]:
-    """Users' positions and cells, their samples null; distances to stations, metres, (realization, station, user)."""
+    """Draw users' positions and cells, samples null; and distances to stations, m, (realization, station, user)."""
     network = scenario.network
     station = hexagons.stations(network.rings, network.cell_radius_m)
     half = hexagons.half_side(network.rings, network.cell_radius_m)
@@ -77,13 +77,13 @@ def located(scenario: "Multicell", realizations: range) -> tuple[pl.DataFrame, n
 
 
 def gains(scenario: Multicell, realizations: range, distance_m: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Power gains of links, shape (realization, interval, station, user), and whether in line of sight.
+    """Draw power gains of links, shape (realization, interval, station, user), and whether they have line of sight.
 
-    `distance_m` has shape (realization, station, user). The path loss (17) tells no line of sight: None. Only the
-    Rayleigh fading is drawn anew in each interval.
+    `distance_m` has shape (realization, station, user), as has the line of sight; it is None for the path loss (17),
+    which does not model it. Only the Rayleigh fading is drawn again in each interval.
     """
     seed, radio, shape = scenario.seed, scenario.radio, distance_m.shape[1:]
-    # A stream for each interval: its channel is the same whatever their number.
+    # One stream per interval: its channel does not depend on their number.
     purposes = ["fading", *(f"fading/{interval}" for interval in range(1, intervals(scenario)))]
     uniform = np.stack([streams.uniforms(seed, purpose, realizations, shape) for purpose in purposes], axis=1)
     if radio.path_loss == "power_law":
@@ -101,11 +101,11 @@ def gains(scenario: Multicell, realizations: range, distance_m: np.ndarray) -> t
 
 
 def sample_counts(seed: int, data: Data, realizations: range, users: int) -> np.ndarray:
-    """Numbers of training samples K_i, round(offset + lognormal), int64, shape (realization, user).
+    """Draw the numbers of training samples K_i, round(offset + lognormal), int64, shape (realization, user).
 
-    With `samples_total`, sizes are scaled to that sum by largest remainders, every user keeping at least one sample.
-    With `partition: given`, users hold what the data's own do.
-    Raises datasets.DataError where a realization needs more samples than there are.
+    With `samples_total`, sizes are scaled to that sum by largest remainders, and every user has at least one sample.
+    With `partition: given`, users have the numbers of samples of the data set's users.
+    Raises datasets.DataError if a realization needs more samples than there are.
     """
     if data.content is not None and data.content.users:
         held = np.array(data.content.users)
@@ -127,7 +127,7 @@ def sample_counts(seed: int, data: Data, realizations: range, users: int) -> np.
 
 
 def _apportion(size: np.ndarray, total: int) -> np.ndarray:
-    """Whole numbers of at least one, proportional to `size`, whose rows sum to `total`."""
+    """Return integers 1 + n with row sums `total`, where n is in proportion to `size`, rounded."""
     users = size.shape[1]
     share = (total - users) * size / size.sum(axis=1, keepdims=True)
     counts = np.floor(share).astype(np.int64)

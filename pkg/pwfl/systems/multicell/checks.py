@@ -1,4 +1,4 @@
-"""What parameters of the system `multicell` must satisfy together, what they need of the machine, and of its memory."""
+"""Checks of a scenario of `multicell`: parameters that must fit each other, files and software, and memory."""
 
 from functools import lru_cache
 from importlib.util import find_spec
@@ -21,17 +21,17 @@ from pwfl.training import models
 if TYPE_CHECKING:
     import polars as pl
 
-POWER_LAW = ("path_loss_exponent", "fading_scale")  # parameters that only this path loss reads
-MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
-MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
+POWER_LAW = ("path_loss_exponent", "fading_scale")  # parameters that only the path loss `power_law` reads
+MAX_PRIVACY_WEIGHT = 1e12  # largest weight of a user's leakage in the objective, in samples
+MAX_EFFICIENCY = 20  # largest minimum rate per bandwidth, bit/s per Hz
 NO_GLPK = (
     "schedule.solver: GLPK_MI is not installed; install pwfl with its extra `glpk`, or use `assignment` or `HIGHS`"
 )
 
 
 def consistent(scenario: Multicell) -> None:
-    """Refuse what no realization can satisfy."""
-    if scenario.channel.users is None:  # else it is checked with what they hold
+    """Raise ValueError for parameters that no realization can satisfy."""
+    if scenario.channel.users is None:  # otherwise checked with the users' samples
         _check_samples(scenario)
     if scenario.channel.links is None:
         _check_path_loss(scenario)
@@ -109,7 +109,7 @@ def _check_schemes(scenario: Multicell) -> None:
 
 
 def _check_beyond(scenario: Multicell) -> None:
-    """Refuse a delta of sampled records that rounding errors exceed."""
+    """Raise ValueError if delta is too small for the rounding errors of sampled records' accounts."""
     rate = scenario.data.sampling
     if rate is not None:
         words = f"records sampled by data.sampling: {rate:g}"
@@ -149,7 +149,7 @@ def _check_samples(scenario: Multicell) -> None:
 
 
 def _mean_samples(scenario: Multicell) -> float:
-    """How many samples a user holds on average. Raises ValueError where users would hold more than there are."""
+    """Compute the mean number of samples of a user. Raises ValueError if users would hold more than there are."""
     data, users = scenario.data, scenario.network.users
     if data.partition == "given" and data.content:
         held = data.content.users
@@ -207,15 +207,15 @@ def imported_realizations(scenario: Multicell) -> int | None:
 
 
 def _contents(scenario: Multicell) -> tuple[tuple[str, str, str], ...]:
-    """The files that the scenario imports: table, path and digest of each."""
+    """List the files that the scenario imports: table, path and content hash of each."""
     return tuple((table, path, files.content(path)) for table, path in imports(scenario).items())
 
 
 @lru_cache
 def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple["pl.DataFrame", int, int]:
-    """The users whom files hold, and how many stations and intervals there are.
+    """Return the users in imported files, and the numbers of base stations and intervals.
 
-    Files are given as table, path and digest: scenarios of a study mostly share them.
+    Files are given as table, path and content hash, so that a study's scenarios with the same files share the result.
     """
     from pwfl.systems.multicell import imported
 
@@ -225,7 +225,7 @@ def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple["pl.DataFrame", i
 
 
 def _channel_problems(scenario: Multicell) -> list[str]:
-    """What is wrong with channels from outside, or does not fit the scenario."""
+    """List what is wrong with channels: imported files that are invalid or do not fit, and `feasible.problems`."""
     from pwfl.tables import TableError
 
     links, users = scenario.channel.links, scenario.channel.users
@@ -295,10 +295,10 @@ def idle(scenario: Multicell) -> dict[str, str]:
         drawn = ("samples_offset", "samples_log_mean", "samples_log_sd", "samples_total")
         reasons |= {f"data.{key}": "data.partition: given" for key in drawn}
     training = scenario.training
-    noisy = all(scheme.noise != "none" for scheme in scenario.schemes)  # `step: snr` is of noise
+    noisy = all(scheme.noise != "none" for scheme in scenario.schemes)  # `step: snr` requires noise
     if training.step == "constant":
         reasons["training.step_scale"] = "training.step: constant"
-    elif noisy and training.learner == "gradients":  # local steps take a rate of their own
+    elif noisy and training.learner == "gradients":  # local steps use the learning rate
         reasons["training.learning_rate"] = "training.step: snr"
     if training.model != "dense":
         reasons["training.hidden_layers"] = f"training.model: {training.model}"
@@ -325,7 +325,7 @@ def table_bytes(scenario: Multicell) -> tuple[float, float, str]:
 
 def training_bytes(scenario: Multicell) -> tuple[float, str]:
     """See `pwfl.scenario.checks`."""
-    if scenario.training.model != "dense":  # the user's own may be any; samples come in blocks
+    if scenario.training.model != "dense":  # a user-defined model may have any size; samples come in blocks
         return network_bytes(scenario, [], 1), "data.dataset"
     layers = layer_bytes(scenario, datasets.size(scenario.data).train)
     return network_bytes(scenario, scenario.training.hidden_layers, 1) + layers, "training.hidden_layers"

@@ -1,4 +1,4 @@
-"""What Tavangaran et al. say, in their order, and what this project says beyond: measured on a study's scenarios."""
+"""Claims of Tavangaran et al., in their order, and of this project beyond: measured on a study's scenarios."""
 
 import numpy as np
 import polars as pl
@@ -32,13 +32,13 @@ from pwfl.systems.multicell.bounds import leakage_bound
 from pwfl.systems.multicell.parameters import Multicell
 from pwfl.systems.multicell.recipes import RECIPES
 
-TRAININGS = 100  # realizations over which the paper's maxima of rho go
+TRAININGS = 100  # number of realizations in the paper's maxima of rho
 ROUNDING = 1e-9
 LEAKAGES = ("rho_worst_user", "rho_total")
 SELECTION = ("samples_per_scheduled", "gain_db_median", "noise_variance_median", "lost_share")
 OUTCOMES = ("objective_per_sample", "objective_gap", "scheduled", "rho_median", "epsilon", "accuracy", "loss")
 COLUMNS = (*OUTCOMES, *SELECTION, *LEAKAGES, "rho_not_lowered")
-OF_NOISE = "epsilon of the same noise"  # of real numbers, by Renyi divergences
+OF_NOISE = "epsilon of the same noise"  # real-valued noise, by Renyi divergences
 
 OBJECTIVE = Quantity("objective_per_sample", "mean objective (20) per sample", POSITIVE)
 GAP = Quantity("objective_gap", "mean gap of objective (20) to its bound", POSITIVE)
@@ -72,8 +72,8 @@ LEAKS = value("leakages", "leakages of all schemes")
 
 BOUND = value("bound", "bound of (22)")
 
-# The paper's setting, and that of what is said of learning with the paper's learning. Of Table I, (a) and (b) of a
-# figure have a pair of R and gamma each; what is said of steps of one of them may be measured from either.
+# The paper's setting, and that of claims on learning, with the paper's learning. In Table I, (a) and (b) of a figure
+# have a pair of R and gamma each. Claims on an increase of one of the two may be measured from the value of either.
 TABLE_I = {
     "radio.coherence_rounds": (None,),
     "radio.path_loss": ("power_law",),
@@ -101,7 +101,7 @@ MORE_BLOCKS, BLOCKS_ALONE = larger(BLOCKS, "at larger R"), "I2: R alone"
 
 
 def _has_few_blocks(scenario: Multicell) -> bool:
-    """Whether at most half of the users can have a block at once: R = 5 of Table I, not R = 8."""
+    """Return whether at most half of the users can have a block at once: R = 5 of Table I, not R = 8."""
     cells = len(hexagons.stations(scenario.network.rings, 1.0))
     return 2 * cells * scenario.radio.resource_blocks <= scenario.network.users
 
@@ -111,13 +111,13 @@ A_BLOCK_EACH = only(lambda scenario: scenario.radio.resource_blocks >= scenario.
 
 
 def _largest(rho: np.ndarray, bound: float) -> Measure | None:
-    """The largest rho of a user in all realizations, which the bound of (22) limits."""
+    """Measure the largest rho of a user in all realizations, which the bound of (22) limits."""
     known = rho[~np.isnan(rho)]
     return maximum(known, TRAININGS, bound * (1 + ROUNDING)) if len(known) else None
 
 
 def _largest_over(random: np.ndarray, optimal: np.ndarray, bound: float) -> Measure | None:
-    """One maximum over another: of fewer realizations than the paper's, either may still grow."""
+    """Divide one maximum by another; with fewer realizations than the paper's, either may still grow."""
     one, other = _largest(random, bound), _largest(optimal, bound)
     if one is None or other is None:
         return None
@@ -415,7 +415,7 @@ PAPER_CLAIMS = (
 
 # What goes beyond the paper.
 
-# By what else scenarios may differ whose channels are drawn anew, or not.
+# Keys in which scenarios with and without channels that are drawn again may also differ.
 FADING_KEYS = ("radio.coherence_rounds", "privacy.planned_share", "schemes", "realizations", "training_realizations")
 REDRAWN = pairs(
     "with channels drawn anew",
@@ -438,7 +438,7 @@ BETTER_LEARNING = pairs(
 
 
 def _changed(key: str, words: str, *values: tuple[str, str]):
-    """Compares scenarios that are equal but for a key, which has one of these pairs of values."""
+    """Compare scenarios that are equal except for a key, which has one of these pairs of values."""
     return pairs(words, key, matches=lambda first, other: (value_of(first, key), value_of(other, key)) in values)
 
 
@@ -452,12 +452,12 @@ FEATURES = _changed(
     "with fixed features",
     *(("pixels", "scattering"), ("pixels", "strokes"), ("pixels", "shapes")),
 )
-# By which scenarios may differ that others observe.
+# Keys in which scenarios with different observers may differ.
 OBSERVED = ("privacy.observer", "privacy.colluders", "privacy.dropouts")
 
 
 def _sums_hide(observer: str):
-    """Of scenarios of one target epsilon: whether only sums are seen, some users collude and some drop out."""
+    """Return a test whether the first scenario shows uploads, and the other sums with colluders and dropouts."""
 
     def matches(first: Multicell, other: Multicell) -> bool:
         seen = other.privacy
@@ -482,7 +482,7 @@ OVER_CELLS = pairs(
 
 
 def _at_targets(observer: str):
-    """Compares a scenario whose observer sees each upload with all of such an observer, at several epsilons."""
+    """Compare a scenario in which each upload is seen with all in which sums are, at several target epsilons."""
     return pairs(
         f"if only the {observer}'s sum is seen",
         *("privacy.observer", "privacy.target_epsilon"),
@@ -491,8 +491,8 @@ def _at_targets(observer: str):
     )
 
 
-# The bits of integers that do, for the sums that observers see: the bound for private dithers costs less than 1 % of
-# epsilon then, on MNIST (docs/explanation/sums.md).
+# Sufficient bits of integers, by observer: the bound for private dithers then costs less than 1 % of epsilon, on MNIST
+# (docs/explanation/sums.md).
 ENOUGH_BITS = {"user": 8, "cell": 10, "network": 12}
 
 
@@ -505,9 +505,9 @@ INTEGERS = pairs("with integers of enough bits", "training.bits", matches=_sends
 
 
 def _largest_change(first: dict, other: dict) -> Measure | None:
-    """How far the leakage of two scenarios' realizations differs, in the schemes that both have; of none without noise.
+    """Measure the largest relative difference in leakage of two scenarios' realizations, in the schemes of both.
 
-    Without noise both leak without bound, of which there is no difference.
+    Schemes without noise, with infinite leakage in both, are left out; None: there are no others.
     """
     columns = [paired(values, other[name]) for name, values in first.items() if name in other]
     columns = [column for column in columns if np.isfinite(column).any()]
@@ -524,10 +524,10 @@ def _largest_change(first: dict, other: dict) -> Measure | None:
 def _epsilon_ratio(
     accuracy: np.ndarray, epsilon: np.ndarray, accuracies: list[np.ndarray], epsilons: list[np.ndarray]
 ) -> Measure | None:
-    """The least epsilon at which other scenarios have the first one's accuracy, over the first one's.
+    """Measure the least epsilon at which other scenarios have the first one's accuracy, over the first one's epsilon.
 
-    Between scenarios, accuracy is linear in the logarithm of epsilon. Of an accuracy beyond those that were simulated,
-    an end is known alone: the ratio to the least of their epsilons, or to the largest.
+    Between scenarios, accuracy is interpolated linearly in the logarithm of epsilon. If the first one's accuracy is
+    outside the simulated range, only one end is known: the ratio of their least or largest epsilon.
     """
     if len(epsilons) < 2:
         return None
@@ -782,17 +782,17 @@ OWN_CLAIMS = (
 
 
 def claims(contents: dict[str, dict]) -> pl.DataFrame:
-    """The claims as far as the scenarios and their schemes let them be measured.
+    """Measure the claims, as far as the scenarios and their schemes permit.
 
-    `contents` has by name `scenario` (all that any stage reads) and `realizations` (the report's table). Scenarios are
-    compared that are equal in all but what a claim is about, paired by realization. A training that diverged, or for
-    which no noise was feasible, guesses (accuracy) and has an infinite loss.
+    `contents` has by name `scenario` (all that any stage reads) and `realizations` (the report's table). A claim
+    compares scenarios that are equal in everything else, paired by realization. A training run that diverged, or
+    without feasible noise, has the accuracy of a guess and an infinite loss.
     """
     return measure(PAPER_CLAIMS + OWN_CLAIMS, contents, _series, INTERPRETATIONS)
 
 
 def _series(content: dict) -> dict:
-    """Each scheme's columns and OF_NOISE, all schemes' leakages, and the bound that (22) sets."""
+    """Return each scheme's columns and OF_NOISE, all schemes' leakages, and the bound of (22)."""
     scenario = content["scenario"]
     series = by_scheme(scenario, content["realizations"], COLUMNS)
     rho = {pair: values for (pair, column), values in series.items() if column == "rho_worst_user"}

@@ -1,4 +1,4 @@
-"""Whether a scenario's users can satisfy the bounds (21) and (22), by the draws that its jobs make."""
+"""Checks whether a scenario's users can satisfy constraints (21) and (22), with the random numbers of its jobs."""
 
 import json
 from functools import lru_cache
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from pwfl.systems.multicell.parameters import Multicell
 
-MOST_REALIZATIONS = 100  # that are drawn
-MOST_NUMBERS = 2 * 10**6  # drawn or computed at a time, as many as take some ten milliseconds
+MOST_REALIZATIONS = 100  # largest number that is drawn
+MOST_NUMBERS = 2 * 10**6  # largest number that is drawn or computed, which takes some ten milliseconds
 
 
 def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, stations: int | None = None) -> list[str]:
-    """What stops the scenario's channel or schedules, or leaves these empty, a line `key: problem`.
+    """List what stops the scenario's channel or schedules, or leaves schedules empty, as lines `key: problem`.
 
-    `users` are those of channels from outside, with how many stations. Samples and start values are drawn as the jobs
-    of channel and schedule draw them, so a line says what would happen there. Of a network so large that one
-    realization takes more than MOST_NUMBERS, none are drawn, and nothing is said.
+    `users` and the number of `stations` are those of imported channels; None: channels are drawn. Samples and start
+    values are drawn as in the jobs of channel and schedule, so a line describes what would happen there. If one
+    realization of a network needs more than MOST_NUMBERS, nothing is drawn and nothing is listed.
     """
     values = _parameters(scenario)
     if stations is None:
@@ -50,7 +50,7 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
 
 
 def required_by(scenario: "Multicell", condition: str) -> str:
-    """The end of a line on the bounds: which schemes need them, and what to write where their noise needs none."""
+    """Return the end of a line on (21) or (22): schemes that require it, and a remedy if their noise does not."""
     needs = scenario.conditions[condition]
     schemes = [scheme for scheme in scenario.schemes if needs.met([scheme])]
     limited = [scheme for scheme in schemes if scheme.noise in LIMITED]
@@ -64,7 +64,7 @@ def required_by(scenario: "Multicell", condition: str) -> str:
 
 
 def _parameters(scenario: "Multicell") -> dict:
-    """What the scenario's channel and start values are drawn by."""
+    """Return the parameters from which the scenario's channel and start values are drawn."""
     values, schedule = scenario.dump_for("channel"), scenario.dump_for("schedule")
     for key in start_values.READS:
         section, _, name = key.rpartition(".")
@@ -73,10 +73,10 @@ def _parameters(scenario: "Multicell") -> dict:
     return values
 
 
-@lru_cache(maxsize=100)  # points of a sweep of what neither reads draw the same
+@lru_cache(maxsize=100)  # sweep points that differ only in other parameters share an entry
 def _check_drawn_users(values: str, realizations: range, stations: int) -> tuple[str, int]:
-    """`_check_users` of the users that a channel draws by `_parameters`, as JSON."""
-    from pwfl.systems.multicell import channel  # with SciPy, which only reading a scenario does without
+    """Apply `_check_users` to the users that a channel draws; `values` are `_parameters` as JSON."""
+    from pwfl.systems.multicell import channel  # imports SciPy, which reading a scenario does not need
 
     parameters = build_values(json.loads(values))
     users, _ = channel.located(parameters, realizations)
@@ -84,7 +84,7 @@ def _check_drawn_users(values: str, realizations: range, stations: int) -> tuple
 
 
 def _check_users(values: "Multicell", realizations: range, users: "pl.DataFrame", stations: int) -> tuple[str, int]:
-    """What stops the channel or schedules, a line, or nothing; and the most samples that a user has."""
+    """Return a line on what stops the channel or schedules, or "", and the largest number of samples of a user."""
     from pwfl.systems.multicell import channel
 
     try:
@@ -99,7 +99,7 @@ def _check_users(values: "Multicell", realizations: range, users: "pl.DataFrame"
 
 
 def _unscheduled(scenario: "Multicell", most: int) -> list[str]:
-    """A line if users of `most` samples or fewer are never scheduled, as even their least noise (22) breaks (21)."""
+    """Return a line if users of at most `most` samples are never scheduled: even their least noise violates (21)."""
     privacy = scenario.privacy
     if (error := (privacy.min_noise / most) ** 2) <= privacy.max_noise_error:
         return []

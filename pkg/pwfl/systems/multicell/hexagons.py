@@ -4,7 +4,7 @@ import numpy as np
 
 
 def stations(rings: int, cell_radius_m: float) -> np.ndarray:
-    """Positions of base stations on a hexagonal grid, in metres, shape (cells, 2).
+    """Compute the positions of base stations on a hexagonal grid, in metres, shape (cells, 2).
 
     The first is at the origin; ring k adds 6k cells around it. Neighbours are sqrt(3) cell_radius_m apart (Sec. VI-A).
     """
@@ -18,18 +18,18 @@ def stations(rings: int, cell_radius_m: float) -> np.ndarray:
 
 
 def corners(cell_radius_m: float) -> np.ndarray:
-    """The six corners of a cell around its station, in metres, shape (6, 2)."""
+    """Compute the six corners of a cell relative to its base station, in metres, shape (6, 2)."""
     angle = np.pi / 6 + np.pi / 3 * np.arange(6)
     return cell_radius_m * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
 def half_side(rings: int, cell_radius_m: float) -> float:
-    """Half the side, in metres, of the square around the origin that bounds all cells."""
+    """Compute half the side, in metres, of the square around the origin that bounds all cells."""
     grid = stations(rings, cell_radius_m)[:, None] + corners(cell_radius_m)
     return float(abs(grid).max())
 
 
 def farthest(rings: int, cell_radius_m: float) -> float:
-    """The largest distance, in metres, from a point of that square to a station."""
+    """Compute the largest distance, in metres, from a point of that square (`half_side`) to a base station."""
     half = half_side(rings, cell_radius_m)
     return float(np.hypot(*(half + abs(stations(rings, cell_radius_m).T))).max())

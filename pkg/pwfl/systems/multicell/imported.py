@@ -1,4 +1,4 @@
-"""Channels from outside: tables of gains and users that other programs or measurements made, checked."""
+"""Import of channels: read and check tables of gains and users from other programs or measurements."""
 
 import csv
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from pwfl.tables.arrays import size_of, to_array, to_table
 from pwfl.tables.contract import TableError
 
 LINKS, USERS = IMPORTS
-INTERVAL = "interval"  # of rounds; a file of links without it is of one that lasts
+INTERVAL = "interval"  # coherence interval; a file of links without this column has one
 KEYS = {LINKS: ("realization", INTERVAL, "station", "user"), USERS: ("realization", "user")}
-NEEDED = {LINKS: ("gain",), USERS: ()}  # columns besides keys
-POSITION = ("station_x_m", "station_y_m")  # of a station, the same in all its rows of a realization
+NEEDED = {LINKS: ("gain",), USERS: ()}  # required columns besides keys
+POSITION = ("station_x_m", "station_y_m")  # of a base station, the same in all its rows of a realization
 OPTIONAL = {LINKS: POSITION, USERS: ("x_m", "y_m", "cell", "samples")}
-LARGEST = 2.0**63  # whole numbers from which on tables have none
+LARGEST = 2.0**63  # smallest whole number above those of tables
 METRES = (-1e7, 1e7, "metres from an origin nearby")
-BOUNDS = {  # of columns besides keys: least, most, and what they are
+BOUNDS = {  # of columns besides keys: minimum, maximum and meaning
     "gain": (1e-30, 1.0, "a power gain as a ratio, not in dB, and not 0 where there is no path"),
     **dict.fromkeys(("x_m", "y_m", *POSITION), METRES),
     "samples": (1, 10**9, "training samples"),
@@ -31,13 +31,12 @@ REAL = ("gain", "x_m", "y_m", *POSITION)
 
 
 def run(paths: Mapping[str, str]) -> dict[str, pl.DataFrame]:
-    """Links and users from outside, of files by table: `imported_links`, and perhaps `imported_users`.
+    """Read links and users from files, by table: `imported_links`, and optionally `imported_users`.
 
-    Both tables have a row for each combination of keys, which are numbered from 0; links may lack `interval`, and
-    stations' positions. Users
-    whose cell is not given belong to the station of their largest mean gain, the first of several, in all intervals;
-    what else is not given is null. Raises TableError where a file is not what it should be; it names file, row and
-    column.
+    Both tables have a row for each combination of keys, which are numbered from 0. The file of links may lack
+    `interval` and the base stations' positions. A user without a given cell belongs, in all intervals, to the base
+    station of its largest mean gain, the first of several. Other values that are not given are null. Raises TableError
+    for an invalid file; the message names file, row and column.
     """
     links = _located(_read(paths[LINKS], LINKS), paths[LINKS])
     gain = to_array(links, "gain", *KEYS[LINKS])
@@ -60,7 +59,7 @@ def run(paths: Mapping[str, str]) -> dict[str, pl.DataFrame]:
 
 
 def _located(links: pl.DataFrame, path: str) -> pl.DataFrame:
-    """Links with their stations' positions, null where the file has none. Raises TableError where one has several."""
+    """Add base stations' positions to links, null if the file has none. Raises TableError if one has several."""
     position = [name for name in POSITION if name in links.columns]
     if len(position) == 1:
         raise TableError(f"{path}: has only one of the columns {' and '.join(map(repr, POSITION))}; give both or none")
@@ -78,7 +77,7 @@ def _located(links: pl.DataFrame, path: str) -> pl.DataFrame:
 
 
 def _read(path: str, table: str) -> pl.DataFrame:
-    """A file's table, its columns and bounds checked, with a row for each combination of its keys, in their order."""
+    """Read a file's table, check its columns and values, and sort it; it has a row for each combination of keys."""
     frame = _frame(path)
     keys = tuple(key for key in KEYS[table] if key != INTERVAL or key in frame.columns)
     known = (*KEYS[table], *NEEDED[table], *OPTIONAL[table])
@@ -106,13 +105,13 @@ def _read(path: str, table: str) -> pl.DataFrame:
 
 
 def _frame(path: str) -> pl.DataFrame:
-    """What a file holds."""
+    """Read a file."""
     if Path(path).suffix not in (".parquet", ".csv"):
         raise TableError(f"{path}: must be a .parquet or a .csv file")
     if not Path(path).is_file():
         raise TableError(f"{path}: file not found")
     try:
-        if path.endswith(".parquet"):  # `*` in a path is part of a name: the address is of one file's content
+        if path.endswith(".parquet"):  # `*` in a path is part of a name: the address has the hash of one file
             return pl.read_parquet(path, glob=False)
         return pl.read_csv(StringIO(held := text(path)), infer_schema_length=None)
     except TextError as error:
@@ -126,7 +125,7 @@ def _frame(path: str) -> pl.DataFrame:
 
 
 def _longer_line(held: str) -> str | None:
-    """What is wrong with a CSV file's first line of more values than its first line has names; None: it has none."""
+    """Describe the first line of a CSV file with more values than line 1 has names; None: there is none."""
     rows = csv.reader(StringIO(held))
     names = next(rows)
     for row in rows:
@@ -139,7 +138,7 @@ def _longer_line(held: str) -> str | None:
 
 
 def _numbers(column: pl.Series, path: str) -> pl.Series:
-    """A column as real numbers, or as whole ones, which those that are not in REAL are."""
+    """Convert a column to real numbers if it is in REAL, otherwise to whole numbers. Raises TableError for others."""
     real = column.name in REAL
     what, kind = ("numbers", pl.Float64) if real else ("whole numbers", pl.Int64)
     if column.dtype in (pl.Categorical, pl.Enum):
@@ -154,7 +153,7 @@ def _numbers(column: pl.Series, path: str) -> pl.Series:
 
 
 def _check_bounds(frame: pl.DataFrame, name: str, least: float, most: float, what: str, path: str) -> None:
-    """Raise TableError for a value beyond its bounds, which NaN is, too."""
+    """Raise TableError for NaN, or a value that is not between `least` and `most`."""
     wrong = ~frame[name].is_between(least, most) | frame[name].is_nan()
     _refuse(frame[name], wrong, f"be from {least:g} to {most:g}: {what}", path)
 
@@ -167,7 +166,7 @@ def _refuse(column: pl.Series, wrong: pl.Series, must: str, path: str) -> None:
 
 
 def _check_complete(frame: pl.DataFrame, keys: tuple[str, ...], path: str) -> None:
-    """Raise TableError unless the keys of sorted rows, which differ, are all combinations of 0, 1, 2 ..."""
+    """Raise TableError unless sorted, distinct rows have all combinations of keys 0, 1, 2 and so on."""
     rest, wanted = np.arange(len(frame) + 1), {}
     for key in keys[:0:-1]:
         rest, wanted[key] = np.divmod(rest, size_of(frame, key))

@@ -1,24 +1,24 @@
-"""A cell's program (30)-(34) where the noise constraint (31) binds: exact branch and bound.
+"""Exact branch and bound for a cell's program (30)-(34) if the noise constraint (31) binds.
 
-Relaxing (31) with a multiplier and forgetting which blocks are barred leaves "take the R largest of value - multiplier
-* load", whose optimum bounds every subtree by two sums. Sets of users that the blocks cannot serve are cut off by a
-matching that grows with the set.
+If (31) is relaxed with a multiplier, and every user may use every resource block, the optimum is the R largest of value
+- multiplier * load. It bounds every subtree by two sums. Sets of users that the blocks cannot serve are pruned by a
+bipartite matching that grows with the set.
 """
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-EQUAL = 1e-12  # values this close, relative to the sum of all values, are equal
+EQUAL = 1e-12  # largest difference of equal values, relative to the sum of all values
 BISECTIONS = 30
-NODES = 20_000  # of the search tree; at Table I's sizes a search visits tens to hundreds
+NODES = 20_000  # largest number in a search; at Table I's sizes, it visits tens to hundreds
 
 
 def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarray) -> np.ndarray | None:
-    """The allocation of one cell with most value, then least power; None if none fits the budget.
+    """Find the allocation of one cell with the largest value, then the least power; None if none fits the budget.
 
-    Arguments are those of `assignment.solve` in one realization, of shapes (user,), (user,), (), (user, block); the
-    result is each user's block, -1 for none, shape (user,). Where very many sets of users have the same value, the
-    search would visit them all; beyond NODES it leaves the program to HiGHS, whose answer is the same optimum.
+    Arguments are as in `assignment.solve` for one realization, of shapes (user,), (user,), (), (user, block). The
+    result is each user's block, -1 for none, shape (user,). If very many sets of users have the same value, the search
+    would visit them all. After NODES nodes, HiGHS solves the program instead, with the same optimum.
     """
     blocks = fraction.shape[1]
     candidate = np.flatnonzero((fraction <= 1).any(axis=1) & ((value > 0) | (load < 0)))
@@ -42,7 +42,7 @@ def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarr
 
 
 def _multiplier(value, load, budget, blocks) -> float | None:
-    """A multiplier of (31) that makes the relaxation's bound nearly tight; None if none can be met."""
+    """Find a multiplier of (31) that makes the relaxation's bound nearly tight; None if (31) cannot hold."""
 
     def excess(multiplier):
         weight = value - multiplier * load
@@ -61,7 +61,7 @@ def _multiplier(value, load, budget, blocks) -> float | None:
 
 
 def _best_sets(value, load, budget, allowed, multiplier) -> list[tuple[int, ...]] | None:
-    """Sets of users, who come by falling weight, of greatest value that fit budget and blocks; None beyond NODES."""
+    """List the most valuable sets of users, sorted by falling weight, that fit budget and blocks; None after NODES."""
     users, blocks = allowed.shape
     weight = value - multiplier * load
     gain = np.concatenate([[0.0], np.cumsum(np.maximum(weight, 0.0))]).tolist()
@@ -96,7 +96,7 @@ def _best_sets(value, load, budget, allowed, multiplier) -> list[tuple[int, ...]
 
 
 def _augment(owner, user, neighbours) -> tuple[int, ...] | None:
-    """A matching that serves `user` too, or None; `owner` names the user on each block."""
+    """Extend a matching so that it also serves `user`; None: impossible. `owner` is the user on each block."""
     owner, visited = list(owner), set()
 
     def place(user) -> bool:
@@ -112,7 +112,7 @@ def _augment(owner, user, neighbours) -> tuple[int, ...] | None:
 
 
 def _least_power(fraction: np.ndarray) -> tuple[np.ndarray, float]:
-    """Blocks of least total power for users who all must be served, and that total over Pmax."""
+    """Find the blocks of least total power for users who must all be served, and that total over Pmax."""
     cost = np.where(fraction <= 1, fraction, 2.0 * (fraction.shape[1] + 1))
     user, block = linear_sum_assignment(cost)
     return block, float(cost[user, block].sum())

@@ -1,4 +1,4 @@
-"""The uplink: who occupies which resource block, what that does to the other cells, and at which rates users send."""
+"""The uplink: users on resource blocks, interference between cells, and rates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from pwfl.tables.arrays import to_array
 
 @dataclass(frozen=True)
 class Uplink:
-    """The uplink of some realizations, in one interval of rounds in which the channel stays."""
+    """The uplink of some realizations, in one coherence interval."""
 
     gain: np.ndarray  # power gains h_i,s (17), shape (realization, station, user)
-    cell: np.ndarray  # each user's station, shape (realization, user)
-    blocks: int  # R, of each cell
-    bandwidth_hz: float  # B, of a block
-    noise_w: float  # thermal noise B N0 in a block
+    cell: np.ndarray  # base station that serves each user, shape (realization, user)
+    blocks: int  # R, resource blocks of each cell
+    bandwidth_hz: float  # B, of a resource block
+    noise_w: float  # thermal noise power B N0 in a resource block
     max_power_w: float  # Pmax
     min_rate_bps: float  # Rmin
-    realizations: Sequence[int]  # the rows'
+    realizations: Sequence[int]  # number of the realization in each row
 
     @classmethod
     def from_tables(cls, radio: Radio, users: pl.DataFrame, links: pl.DataFrame) -> Self:
-        """The uplink of all realizations in the tables `users` and `links`, the latter of one interval."""
+        """Build the uplink of all realizations in the tables `users` and `links`; `links` has one interval."""
         return cls(
             to_array(links, "gain", "realization", "station", "user"),
             to_array(users, "cell", "realization", "user"),
@@ -46,14 +46,14 @@ class Uplink:
 
     @property
     def sinr(self) -> float:
-        """The signal-to-interference-plus-noise ratio that the minimum rate needs."""
+        """Signal-to-interference-plus-noise ratio that the minimum rate requires."""
         return threshold(self.min_rate_bps, self.bandwidth_hz)
 
 
 def occupants(uplink: Uplink, block: np.ndarray) -> np.ndarray:
-    """The user on each resource block of each cell, -1 for none, shape (realization, cell, block).
+    """List the user on each resource block of each cell, -1 for none, shape (realization, cell, block).
 
-    `block` holds each user's resource block (-1: none), shape (realization, user).
+    `block` contains each user's resource block (-1: none), shape (realization, user).
     """
     table = np.full((len(block), uplink.cells, uplink.blocks), -1)
     realization, user = np.nonzero(block >= 0)
@@ -62,10 +62,10 @@ def occupants(uplink: Uplink, block: np.ndarray) -> np.ndarray:
 
 
 def round_robin(cell: np.ndarray, user_order: np.ndarray, block_order: np.ndarray) -> np.ndarray:
-    """One user per resource block in each cell, users and blocks in random order, until either runs out (Algorithm 2).
+    """Assign each cell's users to its resource blocks, one each, until users or blocks run out (Algorithm 2).
 
-    Users are ordered by `user_order`, of `cell`'s shape (realization, user), a cell's blocks by `block_order`, shape
-    (realization, cell, block). Returns each user's block, -1 for none, shape (realization, user).
+    Users are sorted by `user_order`, of the shape of `cell`, (realization, user); a cell's blocks by `block_order`,
+    shape (realization, cell, block). Returns each user's block, -1 for none, shape (realization, user).
     """
     order = user_order.argsort(axis=1, kind="stable")
     member, present = members(np.take_along_axis(cell, order, axis=1), block_order.shape[1])
@@ -77,7 +77,7 @@ def round_robin(cell: np.ndarray, user_order: np.ndarray, block_order: np.ndarra
 
 
 def members(cell: np.ndarray, cells: int, least: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Users of each cell, padded to the largest number of them and to `least`; and which are real.
+    """List the users of each cell, padded to the largest cell or to `least` entries, and which entries are real.
 
     `cell` has shape (realization, user); the results have shape (realization, cell, member).
     """
@@ -90,9 +90,9 @@ def members(cell: np.ndarray, cells: int, least: int = 1) -> tuple[np.ndarray, n
 
 
 def interference(gain: np.ndarray, power_w: np.ndarray, occupant: np.ndarray, cell: int) -> np.ndarray:
-    """Power I_s^(n) that a cell hears of the other cells' users, watts, eq. (16), shape (realization, block).
+    """Compute the interference power I_s^(n) in a cell from other cells, watts, eq. (16), (realization, block).
 
-    `gain` has shape (realization, station, user), `power_w` (realization, user), `occupant` is that of `occupants`.
+    `gain` has shape (realization, station, user), `power_w` (realization, user); `occupant` is as from `occupants`.
     """
     realization = np.arange(len(gain))[:, None, None]
     user = np.maximum(occupant, 0)
@@ -102,7 +102,7 @@ def interference(gain: np.ndarray, power_w: np.ndarray, occupant: np.ndarray, ce
 
 
 def rates(uplink: Uplink, block: np.ndarray, power_w: np.ndarray) -> np.ndarray:
-    """Uplink rates (18) of users with a resource block, bit/s; 0 for the others.
+    """Compute the uplink rates (18) of users with a resource block, bit/s; 0 for the others.
 
     `block` (-1: none), `power_w` and the result have shape (realization, user).
     """
@@ -119,5 +119,5 @@ def rates(uplink: Uplink, block: np.ndarray, power_w: np.ndarray) -> np.ndarray:
 
 
 def threshold(min_rate_bps: float, bandwidth_hz: float) -> float:
-    """The signal-to-interference-plus-noise ratio that a minimum rate needs, 2^(Rmin/B) - 1."""
+    """Compute the signal-to-interference-plus-noise ratio that a minimum rate requires, 2^(Rmin/B) - 1."""
     return float(np.expm1(np.log(2) * min_rate_bps / bandwidth_hz))

@@ -23,15 +23,15 @@ from pwfl.tables.arrays import joined, to_array
 
 
 def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables `noise`, each scheduled user's noise standard deviation, and `noise_status`, how it was found.
+    """Make the tables `noise`, each scheduled user's noise standard deviation, and `noise_status`, how it was found.
 
-    `scheme` is one of `schemes.NOISES`, or the name of a user-defined function (`user_noise`). An interval where even
-    the least noise breaks (21) gets nulls and the status `infeasible`; users who are not scheduled get 0.
+    `scheme` is one of `schemes.NOISES`, or the name of a user-defined function (`user_noise`). If even the least noise
+    of an interval violates (21), it has nulls and the status `infeasible`. Users who are not scheduled have noise 0.
 
-    A scheme's noise is what a user would add if it sent in all T rounds, and stands for its budget rho. A user who
-    plans for n rounds spends rho / n in each, so it adds sqrt(n / T) times that noise. Bounds (21) and (22) are on the
-    noise before that, and before it is scaled to the clipping norm and rounds (`privacy.bounds`). Where observers see
-    sums, users share the noise that leaves no record worse off than the worst-off one (`sums.shared_noise`).
+    A scheme's noise is that of a user who sends in all T rounds, and determines its privacy budget rho. A user who
+    plans for n rounds spends rho / n in each, so it adds sqrt(n / T) times that noise. Constraints (21), (22) are on
+    the noise before that, and before it is scaled to the clipping norm and rounds (`privacy.bounds`). If observers see
+    sums, users share noise, and no record is more exposed than the most exposed one before (`sums.shared_noise`).
     """
     keys = ("realization", "interval", "user")
     users = joined(tables["schedule"], tables["users"], "realization", "user").sort(keys)
@@ -52,7 +52,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     status[~np.broadcast_to(computed.feasible, status.shape)] = "infeasible"
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
     noise = computed.noise_std if calibrated else computed.noise_std * noise_scale(scenario)
-    # Users share the noise of digital sums; on air they add what they are given.
+    # Users share the noise of digital sums. On air, they add the noise of the scheme.
     on_air = (calibrated or is_own) and not is_digital(scenario)
     if privacy.observer == "user" or on_air:
         noise = noise * np.sqrt(planned(privacy, intervals) / intervals)
@@ -75,7 +75,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
 
 
 class Given(NamedTuple):
-    """What noise is decided by: arrays of shape (interval, user), those of all realizations one after the other."""
+    """Inputs of noise schemes: arrays of shape (interval, user), concatenated over realizations."""
 
     samples: np.ndarray  # K_i
     scheduled: np.ndarray
@@ -83,7 +83,7 @@ class Given(NamedTuple):
 
 
 class Computed(NamedTuple):
-    """Noise, in the units of (21) and (22), 0 of users who are not scheduled, NaN where infeasible."""
+    """Noise in the units of (21) and (22), 0 for users who are not scheduled, NaN if infeasible."""
 
     noise_std: np.ndarray  # sigma_i, (interval, user)
     multiplier: np.ndarray | float = np.nan  # kappa of (38), (interval,)
@@ -91,17 +91,17 @@ class Computed(NamedTuple):
 
 
 def take_start_noise(scenario: Multicell, inputs: Given) -> Computed:
-    """Noise of the start values."""
+    """Return the noise of the start values."""
     return Computed(np.where(inputs.scheduled, inputs.start_noise_std, 0.0))
 
 
 def add_none(scenario: Multicell, inputs: Given) -> Computed:
-    """No noise."""
+    """Return zero noise."""
     return Computed(np.zeros(inputs.scheduled.shape))
 
 
 def equalize_epsilon(scenario: Multicell, inputs: Given) -> Computed:
-    """Noise that gives every scheduled user's records the same epsilon where each message is seen by itself."""
+    """Compute noise with the same epsilon for all scheduled users' records if each message is observed by itself."""
     privacy, training = scenario.privacy, scenario.training
     multiplier = composed_multiplier(goal_of(privacy), privacy.delta, training.rounds)
     sensitivity = 2 * training.clip_norm / (inputs.samples if sums_records(training) else 1)
@@ -109,45 +109,45 @@ def equalize_epsilon(scenario: Multicell, inputs: Given) -> Computed:
 
 
 def minimize_noise(scenario: Multicell, inputs: Given) -> Computed:
-    """Optimal noise (36)."""
+    """Compute the optimal noise (36)."""
     privacy = scenario.privacy
     return Computed(*optimal_noise(inputs.samples, inputs.scheduled, privacy.max_noise_error, privacy.min_noise))
 
 
 def share_sum(scenario: Multicell, inputs: Given) -> Computed:
-    """The sum of the exposures of (36), shared equally."""
+    """Compute the noise that divides the sum of the exposures of (36) equally among users."""
     computed = minimize_noise(scenario, inputs)
     return computed._replace(noise_std=allocation.share_sum(inputs.samples, computed.noise_std))
 
 
 def share_maximum(scenario: Multicell, inputs: Given) -> Computed:
-    """The maximum of the exposures of (36), for everyone."""
+    """Compute the noise with which all users have the maximum exposure of (36)."""
     computed = minimize_noise(scenario, inputs)
     return computed._replace(noise_std=allocation.share_maximum(inputs.samples, computed.noise_std))
 
 
 def fill_up(scenario: Multicell, inputs: Given) -> Computed:
-    """The maximum of the exposures of (36), for as many users as their sum pays for."""
+    """Compute the noise with which as many users as the sum of exposures permits have the maximum exposure of (36)."""
     computed = minimize_noise(scenario, inputs)
     return computed._replace(noise_std=allocation.fill_up(inputs.samples, computed.noise_std))
 
 
 def goal_of(privacy: Privacy) -> float:
-    """The target epsilon; without one, no scheme is `target` (`checks`)."""
+    """Return the target epsilon, which `checks` requires for the noise `target`."""
     assert privacy.target_epsilon is not None
     return privacy.target_epsilon
 
 
 def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.DataFrame) -> pl.DataFrame:
-    """The table `noise`, scaled so that in each realization the worst-off user's epsilon is `privacy.target_epsilon`.
+    """Scale the table `noise` so that the largest epsilon of a realization's users is `privacy.target_epsilon`.
 
-    The users of groups whose sums the observer sees, of which one may be better off, first get the same mu in a round;
-    then all of a realization's noise is scaled alike. What an epsilon is, receive and account say.
+    First, the noise of each group of users is scaled so that all groups have the same largest mu of a round. Then all
+    of a realization's noise is scaled by one factor. Epsilons are computed as in the stages receive and account.
     """
     privacy, training = scenario.privacy, scenario.training
     cell = to_array(tables["users"], "cell", "realization", "user")
     claim = accountant.Claim(privacy.observer)
-    # On air messages of all cells arrive together: what hides one is everybody's noise.
+    # On air, messages of all cells arrive together, so everybody's noise hides each.
     group = sums.groups(privacy.observer if is_digital(scenario) else "network", cell)
     member = group[:, None] == np.arange(group.max() + 1)[:, None]  # (realization, group, user)
     place = tuple(noise[name].to_numpy() - noise[name].min() for name in ("realization", "user"))
@@ -168,7 +168,7 @@ def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.Da
 
     def worst(scale: np.ndarray) -> np.ndarray:
         frame, losses = seen(scale)
-        if privacy.observer == "user":  # who sends in fewer intervals than its budget is planned for spends less
+        if privacy.observer == "user":  # a user spends less if it sends in fewer intervals than planned
             rounds = losses.rounds[:1] * planned(privacy, frame["interval"].n_unique())
             losses = accountant.Losses(losses.mu.max(axis=1, keepdims=True), rounds)
         return mechanism(scenario, frame).worth(losses, claim, privacy.delta)[0].max(axis=1)
@@ -179,25 +179,25 @@ def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.Da
 
 
 class Now(NamedTuple):
-    """What else is known where noise is decided, for a noise scheme of the user's own that has a parameter `now`.
+    """Further inputs of a user-defined noise scheme that has a parameter `now`.
 
-    Arrays have the shape (interval, user), those of all realizations one after the other.
+    Arrays have the shape (interval, user), concatenated over realizations.
     """
 
-    gain: np.ndarray  # of power, to each station, (interval, station, user)
-    cell: np.ndarray  # the station that serves a user
-    block: np.ndarray  # the schedule: -1: does not send
+    gain: np.ndarray  # power gain to each base station, (interval, station, user)
+    cell: np.ndarray  # the base station that serves a user
+    block: np.ndarray  # resource block; -1: the user does not send
     power_w: np.ndarray
     rate_bps: np.ndarray
-    intervals: int  # of each realization
-    rounds: int  # of each interval
-    target_epsilon: float | None  # privacy.target_epsilon, at
+    intervals: int  # number in each realization
+    rounds: int  # number in each interval
+    target_epsilon: float | None  # privacy.target_epsilon, at `delta`
     delta: float
     generators: tuple[np.random.Generator, ...]  # of each realization
 
     @classmethod
     def build(cls, scenario: Multicell, users: pl.DataFrame, links: pl.DataFrame) -> Self:
-        """Of what is scheduled, a row for each realization, interval and user, and of links."""
+        """Build the inputs from schedules, with a row for each realization, interval and user, and from `links`."""
         block, power_w, rate_bps, cell = (
             to_array(users.with_columns(pl.col("resource_block").fill_null(-1)), name, *KEYS)
             for name in ("resource_block", "power_w", "rate_bps", "cell")
@@ -225,12 +225,12 @@ def user_noise(
     start_noise_std: np.ndarray,
     now: Now,
 ) -> np.ndarray:
-    """Noise by a function of the user's own, in the units of (21) and (22), before it is scaled.
+    """Call a user-defined noise scheme; its noise is in the units of (21) and (22), before it is scaled.
 
-    It gets the scenario, K_i, who is scheduled, and the start values' noise, and returns sigma_i, all of shape
-    (interval, user), those of all realizations one after the other; infinite: sends nothing. A function with a
-    parameter `now` gets this, too.
-    Raises UserCodeError where that is no noise.
+    It gets the scenario, K_i, who is scheduled, and the start values' noise, and returns sigma_i. All arrays have shape
+    (interval, user), concatenated over realizations; infinite noise: the user sends nothing. A function with
+    a parameter `now` also gets `now`.
+    Raises UserCodeError for another shape, or if a scheduled user's noise is negative or NaN.
     """
     arguments = scenario, samples, scheduled, start_noise_std
     noise = user_code.call(scheme, *arguments, reads=scenario.own.reads, now=now)

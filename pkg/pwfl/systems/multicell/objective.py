@@ -1,7 +1,7 @@
-"""The scheduling problem (20)-(22) of Tavangaran et al.: what a schedule leaves out and what it lets leak.
+"""Terms of the scheduling problem (20)-(22) of Tavangaran et al.: samples left out, leakage and noise.
 
-With a_i = 1 for users who are scheduled, (20) is sum_i (1 - a_i) K_i + gamma sum_i a_i / (K_i sigma_i)^2, to be
-minimized, and (21) is sum_i a_i K_i sigma_i^2 <= Vmax sum_i a_i K_i.
+With a_i = 1 for users who are scheduled, (20) minimizes sum_i (1 - a_i) K_i + gamma sum_i a_i / (K_i sigma_i)^2.
+Constraint (21) is sum_i a_i K_i sigma_i^2 <= Vmax sum_i a_i K_i.
 """
 
 import numpy as np
@@ -9,27 +9,27 @@ import polars as pl
 
 
 def value(samples: np.ndarray, noise_std: np.ndarray, gamma: float) -> np.ndarray:
-    """What scheduling a user takes off (20), K_i - gamma / (K_i sigma_i)^2; arrays have the same shape."""
+    """Compute by how much scheduling a user lowers (20), K_i - gamma / (K_i sigma_i)^2; arrays have the same shape."""
     return samples - gamma / (samples * noise_std) ** 2
 
 
 def load(samples: np.ndarray, noise_std: np.ndarray, max_error: float) -> np.ndarray:
-    """What scheduling a user adds to (21), K_i (sigma_i^2 - Vmax), which must not be positive in total."""
+    """Compute a scheduled user's load in (21), K_i (sigma_i^2 - Vmax); the total must not be positive."""
     return samples * (noise_std**2 - max_error)
 
 
 def least_load(samples: np.ndarray, max_error: float, min_noise: float) -> np.ndarray:
-    """The load with the least noise that (22) allows, sigma_i = Nmin / K_i."""
+    """Compute the load with the least noise that (22) allows, sigma_i = Nmin / K_i."""
     return min_noise**2 / samples - max_error * samples
 
 
 def total(noise_std: pl.Expr, gamma: float) -> pl.Expr:
-    """(20) of a group's users, from the columns `samples` and `scheduled`: sum K_i less the scheduled users' values."""
+    """Return (20) of a group's users, an expression: sum of `samples` minus the values of `scheduled` users."""
     left_out = pl.col("samples") - pl.col("samples") * pl.col("scheduled")
     return left_out.sum() + gamma * (pl.col("samples") * noise_std).filter("scheduled").pow(-2).sum()
 
 
 def noise_error(noise_std: pl.Expr) -> pl.Expr:
-    """The left side of (21) of a group's users, over the samples scheduled; null where nobody is."""
+    """Return the left side of (21) of a group's users, over the scheduled samples; null if nobody is scheduled."""
     weighted = pl.col("samples") * pl.col("scheduled")
     return pl.when(pl.col("scheduled").any()).then((weighted * noise_std.pow(2)).sum() / weighted.sum())

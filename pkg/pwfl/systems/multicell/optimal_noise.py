@@ -6,14 +6,15 @@ import numpy as np
 def optimal_noise(
     samples: np.ndarray, scheduled: np.ndarray, max_error: float, min_noise: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The noise that minimizes sum_i a_i / (K_i sigma_i)^2 subject to (21) and (22); its multiplier kappa; feasibility.
+    """Compute the noise that minimizes sum_i a_i / (K_i sigma_i)^2 subject to (21) and (22).
 
-    By the KKT conditions sigma_i = max((K_i^3 kappa)^(-1/4), Nmin / K_i), eq. (38), with kappa the root of (39), where
-    (21) is tight. In x = kappa^(-1/2), the left side of (39) is sum_i max(x / sqrt(K_i), Nmin^2 / K_i): increasing and
-    linear between the points Nmin^2 / sqrt(K_i), so its root is found exactly, by sorting those points.
+    By the KKT conditions sigma_i = max((K_i^3 kappa)^(-1/4), Nmin / K_i), eq. (38). The multiplier kappa is the root of
+    (39), where (21) is tight. In x = kappa^(-1/2), the left side of (39) is sum_i max(x / sqrt(K_i), Nmin^2 / K_i). It
+    increases, linearly between the points Nmin^2 / sqrt(K_i), so sorting these points gives its root exactly.
 
-    `samples` K_i, `scheduled` a_i and sigma_i have shape (realization, user): 0 where not scheduled, NaN where even
-    sigma_i = Nmin / K_i breaks (21), which is infeasible. kappa has shape (realization,), NaN where there is none.
+    `samples` K_i and `scheduled` a_i have shape (realization, user). Returns sigma_i, of that shape: 0 if not
+    scheduled, NaN if even sigma_i = Nmin / K_i violates (21); kappa, shape (realization,), NaN if there is none; and
+    whether (21) can hold, shape (realization,).
     """
     samples = np.asarray(samples, float)
     slope = np.where(scheduled, samples**-0.5, 0.0)
@@ -21,7 +22,7 @@ def optimal_noise(
     total = max_error * np.where(scheduled, samples, 0.0).sum(axis=1)
     feasible = floor.sum(axis=1) <= total
 
-    # On the k-th stretch the k users with the smallest points have left their floors.
+    # On the k-th stretch between points, the k users with the smallest points are above their floors.
     order = np.argsort(np.where(scheduled, min_noise**2 * samples**-0.5, np.inf), axis=1)
     slope_sorted = np.take_along_axis(slope, order, axis=1)
     floor_sorted = np.take_along_axis(floor, order, axis=1)

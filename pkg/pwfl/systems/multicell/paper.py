@@ -1,4 +1,4 @@
-"""The paper behind the system `multicell`, for its page: figures, settings, errata, from equations to functions."""
+"""Contents of the paper's study report: figures, settings, errata, and functions that implement equations."""
 
 from pwfl.report.curves import distribution, over_rounds
 from pwfl.report.paper import Mark, Panel, Paper, Setting

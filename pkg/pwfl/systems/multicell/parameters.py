@@ -1,8 +1,8 @@
 """Parameters of the system `multicell`: several base stations, inter-cell interference.
 
 Defaults are Table I of Tavangaran et al., "On Differential Privacy for Federated Learning in
-Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6. In each section, what goes beyond
-the paper stands last; the section `Channel` is all beyond it.
+Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6. In each section, parameters
+beyond the paper are last; all of the section `Channel` is beyond it.
 """
 
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -19,12 +19,12 @@ else:
     Scheduler, Noise = Literal[tuple(SCHEDULERS)], Literal[tuple(NOISES)]
 
 BOUNDED = ("privacy.bounds", "noise")  # with it, noise depends on neither rounds nor clip_norm
-ALONE = ("privacy.observer", "user")  # with it, nobody's noise depends on the others
+ALONE = ("privacy.observer", "user")  # with it, no user's noise depends on the others
 OPTIMIZED = "noise/optimal noise/equal_sum noise/equal_max noise/fill_up"  # noise that follows from (36)
-FREE_START = ("bounded", False)  # with it, nothing is asked of start values
+FREE_START = ("bounded", False)  # with it, start values need not satisfy (21)
 DIGITAL = ("radio.air", "digital")  # with it, messages are uploads at the schedule's powers and rates
 ON_AIR = dict.fromkeys(("noise/target", "receive"), DIGITAL)
-WHOLE_GRADIENTS = ("training.learner", "gradients")  # with it, users take no local steps
+WHOLE_GRADIENTS = ("training.learner", "gradients")  # with it, users compute no local steps
 LEARNS = "noise/target receive train account audit"
 OF_DATA = "channel receive train account audit report noise/target"
 
@@ -174,7 +174,7 @@ class Data(common.DataSource):
 
     dataset: common.Dataset = common.dataset(stages=OF_DATA)
     content: common.Content | None = common.content(stages=OF_DATA)
-    # One choice more than elsewhere, so a type checker must not take this for the inherited parameter.
+    # There is one more choice than elsewhere, so the type is not that of the inherited parameter.
     partition: Literal["quantity", "iid", "dirichlet", "shards", "given"] = parameter(  # ty: ignore[incompatible-attribute-override]
         "quantity",
         common.PARTITION,
@@ -461,11 +461,11 @@ class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
     conditions: ClassVar = {
-        # Start values must satisfy (21) and (22), for noise that these limit, or schedulers that use their noise.
+        # Start values must satisfy (21) and (22), for noise that these limit or for schedulers that use start noise.
         "bounded": Uses(BY_START_NOISE, LIMITED),
-        # Start values have noise, for these or for a user-defined function, which gets it.
+        # Start values have noise, for the same schemes or as an argument of a user-defined function.
         "start_noise": Uses(BY_START_NOISE, LIMITED, by_function=True),
-        # A scheduler decides by the least noise that (22) allows.
+        # A scheduler uses the least noise that (22) allows.
         "least_noise": Uses(BY_LEAST_NOISE),
     }
 
@@ -495,6 +495,6 @@ class Multicell(common.Scenario):
         Scheme(name="OptSched", scheduler="optimal", noise="random"),
         Scheme(name="OptSched+DP", scheduler="optimal", noise="optimal"),
     )
-    if TYPE_CHECKING:  # the conditions of Scheme, in what a stage gets
+    if TYPE_CHECKING:  # the conditions of Scheme, in the parameters of a stage
         bounded: bool
         start_noise: bool

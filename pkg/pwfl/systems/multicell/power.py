@@ -1,7 +1,7 @@
 """Transmit powers (35): minimize ||A p - b||_1 over 0 <= p <= Pmax, where A p = b is (29).
 
-Only users on the same resource block interact, so the problem falls apart into one small one per block. Where the
-linear system's solution lies in the box, it is the optimum.
+Only users on the same resource block interact, so there is one small problem per block. If the linear system's
+solution is within these limits, it is the optimum.
 """
 
 import highspy
@@ -9,13 +9,13 @@ import numpy as np
 
 from pwfl.systems.multicell.interference import Uplink, occupants
 
-LARGE = 1e9  # a coefficient of the linear program
+LARGE = 1e9  # largest absolute value of a coefficient in the linear program
 
 
 def powers(uplink: Uplink, block: np.ndarray) -> np.ndarray:
-    """Powers of users with a resource block, watts; 0 for the others.
+    """Compute the powers of users with a resource block, watts; 0 for the others.
 
-    `block` (-1: none) and the result have shape (realization, user). Raises ArithmeticError where a linear program
+    `block` (-1: none) and the result have shape (realization, user). Raises ArithmeticError if a linear program
     ends without an optimum.
     """
     occupant = occupants(uplink, block)
@@ -36,10 +36,10 @@ def powers(uplink: Uplink, block: np.ndarray) -> np.ndarray:
 
 
 def equations(gain: np.ndarray, occupant: np.ndarray, sinr: float, noise: float) -> tuple[np.ndarray, np.ndarray]:
-    """A, shape (realization, block, cell, cell), and b of (29), block by block, powers and noise in units of Pmax.
+    """Compute A, shape (realization, block, cell, cell), and b of (29), with powers and noise in units of Pmax.
 
-    `gain` has shape (realization, station, user), `occupant` is that of `occupants`, `sinr` the ratio that the minimum
-    rate needs. A cell that leaves the block unused has the row p = 0.
+    `gain` has shape (realization, station, user), `occupant` is as from `occupants`, `sinr` is the ratio that the
+    minimum rate requires. For a cell that does not use the block, the equation is p = 0.
     """
     user = occupant.transpose(0, 2, 1)  # (realization, block, cell)
     used = user >= 0
@@ -54,14 +54,14 @@ def equations(gain: np.ndarray, occupant: np.ndarray, sinr: float, noise: float)
 
 
 def least_deviation(coupling: np.ndarray, demand: np.ndarray) -> np.ndarray:
-    """The p in [0, 1]^n that minimizes ||A p - b||_1, by a linear program, shape (n,).
+    """Find the p in [0, 1]^n that minimizes ||A p - b||_1, by a linear program, shape (n,).
 
-    Raises ArithmeticError where the solver does not report an optimum.
+    Raises ArithmeticError if the solver does not report an optimum.
     """
-    # HiGHS takes what is very large for infinite. A row's side A p is at most 1, so a demand beyond 1 is missed from
-    # below whatever the p; and a p that costs another row LARGE times what it is worth stays below 1 / LARGE anyway.
+    # HiGHS treats very large numbers as infinite. Every entry of A p is at most 1, so it is below a demand above 1 for
+    # all p. A power that costs another row LARGE times its worth stays below 1 / LARGE anyway.
     demand, coupling = np.minimum(demand, LARGE), np.maximum(coupling, -LARGE)
-    # In units of the largest demand: HiGHS's tolerances are absolute, demands can be tiny.
+    # In units of the largest demand: HiGHS's tolerances are absolute, and demands can be tiny.
     n, unit = len(demand), min(1.0, float(demand.max())) or 1.0
     program = highspy.HighsLp()
     program.num_col_, program.num_row_ = 3 * n, n

@@ -1,4 +1,4 @@
-"""What the server receives of scheduled users, and what observers do: Algorithm 1, (8) and (9), and other airs."""
+"""Computation of what the server and observers receive: Algorithm 1, (8) and (9), and other air interfaces."""
 
 from collections.abc import Mapping
 
@@ -17,15 +17,15 @@ from pwfl.tables.reception import EMPTY, by_round
 
 
 def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables `reception`, `reception_noise` and `visibility`.
+    """Make the tables `reception`, `reception_noise`, `visibility` and `observers`.
 
-    A user's message is the sum of its records' clipped gradients, with noise of s_i = K_i sigma_i, or its clipped mean,
-    or update, with noise of sigma_i. The server averages, (8) and (9). Digital uploads arrive as they are; what others
-    come to, `on_air` says.
+    A user's message is the sum of its records' clipped gradients, with noise of standard deviation s_i = K_i sigma_i,
+    or a clipped mean or update, with sigma_i. The server averages messages, (8) and (9). Digital uploads arrive without
+    error; `on_air` computes what arrives over other air interfaces.
     """
     frame = assigned(tables).sort(KEYS)
     sent, rounds = sent_of(scenario, frame), _rounds(scenario, frame)
-    # The server averages messages over their units; noise is said of these averages.
+    # The server averages messages divided by their units; the noise here is that of these averages.
     if on_air.is_digital(scenario):
         weight, share, receiver_std, bands = sent.share / sent.unit, sent.share, 0.0, None
         shown, costs = _opened(scenario.privacy, sent, sums.OBSERVERS), interval_costs(scenario, tables)
@@ -69,10 +69,10 @@ def visible(
     frame: pl.DataFrame,
     observers: tuple[str, ...] = sums.OBSERVERS,
 ) -> pl.DataFrame:
-    """The table `visibility`, of users, links, schedule and noise, as `assigned` has these; what noise is found by.
+    """Make the table `visibility` for noise that is not final, to calibrate it; `frame` is as from `assigned`.
 
-    Who sees sums, of which colluders' noise is taken off, and that of who may drop out, is one of `sums.OBSERVERS`. A
-    row holds whatever sums are opened, as the scenario has it (`sums.left_to`).
+    In the sums of digital uploads, the noise of colluders and of users who may drop out does not count. A row holds for
+    any sums that the scenario opens (`sums.left_to`). `tables` contains `links`.
     """
     sent, digital = sent_of(scenario, frame), on_air.is_digital(scenario)
     shown = _opened(scenario.privacy, sent, observers) if digital else on_air.received(scenario, tables, sent).seen
@@ -80,14 +80,14 @@ def visible(
 
 
 def by_band(bands: np.ndarray) -> pl.Series:
-    """The column `bands`, of shape (realization, interval, user, band)."""
+    """Convert factors of shape (realization, interval, user, band) to the column `bands`."""
     return pl.Series(bands.reshape(-1, bands.shape[-1])).cast(pl.List(pl.Float64))
 
 
 def _visibility(
     sent: Sent, shown: Mapping[str, tuple[np.ndarray, ...]], observers: tuple[str, ...], rounds: int
 ) -> pl.DataFrame:
-    """The table `visibility` of what observers are shown, as `airs.air.Received.seen`."""
+    """Make the table `visibility` from what is `shown` to observers, as in `airs.air.Received.seen`."""
     rows = []
     for observer in observers:
         columns = dict(zip(("visibility", "visibility_users_only"), shown[observer], strict=True))
@@ -97,11 +97,11 @@ def _visibility(
 
 
 def _opened(privacy: Privacy, sent: Sent, observers: tuple[str, ...]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """How messages show in digital uploads or their sums, as `airs.air.Received.seen`; NaN: no noise is feasible."""
+    """Compute visibilities in digital uploads or sums, as `airs.air.Received.seen`; NaN: no noise is feasible."""
     known, opened = ~np.isnan(sent.noise_std), {}
     for observer in observers:
         hiding = sent.noise_std
-        if observer != "user":  # nobody else's noise is in an upload
+        if observer != "user":  # an upload contains only its user's noise
             sends = sent.scheduled & known
             coalition = sums.left_to(observer, privacy, sent.cell, sends)
             hiding = sums.hiding_noise(sent.counted, sent.noise_std, sends, *coalition)
@@ -114,16 +114,16 @@ def _opened(privacy: Privacy, sent: Sent, observers: tuple[str, ...]) -> dict[st
 def occurred(
     scenario: Multicell, reception: pl.DataFrame, noise: pl.DataFrame, sends: np.ndarray, group: np.ndarray
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What is received where users drop out: each round an interval, without those, and without sums not opened.
+    """Draw dropouts: return both tables with each round as an interval, without missing users and unopened sums.
 
-    The server averages as if these had sent zeros without noise. `sends` and `group` have shape (realization, interval,
-    user).
+    The server averages as if these users had sent zeros without noise. `sends` and `group` have shape (realization,
+    interval, user).
     """
     rounds, frames = scenario.training.rounds, []
     for row, realization in enumerate(noise["realization"].unique().sort()):
         drawn = streams.generator(scenario.seed, "dropouts", realization)
         interval, user = np.nonzero(sums.rounds_heard(scenario.privacy, sends[row], group[row], rounds, drawn))
-        key = np.full(len(user), realization)  # maybe nobody's
+        key = np.full(len(user), realization)  # may be empty
         frames.append(pl.DataFrame({"realization": key, "interval": interval, "user": user}))
     reception = by_round(reception).join(pl.concat(frames), on=KEYS, how="semi", maintain_order="left")
     rows = ("realization", "interval")
@@ -134,5 +134,5 @@ def occurred(
 
 
 def _rounds(scenario: Multicell, frame: pl.DataFrame) -> int:
-    """Of an interval in which the channel stays."""
+    """Return the number of rounds in a coherence interval."""
     return scenario.training.rounds // frame["interval"].n_unique()

@@ -1,14 +1,14 @@
-"""What some values of parameters stand for: how the server averages and steps."""
+"""Recipes of training, the values of `training.recipe`: initial model, aggregation weights and step sizes."""
 
 from typing import NamedTuple
 
 
 class Recipe(NamedTuple):
-    """How the server averages and steps, and where training starts; `former` names what noise depends on."""
+    """A recipe; `former` contains the former parameters that it replaces, which key the random noise (`keyed`)."""
 
     from_zero: bool  # softmax regression starts at zero
-    inverse_variance: bool  # users are weighed by the inverse variance of their noise, else by their samples
-    falling: bool  # steps fall linearly
+    inverse_variance: bool  # aggregation weights by the inverse variance of the noise, otherwise by samples
+    falling: bool  # step sizes fall linearly
     former: dict[str, str]
 
 

@@ -19,14 +19,14 @@ COMPARABILITY = (
     "digitally, to its station, which sees it. Unscheduled users' records are not learned from."
 )
 LEAKAGE = "Leakage rho of a user (zCDP)"
-GAP_LINEAR = 1e-4  # gap up to which the axis of gaps is linear
-MARGIN = 1.08  # of a map, times the distance of who is furthest from its centre
-SIDE = 460  # of a map, in pixels
-LINKS = 7  # of one user, the strongest ones; of more stations the map is wider
+GAP_LINEAR = 1e-4  # optimality gap up to which its axis is linear
+MARGIN = 1.08  # of a map: half its side over the largest distance from its centre
+SIDE = 460  # side of a map, in pixels
+LINKS = 7  # largest number drawn, the strongest of one user; with more base stations, the map is larger
 RINGED = "rings: users whom a scheme schedules"
-AREAS = (30, 400)  # of users' dots
-NAMED = 12  # rings of a scheme at which its name may stand
-RING, WIDER = 420, 260  # area of the first scheme's rings, and by how much more the next one's have
+AREAS = (30, 400)  # smallest and largest area of users' dots
+NAMED = 12  # number of a scheme's rings that are tried as the place of its name
+RING, WIDER = 420, 260  # area of the first scheme's rings, and its increase for each next scheme
 KEYS = ["scheme", "realization"]
 PRIVACY = ["rho_worst_user", "rho_total", "epsilon", "epsilon_tight", "epsilon_classic"]
 
@@ -34,7 +34,7 @@ PRIVACY = ["rho_worst_user", "rho_total", "epsilon", "epsilon_tight", "epsilon_c
 def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 3: cells, stations, users of the first realization, and the strongest links of its first user.
 
-    Of channels from outside, the users; and the stations, if their positions are known, without cells.
+    For imported channels: users, and base stations if their positions are known, without outlines of cells.
     """
     network = scenario.network
     first = tables["users"]["realization"].min()
@@ -61,7 +61,7 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
         area=pl.col("scheme").replace_strict(areas, return_dtype=pl.Float64),
         px=pl.Series(pixels(place["x"], ringed["x_m"], side)),
         py=pl.Series(pixels(place["y"], ringed["y_m"], side)),
-    ).sort(pl.len().over("user"), maintain_order=True)  # names stand where few schemes have rings
+    ).sort(pl.len().over("user"), maintain_order=True)  # names are placed where few schemes have rings
     rings = alt.Chart(ringed).mark_point(filled=False, strokeWidth=2)
     rings = rings.encode(**place, color=theme.coloured_by(colours), size=alt.Size("area:Q", scale=None))
     spots = {name: ringed.filter(scheme=name).select("px", "py").head(NAMED).rows() for name in colours}
@@ -83,9 +83,9 @@ def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
 
 
 def _square(places: np.ndarray, half: float | None) -> list[alt.Scale]:
-    """Scales of both axes, as long, that show all `places`, shape (place, 2), with their rings, and `half` around 0.
+    """Return scales of both axes, equally long, that show all `places`, shape (place, 2), with their rings.
 
-    Both are centred at 0, and the same, if `half` is given.
+    If `half` is given, both are the same: centred at 0, at least from -`half` to `half`.
     """
     known = places[np.isfinite(places).all(axis=1)]
     low, high = known.min(axis=0), known.max(axis=0)
@@ -97,7 +97,7 @@ def _square(places: np.ndarray, half: float | None) -> list[alt.Scale]:
 
 
 def _grid(network: Network, place: dict[str, alt.X | alt.Y]) -> alt.Chart:
-    """The cells' outlines."""
+    """Draw the outlines of cells."""
     station = hexagons.stations(network.rings, network.cell_radius_m)
     outline = station[:, None] + hexagons.corners(network.cell_radius_m)[[0, 1, 2, 3, 4, 5, 0]]
     cells = to_table({"cell": range(len(station)), "corner": range(7)}, x_m=outline[..., 0], y_m=outline[..., 1])
@@ -105,7 +105,7 @@ def _grid(network: Network, place: dict[str, alt.X | alt.Y]) -> alt.Chart:
 
 
 def _spokes(users: pl.DataFrame, links: pl.DataFrame, place: dict[str, alt.X | alt.Y]) -> alt.Chart:
-    """A line from each user to the station of its cell."""
+    """Draw a line from each user to the base station of its cell."""
     masts = links.select("station", "station_x_m", "station_y_m").unique(maintain_order=True)
     lines = users.join(masts, left_on="cell", right_on="station", maintain_order="left")
     return alt.Chart(lines).mark_rule(color=LINE).encode(**place, x2="station_x_m:Q", y2="station_y_m:Q")
@@ -114,7 +114,7 @@ def _spokes(users: pl.DataFrame, links: pl.DataFrame, place: dict[str, alt.X | a
 def _stations(
     links: pl.DataFrame, user: dict, place: dict[str, alt.X | alt.Y]
 ) -> tuple[list[alt.Chart], list[alt.Chart]]:
-    """What lies under the users, the strongest links of one; and above, stations with their numbers."""
+    """Draw the layer below users, the strongest links of one, and the layer above, base stations with numbers."""
     links = links.rename({"station_x_m": "x_m", "station_y_m": "y_m"})
     stations = links.select("x_m", "y_m", cell="station")
     links = links.with_columns(user_x_m=pl.lit(user["x_m"]), user_y_m=pl.lit(user["y_m"]))
@@ -135,13 +135,13 @@ def objective(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart
 
 
 def gap(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart:
-    """Distribution of the objective's gap to what no schedule goes below."""
+    """Draw the distribution of the objective's optimality gap, to its lower bound."""
     title = f"Gap to the bound (linear up to {GAP_LINEAR:.2%}, then logarithmic)"
     heading = f"How far schedules are from a lower bound on the objective (20), gamma = {scenario.schedule.gamma:g}"
     finite = tables["outcome"].filter(pl.col("objective_gap").is_finite())
     if finite.is_empty():
         return theme.empty("no lower bound is known: this noise is not what (20)-(22) ask for", heading)
-    scale = alt.Scale(type="symlog", constant=GAP_LINEAR, nice=False)  # optimal schedules, too, whose gap is 0
+    scale = alt.Scale(type="symlog", constant=GAP_LINEAR, nice=False)  # also shows optimal schedules, with gap 0
     least, most = ends_of(finite["objective_gap"])
     digits = (1, 2, 5) if least > most / 100 else (1,)
     ticks = [0, *(GAP_LINEAR * digit * 10.0**k for k in range(7) for digit in digits)]
@@ -151,7 +151,7 @@ def gap(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 
 def leakage(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart | alt.LayerChart:
-    """Fig. 5 (e), (f): distribution of rho over users and realizations, with the bound of (22) where noise obeys it."""
+    """Fig. 5 (e), (f): distribution of rho over users and realizations, with the bound of (22) if it limits noise."""
     heading = f"Privacy leakage after {scenario.training.rounds} rounds"
     bounded = any(scheme.noise in LIMITED for scheme in scenario.schemes)
     bound = leakage_bound(scenario)
@@ -163,7 +163,7 @@ def leakage(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart |
 
 
 def tradeoff(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Final accuracy against the record-level epsilon of each trained realization."""
+    """Draw final accuracy against the record-level epsilon of each trained realization."""
     axis = f"Record-level epsilon at delta = {scenario.privacy.delta:g}"
     return results.tradeoff(scenario, tables["history"], realizations(tables), axis, "Accuracy against privacy")
 
@@ -182,7 +182,7 @@ FIGURES = {
 
 
 def summarize(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables summary, realizations, history and statuses of a scenario."""
+    """Make the tables summary, realizations, history and statuses of a scenario."""
     rows = realizations(tables).join(
         not_lowered(scenario, tables["leakage"]), on=KEYS, how="left", maintain_order="left"
     )
@@ -212,7 +212,7 @@ def summarize(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str,
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The outcome of each realization and scheme, with its final accuracy and loss where trained."""
+    """Return the outcome of each realization and scheme, with final accuracy and loss if trained."""
     rows = results.realizations(tables, pl.col("scheduled") == 0)
     return rows.with_columns(
         objective_per_sample=pl.col("objective") / pl.col("samples"),
@@ -221,10 +221,10 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def not_lowered(scenario: Multicell, leakage: pl.DataFrame) -> pl.DataFrame:
-    """The share of users who leak no less than with the noise that their scheduler starts from, `rho_not_lowered`.
+    """Compute `rho_not_lowered`, the share of users who leak no less than with `random` noise, same scheduler.
 
-    Of the scheduled users who leak anything with that noise. A row for each scheme and realization; none for schemes
-    whose scheduler has no scheme with the noise `random`.
+    It is a share of the scheduled users who leak anything with that noise. There is a row for each scheme and
+    realization, but none for a scheme if its scheduler has no scheme with the noise `random`.
     """
     start = {scheme.scheduler: scheme.name for scheme in scenario.schemes if scheme.noise == "random"}
     others = {scheme.name: start[scheme.scheduler] for scheme in scenario.schemes if scheme.scheduler in start}
@@ -238,6 +238,6 @@ def not_lowered(scenario: Multicell, leakage: pl.DataFrame) -> pl.DataFrame:
 
 
 def published(_scenario: Multicell, rows: pl.DataFrame) -> list[Loss]:
-    """What each training costs its worst record."""
+    """Return the privacy loss of each training run, for its most exposed record."""
     orders = rows["order_server"].fill_null(float("inf"))
     return [Loss(rho=rho, order=order) for rho, order in zip(rows["rho_server"], orders, strict=True)]

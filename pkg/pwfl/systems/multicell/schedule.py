@@ -19,23 +19,23 @@ from pwfl.systems.multicell.start_values import StartValues
 from pwfl.tables.arrays import to_array, to_table
 
 KEYS = ("realization", "user")
-RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
+RATE_TOLERANCE = 1e-6  # relative amount by which a rate may miss Rmin
 
 
 class Now(NamedTuple):
-    """An interval, and what came before it, for a scheduler of the user's own that has a parameter `now`."""
+    """An interval and those before it, for a user-defined scheduler that has a parameter `now`."""
 
     interval: int  # its number, from 0
-    block: np.ndarray  # with which each user sent before, -1: it did not; (interval, realization, user), as below
+    block: np.ndarray  # of users in earlier intervals, -1: did not send; (interval, realization, user), as below
     power_w: np.ndarray
     rate_bps: np.ndarray
-    assigned_block: np.ndarray  # as the function returned it: who missed the minimum rate has lost its block
-    kept: object  # what the function returned beside its blocks in the interval before; None at first
-    generators: tuple[np.random.Generator, ...]  # of each realization, for this interval
+    assigned_block: np.ndarray  # as the function returned it, before users below the minimum rate lost theirs
+    kept: object  # what the function returned with its blocks in the previous interval; None at first
+    generators: tuple[np.random.Generator, ...]  # one per realization, for this interval
 
     @classmethod
     def build(cls, seed: int, realizations: list[int], users: int, before: list[dict], kept: object) -> "Now":
-        """The interval after those whose schedules are `before`."""
+        """Build the interval that follows the schedules `before`."""
         names = ("resource_block", "power_w", "rate_bps", "assigned_block")
         shape = (len(before), len(realizations), users)
         past = [np.array([column[name] for column in before]).reshape(shape) for name in names]
@@ -44,14 +44,13 @@ class Now(NamedTuple):
 
 
 def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Resource blocks, powers and rates of all realizations and intervals in the tables `users` and `links`.
+    """Compute resource blocks, powers and rates of all realizations and intervals in the tables `users` and `links`.
 
-    With them, the start values (`start_values.drawn`).
+    Returns the tables `schedule`, `schedule_status` and `start_values` (`start_values.drawn`).
 
     `scheduler` is one of `schemes.SCHEDULERS`, or the name of a user-defined function (`user_blocks`). Powers (35)
-    follow from the blocks, and users whose rate stays below Rmin lose theirs. Raises StartValueError where no start
-    values satisfy (21), and reference.SolverError or ArithmeticError where a solver gives up on a cell's program or on
-    powers.
+    follow from the blocks, and users with a rate below Rmin lose theirs. Raises StartValueError if no start values
+    satisfy (21), and reference.SolverError or ArithmeticError if a solver fails for a cell's program or for powers.
     """
     users, channels = tables["users"], tables["links"].partition_by("interval", maintain_order=True)
     samples, cell = (to_array(users, name, *KEYS) for name in ("samples", "cell"))
@@ -59,12 +58,12 @@ def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) ->
     first = start = start_values.drawn(scenario, realizations, cell, samples, tables["links"]["station"].n_unique())
     load = start_load(scenario, samples, first)
     most = planned(scenario.privacy, len(channels))
-    sent = np.zeros(load.shape, int)  # in how many intervals so far
+    sent = np.zeros(load.shape, int)  # number of intervals so far
     results, kept = [], None
     for interval, links in enumerate(channels):
         able = sent < most
         uplink = Uplink.from_tables(scenario.radio, users, links)
-        uplink = replace(uplink, gain=np.where(able[:, None], uplink.gain, 0.0))  # others can have no block then
+        uplink = replace(uplink, gain=np.where(able[:, None], uplink.gain, 0.0))  # without gain, a user gets no block
         if interval > 0:
             block = redrawn_blocks(scenario.seed, interval, uplink, np.where(able, load, np.inf))
             start = first._replace(block=block)
@@ -96,9 +95,10 @@ def schedule_interval(
     start: StartValues,
     chosen: np.ndarray | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Compute schedule and powers in an interval, of users (realization, user), and of cells (realization, cell).
+    """Compute an interval's schedule and powers, arrays (realization, user), and statuses of cells (realization, cell).
 
-    `start` holds the blocks of this interval that schedulers start from. `chosen` are those by a user-defined function.
+    `start` contains the blocks from which schedulers start in this interval. `chosen` are the blocks by a user-defined
+    function; None: `scheduler` is one of SCHEDULERS.
     """
     samples, on_air = to_array(users, "samples", *KEYS), False
     if chosen is not None:
@@ -134,21 +134,21 @@ def schedule_interval(
 def take_start_blocks(
     scenario: Multicell, interval: int, uplink: Uplink, samples: np.ndarray, start: StartValues
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Blocks by Algorithm 2, which are those of the start values, and each cell's status."""
+    """Return the resource blocks of Algorithm 2, which are those of the start values, and each cell's status."""
     return start.block, np.full((len(samples), uplink.cells), "random", dtype=object)
 
 
 def invert_channels(
     scenario: Multicell, interval: int, uplink: Uplink, samples: np.ndarray, start: StartValues
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Block 0, on air, of all users with a gain to their station of at least `schedule.least_gain_db`."""
+    """Assign block 0, on air, to all users with a gain to their base station of at least `schedule.least_gain_db`."""
     gain = np.take_along_axis(uplink.gain, uplink.cell[:, None], axis=1)[:, 0]
     block = np.where(gain >= db_to_ratio(scenario.schedule.least_gain_db), 0, -1)
     return block, np.full((len(samples), uplink.cells), "inversion", dtype=object)
 
 
 def start_load(scenario: "Multicell", samples: np.ndarray, start: StartValues) -> np.ndarray:
-    """What each user adds to (21) at the start values' noise, 0 where nothing asks for (21), (realization, user)."""
+    """Compute each user's load in (21) at the start values' noise, 0 if (21) is not required, (realization, user)."""
     if not scenario.bounded:
         return np.zeros(samples.shape)
     return objective.load(samples, start.noise_std, scenario.privacy.max_noise_error)
@@ -157,14 +157,14 @@ def start_load(scenario: "Multicell", samples: np.ndarray, start: StartValues) -
 def user_blocks(
     scenario: Multicell, scheduler: str, uplink: Uplink, users: pl.DataFrame, start: StartValues, now: Now
 ) -> tuple[np.ndarray, object]:
-    """Blocks by a function of the user's own, which gets scenario, uplink, the table `users` and the start's blocks.
+    """Call a user-defined scheduler with scenario, uplink, the table `users` and the start values' blocks.
 
-    It also gets `now` if it has a parameter of this name. It may return its blocks and what it keeps for the next
-    interval, as a pair, which is returned: None without.
+    It also gets `now` if it has a parameter of this name. It returns its blocks, or a pair of them and an object for
+    the next interval. The result here is that pair, with None if there is no object.
 
-    The table has the start powers and noise, too (`start_power_w`, `start_noise_std`). The function returns each user's
-    block, -1 for none, shape (realization, user), as `optimal_blocks` does. Who hears no signal of its station gets
-    none. Raises UserCodeError where that is no schedule: two users of a cell on a block, say.
+    The table also contains the start powers and noise (`start_power_w`, `start_noise_std`). Blocks are those of users,
+    -1 for none, shape (realization, user), as from `optimal_blocks`. A user with gain 0 to its base station gets none.
+    Raises UserCodeError for an invalid schedule, for example with two users of a cell on a block.
     """
     users = users.with_columns(
         start_power_w=pl.Series(start.power_w.ravel()),
@@ -200,15 +200,15 @@ def user_blocks(
 def optimal_blocks(
     scenario: Multicell, interval: int, uplink: Uplink, samples: np.ndarray, start: StartValues
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Blocks of Algorithm 3: one cell's program after the other, the other cells as they are by then.
+    """Assign blocks by Algorithm 3: solve one cell's program after the other, given the present blocks of other cells.
 
-    `samples` K_i have shape (realization, user). Returns each user's block, -1 for none, likewise, and how each cell's
-    program ended, shape (realization, cell). One that is infeasible keeps its start values' blocks.
+    `samples` K_i have shape (realization, user). Returns each user's block, -1 for none, of the same shape, and the
+    status of each cell's program, shape (realization, cell). A cell with an infeasible program keeps its start blocks.
     """
     block, power_w = start.block.copy(), start.power_w
     value = objective.value(samples, start.noise_std, scenario.schedule.gamma)
     load = objective.load(samples, start.noise_std, scenario.privacy.max_noise_error)
-    required = uplink.sinr / uplink.max_power_w  # times disturbance over gain: the required power over Pmax
+    required = uplink.sinr / uplink.max_power_w  # times disturbance over gain, this is the required power over Pmax
     count, cells = len(block), uplink.cells
     status = np.empty((count, cells), dtype=object)
     user, present = members(uplink.cell, cells)
@@ -237,9 +237,9 @@ def optimal_blocks(
 def solve_cells(
     value: np.ndarray, load: np.ndarray, budget: np.ndarray, fraction: np.ndarray, solver: str, where: Callable
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One cell's program in every realization, by the chosen solver; see `assignment.solve`.
+    """Solve one cell's program in every realization, by the chosen solver; see `assignment.solve`.
 
-    `where` says, of a realization's place in the arrays, what a message is about. Raises reference.SolverError.
+    `where(index)` names realization and cell for a message. Raises reference.SolverError.
     """
     if solver == "assignment":
         return assignment.solve(value, load, budget, fraction)

@@ -1,4 +1,4 @@
-"""The schedulers and noise schemes of the system `multicell`: each is declared here, and nowhere else."""
+"""Declarations of all schedulers and noise schemes of the system `multicell`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ else:
 
 @dataclass(frozen=True, kw_only=True)
 class Scheduler(Scheme):
-    """How users get resource blocks in an interval.
+    """A method that assigns resource blocks to users in a coherence interval.
 
     Attributes
     ----------
     load
-        Gives the function of the scenario, the interval's number, the uplink, samples (realization, user) and start
-        values. It returns each user's block, -1 for none, shape (realization, user), and how each cell's program ended,
-        shape (realization, cell).
+        Returns the function of the scenario, the interval's number, the uplink, samples (realization, user) and start
+        values. The function returns each user's block, -1 for none, shape (realization, user), and the status of each
+        cell's program, shape (realization, cell).
     uses_start_noise
-        Whether it decides by the noise of the start values, with which (21) must hold.
+        Whether it uses the noise of the start values, for which (21) must hold.
     made_for
-        The noise scheme whose least noise it decides by, with which alone (21) holds.
+        Noise scheme for which it schedules, by the least noise of (22); with more noise, (21) may be violated.
     on_air
-        All who send do so at once, over the air, without blocks, powers and rates of their own.
+        Whether all active users send at once, over the air, without individual resource blocks, powers and rates.
     """
 
     load: "Callable[[], Callable[[Multicell, int, Uplink, np.ndarray, StartValues], tuple[np.ndarray, np.ndarray]]]"
@@ -45,19 +45,19 @@ class Scheduler(Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseScheme(Scheme):
-    """How much noise scheduled users add.
+    """A method that determines the noise of scheduled users.
 
     Attributes
     ----------
     load
-        Gives the function of the scenario and what is given where noise is decided.
+        Returns the function of the scenario and the inputs (`noise.Given`).
     is_limited
-        Whether (21) or (22) limits it: it assumes uploads of all records' gradients.
+        Whether (21) or (22) limits it; it then assumes uploads of all records' gradients.
     bound
-        What the objective is compared to, of the problem that leaves open schedules and powers: for `given` noise, or
-        with `chosen` noise as well. None: the noise is not what (20)-(22) ask for, and nothing bounds its objective.
+        Problem that gives a lower bound on the objective: schedules and powers are free; the noise is `given`, or
+        `chosen` as well. None: the noise does not follow from (20)-(22), and there is no bound.
     calibrated
-        Whether it is scaled to a target epsilon in the end; other noise is in the units of `privacy.bounds`.
+        Whether it is calibrated to a target epsilon; other noise is in the units of `privacy.bounds`.
     """
 
     load: "Callable[[], Callable[[Multicell, Given], Computed]]"

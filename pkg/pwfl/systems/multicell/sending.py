@@ -1,4 +1,4 @@
-"""Who sends what in the system `multicell`, whatever air it goes over."""
+"""Messages that scheduled users send in the system `multicell`, over any air interface."""
 
 from typing import NamedTuple
 
@@ -13,22 +13,22 @@ from pwfl.systems.multicell.beyond.server import counts
 from pwfl.systems.multicell.parameters import Multicell, Training
 from pwfl.tables.arrays import to_array
 
-ENFORCED = "record, whatever the data"  # a unit of privacy, where that of a record rests on an assumption
+ENFORCED = "record, whatever the data"  # unit of privacy of a record without assumptions on the data
 
 
 class Sent(NamedTuple):
-    """What is sent, arrays of shape (realization, interval, user).
+    """Messages of the scheduled users; arrays have shape (realization, interval, user).
 
     Attributes
     ----------
     scheduled, noise_std, cell
-        Who sends, sigma_i (NaN: none is feasible), and the user's cell.
+        Whether a user sends, boolean; sigma_i (NaN: no noise is feasible); the number of the user's cell.
     counted
-        As how many samples the server counts a user.
+        Number of samples as which a user counts in the server's average (`server.counts`).
     records
-        Of how many of its records a message sums clipped gradients, at most: K_i; 1 of what is clipped as a whole.
+        Largest number of clipped terms in a message: K_i gradients of records, or 1 if it is clipped as a whole.
     unit
-        A message over this is what the server averages: that many records are expected in a sum.
+        Divisor of a message before the server averages it: the expected number of those terms.
     """
 
     keys: dict[str, pl.Series | range]
@@ -41,17 +41,17 @@ class Sent(NamedTuple):
 
     @property
     def share(self) -> np.ndarray:
-        """A user's in the server's average."""
+        """Share of each user in the server's average."""
         return self.counted / np.maximum(self.counted.sum(axis=-1, keepdims=True), 1)
 
     @property
     def users(self) -> dict[str, pl.Series | range]:
-        """Keys of tables of users."""
+        """Key columns of tables with a row per user."""
         return self.keys | {"user": range(self.scheduled.shape[-1])}
 
 
 def sent_of(scenario: Multicell, frame: pl.DataFrame) -> Sent:
-    """What is sent, of users, schedule and noise as `assigned` has them."""
+    """Build the messages from users, schedule and noise, a table as from `assigned`."""
     columns = ("samples", "scheduled", "noise_std", "cell")
     samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
     group = sums.summed_groups(scenario.privacy, cell)
@@ -63,14 +63,15 @@ def sent_of(scenario: Multicell, frame: pl.DataFrame) -> Sent:
 
 
 def sums_records(training: Training) -> bool:
-    """Whether a message is a sum of its records' clipped gradients, and no mean, or update, clipped as a whole."""
+    """Return whether a message is a sum of records' clipped gradients, not a mean or update clipped as a whole."""
     return training.learner == "gradients" and training.clipping == "per_sample"
 
 
 def moves(scenario: Multicell, samples: np.ndarray) -> dict[str, Claim]:
-    """How far a record, and all of a user's, move its message, of K_i `samples`, (realization, user): parts of claims.
+    """Return claims, by unit, on how far replacing a record, or all of a user's records, moves the user's message.
 
-    Of a mean clipped as a whole, (11) assumes that no record moves it by more than 2 L / K_i; any can turn it around.
+    The claims have no observer; `samples` K_i have shape (realization, user). For a mean clipped as a whole, (11)
+    assumes that no record moves it by more than 2 L / K_i, although any record can reverse it.
     """
     training, clip = scenario.training, 2 * scenario.training.clip_norm
     moved = {RECORD: Claim("", RECORD, clip), USER: Claim("", USER, clip, samples if sums_records(training) else 1)}

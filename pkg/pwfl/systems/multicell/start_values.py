@@ -15,7 +15,7 @@ from pwfl.tables.arrays import to_table
 
 MAX_ATTEMPTS = 1000
 NOISE_RANGE = (1.0, 6.0)  # of K_i sigma_i, in multiples of Nmin
-READS = (  # of what the stage `schedule` gets
+READS = (  # parameters of the stage `schedule` that start values depend on
     "seed",
     "radio.resource_blocks",
     "radio.max_power_dbm",
@@ -33,7 +33,7 @@ class StartValueError(ValueError):
 class StartValues(NamedTuple):
     """Start values, each of shape (realization, user)."""
 
-    block: np.ndarray  # -1: none
+    block: np.ndarray  # resource block, -1 for none
     power_w: np.ndarray
     noise_std: np.ndarray  # sigma_i, per coordinate, in the units of `privacy.bounds`; NaN: no scheme uses it
 
@@ -41,11 +41,11 @@ class StartValues(NamedTuple):
 def drawn(
     scenario: Multicell, realizations: Sequence[int], cell: np.ndarray, samples: np.ndarray, cells: int
 ) -> StartValues:
-    """Random resource blocks, powers (watts) and noise that satisfy (21)-(25), redrawn until they do.
+    """Draw random resource blocks, powers (watts) and noise, and repeat the draw until they satisfy (21)-(25).
 
-    `realizations` increase. `cell`, each user's of `cells` stations, and `samples` K_i have shape (realization, user).
-    Where the scenario is not `bounded`, nothing is asked of the first draw, and noise that no scheme uses is NaN.
-    Raises StartValueError if a realization's start values keep violating (21).
+    `realizations` increase. `cell`, each user's of `cells` cells, and `samples` K_i have shape (realization, user). If
+    the scenario is not `bounded`, the first draw need not satisfy (21). Noise that no scheme uses is NaN. Raises
+    StartValueError if a realization's start values violate (21) in all MAX_ATTEMPTS draws.
     """
     seed, blocks, users = scenario.seed, scenario.radio.resource_blocks, cell.shape[1]
     start = StartValues(np.full(cell.shape, -1), np.zeros(cell.shape), np.full(cell.shape, np.nan))
@@ -79,7 +79,7 @@ def drawn(
 
 
 def table(start: StartValues, realizations: Sequence[int]) -> pl.DataFrame:
-    """The table `start_values`."""
+    """Make the table `start_values`."""
     keys = {"realization": realizations, "user": range(start.block.shape[1])}
     columns = {"resource_block": start.block, "power_w": start.power_w, "noise_std": start.noise_std}
     return to_table(keys, **columns).with_columns(

@@ -1,4 +1,4 @@
-"""The system `multicell`: all that it is."""
+"""Definition of the system `multicell`: its parameters, checks, stages and reports."""
 
 from typing import TYPE_CHECKING
 

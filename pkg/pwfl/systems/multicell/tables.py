@@ -16,7 +16,7 @@ unlimited = partial(amount, allow_inf=True)
 
 
 class Users(contract.PerUser):
-    """Where each user is, and its samples (`channel`)."""
+    """Position, cell and samples of each user (`channel`)."""
 
     REVEALS = PUBLIC
     x_m = dy.Float64(nullable=True, description="x coordinate of the user; null: unknown")
@@ -30,9 +30,9 @@ class Users(contract.PerUser):
 
 
 class Links(contract.PerInterval):
-    """The link of each user to each station (`channel`).
+    """The link of each user to each base station (`channel`).
 
-    Intervals are those in which the channel stays: one, where it is drawn once.
+    Intervals are coherence intervals: one if the channel is drawn once.
     """
 
     REVEALS = PUBLIC
@@ -48,7 +48,7 @@ class Links(contract.PerInterval):
 
 
 class ImportedLinks(contract.PerInterval):
-    """Gains from outside (`imported`)."""
+    """Imported gains (`imported`)."""
 
     REVEALS = PUBLIC
     station = key(description="number of the base station, from 0")
@@ -59,7 +59,7 @@ class ImportedLinks(contract.PerInterval):
 
 
 class ImportedUsers(contract.PerUser):
-    """Users from outside (`imported`); nulls: not given."""
+    """Imported users (`imported`); nulls: not given."""
 
     REVEALS = PUBLIC
     x_m = dy.Float64(nullable=True, description="x coordinate of the user")
@@ -69,7 +69,7 @@ class ImportedUsers(contract.PerUser):
 
 
 class StartValues(contract.PerUser):
-    """What the schedulers start from, the same for all of a scenario's schemes (`schedule`)."""
+    """Start values of the schedulers, the same for all of a scenario's schemes (`schedule`)."""
 
     REVEALS = PUBLIC
     resource_block = dy.Int64(nullable=True, min=0, description="number of the resource block; null: none")
@@ -84,7 +84,7 @@ class StartValues(contract.PerUser):
 class Schedule(contract.PerInterval):
     """Each user's resource block, power and rate (`schedule`); nulls: not scheduled.
 
-    Assigned blocks have powers (35), with which some rates stay below Rmin; those users lose their block.
+    With powers (35) on the assigned blocks, some rates are below Rmin; those users lose their block.
     """
 
     REVEALS = PUBLIC
@@ -109,9 +109,9 @@ class Schedule(contract.PerInterval):
 
 
 class ScheduleStatus(contract.PerInterval):
-    """How each cell's program ended, before powers and unscheduling (`schedule`).
+    """Status of each cell's program, before powers and unscheduling (`schedule`).
 
-    Of the schedulers of all cells, whether the schedule is proven optimal.
+    For schedulers of all cells together, whether the schedule is proven optimal.
     """
 
     REVEALS = PUBLIC
@@ -127,7 +127,7 @@ class ScheduleStatus(contract.PerInterval):
 
 
 class Noise(contract.PerInterval):
-    """Each user's noise (`noise`): 0 where not scheduled, null where no noise is feasible."""
+    """Each user's noise (`noise`): 0 if not scheduled, null if no noise is feasible."""
 
     REVEALS = PUBLIC
     user = key(description=meaning("user"))
@@ -137,7 +137,7 @@ class Noise(contract.PerInterval):
 
 
 class NoiseStatus(contract.PerInterval):
-    """How each interval's noise was found (`noise`)."""
+    """Status of each interval's noise (`noise`)."""
 
     REVEALS = PUBLIC
     status = dy.Enum(NOISE_STATUSES, nullable=False, description=meaning("status", "of the noise"))
@@ -158,7 +158,7 @@ class History(contract.UserHistory):
 
 
 class Leakage(contract.PerUser):
-    """The privacy that each scheduled user's records are left with (`account`)."""
+    """Leakage and epsilon of each scheduled user's records (`account`)."""
 
     REVEALS = PUBLIC
     rho = dy.Float64(
@@ -219,7 +219,7 @@ class Outcome(contract.Outcome):
     rho_worst_case = unlimited(description=f"{meanings.RHO_WORST_CASE}; {meanings.WORST}")
     epsilon_worst_case = unlimited(description=meaning("epsilon_worst_case", "per_user clipping only"))
     rho_own_noise = unlimited(description=f"{meanings.ALONE}: {meanings.WORST}")
-    rho_server = unlimited(  # by which releases are composed
+    rho_server = unlimited(  # the rho for the composition of releases
         check={"every_release_has_a_rho": lambda column: column.is_null() == pl.col("epsilon_server").is_null()},
         description=f"{meaning('rho_server', 'for any data')}; {meanings.WORST}",
     )

@@ -18,14 +18,14 @@ from pwfl.training.models import is_softmax, network
 def parts(
     scenario: Multicell, data: datasets.Dataset, tables: dict[str, pl.DataFrame], compiled: bool = False
 ) -> trainings.Parts:
-    """What the core trains by. Raises NotImplementedError for integers where several are trained side by side."""
+    """Define the training (`trainings.Parts`). Raises NotImplementedError for integers or votes if `compiled`."""
     training, size = scenario.training, features.size(scenario)
     recipe = RECIPES[training.recipe]
     net = network(training, size, zero=recipe.from_zero and is_softmax(training))
     model, clip = trainable.model_of(net, compiled), training.clip_norm
     learner = learners.select_learner(scenario, model, compiled)
     if learner is None:
-        alike = not recipe.inverse_variance and is_digital(scenario)  # records, in an interval
+        alike = not recipe.inverse_variance and is_digital(scenario)  # all records of an interval have the same weight
         learner = Gradients(model, clip, alike, compiled)
     stops = trainings.evaluation_rounds(training.rounds, training.evaluate_every)
     largest = batching.padded(records(training, tables))
@@ -38,17 +38,17 @@ trainer, batch_trainer = trainings.trainers(parts)
 
 
 def server(training, by_votes: bool = False) -> trainings.Server:
-    """How the server steps: by the noise as it was planned, whoever drops out."""
+    """Return the server's update rules; step sizes follow the planned noise, whoever drops out."""
 
     def steps(reception: Reception) -> np.ndarray:
         sizes = step_sizes(training, reception.planned_noise_std.astype(np.float32), reception.planned_senders > 0)
-        return -sizes if training.learner == "local_steps" else sizes  # along what changed, and against gradients
+        return -sizes if training.learner == "local_steps" else sizes  # along updates, or against gradients
 
     return trainings.Server(steps, *learners.list_rules(training, by_votes))
 
 
 def records(training, tables: dict[str, pl.DataFrame]) -> int:
-    """How many records a round has room for: of its senders, or of as many as have the most each."""
+    """Compute the largest number of records in a round; with `per_user` clipping, all active users have the most."""
     sent = tables["reception"].join(tables["users"], on=("realization", "user")).group_by("realization", "interval")
     sizes = sent.agg(pl.col("samples").max() * pl.len() if training.clipping == "per_user" else pl.col("samples").sum())
     return int(sizes.select(pl.max("samples")).item() or 0)

@@ -1,7 +1,7 @@
-"""Accounting of the system `random_orthogonalization`: Theorem 1 of ul Zuhra et al., and what holds.
+"""Accounting of the system `random_orthogonalization`: Theorem 1 of ul Zuhra et al., and exact epsilons.
 
-A record's replacement can turn a user's clipped update around, so an update's sensitivity is 2C, for one record as for
-all of a user's. Channels do not depend on data: every guarantee is that of the channels that occurred, known to the
+Replacing a record can reverse a user's clipped update, so an update's sensitivity is 2C, for one record as for all of a
+user's records. Channels do not depend on data: every guarantee is for the channels that occurred, known to the
 observer.
 """
 
@@ -30,10 +30,10 @@ KEYS = ("realization", "round", "user")
 
 
 def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Each user's leakage and the signs of its weights in networks of several sizes; each realization's guarantee.
+    """Make the tables `leakage`, for networks of several sizes, `outcome` and `guarantees`.
 
-    Networks of other sizes than the scenario's consist of the same users, or of more, with the same noise and
-    amplitudes.
+    Networks of other sizes than the scenario's consist of the first of the same users, or of more, with the same noise
+    and amplitudes.
     """
     privacy, users = scenario.privacy, size_of(tables["users"], "user")
     realizations = tables["users"]["realization"].unique().sort()
@@ -71,10 +71,10 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
 def theorem_1(
     coupling: dict[str, np.ndarray], uplink: mimo.Uplink, clip_norm: float, antennas: int, sends: np.ndarray
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """By reading of Theorem 1, the sensitivity of the server's update, (realization, round, user), and its noise.
+    """Compute the update's sensitivity, (realization, round, user), and noise by interpretations of Theorem 1.
 
-    It takes ||h_k||^2 / K for the weight of user k's update; in truth it is Re(h_s^H h_k) / K. `coupling` holds
-    `mimo.COUPLINGS` of who `sends`.
+    Theorem 1 uses ||h_k||^2 / K as the weight of user k's update; the true weight is Re(h_s^H h_k) / K. `coupling` has
+    `mimo.COUPLINGS` of the active users, `sends`.
     """
     users = sends.sum(axis=-1)
     noise = mimo.effective_noise(coupling, uplink, users)
@@ -95,10 +95,10 @@ def account_round(
     printed_delta: float,
     delta: float,
 ) -> dict[str, np.ndarray]:
-    """Columns of the table `leakage` that are of one round, by all readings, each of shape (realization, user).
+    """Compute the columns of `leakage` for one round, by all interpretations, each of shape (realization, user).
 
-    Theorem 1 takes all of delta, what is received the part that dropouts leave. `update` and `antennas` are mu of who
-    sees them, (realization, round, user).
+    They are means over rounds. Theorem 1 uses all of delta, `printed_delta`; others use the part that dropouts leave,
+    `delta`. `update` and `antennas` are mu against observers of these, (realization, round, user).
     """
     of_update, of_antennas = exact_epsilon(zcdp(np.stack([update, antennas]), 1.0, 1), delta)
     rounds = {name: textbook_epsilon(mimo.mechanism_mu(*pair), printed_delta) for name, pair in by_theorem.items()} | {
@@ -117,10 +117,10 @@ def outcome(
     guarantees: pl.DataFrame,
     tables: dict[str, pl.DataFrame],
 ) -> pl.DataFrame:
-    """Guarantee and cost of each realization, from its users' leakages in the scenario's own network.
+    """Make the table `outcome`: guarantee and cost of each realization, by users' leakages in the scenario's network.
 
-    The power that users may take is bounded by alpha^2 (C^2 + d sigma^2), since the update's norm is at most C; the
-    paper's limit alpha^2 = P leaves out the noise.
+    A user's transmit energy is at most alpha^2 (C^2 + d sigma^2), since the update's norm is at most C. The paper's
+    limit alpha^2 = P leaves out the noise.
     """
     training = scenario.training
     dimension = parameter_count(network(training, features.size(scenario), hidden_layers=()))

@@ -1,7 +1,7 @@
-"""Audit of the system `random_orthogonalization`: the server's update of every round, channels known, or one's uploads.
+"""Audit of the system `random_orthogonalization`: the server's update of every round, or one user's uploads.
 
-What all antennas see is not simulated: where it is what the scenario's observer sees, the update is tested, which is a
-function of it, against the update's epsilon.
+Channels are known. Signals of all antennas are not simulated. If the scenario's observer receives them, the update, a
+function of these signals, is tested against the update's epsilon.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ SEEN = "server's update of every round, channels known"
 
 
 def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """On what the scenario's observer sees, of all antennas the update, held to the worst user's exact epsilon."""
+    """Yield verdicts on the most exposed user and the scenario's observer; for all antennas, on the update."""
     privacy, shown_more = scenario.privacy, scenario.privacy.observer == ANTENNAS
     outcome = audit.worst(audit.against(tables, UPDATE, noise=ALL) if shown_more else tables["outcome"])
     claim = claim_by(privacy, tables, outcome["realization"], 2 * scenario.training.clip_norm)
@@ -38,7 +38,7 @@ def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame])
 
 
 def claim_by(privacy: Privacy, tables: dict[str, pl.DataFrame], realization: int, sensitivity: float) -> Claim:
-    """What is claimed of the user who loses most in a realization: exactly, unless noise is planned for dropouts."""
+    """Make the claim on a realization's most exposed user; on the update, exact unless dropouts are planned for."""
     if privacy.observer == USER:
         return claim_of(tables, realization, ANTENNAS, sensitivity, True, upload)
     view = partial(observed, privacy.colluders) if privacy.colluders else None
@@ -47,7 +47,7 @@ def claim_by(privacy: Privacy, tables: dict[str, pl.DataFrame], realization: int
 
 
 def observed(colluders: float, target: int, reception: Reception) -> Reception:
-    """The server's update without the noise of as many as may collude, of the loudest of those whom it hears."""
+    """Remove the assumed number of colluders' noise from the server's reception: the loudest other active users."""
     rounds, users = reception.sends.shape
     left = reception.without(target, colluders, np.full(rounds, users))
     off = (reception.user_noise_std**2).sum(axis=1) - (left**2).sum(axis=1)

@@ -1,4 +1,4 @@
-"""What the reports of `random_orthogonalization` show, and its schemes' colours."""
+"""Contents of the reports of the system `random_orthogonalization`, and its schemes' colours."""
 
 from pwfl.report.catalog import BARE, Catalog
 

@@ -9,10 +9,10 @@ from pwfl.tables.arrays import to_table
 
 
 def run(scenario: RandomOrthogonalization, realizations: range) -> dict[str, pl.DataFrame]:
-    """Users, and what the server's update takes of their channels, of some consecutive realizations.
+    """Make the tables `users` and `links` (the channels' `mimo.couplings`) of consecutive realizations.
 
-    In the scenario's network, and in those of `privacy.user_numbers`, of the first of the same users, or more. `links`
-    has rows of every round, equal in rounds between which channels are not redrawn.
+    `links` is for the scenario's network, and for those of `privacy.user_numbers`: the first of the same users, or
+    more. It has rows of every round, equal in the rounds of one coherence interval.
     """
     users, antennas, rounds = scenario.network.users, scenario.network.antennas, scenario.training.rounds
     sizes = sorted({users, *scenario.privacy.user_numbers})

@@ -1,4 +1,4 @@
-"""What parameters of the system `random_orthogonalization` must satisfy together, and the memory that its jobs take."""
+"""Joint checks of the parameters of the system `random_orthogonalization`, and estimates of its jobs' memory."""
 
 from pwfl.scenario.checks import check_holdings
 from pwfl.scenario.size import COMPLEX, COPIES, FLOAT32, LINK_BYTES, network_bytes
@@ -7,7 +7,7 @@ from pwfl.training import models
 
 
 def consistent(scenario: RandomOrthogonalization) -> None:
-    """Reject what no realization can satisfy."""
+    """Reject parameters that no realization can satisfy."""
     models.check(scenario)
     samples = scenario.data.samples_per_user
     check_holdings(scenario.data, "data.samples_per_user", samples, "network.users", scenario.network.users)

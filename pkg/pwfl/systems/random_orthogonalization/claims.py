@@ -1,4 +1,4 @@
-"""What ul Zuhra et al. say, in their order, and what this project says beyond: measured on a study's scenarios."""
+"""Claims of ul Zuhra et al., in the paper's order, and claims of this project, measured on a study's scenarios."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -33,9 +33,9 @@ from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonaliza
 from pwfl.tables.arrays import to_array
 
 ROUND = 14  # "in less than 15 communication rounds"
-LEVEL = 0.88  # of accuracy, just below the paper's 89%, to which rounds are counted
-CHANGE = (-1.0, np.inf)  # between which a relative change of what is positive lies
-PAIRS = {"Private": ("all", "fixed"), "No privacy noise": ("all", "none")}  # the receiver's noise is there in both
+LEVEL = 0.88  # accuracy, just below the paper's 89%, up to which rounds are counted
+CHANGE = (-1.0, np.inf)  # range of a relative change of a positive quantity
+PAIRS = {"Private": ("all", "fixed"), "No privacy noise": ("all", "none")}  # both have the receiver's noise
 
 ACCURACY = Quantity("accuracy", "final test accuracy", SHARE)
 EPSILON = Quantity("epsilon", "record-level ε of the most exposed user after all rounds", POSITIVE)
@@ -45,7 +45,7 @@ PRINTED = Quantity(None, "(6), mean over users")
 PRIVATE, BARE = (scheme(*pair, name) for name, pair in PAIRS.items())
 LEAKAGE = value("leakage")
 
-# The paper's setting, with one channel for the whole training, and the noise that is given, all of which is received.
+# The paper's setting: one channel for the whole training, and configured noise, all of which is received.
 SETTING = {
     "radio.coherence_rounds": (None,),
     "privacy.target_epsilon": (None,),
@@ -56,12 +56,12 @@ LEARNED = MNIST | SETTING
 
 
 def _sees_update(scenario: RandomOrthogonalization) -> bool:
-    """Whether epsilon is that of an observer of the server's update."""
+    """Return whether epsilon is that against an observer of the server's update."""
     return scenario.privacy.observer == "update"
 
 
 def _fewest_and_most(contents: dict[str, dict]) -> Iterator[tuple[str, str]]:
-    """The scenarios of fewest and of most antennas, among those that are equal in all else."""
+    """Yield the scenarios of fewest and of most antennas, among those that are otherwise equal."""
     antennas = {name: content["scenario"].network.antennas for name, content in contents.items()}
     for names in comparable(contents, "network.antennas"):
         few, many = (choose(names, key=antennas.__getitem__) for choose in (min, max))
@@ -70,7 +70,7 @@ def _fewest_and_most(contents: dict[str, dict]) -> Iterator[tuple[str, str]]:
 
 
 MORE_ANTENNAS = Comparison(_fewest_and_most, "at larger M")
-ONE_CHANNEL = pairs(  # whose noise is given: a target leaves no difference of epsilons
+ONE_CHANNEL = pairs(  # with configured noise: with a target, epsilons would be equal
     "with one channel",
     "radio.coherence_rounds",
     matches=lambda first, other: (
@@ -86,7 +86,7 @@ def _change(means: np.ndarray) -> np.ndarray:
 
 
 def _change_in_antennas(column: str, few: pl.DataFrame, many: pl.DataFrame) -> Measure | None:
-    """The relative change of a column of leakage, in the largest network that both have."""
+    """Measure the relative change of a column of leakage, in the largest network that both have."""
     shared = set(few["users"]) & set(many["users"])
     if not shared:
         return None
@@ -96,7 +96,7 @@ def _change_in_antennas(column: str, few: pl.DataFrame, many: pl.DataFrame) -> M
 
 
 def _rises(column: str, words: str) -> Term:
-    """The relative change of a column of leakage from fewest to most antennas."""
+    """Return the term for the relative change of a column of leakage from fewest to most antennas."""
     measured = partial(_change_in_antennas, column)
     return statistic(
         f"{words}, relative change at larger M", measured, LEAKAGE, LEAKAGE.at(MORE_ANTENNAS), bounds=CHANGE
@@ -104,7 +104,7 @@ def _rises(column: str, words: str) -> Term:
 
 
 def _compare_channels(function: Callable) -> Callable[..., Measure | None]:
-    """How means with one channel and with redrawn ones are compared."""
+    """Return a function that compares means with one channel and with redrawn channels by `function`."""
 
     def measured(one: np.ndarray, redrawn: np.ndarray, rounds: int) -> Measure | None:
         values, often = paired(one, redrawn), f"{rounds} rounds" if rounds > 1 else "round"
@@ -114,19 +114,19 @@ def _compare_channels(function: Callable) -> Callable[..., Measure | None]:
 
 
 def _change_in_users(leakage: np.ndarray) -> Measure | None:
-    """The largest change of the mean from one number of users to the next."""
+    """Measure the largest change of the mean from one number of users to the next."""
     return worst(lambda means: np.diff(means, axis=0), leakage) if len(leakage) > 1 else None
 
 
 def _deviation(ratios: np.ndarray) -> Measure:
-    """The largest deviation of a mean ratio from 1."""
+    """Measure the largest deviation of a mean ratio from 1."""
     return worst(lambda means: np.concatenate([means - 1, 1 - means]), ratios)
 
 
 def _delay(private: np.ndarray, bare: np.ndarray, rounds: int) -> Measure | None:
-    """By how many rounds one series is later than another, on average; infinite: not within all rounds.
+    """Measure by how many rounds one series is later than another, on average; infinite: not within all rounds.
 
-    Those count as one round more than all, which is too few: then the difference's end on that side is unknown.
+    Infinite values count as one round more than all, which is too few, so the interval's end on that side is unknown.
     """
     values = paired(private, bare)
     if not values.shape[1]:
@@ -350,18 +350,18 @@ OWN_CLAIMS = (
 
 
 def claims(contents: dict[str, dict]) -> pl.DataFrame:
-    """The claims as far as the scenarios let them be measured.
+    """Measure the claims as far as the scenarios allow.
 
-    `contents` has by name `scenario`, `realizations`, `leakage` and `history`. All claims are about the scheme in which
-    users add noise. Those about M compare the scenarios of fewest and most antennas, among those that are equal in all
-    else, at the largest number of users of both. Those about the channel compare scenarios that differ in
-    `radio.coherence_rounds` alone. A training that diverged guesses.
+    `contents` has, by scenario, `scenario`, `realizations`, `leakage` and `history`. All claims are about the scheme in
+    which users add noise. Claims about M compare the scenarios of fewest and most antennas, among those that are
+    otherwise equal, at the largest number of users of both. Claims about the channel compare scenarios that differ only
+    in `radio.coherence_rounds`. A training run that diverged has the accuracy of guessing.
     """
     return measure(PAPER_CLAIMS + OWN_CLAIMS, contents, _series, INTERPRETATIONS)
 
 
 def _series(content: dict) -> dict:
-    """What claims are measured from, of a scenario with noise; (6) and its ratio by number of users."""
+    """Return the values from which claims are measured, if a scheme has noise; (6) and its ratio by number of users."""
     scenario = content["scenario"]
     names = {(scheme.scheduler, scheme.noise): scheme.name for scheme in scenario.schemes}
     if (name := names.get(PAIRS["Private"])) is None:
@@ -395,15 +395,15 @@ def _series(content: dict) -> dict:
 
 
 def _outcomes(content: dict) -> dict:
-    """Each scheme's final accuracies and, if it is finite, the most exposed users' epsilon after all rounds."""
+    """Return each scheme's final accuracies and, if it is finite, the most exposed users' epsilon after all rounds."""
     series = by_scheme(content["scenario"], content["realizations"], ("accuracy", "epsilon"))
     return {key: values for key, values in series.items() if not np.isinf(values).any()}
 
 
 def rounds_to(history: pl.DataFrame, level: float) -> np.ndarray:
-    """The first round in which each training run's test accuracy is `level` or more, shape (realization,).
+    """Find the first round in which each training run's test accuracy is `level` or more, shape (realization,).
 
-    `history` is a scheme's; infinite of a run that has it in no round, or that diverged.
+    `history` is of one scheme. The result is infinite for a training run that does not reach it, or that diverged.
     """
     sound = (pl.col("accuracy") >= level) & (pl.col("status").cast(pl.String) == "trained")
     first = history.group_by("realization").agg(pl.col("round").filter(sound).min()).sort("realization")

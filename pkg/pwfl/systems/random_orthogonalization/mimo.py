@@ -1,8 +1,8 @@
-"""The massive-MIMO uplink of ul Zuhra et al.: channels, what the server's update takes of them, its noise.
+"""Massive-MIMO uplink of ul Zuhra et al.: channels, their couplings in the server's update, and its noise.
 
-Channels are h_k ~ CN(0, I/M). All that happens to the users' signals depends on their inner products h_j^H h_k alone.
+Channels are h_k ~ CN(0, I/M). The reception of the users' signals depends only on inner products h_j^H h_k of channels.
 With CN(0, I) instead, and the further 1/M that (4) then needs, inner products are M times as large and divided by M:
-only the receiver's noise is M times weaker (`receiver_noise_std`).
+only the receiver's noise changes, to a variance M times smaller (`receiver_noise_std`).
 """
 
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ import polars as pl
 from pwfl import streams
 from pwfl.tables.arrays import size_of, to_array
 
-BLOCK_BYTES = 2**26  # that a block of realizations may take, roughly
+BLOCK_BYTES = 2**26  # approximate memory limit of a chunk of realizations
 COUPLINGS = ("energy", "coupling_real", "coupling_modulus", "cross_energy")
 EFFECTIVE = ("effective_noise_std", "effective_noise_std_modulus", "effective_noise_std_printed")
 
 
 class Uplink(NamedTuple):
-    """What users send, and the noise of both sides; arrays of shape (...,), such as (realization, round), or numbers.
+    """Signals and noise of both sides; arrays of shape (...,), such as (realization, round), or numbers.
 
     `noise_std` is sigma, of the noise that each user adds to its update, `receiver_std` sigma_m, of an antenna's
     complex noise (see `receiver_noise_std`), `amplitude` alpha, of every user's signal.
@@ -31,14 +31,14 @@ class Uplink(NamedTuple):
     amplitude: Any
 
     def round(self, t: int) -> "Uplink":
-        """That of one round, by its place, where the last axis is rounds."""
+        """Select one round by its index in the last axis."""
         return self._replace(noise_std=self.noise_std[..., t], amplitude=self.amplitude[..., t])
 
 
 def blocks(realizations: range, users: int, antennas: int, kept: int = 0) -> Iterator[range]:
-    """Blocks of realizations to work on at once, of at least one each.
+    """Yield chunks of realizations to compute at once, with at least one each.
 
-    A realization takes its channels, or inner products of `few` users, in one round, and `kept` bytes besides.
+    A realization requires its channels, or inner products of `few` users, in one round, and `kept` further bytes.
 
     >>> list(blocks(range(5), users=1000, antennas=2000))
     [range(0, 2), range(2, 4), range(4, 5)]
@@ -50,12 +50,12 @@ def blocks(realizations: range, users: int, antennas: int, kept: int = 0) -> Ite
 
 
 def few(users: int, antennas: int) -> bool:
-    """Whether `inner_products` of the users' channels take less than what of many is made of the channels."""
+    """Return whether users are so few that `inner_products` cost less than computing from channels as for many."""
     return users <= 2 * antennas
 
 
 def intervals(rounds: int, coherence_rounds: int | None) -> Iterator[tuple[int, range]]:
-    """Number, from 1, and rounds, by their place, of each interval in which channels stay; None: one of all rounds.
+    """Yield each coherence interval's number, from 1, and its rounds' indices; None: one interval of all rounds.
 
     >>> list(intervals(6, 3)), list(intervals(6, None))
     ([(1, range(0, 3)), (2, range(3, 6))], [(1, range(0, 6))])
@@ -66,9 +66,9 @@ def intervals(rounds: int, coherence_rounds: int | None) -> Iterator[tuple[int, 
 
 
 def channels(seed: int, realizations: range, interval: int, users: int, antennas: int) -> np.ndarray:
-    """Channels h_k of an interval, numbered from 1, complex, shape (realization, k, antenna).
+    """Draw channels h_k of an interval, numbered from 1, complex, shape (realization, k, antenna).
 
-    A user's channel is the same whatever the numbers of users and intervals, and the intervals' length.
+    A user's channel does not depend on the numbers of users and intervals, nor on the intervals' length.
     """
     channel = np.empty((len(realizations), users, antennas), complex)
     for user in range(users):
@@ -79,24 +79,24 @@ def channels(seed: int, realizations: range, interval: int, users: int, antennas
 
 
 def gram(seed: int, realizations: range, interval: int, users: int, antennas: int) -> np.ndarray:
-    """The `inner_products` of `channels`."""
+    """Compute the `inner_products` of `channels`."""
     return inner_products(channels(seed, realizations, interval, users, antennas))
 
 
 def inner_products(channel: np.ndarray) -> np.ndarray:
-    """Inner products h_j^H h_k of `channels`, complex, shape (realization, j, k)."""
+    """Compute inner products h_j^H h_k of `channels`, complex, shape (realization, j, k)."""
     return channel.conj() @ channel.swapaxes(-1, -2)
 
 
 def among(products: np.ndarray, sends: np.ndarray) -> np.ndarray:
-    """Inner products, shape (..., user, user), of the channels of who sends, boolean, (..., user); 0 of others."""
+    """Select active users' inner products, shape (..., user, user), by `sends`, boolean, (..., user); 0 for others."""
     return np.where(sends[..., None] & sends[..., None, :], products, 0.0)
 
 
 def couplings(products: np.ndarray) -> dict[str, np.ndarray]:
-    """What the server's update takes of the channels, from their inner products, shape (..., user, user).
+    """Compute the couplings of channels in the server's update, from inner products, shape (..., user, user).
 
-    With h_s the sum of all users' channels, so that ||h_s||^2 is the sum of coupling_real, arrays of shape (..., user):
+    Returns arrays of shape (..., user). With h_s the sum of all users' channels, ||h_s||^2 is the sum of coupling_real:
 
     - energy: ||h_k||^2
     - coupling_real: Re(h_s^H h_k), K times the weight of user k's signal in the server's update
@@ -108,7 +108,7 @@ def couplings(products: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def couplings_of_many(channel: np.ndarray) -> dict[str, np.ndarray]:
-    """As `couplings`, from `channels` of who sends, zeros of others, in time that grows linearly with users."""
+    """Compute `couplings` from `channels` of active users, zeros of others, in time that grows linearly with users."""
     with_sum = (channel * channel.sum(axis=-2, keepdims=True).conj()).sum(axis=-1)
     spread = channel.swapaxes(-1, -2).conj() @ channel  # sum over j of conj(h_j) h_j^T
     cross_energy = ((channel @ spread) * channel.conj()).sum(axis=-1).real
@@ -120,26 +120,26 @@ def _couplings(energy: np.ndarray, with_sum: np.ndarray, cross_energy: np.ndarra
 
 
 def receiver_noise_std(variance: float, normalization: str, antennas: int) -> float:
-    """Standard deviation sigma_m of an antenna's noise, in units in which channels are CN(0, I/M)."""
+    """Return the standard deviation sigma_m of an antenna's noise, in units in which channels are CN(0, I/M)."""
     return float(np.sqrt(variance / antennas if normalization == "I" else variance))
 
 
 def uplink_of(scenario, schedule: pl.DataFrame, noise_std: np.ndarray) -> Uplink:
-    """The uplink of a scenario's table `schedule`, with users' noise, arrays of shape (realization, round)."""
+    """Make the uplink of a scenario's table `schedule`, with users' noise, arrays of shape (realization, round)."""
     radio = scenario.radio
     receiver_std = receiver_noise_std(radio.receiver_noise_variance, radio.normalization, scenario.network.antennas)
-    amplitude = to_array(schedule, "amplitude", "realization", "round", "user").max(axis=-1)  # that of all who send
+    amplitude = to_array(schedule, "amplitude", "realization", "round", "user").max(axis=-1)  # equal for active users
     return Uplink(noise_std, receiver_std, amplitude)
 
 
 def links_of(tables: dict[str, pl.DataFrame], users: int) -> pl.DataFrame:
-    """Links in a network of some users: those of the table `schedule`, of who sends, in the scenario's own."""
+    """Select links in a network of `users` users: in the scenario's network, those of active users in `schedule`."""
     all_users = users == size_of(tables["users"], "user")
     return tables["schedule"] if all_users else tables["links"].filter(users=users)
 
 
 def sends_of(tables: dict[str, pl.DataFrame], users: int) -> np.ndarray:
-    """Who sends in a network of some users, boolean, (realization, round, user): all do where it is not the own one."""
+    """Return who sends in a network of `users` users, boolean, (realization, round, user); all in other networks."""
     sends = to_array(tables["schedule"], "amplitude", "realization", "round", "user") > 0
     return sends if users == sends.shape[-1] else np.ones((*sends.shape[:-1], users), bool)
 
@@ -147,12 +147,12 @@ def sends_of(tables: dict[str, pl.DataFrame], users: int) -> np.ndarray:
 def effective_noise(
     coupling: dict[str, np.ndarray], uplink: Uplink, senders: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Standard deviations, per coordinate, of the noise in the server's update: EFFECTIVE, each of shape (...,).
+    """Compute standard deviations, per coordinate, of noise in the server's update: EFFECTIVE, each of shape (...,).
 
-    `senders` is how many users send, likewise; None: all.
+    `senders` is the number of active users, shape (...,); None: all.
 
-    - effective_noise_std: that of Re(h_s^H y) / (alpha K) given the channels: users' noise is real, so user j's enters
-      with Re(h_s^H h_j) / K, and only the real part of h_s^H m.
+    - effective_noise_std: that of Re(h_s^H y) / (alpha K) given the channels. Users' noise is real, so user j's enters
+      with Re(h_s^H h_j) / K, and of the receiver's noise m only the real part of h_s^H m.
     - effective_noise_std_modulus: given the channels, without the real part: |h_s^H h_j| / K and all of h_s^H m.
     - effective_noise_std_printed: (5) as printed, the expectation of the former.
     """
@@ -171,13 +171,13 @@ def effective_noise(
 
 
 def mechanism_mu(sensitivity: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
-    """Sensitivity over noise, shapes (..., user) and (...,); infinite where nothing is added."""
+    """Divide sensitivity, shape (..., user), by the noise standard deviation, (...,); infinite without noise."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         mu = sensitivity / noise_std[..., None]
     return np.where(np.isnan(mu), np.inf, mu)
 
 
 def mean_noise(users: int | np.ndarray, antennas: int, uplink: Uplink) -> np.ndarray:
-    """The root of the mean of (5) over channels, in closed form, shape (...,)."""
+    """Compute the square root of the mean of (5) over channels, in closed form, shape (...,)."""
     users_variance = uplink.noise_std**2 * users * (1 + users / antennas)  # K (1 + 1/M) + K (K - 1) / M
     return np.sqrt(users_variance + (uplink.receiver_std / uplink.amplitude) ** 2 * users) / users

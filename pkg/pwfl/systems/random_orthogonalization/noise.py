@@ -16,7 +16,7 @@ KEYS = ("realization", "round", "user")
 
 
 def run(scenario: RandomOrthogonalization, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The users' noise, and that of the server's update (5).
+    """Make the tables `noise` and `noise_status`: the users' noise, and that of the server's update (5).
 
     `scheme` is one of `schemes.NOISES`, or the name of a user-defined function (`user_noise`).
     """
@@ -32,14 +32,14 @@ def run(scenario: RandomOrthogonalization, scheme: str, tables: dict[str, pl.Dat
 
 
 class Deviations(NamedTuple):
-    """Standard deviations of the users' noise, and how they were found, one for each realization."""
+    """Standard deviations of the users' noise, and a status for each realization: how they were found."""
 
     noise_std: np.ndarray  # (realization, round) or (realization, 1)
     status: list[str]
 
 
 def add_fixed(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> Deviations:
-    """Noise of one variance in all rounds: the configured one, or as a target epsilon requires."""
+    """Return noise of one variance in all rounds: the configured one, or the one that a target epsilon requires."""
     count, goal = tables["schedule"]["realization"].n_unique(), scenario.privacy.target_epsilon
     if goal is None:
         return Deviations(np.full((count, 1), np.sqrt(scenario.privacy.noise_variance)), ["fixed"] * count)
@@ -48,7 +48,7 @@ def add_fixed(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]
 
 
 def add_none(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> Deviations:
-    """No noise."""
+    """Return zero noise."""
     count = tables["schedule"]["realization"].n_unique()
     return Deviations(np.zeros((count, 1)), ["none"] * count)
 
@@ -56,7 +56,7 @@ def add_none(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame])
 def build_noise(
     scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], noise_std: np.ndarray
 ) -> pl.DataFrame:
-    """The table `noise` of deviations of the users' noise, (realization, round) or (realization, 1)."""
+    """Make the table `noise` from standard deviations of users' noise, (realization, round) or (realization, 1)."""
     schedule = tables["schedule"]
     coupling = {name: to_array(schedule, name, *KEYS) for name in mimo.COUPLINGS}
     std = np.broadcast_to(noise_std, coupling["energy"].shape[:2])
@@ -68,11 +68,11 @@ def build_noise(
 
 
 def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], goal: float) -> np.ndarray:
-    """The least deviation of the users' noise with which nobody's epsilon is above the goal, shape (realization,).
+    """Find the smallest standard deviation of users' noise with no user's epsilon above the goal, (realization,).
 
-    What an epsilon is, receive and account say: of what `privacy.observer` sees, the receiver's noise counted. 0 where
-    that is enough. The rounds' channels are taken as known, those to come, too: users, who know none, would have to be
-    told, or to add more.
+    `receive` and `account` define epsilon: against `privacy.observer`, counting the receiver's noise. The result is 0
+    if that is enough. Channels of all rounds, also of later ones, are assumed known. Users, who know none, would have
+    to receive this value, or to add more noise.
     """
     realizations = tables["schedule"]["realization"].unique().sort()
     span = range(realizations[0], realizations[-1] + 1)
@@ -92,11 +92,11 @@ def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]
 
 
 def user_noise(scenario: RandomOrthogonalization, scheme: str, tables: dict[str, pl.DataFrame]) -> np.ndarray:
-    """Standard deviation of the users' noise, per coordinate of an update, by a function of the user's own.
+    """Compute the standard deviation of users' noise, per coordinate of an update, by a user-defined function.
 
-    It gets the scenario, samples (realization, user), gains ||h_k||^2 and amplitudes (realization, round, user; both 0:
-    does not send), and `now`, generators, if it has a parameter of this name. It returns the deviations (realization,
-    round): all who send in a round add as much. Raises UserCodeError for what is no noise.
+    Its arguments are the scenario, samples (realization, user), gains ||h_k||^2 and amplitudes (realization, round,
+    user; both 0: does not send), and `now`, generators, if it has a parameter of this name. It returns standard
+    deviations (realization, round), equal for all active users. Raises UserCodeError if the result is no noise.
     """
     samples = to_array(tables["users"], "samples", "realization", "user")
     gain, amplitude = (to_array(tables["schedule"], name, *KEYS) for name in ("energy", "amplitude"))

@@ -1,7 +1,7 @@
 """Observers, colluders and dropouts, beyond the paper (docs/explanation/random_orthogonalization.md).
 
-Whoever drops out of a round, the server receives the sum of the others: no protocol withholds it. So a guarantee is
-planned for a number of users who are missing from a round, and that more are has a probability, which is part of delta.
+If users drop out of a round, the server receives the sum of the others: no protocol withholds it. So a guarantee
+assumes a number of users who are missing from a round. The probability that more are missing is part of delta.
 """
 
 from collections.abc import Iterable
@@ -17,8 +17,8 @@ from pwfl.privacy.labels import REALIZED, SERVER, Kind
 from pwfl.systems.random_orthogonalization.parameters import Privacy
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER, observer
 
-OF_DELTA = 0.1  # the tolerance of dropouts where a config has none, as a share of delta
-# How rounds hide a record: what noise is found by, and what account states.
+OF_DELTA = 0.1  # default tolerance of dropouts, as a share of delta
+# Mechanism of the rounds, with which noise is calibrated and `account` computes epsilon.
 ROUNDS = Gaussian("none claimed: a record may be in every mini-batch")
 OBSERVED_BY = {
     UPDATE: Observer("the server's update of every round, channels known", ANTENNAS, (SERVER,), assumes=(REALIZED,)),
@@ -28,9 +28,9 @@ OBSERVED_BY = {
 
 
 def table(privacy: Privacy, sizes: Iterable[int], users: int, realizations: range) -> pl.DataFrame:
-    """The table `observers`, of networks of other sizes, too, whose observers have names of their own.
+    """Make the table `observers`, also for networks of other sizes, in which observers have other names.
 
-    Those who are gone are the loudest others of each round and, for all antennas, all others: upper bounds.
+    Colluders and dropouts are the loudest others of each round and, for all antennas, all others: upper bounds.
     """
     kind = Kind.UPPER if privacy.colluders or privacy.dropouts else Kind.EXACT
     share = f"; {coalition.percent(privacy.colluders)} of the users (rounded up) collude with it" * bool(
@@ -45,7 +45,7 @@ def table(privacy: Privacy, sizes: Iterable[int], users: int, realizations: rang
 
 
 def claims(sensitivity: float, size: int, all_users: int) -> list[Claim]:
-    """What is asked of a record in a network of some users, by all noise and by users' alone.
+    """List the claims on a record in a network of `size` users, for all noise and for only users' noise.
 
     The scenario has `all_users`. Without the receiver's noise, all antennas show every user's noisy update.
     """
@@ -58,24 +58,24 @@ def claims(sensitivity: float, size: int, all_users: int) -> list[Claim]:
 
 
 def counted(seen: str) -> str:
-    """Whose noise counts in what is stated of an observer."""
+    """Return the noise that counts in the epsilon stated against an observer: USERS or ALL."""
     return USERS if seen == USER else ALL
 
 
 def tolerance(privacy: Privacy) -> float:
-    """The part of delta that is left to trainings of which a round lacks more users than planned."""
+    """Return the part of delta for training runs in which a round lacks more users than planned."""
     if not privacy.dropouts:
         return 0.0
     return OF_DELTA * privacy.delta if privacy.dropout_tolerance is None else privacy.dropout_tolerance
 
 
 def delta(privacy: Privacy) -> float:
-    """The part of delta that is left to what is received."""
+    """Return the part of delta that remains for the received signals."""
     return privacy.delta - tolerance(privacy)
 
 
 def gone(privacy: Privacy, users: int, rounds: int) -> int:
-    """C + D, how many others' noise does not hide a user's update at worst, at most all, in a network of some users."""
+    """Return C + D, the largest number of other users with noise that does not hide a user's update, at most all."""
     dropping = 0
     if privacy.dropouts:
         dropping = coalition.missing(privacy.dropouts, users - 1, rounds, tolerance(privacy))
@@ -83,9 +83,9 @@ def gone(privacy: Privacy, users: int, rounds: int) -> int:
 
 
 def left(variance: np.ndarray, many: int) -> np.ndarray:
-    """Variance of the users' noise that hides each one's update, by the variance of each one's, shape (..., user).
+    """Compute the noise variance that hides each user's update, from each user's noise variance, shape (..., user).
 
-    Its own is left, and that of the others without `many` of the largest, which may be others in each round.
+    It is the user's variance plus those of the others, without the `many` largest, which may differ between rounds.
     """
     users = variance.shape[-1]
     flat = variance.ravel()

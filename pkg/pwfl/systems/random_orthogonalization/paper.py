@@ -1,4 +1,4 @@
-"""The paper behind the system `random_orthogonalization`, for its page: figures, errata, equations to functions."""
+"""The paper of the system `random_orthogonalization` for the study report: figures, errata, functions of equations."""
 
 import polars as pl
 
@@ -11,18 +11,18 @@ EPSILONS = {"epsilon_printed": "", "epsilon_gaussian": ", exact"}  # of one roun
 
 
 def _accuracy(contents: dict[str, dict]) -> pl.DataFrame:
-    """Mean test accuracy over rounds, by number of antennas."""
+    """Return mean test accuracy over rounds, by number of antennas."""
     return _over(contents, "history", "round", "accuracy")
 
 
 def _leakage(contents: dict[str, dict]) -> pl.DataFrame:
-    """Epsilon of one round over numbers of users, by number of antennas: mean over users and realizations."""
+    """Return epsilon of one round over numbers of users, by number of antennas: mean over users and realizations."""
     curves = [_over(contents, "leakage", "users", column, suffix) for column, suffix in EPSILONS.items()]
     return pl.concat(curves)
 
 
 def _over(contents: dict[str, dict], table: str, x: str, y: str, suffix: str = "") -> pl.DataFrame:
-    """Means of a column of the users who add noise, in the paper's setting; a series for each number of antennas."""
+    """Return means of a column with users' noise, in the paper's setting, with a series for each number of antennas."""
     frames = []
     for content in sorted(contents.values(), key=lambda item: item["scenario"].network.antennas):
         scenario = content["scenario"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
     Scheduler, Noise = Literal[tuple(SCHEDULERS)], Literal[tuple(NOISES)]
 
-UNAIMED = ("privacy.target_epsilon", None)  # with it, noise is given
+UNAIMED = ("privacy.target_epsilon", None)  # with it, noise is configured
 
 
 class Network(Section):

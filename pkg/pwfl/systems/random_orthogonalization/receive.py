@@ -1,4 +1,4 @@
-"""What the server receives over its antennas: a weighted sum of updates and noise, (4) and (5); what observers see."""
+"""Reception of the server over its antennas: a weighted sum of updates, and noise, (4) and (5); visibilities."""
 
 from itertools import product
 
@@ -19,11 +19,11 @@ KEYS = ("realization", "round", "user")
 
 
 def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables `reception`, `reception_noise` and `visibility`; a user's message is its clipped update.
+    """Make the tables `reception`, `reception_noise`, `visibility` and `observers`; messages are clipped updates.
 
-    Rounds are intervals. Observers are of the scenario's network and of those of other sizes (`observer`), of the same
-    noise and amplitudes. Who drops out of a round is one of the sum h_s all the same: it sends nothing, and the server
-    takes it for zero.
+    Each round is an interval. Observers are of the scenario's network and of those of other sizes (`observer`), with
+    the same noise and amplitudes. A user who drops out of a round remains in the sum h_s: it sends nothing, which
+    counts as the update zero.
     """
     noise, users = tables["noise"], size_of(tables["users"], "user")
     realizations = span_of(noise)
@@ -56,18 +56,18 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
 
 
 def sending(scenario: RandomOrthogonalization, realizations: range, shape: tuple[int, int]) -> np.ndarray:
-    """Who does not drop out, boolean, of `shape` (round, user) after the realizations' axis; alike for all schemes."""
+    """Draw who does not drop out, boolean, `shape` (round, user) after the realization axis; equal for all schemes."""
     drawn = [streams.generator(scenario.seed, "dropouts", realization).random(shape) for realization in realizations]
     return np.stack(drawn) >= scenario.privacy.dropouts
 
 
 def weights(links: pl.DataFrame, sends: np.ndarray) -> np.ndarray:
-    """Of a unit of each user's update in the server's, (4), (realization, round, user), by links and who sends."""
+    """Compute the weight of each user's update in the server's, (4), (realization, round, user), from links."""
     return to_array(links, "coupling_real", *KEYS) / sends.sum(axis=-1, keepdims=True)
 
 
 def _receiver_std(uplink: mimo.Uplink, weight: np.ndarray, sends: np.ndarray) -> np.ndarray:
-    """Deviation of the receiver's noise in the server's update, (realization, round), by weights and who sends."""
+    """Compute the standard deviation of the receiver's noise in the server's update, shape (realization, round)."""
     energy = np.maximum(weight.sum(axis=-1), 0) / sends.sum(axis=-1)  # (||h_s|| / K)^2
     return uplink.receiver_std / uplink.amplitude * np.sqrt(energy / 2)
 
@@ -78,11 +78,11 @@ def visible(
     realizations: range,
     seen_by: tuple[str, ...] = (UPDATE, ANTENNAS),
 ) -> pl.DataFrame:
-    """The table `visibility`, of users, links, schedule and noise. For who sees all antennas, channels are drawn again.
+    """Make the table `visibility` from users, links, schedule and noise; for ANTENNAS, channels are drawn again.
 
-    Without the receiver's noise, who sees all antennas sees each user's noisy update, and what anybody sees is a
-    function of these; such rows are those of `USER`. Of the update, the noise of the worst coalition and of as many as
-    are planned to drop out is taken off; of all antennas that of all other users, where there is any such: a bound.
+    Without the receiver's noise, an observer of all antennas receives each user's noisy update, and all that others
+    receive is a function of these: rows of `USER`. For the update, the noise of the worst coalition and of the planned
+    number of dropouts is subtracted; for all antennas, if there are any, that of all other users: a bound.
     """
     all_users, sizes = size_of(tables["users"], "user"), tables["links"]["users"].unique().sort().to_list()
     sigma, privacy = to_array(tables["noise"], "noise_std", *KEYS[:2]), scenario.privacy
@@ -102,7 +102,7 @@ def visible(
         noise_std = np.hypot(users_std, _receiver_std(uplink, weight, sends)[..., None])
         if gone[size]:
             at_antennas[size] = alone_at_antennas(to_array(links, "energy", *KEYS), uplink)
-        elif size == all_users:  # the noise that the server is said to add up to
+        elif size == all_users:  # the noise in the server's update, as stated
             noise_std = to_array(tables["noise"], "effective_noise_std", *KEYS[:2])[..., None]
         with np.errstate(divide="ignore", invalid="ignore"):
             messages = np.broadcast_to(1 / sigma[..., None], weight.shape)
@@ -114,9 +114,9 @@ def visible(
         keys = {"realization": realizations, "interval": range(weight.shape[1]), "user": range(size)}
         for name in seen_by:
             columns = dict(zip(("visibility", "visibility_users_only"), views[name], strict=True))
-            # Nothing of a message in nothing of noise: nobody knows that it is nothing.
+            # NaN: the weight and the noise are 0. Infinite, as the observer does not know that the weight is 0.
             columns = {key: np.where(np.isnan(values), np.inf, values) for key, values in columns.items()}
-            # Of who does not send, everybody knows it.
+            # All observers know that a user does not send.
             columns = {key: np.where(sends, values, 0.0) for key, values in columns.items()}
             table = to_table(keys, rounds=1, **columns)
             rows.append(table.with_columns(observer=pl.lit(observer(name, size, all_users))))
@@ -124,7 +124,7 @@ def visible(
 
 
 def alone_at_antennas(energy: np.ndarray, uplink: mimo.Uplink) -> np.ndarray:
-    """As `antennas_visibility` of one network, if all others' signals and noise are known: nothing shows more.
+    """Compute `antennas_visibility` of one network if all others' signals and noise are known: an upper bound.
 
     `energy` is ||h_k||^2, shape (realization, round, user).
     """
@@ -142,12 +142,12 @@ def antennas_visibility(
     coherence_rounds: int | None,
     sends: dict[int, np.ndarray] | None = None,
 ) -> dict[int, np.ndarray]:
-    """How a unit of each user's update shows at all antennas, (realization, round, user), by the network's size.
+    """Compute each user's visibility to an observer of all antennas, (realization, round, user), by network size.
 
-    With real channels g_k = (Re h_k, Im h_k), the observer sees alpha sum g_k (u_k + n_k) and noise of variance
-    sigma_m^2 / 2 in each real coordinate. All that matters are the g_j' g_k: the observed may be any vectors with these
-    products, such as columns of the matrix's square root; of many users, it is the g_k themselves. `sends` is who does,
-    by a network's size, where not all do.
+    With real channels g_k = (Re h_k, Im h_k), the observer receives alpha sum g_k (u_k + n_k) and noise of variance
+    sigma_m^2 / 2 in each real coordinate. Visibility depends only on the products g_j' g_k, so any vectors with these
+    products may replace the g_k, such as columns of the matrix's square root; for many users, the g_k themselves are
+    used. `sends` has, by network size, who sends if not all do.
     """
     by_size = {size: np.empty((*uplink.noise_std.shape, size)) for size in sizes}
     for block in mimo.blocks(realizations, sizes[-1], antennas):

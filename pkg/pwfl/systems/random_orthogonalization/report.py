@@ -13,7 +13,7 @@ from pwfl.systems.random_orthogonalization.tables import WORST
 from pwfl.tables.contract import limits
 
 SYSTEM = "random_orthogonalization"
-READINGS = {  # of epsilon, of one round where names do not say otherwise
+READINGS = {  # interpretations of epsilon, for one round unless the name differs
     "epsilon_printed": "(6) as printed",
     "epsilon_sensitivity": "(a) true sensitivity",
     "epsilon_gaussian": "(b) exact",
@@ -28,7 +28,7 @@ COMPARABILITY = (
 
 
 def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Mean test accuracy over rounds, from the first on: the start would stretch the axis."""
+    """Draw mean test accuracy over rounds, from round 1 on: the start would stretch the axis."""
     kept = _trained(tables["history"])
     title = alt.TitleParams(f"Test accuracy, M = {scenario.network.antennas}", subtitle=_over(kept))
     frame = theme.means(kept.filter(pl.col("round") > 0), ["scheme", "round"], ["accuracy"], SYSTEM)
@@ -37,7 +37,7 @@ def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.VConcatChart | alt.Chart:
-    """Fig. 2 for one number of antennas, a panel for each scheme with noise, beside the closed form of (6)."""
+    """Fig. 2: leakage for one number of antennas, a panel for each scheme with noise, and the closed form of (6)."""
     table = leakages(tables)
     heading = f"Leakage of a user, M = {scenario.network.antennas}"
     long = table.unpivot(
@@ -67,7 +67,7 @@ def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.VConcatChart | alt
 
 
 def _panel(frame: pl.DataFrame, formula: pl.DataFrame, x: alt.X, y: alt.Y, colour: str) -> alt.LayerChart:
-    """A scheme's epsilons in each reading, with their names at their right ends."""
+    """Draw a scheme's epsilons under each interpretation, named at their right ends."""
     low, mean = y.copy(), y.copy()
     low.shorthand, mean.shorthand = "value_ci_low:Q", "value_mean:Q"
     base = alt.Chart(frame).encode(x=x, detail="reading:N")
@@ -85,7 +85,7 @@ def _panel(frame: pl.DataFrame, formula: pl.DataFrame, x: alt.X, y: alt.Y, colou
 
 
 def tradeoff(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Final accuracy against epsilon after all rounds, of the scenario's observer, realization by realization."""
+    """Draw final accuracy against epsilon after all rounds, for the scenario's observer, realization by realization."""
     heading = f"Accuracy against privacy, M = {scenario.network.antennas}"
     axis = f"Epsilon of a record or a user at delta = {scenario.privacy.delta:g}"
     note = f"after {_describe_rounds(scenario)}, worst user"
@@ -93,7 +93,7 @@ def tradeoff(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def energy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """(e) Energy of a user's signal in a round over the paper's limit P = alpha^2."""
+    """Draw (e): energy of a user's signal in a round over the paper's limit P = alpha^2."""
     limit = tables["outcome"]["transmit_energy_limit"][0]
     kept = _trained(tables["history"]).drop_nulls("transmit_energy")
     kept = kept.with_columns(share=pl.col("transmit_energy") / limit)
@@ -105,7 +105,7 @@ def energy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def couplings(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Distribution of the weights that users' updates get, and of what Theorem 1 takes for them."""
+    """Draw the distribution of the weights of users' updates, and of the weights that Theorem 1 assumes."""
     over = ", over M" if scenario.radio.normalization == "I" else ""
     weights = {name: f"{label}{over}" for name, label in WEIGHTS.items()}
     long = tables["links"].unpivot(list(weights), variable_name="what", value_name="weight")
@@ -122,17 +122,17 @@ def couplings(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def _trained(history: pl.DataFrame) -> pl.DataFrame:
-    """The history of trainings that did not diverge."""
+    """Select the history of training runs that did not diverge."""
     return history.filter(pl.col("status").cast(pl.String) == "trained")
 
 
 def _over(frame: pl.DataFrame) -> str:
-    """What curves and bands are, for a subtitle."""
+    """Describe curves and bands for a subtitle."""
     return theme.band_over(frame["realization"].n_unique())
 
 
 def _describe_rounds(scenario) -> str:
-    """How many rounds there are, and for how long channels stay, for a subtitle."""
+    """Describe the number of rounds and the coherence interval of channels for a subtitle."""
     coherence = scenario.radio.coherence_rounds
     every = {None: "one channel", 1: "channels redrawn each round"}
     return f"{scenario.training.rounds} rounds, {every.get(coherence, f'channels redrawn every {coherence} rounds')}"
@@ -149,7 +149,7 @@ FIGURES = {
 
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables summary, realizations, history, leakage, signs and statuses of a scenario."""
+    """Make the tables summary, realizations, history, leakage, signs and statuses of a scenario."""
     rows = realizations(tables)
     summary = results.summary(
         scenario,
@@ -173,7 +173,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """`results.realizations`, and the mean over users and rounds of the energy of a user's signal in a round."""
+    """Return `results.realizations` with the mean energy of a user's signal in a round, over users and rounds."""
     keys = ["scheme", "realization"]
     sound = tables["history"].filter(pl.col("status").cast(pl.String).is_in(results.KEPT))
     energy = sound.group_by(keys, maintain_order=True).agg(pl.col("transmit_energy").mean())
@@ -181,19 +181,19 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def published(scenario, rows: pl.DataFrame) -> list[Loss]:
-    """What each training costs its worst record, but where more users drop out of a round than are taken for gone."""
+    """Return each training run's loss of the most exposed record, except if more users drop out than planned."""
     lost = observers.tolerance(scenario.privacy)
     return [Loss(rho=rho, lost=lost) for rho in rows["rho_server"]]
 
 
 def leakages(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Means over users of the table `leakage`, and the largest epsilon of all rounds."""
+    """Compute means over users of the table `leakage`, and the users' largest epsilon after all rounds."""
     groups = tables["leakage"].group_by("scheme", "realization", "users", maintain_order=True)
     return groups.agg(pl.exclude("user").mean(), epsilon_max=pl.col("epsilon").max())
 
 
 def signs(leakage: pl.DataFrame, rounds: int) -> pl.DataFrame:
-    """Mean number of users, over realizations, whose weight in the server's update is negative in 0, 1, ... rounds.
+    """Compute the mean number, over realizations, of users with a negative weight in the update in 0, 1, ... rounds.
 
     `leakage` has the rows of the stage's table of one network's size.
     """

@@ -1,4 +1,4 @@
-"""Schedulers of the system `random_orthogonalization`: who sends in a round, and with which amplitude."""
+"""Schedulers of the system `random_orthogonalization`: active users of each round, and their amplitude."""
 
 from typing import NamedTuple
 
@@ -15,18 +15,18 @@ KEYS = ("realization", "round", "user")
 
 
 class Uplink(NamedTuple):
-    """The channels of a round, for a scheduler of the user's own; arrays of shape (realization, user)."""
+    """The channels of a round, for a user-defined scheduler; arrays of shape (realization, user)."""
 
     gain: np.ndarray  # ||h_k||^2
     coupling: np.ndarray  # Re(h_s^H h_k) if all users send
-    max_amplitude: float  # radio.amplitude, whose square is the power limit
+    max_amplitude: float  # radio.amplitude; its square is the power limit
 
 
 def run(scenario: RandomOrthogonalization, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Every user's amplitude in every round, the same for all who send, and their links.
+    """Make the tables `schedule` (amplitudes, the same for all active users, and their links) and `schedule_status`.
 
     `scheduler` is one of `schemes.SCHEDULERS`, or the name of a user-defined function (`user_amplitudes`). The server
-    knows who sends: its sum h_s is of their channels alone, and K their number.
+    knows the active users: its sum h_s has only their channels, and K is their number.
     """
     if not user_code.is_reference(scheduler):
         return SCHEDULERS[scheduler].load()(scenario, tables)
@@ -44,7 +44,7 @@ def run(scenario: RandomOrthogonalization, scheduler: str, tables: dict[str, pl.
 
 
 def schedule_all(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The stage's tables where all users send in every round, as no user knows its channel (2)."""
+    """Make the stage's tables if all users send in every round, as no user knows its channel (2)."""
     users = tables["users"].group_by("realization", maintain_order=True)
     return {
         "schedule": _select_links(tables).with_columns(amplitude=pl.lit(scenario.radio.amplitude)),
@@ -53,19 +53,19 @@ def schedule_all(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFra
 
 
 def _select_links(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Links in the network of all users."""
+    """Select links in the network of all users."""
     return tables["links"].filter(users=size_of(tables["users"], "user")).drop("users")
 
 
 def user_amplitudes(
     scenario: RandomOrthogonalization, scheduler: str, users: pl.DataFrame, links: pl.DataFrame
 ) -> np.ndarray:
-    """Amplitudes by a function of the user's own, asked round by round, (realization, round, user); 0: does not send.
+    """Compute amplitudes, (realization, round, user), by a user-defined function, round by round; 0: does not send.
 
-    It gets the scenario, the round's `Uplink`, the table `users`, and `now` (`user_code.Now`, of amplitudes) if it has
-    a parameter of this name. It returns each user's amplitude, shape (realization, user), or a pair of these and what
-    it keeps. Raises UserCodeError where nobody sends, or senders' amplitudes differ, as the server divides by the one,
-    or exceed `radio.amplitude`.
+    Its arguments are the scenario, the round's `Uplink`, the table `users`, and `now` (`user_code.Now`, of amplitudes)
+    if it has a parameter of this name. It returns each user's amplitude, shape (realization, user), or a pair of these
+    and a state to keep. Raises UserCodeError if no user is active, or if active users' amplitudes differ, as the server
+    divides by one amplitude, or exceed `radio.amplitude`.
     """
     gain, coupling = (to_array(links, name, *KEYS) for name in ("energy", "coupling_real"))
     realizations, most = users["realization"].unique().sort().to_list(), scenario.radio.amplitude
@@ -90,7 +90,7 @@ def user_amplitudes(
 
 
 def links_among(scenario: RandomOrthogonalization, realizations: list[int], sends: np.ndarray) -> dict[str, np.ndarray]:
-    """`mimo.COUPLINGS` of who sends, boolean (realization, round, user), of channels drawn again; 0 of others."""
+    """Compute `mimo.COUPLINGS` of users who send, boolean (realization, round, user), 0 of others; redraw channels."""
     columns = {name: np.empty(sends.shape) for name in mimo.COUPLINGS}
     (_, rounds, users), antennas = sends.shape, scenario.network.antennas
     for block in mimo.blocks(range(realizations[0], realizations[-1] + 1), users, antennas):

@@ -1,4 +1,4 @@
-"""The scheduler and noise schemes of the system `random_orthogonalization`: each is declared here, nowhere else."""
+"""Scheduler and noise schemes of the system `random_orthogonalization`, which are declared only here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ else:
 
 @dataclass(frozen=True, kw_only=True)
 class Scheduler(Scheme):
-    """Who sends in each round: `load` gives the function of the scenario and tables, which returns the stage's."""
+    """A choice of active users: `load` returns the function of scenario and tables that makes the stage's tables."""
 
     load: "Callable[[], Callable[[RandomOrthogonalization, Tables], Tables]]"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseScheme(Scheme):
-    """How much noise users add: `load` gives the function of the scenario and tables."""
+    """A choice of users' noise: `load` returns the function of scenario and tables that returns `Deviations`."""
 
     load: "Callable[[], Callable[[RandomOrthogonalization, Tables], Deviations]]"
 

@@ -1,4 +1,4 @@
-"""The system `random_orthogonalization`: all that it is."""
+"""Definition of the system `random_orthogonalization`."""
 
 from typing import TYPE_CHECKING
 

@@ -14,12 +14,12 @@ UPDATE, ANTENNAS, USER = "update", "antennas", "user"
 
 
 def observer(seen: str, users: int, counted: int) -> str:
-    """The observer's name in a network of some users; in the scenario's `counted`, what it sees."""
+    """Return an observer's name in a network of `users` users; in the scenario's, with `counted`, it is `seen`."""
     return seen if users == counted else f"{seen} of {users} users"
 
 
 def magnitude(**options) -> dy.Float64:
-    """A column of norms or energies of users' updates, which diverge with a training; null before round 1."""
+    """Make a column of norms or energies of users' updates, which diverge with a training run; null before round 1."""
     return amount(allow_inf=True, allow_nan=True, metadata=PRIVATE, **options)
 
 
@@ -31,7 +31,7 @@ class Users(contract.PerUser):
 
 
 class Link(contract.PerUserRound):
-    """What the server's update takes of each user's channel in each round; see `mimo`."""
+    """Couplings of each user's channel in each round's update of the server; see `mimo.couplings`."""
 
     REVEALS = PUBLIC
     energy = dy.Float64(nullable=False, min=0, description="squared norm of the user's channel, ||h_k||^2")
@@ -47,14 +47,14 @@ class Link(contract.PerUserRound):
 
 
 class Links(Link):
-    """The same, in networks of several sizes (`channel`)."""
+    """Couplings of channels in networks of several sizes (`channel`)."""
 
     REVEALS = PUBLIC
     users = dy.Int64(primary_key=True, min=1, description=meaning("users", "in the network, K"))
 
 
 class Schedule(Link):
-    """Each user's amplitude in each round, and its link among those who send, zeros of others (`schedule`)."""
+    """Each user's amplitude in each round, and its link among active users, zero for other users (`schedule`)."""
 
     REVEALS = PUBLIC
     amplitude = dy.Float64(
@@ -63,7 +63,7 @@ class Schedule(Link):
 
 
 class ScheduleStatus(contract.PerRealization):
-    """Who transmits (`schedule`)."""
+    """Status of the schedule, and smallest number of active users (`schedule`)."""
 
     REVEALS = PUBLIC
     status = dy.Enum(SCHEDULE_STATUSES, nullable=False, description=meaning("status", "of the schedule"))
@@ -87,7 +87,7 @@ class Noise(contract.PerRound):
 
 
 class NoiseStatus(contract.PerRealization):
-    """How each realization's noise was set (`noise`)."""
+    """Status of each realization's noise: how it was set (`noise`)."""
 
     REVEALS = PUBLIC
     status = dy.Enum(
@@ -108,7 +108,7 @@ class History(contract.Learning):
 
 
 class Realizations(contract.PerRealization):
-    """What the report derives of a realization, beside columns of `history` and `outcome`."""
+    """Columns that the report derives, in addition to those of `history` and `outcome`."""
 
     REVEALS = PUBLIC
     user_count = dy.Int64(
@@ -119,7 +119,7 @@ class Realizations(contract.PerRealization):
 
 
 class Leakage(contract.PerRealization):
-    """Each user's leakage in networks of several sizes (`account`); those of one round are means over the rounds."""
+    """Each user's leakage in networks of several sizes (`account`); values of one round are means over the rounds."""
 
     REVEALS = PUBLIC
     users = dy.Int64(primary_key=True, min=1, description=meaning("users", "in the network, K"))

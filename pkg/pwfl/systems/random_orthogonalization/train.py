@@ -1,7 +1,7 @@
 """Federated learning of ul Zuhra et al.: local SGD, clipped updates, their sum over many antennas.
 
-The users' signals and noise reach the server's update (4) as a weighted sum of updates and one Gaussian noise of known
-variance, given the channels: that is what is drawn, not each antenna's signal.
+Given the channels, the server's update (4) is a weighted sum of users' updates, plus Gaussian noise of known variance.
+These are drawn, not each antenna's signal.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from pwfl.training.models import network, parameter_count
 def parts(
     scenario: RandomOrthogonalization, data: datasets.Dataset, tables: dict[str, pl.DataFrame], compiled: bool = False
 ) -> trainings.Parts:
-    """What the core trains by: w <- w + what is received, (4)."""
+    """Return the parts of the training: w <- w + received update, (4)."""
     training, size = scenario.training, features.size(scenario)
     server = trainings.Server(lambda reception: np.full(training.rounds, -1.0))
     users = tables["users"]["user"].n_unique()
@@ -42,7 +42,7 @@ trainer, batch_trainer = trainings.trainers(parts)
 def columns_function(
     scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]
 ) -> Callable[[trainings.Start, np.ndarray], dict[str, pl.Series]]:
-    """A function that makes columns of `history` of what is measured of the updates; nothing is sent before round 1."""
+    """Return a function that makes columns of `history` from statistics of the updates; null before round 1."""
     keys = ("realization", "round", "user")
     dimension = parameter_count(network(scenario.training, features.size(scenario), hidden_layers=()))
     amplitudes = to_array(tables["schedule"], "amplitude", *keys)
@@ -61,7 +61,7 @@ def columns_function(
 
 
 def bytes_each(scenario: RandomOrthogonalization, users: int, data: datasets.Dataset) -> float:
-    """About how many bytes of a GPU's memory one realization takes, of all that are trained side by side."""
+    """Estimate the GPU memory of one realization, in bytes, if realizations are trained as a batch."""
     training, columns = scenario.training, data.x_test.shape[-1]
     tested, classes = data.x_test.size // columns, features.size(scenario).classes
     a_step = users * training.batch_size * (columns + 3 * classes)

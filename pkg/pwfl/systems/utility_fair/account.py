@@ -1,4 +1,4 @@
-"""Accounting of the system `utility_fair`: what devices' copies of the model and uploads reveal of a record."""
+"""Privacy accounting of the system `utility_fair`: losses of a record from copies of the model and from uploads."""
 
 import numpy as np
 import polars as pl
@@ -26,7 +26,7 @@ COPIES, UPLOADS = "copies", "uploads"  # observers
 
 
 def observed_by(clipped: bool) -> dict[str, Observer]:
-    """All devices, and the access point with them; where nothing is `clipped`, a sensitivity is assumed."""
+    """Return the observers, all devices and the access point with them; unless `clipped`, sensitivity is assumed."""
     assumed = () if clipped else (OBSERVED,)
     return {
         COPIES: Observer(
@@ -37,26 +37,27 @@ def observed_by(clipped: bool) -> dict[str, Observer]:
         UPLOADS: Observer(
             "all that devices send, and what is computed of it, to access point and all devices together",
             UPLOADS,
-            kind=Kind.UPPER,  # a record may move an update less than it may at most
+            kind=Kind.UPPER,  # a record may move an update by less than the sensitivity
             assumes=assumed,
         ),
     }
 
 
 def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """What each device's copies reveal, and each realization's guarantee and cost.
+    """Compute each device's privacy losses, and each realization's guarantee and cost.
 
-    A copy is a Gaussian release of the model, of sensitivity S_f by assumption, taken as if at deviation 0: deviations,
-    which training finds, only add noise. The access point receives a gradient and an update of each device in each
-    round. Noisy, they are such releases, too, and all else is computed of them: then epsilon is that of what a
-    device sends, guaranteed where it is clipped (see `uploads`). Clean, nothing is hidden from it.
+    A copy is a Gaussian release of the model, with sensitivity S_f by assumption. It is accounted for at deviation 0,
+    as deviations, which training determines, only add noise. The access point receives a gradient and an update of each
+    device in each round. If noisy, they are Gaussian releases, too, and all other results are computed from them. Then
+    epsilon is that of a device's messages, guaranteed if they are clipped (see `uploads`). If clean, they hide nothing
+    from the access point.
     """
     privacy, rounds, noise = scenario.privacy, scenario.training.rounds, tables["noise"]
     epsilon, delta, clip_norm = privacy.epsilon, privacy.delta, scenario.training.clip_norm
     multiplier, theta = noise["noise_multiplier"].to_numpy(), noise["theta"].to_numpy()
     with np.errstate(divide="ignore"):
         rho = 1 / (2 * multiplier**2)  # of one copy
-        rho_vector = 1 / (2 * noise["upload_multiplier"].fill_null(0.0).to_numpy() ** 2)  # of one that is sent
+        rho_vector = 1 / (2 * noise["upload_multiplier"].fill_null(0.0).to_numpy() ** 2)  # of one vector that is sent
     moved = {
         RECORD: uploads.SENT,
         USER: sum(far**2 for far in uploads.moved_by_a_user(clip_norm, scenario.device.batch_size)),
@@ -79,7 +80,7 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         pl.col("epsilon_printed", "epsilon_copy", "epsilon_device", "epsilon_upload").max(),
         devices=pl.len(),
     )
-    # Devices that share a noise vector get the same copy: together they know no more than one of them.
+    # Devices that share a noise vector get the same copy: together they receive no more than one of them.
     vectors = noise.with_columns(rho=rho).group_by("realization", "noise_vector", maintain_order=True)
     released = vectors.agg(pl.col("rho").max()).group_by("realization", maintain_order=True).agg(pl.col("rho").sum())
     rho_round = joined(maxima, released, "realization")["rho"].to_numpy()
@@ -97,7 +98,7 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     guarantees = accountant.guarantees(accounts, ROUNDS)
     declared = COPIES if noise["upload_multiplier"].null_count() else UPLOADS  # clean uploads hide nothing
     server, account = accounts[UPLOADS, RECORD, USERS].epsilon.max(axis=1), accounts[declared, RECORD, USERS]
-    shape = len(maxima), len(leakage) // len(maxima)  # all copies together are the same of all devices
+    shape = len(maxima), len(leakage) // len(maxima)  # the account of all copies has one value for all devices
     columns = {name: np.broadcast_to(getattr(account, name), shape).ravel() for name in ("rho", "epsilon")}
     stated = accountant.stated(guarantees, observers, declared).with_columns(
         epsilon_round=exact_epsilon(rho_round, delta),
@@ -114,10 +115,10 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
 
 
 def cost(schedule: pl.DataFrame, radio: Radio) -> pl.DataFrame:
-    """Rounds sat out, symbols and seconds on air, radiated energy and mean iterations of each realization.
+    """Compute rounds without participation, channel uses, airtime, radiated energy and mean iterations by realization.
 
-    What training decides is null. A transmission takes V ln 2 / (B Z) seconds, (8), so B times that many symbols.
-    Each device has a channel of its own: a round is on air until the last one has sent.
+    Values that training determines are null. A transmission lasts V ln 2 / (B Z) seconds, (8), and has B times as many
+    symbols. Each device has a separate channel, so a round's airtime is that of its slowest device.
     """
     power = schedule["power_w"].to_numpy()
     z = link.log_snr(power, schedule["unit_power_w"].to_numpy())

@@ -1,12 +1,13 @@
-"""Audit of the system `utility_fair`: its own training, tapped where copies of the model and uploads are released.
+"""Privacy audit of the system `utility_fair`: tests of the copies and uploads that its training code releases.
 
-- Noise is what is released of data and weights of which no gradient is left. What is received in its place holds the
-  training still: silent weights as copies, zeros as gradients, and updates by which devices deviate by turns.
-- Signal is how far a replaced record moves its device's gradient and update, with the same keys; it moves nothing else.
-  Only clipping bounds it: without, S_f is assumed, and what is tested is that epsilon is of S_f over the noise.
-- The model is what follows from the updates that are released.
+- Noise: messages from data and model parameters without a gradient. Fixed messages are received in their place:
+  parameters without a gradient as copies, zeros as gradients, and updates by which devices deviate in turn.
+- Signal: the distance by which a replaced record moves its device's gradient and update, with the same keys. It moves
+  no other message. Only clipping bounds the distance. Otherwise S_f is assumed, and the test is that epsilon follows
+  from S_f over the noise.
+- Model: it must follow from the released updates.
 
-Iterations change neither noise nor bounds: except where the model is tested, devices do few.
+Iterations change neither noise nor sensitivity: except where the model is tested, devices compute few.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,19 +32,20 @@ from pwfl.training.audits import model as audited_model
 from pwfl.training.audits import noise as audited_noise
 from pwfl.training.audits import received as audited_received
 
-SENT = {GRADIENTS: "gradient", UPDATES: "update"}  # what a device sends in a round
-TAKEN = 2**19  # numbers of noise in a test: of more coordinates, each tensor gives some that follow each other
-NARROW = 64  # coordinates that a tensor gives at least
-FEW = 2  # rounds of other runs' noise, and of a signal; copies have noise from the second on
-STEPS = 2  # local iterations, in which a record turns an update around
+SENT = {GRADIENTS: "gradient", UPDATES: "update"}  # messages of a device in a round
+TAKEN = 2**19  # largest number of noise values in a test, about: of more, some consecutive ones of each tensor
+NARROW = 64  # least number of coordinates that a tensor contributes
+FEW = 2  # rounds in tests of other runs' noise and of a signal; copies have noise from the second on
+STEPS = 2  # local iterations, enough for a record to reverse an update
 TRAINED = 3  # rounds after which the model is tested
-OUTWEIGHED = 100.0  # clipping norms of a batch that an adversarial record's gradient exceeds
+OUTWEIGHED = 100.0  # factor by which an adversarial record's gradient exceeds the clipping norms of a batch
 
 
 def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """On what the exact epsilon is of, and held to it.
+    """Test the messages of the outcome's observer against the exact epsilon.
 
-    Clean uploads: all devices' copies of all noisy rounds, at deviation 0. Noisy ones: one device's uploads.
+    If uploads are clean: all devices' copies of all noisy rounds, at deviation 0. If they are noisy: one device's
+    uploads.
     """
     outcome, clip_norm = audit.worst(tables["outcome"]), scenario.training.clip_norm
     realization = outcome["realization"]
@@ -84,14 +86,14 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     if clip_norm is not None:
         reached = used.model.known
         moved = moves(silent, subject.realization, rows, generator) / stated
-        takes_part = picked["schedule"]["takes_part"].any()  # else no device sends an update that a record moves
+        takes_part = picked["schedule"]["takes_part"].any()  # otherwise no record moves an update
         for purpose, share in zip(SENT, moved, strict=True):
             sent = takes_part or purpose == GRADIENTS
             yield audit.sensitivity(subject, share, 1.0, SENT[purpose], reached and sent)
         reached = reached and takes_part
         most = moved.max(axis=(1, 2, 3))
     mu_total = float(np.sqrt(((mu * most) ** 2).sum()))
-    reached = reached and outcome["epsilon"] > 0  # an epsilon of 0 is that of smaller mu, too
+    reached = reached and outcome["epsilon"] > 0  # epsilon 0 is also that of smaller mu
     low, high = audit.REACHED * subject.mu * reached, (1 + audit.ROUNDING) * subject.mu
     seen = audit.ROUNDING if reached else max(audit.ROUNDING, high / max(mu_total, audit.NO_MOVE * high) - 1)
     test = audit.RECORD + ", its sensitivity assumed" * (clip_norm is None)
@@ -101,7 +103,7 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
 
 
 def observed(noise: pl.DataFrame, noisy: bool, clip_norm: float | None) -> str:
-    """What the observer sees, and what is assumed of it."""
+    """Describe the observer's messages, and the assumption on their sensitivity."""
     if noisy:
         assumption = "S_f apart, as is assumed" if clip_norm is None else "clipped"
         return f"a device's gradients and updates of every round; each {assumption}"
@@ -110,20 +112,20 @@ def observed(noise: pl.DataFrame, noisy: bool, clip_norm: float | None) -> str:
 
 
 class Released(NamedTuple):
-    """What is released in silence, and of which batches.
+    """Messages released without a signal, and their batches.
 
     Attributes
     ----------
     parts
         Coordinates of each tensor, shape (round, message, coordinate).
     std
-        Stated deviations, shape (round, message); 0: the message is clean.
-    apart
-        By how many deviations copies of one noise vector differ at most.
+        Stated standard deviations, shape (round, message); 0: the message is clean.
+    difference
+        Largest difference between copies with the same noise vector, in standard deviations.
     first
         The first device of each noise vector.
     rows
-        Places in the training data, shape (round, device, sample).
+        Indices in the training data, shape (round, device, sample).
     """
 
     parts: list[np.ndarray]
@@ -136,7 +138,7 @@ class Released(NamedTuple):
 def silence(
     subject: audit.Subject, used: Training, generator: np.random.Generator
 ) -> tuple[list[audit.Verdict], Released]:
-    """Tests of the noise in all that is released, of as many runs as give enough of it; and the first run's release."""
+    """Test the noise of all messages, from enough runs; return the verdicts and the first run's messages."""
     start, scenario, sizes = used.begin(subject.realization), used.scenario, [np.prod(s) for s in used.model.shapes]
     (rounds, devices), noisy = start.plan.theta.shape, not np.isnan(start.plan.upload_std).any()
     messages = len(np.unique(start.plan.noise_vector[0])) + len(SENT) * devices * noisy
@@ -167,14 +169,14 @@ def silence(
 
 
 def in_silence(used: Training, start: Began, some: Sequence[slice], rounds: int) -> Released:
-    """Some coordinates of what is released in the first rounds; devices deviate by 0 and by 1 in turn."""
+    """Release some coordinates of messages without a signal in the first rounds; devices deviate by 0 and 1 in turn."""
     plan, zeros = start.plan, [np.zeros(shape, np.float32) for shape in used.model.shapes]
     devices, noisy = plan.theta.shape[1], not np.isnan(plan.upload_std).any()
     first, vector = np.unique(plan.noise_vector[0], return_index=True, return_inverse=True)[1:]
     quiet = in_place(used.model.silent(), devices)
 
     def along(t: int) -> np.ndarray:
-        """Whose update does not deviate, if it takes part."""
+        """Return which devices' updates do not deviate in round t (if they take part), boolean, shape (device,)."""
         return (np.arange(devices) + t) % 2 == 0
 
     def still(t: int) -> dict:
@@ -201,7 +203,7 @@ def in_silence(used: Training, start: Began, some: Sequence[slice], rounds: int)
 
 
 def scaled(released: Released) -> np.ndarray:
-    """All messages that have noise over their deviations, shape (message, coordinate)."""
+    """Divide all noisy messages by their standard deviations, shape (message, coordinate)."""
     noisy = released.std > 0
     return np.concatenate(released.parts, axis=2)[noisy] / released.std[noisy][:, None]
 
@@ -209,9 +211,10 @@ def scaled(released: Released) -> np.ndarray:
 def audit_one_record(
     subject: audit.Subject, used: Training, rows: np.ndarray, generator: np.random.Generator
 ) -> Iterator[audit.Verdict]:
-    """Whether data change no noise, of which no difference then depends, and a record its device's uploads alone.
+    """Test whether noise is independent of the data, and whether a record moves only its device's uploads.
 
-    The record is the first device's; the other data are without a gradient.
+    If so, no difference of messages depends on the noise. Compared are random data, the same with another record of the
+    first device, and data without a gradient.
     """
     x, place, start = used.data.x_train.copy(), rows[0, 0, 0], used.begin(subject.realization)
     x[place] = generator.random(x.shape[1])
@@ -233,10 +236,10 @@ def audit_one_record(
 
 
 def moves(used: Training, realization: int, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """How far uploads move as a record of each device is replaced, others blank, (message, case, round, device).
+    """Compute how far a replaced record of each device moves its uploads, shape (message, case, round, device).
 
-    The average gradient, which an update starts from, turns the last layer around: so records that the copy takes for
-    each other's class are taken for their own after a step.
+    All other records are blank. The average gradient, from which an update starts, reverses the last layer: records
+    that the copy assigns to each other's class are assigned to their true classes after a step.
     """
     training, start, moved = used.scenario.training, used.begin(realization), []
     outweighed = OUTWEIGHED * used.scenario.device.batch_size * max(training.clip_norm or 0.0, 1.0)
@@ -246,7 +249,7 @@ def moves(used: Training, realization: int, rows: np.ndarray, generator: np.rand
         around = 2 / training.learning_rate * (case.weights[-1] >= 0)  # of the two classes
         direction = [np.zeros_like(w) for w in case.weights[:-2]] + [around * w for w in case.weights[-2:]]
         instead = in_place(case.weights, rows.shape[1], direction)
-        seen = [released_of(used, start, instead, first)]  # beside both records, none
+        seen = [released_of(used, start, instead, first)]  # without either record
         for record, label in zip(case.x, case.y, strict=True):
             x, y = used.data.x_train.copy(), used.data.y_train.copy()
             x[places], y[places] = record, label
@@ -257,12 +260,12 @@ def moves(used: Training, realization: int, rows: np.ndarray, generator: np.rand
 
 
 def with_data(used: Training, **changed: np.ndarray) -> Training:
-    """A training of other arrays of data."""
+    """Return a `Training` with some arrays of data replaced."""
     return used._replace(data=used.data._replace(**changed))
 
 
 def released_of(used: Training, start: Began, instead: dict, first: int = 0) -> np.ndarray:
-    """What is released in FEW rounds from `first` on, in float64, shape (purpose, round, device, coordinate)."""
+    """Compute all messages of FEW rounds from index `first` on, float64, shape (purpose, round, device, coordinate)."""
     every = [slice(None)] * len(start.weights)
     parts = [
         [np.concatenate(flat(played.released[purpose], every), axis=1) for purpose in STREAMS]
@@ -272,7 +275,7 @@ def released_of(used: Training, start: Began, instead: dict, first: int = 0) -> 
 
 
 def model(subject: audit.Subject, used: Training) -> Iterator[audit.Verdict]:
-    """Whether the model is the mean of released updates further in each round, and is what the trainer evaluates."""
+    """Test whether the model moves by the mean of released updates in each round, and is the one that is evaluated."""
     start, close = used.begin(subject.realization), audited_model.CLOSE
     path = [w.astype(float) for w in start.weights]
     end = start.weights
@@ -292,12 +295,12 @@ def model(subject: audit.Subject, used: Training) -> Iterator[audit.Verdict]:
 
 
 def flat(parts: Sequence, some: Sequence[slice]) -> list[np.ndarray]:
-    """Some coordinates of each tensor of (device, ...), shape (device, coordinate), in float64."""
+    """Select coordinates of tensors of shape (device, ...), as float64 arrays of shape (device, coordinate)."""
     return [np.reshape(part, (len(part), -1))[:, span].astype(float) for part, span in zip(parts, some, strict=True)]
 
 
 def in_place(copies: Sequence[np.ndarray], devices: int, gradients: Sequence[np.ndarray] | None = None) -> dict:
-    """What holds a training still in the place of what is released: the same for all devices, updates of zeros."""
+    """Return fixed messages to receive in place of the released ones: equal for all devices, with updates of zeros."""
     zeros = [np.zeros_like(w) for w in copies]
     parts = {COPIES: copies, GRADIENTS: gradients or zeros, UPDATES: zeros}
     return {

@@ -1,4 +1,4 @@
-"""What the reports of `utility_fair` show, and its schemes' colours."""
+"""Contents of the reports of `utility_fair`, and its schemes' colours."""
 
 from pwfl.report.catalog import ACCURACY_FIGURES, BARE, Catalog
 

@@ -1,4 +1,4 @@
-"""Channel of the system `utility_fair`: distances, and a Rayleigh fade for each round and device."""
+"""Channel of the system `utility_fair`: distances, and Rayleigh fading by round and device."""
 
 import numpy as np
 import polars as pl
@@ -11,9 +11,9 @@ from pwfl.tables.arrays import to_table
 
 
 def run(scenario: UtilityFair, realizations: range) -> dict[str, pl.DataFrame]:
-    """Users and links of some consecutive realizations.
+    """Draw the tables `users` and `links` of consecutive realizations.
 
-    A longer training begins with the rounds of a shorter one: each round's fades are a purpose of their own.
+    Each round's fading has a separate random stream, so a longer training run begins with the rounds of a shorter one.
     """
     seed, network, radio = scenario.seed, scenario.network, scenario.radio
     devices, rounds = network.devices, range(1, scenario.training.rounds + 1)

@@ -1,4 +1,4 @@
-"""What parameters of the system `utility_fair` must satisfy together, and the memory that its jobs take."""
+"""Joint conditions on parameters of the system `utility_fair`, and the memory that its jobs use."""
 
 from math import log
 
@@ -9,12 +9,12 @@ from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.training import models
 
 MAX_ITERATIONS = 1e9  # of a device in a round
-MAX_LEARNED = 700  # computing energies beta_2 in a round: exp of more overflows
-UNIFORM_BITS = 53  # a fade is never stronger than the uniform numbers it is made of allow
+MAX_LEARNED = 700  # largest computing energy of a round, in units of beta_2: exp of more overflows
+UNIFORM_BITS = 53  # bits of the uniform numbers from which fading is computed: they limit the strongest fading
 
 
 def consistent(scenario: UtilityFair) -> None:
-    """Reject what no realization can satisfy, and what Theorem 2 does not cover."""
+    """Raise ValueError for parameters that no realization can satisfy, or that Theorem 2 does not cover."""
     models.check(scenario)
     network, device, data = scenario.network, scenario.device, scenario.data
     if network.min_distance_m > network.max_distance_m:
@@ -45,7 +45,7 @@ def consistent(scenario: UtilityFair) -> None:
 
 
 def _check_deadline(scenario: UtilityFair) -> None:
-    """Reject a deadline or a power with which no device could ever take part."""
+    """Raise ValueError if no device could ever take part, or if iterations or utilities could become too large."""
     radio, device = scenario.radio, scenario.device
     limits = link.limits(radio, device)
     least = link.least_z(limits)

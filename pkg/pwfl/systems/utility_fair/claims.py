@@ -1,4 +1,4 @@
-"""What Alvi, Hong and Durrani say, in their order, measured on a study's scenarios."""
+"""Claims of Alvi, Hong and Durrani, in their order, measured on a study's scenarios."""
 
 from functools import partial
 
@@ -50,7 +50,7 @@ LOSS_OF_OTHERS = Quantity("batch_loss_of_others", "mean training loss of devices
 PROPOSED = scheme("utility", "fair", "Proposed")
 BENCHMARK = scheme("benchmark", "independent", "Benchmark")
 SHARED = scheme("benchmark", "shared", "Benchmark, shared noise")
-# The same, of a scenario that has no other benchmark.
+# The same, in a scenario without another benchmark.
 ONLY_SHARED = scheme("benchmark", "only shared", SHARED.words)
 SHARED_NOISE = "I2: shared noise, as the paper says"
 
@@ -65,7 +65,7 @@ WITH_SAVERS = pairs(
 
 
 def _find_slope(means: np.ndarray) -> np.ndarray:
-    """Slope of the regression of energy on path loss over all devices, from means of realizations' sums."""
+    """Compute the slope of the regression of energy on path loss over all devices, from means of realizations' sums."""
     count, x, y, xx, xy = means
     return (count * xy - x * y) / (count * xx - x * x)
 
@@ -139,7 +139,7 @@ INTERPRETATIONS = (
     ),
 )
 
-# Of a scenario in which devices save effort, and of one in which the same devices do not.
+# Claims that compare a scenario in which devices save effort with one in which the same devices do not.
 OF_SAVERS = (
     Claim(
         id="A-1",
@@ -185,7 +185,7 @@ OF_SAVERS = (
     ),
 )
 
-# Of scenarios in which no device saves effort.
+# Claims about scenarios in which no device saves effort.
 CLAIMS = (
     Claim(
         id="S1-4",
@@ -324,7 +324,7 @@ CLAIMS = (
     ),
 )
 
-# Of what no scenario is measured for.
+# Claims for which no scenario is measured.
 OF_POLICIES = (
     Claim(
         id="S1-7",
@@ -399,10 +399,10 @@ PAPER_CLAIMS = (*OF_SAVERS, *CLAIMS[:INTRODUCTION], *OF_POLICIES, *CLAIMS[INTROD
 
 
 def claims(contents: dict[str, dict]) -> pl.DataFrame:
-    """The claims as far as the scenarios and their schemes let them be measured.
+    """Measure the paper's claims, as far as scenarios and their schemes permit.
 
     `contents` has by name `scenario` and the report's tables `realizations` and `devices`. Schemes are compared on the
-    same realizations, scenarios on the same devices. A training that diverged has an infinite loss, and no energy.
+    same realizations, scenarios on the same devices. A training run that diverged has an infinite loss, and no energy.
     """
     tables = []
     for savers in sorted({content["scenario"].network.savers for content in contents.values()} - {0}):
@@ -412,7 +412,7 @@ def claims(contents: dict[str, dict]) -> pl.DataFrame:
 
 
 def _series(content: dict, savers: int = 0) -> dict:
-    """Each scheme's columns, and those of ONLY_SHARED; the first devices are `savers`, whether they save or not."""
+    """Return each scheme's columns, and those of ONLY_SHARED; the first `savers` devices always count as savers."""
     series = by_scheme(content["scenario"], _realizations(content, savers), COLUMNS)
     (benchmark,), (shared,), (only_shared,) = (term.series for term in (BENCHMARK, SHARED, ONLY_SHARED))
     if any(name == benchmark.name for name, _ in series):
@@ -421,7 +421,7 @@ def _series(content: dict, savers: int = 0) -> dict:
 
 
 def _realizations(content: dict, savers: int) -> pl.DataFrame:
-    """The realizations with the sums that the regression on path loss needs, and means of savers and of others."""
+    """Add to `realizations` the sums for the regression on path loss, and means of savers and of other devices."""
     x, y = pl.col("path_loss_db"), 1000 * pl.col("energy_j")
     sums = dict(zip(SUMS, (pl.len(), *map(total, (x, y, x * x, x * y))), strict=True))
     saves = pl.col("device") < savers

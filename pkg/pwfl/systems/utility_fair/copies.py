@@ -1,23 +1,23 @@
-"""The access point's policy: how far a device's update deviates, and the noise its copy of the model gets."""
+"""The access point's policy: the deviation of each device's update, and the noise of its copy of the model."""
 
 import numpy as np
 
 
 def base_multiplier(epsilon: float, delta: float) -> float:
-    """Noise standard deviation over sensitivity by Proposition 1, (7): the copy's at deviation 0, (14)."""
+    """Compute the noise multiplier of Proposition 1, (7): standard deviation over sensitivity at deviation 0, (14)."""
     return float(np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
 
 
 def scaled(base: np.ndarray, theta: np.ndarray, deviation: np.ndarray | float) -> np.ndarray:
-    """Noise multiplier, or standard deviation, of a copy, (14), from that at deviation 0, `base`."""
+    """Compute the noise multiplier, or standard deviation, of a copy, (14), from `base`, its value at deviation 0."""
     return base / (1 - theta * deviation)
 
 
 def deviations(similarity: np.ndarray, took_part: np.ndarray) -> np.ndarray:
-    """Deviation factors E, (15), of the devices of a round, cut to [0, 1], shape (..., device).
+    """Compute the deviation factors E, (15), of a round's devices, clipped to [0, 1], shape (..., device).
 
-    `similarity` holds the finite cosines of their updates with the reference. A device that sent no update deviates by
-    1, and all do where none points along the reference.
+    `similarity` contains the finite cosines of their updates with the reference. A device without an update has
+    deviation 1. If no cosine of an update is positive, all devices have deviation 1.
 
     Examples
     --------

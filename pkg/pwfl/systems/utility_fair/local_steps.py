@@ -1,13 +1,13 @@
-"""Local training of all devices at once, each with weights, batch and number of steps of its own.
+"""Local training of all devices at once, for dense networks, each with separate parameters, batch and number of steps.
 
-A device solves (3) by steps h <- h - eta [grad L(w + h) - grad L(w) + xi grad G] from h = 0 over one batch. The
-widest layer is the first, whose inputs x stay the same. Its gradients are x^T delta, so after some steps its update is
--eta x^T S with S the sum of the steps' deltas, and what the update adds to the layer's output is -eta (x x^T) S: a step
-costs a product with the batch's Gram matrix, not two with x itself, and S becomes an update once, at the end. The rest
-of a step is the usual backward pass.
+A device solves (3) by steps h <- h - eta [grad L(w + h) - grad L(w) + xi grad G] from h = 0 over one batch. The widest
+layer is the first; its inputs x are constant. Its gradients are x^T delta. So its update after some steps is -eta x^T
+S, where S is the sum of the steps' deltas, and adds -eta (x x^T) S to the layer's output. A step then needs one product
+with the batch's Gram matrix, not two with x, and S becomes an update only at the end. The rest of a step is the usual
+backward pass.
 
-Weights are lists [kernel, bias, ...] with a leading axis for devices. Batches x have shape (device, sample, feature),
-their classes y are int32 of shape (device, sample).
+Model parameters, `weights`, are lists [kernel, bias, ...] with a leading axis for devices. Batches x have shape
+(device, sample, feature), their classes y are int32 of shape (device, sample).
 """
 
 from pwfl.process.tensorflow import tf
@@ -15,21 +15,21 @@ from pwfl.training.batching import Weights, times
 
 
 def losses(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Mean cross-entropy of each device's batch under its weights, shape (device,)."""
+    """Compute the mean cross-entropy of each device's batch under its parameters, shape (device,)."""
     _, logits = _forward(weights, _dense(x, weights))
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits), axis=1)
 
 
 def gradients(weights: Weights, x: tf.Tensor, y: tf.Tensor, radius: float | None = None) -> Weights:
-    """Gradient of each device's loss by its weights, of the weights' shapes.
+    """Compute the gradient of each device's loss by its parameters, of the shapes of `weights`.
 
-    With a radius, a sample's share in its batch's mean is scaled down to at most that norm, and is nothing where it is
-    not finite.
+    With a radius, each sample's part of its batch's mean is scaled down to at most that norm, and is zero if it is not
+    finite.
     """
     deltas, inputs = _backward(weights, _dense(x, weights), tf.one_hot(y, weights[-1].shape[-1]))
     inputs = [x, *inputs]
     if radius is not None:
-        # The gradient of a dense layer is the outer product of its input, and a 1, and the derivative by its output.
+        # A dense layer's gradient is the outer product of its input, extended by 1, and the derivative by its output.
         layers = zip(inputs, deltas, strict=True)
         square = sum(_squares(d) * (_squares(a) + 1) for a, d in layers)
         factor = tf.where(tf.math.is_finite(square), tf.minimum(1.0, radius * tf.math.rsqrt(square)), 0.0)
@@ -41,15 +41,15 @@ def gradients(weights: Weights, x: tf.Tensor, y: tf.Tensor, radius: float | None
 def updates(
     weights: Weights, x: tf.Tensor, y: tf.Tensor, direction: Weights, steps: tf.Tensor, step_size: float
 ) -> Weights:
-    """Each device's update h of its copy w of the model after its number of steps, int32, of the weights' shapes.
+    """Compute each device's update h of its copy w after its number of `steps`, int32; of the shapes of `weights`.
 
-    `direction` is xi grad G: of the weights' shapes, or with a leading axis of 1, the same for all devices.
+    `direction` is xi grad G: of the shapes of `weights`, or with a leading axis of 1, the same for all devices.
     """
     labels = tf.one_hot(y, weights[-1].shape[-1])
     gram = tf.matmul(x, x, transpose_b=True) + 1  # the 1 is the bias's input
     start_output = _dense(x, weights)
     start_deltas, start_inputs = _backward(weights, start_output, labels)
-    # What a step adds to the gradient: xi grad G - grad L(w).
+    # The constant term of a step: xi grad G - grad L(w).
     drift = [d - g for d, g in zip(direction[2:], _products(start_inputs, start_deltas[1:]), strict=True)]
     output_drift = _dense(x, direction)
 
@@ -73,23 +73,23 @@ def updates(
 
 
 def straight(direction: Weights, steps: tf.Tensor, step_size: float) -> Weights:
-    """What each device's update would be if no gradient changed on the way: -eta j xi grad G; see `updates`."""
+    """Compute each device's update for constant gradients, -eta j xi grad G; see `updates`."""
     travelled = step_size * tf.cast(steps, tf.float32)
     return [times(-travelled, d) for d in direction]
 
 
 def _squares(rows: tf.Tensor) -> tf.Tensor:
-    """Squared norms of rows, shape (device, sample, 1)."""
+    """Compute squared norms of rows, shape (device, sample, 1)."""
     return tf.reduce_sum(tf.square(rows), axis=-1, keepdims=True)
 
 
 def _dense(x: tf.Tensor, weights: Weights) -> tf.Tensor:
-    """Output of the first of some layers."""
+    """Compute the output of the first layer of `weights`."""
     return tf.matmul(x, weights[0]) + weights[1][:, None]
 
 
 def _forward(weights: Weights, output: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Inputs of the layers after the first, and the last one's output, from the first one's output."""
+    """Compute the inputs of the layers after the first, and the last one's output, from the first one's output."""
     inputs = []
     for kernel, bias in zip(weights[2::2], weights[3::2], strict=True):
         inputs.append(tf.nn.relu(output))
@@ -98,7 +98,7 @@ def _forward(weights: Weights, output: tf.Tensor) -> tuple[list[tf.Tensor], tf.T
 
 
 def _backward(weights: Weights, output: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-    """Derivatives of the devices' mean losses by the layers' outputs; inputs of the layers after the first."""
+    """Compute derivatives of devices' mean losses by the layers' outputs, and inputs of the layers after the first."""
     inputs, logits = _forward(weights, output)
     deltas = [(tf.nn.softmax(logits) - labels) / tf.cast(tf.shape(labels)[1], tf.float32)]
     for kernel, a in zip(weights[-2:0:-2], inputs[::-1], strict=True):
@@ -108,7 +108,7 @@ def _backward(weights: Weights, output: tf.Tensor, labels: tf.Tensor) -> tuple[l
 
 
 def _products(inputs: list[tf.Tensor], deltas: list[tf.Tensor]) -> Weights:
-    """The weights' gradients from layers' inputs and derivatives by their outputs."""
+    """Compute the parameters' gradients from layers' inputs and derivatives by their outputs."""
     pairs = zip(inputs, deltas, strict=True)
     layers = [(tf.matmul(a, d, transpose_a=True), tf.reduce_sum(d, axis=1)) for a, d in pairs]
     return [part for layer in layers for part in layer]

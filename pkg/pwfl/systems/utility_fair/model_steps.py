@@ -1,6 +1,6 @@
-"""Local training of devices one after the other, of any model: what `local_steps` computes of dense networks at once.
+"""Local training of any model, one device after the other; `local_steps` trains dense networks of all devices at once.
 
-Functions take a model of `training.trainable`, and weights, batches, numbers of steps and results as `local_steps`.
+Functions have a model of `training.trainable` as first argument; other arguments and results are as in `local_steps`.
 """
 
 from functools import partial
@@ -11,7 +11,7 @@ from pwfl.training.trainable import Differentiated
 
 
 def losses(model: Differentiated, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Mean cross-entropy of each device's batch under its weights, shape (device,)."""
+    """Compute the mean cross-entropy of each device's batch under its parameters, shape (device,)."""
 
     def device_loss(parts):
         weights, x, y = parts
@@ -23,7 +23,7 @@ def losses(model: Differentiated, weights: Weights, x: tf.Tensor, y: tf.Tensor) 
 def gradients(
     model: Differentiated, weights: Weights, x: tf.Tensor, y: tf.Tensor, radius: float | None = None
 ) -> Weights:
-    """Gradient of each device's loss by its weights; with a radius as `local_steps.gradients`."""
+    """Compute the gradient of each device's loss by its parameters; with a radius as `local_steps.gradients`."""
 
     def device_gradient(parts):
         weights, x, y = parts
@@ -52,7 +52,7 @@ def updates(
     steps: tf.Tensor,
     step_size: float,
 ) -> Weights:
-    """Each device's update h of its copy w of the model after its number of steps, (3)."""
+    """Compute each device's update h of its copy w of the model after its number of steps, (3)."""
     devices = tf.size(steps)
     direction = [tf.broadcast_to(d, tf.concat([[devices], tf.shape(d)[1:]], axis=0)) for d in direction]
 
@@ -86,7 +86,7 @@ _each = partial(tf.map_fn, parallel_iterations=1)
 
 
 class ModelSteps:
-    """The functions of this module, of one model, under the names that `local_steps` has."""
+    """The functions of this module for one model, under the names of `local_steps`."""
 
     def __init__(self, model: Differentiated):
         self.losses, self.gradients, self.updates = (partial(f, model) for f in (losses, gradients, updates))

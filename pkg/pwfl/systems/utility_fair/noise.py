@@ -1,4 +1,4 @@
-"""Noise of the system `utility_fair`: of the devices' copies of the model, (14), and of what they send, (7)."""
+"""Noise of the system `utility_fair`: of the devices' copies of the model, (14), and of their uploads, (7)."""
 
 import numpy as np
 import polars as pl
@@ -14,13 +14,13 @@ KEYS = ("realization", "round", "device")
 
 
 def run(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Each device's noise at deviation 0, how deviation scales it, which devices share a draw; noise of uploads.
+    """Compute each device's noise at deviation 0, its dependence on deviation, shared noise, and noise of uploads.
 
-    `scheme` is one of `schemes.NOISES`, or the name of a user-defined function (`user_noise`). Noisy uploads have the
-    noise of a copy at deviation 0: the paper's benchmark takes one (epsilon_g, delta_g) for both. A target
-    sets the noise of what the outcome's observer sees, as a function does: of noisy uploads where there are any, while
-    copies, which are computed of them, keep that of epsilon_g; else of all copies together, at deviation 0, the least
-    noise.
+    `scheme` is one of `schemes.NOISES`, or the name of a user-defined function (`user_noise`). By default, noisy
+    uploads have the noise multiplier of a copy at deviation 0: the paper's benchmark assumes one (epsilon_g, delta_g)
+    for both. A target, or a function, sets the noise against the outcome's observer. That is the noise of uploads if
+    they are noisy; copies, computed from them, keep that of epsilon_g. Otherwise it is that of all copies together at
+    deviation 0, where it is smallest.
     """
     privacy, training, noisy = scenario.privacy, scenario.training, scenario.privacy.uploads == "noisy"
     kind = OWN if (by_function := user_code.is_reference(scheme)) else NOISES[scheme]
@@ -57,12 +57,12 @@ def run(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFrame]) -> 
 
 
 def user_noise(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Standard deviation `std` of each device's noise, per coordinate, by a function of the user's own.
+    """Compute the standard deviation `std` of each device's noise, per coordinate, by a user-defined function.
 
-    It is that of both vectors that a device sends in a round, where uploads are noisy, else of its copies of the model.
-    The function gets the scenario, samples (realization, device), gains and powers (realization, round, device; 0: sits
-    out, NaN: chosen in training), and `now`, generators, if it has a parameter of this name. It returns the deviations
-    (realization, device), all above 0. Raises UserCodeError for what is no noise.
+    It is for both vectors that a device sends in a round if uploads are noisy, otherwise for its copies of the model.
+    The function gets the scenario, samples (realization, device), gains and powers (realization, round, device; 0: no
+    participation, NaN: chosen in training), and `now`, generators, if it has a parameter of this name. It returns the
+    standard deviations (realization, device), all above 0. Raises UserCodeError for invalid noise.
     """
     samples = to_array(tables["users"], "samples", "realization", "device")
     power = tables["schedule"].with_columns(pl.col("power_w").fill_null(np.nan))

@@ -1,4 +1,4 @@
-"""The paper behind the system `utility_fair`, for its page: figures, errata, from equations to functions."""
+"""The paper behind the system `utility_fair`, for its page: figures, errata, and functions by equation."""
 
 from collections.abc import Callable
 
@@ -12,9 +12,9 @@ from pwfl.scenario.values import value_of
 from pwfl.systems.utility_fair.claims import INTERPRETATIONS, PAPER_CLAIMS
 
 KEYS = ("scheme", "realization")
-ROUNDS = 50  # that Fig. 1 shows
+ROUNDS = 50  # shown in Fig. 1
 PROPOSED, BENCHMARK, SHARED = ("utility", "fair"), ("benchmark", "independent"), ("benchmark", "shared")
-# The paper's devices, and what this project chose where the paper leaves it open.
+# The paper's setting, and this project's choices of parameters that the paper leaves open.
 CHOSEN = {key: values for interpretation in INTERPRETATIONS for key, values in interpretation.chosen_values.items()} | {
     "network.savers": (0,),
     "privacy.target_epsilon": (None,),
@@ -23,7 +23,7 @@ CHOSEN = {key: values for interpretation in INTERPRETATIONS for key, values in i
 
 
 def _rows(contents: dict[str, dict], table: str, *schemes: tuple[str, str]) -> pl.DataFrame | None:
-    """The rows of some schemes in a table of the first scenario that is as CHOSEN, without trainings that diverged."""
+    """Select some schemes' rows, without runs that diverged, of the first scenario with CHOSEN; None: no such rows."""
     for content in contents.values():
         scenario = content["scenario"]
         if all(value_of(scenario, key) in values for key, values in CHOSEN.items()):
@@ -36,7 +36,7 @@ def _rows(contents: dict[str, dict], table: str, *schemes: tuple[str, str]) -> p
 
 
 def _losses(over_devices: Callable[[pl.Expr], pl.Expr]) -> Callable[[dict[str, dict]], pl.DataFrame]:
-    """A panel's `curves`: mean over realizations of a statistic of devices' training losses, round by round."""
+    """Return a panel's `curves`: mean over realizations of a statistic of devices' training losses, by round."""
 
     def curves(contents: dict[str, dict]) -> pl.DataFrame:
         history = _rows(contents, "history", PROPOSED, BENCHMARK, SHARED)
@@ -49,11 +49,10 @@ def _losses(over_devices: Callable[[pl.Expr], pl.Expr]) -> Callable[[dict[str, d
 
 
 def energies(contents: dict[str, dict]) -> pl.DataFrame:
-    """A panel's `curves`: each scheme's mean energy of a round in mJ, of devices of about the same path loss.
+    """Fig. 2: compute each scheme's mean energy of a round in mJ, of devices with similar path loss (`curves`).
 
-    Devices of all realizations, in the order of their path losses, are in groups of equal size, as many as a
-    realization has devices. A realization's devices are drawn together: intervals are of ratios of sums over
-    realizations.
+    Devices of all realizations are sorted by path loss and divided into groups of equal size, as many as a realization
+    has devices. A realization's devices are drawn together, so intervals are of ratios of sums over realizations.
     """
     devices = _rows(contents, "devices", PROPOSED, BENCHMARK)
     if devices is None:

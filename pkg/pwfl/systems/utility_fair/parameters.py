@@ -1,7 +1,7 @@
-"""Parameters of the system `utility_fair`: devices that differ in what a round costs them, one cell.
+"""Parameters of the system `utility_fair`: devices of one cell with different costs of a round.
 
-Defaults are Table I of Alvi, Hong and Durrani, "Federated Learning Cost Disparity for IoT Devices", read so that
-its claims can come out: a deadline of 0.75 s, 0 dBW, -174 dBm of noise in all.
+Defaults are Table I of Alvi, Hong and Durrani, "Federated Learning Cost Disparity for IoT Devices". It is interpreted
+so that its claims can be supported: a deadline of 0.75 s, a maximum power of 0 dBW, -174 dBm of noise in all.
 """
 
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
     Scheduler, Noise = Literal[tuple(SCHEDULERS)], Literal[tuple(NOISES)]
 
-FULL_POWER = {"schedule/benchmark": None}  # with it, devices do as much as fits, whatever energy and utility that has
+FULL_POWER = {"schedule/benchmark": None}  # with it, devices compute as much as fits, whatever their energy and utility
 
 
 class Network(Section):

@@ -32,57 +32,57 @@ SPENT = ["channel_uses", "air_seconds", "transmit_energy_j"]
 
 
 def loss(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Fig. 1: mean over devices of the training loss of their copies, over rounds."""
+    """Fig. 1: draw the mean over devices of the training loss of their copies, over rounds."""
     y = alt.Y(title="Mean training loss over devices (nats)")
     return _curve(scenario, tables["history"], "batch_loss", pl.Expr.mean, "Training loss", y)
 
 
 def spread(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Standard deviation over devices of the training loss, over rounds."""
+    """Draw the standard deviation over devices of the training loss, over rounds."""
     y = alt.Y(title="Standard deviation over devices (nats)")
     spread = partial(pl.Expr.std, ddof=0)
     return _curve(scenario, tables["history"], "batch_loss", spread, "Spread of the training loss", y)
 
 
 def accuracy(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Test accuracy of the access point's model, over rounds."""
+    """Draw the test accuracy of the access point's model, over rounds."""
     title = "Test accuracy of the access point's model"
     levels = chance.scenario_levels(scenario, tables["history"])
     return _curve(scenario, tables["history"], "accuracy", pl.Expr.first, title, theme.accuracy_axis(), levels)
 
 
 def accuracy_seconds(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Test accuracy of the access point's model, over the seconds on air."""
+    """Draw the test accuracy of the access point's model, over airtime."""
     return results.accuracy_seconds(scenario, {"history": _evaluated_rounds(tables["history"])})
 
 
 def accuracy_joules(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Test accuracy of the access point's model, over the energy that all devices have radiated."""
+    """Draw the test accuracy of the access point's model, over the energy radiated by all devices."""
     return results.accuracy_joules(scenario, {"history": _evaluated_rounds(tables["history"])})
 
 
 def energy(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Fig. 2: each device's mean energy of a round over its path loss, with regression lines."""
+    """Fig. 2: draw each device's mean energy of a round over its path loss, with regression lines."""
     frame = devices(tables).with_columns(energy_mj=1000 * pl.col("energy_j"))
     title, y = "Energy of a device's round", "Mean energy of a round (mJ)"
     return _over_path_loss(scenario, frame, "energy_mj", title, y, regression=True)
 
 
 def utility(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Each device's mean utility of a round over its path loss, with regression lines."""
+    """Draw each device's mean utility of a round over its path loss, with regression lines."""
     title, y = "Utility of a device's round", "Mean utility (18) of a round"
     return _over_path_loss(scenario, devices(tables), "utility", title, y, regression=True)
 
 
 def power(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Each device's mean transmit power over its path loss."""
+    """Draw each device's mean transmit power over its path loss."""
     frame = devices(tables).with_columns(power_mw=1000 * pl.col("power_w")).filter(pl.col("power_mw") > 0)
     title, y = "Transmit power of a device", "Mean transmit power (mW)"
     return _over_path_loss(scenario, frame, "power_mw", title, y, regression=False)
 
 
 def deviation(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.Chart:
-    """Distribution of the deviation factors over rounds, devices and realizations."""
+    """Draw the distribution of the deviation factors over rounds, devices and realizations."""
     title, axis = "How far devices' updates deviate", "Deviation factor E (15)"
     return theme.cdf(_sound(tables["history"]), "deviation", scenario, title, axis, "rounds and devices")
 
@@ -92,7 +92,7 @@ FIGURES = {figure.__name__: figure for figure in DRAWN}
 
 
 def summarize(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The report's tables of a scenario, as `catalog` names them."""
+    """Make the report's tables of a scenario, as listed in `catalog`."""
     rows, history = realizations(scenario, tables), tables["history"]
     counts = (*results.trainings("trained", "diverged", "nobody_took_part"), pl.col("rounds_out").sum())
     rounds = history.unique([*KEYS, "round"], keep="first", maintain_order=True)
@@ -107,13 +107,13 @@ def summarize(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[st
 
 
 def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The outcome of each realization and scheme, with what its training came to.
+    """Return the outcome of each realization and scheme, with the results of its training.
 
-    `batch_loss` is the mean over devices and rounds from the second on, `batch_loss_std` the mean over these rounds of
-    the standard deviation over devices. `energy_j`, `learning_gain` and `utility` are means over devices and rounds,
-    and those of SPREADS the standard deviations over devices of their means over rounds. A realization that diverged
-    has none of them. Where training decides on powers, symbols and seconds on air, radiated energy and local steps are
-    those it came to.
+    `batch_loss` is the mean over devices and rounds from the second on. `batch_loss_std` is the mean over these rounds
+    of the standard deviation over devices. `energy_j`, `learning_gain` and `utility` are means over devices and rounds.
+    Columns of SPREADS are standard deviations over devices of their means over rounds. All are null if the realization
+    diverged. If training chooses powers, channel uses, airtime, radiated energy and local steps are those of the
+    training.
     """
     diverged, nobody = (pl.col("status") == "diverged").any(), (pl.col("status") == "nobody_took_part").all()
     failed = pl.when(diverged).then(pl.lit("diverged")).when(nobody).then(pl.lit("nobody_took_part"))
@@ -150,7 +150,7 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
 
 
 def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Each device's path loss, and means over its rounds; trainings that diverged are left out."""
+    """Compute each device's path loss and means over its rounds, without training runs that diverged."""
     columns = ("power_w", "iterations", "batch_loss", "deviation", "noise_multiplier")
     means = _grouped(_sound(tables["history"]), "device").agg(pl.col(*SPREADS, *columns).mean())
     place = tables["schedule_status"].select(*KEYS, "device", "path_loss_db", "rounds_out")
@@ -158,17 +158,17 @@ def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _grouped(frame: pl.DataFrame, *by: str) -> GroupBy:
-    """The rows of each scheme and realization, and of each value of other columns."""
+    """Group rows by scheme, realization, and other columns."""
     return frame.group_by(*KEYS, *by, maintain_order=True)
 
 
 def _sound(history: pl.DataFrame) -> pl.DataFrame:
-    """The rows of trainings that did not diverge."""
+    """Select the rows of training runs that did not diverge."""
     return history.filter((pl.col("status") != "diverged").all().over(KEYS))
 
 
 def _evaluated_rounds(history: pl.DataFrame) -> pl.DataFrame:
-    """The evaluated rounds, a row each, with the status of their training, as `results` takes them."""
+    """Select the evaluated rounds, one row each, with the status of their training run, as `results` requires."""
     diverged, nobody = (pl.col("status") == "diverged").any(), (pl.col("status") == "nobody_took_part").all()
     status = (
         pl.when(diverged.over(KEYS)).then(pl.lit("diverged")).when(nobody.over(KEYS)).then(pl.lit(unscheduled.COLUMN))
@@ -186,9 +186,10 @@ def _curve(
     y: alt.Y,
     levels: pl.DataFrame | None = None,
 ) -> alt.LayerChart:
-    """Mean over realizations of what a column of each round comes to over devices, with its confidence band.
+    """Draw a column's statistic over devices by round, mean over realizations with its confidence band.
 
-    That has the column's bounds: a mean or standard deviation of losses is not negative, as they are.
+    The statistic has the column's allowed range: a mean or standard deviation of losses is not negative, as losses are
+    not.
     """
     kept = _sound(history)
     left_out = history.select(KEYS).n_unique() - kept.select(KEYS).n_unique()
@@ -205,7 +206,7 @@ def _curve(
 def _over_path_loss(
     scenario: UtilityFair, frame: pl.DataFrame, column: str, title: str, y: str, regression: bool
 ) -> alt.LayerChart:
-    """A circle for each device, scheme by scheme, of sizes that let all be seen; names at the right ends."""
+    """Draw a circle per device and scheme, with sizes that keep all visible; names are at the right ends."""
     count = frame.select(["realization", "device"]).n_unique()
     subtitle = f"{plural(count, 'device')} of {plural(frame['realization'].n_unique())}"
     subtitle += "; lines: least squares" if regression else ""

@@ -1,7 +1,7 @@
-"""One round of Alvi et al. as a graph: noisy copies, local steps, uploads, their average.
+"""One round of Alvi et al. as a graph: noisy copies, local steps, uploads, and their average.
 
-Of one realization, or of several side by side, which have a leading axis in all arrays; devices of all of these train
-together. What leaves a party is released: a tap keeps it, and may put something else in its place.
+A graph is for one realization or a batch of several, with a leading axis in all arrays; devices of all realizations
+train together. Messages that leave a party are released: the graph returns them, and may receive others in their place.
 """
 
 from collections.abc import Callable
@@ -13,23 +13,23 @@ from pwfl.systems.utility_fair.model_steps import ModelSteps
 from pwfl.training.batching import Draws, Weights, times
 from pwfl.training.trainable import Dense, Differentiated, Model
 
-# Streams of the noise of copies, and of what a device sends in a round, gradients and updates.
+# Random streams of the noise of copies, and of a device's uploads, gradients and updates.
 STREAMS = COPIES, GRADIENTS, UPDATES = "noise", "gradient_noise", "update_noise"
 
 
 class Noise(NamedTuple):
-    """The noise of one round: of the devices' copies of the model, and of what they send.
+    """The noise of one round: of the devices' copies of the model, and of their uploads.
 
     Attributes
     ----------
     copy_std
-        Shape (..., device).
+        Standard deviation of a copy's noise, shape (..., device).
     vectors
-        Numbers of the noise vectors, int32, likewise: the same number, the same noise.
+        Numbers of the noise vectors, int32, same shape; devices with the same number have the same noise.
     copy_key, gradient_key, update_key
-        By STREAMS, int64, shape (...,).
+        Keys of STREAMS, int64, shape (...,).
     upload_std
-        Shape (..., device); None: what devices send is clean.
+        Standard deviation of an upload's noise, shape (..., device); None: uploads are clean.
     """
 
     copy_std: tf.Tensor
@@ -41,9 +41,9 @@ class Noise(NamedTuple):
 
 
 class Learning(NamedTuple):
-    """What devices do: eta of a local iteration, in which the average gradient weighs xi = 1, (3).
+    """Parameters of local training: step size eta; the average gradient has weight xi = 1, (3).
 
-    Updates are compared with the `mean_update` or the new `model`, (15), and clipped as `uploads.radius` says.
+    Updates are compared with the `mean_update` or the new `model`, (15), and clipped by `uploads.radius`.
     """
 
     step_size: float
@@ -52,20 +52,20 @@ class Learning(NamedTuple):
 
 
 def learning(scenario) -> Learning:
-    """What a scenario's devices do."""
+    """Return the `Learning` of a scenario's devices."""
     training = scenario.training
     radius = uploads.radius(training.clip_norm, scenario.device.batch_size)
     return Learning(training.learning_rate, scenario.utility.deviation, radius)
 
 
 def round_function(model: Model, learned: Learning, vectors: int, compiled: bool = False) -> Callable:
-    """One round of all devices as a graph, traced once.
+    """Return a function that computes one round of all devices as a graph, traced once.
 
-    A function of the model's weights, the devices' batches x and y, (..., device, sample, feature) and (..., device,
-    sample), their iterations (0: sits out), the round's `Noise`, of less than `vectors` vectors, and its number. It
-    returns the new weights (4), the losses of the copies on their batches, the cosine of each update, as it is
-    received, with what it is compared with, and what is released by STREAMS, tensors of shape (realizations' devices,
-    ...). What the function's `instead` has by these names is received in its place.
+    It is a function of the model's parameters, the devices' batches x and y, (..., device, sample, feature) and (...,
+    device, sample), their iterations (0: no participation), the round's `Noise`, with vectors numbered below `vectors`,
+    and the round's number. It returns the new parameters (4), the copies' losses on their batches, and the cosine of
+    each received update with its reference. It also returns the released messages by STREAMS, tensors of shape
+    (realizations' devices, ...). Messages in its argument `instead`, by the same names, are received in their place.
     """
     steps_of: Any = local_steps if isinstance(model, Dense) else ModelSteps(cast(Differentiated, model))
     radius = learned.radius
@@ -73,7 +73,7 @@ def round_function(model: Model, learned: Learning, vectors: int, compiled: bool
     @tf.function(jit_compile=compiled or None, autograph=False)
     def play(weights, x, y, iterations, noise, t, instead=None):
         kept = {}
-        lead = iterations.shape.rank - 1  # of realizations: none, or an axis
+        lead = iterations.shape.rank - 1  # number of axes of realizations, 0 or 1
         shape, draws = tf.shape(iterations), Draws(t, compiled)
 
         def in_a_row(part):
@@ -114,7 +114,7 @@ def round_function(model: Model, learned: Learning, vectors: int, compiled: bool
 
 
 def mean(share: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
-    """The devices' mean by their shares, shape (..., device), of a part in a row, (realizations' devices, ...)."""
+    """Average a part, (realizations' devices, ...), over each realization's devices by their shares, (..., device)."""
     if share.shape.rank == 1:
         return tf.tensordot(share, part, 1)
     parts = tf.reshape(part, tf.concat([tf.shape(share), [-1]], axis=0))
@@ -123,7 +123,7 @@ def mean(share: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
 
 
 def noisy_copies(weights: Weights, noise: Noise, draws: Draws, vectors: int) -> Weights:
-    """All devices' copies of their realization's weights, in a row, with the round's noise."""
+    """Compute all devices' noisy copies of their realization's parameters, (realizations' devices, ...)."""
     lead = noise.vectors.shape.rank - 1
     sizes = [w.shape[lead:].num_elements() for w in weights]
     normal = tf.gather(draws.rows(noise.copy_key, vectors, sum(sizes)), noise.vectors, batch_dims=lead)
@@ -134,7 +134,7 @@ def noisy_copies(weights: Weights, noise: Noise, draws: Draws, vectors: int) -> 
 
 
 def noisy_uploads(parts: Weights, std: tf.Tensor, draws: Draws, key: tf.Tensor, devices: int) -> Weights:
-    """What devices send, in a row, each with a noise vector of its own of its standard deviation."""
+    """Add a separate noise vector, of standard deviation `std`, to each message, (realizations' devices, ...)."""
     sizes = [part.shape[1:].num_elements() for part in parts]
     normal = tf.reshape(draws.rows(key, devices, sum(sizes)), [-1, sum(sizes)])
     noise = tf.split(std[:, None] * normal, sizes, axis=1)
@@ -142,20 +142,20 @@ def noisy_uploads(parts: Weights, std: tf.Tensor, draws: Draws, key: tf.Tensor, 
 
 
 def near(update: Weights, known: Weights, radius: float) -> Weights:
-    """The devices' updates, (device, ...), at most `radius` from what is known of them."""
+    """Clip the devices' updates, (device, ...), to at most `radius` from their known parts."""
     change = clipped([u - k for u, k in zip(update, known, strict=True)], radius)
     return [k + c for k, c in zip(known, change, strict=True)]
 
 
 def clipped(parts: Weights, clip_norm: float) -> Weights:
-    """Each device's vector scaled down to a norm of at most `clip_norm`; one that is not finite becomes zero."""
+    """Scale each device's vector down to a norm of at most `clip_norm`; one that is not finite becomes zero."""
     norms = tf.norm(_flat(parts), axis=1)
     factor = tf.where(tf.math.is_finite(norms), tf.math.minimum(1.0, clip_norm / norms), 0.0)
     return [times(factor, tf.where(tf.math.is_finite(p), p, 0.0)) for p in parts]
 
 
 def cosines(update: Weights, reference: Weights) -> tf.Tensor:
-    """Cosine of each device's update with a reference, its own or a leading axis of 1; 0 where either vanishes."""
+    """Compute the cosine of each device's update with its reference (axis of 1: one for all); 0 if either is zero."""
     flat, direction = _flat(update), _flat(reference)
     one = reference[0].shape[0] == 1
     product = tf.linalg.matvec(flat, direction[0]) if one else tf.reduce_sum(flat * direction, axis=1)
@@ -163,5 +163,5 @@ def cosines(update: Weights, reference: Weights) -> tf.Tensor:
 
 
 def _flat(parts: Weights) -> tf.Tensor:
-    """The devices' vectors in one piece each, shape (device, weight)."""
+    """Concatenate each device's tensors into one vector, shape (device, weight)."""
     return tf.concat([tf.reshape(part, [tf.shape(part)[0], -1]) for part in parts], axis=1)

@@ -1,6 +1,6 @@
-"""Schedulers of the system `utility_fair`: what each device can do in each round, and its power.
+"""Schedulers of the system `utility_fair`: each device's limits and power in each round.
 
-A device that maximizes its utility does so round by round, by what training tells it: `train` decides for it.
+A device that maximizes its utility needs results of the previous round, so the stage `train` chooses its power.
 """
 
 from typing import NamedTuple
@@ -15,25 +15,25 @@ from pwfl.systems.utility_fair.schemes import SCHEDULERS
 from pwfl.tables.arrays import joined, to_array, to_table
 
 KEYS = ("realization", "round", "device")
-TOLERANCE = 1e-9  # by which a function's power may miss its limits, relative
+TOLERANCE = 1e-9  # relative excess over its limits that a function's power may have
 
 
 class Uplink(NamedTuple):
-    """What devices can do in a round, for a scheduler of the user's own; arrays of shape (realization, device)."""
+    """Devices' limits in a round, for a user-defined scheduler; arrays of shape (realization, device)."""
 
     gain: np.ndarray
     min_power_w: np.ndarray  # (20), with which the least number of iterations fits
     max_power_w: float
     max_iterations: np.ndarray  # (21), at full power
-    able: np.ndarray  # P_min does not exceed P_max: others sit the round out
+    able: np.ndarray  # whether P_min is at most P_max; other devices do not take part
 
 
 def run(scenario: UtilityFair, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Limits (20), (21) of every device and round of the table `links`, and who decides.
+    """Compute limits (20), (21) and power of each device and round in the table `links`, and the status of devices.
 
-    `scheduler` is one of `schemes.SCHEDULERS`, or the name of a user-defined function (`user_powers`). What is decided
-    in training is null. A device that saves effort transmits at P_min, whatever the scheduler. A device that cannot do
-    the least number of iterations sits the round out.
+    `scheduler` is one of `schemes.SCHEDULERS`, or the name of a user-defined function (`user_powers`). Values chosen in
+    training are null. A device that saves effort transmits at P_min, whatever the scheduler. A device that cannot
+    compute the minimum number of iterations does not take part in the round.
     """
     limits = link.limits(scenario.radio, scenario.device)
     links, users = tables["links"], tables["users"].select("realization", "device", "path_loss_db")
@@ -74,16 +74,17 @@ def run(scenario: UtilityFair, scheduler: str, tables: dict[str, pl.DataFrame]) 
 def user_powers(
     scenario: UtilityFair, scheduler: str, users: pl.DataFrame, can: pl.DataFrame, max_power_w: float
 ) -> np.ndarray:
-    """Powers by a function of the user's own, asked round by round, of the rows of `can`; 0: sits the round out.
+    """Compute powers of the rows of `can` by a user-defined function, called once per round; 0: no participation.
 
-    It gets the scenario, the round's `Uplink`, the table `users`, and `now` (`user_code.Now`, of powers) if it has a
-    parameter of this name. It returns each device's power in W, shape (realization, device), from P_min to P_max or 0;
-    or a pair of these and what it keeps. Who is not able sits out whatever it returns. Raises UserCodeError for others.
+    The function gets the scenario, the round's `Uplink`, the table `users`, and `now` (`user_code.Now`, of powers) if
+    it has a parameter of this name. It returns each device's power in W, shape (realization, device), from P_min to
+    P_max or 0; or a pair of these and an object to keep. A device that is not able has power 0 in any case. Raises
+    UserCodeError for other results.
     """
     names = ("gain", "min_power_w", "max_iterations", "able")
     gain, least, most, able = (to_array(can, name, *KEYS) for name in names)
     realizations, (_, rounds, devices) = users["realization"].unique().sort().to_list(), gain.shape
-    free = np.arange(devices) >= scenario.network.savers  # others save effort
+    free = np.arange(devices) >= scenario.network.savers  # the other devices save effort
 
     def sent(t: int, power: np.ndarray) -> np.ndarray:
         what = "each device's power in W, 0 for a device that does not take part, realizations by devices"

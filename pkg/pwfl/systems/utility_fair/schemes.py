@@ -1,4 +1,4 @@
-"""The schedulers and noise schemes of the system `utility_fair`: each is declared here, and nowhere else."""
+"""Schedulers and noise schemes of the system `utility_fair`, declared only here."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from pwfl.system import Scheme, list_statuses
 
 @dataclass(frozen=True, kw_only=True)
 class Scheduler(Scheme):
-    """Who sets a device's power: training, round by round, or else the schedule, at full power."""
+    """A policy that sets a device's power: in training, round by round, or in the schedule, at full power."""
 
     decides_in_training: bool
 
@@ -21,9 +21,9 @@ class NoiseScheme(Scheme):
     follows_deviation
         Whether a device that deviates more gets more noise (14).
     one_vector
-        Whether one draw of noise is for all devices.
+        Whether all devices share one draw of noise.
     is_silent
-        Whether there is none, in uploads neither.
+        Whether there is no noise, in uploads neither.
     """
 
     follows_deviation: bool = False
@@ -47,6 +47,6 @@ NOISES = {
     ),
     "none": NoiseScheme(description="no noise, also in uploads: a non-private baseline", is_silent=True),
 }
-OWN = NoiseScheme(description="")  # of a function
+OWN = NoiseScheme(description="")  # of a user-defined function
 SCHEDULE_STATUSES = list_statuses(SCHEDULERS, "least_effort", "always_out", "own")
 NOISE_STATUSES = list_statuses(NOISES, "own")

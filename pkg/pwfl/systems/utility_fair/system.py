@@ -1,4 +1,4 @@
-"""The system `utility_fair`: all that it is."""
+"""The declaration of the system `utility_fair`."""
 
 from typing import TYPE_CHECKING
 

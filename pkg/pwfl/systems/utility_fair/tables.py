@@ -23,7 +23,7 @@ class _PerDeviceRound(contract.PerRound):
 
 
 class Users(_PerDevice):
-    """Where each device is, and its samples (`channel`)."""
+    """Each device's distance, path loss and number of samples (`channel`)."""
 
     REVEALS = PUBLIC
     distance_m = dy.Float64(min_exclusive=0, description=meaning("distance_m", "r"))
@@ -39,9 +39,9 @@ class Links(_PerDeviceRound):
 
 
 class Schedule(_PerDeviceRound):
-    """What each device can do in each round, and its power (`schedule`).
+    """Each device's limits and power in each round (`schedule`).
 
-    Iterations fill what the power leaves of the deadline.
+    Iterations fill the time that the transmission leaves before the deadline.
     """
 
     REVEALS = PUBLIC
@@ -62,7 +62,7 @@ class Schedule(_PerDeviceRound):
 
 
 class ScheduleStatus(_PerDevice):
-    """Who decides over each device's rounds, and how many it sits out (`schedule`)."""
+    """The policy that decides about each device's rounds, and its rounds without participation (`schedule`)."""
 
     REVEALS = PUBLIC
     status = dy.Enum(SCHEDULE_STATUSES, description=meaning("status", "who decides about the device's rounds"))
@@ -93,7 +93,7 @@ class Noise(_PerDevice):
 
 
 class NoiseStatus(contract.PerRealization):
-    """Which noise each realization's copies get (`noise`)."""
+    """The noise of each realization's copies (`noise`)."""
 
     REVEALS = PUBLIC
     status = dy.Enum(NOISE_STATUSES, description=meaning("status", "of the copies' noise"))
@@ -102,9 +102,9 @@ class NoiseStatus(contract.PerRealization):
 
 
 class History(contract.UserHistory):
-    """Each device's round; what all have spent, and the access point's model, after it, the same for all (`train`).
+    """Each device's rounds; cumulative costs and the access point's model, equal for all devices (`train`).
 
-    What a device does in a round follows from how far its update deviated in the round before.
+    A device's choice in a round follows from the deviation of its update in the previous round.
     """
 
     round = key(description=meaning("round", "from 1"))
@@ -135,7 +135,7 @@ class History(contract.UserHistory):
 
 
 class Realizations(contract.PerRealization):
-    """What the report derives of a realization's training, beside columns of `history` and `outcome`."""
+    """Columns that the report derives of a training run, in addition to those of `history` and `outcome`."""
 
     REVEALS = PUBLIC
     batch_loss_std = dy.Float64(
@@ -155,7 +155,7 @@ class Realizations(contract.PerRealization):
 
 
 class Leakage(_PerDevice):
-    """What a device's copies and uploads reveal of a record, if sensitivities hold (`account`)."""
+    """Privacy losses of a record from a device's copies and uploads, if sensitivities hold (`account`)."""
 
     REVEALS = PUBLIC
     copies = dy.Int64(min=1, description="number of noisy copies of the model in a training run")

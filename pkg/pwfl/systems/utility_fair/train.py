@@ -1,4 +1,4 @@
-"""Federated learning of Alvi et al.: noisy copies of the model and, if so chosen, uploads; rounds react to the last."""
+"""Federated learning of Alvi et al.: noisy copies, optionally noisy uploads; each round depends on the previous one."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ KEYS = ("realization", "round", "device")
 
 
 class Plan(NamedTuple):
-    """What schedule and noise say of devices in some rounds, arrays of shape (..., device); columns of their tables."""
+    """Columns of the tables `schedule` and `noise` for devices in some rounds, arrays of shape (..., device)."""
 
     unit_power_w: np.ndarray
     power_w: np.ndarray
@@ -33,12 +33,12 @@ class Plan(NamedTuple):
     upload_std: np.ndarray
 
     def at_round(self, t: int) -> "Plan":
-        """That of a round, of arrays of shape (realization, round, device)."""
+        """Select round t of arrays of shape (realization, round, device)."""
         return Plan(*(values[:, t - 1] for values in self))
 
 
 class Choice(NamedTuple):
-    """What each device does in a round, arrays of shape (..., device); zeros where it sits out."""
+    """Each device's choice in a round, arrays of shape (..., device); zeros without participation."""
 
     iterations: np.ndarray
     computing_j: np.ndarray
@@ -48,17 +48,17 @@ class Choice(NamedTuple):
 
 
 class Began(NamedTuple):
-    """What a realization's training begins with."""
+    """Inputs of a realization's training."""
 
     realization: int
     user_records: list[np.ndarray]
     weights: list[np.ndarray]
-    keys: list[np.int64]  # of noise, by STREAMS
+    keys: list[np.int64]  # keys of noise, by STREAMS
     plan: Plan
 
 
 class Played(NamedTuple):
-    """What became of a round, arrays of shape (realization, device) but where said."""
+    """Results of a round, arrays of shape (realization, device) unless stated otherwise."""
 
     losses: np.ndarray
     noise_multiplier: np.ndarray
@@ -66,24 +66,24 @@ class Played(NamedTuple):
     choice: Choice
     learning_gain: np.ndarray
     utility: np.ndarray
-    spent: np.ndarray  # seconds on air and joules up to it, shape (2, realization)
+    spent: np.ndarray  # cumulative airtime (s) and radiated energy (J), shape (2, realization)
     tested: list[np.ndarray] | None  # accuracies, (realization, 1 + class), and losses, (realization,)
-    lasting: np.ndarray  # whether all has been finite so far, (realization,)
+    lasting: np.ndarray  # whether all results are finite so far, (realization,)
 
 
 class Round(NamedTuple):
-    """A round as it is played, of some realizations.
+    """A computed round of some realizations.
 
     Attributes
     ----------
     rows
-        Places in the training data of each device's batch, shape (realization, device, sample).
+        Indices in the training data of each device's batch, shape (realization, device, sample).
     weights
-        The access point's after the round.
+        The access point's model parameters after the round.
     released
-        By STREAMS; see `round_function`.
+        Messages by STREAMS; see `round_function`.
     played
-        What `history` tells of it.
+        Its results, from which `history` is made.
     """
 
     rows: np.ndarray
@@ -93,7 +93,7 @@ class Round(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What trains the realizations of some tables, and what an audit taps."""
+    """Functions and data that train the realizations of some tables; audits use them, too."""
 
     scenario: UtilityFair
     data: datasets.Dataset
@@ -104,15 +104,15 @@ class Training(NamedTuple):
     compiled: bool
 
     def train(self, realizations: Iterable[int]) -> dict[int, pl.DataFrame]:
-        """Rows of `history` of some realizations, trained side by side."""
+        """Train some realizations as one batch and return their rows of `history`, by realization."""
         starts = [self.begin(realization) for realization in realizations]
         played = [one.played for one in self.rounds(starts)]
         return {start.realization: history(start, b, played, self.data) for b, start in enumerate(starts)}
 
     def rounds(self, starts: Sequence[Began], instead: Callable[[int], dict] | None = None) -> Iterator[Round]:
-        """The rounds of some realizations side by side, until none is finite.
+        """Compute the rounds of some realizations as one batch, until no realization has finite results.
 
-        What `instead` has of a round by STREAMS is received in the place of what is released.
+        `instead` returns, for a round, messages by STREAMS that are received in place of the released ones.
         """
         scenario, data, batch = self.scenario, self.data, self.scenario.device.batch_size
         several, terms = self.compiled or len(starts) > 1, utility.terms(scenario)
@@ -132,7 +132,7 @@ class Training(NamedTuple):
         for t in range(1, count + 1):
             now = plan.at_round(t)
             choice = choose(now, beta_1, terms)
-            # Each device has a channel of its own.
+            # Devices transmit at the same time, on separate channels.
             spent = np.add(spent, [choice.transmit_s.max(axis=1), (choice.transmit_s * choice.power_w).sum(axis=1)])
             multiplier, std = copy_noise(now, deviation)
             upload_std = None if clean else tensor(now.upload_std)
@@ -162,11 +162,11 @@ def training(
     compiled: bool = False,
     deal: Callable[[np.ndarray, int], list[np.ndarray]] | None = None,
 ) -> Training:
-    """What trains a scenario's realizations by its tables `users`, `schedule` and `noise`.
+    """Return the `Training` of a scenario's realizations, from its tables `users`, `schedule` and `noise`.
 
-    Noise is each scheme's own. What devices do in a round is chosen by the round before, so that rounds are graphs of
-    their own. A round in which nobody takes part leaves the model as it is; a training that leaves the finite numbers
-    ends there. The column `status` says so. `deal` is that of `trainings.beginnings`.
+    Each scheme has independent noise. Choices in a round follow from the previous round, so each round is a separate
+    call of the graph. A round without participants leaves the model unchanged. A training run ends at the first round
+    with a value that is not finite. The column `status` contains both. `deal` is that of `trainings.beginnings`.
     """
     model = trainable.model_of(models.network(scenario.training, features.size(scenario)), compiled)
     vectors = int(tables["noise"].select(pl.max("noise_vector")).item()) + 1
@@ -192,7 +192,7 @@ def training(
 def build_trainer(
     scenario: UtilityFair, data: datasets.Dataset, tables: dict[str, pl.DataFrame], compiled: bool
 ) -> tuple[Callable[[Iterable[int]], dict[int, pl.DataFrame]], float]:
-    """A function that trains some realizations and returns each device's rounds, rows of `history`; their bytes."""
+    """Return a function from realizations to their rows of `history`, and the memory of one realization in bytes."""
     devices = tables["users"]["device"].n_unique()
     network = models.network(scenario.training, features.size(scenario))
     weights = 4.0 * 12 * devices * models.parameter_count(network)  # copies, gradients, directions, updates, noise
@@ -204,7 +204,7 @@ trainer, batch_trainer = trainings.both_trainers(build_trainer)
 
 
 def history(start: Began, place: int, played: list[Played], data: datasets.Dataset) -> pl.DataFrame:
-    """The rows of a realization, by its place among those that were trained with it."""
+    """Make a realization's rows of `history`; `place` is its index among those that were trained with it."""
     played = played[: 1 + sum(bool(one.lasting[place]) for one in played)]
     diverged = not played[-1].lasting[place]
     keys = {
@@ -247,7 +247,7 @@ def history(start: Began, place: int, played: list[Played], data: datasets.Datas
 
 
 def choose(plan: Plan, beta_1: np.ndarray, terms: utility.Terms) -> Choice:
-    """What the devices of a round do: transmit at the schedule's power or, where that is NaN, Theorem 2's."""
+    """Compute the devices' choices in a round: the schedule's power or, where that is NaN, Theorem 2's."""
     limits, consumption = terms.limits, terms.consumption
     unit, power = plan.unit_power_w, plan.power_w
     z = link.log_snr(power, unit)
@@ -266,9 +266,10 @@ def choose(plan: Plan, beta_1: np.ndarray, terms: utility.Terms) -> Choice:
 
 
 def copy_noise(plan: Plan, deviation: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Multiplier (NaN: clean) and standard deviation of the noise of each device's copy, shape (..., device).
+    """Compute multiplier (NaN: clean) and standard deviation of the noise of each device's copy, shape (..., device).
 
-    `deviation` is that of the last round; None in the first one, whose copies are clean: start weights hold no data.
+    `deviation` is that of the previous round; None: the first round. Its copies are clean, as start parameters contain
+    no data.
     """
     if deviation is None:
         return np.full(plan.theta.shape, np.nan), np.zeros(plan.theta.shape)
@@ -277,5 +278,5 @@ def copy_noise(plan: Plan, deviation: np.ndarray | None) -> tuple[np.ndarray, np
 
 
 def batches(generator: np.random.Generator, user_records: list[np.ndarray], batch: int) -> np.ndarray:
-    """Numbers of the samples in each device's batch, drawn without replacement from those it owns, (device, batch)."""
+    """Draw indices of each device's batch from its records without replacement, shape (device, batch)."""
     return np.stack([mine[generator.random(len(mine)).argpartition(batch - 1)[:batch]] for mine in user_records])

@@ -11,41 +11,41 @@ from pwfl.systems.utility_fair.parameters import UtilityFair
 
 
 class Terms(NamedTuple):
-    """What a round is worth to a device, what it costs, and what bounds it: the same for all devices and rounds."""
+    """Constants of a round's utility, and its limits, the same for all devices and rounds."""
 
     limits: Limits
     consumption: Consumption
     beta_2_j: float  # computing energy in which the predicted deviation falls by 1/e
-    energy_scale_j: float  # varrho, the energy beyond which a round costs more than it is worth
+    energy_scale_j: float  # varrho, the energy above which the energy term of (18) is a cost
 
 
 def terms(scenario: UtilityFair) -> Terms:
-    """The terms that a scenario sets."""
+    """Return the terms that a scenario sets."""
     device, shares = scenario.device, scenario.utility
     consumption = Consumption(device.computing_power_w, device.circuit_power_w, device.amplifier_efficiency)
     return Terms(link.limits(scenario.radio, device), consumption, shares.beta_2_j, shares.energy_scale_j)
 
 
 def learning_gain(computing_j: np.ndarray, beta_1: np.ndarray, terms: Terms) -> np.ndarray:
-    """The first two terms of (18): by how much computing for some joules lowers the deviation that (16) predicts.
+    """Compute the first two terms of (18): the decrease of the deviation predicted by (16) after `computing_j` joules.
 
-    beta_1 is the deviation that is predicted without any iteration.
+    beta_1 is the deviation predicted without any iteration.
     """
     return -beta_1 * np.expm1(-computing_j / terms.beta_2_j)
 
 
 def utility(computing_j: np.ndarray, energy_j: np.ndarray, beta_1: np.ndarray, terms: Terms) -> np.ndarray:
-    """Utility (18) of a round that costs `energy_j` (13), of which `computing_j` for local iterations."""
+    """Compute the utility (18) of a round with energy `energy_j` (13), `computing_j` of it for local iterations."""
     return learning_gain(computing_j, beta_1, terms) - energy_j * (energy_j - terms.energy_scale_j)
 
 
 def best_z(unit_power_w: np.ndarray, beta_1: np.ndarray, terms: Terms) -> np.ndarray:
-    """Z* of Theorem 2, (26): the utility's maximum with iterations that fill the deadline; NaN where Z_min > Z_max.
+    """Compute Z* of Theorem 2, (26): the utility's maximum if iterations fill the deadline; NaN if Z_min > Z_max.
 
-    There (27) is where the derivative of the utility by Z vanishes. As long as computing draws no less power than
-    the radio's circuit (the scenario sees to that), more Z costs more energy, so the derivative changes its sign at
-    most once, from plus to minus: its root is the maximum. Arguments, as for `utility`, and result are of one shape.
-    Raises ArithmeticError where (27) was not solved.
+    (27) holds where the derivative of the utility by Z is zero. If computing draws at least as much power as the
+    radio's circuit (`checks.consistent`), a larger Z costs more energy. So the derivative changes its sign at most
+    once, from plus to minus: its root is the maximum. Arguments, as for `utility`, and result have one shape. Raises
+    ArithmeticError if (27) is not solved.
     """
     limits, consumption, beta_2_j, energy_scale_j = terms
     unit_power_w, beta_1 = np.broadcast_arrays(np.asarray(unit_power_w, float), np.asarray(beta_1, float))
@@ -53,7 +53,7 @@ def best_z(unit_power_w: np.ndarray, beta_1: np.ndarray, terms: Terms) -> np.nda
     high = link.log_snr(limits.max_power_w, unit_power_w)
 
     def slope(z, unit_power_w, beta_1):
-        """The derivative by Z times Z^2 / (P_cp V ln 2 / B): right side of (27) minus the left."""
+        """Compute the derivative by Z times Z^2 / (P_cp V ln 2 / B): right side of (27) minus the left."""
         computing_s = limits.deadline_s - link.transmit_s(z, limits)
         energy = link.energy_j(computing_s, z, unit_power_w, limits, consumption)
         # In (27), B b / ln 2 is a / rho, and B b c / ln 2 is P_cir - a / rho.
@@ -78,5 +78,5 @@ def best_z(unit_power_w: np.ndarray, beta_1: np.ndarray, terms: Terms) -> np.nda
 
 
 def beta_1_of(deviation: np.ndarray, computing_j: np.ndarray, beta_2_j: float) -> np.ndarray:
-    """beta_1 with which (16) yields the deviation seen after computing for `computing_j` joules, (17)."""
+    """Compute beta_1, (17), for which (16) yields the observed deviation after computing for `computing_j` joules."""
     return deviation * np.exp(computing_j / beta_2_j)

@@ -1,1 +1,1 @@
-"""What `multicell` offers beyond its paper: all cells together, block fading, standard path loss, other learning."""
+"""Extensions of `multicell` beyond its paper: joint scheduling, block fading, standard path loss, other learning."""

@@ -1,10 +1,10 @@
-"""Which users can enter a resource block beside those who are on it already, at which powers.
+"""Admission of users to a resource block that others already occupy, and the powers for it.
 
-A block's users, at most one a cell, are feasible if powers exist that give each of them the rate Rmin, none above Pmax.
+A block's users, at most one per cell, are feasible if powers up to Pmax exist that give each of them the rate Rmin.
 With powers in units of Pmax and gains as signal-to-noise ratios g at Pmax, the least powers solve M p = theta, where M
-has g_i,s_i on its diagonal and -theta g_k,s_j off it: an M-matrix, so powers exist where its inverse is not negative.
-The paper's test (34) looks at who enters alone. A user who enters borders M by a row and a column, one who leaves takes
-them away. So the inverse is kept, and both are a rank-one change of it.
+has g_i,s_i on its diagonal and -theta g_k,s_j off it: an M-matrix, so powers exist if its inverse is not negative. The
+paper's test (34) considers only the user who enters. A user who enters adds a row and a column to M, one who leaves
+removes them. So the inverse is stored, and both are a rank-one change of it.
 """
 
 from typing import Self
@@ -13,16 +13,16 @@ import numpy as np
 
 from pwfl.systems.multicell.interference import Uplink
 
-MOST_POWER = 1 - 1e-9  # over Pmax: what rounding adds does not lift a power above Pmax
+MOST_POWER = 1 - 1e-9  # largest power over Pmax, with a margin for rounding
 
 
 class Blocks:
-    """Some resource blocks of some rows of an uplink, and who is on them: `user`, `inverse`."""
+    """Some resource blocks of some rows of an uplink: their users, `user`, and the inverses of M, `inverse`."""
 
     def __init__(self, snr: np.ndarray, sinr: float, rows: np.ndarray, blocks: int):
-        """Empty blocks, so many, of `rows` of `snr`, which `signal_to_noise` returns; one may come several times.
+        """Create empty blocks, `blocks` in each of `rows` of `snr` (`signal_to_noise`); rows may be repeated.
 
-        `sinr` is the ratio theta that the minimum rate needs.
+        `sinr` is the ratio theta that the minimum rate requires.
         """
         self.snr, self.sinr, self.rows = snr, sinr, rows
         cells = snr.shape[2]
@@ -30,13 +30,13 @@ class Blocks:
         self.inverse = np.zeros((len(rows), blocks, cells, cells))  # of M, zero at cells without a user
 
     def select_rows(self, chosen: np.ndarray) -> Self:
-        """A copy of some rows."""
+        """Return a copy of some rows."""
         copy = type(self)(self.snr, self.sinr, self.rows[chosen], 0)
         copy.user, copy.inverse = self.user[chosen], self.inverse[chosen]
         return copy
 
     def vacate(self, cell: np.ndarray) -> None:
-        """Take the user of a cell off every block; `cell` of each row has shape (row,)."""
+        """Remove the user of a cell from every block; `cell` of each row has shape (row,)."""
         row = np.arange(len(self.rows))
         column = self.inverse[row, :, :, cell]  # (row, block, cell)
         line = self.inverse[row, :, cell]
@@ -48,7 +48,7 @@ class Blocks:
         self.user[row, :, cell] = -1
 
     def largest_power(self, cell: np.ndarray, candidate: np.ndarray) -> np.ndarray:
-        """The largest of the block's powers over Pmax if a candidate enters, infinite where it cannot.
+        """Compute the largest of the block's powers over Pmax if a candidate enters, infinite if it cannot.
 
         `cell`, shape (row,), has no users yet; `candidate` are users of it, shape (row, candidate). Returns shape (row,
         block, candidate).
@@ -80,16 +80,16 @@ class Blocks:
         self.user[row, block, station] = entering
 
     def _bordering(self, cell: np.ndarray, candidate: np.ndarray) -> tuple[np.ndarray, ...]:
-        """What the candidates of a cell add to M, times the inverse where that does not depend on who it is.
+        """Compute what candidates of a cell add to M, times the inverse if it is the same for all candidates.
 
-        theta times interference and noise over noise at the cell, shape (row, block); the border's row times the
-        inverse, and powers of those on the block, both of shape (row, block, cell); the candidates' ratios at their
-        station, shape (row, candidate); and the border's column, shape (row, candidate, cell).
+        Returns theta times interference and noise over noise at the cell, shape (row, block); the added row times the
+        inverse, and powers of the users on the block, both of shape (row, block, cell); the candidates' ratios at their
+        base station, shape (row, candidate); and the added column, shape (row, candidate, cell). Signs are positive.
         """
         row, at = self.rows[:, None], cell[:, None]
         caused = self.sinr * self.snr[row, candidate]
         signal = self.snr[row, candidate, at]
-        # Where a cell is empty, whatever stands here meets a zero of the inverse.
+        # For an empty cell, this value is multiplied by a zero of the inverse.
         received = self.sinr * self.snr[row[..., None], np.maximum(self.user, 0), at[..., None]]
         before = self.sinr * self.inverse.sum(axis=-1)
         undisturbed = self.sinr + np.vecdot(received, before)
@@ -97,5 +97,5 @@ class Blocks:
 
 
 def signal_to_noise(uplink: Uplink) -> np.ndarray:
-    """Signal-to-noise ratio at each station of users who send with Pmax, shape (realization, user, station)."""
+    """Compute users' signal-to-noise ratios at each base station with Pmax, shape (realization, user, station)."""
     return np.ascontiguousarray(uplink.gain.transpose(0, 2, 1)) * (uplink.max_power_w / uplink.noise_w)

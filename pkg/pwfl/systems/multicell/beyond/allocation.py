@@ -1,21 +1,21 @@
-"""Who of the scheduled gets how much of the leakage that the noise optimizer (36) allows.
+"""Allocation, to scheduled users, of the leakage that the noise optimizer (36) allows.
 
-A user's leakage rho_i (11) is in proportion to its exposure x_i = 1 / (K_i sigma_i)^2, so each allocation is one of
-exposures at the sum or at the maximum of those that (36) leaves. None of them is the paper's.
+A user's leakage rho_i (11) is in proportion to its exposure x_i = 1 / (K_i sigma_i)^2. So each allocation distributes
+exposures, at the sum or at the maximum of those of (36). None of them is the paper's.
 
-Each function gets `samples` K_i and `noise_std` sigma_i of the noise optimizer, 0 where not scheduled, NaN where
-infeasible, of shape (realization, user), and returns noise of this shape; infinite of users who then do not send.
+Arguments are `samples` K_i and `noise_std` sigma_i of the noise optimizer, 0 if not scheduled, NaN if infeasible, of
+shape (realization, user). Results are noise of this shape, infinite for users who then do not send.
 """
 
 import numpy as np
 
-WHOLE = 1e-9  # by which a sum may miss a whole number of maxima, relative
+WHOLE = 1e-9  # relative amount by which a sum may miss a whole number of maxima
 
 
 def share_sum(samples: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
-    """Give everyone the same exposure, at the same sum, which gives the average the least noise (Cauchy-Schwarz).
+    """Give all users the same exposure, at the same sum, which minimizes the average's noise (Cauchy-Schwarz).
 
-    Bound (22) holds, (21) need not.
+    Constraint (22) holds, (21) need not.
     """
     exposure = exposures(samples, noise_std)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -24,13 +24,13 @@ def share_sum(samples: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
 
 
 def share_maximum(samples: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
-    """Give everyone the maximum exposure. Noise only falls, so (21) and (22) hold where they did."""
+    """Give all users the maximum exposure. Noise does not increase, so (21) holds if it did; (22) holds."""
     exposure = exposures(samples, noise_std)
     return noise_at(samples, exposure, exposure.max(axis=1, keepdims=True))
 
 
 def fill_up(samples: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
-    """Give as many users as the sum pays for the maximum exposure, those of most samples; the others do not send."""
+    """Give the maximum exposure to as many users as the sum permits, with most samples; the others do not send."""
     exposure = exposures(samples, noise_std)
     total, most = exposure.sum(axis=1, keepdims=True), exposure.max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -40,12 +40,12 @@ def fill_up(samples: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
 
 
 def exposures(samples: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
-    """Exposures x_i of a given noise: 0 where not scheduled, NaN where infeasible."""
+    """Compute the exposures x_i of a given noise: 0 if not scheduled, NaN if infeasible."""
     with np.errstate(divide="ignore"):
         return np.where(noise_std == 0, 0.0, (samples * noise_std) ** -2.0)
 
 
 def noise_at(samples: np.ndarray, exposure: np.ndarray, shared: np.ndarray) -> np.ndarray:
-    """Noise of which scheduled users, whose `exposure` is not 0, have the exposure `shared`."""
+    """Compute noise with which scheduled users, with `exposure` not 0, have the exposure `shared`."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(exposure != 0, 1 / (samples * np.sqrt(shared)), 0.0)

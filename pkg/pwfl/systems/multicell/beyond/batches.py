@@ -1,4 +1,4 @@
-"""Poisson sampling of records under scheduling: each record of a sender is in a round's message by chance."""
+"""Poisson sampling of records under scheduling: a record of an active user is in a round's message by chance."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
-import scipy  # whose modules are imported where they are first used
+import scipy  # its modules are imported when they are first used
 
 from pwfl import streams
 from pwfl.privacy import labels
@@ -20,17 +20,17 @@ from pwfl.tables.reception import by_round
 if TYPE_CHECKING:
     from pwfl.privacy import sampled
 
-ALIKE = 0.1  # by which mu of users may be rounded up, relative
-ROUNDING = 1e-9  # of mu that are alike
-ABSENT = 0.5  # of `sampled.replace_one`: noise is of the same strength whatever the batch
+ALIKE = 0.1  # relative amount by which mu of users may be rounded up
+ROUNDING = 1e-9  # rounding error of equal mu
+ABSENT = 0.5  # as in `sampled.replace_one`: the noise does not depend on the batch
 
 
 def drawn(
     scenario: Multicell, reception: pl.DataFrame, noise: pl.DataFrame, users: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What is received with each round an interval, and the number of records in each message: binomial, then uniform.
+    """Draw each message's number of records, binomial; return both tables with each round as an interval.
 
-    Who has none sends its noise all the same. The numbers are the same for all schemes.
+    Training then draws the records uniformly. A user without records still sends noise. All schemes use the same.
     """
     rounds, count = scenario.training.rounds, users["user"].n_unique()
     held = users.select("realization", "user", "samples")
@@ -44,38 +44,38 @@ def drawn(
 
 
 class PoissonBatches(NamedTuple):
-    """A record of a sender is in a round by chance, who sends is known; a mechanism of `accountant`, for all pairs.
+    """Poisson sampling of records of known users, a mechanism of `accountant`, proved for all pairs of records.
 
-    The worst-off user's epsilon of a realization is its own; others' mu are rounded up, so that few are computed.
+    For a realization's most exposed user, mu is not rounded. Other mu are rounded up to few values, to save time.
     """
 
     rate: float
 
     @property
     def sampling(self) -> str:
-        """In words."""
+        """Description of the sampling."""
         return f"Poisson: a record of a sender is in a round with probability {self.rate:g}, whoever sends is known"
 
     @property
     def record_batches(self) -> sampled.Batches:
-        """The mechanism of one record, of one interval."""
-        from pwfl.privacy import sampled  # here, as all other accounts would wait for its libraries
+        """Mechanism for the replacement of one record."""
+        from pwfl.privacy import sampled  # here, so that other accounts do not wait for its libraries
 
         return sampled.Batches(sampled.Rates(np.array([self.rate]), np.ones(1)), "proved", ABSENT, sampled.COARSE)
 
     def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray | Kind]:
-        """By privacy losses; of all of a user's records by the law of their number."""
+        """Compute epsilon by privacy losses; for all of a user's records, by the distribution of their number."""
         if claim.unit == USER:
             return users_epsilons(losses, np.asarray(claim.records), self.rate, delta)
         return self.record_batches.worth(rounded(losses), claim, delta)
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray | float:
-        """Of a user's records no more is known than epsilon at delta."""
+        """Compute the rate; NaN for all of a user's records, for which only epsilon at delta is known."""
         return np.nan if account.claim.unit == USER else self.record_batches.attack_rate(account, worst)
 
 
 def rounded(losses: Losses) -> Losses:
-    """Losses of one interval with mu of all but a realization's worst-off user rounded up, to few different ones."""
+    """Round up mu to few values, except that of a realization's most exposed user; `losses` have one interval."""
     mu = losses.mu[:, 0]
     worst = mu.max(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -85,8 +85,8 @@ def rounded(losses: Losses) -> Losses:
 
 
 def users_epsilons(losses: Losses, samples: np.ndarray, rate: float, delta: float) -> tuple[np.ndarray, np.ndarray]:
-    """A bound on each user's epsilon if all its records are replaced, (realization, user), and its kind."""
-    from pwfl.privacy import users  # here, as all other accounts would wait for its libraries
+    """Bound each user's epsilon if all its records are replaced, (realization, user); also return its kind."""
+    from pwfl.privacy import users  # here, so that other accounts do not wait for its libraries
 
     rounds = int(losses.rounds[0])
 

@@ -1,4 +1,4 @@
-"""Upper bounds on what any schedule takes off the objective (20), so lower bounds on the objective itself."""
+"""Upper bounds on the value of any schedule, by which it lowers (20), hence lower bounds on the objective (20)."""
 
 from collections.abc import Callable
 from math import fsum
@@ -9,19 +9,19 @@ from pwfl.systems.multicell.beyond.admission import signal_to_noise
 from pwfl.systems.multicell.beyond.problem import Problem
 from pwfl.systems.multicell.interference import Uplink, members
 
-STRETCH = 4.0  # factor by which a bracket of the multiplier is looked for
-STEPS = 60  # of the search for the multiplier; it takes ten where noise is given, twenty where it is chosen
-EXACT = 1e-10  # of the bound, by which it may miss the best multiplier's
-PROVEN = 1e-6  # of the bound, within which a value is proven to be optimal
-ROUNDING = 1e-9  # of Pmax, by which rounding may lift the powers of two users who can share a block
+STRETCH = 4.0  # factor by which the search for a bracket of the multiplier moves its end
+STEPS = 60  # of the search for the multiplier, at most; it needs ten if noise is given, twenty if chosen
+EXACT = 1e-10  # relative error of the bound, compared with the best multiplier
+PROVEN = 1e-6  # relative difference from the bound up to which a value is proven optimal
+ROUNDING = 1e-9  # relative excess over Pmax, by rounding, of the powers of two users who can share a block
 
 
 def upper_bound(uplink: Uplink, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """What no schedule's value exceeds, and the multiplier of (21) that shows it, both of shape (realization,).
+    """Compute an upper bound on any schedule's value, and its multiplier of (21), both of shape (realization,).
 
     Without interference and with (21) priced by a multiplier, each cell schedules the users of most worth, as many as
-    it has blocks; their total worth is a bound for every multiplier, and convex in it. Interference lowers the least of
-    these bounds, see `sharing_loss`.
+    it has blocks. Their total worth is a bound for every multiplier, and convex in it. From the least of these bounds,
+    the loss by interference is subtracted (`sharing_loss`).
     """
     snr = signal_to_noise(uplink)
     member, present = members(uplink.cell, uplink.cells, least=uplink.blocks + 1)
@@ -41,11 +41,11 @@ def upper_bound(uplink: Uplink, problem: Problem) -> tuple[np.ndarray, np.ndarra
     everyone = np.arange(len(member))
     worth, _ = worths(everyone, np.zeros(len(member)))
     load = abs(problem.least_load).sum(axis=1)
-    total = np.array([fsum(values) for values in worth.reshape(len(worth), -1)])  # whatever the places that are empty
+    total = np.array([fsum(values) for values in worth.reshape(len(worth), -1)])  # independent of the padding
     start = np.divide(total, load, where=load > 0, out=np.ones_like(load))
     bound, multiplier = least(relaxed, start)
     worth, _ = worths(everyone, multiplier)
-    blocks = min(uplink.blocks, int(present.sum(axis=2).max()) + 1)  # of more than users, any number leaves some free
+    blocks = min(uplink.blocks, int(present.sum(axis=2).max()) + 1)  # with more blocks than users, some remain free
     served = max(blocks + 1, int((worth > 0).sum(axis=2).max()))
     order = np.argsort(-worth, axis=2, kind="stable")[..., :served]
     loss = sharing_loss(
@@ -55,16 +55,16 @@ def upper_bound(uplink: Uplink, problem: Problem) -> tuple[np.ndarray, np.ndarra
 
 
 def least_proven(bound: np.ndarray) -> np.ndarray:
-    """The least value that counts as proven to be optimal, of a bound on it."""
+    """Compute the least value that counts as proven optimal, from an upper bound."""
     return bound - PROVEN * abs(bound)
 
 
 def least(function: Callable, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The least values of convex functions of a number that is not negative, and where they are.
+    """Minimize convex functions of a number that is not negative; return the least values and their points.
 
-    `function` takes rows and a point for each; it returns values and slopes there. The slope at 0 may be minus
-    infinity. `start` is where a minimum is looked for first, positive, shape (row,). Two tangents that enclose a
-    minimum meet at a value that the function is not below; the next tangent is the one above that point.
+    `function` is called with rows and a point for each; it returns values and slopes there. The slope at 0 may be minus
+    infinity. `start` is the first positive point to evaluate, shape (row,). The tangents on both sides of a minimum
+    intersect at a lower bound on the function; the function is evaluated next at that point.
     """
     low, high = np.zeros(len(start)), start.copy()
     low_value, low_slope = function(np.arange(len(start)), low)
@@ -96,12 +96,12 @@ def least(function: Callable, start: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def sharing_loss(snr: np.ndarray, sinr: float, member: np.ndarray, worth: np.ndarray, blocks: int) -> np.ndarray:
-    """By how much interference lowers the total of each cell's best users, shape (realization,).
+    """Compute a lower bound on the worth that interference costs the cells' best users, shape (realization,).
 
-    A user who is served has a block, on which another cell can only serve users who can share it, two by two. So either
-    that cell's best users cannot all be served, or this user is not. The lesser loss of the two is certain; it is taken
-    of the user for whom it is greatest. `member` are the users of each cell by falling worth, shape (realization, cell,
-    place), `worth` their worth, 0 for those who are not served; of `blocks`, R, there are fewer than places.
+    On the block of a served user, another cell can only serve users who can share it with that user. So either not all
+    of that cell's best users are served, or this user is not. The smaller of the two losses is certain; the result is
+    the largest one of any user. `member` lists the users of each cell by falling worth, shape (realization, cell,
+    place), `worth` is their worth, 0 for users who are not served. `blocks`, R, is less than the number of places.
     """
     count, cells, _ = member.shape
     row = np.arange(count)[:, None]
@@ -111,11 +111,11 @@ def sharing_loss(snr: np.ndarray, sinr: float, member: np.ndarray, worth: np.nda
     loss = np.zeros(best.shape)
     for other in range(cells):
         users = member[:, other]
-        # Of the others, where the best ones send.
+        # By the other cell's users, at the base stations of the best users.
         interference = sinr * snr[row[..., None], users[:, None], station[:, None]]
         caused = sinr * snr[row, best, other][..., None]
         theirs = snr[row, users, other][:, None]
-        left = (signal * theirs - interference * caused) * (1 + ROUNDING)  # of the two powers' determinant
+        left = (signal * theirs - interference * caused) * (1 + ROUNDING)  # determinant for the two powers
         shares = (left > 0) & (sinr * (theirs + interference) <= left) & (sinr * (signal + caused) <= left)
         kept = np.where(shares, worth[:, None, other], 0.0).max(axis=2)
         loss += np.where(station == other, 0.0, np.maximum(worth[:, None, other, blocks - 1] - kept, 0.0))

@@ -1,4 +1,4 @@
-"""What the scheduled users' uploads take: symbols and seconds on air, transmit energy."""
+"""Costs of the scheduled users' uploads: channel uses, airtime, radiated energy."""
 
 import polars as pl
 
@@ -14,13 +14,12 @@ SEALED = 28  # bytes that authenticated encryption adds: nonce and tag
 
 
 def interval_costs(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Symbols, seconds and joules of a round of each interval in which the channel stays.
+    """Compute channel uses, airtime (s) and radiated energy (J) of a round of each coherence interval.
 
-    In every round each user that sends, by schedule and noise, sends 32 bits a parameter at its rate, or
-    `training.bits`, and what secure aggregation takes (`secrets_bits`) where observers see sums. Cells use a resource
-    block at the same time, so it is taken for as long as the slowest of them takes; blocks are used side by side, so
-    the round lasts as long as the slowest of all. Rounds of an interval are alike, so each costs the same; who drops
-    out has sent.
+    In every round, each user that sends, by schedule and noise, sends 32 bits per model parameter, or `training.bits`,
+    at its rate, and the bits of secure aggregation (`secrets_bits`) if observers see sums. Cells use a resource block
+    at the same time, so it is occupied until the slowest of them has sent. Blocks are used at the same time, so a round
+    lasts as long as the slowest block. All rounds of an interval cost the same, and users who drop out have sent.
     """
     training, schedule = scenario.training, tables["schedule"]
     rounds = training.rounds // schedule["interval"].n_unique()
@@ -42,14 +41,14 @@ def interval_costs(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> pl.D
     )
     every = schedule.select(rows).unique(maintain_order=True)
     costs = every.join(total, on=rows, how="left", maintain_order="left").with_columns(pl.exclude(rows).fill_null(0.0))
-    # By NumPy: a column of several rows Polars multiplies by the inverse of a number, which it divides one by.
+    # By NumPy: Polars multiplies a column of several rows by the inverse of a number, but divides a single row.
     return costs.with_columns(pl.Series(name, costs[name].to_numpy() / rounds) for name in COSTS)
 
 
 def secrets_bits(senders: pl.Expr) -> pl.Expr:
-    """Bits of keys and shares that each of a sum's senders sends in a round (Bonawitz et al., 2017, Fig. 4).
+    """Compute the bits of keys and shares that each user of a sum sends in a round (Bonawitz et al., 2017, Fig. 4).
 
-    Two public keys; for each other sender an encrypted pair of shares, of its secret key and of its mask's seed; and a
-    share for each sender once those who remain are known.
+    Two public keys; for each other user, an encrypted pair of shares, of its secret key and of its mask's seed; and
+    a share for each user after dropouts are known.
     """
     return 8 * (2 * SECRET + (senders - 1) * (2 * SECRET + SEALED) + senders * SECRET)

@@ -1,7 +1,7 @@
-"""Uploads as integers modulo 2^bits, which are summed exactly: grids, messages, and what they cost in privacy.
+"""Uploads as integers modulo 2^bits, which are summed exactly: their grids and their privacy loss.
 
-Each group of senders has a public grid, of a step that follows from public numbers. A user rotates the sum of its
-clipped gradients, rounds it to the grid and adds discrete Gaussian noise of its s_i = K_i sigma_i
+Each group of active users has a public grid; its step follows from public numbers. A user rotates the sum of its
+clipped gradients, rounds it to the grid and adds discrete Gaussian noise of standard deviation s_i = K_i sigma_i
 (docs/explanation/sums.md).
 """
 
@@ -22,18 +22,18 @@ from pwfl.systems.multicell.parameters import Multicell, Training
 from pwfl.tables.arrays import to_array
 from pwfl.training.models import network, parameter_count
 
-ORDERS = {True: discrete.ORDERS, False: discrete.WHOLE_ORDERS}  # of divergences, by whether dithers are known
+ORDERS = {True: discrete.ORDERS, False: discrete.WHOLE_ORDERS}  # Renyi orders, by whether the observer knows dithers
 
 
 class RoundingError(ValueError):
-    """Noise that rounding would change; the message says where, and what would be right."""
+    """Noise is too small for the grid; the message names the size of the sum, and a remedy."""
 
 
 class Integers(NamedTuple):
     """Sums of integers, a mechanism of `accountant`: no epsilon is less than that of the noise before rounding.
 
-    `spent` says the Renyi `divergences` of each user, (realization, user, order), by observer, unit, and whether it
-    knows dithers.
+    `spent(observer, unit, dithers_known)` returns the Renyi `divergences` of each user, shape (realization, user,
+    order).
     """
 
     spent: Callable[[str, str, bool], np.ndarray]
@@ -41,7 +41,7 @@ class Integers(NamedTuple):
 
     @classmethod
     def from_table(cls, scenario: Multicell, frame: pl.DataFrame) -> Self:
-        """That of a scenario; `frame` is that of `assigned`."""
+        """Build the mechanism of a scenario; `frame` is as from `assigned`."""
 
         @cache
         def spent(observer: str, unit: str, dithers_known: bool) -> np.ndarray:
@@ -51,19 +51,19 @@ class Integers(NamedTuple):
         return cls(spent)
 
     def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, Kind]:
-        """By Renyi divergences, whichever of two proofs says less: who knows dithers sees more."""
+        """Compute epsilon by Renyi divergences, as the smaller of two bounds; that for known dithers always holds."""
         noise, kind = Gaussian().worth(losses, claim, delta)
         (known, known_kind), (private, private_kind) = (self.epsilon(claim, delta, knows) for knows in (True, False))
         return np.fmax(np.minimum(private, known), noise), kind | known_kind | private_kind
 
     def epsilon(self, claim: Claim, delta: float, dithers_known: bool) -> tuple[np.ndarray, Kind]:
-        """Each user's bound by one of the proofs, (realization, user), and its kind; 0 of users who never send."""
+        """Compute each user's epsilon by one of the bounds, (realization, user), and its kind; 0 if it never sends."""
         spent = self.spent(claim.observer, claim.unit, dithers_known)
         value, kind = labeled(discrete.epsilon, ORDERS[dithers_known], spent, delta)
         return np.where((spent > 0).any(axis=-1), value, 0.0), kind
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
-        """By Renyi divergences, too."""
+        """Compute the rate by Renyi divergences, at least that of the noise before rounding."""
         spent = (self.spent(account.claim.observer, account.claim.unit, knows) for knows in ORDERS)
         worst_spent = (s[np.arange(len(worst)), worst] for s in spent)
         best = [discrete.attack_rate(*s, FALSE_POSITIVES) for s in zip(ORDERS.values(), worst_spent, strict=True)]
@@ -71,7 +71,7 @@ class Integers(NamedTuple):
 
 
 def reception_columns(scenario: Multicell, frame: pl.DataFrame, group: np.ndarray) -> dict[str, pl.Series]:
-    """Columns of `reception` of who sends integers: in which sum, and on which grid; none where nobody does.
+    """Return the columns of `reception` on integers, the group of a sum and the grid step; none without integers.
 
     `group` has shape (realization, interval, user).
     """
@@ -81,9 +81,9 @@ def reception_columns(scenario: Multicell, frame: pl.DataFrame, group: np.ndarra
 
 
 def grids(scenario: Multicell, frame: pl.DataFrame) -> np.ndarray:
-    """Steps of the senders' grids, shape (realization, interval, user); `frame` is that of `assigned`.
+    """Compute the steps of active users' grids, shape (realization, interval, user); `frame` is as from `assigned`.
 
-    Raises RoundingError.
+    Raises RoundingError, as `grid_steps`.
     """
     columns = ("samples", "noise_std", "scheduled", "cell")
     samples, noise_std, scheduled, cell = (to_array(frame, name, *KEYS) for name in columns)
@@ -100,15 +100,15 @@ def grid_steps(
     group: np.ndarray,
     dimensions: int,
 ) -> np.ndarray:
-    """The step of each sender's grid, gamma, 0 of others; all of shape (..., user), but K_i, which may be (user,).
+    """Compute the step gamma of active users' grids, 0 for others; arrays have shape (..., user), K_i may have (user,).
 
-    Raises RoundingError where users' noise is less than `discrete.LEAST_STEPS` of it, but for none.
+    Raises RoundingError if a user's noise is less than `discrete.LEAST_STEPS` steps, but not 0.
     """
     std = np.where(sends, samples * np.where(sends, noise_std, 0.0), 0.0)
     senders = np.maximum(sums.total(sends * 1.0, group), 1)
     norm = training.clip_norm * sums.total(np.where(sends, samples, 0.0), group)
     sum_std = np.sqrt(sums.total(std**2, group) / senders)
-    assert training.bits is not None  # of whom alone there are integers
+    assert training.bits is not None  # otherwise there are no integers
     step = np.where(sends, modular.grid_step(norm, sum_std, senders, dimensions, training.bits), 0.0)
     fine = np.divide(std, step, where=std > 0, out=np.full(step.shape, np.inf))
     if (least := fine.min(initial=np.inf)) < discrete.LEAST_STEPS:
@@ -133,20 +133,20 @@ def divergences(
     dithers_known: bool = False,
     records: np.ndarray | int = 1,
 ) -> np.ndarray:
-    """Each user's Renyi divergences against who sees sums of integers, after all rounds, (realization, user, order).
+    """Bound each user's Renyi divergences for an observer of integer sums, all rounds, (realization, user, order).
 
-    The sums are those of `group`, which grids are of, or of parts of it; an observer of sums of these sums sees less,
-    but its coalition may all be in one of them. An upper bound (`discrete.private_dither_cost`), or, where the observer
-    knows how users rounded, `discrete.round_cost`. 0 of users who never send; infinite without noise. Orders are
-    `discrete.WHOLE_ORDERS` or, for the latter, `discrete.ORDERS`.
+    The sums are those of `group`: the groups of grids, or parts of them. An observer of sums of these sums sees less,
+    but its whole coalition may be in one of them. The bound is `discrete.private_dither_cost`, with the orders
+    `discrete.WHOLE_ORDERS`, or, if the observer knows how users rounded, `discrete.round_cost`, with `discrete.ORDERS`.
+    It is 0 for users who never send, and infinite without noise.
 
     Parameters
     ----------
     noise_std, step, sends, group, gone
-        s_i, the grid's step, who sends, in which group, and how many others are gone from it at most (`sums.left_to`),
-        shape (realization, interval, user).
+        s_i, the grid's step, whether a user sends, its group, and the largest number of others who are gone from it
+        (`sums.left_to`), shape (realization, interval, user).
     records
-        How many of a user's records are replaced, likewise, or a number.
+        Number of a user's records that are replaced, of the same shape, or one number.
     """
     cost_of = discrete.round_cost if dithers_known else discrete.private_dither_cost
     orders = ORDERS[dithers_known]
@@ -166,13 +166,13 @@ def divergences(
 
 
 def concentrated(scenario: Multicell, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """rho of each user's records up to an order, against the scenario's observer; see `discrete.concentrated`."""
+    """Compute rho of each user's records up to an order, for the scenario's observer; see `discrete.concentrated`."""
     spent = divergences(scenario.training, *_given(scenario, frame, scenario.privacy.observer))
     return discrete.concentrated(discrete.WHOLE_ORDERS, spent, scenario.privacy.delta)
 
 
 def _given(scenario: Multicell, frame: pl.DataFrame, observer: str) -> tuple:
-    """What `divergences` is of, for an observer, but for the training."""
+    """Compute the arguments of `divergences` for an observer, except the training."""
     columns = ("samples", "scheduled", "noise_std", "cell")
     samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
     sends, size = scheduled & ~np.isnan(noise_std), parameter_count(network(scenario.training, features.size(scenario)))

@@ -1,9 +1,9 @@
 """The schedulers of all cells together: from empty blocks, with exact admission.
 
-Cell after cell chooses the users of most worth among those who can enter beside the others, until nothing changes;
-each choice leaves the total worth as it is or raises it. Users of least worth for their load leave where (21) is
-exceeded; then single changes follow for as long as one raises the value. Where the bound is not met, searches clear
-some blocks, fill them again, and go on in the same way.
+Cell after cell chooses the users of most worth among those who can enter its blocks, until nothing changes. No choice
+lowers the total worth. If (21) is violated, users of least worth per load leave. Then single changes follow for as long
+as one raises the value. If the value does not reach the bound, searches clear some blocks, fill them again, and
+continue in the same way.
 """
 
 import numpy as np
@@ -17,19 +17,19 @@ from pwfl.systems.multicell.interference import Uplink, members
 from pwfl.systems.multicell.parameters import Multicell
 from pwfl.systems.multicell.start_values import StartValues
 
-SEARCHES = 32  # in a realization that is not proven optimal
+SEARCHES = 32  # per realization that is not proven optimal
 SWEEPS = 10  # at most; few realizations need more than two
 SIDE_BY_SIDE = 8  # searches that start from the same schedule
-CLEARED = 3  # blocks
-SPREAD = 0.3  # by which a search's multiplier differs from the bound's, at most, relative
-LEAST_GAIN = 1e-12  # of the value, above rounding
-ROUNDING = 1e-9  # of what (21) is exceeded by
+CLEARED = 3  # blocks that a search clears
+SPREAD = 0.3  # largest relative difference of a search's multiplier from the bound's
+LEAST_GAIN = 1e-12  # smallest relative gain of value, above rounding
+ROUNDING = 1e-9  # relative rounding error of the excess over (21)
 
 
 def maximize_value(
     scenario: Multicell, interval: int, uplink: Uplink, samples: np.ndarray, start: StartValues
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Blocks that maximize the schedule's value at the start values' noise, and each cell's status."""
+    """Find blocks that maximize the schedule's value at the start values' noise, and each cell's status."""
     privacy = scenario.privacy
     problem = GivenNoise.build(samples, start.noise_std, scenario.schedule.gamma, privacy.max_noise_error)
     return _solve(scenario, interval, uplink, problem)
@@ -38,7 +38,7 @@ def maximize_value(
 def maximize_value_with_noise(
     scenario: Multicell, interval: int, uplink: Uplink, samples: np.ndarray, start: StartValues
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same at each user's best noise, as (36) makes it."""
+    """Find blocks that maximize the schedule's value at the optimal noise (36), and each cell's status."""
     privacy = scenario.privacy
     problem = ChosenNoise(samples, scenario.schedule.gamma, privacy.max_noise_error, privacy.min_noise)
     return _solve(scenario, interval, uplink, problem)
@@ -47,11 +47,11 @@ def maximize_value_with_noise(
 def maximize_snr(
     scenario: Multicell, interval: int, uplink: Uplink, samples: np.ndarray, start: StartValues
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Blocks that maximize the sum of K_i^2 where the least noise meets (21), and each cell's status.
+    """Find blocks that maximize the sum of K_i^2 if the least noise satisfies (21), and each cell's status.
 
-    With weights K_i^2 rho_i, the aggregate has the greatest signal-to-noise ratio, whose square is in proportion to
-    their sum. If everyone is left with the same rho, that is the sum of K_i^2. Of a sum of uploads, the ratio is its
-    records times sqrt(rho): then samples are what counts.
+    With weights K_i^2 rho_i, the aggregate has the largest signal-to-noise ratio; its square is in proportion to their
+    sum. If all users have the same rho, that is in proportion to the sum of K_i^2. In a sum of uploads, the ratio is
+    its records times sqrt(rho); if observers see sums, the sum of K_i is therefore maximized.
     """
     privacy = scenario.privacy
     worth = samples ** (2.0 if privacy.observer == "user" else 1.0)
@@ -60,7 +60,7 @@ def maximize_snr(
 
 
 def _solve(scenario: Multicell, interval: int, uplink: Uplink, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Blocks by `joint_blocks`, and each cell's status, `proven` or `searched`."""
+    """Find blocks by `joint_blocks`, and each cell's status, `proven` or `searched`."""
     purpose = "schedule" if interval == 0 else f"schedule/{interval}"
     shape = (SEARCHES, uplink.cells + uplink.blocks + 1)
     block, proven = joint_blocks(uplink, problem, uniforms(scenario.seed, purpose, uplink.realizations, shape))
@@ -69,12 +69,12 @@ def _solve(scenario: Multicell, interval: int, uplink: Uplink, problem: Problem)
 
 
 def joint_blocks(uplink: Uplink, problem: Problem, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Blocks that maximize the schedule's value, as far as sweeps and searches find them.
+    """Find blocks that maximize the schedule's value, by sweeps and searches.
 
-    Everyone on a block reaches the rate Rmin with powers up to Pmax, and (21) holds. `problem` is of the uplink's
-    realizations and users, `draws` are uniform numbers, those of each search of a realization, shape (realization,
-    search, cells + blocks + 1). Returns each user's block, -1 for none, shape (realization, user), and whether no
-    schedule has a greater value, see `bound.least_proven`, shape (realization,).
+    All users on a block reach the rate Rmin with powers up to Pmax, and (21) holds. `problem` has the uplink's
+    realizations and users. `draws` are uniform numbers for each search, shape (realization, search, cells + blocks +
+    1). Returns each user's block, -1 for none, shape (realization, user), and whether the schedule is proven optimal
+    (`bound.least_proven`), shape (realization,).
     """
     bound, multiplier = upper_bound(uplink, problem)
     limit = least_proven(bound)
@@ -97,9 +97,9 @@ def joint_blocks(uplink: Uplink, problem: Problem, draws: np.ndarray) -> tuple[n
 
 
 def within_budget(problem: Problem, worth: np.ndarray, user: np.ndarray) -> np.ndarray:
-    """Users on blocks, shape (row, block, cell), -1 for none, without those of least worth for their load.
+    """Remove users of least worth per load from blocks, shape (row, block, cell), -1 for none.
 
-    As many leave as (21) asks for, rounding apart.
+    As many are removed as (21) requires, with a margin for rounding.
     """
     row = np.arange(len(user))[:, None]
     flat = user.reshape(len(user), -1)
@@ -116,22 +116,22 @@ def within_budget(problem: Problem, worth: np.ndarray, user: np.ndarray) -> np.n
 
 
 class _Network:
-    """The users of each cell, and the ratios that decide who can share a block."""
+    """The users of each cell, and the ratios that decide which users can share a block."""
 
     def __init__(self, uplink: Uplink):
         self.snr, self.sinr, self.blocks = signal_to_noise(uplink), uplink.sinr, uplink.blocks
         self.member, self.present = members(uplink.cell, uplink.cells)
 
     def scheduled(self, user: np.ndarray) -> np.ndarray:
-        """Which users are on a block, shape (row, user)."""
-        marked = np.zeros((len(user), self.snr.shape[1] + 1), bool)  # the last column is of -1
+        """Return which users are on a block, boolean, shape (row, user)."""
+        marked = np.zeros((len(user), self.snr.shape[1] + 1), bool)  # the last column is for -1
         np.put_along_axis(marked, user.reshape(len(user), -1), True, axis=1)
         return marked[:, :-1]
 
     def swept(self, worth: np.ndarray, limit: np.ndarray) -> np.ndarray:
-        """Users on blocks, shape (row, block, cell), -1 for none, when sweeps over the cells change nothing more.
+        """Sweep over the cells until nothing changes; return users on blocks, shape (row, block, cell), -1 for none.
 
-        Rows whose total worth reaches a limit are done.
+        A row is done if its total worth reaches a limit, and all are after SWEEPS.
         """
         rows = np.arange(len(worth))
         user = np.empty((len(worth), self.blocks, self.snr.shape[2]), int)
@@ -159,7 +159,7 @@ class _Network:
         user: np.ndarray,
         draws: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The best of some searches from the users on each row's blocks, and its value; `draws` see `joint_blocks`."""
+        """Search from the users on each row's blocks; return the best result, and its value; see `joint_blocks`."""
         count, trials, _ = draws.shape
         several, drawn = np.repeat(np.arange(count), trials), draws.reshape(count * trials, -1)
         part = problem.rows(several)
@@ -171,7 +171,7 @@ class _Network:
         return feasible[best], values.max(axis=1)
 
     def refilled(self, rows: np.ndarray, user: np.ndarray, worth: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-        """Users on blocks after some were cleared and filled, cell after cell in random order; the others stay."""
+        """Clear some blocks and fill them, cell after cell in random order; the other blocks stay as they are."""
         cells = user.shape[2]
         order = drawn[:, :cells].argsort(axis=1)
         cleared = drawn[:, cells : cells + self.blocks].argsort(axis=1)[:, :CLEARED]
@@ -188,10 +188,10 @@ class _Network:
     def improved(
         self, problem: Problem, multiplier: np.ndarray, limit: np.ndarray, rows: np.ndarray, user: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Users on blocks after the best single changes, until none raises the value or it reaches a limit; the value.
+        """Make the best single changes until none raises the value or it reaches a limit; return users and value.
 
-        A change takes a user off a block, puts another one of the cell in its place, or one where the cell has none.
-        The total worth is no less than the value, so only changes that leave it above the present value may raise that.
+        A change removes a user from a block, replaces it by another one of the cell, or adds one if the cell has none.
+        The total worth is at least the value, so only changes that leave it above the present value may raise that.
         """
         user, value = user.copy(), problem.value(self.scheduled(user))
         worth, _ = problem.priced(multiplier)
@@ -217,9 +217,9 @@ class _Network:
     def changes(
         self, rows: np.ndarray, user: np.ndarray, scheduled: np.ndarray, worth: np.ndarray, least: np.ndarray
     ) -> tuple[np.ndarray, ...]:
-        """Row, block, cell and new user, -1 for none, of each single change that powers exist for.
+        """List row, block, cell and new user, -1 for none, of each single change for which powers exist.
 
-        Of those that raise the total worth by more than `least`, shape (row,).
+        Only changes that raise the total worth by more than `least`, shape (row,), are listed.
         """
         blocks, moves = Blocks(self.snr, self.sinr, rows, self.blocks), []
         for cell in range(user.shape[2]):
@@ -245,7 +245,7 @@ class _Network:
     def choose(self, blocks: Blocks, cell: np.ndarray, worth: np.ndarray) -> None:
         """Give the blocks of an empty cell to the users of most total worth, shape (row, user), who can enter.
 
-        Among equals to those who leave the largest power on a block least.
+        Among equals, the sum of the blocks' largest powers is least.
         """
         member = self.member[blocks.rows, cell]
         row = np.arange(len(member))[:, None]
@@ -261,5 +261,5 @@ class _Network:
 
 
 def _first(wanted: np.ndarray) -> np.ndarray:
-    """The order of places, shape (row, place), that has those wanted first; without places that no row wants."""
+    """Order places, shape (row, place), wanted ones first; omit the last ones that no row wants."""
     return np.argsort(~wanted, axis=1, kind="stable")[:, : max(1, int(wanted.sum(axis=1).max(initial=0)))]

@@ -1,4 +1,4 @@
-"""Other messages than the paper's sums of clipped gradients, and what the server makes of them."""
+"""Messages other than the paper's sums of clipped gradients, and the server's rules for them."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,7 +15,7 @@ from pwfl.training.sent import SentGradients, majority
 
 
 def select_learner(scenario: Multicell, model: trainable.Model, compiled: bool) -> trainings.Learner | None:
-    """The learner of other messages; None: they are the paper's."""
+    """Return the learner of other messages; None: messages are the paper's."""
     training, size = scenario.training, features.size(scenario)
     if training.learner == "local_steps":
         steps = Steps(training.local_steps, training.batch_size, training.learning_rate, training.clip_norm)
@@ -28,22 +28,22 @@ def select_learner(scenario: Multicell, model: trainable.Model, compiled: bool) 
 
 
 def by_votes(scenario: Multicell) -> bool:
-    """Whether messages are signs, of which the server takes the majority."""
+    """Return whether messages are signs, of which the server computes the majority."""
     return scenario.radio.air == "majority"
 
 
 def list_rules(training: Training, by_votes: bool) -> tuple[Callable | None, Callable | None]:
-    """How the server sums messages that are integers, and how it decides by votes; None: as the paper's server."""
+    """Return the server's functions for integers and for votes; None: a weighted sum, as in the paper."""
     return summed(training.bits) if training.bits else None, majority if by_votes else None
 
 
 def select_columns(training: Training, stops: Sequence[int]) -> Callable:
-    """The columns of `history` that training makes, of rounds that are evaluated: of clipped updates, or gradients."""
+    """Return the function for the column of `history` on clipped updates or gradients, between `stops`."""
     return clipped_updates(stops) if training.learner == "local_steps" else trainings.clipped_share
 
 
 def clipped_updates(stops: Sequence[int]) -> Callable[[trainings.Start, np.ndarray], dict[str, pl.Series]]:
-    """A function that makes the column of the share of users' updates that were clipped since the evaluation before."""
+    """Return a function that makes the column of the share of updates clipped since the previous evaluation."""
 
     def columns(start: trainings.Start, sums: np.ndarray) -> dict[str, pl.Series]:
         rounds = np.diff(stops[: len(sums)], prepend=0)

@@ -1,4 +1,4 @@
-"""How rounds hide records in the system `multicell`: what noise is found by, and what account states."""
+"""Privacy mechanism of the rounds of the system `multicell`, for calibration of noise and for accounting."""
 
 import polars as pl
 
@@ -9,7 +9,7 @@ from pwfl.systems.multicell.parameters import Multicell
 
 
 def mechanism(scenario: Multicell, frame: pl.DataFrame) -> Mechanism:
-    """The mechanism of `accountant` that a scenario's rounds are; `frame` is that of `assigned`."""
+    """Return the mechanism of a scenario's rounds for `accountant`; `frame` is as from `assigned`."""
     if rate := scenario.data.sampling:
         return PoissonBatches(rate)
     return Integers.from_table(scenario, frame) if scenario.training.bits else Gaussian()

@@ -1,4 +1,4 @@
-"""Scheduled users' messages over other papers' airs (`pwfl.airs`), and over those of one's own."""
+"""Scheduled users' messages over other papers' air interfaces (`pwfl.airs`), and over user-defined ones."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,12 +17,12 @@ from pwfl.training.models import network, parameter_count
 
 
 def is_digital(scenario: Multicell) -> bool:
-    """Whether users upload digitally, as in the paper; else all send at once, over the air by an air."""
+    """Return whether users upload digitally, as in the paper; otherwise all send at once, over an air interface."""
     return scenario.radio.air == "digital"
 
 
 def received(scenario: Multicell, tables: dict[str, pl.DataFrame], sent: Sent) -> air.Received:
-    """What the air makes of what is sent; `tables` has `links`. Raises UserCodeError where one's own returns no air."""
+    """Compute what arrives over the air; `tables` has `links`. Raises UserCodeError for an invalid user-defined air."""
     name, transmission = scenario.radio.air, on_air(scenario, tables["links"], sent)
     if user_code.is_reference(name):
         return call_user_air(name, transmission, scenario.own.reads, scenario.privacy.observer)
@@ -38,7 +38,7 @@ AIRS: dict[str, Callable[[Multicell], Callable[[air.Sent], air.Received]]] = {
 
 
 def on_air(scenario: Multicell, links: pl.DataFrame, sent: Sent) -> air.Sent:
-    """What is sent as airs take it: messages as they are, in the band of all of a cell's resource blocks."""
+    """Convert messages to the input of air interfaces, in the band of all of a cell's resource blocks."""
     radio, realizations = scenario.radio, list(sent.keys["realization"])
     band = radio.resource_blocks * radio.bandwidth_hz
     return air.Sent(
@@ -57,21 +57,21 @@ def on_air(scenario: Multicell, links: pl.DataFrame, sent: Sent) -> air.Sent:
 
 
 def costs(sent: Sent, received: air.Received) -> pl.DataFrame:
-    """Symbols, seconds and joules of a round of each interval, as `costs.interval_costs`."""
+    """Make the table of symbols, seconds and joules of a round of each interval, as `costs.interval_costs`."""
     return to_table(sent.keys, symbols=received.symbols, seconds=received.seconds, joules=received.joules)
 
 
 def find_audited_observer(scenario: Multicell) -> tuple[str, bool]:
-    """Find the observer whose view is tested, which tells all of it; and whether the scenario declares another one."""
+    """Find the observer that the audit tests, and whether the scenario declares another one."""
     declared = scenario.privacy.observer
-    audited = declared if is_digital(scenario) or declared == "user" else "network"  # of signals the update tells
-    if scenario.radio.air == "majority":  # who sees votes, or signs, is taken to see messages
+    audited = declared if is_digital(scenario) or declared == "user" else "network"  # the update shows the signals
+    if scenario.radio.air == "majority":  # an observer of votes or signs is assumed to see messages
         audited = "user"
     return audited, audited != declared
 
 
 def call_user_air(name: str, sent: air.Sent, reads: Sequence[str], observer: str) -> air.Received:
-    """What an air of the user's own makes of it. Raises UserCodeError where that is no `Received` of the observer."""
+    """Call a user-defined air. Raises UserCodeError if it returns no valid `Received` with the observer."""
     received = user_code.call(name, sent, reads=reads)
     if wrong := air.problem(sent, received):
         raise user_code.UserCodeError(f"{name}: {wrong}")

@@ -1,6 +1,6 @@
-"""What goes beyond the paper, and what each part of it does not go with: declared here, with the sentence.
+"""Parts beyond the paper, and the pairs of them that are not supported, with their error messages.
 
-What schemes support is declared in `schemes`.
+The module `schemes` declares what schemes support.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,11 +11,11 @@ from pwfl.systems.multicell.parameters import Multicell
 from pwfl.systems.multicell.recipes import RECIPES
 from pwfl.systems.multicell.schemes import NOISES, SCHEDULERS
 
-Used = Callable[[Multicell], str | None]  # a part as a config writes it, where a scenario uses it
+Used = Callable[[Multicell], str | None]  # returns a part as a config writes it, if a scenario uses it
 
 
 def used(key: str, *without: object) -> Used:
-    """A part that a parameter chooses, unless it has one of the values `without`, or nothing."""
+    """Return a part that a parameter selects, unless its value is in `without`, 0 or null."""
 
     def write(scenario: Multicell) -> str | None:
         value = value_of(scenario, key)
@@ -27,13 +27,13 @@ def used(key: str, *without: object) -> Used:
 
 
 def inverse_variance(scenario: Multicell) -> str | None:
-    """Aggregation weights by the inverse variance of the noise."""
+    """Return the recipe as a config writes it if it has inverse-variance weighting; otherwise None."""
     recipe = scenario.training.recipe
     return f"training.recipe: {recipe}" if RECIPES[recipe].inverse_variance else None
 
 
 def only(key: str, value: str) -> Used:
-    """A part that a parameter chooses by one value."""
+    """Return a part that a parameter selects by one value."""
     return lambda scenario: f"{key}: {value}" if value_of(scenario, key) == value else None
 
 
@@ -45,7 +45,7 @@ STEP, COHERENCE = used("training.step", "constant"), used("radio.coherence_round
 
 
 class Unsupported(NamedTuple):
-    """Parts, each of which does not support any of some others; `why` names both, and says what would be right."""
+    """Parts that do not support any of some others; `why` is a message with both, and a remedy."""
 
     parts: tuple[Used, ...]
     others: tuple[Used, ...]
@@ -96,22 +96,22 @@ UNSUPPORTED = (
         "`network`, or set another radio.air",
     ),
 )
-AIR_KEYS = {"antennas": "antennas", "subchannels": "broadband", "truncation": "broadband"}  # which air reads them
+AIR_KEYS = {"antennas": "antennas", "subchannels": "broadband", "truncation": "broadband"}  # the air that reads each
 
 
 def idle(scenario: Multicell) -> dict[str, str]:
-    """Parameters of other airs than the scenario's, and why they have no effect, as `checks.idle`."""
+    """List parameters of other airs than the scenario's, and why they have no effect, as `checks.idle`."""
     air = scenario.radio.air
     return {f"radio.{key}": f"radio.air: {air}" for key, reader in AIR_KEYS.items() if reader != air}
 
 
 def list_used(scenario: Multicell, parts: Iterable[Used]) -> list[str]:
-    """The parts that a scenario uses, as a config writes them."""
+    """List the parts that a scenario uses, as a config writes them."""
     return [text for write in parts if (text := write(scenario))]
 
 
 def check_pairs(scenario: Multicell) -> None:
-    """Raise ValueError for the first two parts of a scenario that do not go together."""
+    """Raise ValueError for the first two parts of a scenario that are not supported together."""
     for unsupported in UNSUPPORTED:
         for part in list_used(scenario, unsupported.parts):
             for other in list_used(scenario, unsupported.others):
@@ -119,11 +119,11 @@ def check_pairs(scenario: Multicell) -> None:
 
 
 def check_schemes(scenario: Multicell) -> None:
-    """Raise ValueError for the first scheme whose noise or scheduler a part of the scenario does not support."""
+    """Raise ValueError for the first scheme with a noise or scheduler that a part of the scenario does not support."""
     part = next(iter(list_used(scenario, (AIR, LEARNER, SAMPLING))), None)
     on_air = AIR(scenario)
     for scheme in scenario.schemes:
-        noise, scheduler = NOISES.get(scheme.noise), SCHEDULERS.get(scheme.scheduler)  # None: a function
+        noise, scheduler = NOISES.get(scheme.noise), SCHEDULERS.get(scheme.scheduler)  # None: a user-defined function
         if part and noise and noise.is_limited:
             raise ValueError(
                 f"{part}: the scheme {scheme.name!r} has `noise: {scheme.noise}`, whose constraints, (21) and (22) of "

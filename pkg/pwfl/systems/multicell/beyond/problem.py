@@ -1,7 +1,7 @@
-"""What a schedule takes off the objective (20): where each user's noise is given, and where it may be chosen.
+"""Value of a schedule, by which it lowers the objective (20), if users' noise is given, or may be chosen.
 
-Both problems ask for the users of greatest total value within the budget (21). A multiplier prices the budget; then a
-user has a worth of its own, whoever else is scheduled, and the total worth bounds the total value from above.
+Both problems are to find the users of largest total value within the budget (21). With a multiplier as the price of the
+budget, each user has a worth that does not depend on the others. The total worth is at least the total value.
 """
 
 from dataclasses import dataclass
@@ -12,36 +12,36 @@ import numpy as np
 from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 
-EXACT = 1e-12  # of the sum of loads, by which rounding may miss the budget
+EXACT = 1e-12  # share of the sum of loads by which rounding may miss the budget
 
 
 class Problem(Protocol):
-    """What users are worth to a schedule; rows are realizations, or whatever else is scheduled at once."""
+    """Values of users in a schedule; rows are realizations, or other cases that are scheduled at once."""
 
     @property
     def least_load(self) -> np.ndarray:
-        """What a user adds to sum_i a_i K_i (sigma_i^2 - Vmax) at least, which (21) keeps from being positive."""
+        """Smallest contribution of a user to sum_i a_i K_i (sigma_i^2 - Vmax), which must not be positive by (21)."""
 
     def rows(self, chosen: np.ndarray) -> Self:
-        """The problem of some rows, one may come several times."""
+        """Return the problem of some rows, which may be repeated."""
 
     def priced(self, multiplier: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Each user's worth at a multiplier of (21), shape (row,), and its load there, each of shape (row, user)."""
+        """Compute each user's worth and load, shape (row, user), at a multiplier of (21), shape (row,)."""
 
     def value(self, scheduled: np.ndarray) -> np.ndarray:
-        """What scheduling these users, shape (row, user), takes off (20); minus infinity where (21) cannot hold."""
+        """Compute by how much scheduling these users, (row, user), lowers (20); minus infinity if (21) cannot hold."""
 
 
 @dataclass(frozen=True)
 class GivenNoise:
-    """Users of given values and loads, of shape (row, user); with loads of zero, there is no budget."""
+    """Users with given values and loads, of shape (row, user); with loads of zero, there is no budget."""
 
     values: np.ndarray
     loads: np.ndarray
 
     @classmethod
     def build(cls, samples: np.ndarray, noise_std: np.ndarray, gamma: float, max_error: float) -> Self:
-        """Problem (20), (21) for users' samples and noise, shape (row, user)."""
+        """Build problem (20), (21) for users' samples and noise, shape (row, user)."""
         return cls(objective.value(samples, noise_std, gamma), objective.load(samples, noise_std, max_error))
 
     @property
@@ -66,10 +66,10 @@ class GivenNoise:
 
 @dataclass(frozen=True)
 class ChosenNoise:
-    """Users whose noise is chosen, as (36) will do for those who are scheduled.
+    """Users with noise that is chosen, as (36) chooses it for scheduled users.
 
-    At a multiplier mu, the noise of most worth to user i has s_i = sigma_i^2 = max(sqrt(gamma / (mu K_i^3)), (Nmin /
-    K_i)^2), where it is worth K_i (1 + mu Vmax) - gamma / (K_i^2 s_i) - mu K_i s_i.
+    At a multiplier mu, the noise with which user i has most worth is s_i = sigma_i^2 = max(sqrt(gamma / (mu K_i^3)),
+    (Nmin / K_i)^2). The worth is then K_i (1 + mu Vmax) - gamma / (K_i^2 s_i) - mu K_i s_i.
     """
 
     samples: np.ndarray  # K_i, float, shape (row, user)

@@ -1,4 +1,4 @@
-"""What the server makes of the gradients: how it weighs users, and how far it steps."""
+"""The server's aggregation weights and step sizes."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from pwfl.systems.multicell.beyond.sums import groups, total
 from pwfl.systems.multicell.parameters import Training
 from pwfl.systems.multicell.recipes import RECIPES
 
-SAMPLING = 1e-3  # of a record's gradient by sampling, over that of a user's noise with K_i^2 rho_i = 1; see `counts`
+SAMPLING = 1e-3  # variance of a record's gradient over that of a user's noise with K_i^2 rho_i = 1; see `counts`
 
 
 def counts(
@@ -16,16 +16,16 @@ def counts(
     noise_std: np.ndarray,
     group: np.ndarray | None = None,
 ) -> np.ndarray:
-    """As how many samples the server's average counts each user, shape (..., interval, user), 0 where not scheduled.
+    """Compute as how many samples a user counts in the server's average, (..., interval, user), 0 if not scheduled.
 
-    Those who send in an interval count as all theirs. By the paper as K_i, (8) and (9); by inverse variance in
-    proportion to 1 / (SAMPLING / K_i + 1 / (K_i^2 rho_i)), with rho_i what the user would spend if it sent in all
-    rounds with this noise, so that no record counts for more than that of a user without noise. Where uploads are
-    summed before the server sees them, K_i and 1 / rho_i are those of a group, whose records count alike: within it, no
-    weights are better.
+    The counts of an interval add up to all samples of its active users. In the paper, they are K_i, (8) and (9). With
+    inverse-variance weighting, they are in proportion to 1 / (SAMPLING / K_i + 1 / (K_i^2 rho_i)), where rho_i is the
+    leakage of a user who sends in all rounds with this noise. So no record counts for more than that of a user without
+    noise. If uploads are summed before the server sees them, K_i and 1 / rho_i are those of a group. All its records
+    count alike: within it, no weights are better.
 
-    `samples` K_i has shape (user,), or that of the others: `scheduled` and `noise_std`, who sends, and sigma_i, and
-    `group`, the number of the group in which a user's upload is summed, None: each user's alone.
+    `samples` K_i has shape (user,), or that of the others: `scheduled`, whether a user sends; `noise_std`, sigma_i;
+    `group`, the number of the group in which its upload is summed, None: each upload is separate.
     """
     active = samples * scheduled
     if not RECIPES[training.recipe].inverse_variance:
@@ -43,18 +43,18 @@ def counts(
 
 
 def step_sizes(training: Training, noise_std: np.ndarray, sending: np.ndarray) -> np.ndarray:
-    """Each round's step size eta_t, shape (round,): `constant`, lambda, also without noise; or `snr`, from the noise.
+    """Compute each round's step size eta_t, shape (round,): lambda f_t (`constant`, or no noise), or by noise (`snr`).
 
-    Updates of local steps, in which lambda is, are taken whole with `constant`.
+    With local steps, lambda is part of the updates, and `constant` is f_t.
 
-    With `snr`, the rounds' noise adds up to sqrt(2) c in each of the last weights, whatever T, L and the users' weights
-    are:
+    With `snr`, the rounds' noise adds up to the standard deviation sqrt(2) c in each of the final model parameters, for
+    all T, L and aggregation weights:
 
         eta_t = sqrt(2) c f_t / (s_t sqrt(sum_t f_t^2)),
 
-    with f_t a step's share of the first one and s_t the deviation of the round's noise. `noise_std`, the standard
-    deviation of the aggregated noise, and `sending`, whether anybody sends, have shape (interval,). Raises ValueError
-    if only some send without noise.
+    with f_t the ratio of a step size to the first one, and s_t the standard deviation of the round's noise.
+    `noise_std`, that of the aggregated noise, and `sending`, whether anybody sends, have shape (interval,). Raises
+    ValueError if users send without noise in only some intervals.
     """
     falling = 1 - np.arange(training.rounds) / training.rounds
     shape = falling if RECIPES[training.recipe].falling else np.ones(training.rounds)

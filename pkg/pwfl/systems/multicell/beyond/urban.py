@@ -1,6 +1,6 @@
-"""Path loss of 3GPP TR 38.901, of users outdoors: urban macro cells (UMa), urban micro cells in street canyons (UMi).
+"""Path loss of 3GPP TR 38.901 for users outdoors: urban macro cells (UMa), urban micro cells in street canyons (UMi).
 
-Tables 7.4.1-1 (path loss, shadow fading) and 7.4.2-1 (line of sight). Left out: penetration into buildings and
+Tables 7.4.1-1 (path loss, shadow fading) and 7.4.2-1 (line of sight). Not modelled: penetration into buildings and
 cars, the correlation of shadow fading and line of sight over distance (at most 50 m), small-scale fading. Users are
 1.5 m high.
 """
@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 SPEED_OF_LIGHT = 3e8  # m/s, as the standard rounds it in the breakpoint distance
-FREQUENCY_HZ = (0.5e9, 100e9)  # where the standard's path loss holds, as do the following
+FREQUENCY_HZ = (0.5e9, 100e9)  # range in which the standard's path loss holds, as the next
 DISTANCE_M = (10.0, 5000.0)
-USER_HEIGHT_M = 1.5  # the least of the standard; users who see over buildings are 13 m or more
-SURE_M = 18.0  # up to which there is line of sight for sure
-ENVIRONMENT_HEIGHT_M = 1.0  # over which the wave is reflected (Note 1 of Table 7.4.1-1)
+USER_HEIGHT_M = 1.5  # the standard's minimum; users who see over buildings are at 13 m or more
+SURE_M = 18.0  # distance up to which line of sight is certain
+ENVIRONMENT_HEIGHT_M = 1.0  # of the reflecting plane (Note 1 of Table 7.4.1-1)
 
 
 class Environment(NamedTuple):
-    """Numbers of an environment in the tables; distances in metres, the frequency in GHz."""
+    """Parameters of an environment in the tables; distances in metres, the frequency in GHz."""
 
     station_height_m: float  # h_BS
     los_db: tuple[float, float]  # PL1 = a + b log10(d_3D) + 20 log10(f_c) up to the breakpoint; b is 40 beyond
@@ -34,7 +34,7 @@ ENVIRONMENTS = {
 
 
 def los_probability(environment: Environment, distance_m: np.ndarray) -> np.ndarray:
-    """Probability of line of sight to an outdoor user at horizontal distances, Table 7.4.2-1."""
+    """Compute the probability of line of sight to an outdoor user at horizontal distances, Table 7.4.2-1."""
     near = SURE_M / np.maximum(distance_m, SURE_M)
     return near + np.exp(-distance_m / environment.los_reach_m) * (1 - near)
 
@@ -42,9 +42,9 @@ def los_probability(environment: Environment, distance_m: np.ndarray) -> np.ndar
 def path_loss_db(
     environment: Environment, distance_m: np.ndarray, frequency_hz: float, line_of_sight: np.ndarray | bool
 ) -> np.ndarray:
-    """Path loss without shadow fading, dB, Table 7.4.1-1, at horizontal distances; each has `line_of_sight` or not.
+    """Compute path loss without shadow fading, dB, Table 7.4.1-1, at horizontal distances with `line_of_sight` or not.
 
-    DISTANCE_M and FREQUENCY_HZ say where it holds.
+    It holds in the ranges DISTANCE_M and FREQUENCY_HZ.
     """
     station, frequency = environment.station_height_m, np.log10(frequency_hz / 1e9)
     higher = station - USER_HEIGHT_M
@@ -62,5 +62,5 @@ def path_loss_db(
 
 
 def shadowing_db(environment: Environment, line_of_sight: np.ndarray, normal: np.ndarray) -> np.ndarray:
-    """Shadow fading, dB, from standard normal numbers of the links' shape."""
+    """Compute shadow fading, dB, from standard normal numbers of the links' shape."""
     return np.where(line_of_sight, *environment.shadowing_db) * normal
