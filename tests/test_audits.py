@@ -12,7 +12,7 @@ import tensorflow as tf
 from scipy import stats
 
 import stage_of
-from conftest import in_turn, snakemake
+from conftest import in_turn
 from pipeline import part, received
 from pwfl import registry, scenario, streams
 from pwfl.errors import speaks
@@ -92,7 +92,6 @@ WAYS = {  # a system's name, changes of its scenario, and a scheme other than th
     "multicell, own model": ("multicell", OWN, None),
     "multicell, integers": ("multicell", INTEGERS, None),
     "random_orthogonalization": ("random_orthogonalization", {}, None),
-    "random_orthogonalization, convolutions": ("random_orthogonalization", {"training": {"model": "cnn"}}, None),
     "utility_fair": ("utility_fair", {}, None),
     "utility_fair, noisy uploads": ("utility_fair", {"privacy": {"uploads": "noisy"}}, None),
     "utility_fair, clipped": ("utility_fair", CLIPPED, None),
@@ -658,19 +657,3 @@ def test_devices_that_never_take_part_send_no_updates_that_a_record_could_move()
     assert set(frame["status"]) == {"passed"}
     assert frame.filter(test="sensitivity of the update")["measured"].to_list() == [0.0]
     assert frame.filter(test="sensitivity of the gradient")["expected_min"].to_list() == [pytest.approx(0.99)]
-
-
-@pytest.mark.slow
-def test_an_audit_s_graphs_round_alike_where_local_steps_of_a_network_turn_bits_into_percents(tmp_path):
-    base = {"system": "random_orthogonalization", "realizations": 1, "training_realizations": 1}
-    base |= SCENARIOS["random_orthogonalization"] | {"audit": {"canaries": 200}}
-    base |= {"training": base["training"] | {"model": "cnn", "local_steps": 30}}
-    scenarios = {f"seed_{seed}": {"seed": seed} for seed in range(4)}  # with oneDNN, three of these differed
-    result = snakemake(tmp_path, {"study": "chaotic", "base": base, "scenarios": scenarios})
-    assert result.returncode == 0, result.stderr
-    for name in scenarios:
-        frame = pl.read_parquet(tmp_path / f"results/chaotic/{name}/audit.parquet")
-        assert set(frame["status"]) == {"passed"}
-        assert (
-            frame.filter(pl.col("test").str.starts_with("loss of"))["measured"].to_list() == [0.0] * 4
-        )  # of two schemes

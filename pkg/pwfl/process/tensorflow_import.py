@@ -1,4 +1,4 @@
-"""Import TensorFlow without its output to standard error, and with one thread."""
+"""TensorFlow imported without what it writes to standard error, and with one thread."""
 
 import gc
 import logging
@@ -11,12 +11,9 @@ from pwfl.process import devices, threads
 
 
 @contextmanager
-def tensorflow_import(alike: bool = False) -> Generator[None]:
-    """Keep TensorFlow from writing to standard error while it is imported, and give it one thread from then on.
-
-    `alike` is as in `threads.before_tensorflow`.
-    """
-    threads.before_tensorflow(alike)
+def tensorflow_import() -> Generator[None]:
+    """Keep TensorFlow from writing to standard error while it is imported, and give it one thread from then on."""
+    threads.before_tensorflow()
     devices.before_tensorflow()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
@@ -25,7 +22,7 @@ def tensorflow_import(alike: bool = False) -> Generator[None]:
     with open(os.devnull, "w") as nothing:
         os.dup2(nothing.fileno(), 2)
     collects = gc.isenabled()
-    gc.disable()  # garbage collection takes a quarter of the import time
+    gc.disable()  # to look for garbage among its many modules takes a quarter of the import
     try:
         yield
     finally:
@@ -33,4 +30,4 @@ def tensorflow_import(alike: bool = False) -> Generator[None]:
             gc.enable()
         os.dup2(kept, 2)
         os.close(kept)
-    threads.limit_tensorflow(alike)
+    threads.limit_tensorflow()

@@ -1,6 +1,6 @@
 """Restrict BLAS, TensorFlow and Polars to one thread: threads that share a sum add it up in another order.
 
-So do TensorFlow's kernels by oneDNN and by Eigen. The environment therefore sets neither threads nor kernels.
+So do TensorFlow's kernels by oneDNN and by Eigen: neither threads nor kernels are taken from the environment.
 """
 
 import os
@@ -12,52 +12,46 @@ from functools import cache
 
 from threadpoolctl import threadpool_limits
 
-INSIDE, BETWEEN = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"  # within an operation; between several
+INSIDE, BETWEEN = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"  # of an operation; of several
 POLARS, KERNELS = "POLARS_MAX_THREADS", "TF_ENABLE_ONEDNN_OPTS"
 
 
 def one_of_blas() -> threadpool_limits:
-    """Return a context in which matrix products use one thread, in libraries that are loaded when it is created."""
+    """A context in which products of matrices take one thread, in libraries that are loaded when it begins."""
     return threadpool_limits(1)
 
 
-def before_tensorflow(alike: bool = False) -> None:
-    """Set the environment variables that TensorFlow reads when it is imported and first used.
-
-    `alike`: without oneDNN's kernels, so that all graphs of a training round alike. With them, a convolution's last
-    bits can differ between two graphs of a process, and many local steps of a network turn these into percents.
-    """
-    if "tensorflow" not in sys.modules:  # otherwise keep what it read, for `limit_tensorflow`
+def before_tensorflow() -> None:
+    """Set in the environment what TensorFlow reads when it is imported and first used."""
+    if "tensorflow" not in sys.modules:  # else what it read then could not be told from what stands there now
         os.environ |= {INSIDE: "1", BETWEEN: "1"}
         os.environ.pop(KERNELS, None)
-        if alike:
-            os.environ[KERNELS] = "0"
 
 
-def limit_tensorflow(alike: bool = False) -> None:
-    """Restrict TensorFlow to one thread, if it is imported; warn once if it is too late."""
+def limit_tensorflow() -> None:
+    """Give TensorFlow one thread, where it is imported; warn once where that comes too late."""
     if "tensorflow" not in sys.modules:
         return
     threading = sys.modules["tensorflow"].config.threading
     try:
         threading.set_intra_op_parallelism_threads(1)
         threading.set_inter_op_parallelism_threads(1)
-    except RuntimeError:  # it has computed before, and does not return the number of its threads
+    except RuntimeError:  # it has computed before; how many threads it does that with, it does not say
         asked = threading.get_intra_op_parallelism_threads() or os.environ.get(INSIDE, "one for each core")
         if str(asked) != "1":
             _warn(f"TensorFlow has already run in this process, and not with one thread ({asked})")
-    if KERNELS in os.environ and not alike:
+    if KERNELS in os.environ:
         _warn(f"TensorFlow was already imported in this process, with {KERNELS}={os.environ[KERNELS]}")
 
 
 def before_polars() -> None:
-    """Set the environment variable that Polars reads when it is imported; started processes inherit it."""
+    """Set in the environment, which started processes get, too, what Polars reads when it is imported."""
     os.environ[POLARS] = "1"
 
 
 @contextmanager
 def polars_import() -> Generator[None]:
-    """Give Polars one thread if the block imports it; restore the environment at the end."""
+    """Give Polars one thread where it is imported; the environment is as before then."""
     asked = os.environ.get(POLARS)
     before_polars()
     try:
@@ -70,14 +64,14 @@ def polars_import() -> Generator[None]:
 
 
 def look_at_polars() -> None:
-    """Warn once if Polars was imported before with more threads than one."""
+    """Warn once where Polars was imported before, with more threads than one."""
     import polars as pl
 
     if (count := pl.thread_pool_size()) > 1:
         _warn(f"Polars was already imported in this process, with {count} threads")
 
 
-@cache  # once per process
+@cache  # once a process
 def _warn(what: str) -> None:
     warnings.warn(
         f"{what}: the last bits of results computed here can differ from the workflow's and from those of other "
