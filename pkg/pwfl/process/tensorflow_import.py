@@ -1,4 +1,4 @@
-"""TensorFlow imported without what it writes to standard error, and with one thread."""
+"""Import TensorFlow without its output to standard error, and with one thread."""
 
 import gc
 import logging
@@ -22,7 +22,7 @@ def tensorflow_import() -> Generator[None]:
     with open(os.devnull, "w") as nothing:
         os.dup2(nothing.fileno(), 2)
     collects = gc.isenabled()
-    gc.disable()  # to look for garbage among its many modules takes a quarter of the import
+    gc.disable()  # garbage collection takes a quarter of the import time
     try:
         yield
     finally:

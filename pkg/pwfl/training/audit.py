@@ -87,7 +87,7 @@ def audit_system(audited: Audited, trainer: Callable, subject: audit.Subject, cl
         return
     generator = streams.generator(audited.scenario.seed, "audit", subject.realization)
     yield from verdicts(audited, subject, claim, generator)
-    yield from trained(audited, trainer, subject, generator)
+    yield from trained(audited.of_few_steps, trainer, subject, generator)
 
 
 def audit_worst(
@@ -143,7 +143,8 @@ def verdicts(
         yield from whole_update(audited, subject, used, claim.target, generator)
     lively = random_data(audited.size, audited.records, generator)
     yield whatever_the_data(audited, used, subject, lively)
-    yield from model(real.over(lively), subject, real.begin(subject.realization, views[0] if integers else None))
+    compared = audited.of_few_steps.training(lively)
+    yield from model(compared, subject, compared.begin(subject.realization, views[0] if integers else None))
     if real.loop.decided:
         moved = real.begin(subject.realization, partial(upload, claim.target))
         yield votes.decided(real.over(lively), subject, moved)

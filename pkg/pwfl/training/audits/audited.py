@@ -1,7 +1,7 @@
 """What is audited: a system's training, with data of the audit's own."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,12 +9,13 @@ import numpy as np
 import polars as pl
 
 from pwfl.learning import datasets
-from pwfl.scenario.values import value_of
-from pwfl.training import trainings
+from pwfl.scenario.values import replaced, value_of
+from pwfl.training import local_sgd, trainings
 
 TESTED = 16  # test records of `random_data`
 FEW = 3  # records per user, at most: more would take longer, and move messages no further
 BATCHES = 3  # mini-batches that a user's records make at least
+STEPS = 3  # local steps of a network, at most, where losses are compared
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,21 @@ class Audited:
         """Return why the training's model cannot be tested (column `reason` of `audit`); None: it can."""
         model = getattr(used.parts.learner, "model", None)  # `LocalSgd` of softmax regression has none
         return model.untested() if model else None
+
+    @cached_property
+    def of_few_steps(self) -> "Audited":
+        """The same with at most STEPS local steps, if they are a network's.
+
+        Two graphs of one training may round differently, and many local steps of a network turn a last bit into
+        percents of the loss: a maximum that is nearly a tie suffices.
+        """
+        steps = value_of(self.scenario, "training.local_steps")  # the name in every system with such a learner
+        if steps is None or steps <= STEPS:
+            return self
+        learner = self.training(blank(self.size, self.records)).parts.learner
+        if not isinstance(getattr(learner, "learner", learner), local_sgd.ModelLocalSgd):  # within a `bands.ByBand`
+            return self
+        return replace(self, scenario=replaced(self.scenario, "training.local_steps", STEPS))
 
     @cached_property
     def audited_tables(self) -> dict[str, pl.DataFrame]:
