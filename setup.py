@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the wheel holds the workflow, which stands at the top of a checkout."""
+"""Put the workflow, at the top of a checkout, into the wheel: pyproject.toml cannot do so."""
 
 from pathlib import Path
 
@@ -22,10 +22,10 @@ WORKFLOW = (
 
 
 class WithWorkflow(build_py):
-    """Build the package with the workflow's files in its folder `bundled` (`pwfl.workflow.folder`)."""
+    """The build command that puts the workflow's files into the package's folder `bundled` (`pwfl.workflow.folder`)."""
 
     def run(self):
-        """Build; an editable installation runs the checkout's files as they are."""
+        """Build the package and copy the files; an editable installation runs the checkout's files without copies."""
         super().run()
         for file in () if self.editable_mode else (file for pattern in WORKFLOW for file in Path().glob(pattern)):
             target = Path(self.build_lib, "pwfl/bundled", file)

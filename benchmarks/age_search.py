@@ -1,4 +1,4 @@
-"""The searches for the best collection times against the enumeration of all schedules, one thread, equal optima."""
+"""Compare searches for the best collection times with an enumeration of all schedules: one thread, equal optima."""
 
 from measure import pin_threads, row, seconds
 
@@ -8,11 +8,11 @@ import numpy as np  # noqa: E402
 
 from pwfl.systems.age_aware import age_search  # noqa: E402
 
-REPEATS = 50  # searches at once: one is too short to be timed
+REPEATS = 50  # searches per measurement: a single one is too short to be timed
 
 
 def program(clients: int, times: int):
-    """Random costs, and what ages ask for, shape (client, time): older data ask for less noise and cost more."""
+    """Draw costs and required epsilons, shape (client, time): older data require less noise and cost more."""
     generator = np.random.default_rng(clients)
     penalty = np.sort(generator.exponential(1, (clients, times)), axis=1)[:, ::-1]
     required = np.sort(generator.uniform(0.1, 5, (clients, times)), axis=1)[:, ::-1]
@@ -20,12 +20,12 @@ def program(clients: int, times: int):
 
 
 def common_cost(required):
-    """Noise power, up to a factor, of a mechanism that all share."""
+    """Return the noise power of a mechanism that all clients share, up to a factor."""
     return 1 / required**2
 
 
 def constant(clients: int, times: int, target: float) -> dict:
-    """One mechanism for all clients."""
+    """Measure the search for one mechanism that all clients share."""
     penalty, required = program(clients, times)
     nothing = np.zeros_like(penalty)
     found, all_ = (
@@ -42,7 +42,7 @@ def constant(clients: int, times: int, target: float) -> dict:
 
 
 def adaptive(clients: int, times: int, target: float) -> dict:
-    """A mechanism for each client."""
+    """Measure the search for a separate mechanism per client."""
     penalty, required = program(clients, times)
     cost, nothing = penalty + common_cost(required), np.zeros_like(penalty)
     np.testing.assert_allclose(
@@ -57,7 +57,7 @@ def adaptive(clients: int, times: int, target: float) -> dict:
 
 
 def growth(search: str, target: float) -> dict:
-    """A hundred clients and times against ten of each: how much longer."""
+    """Measure how much longer a search lasts for 100 clients and times than for 10 of each."""
     times = []
     for size in (100, 10):
         penalty, required = program(size, size)
@@ -73,11 +73,11 @@ def growth(search: str, target: float) -> dict:
 
 
 def rows() -> list[dict]:
-    """All rows of this module."""
+    """Measure all rows of this module."""
     return [
         adaptive(4, 40, 100),
         constant(4, 40, 50),
         growth("adaptive", 100),
-        # Up to N^2 (T + 1) evaluations: a thousand times as many.
+        # N^2 (T + 1) evaluations at most: about a thousand times as many.
         growth("constant", 2000),
     ]

@@ -1,7 +1,7 @@
-"""What it costs to forbid that two clients upload at one time: least bounds with distinct times and without.
+"""Compute the cost of distinct upload times: minimal bounds if two clients may upload at one time, and if not.
 
-Run as `python benchmarks/distinct_times.py`: rows of the table of docs/explanation/age_aware.md, for the scenarios of
-`config/age_aware.yaml`, in seconds.
+Run as `python benchmarks/distinct_times.py`: prints rows of the table in docs/explanation/age_aware.md, for the
+scenarios of `config/age_aware.yaml`; takes seconds.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,24 +20,24 @@ RULES = ("adaptive", "constant")
 
 
 def distinct_separate(cost: np.ndarray) -> tuple[np.ndarray, float]:
-    """`age_search.best_separate` with a time of its own for each client: an assignment problem.
+    """Solve the problem of `age_search.best_separate` with a distinct time per client: an assignment problem.
 
-    Raises ValueError where clients cannot all have one.
+    Raises ValueError if the clients cannot all have a time.
     """
     clients, instants = cost.shape
-    if clients > instants:  # which would leave some clients without a time
+    if clients > instants:  # the assignment would leave some clients without a time
         raise ValueError(f"infeasible: {clients} clients cannot have different ones of {instants} times")
     times = linear_sum_assignment(cost)[1]
     return times, float(np.take_along_axis(cost, times[:, None], 1).sum())
 
 
 def distinct_common(cost: np.ndarray, required: np.ndarray, common_cost: Callable) -> tuple[np.ndarray, float]:
-    """`age_search.best_common` with a time of its own for each client: an assignment problem for each floor.
+    """Solve the problem of `age_search.best_common` with a distinct time per client: an assignment problem per floor.
 
-    Exact, as there: at the optimum's least `required`, the best assignment to times that ask for no less costs no more.
-    Raises ValueError where clients cannot all have a time.
+    Exact, as there: with the optimum's smallest `required` as floor, the best assignment to times that require at least
+    the floor costs no more than the optimum. Raises ValueError if the clients cannot all have a time.
     """
-    found = [distinct_separate(cost)]  # of the lowest floor; of higher ones there may be none
+    found = [distinct_separate(cost)]  # without a floor; under a high floor there may be none
     for floor in np.unique(required[np.isfinite(cost)]):
         try:
             found.append(distinct_separate(np.where(required >= floor, cost, np.inf)))
@@ -50,7 +50,7 @@ def distinct_common(cost: np.ndarray, required: np.ndarray, common_cost: Callabl
 
 
 def compared(model, bound: str) -> Iterator[dict]:
-    """For each noise rule and target of a scenario, the least bound and its schedule's loss difference, both ways."""
+    """Yield the bound's increase and both schedules' loss differences, for each noise rule and target of a scenario."""
     tables = channel.run(model, range(1))
     profiles = schedule.Profiles.from_tables(tables["users"], tables["links"])
     clients = schedule.Profiles(*(values[0] for values in profiles))
@@ -69,7 +69,7 @@ def compared(model, bound: str) -> Iterator[dict]:
 
 
 def _loss(clients: schedule.Profiles, times: np.ndarray, required: np.ndarray, rule: str) -> float:
-    """The expected loss difference of a schedule, Wh^2."""
+    """Return the expected loss difference of a schedule, Wh^2."""
 
     def at(values: np.ndarray) -> np.ndarray:
         return np.take_along_axis(values, times[:, None], 1)[:, 0]
@@ -84,7 +84,7 @@ def _loss(clients: schedule.Profiles, times: np.ndarray, required: np.ndarray, r
 
 
 def rows() -> pl.DataFrame:
-    """Each scenario's bound, and rule: how much the bound and the loss difference grow, least and most over targets."""
+    """Return the smallest and largest growth of bound and loss difference over targets, per scenario and noise rule."""
     found = []
     for name, model in scenario.load(yaml.safe_load(CONFIG.read_text()), str(CONFIG)).scenarios.items():
         for row in compared(model, model.schedule.bound):
@@ -100,7 +100,7 @@ def rows() -> pl.DataFrame:
 
 
 def lines() -> list[str]:
-    """The rows as those of a table in Markdown."""
+    """Return the rows of a Markdown table."""
     return [
         f"| `{name}` | {rule} | {least:.2f} to {most:.2f} | {fewest:.2f} to {highest:.2f} |"
         for name, _, rule, least, most, fewest, highest in rows().iter_rows()

@@ -1,7 +1,7 @@
-"""Rounds of training on a GPU, many realizations side by side, against one at a time there and on one CPU core.
+"""Compare training rounds of many realizations as a batch on a GPU with single ones there and on one CPU core.
 
 Run as `python benchmarks/gpu.py`; a few minutes, most of them the CPU's. Prints a table, writes it to
-benchmarks/results/gpu.parquet, and ends with 1 where TensorFlow sees no GPU, or results differ where they must not.
+benchmarks/results/gpu.parquet, and exits with 1 if TensorFlow finds no GPU or if results differ too much.
 """
 
 import sys
@@ -28,20 +28,20 @@ from pwfl.training.trainable import Dense
 
 RESULTS = Path(__file__).parent / "results"
 CLIP, STEP, NOISE = 10.0, 0.05, 1e-3
-REPEATS = 3  # of each measurement, whose best counts: a GPU's first rounds warm it up
-CLOSE = 1e-4  # relative, between final weights of both after ROUNDS_COMPARED rounds
+REPEATS = 3  # of each measurement; the best counts, as a GPU's first rounds warm it up
+CLOSE = 1e-4  # largest relative difference of weights, batched and single, after ROUNDS_COMPARED rounds
 ROUNDS_COMPARED = 200
 
 
 class Case(NamedTuple):
-    """A network and its records, how many realizations go side by side, how many rounds are timed, and the aim."""
+    """A network, its number of records, the realizations of a batch, the rounds that are timed, and the target time."""
 
     what: str
     widths: list[int]
     records: int
     realizations: int
     rounds: int
-    most_ms: float  # a round and realization
+    most_ms: float  # per round and realization
 
 
 CASES = (
@@ -52,7 +52,7 @@ CASES = (
 
 
 def workload(case: Case, realizations: int):
-    """Data that all realizations share, each one's start weights and records, drawn at random."""
+    """Draw data that all realizations share, and the start weights and record indices of each realization."""
     generator = np.random.default_rng(1)
     samples = 2 * case.records
     x = generator.random((samples, case.widths[0]), dtype=np.float32)
@@ -63,9 +63,9 @@ def workload(case: Case, realizations: int):
 
 
 def play_function(case: Case, compiled: bool) -> Callable:
-    """Some rounds of the core as a graph, without evaluation, to the weights after them.
+    """Return a graph that computes several training rounds without evaluation and returns the weights after them.
 
-    It takes weights, what is received, keys, step sizes, records, and the number of rounds; noise is the same for all.
+    Its arguments are weights, received records, keys, step sizes, data and number of rounds. All have equal noise.
     """
     learner = Gradients(Dense(tuple(case.widths), start=None), CLIP, alike=True, compiled=compiled)
     advance = advance_function(Loop(learner, ROUNDS_COMPARED, 1, compiled=compiled))
@@ -81,7 +81,7 @@ def play_function(case: Case, compiled: bool) -> Callable:
 
 
 def batched(case: Case, place: str) -> Callable[[int], list]:
-    """A function that trains some rounds of all realizations side by side, and returns weights on the host."""
+    """Return a function that trains all realizations as a batch, for some rounds, and returns weights on the host."""
     data, weights, rows = workload(case, case.realizations)
     count, play = len(rows), play_function(case, compiled=True)
     each = [Rows(own[None], np.array([len(own)], np.int32), (), np.ones(1, np.float32)) for own in rows]
@@ -101,7 +101,7 @@ def batched(case: Case, place: str) -> Callable[[int], list]:
 
 
 def alone(case: Case, place: str, realization: int = 0) -> Callable[[int], list]:
-    """A function that trains some rounds of one realization alone."""
+    """Return a function that trains a single realization for some rounds and returns weights on the host."""
     data, weights, rows = workload(case, realization + 1)
     own, play = rows[realization], play_function(case, compiled=False)
     with tf.device(place):
@@ -117,7 +117,7 @@ def alone(case: Case, place: str, realization: int = 0) -> Callable[[int], list]
 
 
 def milliseconds(train: Callable[[int], list], rounds: int) -> float:
-    """Of a round: the best of REPEATS, once what is to be compiled is."""
+    """Measure the milliseconds of a round: the best of REPEATS, after one round that compiles the graph."""
     train(1)
     times = []
     for _ in range(REPEATS):
@@ -128,9 +128,9 @@ def milliseconds(train: Callable[[int], list], rounds: int) -> float:
 
 
 def compared(case: Case, place: str) -> tuple[float, bool]:
-    """The largest difference of the last realization's weights, side by side and alone, over their size; and repeats.
+    """Return the largest relative difference of the last realization's weights, batched and single, and a boolean.
 
-    The second is whether the same bits come out twice.
+    The boolean is whether the batch has identical bits when it is trained twice.
     """
     together = batched(case, place)
     once, again = together(ROUNDS_COMPARED), together(ROUNDS_COMPARED)
@@ -140,7 +140,7 @@ def compared(case: Case, place: str) -> tuple[float, bool]:
 
 
 def row(case: Case, place: str, cpu_rounds: int = 2) -> dict:
-    """A row of the table."""
+    """Measure a case and return its row of the table."""
     ours = milliseconds(batched(case, place), case.rounds) / case.realizations
     alone_there = milliseconds(alone(case, place), case.rounds)
     core = milliseconds(alone(case, "/CPU:0"), cpu_rounds)
@@ -161,7 +161,7 @@ def row(case: Case, place: str, cpu_rounds: int = 2) -> dict:
 
 
 def main() -> int:
-    """Measure all cases, where there is a GPU."""
+    """Measure all cases if there is a GPU, and return the exit status."""
     devices.before_tensorflow()
     try:
         device = devices.take("gpu")

@@ -1,6 +1,7 @@
-"""`python benchmarks/jobs.py [CHECKOUT]`: how many jobs runs have, and what they cost; beside another checkout's runs.
+"""Count the jobs of workflow runs and measure their cost: `python benchmarks/jobs.py [CHECKOUT]`.
 
-Each number is of one run of the workflow, in turns with the other checkout's, in which `make setup` was run before.
+Each number is from one run, in turns with the same run of the other checkout, which requires `make setup` there before.
+Runs listed in LONG are measured only in this checkout.
 """
 
 import os
@@ -22,11 +23,11 @@ GAMMA = [30.0, 100.0, 300.0, 1000.0, 3000.0]
 LONG = (
     "sweep of 5 points x 100 realizations x 3 schemes",
     "10,000 points of one chunk, dry",
-)  # hours before jobs had several items
+)  # these lasted hours before a job had several items
 
 
 def swept(gammas: list[float], realizations: int) -> dict:
-    """A sweep of the default study's first scenario, of three schemes."""
+    """Return the config of a sweep of the default study's first scenario, with three schemes."""
     config = yaml.safe_load(DEFAULT.read_text())
     base = config["base"] | {"realizations": realizations, "training_realizations": realizations, "schemes": SCHEMES}
     scenario = config["scenarios"]["papers_learning"] | {"sweep": {"schedule.gamma": gammas}}
@@ -34,7 +35,7 @@ def swept(gammas: list[float], realizations: int) -> dict:
 
 
 def simulated(folder: Path, config: dict) -> Run:
-    """`pwfl.simulate` in a process of its own, its start included."""
+    """Measure CPU time and memory of `pwfl.simulate` in a separate process, start-up included."""
     code = "import sys, pwfl; pwfl.simulate(sys.argv[1])"
     process = subprocess.Popen([sys.executable, "-c", code, *arguments(folder, "simulated", config)[1:]], cwd=folder)
     _, status, used = os.wait4(process.pid, 0)
@@ -44,7 +45,7 @@ def simulated(folder: Path, config: dict) -> Run:
 
 
 def runs(folder: Path, checkout: Path) -> dict[str, partial]:
-    """The runs of a checkout, which follow each other in one folder."""
+    """Return the runs of a checkout by name; they follow each other in one folder."""
     of_sweep = {
         "sweep of 5 points x 100 realizations x 3 schemes": swept(GAMMA, 100),
         "sweep of 5 points x 40 realizations x 3 schemes": swept(GAMMA, 40),

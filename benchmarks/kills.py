@@ -1,9 +1,9 @@
-"""Runs that are killed at random moments and resumed: what is left running, what says done and is not, what differs.
+"""Kill runs at random moments and resume them: find processes left running, missing files and different results.
 
     python benchmarks/kills.py [--kills 200]
 
 A small study runs in the real workflow. At a random moment Snakemake, a job or the whole group gets a KILL, TERM or
-INT; then the run is started again, and killed again, until it ends by itself; then another one begins.
+INT. Then the run is resumed, and killed again, until it ends by itself. Then a new run begins.
 """
 
 import argparse
@@ -38,19 +38,19 @@ STUDY = {
     "scenarios": {"one": {}},
 }
 VICTIMS, SIGNALS = ("snakemake", "job", "group"), (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-PATIENCE = 10.0  # seconds in which all processes must be gone, once Snakemake is
-LIMIT = 600.0  # seconds for Snakemake to end once it was told to
+PATIENCE = 10.0  # seconds after the end of Snakemake in which all other processes must end
+LIMIT = 600.0  # seconds for Snakemake to end, after a signal or, if it gets none, after its start
 
 
 class Fault(NamedTuple):
-    """What went wrong, and after which kills of the study."""
+    """A description of a fault, and the kills of the run before it."""
 
     what: str
     kills: tuple[str, ...]
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen:
-    """Start the study's workflow in a folder, in a group of processes of its own."""
+    """Start the study's workflow in a folder, in a new process group."""
     (folder / "study.yaml").write_text(yaml.safe_dump(STUDY))
     command = [
         sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder),
@@ -63,7 +63,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen:
 
 
 def processes(folder: Path, what: str = "") -> list[psutil.Process]:
-    """Processes that belong to a run in a folder, by their command lines."""
+    """List the processes of a run in a folder, found by their command lines."""
     wanted = str(folder / what)
     return [
         process
@@ -73,7 +73,7 @@ def processes(folder: Path, what: str = "") -> list[psutil.Process]:
 
 
 def kill(run: subprocess.Popen, folder: Path, victim: str, number: int) -> None:
-    """Send a signal to Snakemake, to the processes of a job, or to all in its group."""
+    """Send a signal to Snakemake (also if no job runs), to one process of a job, or to Snakemake's process group."""
     jobs = processes(folder, ".snakemake/scripts") if victim == "job" else []
     try:
         if victim == "group":
@@ -83,11 +83,11 @@ def kill(run: subprocess.Popen, folder: Path, victim: str, number: int) -> None:
         else:
             run.send_signal(number)
     except (ProcessLookupError, psutil.NoSuchProcess):
-        pass  # it has just ended
+        pass  # the process has just ended
 
 
 def left(folder: Path) -> list[str]:
-    """Command lines of what still runs PATIENCE after the end of Snakemake; it is killed then."""
+    """Return the command lines of processes that still run PATIENCE after the end of Snakemake, and kill them."""
     end = time.monotonic() + PATIENCE
     while (found := processes(folder)) and time.monotonic() < end:
         time.sleep(0.1)
@@ -99,7 +99,7 @@ def left(folder: Path) -> list[str]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files of the store, but for what tells how long they took."""
+    """Read the files of the store, except recorded costs and hidden files."""
     found = {str(path.relative_to(folder)): path for path in (folder / "store").rglob("*") if path.is_file()}
     return {
         name: path.read_bytes()
@@ -109,18 +109,18 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def whole(path: Path) -> bool:
-    """Whether a file is none that a killed job had begun."""
+    """Return whether a file is complete: unfinished files of killed jobs have names that begin with a dot."""
     return not path.name.startswith(".")
 
 
 def targets(folder: Path) -> set[str]:
-    """The files of the report, and the records."""
+    """List the complete files of the folder `results`."""
     paths = (path for path in (folder / "results").rglob("*") if path.is_file() and whole(path))
     return {str(path.relative_to(folder)) for path in paths}
 
 
 def undisturbed(folder: Path) -> tuple[dict[str, bytes], set[str], float]:
-    """What a run leaves that nobody kills: the store's contents, the report's files; and how many seconds it takes."""
+    """Run the study without kills; return the store's contents, the results' files and the seconds of the run."""
     begin = time.monotonic()
     if start(folder).wait():
         raise RuntimeError((folder / "snakemake.log").read_text())
@@ -128,7 +128,7 @@ def undisturbed(folder: Path) -> tuple[dict[str, bytes], set[str], float]:
 
 
 def flaws(folder: Path, expected: dict[str, bytes], report: set[str]) -> list[str]:
-    """What a run that ended without error lacks, or has otherwise than an undisturbed one."""
+    """List how the files of a run that ended without error differ from those of an undisturbed run."""
     found = contents(folder)
     return [
         *(f"exit 0 without {name}" for name in sorted((set(expected) - set(found)) | (report - targets(folder)))),
@@ -138,11 +138,11 @@ def flaws(folder: Path, expected: dict[str, bytes], report: set[str]) -> list[st
 
 
 def disturbed(kills: int, root: Path, seed: int = 0) -> tuple[Counter, list[Fault]]:
-    """Kill runs so many times at random moments, and resume them; a run that ends before its moment does not count.
+    """Kill runs `kills` times at random moments, and resume them; a run that ends before its moment does not count.
 
     Returns
     -------
-    How often what was killed by which signal, how often a run was complete, and all that went wrong.
+    Number of kills by victim and signal, with the number of complete runs; and all faults.
     """
     draw, counts, faults, number = random.Random(seed), Counter(), [], 0
     (root / "undisturbed").mkdir()
@@ -180,7 +180,7 @@ def disturbed(kills: int, root: Path, seed: int = 0) -> tuple[Counter, list[Faul
 
 
 def main() -> int:
-    """Kill, and print what came of it."""
+    """Kill runs, print counts and faults, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)

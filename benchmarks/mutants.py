@@ -1,8 +1,8 @@
-"""Whether the tests notice faults: small changes of modules, one at a time, each in a copy of the project.
+"""Test whether the tests detect faults: small changes of modules, one at a time, each in a copy of the project.
 
 Run as `python benchmarks/mutants.py [--jobs N] [--most N] WORD ...`; words choose modules of the package by path.
-Prints what survives; ends with 1 where survivors.toml does not say why. What stands there is known by module, line and
-change, so that edits of other lines leave it alone.
+Prints the mutants that survive; exits with 1 if survivors.toml does not explain one of them. Its entries are identified
+by module, line and change, so edits of other lines do not affect them.
 """
 
 import argparse
@@ -26,7 +26,7 @@ FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
 PACKAGE = Path("pkg/pwfl")
 IGNORED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "results", "logs", "store")
-FILES = 5  # test files that a module's mutants are tried with
+FILES = 5  # largest number of test files that are run on a module's mutants
 LIMIT = 1200  # seconds, after which a mutant that hangs counts as killed
 
 PAIRS = (
@@ -39,7 +39,7 @@ SWAPS = {a: b for pair in PAIRS for a, b in (pair, pair[::-1])} | dict.fromkeys(
 
 
 class Mutant(NamedTuple):
-    """A change: in which line of a module, without indentation; what was there, and what takes its place."""
+    """A change of a module: the line, without indentation; the old code, and the new code."""
 
     line: str
     old: str
@@ -48,7 +48,7 @@ class Mutant(NamedTuple):
 
 
 def replacements(node: ast.AST) -> Iterator[str]:
-    """What may take the place of a node, as source."""
+    """Yield the possible replacements of a node, as source code."""
     match node:
         case ast.Compare(left, [*ops], others):
             for at, op in enumerate(ops):
@@ -74,7 +74,7 @@ def replacements(node: ast.AST) -> Iterator[str]:
 
 
 def sites(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below one in which a change changes what is computed: not annotations, text, nor `strict=True`."""
+    """Yield the nodes below a node, except in annotations, decorators, f-strings and arguments `strict=`."""
     if isinstance(node, ast.keyword) and node.arg == "strict":
         return
     for name, value in ast.iter_fields(node):
@@ -86,7 +86,7 @@ def sites(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def mutants(source: str) -> list[Mutant]:
-    """All mutants of a module's source."""
+    """List all mutants of a module's source."""
     content = source.encode()
     lines = content.splitlines(keepends=True)
     starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
@@ -101,9 +101,9 @@ def mutants(source: str) -> list[Mutant]:
 
 
 def tests_of(module: str) -> list[str]:
-    """The test files that bear the name of a module's package or its own, and those that use it most often.
+    """List at most FILES test files of a module: those named after it or its package, then those that use it most.
 
-    Of the files that run it as a stage of its system, that is, or else import it, or where there are none, its package.
+    These run it as a stage of its system. If none do, they import it or else the innermost package around it.
     """
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").glob("test_*.py"))}
     parts = ["pwfl", *Path(module.removesuffix("__init__.py").removesuffix(".py")).parts]
@@ -122,7 +122,7 @@ def tests_of(module: str) -> list[str]:
 
 
 def run_tests(tests: list[str], module: str = "", source: str = "") -> str:
-    """The first test that fails in a copy of the project, in which a module may have another source; empty: none."""
+    """Return the first failure of tests in a copy of the project, with `source` as a module's source; empty: none."""
     with tempfile.TemporaryDirectory(prefix="mutant") as folder:
         copy = shutil.copytree(ROOT, Path(folder, "project"), ignore=IGNORED)
         if module:
@@ -143,7 +143,7 @@ def run_tests(tests: list[str], module: str = "", source: str = "") -> str:
 
 
 def main() -> int:
-    """Try out mutants of the modules chosen."""
+    """Test mutants of the chosen modules, print the survivors, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--most", type=int, default=40, help="mutants of a module, drawn at random where it has more")

@@ -1,6 +1,6 @@
-"""Scheduling, powers and noise against CVXPY with general solvers, one thread, equal optima.
+"""Compare scheduling, powers and noise with CVXPY and general solvers: one thread, equal optima.
 
-And the schedulers of all cells, against Algorithm 3, its CVXPY programs, and the milliseconds that they may take.
+Schedulers of all cells are compared with Algorithm 3, with its CVXPY programs and with their target time.
 """
 
 from measure import pin_threads, row, seconds
@@ -21,12 +21,12 @@ from pwfl.systems.multicell.optimal_noise import optimal_noise  # noqa: E402
 from pwfl.systems.multicell.schemes import SCHEDULERS  # noqa: E402
 from pwfl.tables import to_array  # noqa: E402
 
-REALIZATIONS, BASELINE = 100, 3  # the baselines are so slow that a few realizations must do
-GAP, MOST_SECONDS = 5e-4, 0.010  # of the schedulers of all cells: mean gap to the bound, and time for a realization
+REALIZATIONS, BASELINE = 100, 3  # the baselines are too slow for more than a few realizations
+GAP, MOST_SECONDS = 5e-4, 0.010  # of schedulers of all cells: mean optimality gap, and time per realization
 
 
 def case(blocks: int, gamma: float):
-    """The scheduler's part of Table I with these blocks and this weight, the users' samples, links, start values."""
+    """Return the scheduler's part of Table I for R and gamma, and the users' samples, links and start values."""
     model = scenario.resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
     tables = execute(Task("channel", model.select_stage("channel"), None, range(REALIZATIONS)), {})
     values, uplink = (
@@ -38,7 +38,7 @@ def case(blocks: int, gamma: float):
 
 
 def scheduling(blocks: int, gamma: float, target: float) -> dict:
-    """All cells of a realization in turn, against one CVXPY program with GLPK_MI for each cell."""
+    """Compare scheduling all cells of a realization in turn with one CVXPY program, by GLPK_MI, for each cell."""
     model, samples, uplink, start = case(blocks, gamma)
     block, _ = schedule.optimal_blocks(model, 0, uplink, samples, start)
     # (30), summed over cells
@@ -53,10 +53,10 @@ def scheduling(blocks: int, gamma: float, target: float) -> dict:
 
 
 def optima(model, samples_of, uplink, start, solved, count):
-    """Algorithm 3 as one would write it: for each cell in turn one integer program by CVXPY and GLPK_MI.
+    """Run Algorithm 3 in a straightforward way: for each cell in turn one integer program by CVXPY and GLPK_MI.
 
-    Optima are not unique, and the next cell's program depends on which one is taken: cells passed
-    take the blocks in `solved`. Returns the optimal values (30) summed over cells, by realization.
+    Optima are not unique, and the next cell's program depends on the chosen one: solved cells get
+    the blocks in `solved`. Returns the optimal values (30) summed over cells, shape (realization,).
     """
     gamma, bound, blocks = model.schedule.gamma, model.privacy.max_noise_error, uplink.blocks
     most, sinr = uplink.max_power_w, uplink.sinr
@@ -88,7 +88,7 @@ def optima(model, samples_of, uplink, start, solved, count):
 
 
 def joint(scheduler: str, blocks: int, gamma: float) -> list[dict]:
-    """A scheduler of all cells; its schedules must be within GAP of their bound in the mean."""
+    """Measure a scheduler of all cells; its mean optimality gap to the bound must be less than GAP."""
     model, samples, uplink, start = case(blocks, gamma)
     whole = scenario.resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
     own = whole.select_stage("schedule", scheduler)
@@ -122,7 +122,7 @@ def joint(scheduler: str, blocks: int, gamma: float) -> list[dict]:
 
 
 def powers() -> dict:
-    """Powers of a chunk, against one linear program over all users for each realization."""
+    """Compare the powers of a chunk of realizations with one linear program over all users per realization."""
     model, samples, uplink, start = case(5, 1e6)
     block, _ = schedule.optimal_blocks(model, 0, uplink, samples, start)
 
@@ -145,7 +145,7 @@ def powers() -> dict:
 
 
 def noise() -> dict:
-    """The noise optimizer, against CVXPY with a conic solver."""
+    """Compare the noise optimizer with CVXPY and a conic solver."""
     _, samples, _, start = case(5, 1e6)
     scheduled = start.block >= 0
 
@@ -166,7 +166,7 @@ def noise() -> dict:
 
 
 def fading(scheduler: str) -> dict:
-    """Whole schedules of a channel drawn anew, an interval of them, against those of a static channel."""
+    """Compare scheduling a coherence interval of a block-fading channel with scheduling a static channel."""
     intervals, realizations = 5, range(REALIZATIONS)
 
     def schedules(coherence: int):
@@ -182,7 +182,7 @@ def fading(scheduler: str) -> dict:
 
 
 def rows() -> list[dict]:
-    """All rows of this module."""
+    """Measure all rows of this module."""
     settings = ((5, 1e6), (8, 1e7))
     schedulers = [(scheduler, *setting) for scheduler in ("joint", "joint_noise") for setting in settings]
     together = [found for each in schedulers for found in joint(*each)]

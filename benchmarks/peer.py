@@ -1,7 +1,7 @@
-"""One federated round in another framework: checked, then timed.
+"""Check and then time one federated round in another framework.
 
 Run as `python peer.py pfl|flower|opacus WORKLOAD.npz` in that framework's environment, which has NumPy but neither pwfl
-nor TensorFlow; prints its version and the seconds of each timed round as JSON.
+nor TensorFlow. Prints its version and the seconds of each timed round as JSON.
 """
 
 import json
@@ -13,7 +13,7 @@ from importlib.metadata import version
 from itertools import pairwise
 from typing import NamedTuple
 
-# NumPy checks and does not train, and the threads of its OpenBLAS hang when another thread forks, as Ray does.
+# NumPy is used only for checks, and the threads of its OpenBLAS hang when another thread forks, as in Ray.
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 import numpy as np
@@ -21,15 +21,15 @@ import numpy as np
 PACKAGES = {"pfl": "pfl", "flower": "flwr", "opacus": "opacus"}
 WARM_UP, ROUNDS = 3, 10
 
-# train(rounds, clip, noise) -> weights after that many rounds from the start, and when each of them ended.
+# train(rounds, clip, noise) -> weights after that many rounds from the start, and the time at which each one ended.
 Train = Callable[[int, float, np.ndarray], tuple[list[np.ndarray], list[float]]]
 
 
 class Task(NamedTuple):
-    """A workload: start weights [kernel, bias, ...], all users' samples in turn, and what a round does with them.
+    """A workload: start weights [kernel, bias, ...], all users' samples in turn, and the constants of a round.
 
-    `expected` holds the updates of a round without noise, clipped to `clip` and to `tight`, for a network that is not
-    made anew here in NumPy; else it is empty.
+    `expected` contains the updates of a round without noise, clipped to `clip` and to `tight`, for a network that this
+    module does not compute in NumPy; otherwise it is empty.
     """
 
     path: str
@@ -45,17 +45,17 @@ class Task(NamedTuple):
 
     @property
     def users(self) -> list[slice]:
-        """The rows of each user."""
+        """Rows of each user."""
         return [slice(a, b) for a, b in pairwise([0, *np.cumsum(self.samples).tolist()])]
 
 
 def save(path: str, weights: list[np.ndarray], **arrays) -> None:
-    """Write what `load` reads: a Task's fields."""
+    """Write the fields of a Task, except `path`, to a file that `load` reads."""
     np.savez(path, *weights, **arrays)
 
 
 def load(path: str) -> Task:
-    """Read a Task."""
+    """Read a Task that `save` has written."""
     with np.load(path) as arrays:
         weights = [arrays[f"arr_{k}"] for k in range(sum(name.startswith("arr_") for name in arrays))]
         rest = {name: arrays[name] for name in Task._fields if name not in {"path", "weights"}}
@@ -63,7 +63,7 @@ def load(path: str) -> Task:
 
 
 def user_gradients(task: Task) -> list[list[np.ndarray]]:
-    """Each user's mean gradient of the ReLU network's cross-entropy, in plain NumPy and float64."""
+    """Compute each user's mean gradient of the ReLU network's cross-entropy, in NumPy and float64."""
     weights = [w.astype(np.float64) for w in task.weights]
     found = []
     for rows in task.users:
@@ -81,29 +81,29 @@ def user_gradients(task: Task) -> list[list[np.ndarray]]:
 
 
 def flat(arrays: list[np.ndarray]) -> np.ndarray:
-    """All entries in one float64 vector."""
+    """Concatenate all entries into one float64 vector."""
     return np.concatenate([np.ravel(a) for a in arrays]).astype(np.float64)
 
 
 def dense_updates(task: Task) -> dict[float, np.ndarray]:
-    """Updates of a round without noise of the dense network, users clipped, by the norm that they are clipped to."""
+    """Compute the dense network's update of a round without noise, for two clipping norms of users' gradients."""
     gradients = np.stack([flat(gradient) for gradient in user_gradients(task)])
     norms, share = np.linalg.norm(gradients, axis=1), task.samples / task.samples.sum()
-    # The second bound clips half of the users.
+    # The second norm clips half of the users.
     bounds = (task.clip, float(np.median(norms)))
     return {clip: -task.step * (share * np.minimum(1, clip / norms)) @ gradients for clip in bounds}
 
 
 def check(train: Train, task: Task) -> None:
-    """Stop unless a round without noise is what it should be, and its noise has the spread that it should."""
+    """Raise AssertionError if a round without noise, or the standard deviation of its noise, is not as expected."""
     start, share = flat(task.weights), task.samples / task.samples.sum()
 
     def update(clip: float, noise: np.ndarray) -> np.ndarray:
         return flat(train(1, clip, noise)[0]) - start
 
-    if task.expected.size:  # of a network that pools maxima, where near ties fall either way
+    if task.expected.size:  # max pooling: rounding decides between nearly equal inputs
         known, limit = dict(zip((task.clip, task.tight), task.expected, strict=True)), 1e-3
-    else:  # float32 weights resolve an update to some 1e-5 of it
+    else:  # float32 weights resolve an update to about 1e-5 of its size
         known, limit = dense_updates(task), 1e-4
     for clip, expected in known.items():
         found = update(clip, np.zeros_like(task.noise))
@@ -114,7 +114,7 @@ def check(train: Train, task: Task) -> None:
 
 
 def measure(train: Train, task: Task) -> list[float]:
-    """Seconds of each of ROUNDS rounds, after the check and WARM_UP rounds."""
+    """Measure the seconds of each of ROUNDS rounds, after the check and WARM_UP rounds."""
     check(train, task)
     _, ends = train(WARM_UP + ROUNDS, task.clip, task.noise)
     return np.diff(ends)[WARM_UP - 1 :].tolist()
@@ -123,6 +123,6 @@ def measure(train: Train, task: Task) -> list[float]:
 if __name__ == "__main__":
     name, path = sys.argv[1:]
     seconds = import_module(f"peer_{name}").session(load(path), measure)
-    if os.environ.get("RANK", "0") == "0":  # the first, if torch started several workers
+    if os.environ.get("RANK", "0") == "0":  # the first worker, if torch started several
         print(json.dumps({"version": version(PACKAGES[name]), "seconds": seconds}), flush=True)
-    os._exit(0)  # with several workers, torch aborts in the interpreter's end now and then
+    os._exit(0)  # with several workers, torch sometimes aborts while the interpreter ends

@@ -1,4 +1,4 @@
-"""Flower's simulation on Ray: FedAvg weighted by samples; clients step once, clip and add noise, in torch."""
+"""Flower's simulation on Ray: FedAvg weighted by samples; each client makes one step with clipping and noise."""
 
 from collections.abc import Callable
 from functools import cache
@@ -18,14 +18,14 @@ client = ClientApp()
 
 @cache
 def workload(path: str) -> Task:
-    """The workload, read once in each worker process, which gets one of the threads."""
+    """Read the workload, once per worker process, and restrict torch to one thread there."""
     torch.set_num_threads(1)
     return load(path)
 
 
 @client.train()
 def train_user(message: Message, context: Context) -> Message:
-    """A user's weights after one full-batch step along its clipped gradient, with its noise."""
+    """Reply with a user's weights after one full-batch step along its clipped gradient, with its noise."""
     config = message.content["config"]
     task, user = workload(config["path"]), context.node_config["partition-id"]
     rows = task.users[user]
@@ -46,7 +46,7 @@ def train_user(message: Message, context: Context) -> Message:
 
 
 class Clocked(FedAvg):
-    """Federated averaging that notes when each round ended."""
+    """Federated averaging that records the time at which each round ended."""
 
     def __init__(self, users: int):
         super().__init__(fraction_evaluate=0.0, min_train_nodes=users, min_available_nodes=users)
@@ -59,7 +59,7 @@ class Clocked(FedAvg):
 
 
 def session(task: Task, body: Callable[[Train, Task], list[float]]) -> list[float]:
-    """What `body` returns, given training in a simulation that runs as long as it does."""
+    """Return the result of `body(train, task)`, called in a simulation that lasts as long as the call."""
     users, found = len(task.samples), []
     server = ServerApp()
 

@@ -1,4 +1,4 @@
-"""Opacus: each sample's gradient clipped, all users' samples as one batch, their noise as one draw, as the core."""
+"""Opacus, with the computation of pwfl: per-sample clipping, all users' samples as one batch, one draw of noise."""
 
 from collections.abc import Callable
 from time import perf_counter
@@ -10,11 +10,11 @@ from opacus.optimizers import DPOptimizer
 from peer import Task, Train
 from peer_torch import layers, weights_of
 
-BATCH = 512  # samples whose gradients are held at a time
+BATCH = 512  # samples with gradients in memory at a time
 
 
 def session(task: Task, body: Callable[[Train, Task], list[float]]) -> list[float]:
-    """What `body` returns, given training with Opacus."""
+    """Return the result of `body(train, task)`, which trains with Opacus."""
     x, y = torch.from_numpy(task.x), torch.from_numpy(task.y).long()
     share = task.samples / len(x)
 

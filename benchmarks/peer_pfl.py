@@ -1,4 +1,4 @@
-"""Apple's pfl-research: federated averaging, one local full-batch step, clipping and local noise of each user."""
+"""Apple's pfl-research: federated averaging with one local full-batch step, clipping and local noise per user."""
 
 from collections.abc import Callable
 from time import perf_counter
@@ -29,11 +29,11 @@ class Network(torch.nn.Sequential):
         return torch.nn.functional.cross_entropy(self(x), y)
 
     def metrics(self, x, y):
-        return {}  # evaluation is no part of what is timed
+        return {}  # evaluation is not timed
 
 
 class UserNoise(Postprocessor):
-    """The Gaussian mechanism with a noise of each user's own: pfl's has one for all."""
+    """The Gaussian mechanism with a separate noise standard deviation per user: pfl's has one for all."""
 
     def __init__(self, bound: float, noise: np.ndarray):
         self.mechanisms = {str(user): GaussianMechanism(bound, float(std) / bound) for user, std in enumerate(noise)}
@@ -43,7 +43,7 @@ class UserNoise(Postprocessor):
 
 
 class Clock(TrainingProcessCallback):
-    """When each round ended."""
+    """A callback that records the time at which each round ended."""
 
     def __init__(self):
         self.ends = []
@@ -54,7 +54,7 @@ class Clock(TrainingProcessCallback):
 
 
 def session(task: Task, body: Callable[[Train, Task], list[float]]) -> list[float]:
-    """What `body` returns, given training in pfl."""
+    """Return the result of `body(train, task)`, which trains in pfl."""
     x, y = torch.from_numpy(task.x), torch.from_numpy(task.y).long()
     datasets = [PyTorchTensorDataset((x[rows], y[rows]), user_id=str(user)) for user, rows in enumerate(task.users)]
     users = list(range(len(datasets)))

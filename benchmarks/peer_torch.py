@@ -1,4 +1,4 @@
-"""The networks in torch, which several frameworks train: their layers, and their weights as NumPy keeps them."""
+"""The networks in torch, for several frameworks: their layers, and conversion of their weights to NumPy arrays."""
 
 import numpy as np
 import torch
@@ -8,14 +8,14 @@ SIDE = 28  # pixels of an image
 
 
 class Flatten(nn.Module):
-    """All numbers of an image in one row, its channels last, as TensorFlow orders them."""
+    """A layer that flattens an image to one row, with channels last, the order in TensorFlow."""
 
     def forward(self, x):
         return x.permute(0, 2, 3, 1).flatten(1)
 
 
 def layers(weights: list[np.ndarray]) -> list[nn.Module]:
-    """The network with these start weights [kernel, bias, ...], ReLU between layers; kernels of four axes convolve."""
+    """Make layers from start weights [kernel, bias, ...], with ReLU between them; kernels with four axes convolve."""
     found = [nn.Unflatten(1, (1, SIDE, SIDE))] if weights[0].ndim == 4 else []
     for k, (kernel, bias) in enumerate(zip(weights[::2], weights[1::2], strict=True)):
         after = [nn.ReLU()] if 2 * k + 2 < len(weights) else []
@@ -33,7 +33,7 @@ def layers(weights: list[np.ndarray]) -> list[nn.Module]:
 
 
 def weights_of(network: nn.Module) -> list[np.ndarray]:
-    """A network's weights, in the order and with the axes of those it was made with."""
+    """Return a network's weights, with the order and axes of the start weights given to `layers`."""
     found = []
     for weight in (p.detach().numpy() for p in network.parameters()):
         found.append(weight.transpose(2, 3, 1, 0) if weight.ndim == 4 else weight.T)
@@ -41,5 +41,5 @@ def weights_of(network: nn.Module) -> list[np.ndarray]:
 
 
 def turned(kernel: np.ndarray) -> np.ndarray:
-    """A kernel with the axes that torch wants: outputs first."""
+    """Transpose a kernel to the axis order of torch: outputs first."""
     return np.ascontiguousarray(kernel.transpose(3, 2, 0, 1) if kernel.ndim == 4 else kernel.T)

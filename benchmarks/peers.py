@@ -1,7 +1,7 @@
-"""One training round here against the same round in other frameworks for federated learning, on two threads.
+"""Compare a training round of pwfl with the same round in other frameworks for federated learning, on two threads.
 
 Run as `python benchmarks/peers.py [pfl] [flower] [opacus]` on a quiet machine; default: all. Each framework runs in its
-own environment, .venv-NAME. A table on the screen and benchmarks/results/peers.parquet.
+own environment, .venv-NAME. Prints a table and writes it to benchmarks/results/peers.parquet.
 """
 
 import json
@@ -30,7 +30,7 @@ REPEATS = 3
 
 
 class Peer(NamedTuple):
-    """A framework's name, what the table calls it, the ratio wanted, what it trains, how it is started, its threads."""
+    """A framework: its name, label in the table, target ratio, workload, launcher and number of threads."""
 
     name: str
     label: str
@@ -40,7 +40,7 @@ class Peer(NamedTuple):
     threads: int = THREADS
 
 
-# pfl uses several cores by torch's threads or by worker processes.
+# pfl uses several cores through torch's threads or through worker processes.
 WORKERS = ("-m", "torch.distributed.run", "--nproc_per_node", str(THREADS))
 PEERS = [
     Peer("pfl", "pfl {} (torch), local noise", 4),
@@ -52,7 +52,7 @@ PEERS = [
 
 
 def here(workload: str) -> float:
-    """Seconds of a round of the core."""
+    """Measure the seconds of a round of pwfl."""
     if workload == "paper's network":
         weights, x, y, samples, noise = training.workload()
         (found,) = seconds(training.fused(weights, x, y, tf.constant(training.average_noise(samples, noise))))
@@ -63,7 +63,7 @@ def here(workload: str) -> float:
 
 
 def save(workload: str, path: str) -> None:
-    """Write a workload, and what a round of it without noise is where the peer cannot make it in NumPy."""
+    """Write a workload to a file, with the updates of a round without noise if `peer` cannot compute them in NumPy."""
     convolutional = workload != "paper's network"
     weights, x, y, samples, noise = training.convolutional_workload() if convolutional else training.workload()
     expected, tight = [], 0.0
@@ -86,7 +86,7 @@ def save(workload: str, path: str) -> None:
 
 
 def user_gradients(losses, weights, x, y, samples) -> np.ndarray:
-    """Each user's mean gradient, shape (user, weight)."""
+    """Compute each user's mean gradient, shape (user, weight)."""
     found = []
     for first, stop in pairwise([0, *np.cumsum(samples)]):
         with tf.GradientTape() as tape:
@@ -97,7 +97,7 @@ def user_gradients(losses, weights, x, y, samples) -> np.ndarray:
 
 
 def output(command: list, environment: dict[str, str]):
-    """What a command printed last, as JSON."""
+    """Run a command and return the last line that it prints, read as JSON; exit if it fails."""
     found = subprocess.run(command, cwd=FOLDER, env=environment, capture_output=True, text=True, check=False)
     if found.returncode:
         sys.exit(f"{found.stderr}\n{' '.join(map(str, command))} failed")
@@ -105,7 +105,7 @@ def output(command: list, environment: dict[str, str]):
 
 
 def rows(peers: list[Peer]) -> list[dict]:
-    """A row for each peer, measured REPEATS times in turns with the core."""
+    """Measure a row for each peer, REPEATS times in turns with pwfl."""
     with TemporaryDirectory() as folder:
         paths = {name: f"{folder}/{k}.npz" for k, name in enumerate({p.workload for p in peers})}
         for workload, path in paths.items():

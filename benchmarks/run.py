@@ -1,4 +1,4 @@
-"""All benchmarks: a table on the screen, benchmarks/results/speed.parquet and scale.parquet, a figure.
+"""Run all benchmarks: print tables, write benchmarks/results/speed.parquet and scale.parquet, and draw a figure.
 
 Run as `python benchmarks/run.py [optimization] [age_search] [training] [workflow] [sweep] [scale]`; default: all.
 """
@@ -19,7 +19,7 @@ PARTS = ("optimization", "age_search", "training", "workflow", "sweep", "scale")
 
 
 def rows_of(part: str) -> list[dict]:
-    """Rows of a part, measured in processes of their own: thread numbers are set before libraries load."""
+    """Measure the rows of a part, in new processes: thread numbers must be set before libraries load."""
     if part == "training":
         commands = [[FOLDER / "training.py", "1"], [FOLDER / "training.py", "2"]]
     else:
@@ -33,7 +33,7 @@ def rows_of(part: str) -> list[dict]:
 
 
 def growth(frame: pl.DataFrame) -> alt.VConcatChart:
-    """Seconds for a realization, and a job's peak memory, over each kind of size; dashed: linear growth."""
+    """Draw seconds per realization and a job's peak memory over each kind of size; dashed: linear growth."""
     share = pl.when(pl.col("what") == "realizations").then(1.0).otherwise(pl.col("size") / pl.col("size").last())
     linear = pl.col("seconds_per_realization").last() * share
     base = alt.Chart(frame.with_columns(linear=linear.over("what")), width=180, height=180)
@@ -52,7 +52,7 @@ def growth(frame: pl.DataFrame) -> alt.VConcatChart:
 
 
 def main(parts: list[str]) -> None:
-    """Run the parts named, write what they measured."""
+    """Run the named parts; print and write what they measure."""
     RESULTS.mkdir(exist_ok=True)
     pl.Config.set_tbl_rows(-1).set_tbl_cols(-1).set_fmt_str_lengths(60).set_tbl_width_chars(200)
     speed = [row for part in parts if part != "scale" for row in rows_of(part)]

@@ -1,4 +1,4 @@
-"""Cost as work grows: time of the optimization stages and memory of a job, by size."""
+"""Measure the growth of cost with size: time of the stages from `channel` to `account`, and peak memory of a job."""
 
 import json
 import subprocess
@@ -11,8 +11,8 @@ SIZES = {
     "resource blocks": [5, 10, 20, 50],
     "users of 16 antennas": [500, 1_000, 2_000, 4_000],
 }
-NOISE = {"all": "fixed"}  # of schedulers other than multicell's
-JOINT = ("cells", "resource blocks")  # by which the scheduler of all cells is measured, too
+NOISE = {"all": "fixed"}  # noise mechanisms of schedulers that are not multicell's
+JOINT = ("cells", "resource blocks")  # sizes by which the scheduler of all cells is measured, too
 CHUNK = 100  # realizations of a job
 JOB = """
 import json, resource, sys, time
@@ -36,7 +36,7 @@ print(json.dumps([time.perf_counter() - start, resource.getrusage(resource.RUSAG
 
 
 def overrides(kind: str, size: int) -> tuple[dict, int]:
-    """The scenario of a size, and how many realizations are timed."""
+    """Return the parameters of a scenario of a size, and the number of realizations to time."""
     data = {"dataset": "mnist", "samples_total": 60_000 if size >= 1_000 else None}
     if kind == "realizations":
         return {}, size
@@ -55,7 +55,7 @@ def overrides(kind: str, size: int) -> tuple[dict, int]:
 
 
 def rows() -> list[dict]:
-    """What grew, its size, seconds for a realization, and the job's peak memory in MiB."""
+    """Measure seconds per realization and a job's peak memory in MiB, for each kind of size and each size."""
     found = []
     own = {"users of 16 antennas": "all"}
     for scheduler, kind in [

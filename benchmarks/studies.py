@@ -1,7 +1,7 @@
-"""`python benchmarks/studies.py FOLDER...` puts what finished studies took into the table of docs/reference/studies.md.
+"""Write the costs of finished studies into docs/reference/studies.md: `python benchmarks/studies.py FOLDER...`.
 
-Each folder is one where studies of `config/` ran, on a machine as slow as the page says; what they took is recorded in
-the store, and in the logs of jobs. Rows of other studies stay.
+In each folder, studies of `config/` have run, on a machine as slow as the page states. Their costs are recorded in the
+store and in the logs of jobs. Rows of other studies are kept.
 """
 
 import csv
@@ -20,7 +20,7 @@ PAGE = ROOT / "docs/reference/studies.md"
 
 
 def items(folder: Path, study: str) -> set[Path]:
-    """The folders of the store that a finished study is made of: its stages' addresses, and its report's."""
+    """List the folders of the store that a finished study uses: addresses of its stages and of its report."""
     record = publish.latest(folder / "results" / study)
     stages = {
         folder / row["folder"]
@@ -31,7 +31,7 @@ def items(folder: Path, study: str) -> set[Path]:
 
 
 def cells(folder: Path, study: str) -> list[str]:
-    """Time on a core, memory of the largest job, and disk, as the table has them."""
+    """Return table cells: a study's time on one core, memory of the largest job that ran in the folder, and disk."""
     found = items(folder, study)
     costs = [json.loads(path.read_bytes()) for place in found for path in place.rglob(COST)]
     minutes = sum(cost["seconds"] for cost in costs) / 60
@@ -44,7 +44,7 @@ def cells(folder: Path, study: str) -> list[str]:
 
 
 def main(folders: list[str]) -> None:
-    """Rewrite the rows of all studies of `config/` that the folders hold finished."""
+    """Rewrite the rows of all studies of `config/` that are finished in one of the folders."""
     text = PAGE.read_text(encoding="utf-8")
     for config in sorted((ROOT / "config").glob("*.yaml")):
         study = yaml.safe_load(config.read_text(encoding="utf-8"))["study"]

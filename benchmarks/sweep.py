@@ -1,4 +1,4 @@
-"""A sweep as one study against its points as studies of their own: CPU time, size of the report, a dry run."""
+"""Compare a sweep as one study with its points as separate studies: CPU time, size of the report, a dry run."""
 
 import sys
 import tempfile
@@ -22,40 +22,40 @@ SCHEMES = [
 
 
 def study(changes: dict) -> dict:
-    """The default study's base with three schemes and some changes, as one scenario."""
+    """Return the config of a study of one scenario: the default study's base with three schemes and some changes."""
     config = yaml.safe_load(DEFAULT.read_text())
     few = {"realizations": REALIZATIONS, "training_realizations": REALIZATIONS, "schemes": SCHEMES}
     return {"study": "sweep", "base": deepcopy(config["base"]) | few | changes, "scenarios": {"cells": {}}}
 
 
 def arguments(folder: Path, name: str, config: dict) -> list[str]:
-    """Arguments of a run of a config, which is written into the folder."""
+    """Write a config into a folder and return the arguments of Snakemake that run it."""
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(config))
     return ["--configfile", str(path)]
 
 
 def separate(gamma: float, blocks: int) -> float:
-    """CPU seconds of one point as a study of its own."""
+    """Measure the CPU seconds of one sweep point as a separate study."""
     point = study({"schedule": {"gamma": gamma}, "radio": {"resource_blocks": blocks}})
     with tempfile.TemporaryDirectory() as name:
         return run(Path(name), 2, *arguments(Path(name), "point", point)).cpu_seconds
 
 
 def report_mb(folder: Path, config: list[str]) -> float:
-    """Size of the report of a finished study, one HTML file."""
+    """Make the report of a finished study, one HTML file, and return its size in MB."""
     run(folder, 1, *config, "--report", "report.html")
     return (folder / "report.html").stat().st_size / 1e6
 
 
 def rows() -> list[dict]:
-    """All rows of this module."""
+    """Measure all rows of this module."""
     grid = {"schedule.gamma": GAMMA, "radio.resource_blocks": BLOCKS}
     with tempfile.TemporaryDirectory() as name:
         swept = arguments(Path(name), "sweep", study({"sweep": grid}))
         cpu = run(Path(name), 2, *swept).cpu_seconds
         size = report_mb(Path(name), swept)
-    alone = len(GAMMA) * sum(separate(GAMMA[len(GAMMA) // 2], blocks) for blocks in BLOCKS)  # gamma changes no time
+    alone = len(GAMMA) * sum(separate(GAMMA[len(GAMMA) // 2], blocks) for blocks in BLOCKS)  # gamma changes no CPU time
     with tempfile.TemporaryDirectory() as name:
         run(Path(name), 2, "--configfile", str(DEFAULT))
         default = report_mb(Path(name), ["--configfile", str(DEFAULT)])

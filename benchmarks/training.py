@@ -1,4 +1,4 @@
-"""One training round, 11,000 samples of 35 users: the paper's network against its matrix products, a small CNN.
+"""Measure a training round, 11,000 samples of 35 users: the paper's network, softmax regression and a small CNN.
 
 Run as `python benchmarks/training.py THREADS`; prints the rows as JSON.
 """
@@ -31,7 +31,7 @@ FEATURES = 160  # of strokes
 
 
 def workload():
-    """Start weights, features, labels, users' sample counts (lognormal, summing to SAMPLES) and noise."""
+    """Draw start weights, features, labels, users' sample counts (lognormal, with sum SAMPLES) and noise."""
     generator = np.random.default_rng(1)
     share = generator.lognormal(0, 0.9, USERS)
     samples = np.maximum((share / share.sum() * SAMPLES).astype(int), 50)
@@ -43,19 +43,19 @@ def workload():
 
 
 def convolutional_workload():
-    """The same, with start weights of the small convolutional network."""
+    """Draw the same as `workload`, but with start weights of the small convolutional network."""
     _, *rest = workload()
     generator = np.random.default_rng(3)
     return [tf.constant(w) for w in start_weights(cnn.shapes(IMAGE, WIDTHS[-1]), generator)], *rest
 
 
 def average_noise(samples, noise) -> float:
-    """Standard deviation of the users' noise in their average, weighted by samples."""
+    """Return the standard deviation of the users' noise in their average, weighted by samples."""
     return float(np.sqrt(((samples * noise) ** 2).sum()) / samples.sum())
 
 
 def play_function(learner: Learner, count: int | tf.Tensor, summed: Callable | None = None) -> Callable:
-    """Some rounds of the core as a graph, without evaluation; a function of weights, what is received, and records."""
+    """Return a graph of `count` rounds without evaluation, a function of weights, received records, noise and data."""
     advance = advance_function(Loop(learner, ROUNDS, 1, summed=summed), single=isinstance(count, int))
 
     @tf.function(reduce_retracing=True, autograph=False)
@@ -68,32 +68,32 @@ def play_function(learner: Learner, count: int | tf.Tensor, summed: Callable | N
 
 
 def all_records(records: int) -> Rows:
-    """What a round's mean gradient is of, where all records count alike."""
+    """Return the received records of a round, with equal weights for all records."""
     rows = tf.range(records)[None], tf.constant([records]), (), tf.ones([1])
     return Rows(*rows)
 
 
 def dense_gradients(weights) -> Gradients:
-    """The learner of a dense network of these weights."""
+    """Return the learner of a dense network with these weights."""
     widths = weights[0].shape[0], *(bias.shape[0] for bias in weights[1::2])
     return Gradients(Dense(widths, start=None), CLIP, alike=True)
 
 
 def fused(weights, x, y, noise):
-    """ROUNDS rounds of the core."""
+    """Return a function that computes ROUNDS rounds in pwfl."""
     play = play_function(dense_gradients(weights), tf.constant(ROUNDS))
     return lambda: play(weights, all_records(SAMPLES), noise, Data(x, y, (), ()))
 
 
 def linear(y, noise):
-    """ROUNDS rounds of the core with softmax regression on features, of the same records."""
+    """Return a function that computes ROUNDS rounds of softmax regression on features, with the same labels."""
     generator = np.random.default_rng(4)
     x = tf.constant(generator.normal(size=(SAMPLES, FEATURES)).astype(np.float32))
     return fused([tf.constant(w) for w in glorot_uniform([FEATURES, WIDTHS[-1]], generator)], x, y, noise)
 
 
 def in_integers(y, samples):
-    """The same, with users' sums as integers modulo 2^16, and discrete Gaussian noise of 50 steps each."""
+    """Return a function like that of `linear`, with sums modulo 2^16 and discrete Gaussian noise of 50 steps each."""
     x = tf.constant(np.random.default_rng(2).random((SAMPLES, FEATURES), dtype=np.float32))
     start = [tf.zeros([FEATURES, WIDTHS[-1]]), tf.zeros(WIDTHS[-1])]
     learner = integers.IntegerGradients(Dense((FEATURES, WIDTHS[-1]), start=None), CLIP)
@@ -105,14 +105,14 @@ def in_integers(y, samples):
 
 
 def convolutional() -> Differentiated:
-    """The small convolutional network, which TensorFlow differentiates."""
+    """Return the small convolutional network, which TensorFlow differentiates."""
     return Differentiated(
         autodiff.convolutional(IMAGE, WIDTHS[-1]), Size(0, 0, IMAGE, WIDTHS[-1]), compiled=False, known=True, start=None
     )
 
 
 def by_autodiff(weights, x, y, noise):
-    """A round of the core with a model that TensorFlow differentiates; its mean loss's gradient alone: the floor."""
+    """Return functions of a round with a model that TensorFlow differentiates, and of its mean loss's gradient only."""
     model = convolutional()
     play = play_function(Gradients(model, CLIP, alike=True), 1)
 
@@ -128,7 +128,7 @@ def by_autodiff(weights, x, y, noise):
 
 
 def matrix_products(weights, x):
-    """The products of ROUNDS rounds and nothing else: the floor."""
+    """Return a function that computes only the matrix products of ROUNDS rounds: a lower bound on their time."""
     kernels = weights[::2]
 
     def products():
@@ -146,7 +146,7 @@ def matrix_products(weights, x):
 
 
 def user_by_user(weights, x, y, samples, noise):
-    """A loop over users, each a tf.function: gradient, clipping, noise; then the weighted average."""
+    """Return a function that computes a round user by user: gradient and clipping in a tf.function, noise, average."""
     stop = np.cumsum(samples)
     parts = [(x[a:b], y[a:b]) for a, b in pairwise([0, *stop])]
 
@@ -168,7 +168,7 @@ def user_by_user(weights, x, y, samples, noise):
 
 
 def memory_growth(weights, noise) -> dict:
-    """Resident memory after 200 trainings of different sizes, over that after 20."""
+    """Measure the resident memory after 200 training runs of different sizes, relative to that after 20."""
     generator, play = np.random.default_rng(2), play_function(dense_gradients(weights), tf.constant(2))
 
     def train(times):
@@ -181,7 +181,7 @@ def memory_growth(weights, noise) -> dict:
 
 
 def rows(threads: int) -> list[dict]:
-    """All rows of this module, at the threads it was started with."""
+    """Measure all rows of this module; `threads` is the number of threads that the process has."""
     weights, x, y, samples, noise = workload()
     total = tf.constant(average_noise(samples, noise))
     ours, floor, loop = seconds(

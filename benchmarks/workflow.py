@@ -1,4 +1,4 @@
-"""The default study as a whole: overhead of jobs, two cores against one, runs with little or nothing to do."""
+"""Measure runs of the default study: overhead of jobs, two cores against one, and runs with few or no jobs."""
 
 import os
 import re
@@ -21,7 +21,7 @@ STUDY = ("--configfile", str(DEFAULT))
 
 
 class Run(NamedTuple):
-    """What a run of the workflow and its jobs took; MiB are of the largest process."""
+    """The cost of a run of the workflow with its jobs; `mib` is the memory of the largest process."""
 
     seconds: float
     cpu_seconds: float
@@ -30,7 +30,7 @@ class Run(NamedTuple):
 
 
 def run(folder: Path, cores: int, *arguments: str, checkout: Path = ROOT) -> Run:
-    """Run the workflow in a folder; that of another checkout in the environment that `make setup` made there."""
+    """Run the workflow in a folder; another checkout's runs in the environment that `make setup` made there."""
     python = sys.executable if checkout == ROOT else checkout / ".venv/bin/python"
     call = [python, "-m", "snakemake", "--snakefile", checkout / "Snakefile", "--workflow-profile", "none"]
     begun = perf_counter()
@@ -48,7 +48,7 @@ def run(folder: Path, cores: int, *arguments: str, checkout: Path = ROOT) -> Run
 
 
 def compute_seconds() -> float:
-    """CPU seconds of all that the default study's jobs compute, in one process, imports done before."""
+    """Measure the CPU seconds of everything that the default study's jobs compute, in one process, without imports."""
     import pwfl
     from pwfl import api, registry
     from pwfl.report import build, theme
@@ -57,7 +57,7 @@ def compute_seconds() -> float:
 
     def everything(config: dict, folder: str) -> None:
         study, found = api.load(config, "config.yaml"), pwfl.simulate(config)
-        for name in study.scenarios.keys() - study.points.keys():  # whose figures and audits are on demand
+        for name in study.scenarios.keys() - study.points.keys():  # sweep points have figures and audits on request
             scenario, result = study.scenarios[name].select_stage(REPORT), found.scenarios[name]
             for figure in scenario_figures(registry.system(scenario.system).catalog):
                 paths = {kind: f"{folder}/figure.{kind}" for kind in ("json", "png", "svg")}
@@ -72,13 +72,13 @@ def compute_seconds() -> float:
 
 
 def train(folder: Path, cores: int) -> float:
-    """Seconds of the default study's trainings, on some cores, all else done before."""
+    """Delete and repeat the default study's training runs on `cores` cores; return the seconds."""
     shutil.rmtree(folder / "store" / "train")
     return run(folder, cores, *STUDY, "--until", "train", "--config", "wanted=store").seconds
 
 
 def dry_run(folder: Path, points: int) -> Run:
-    """A dry run of a sweep of the default study's first scenario."""
+    """Make a dry run of a sweep of the default study's first scenario."""
     config = yaml.safe_load(DEFAULT.read_text())
     gammas = [float(number) for number in range(1, points + 1)]
     config["scenarios"] = {"swept": config["scenarios"]["papers_learning"] | {"sweep": {"schedule.gamma": gammas}}}
@@ -87,15 +87,15 @@ def dry_run(folder: Path, points: int) -> Run:
 
 
 def rows() -> list[dict]:
-    """All rows of this module."""
+    """Measure all rows of this module."""
     compute = compute_seconds()
     with tempfile.TemporaryDirectory() as two:
         wall, cpu, *_ = run(Path(two), 2, *STUDY)
         idle = run(Path(two), 2, *STUDY).seconds
-        # Of a scenario whose noise does not depend on delta, as noise for a target does.
+        # In this scenario the noise does not depend on delta, unlike noise calibrated to a target epsilon.
         changed = ("base={privacy: {delta: 1e-6}}", "run=[papers_learning]")
         delta = run(Path(two), 2, *STUDY, "--config", *changed).seconds
-        # Fig. 5 work: the training jobs, all else done before.
+        # The work of Fig. 5: only training jobs, since all other results are kept.
         fast, slow = (train(Path(two), cores) for cores in (2, 1))
         dry = dry_run(Path(two), 1000)
     return [

@@ -1,6 +1,6 @@
-"""The documentation as a site: `python docs/build_site.py FOLDER` makes FOLDER/html, strictly and without a network.
+"""Build the documentation's site FOLDER/html, strictly and without a network: `python docs/build_site.py FOLDER`.
 
-Sphinx reads a copy of the pages, laid out as in the repository, so that a link leads where it does on a code host.
+Sphinx reads a copy of the pages, laid out as in the repository, so that links work as on a code host.
 """
 
 import shutil
@@ -15,10 +15,10 @@ FOLDERS = ("config", "docs", "examples")
 
 
 def build(folder: Path) -> int:
-    """Make the site; returns Sphinx's exit status, 1 where it warned of anything."""
+    """Build the site and return Sphinx's exit status, 1 after any warning."""
     from sphinx.cmd.build import build_main
 
-    pages = {system: full_size.paper_html(system) for system in full_size.STUDIES}  # Sphinx imports models otherwise
+    pages = {system: full_size.paper_html(system) for system in full_size.STUDIES}  # Sphinx imports models differently
     source, html = folder / "source", folder / "html"
     for old in (source, html):
         shutil.rmtree(old, ignore_errors=True)

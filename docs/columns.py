@@ -1,6 +1,6 @@
-"""Writes reference/columns.md: every column of every table, by its schema or its report (`pwfl.report.meanings`).
+"""Write reference/columns.md: every column of every table, by its schema or its report (`pwfl.report.meanings`).
 
-The tables of reports are those of the systems' tiny scenarios.
+The reports' tables come from the systems' tiny scenarios.
 """
 
 import re
@@ -40,7 +40,7 @@ ENDS = re.compile("_ci_(low|high)$")
 
 
 def simulated() -> dict[str, StudyTables]:
-    """The tables of a tiny scenario of each system."""
+    """Simulate a tiny scenario of each system and return its tables, by system."""
     studies = {}
     for system in registry.BUILT_IN:
         tiny = registry.system(system).catalog.tiny | {"system": system, "realizations": 2, "training_realizations": 2}
@@ -49,7 +49,7 @@ def simulated() -> dict[str, StudyTables]:
 
 
 def page(studies: dict[str, StudyTables]) -> str:
-    """The page, as Markdown, of the tables of each system."""
+    """Return the page, as Markdown, from the tables of each system."""
     parts = [HEAD, "## Tables that compare scenarios\n"]
     for name in next(iter(studies.values())).comparison:
         known: dict[str, Column] = {}
@@ -86,7 +86,7 @@ def _declared(schema, table: str, system: str) -> Iterator[Column]:
 
 
 def _columns(frame: pl.DataFrame, table: str, system: str) -> Iterator[Column]:
-    """The columns of a report's table, without its epsilons' terms; of `realizations` those beside `outcome`'s."""
+    """Yield a report table's columns, except epsilons' terms (if it has schemes) and `outcome`'s in `realizations`."""
     known = set(columns.TERMS) if "scheme" in frame.columns else set()
     if table == "realizations":
         known |= set(meanings.schemas(system)["outcome"].columns())
@@ -106,7 +106,7 @@ def _made(stage: str) -> str:
 
 
 def _rows(listed: list[Column]) -> str:
-    """A row for each column; a mean and its interval are one row."""
+    """Return a table in Markdown with a row per column; a mean and its interval share one row."""
     names, rows = {column.name for column in listed}, {}
     for column in listed:
         whole = ENDS.sub("_mean", column.name)

@@ -15,10 +15,10 @@ root_doc = "README"
 exclude_patterns = ["examples/*/*/*"]  # the captions
 html_theme = "furo"
 html_title = "pwfl"
-suppress_warnings = ["ref.python"]  # annotations name classes, such as Training, that every system has one of
+suppress_warnings = ["ref.python"]  # annotations name classes, such as Training, that several systems define
 
 myst_heading_anchors = 3
-nb_execution_mode = "off"  # the notebook shows what it was committed with; the tests run it
+nb_execution_mode = "off"  # the notebook shows its committed outputs; the tests run it
 
 default_role = "literal"  # docstrings set code in single backticks
 napoleon_google_docstring = False
@@ -33,7 +33,7 @@ apidoc_modules = [
         "automodule_options": {"members"},
     }
 ]
-# The sidebar: a caption, and its pages; a star stands for the others of a folder.
+# The sidebar: each caption with its pages; a star matches the other pages of a folder.
 PAGES = {
     "Tutorials": ["docs/tutorials/*", "examples/*/README"],
     "How to": ["docs/how-to/*"],
@@ -53,23 +53,23 @@ TREE = """
 
 
 def setup(app):
-    """Connect what follows."""
-    app.add_lexer("mermaid", TextLexer)  # shown as text: drawing it needs a program that comes from a network
-    app.add_lexer("csv", TextLexer)  # which code hosts colour, and Pygments does not know
+    """Register lexers and the functions below with Sphinx."""
+    app.add_lexer("mermaid", TextLexer)  # shown as text: drawing it requires a program from a network
+    app.add_lexer("csv", TextLexer)  # code hosts colour it, but Pygments has no lexer for it
     app.connect("source-read", _add_contents)
     app.connect("doctree-read", _link_code)
-    app.connect("autodoc-process-docstring", _plain, priority=400)  # before napoleon writes markup of its own
+    app.connect("autodoc-process-docstring", _plain, priority=400)  # before napoleon adds its own markup
 
 
 def _add_contents(app, page, source):
-    """The site's contents follow the front page, which the code hosts show without."""
+    """Append the site's contents to the front page; code hosts show the page without them."""
     if page == root_doc:
         source[0] += "".join(TREE % (caption, "\n".join(pages)) for caption, pages in PAGES.items())
 
 
 def _link_code(app, doctree):
-    """Names of the package in a page's text link to the reference; one that is not there is a mistake."""
-    from sphinx import addnodes  # not above: the tests import this file for its doctests, where Sphinx may be missing
+    """Link names of the package in a page's text to the reference; Sphinx warns of a name that is missing there."""
+    from sphinx import addnodes  # not at the top: tests import this file for doctests, perhaps without Sphinx
 
     if app.env.current_document.docname.startswith("api/"):
         return
@@ -83,7 +83,7 @@ def _link_code(app, doctree):
 
 
 def _plain(app, what, name, obj, options, lines):
-    """Docstrings are plain text: formulas hold |x| and a * b, which mean something else to reStructuredText."""
+    """Escape * and | outside doctests: docstrings are plain text, with |x| and a * b, not reStructuredText."""
     example = False
     for i, line in enumerate(lines):
         example = bool(line.strip()) and (example or line.lstrip().startswith(">>>"))

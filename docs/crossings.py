@@ -1,6 +1,6 @@
-"""The table of docs/explanation/crossings.md, of the study `config/crossings.yaml` once it has run.
+"""Write the table of docs/explanation/crossings.md from the results of the study `config/crossings.yaml`.
 
-python docs/crossings.py results/crossings
+Run as `python docs/crossings.py results/crossings` once the study has run.
 """
 
 import re
@@ -29,7 +29,7 @@ HEAD += ["guarantee", "symbols", "joules"]
 
 
 def rows(folder: Path) -> list[list[str]]:
-    """A row for each point of the study: accuracy with its interval, and epsilon against each observer, means."""
+    """Return a row per sweep point: mean accuracy with its interval, and mean epsilon against each observer."""
     cells = []
     for point in pl.read_parquet(folder / "systems.parquet").iter_rows(named=True):
         crossing, observer = point["scenario"].partition(",")[0], point["privacy.observer"]
@@ -51,7 +51,7 @@ def rows(folder: Path) -> list[list[str]]:
 
 
 def page(folder: Path) -> str:
-    """The page with the table of a study's results."""
+    """Return the page with the table of a study's results."""
     text = PAGE.read_text(encoding="utf-8")
     return BLOCK.sub(lambda _: table(HEAD, rows(folder)), text)
 

@@ -1,9 +1,9 @@
-"""The papers' claims at full size: kept in full_size.csv, counted in papers/README.md, shown on the papers' pages.
+"""Keep the papers' claims at full size in full_size.csv, count them in papers/README.md, and render their pages.
 
-    python docs/full_size.py results/STUDY [NOTE]   # keep the claims of a study that has run, and show them
-    python docs/full_size.py                        # show what is kept
+    python docs/full_size.py results/STUDY [NOTE]   # keep the claims of a study that has run, and count them
+    python docs/full_size.py                        # count the claims that are kept
 
-Keep a study at the commit that it ran with. NOTE says how its command differs from `snakemake --configfile
+Keep a study at the commit that it ran with. NOTE states how its command differs from `snakemake --configfile
 config/STUDY.yaml`, such as by fewer realizations.
 """
 
@@ -23,7 +23,7 @@ from pwfl.scenario import load, read
 
 DOCS = Path(__file__).parent
 KEPT, CURVES = DOCS / "full_size.csv", DOCS / "papers"
-STUDIES = {  # the full-size studies of each paper; curves are the first one's
+STUDIES = {  # the full-size studies of each paper; curves are from the first
     "multicell": ("paper", "resource_blocks", "samples"),
     "anonymous_oac": ("anonymous_oac",),
     "random_orthogonalization": ("random_orthogonalization",),
@@ -35,20 +35,20 @@ BEGIN, END = "<!-- full size, by docs/full_size.py: begin -->\n", "<!-- full siz
 
 
 def declared(system: str) -> tuple[Claim, ...]:
-    """The claims of a system's paper, in the paper's order."""
+    """Return the claims of a system's paper, in the paper's order."""
     return import_module(f"pwfl.systems.{system}.claims").PAPER_CLAIMS
 
 
 def kept() -> pl.DataFrame:
-    """The rows of all studies that are kept."""
+    """Read the rows of all studies that are kept."""
     return pl.read_csv(KEPT, schema=ADDED | SCHEMA) if KEPT.exists() else pl.DataFrame(schema=ADDED | SCHEMA)
 
 
 def keep(folder: Path, note: str) -> None:
-    """Put all rows of a study's results about the paper's claims in place of those that are kept of it.
+    """Replace the kept rows of a study by all its rows on the paper's claims, and keep curves of a first study.
 
-    Rows outside of the paper's setting are kept, too: they have a number and no verdict. Raises SystemExit for a study
-    that is no paper's, and where the checkout is not what was committed.
+    Rows outside of the paper's setting are kept, too: they have a number and no verdict. Raises SystemExit if the study
+    is not a full-size study of a paper or if the checkout has uncommitted changes.
     """
     studies = [study for several in STUDIES.values() for study in several]
     if folder.name not in studies:
@@ -66,7 +66,7 @@ def keep(folder: Path, note: str) -> None:
 
 
 def rows(system: str, claims: pl.DataFrame) -> list[paper.Row]:
-    """A system's statements, in its paper's order."""
+    """Return the rows of a system's statements, in its paper's order."""
     return paper.rows(_paper(system), claims.filter(pl.col("study").is_in(STUDIES[system])), {})
 
 
@@ -75,13 +75,13 @@ def _paper(system: str) -> paper.Paper:
 
 
 def table(head: list[str], body: list[list[str]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     lines = [[cell.replace("|", r"\|") for cell in line] for line in (head, ["---"] * len(head), *body)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def paper_html(system: str) -> str:
-    """The page of a system's paper, of the claims and curves that are kept."""
+    """Return the page of a system's paper, from the claims and curves that are kept."""
     catalog = registry.system(system).catalog
     (cited,) = references.cited(DOCS.parent / "CITATION.cff", [system])
     source = _paper(system)
@@ -107,7 +107,7 @@ def paper_html(system: str) -> str:
 
 
 def shown(path: Path, text: str) -> str:
-    """A page with a text between its marks. Raises SystemExit where it does not have these once."""
+    """Return a page with a text between its marks. Raises SystemExit unless the page has each mark once."""
     before, *after = path.read_text(encoding="utf-8").split(BEGIN)
     if len(after) != 1 or after[0].count(END) != 1:
         sys.exit(f"{path}: does not have the lines {BEGIN.strip()!r} and {END.strip()!r} once")
@@ -115,7 +115,7 @@ def shown(path: Path, text: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """The page of all papers, with its table anew."""
+    """Return the page of all papers, by path, with its table rewritten."""
     claims = kept()
     counts = [
         [f'<a href="{system}.html">{system}</a>', *_counts(system, claims), _commands(system, claims)]
@@ -126,7 +126,7 @@ def pages() -> dict[Path, str]:
 
 
 def _commands(system: str, claims: pl.DataFrame) -> str:
-    """The commands that made what is kept of a system's paper, and their commits."""
+    """Return the commands, with commits, that made the kept claims of a system's paper."""
     commands = []
     for study in STUDIES[system]:
         if len(study_claims := claims.filter(study=study)):
@@ -136,7 +136,7 @@ def _commands(system: str, claims: pl.DataFrame) -> str:
 
 
 def _counts(system: str, claims: pl.DataFrame) -> list[str]:
-    """How many statements a system's paper makes, and how many came out in each way."""
+    """Count the statements of a system's paper, and those with each outcome."""
     verdicts = [row.verdict for row in rows(system, claims)]
     return [str(len(verdicts)), *(str(verdicts.count(outcome)) for outcome in OUTCOMES)]
 

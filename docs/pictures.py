@@ -1,4 +1,4 @@
-"""Draws explanation/attack_rate.svg: the success of an attack over epsilon. `python docs/pictures.py`."""
+"""Draw explanation/attack_rate.svg, the success rate of an attack over epsilon: `python docs/pictures.py`."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ PICTURE = Path(__file__).parent / "explanation" / "attack_rate.svg"
 
 
 def rates() -> pl.DataFrame:
-    """Largest true-positive rates of an attack on a Gaussian mechanism, over its exact epsilon at DELTA."""
+    """Compute the largest true-positive rates of an attack on a Gaussian mechanism, over its exact epsilon at DELTA."""
     rho = np.geomspace(1e-4, 60, 90)
     epsilon = exact_epsilon(rho, DELTA)
     frames = [
@@ -25,7 +25,7 @@ def rates() -> pl.DataFrame:
 
 
 def chart(frame: pl.DataFrame) -> alt.Chart:
-    """Attack rates over epsilon, a line per rate of false positives."""
+    """Draw attack rates over epsilon, with a line per false-positive rate."""
     x = alt.X("epsilon:Q", title="Record-level ε (δ = 1e-5)", scale=alt.Scale(type="log"))
     y = alt.Y("rate:Q", title="Records identified (true positives)", axis=alt.Axis(format="~%"))
     line = alt.Chart(frame, width=420, height=260).mark_line()

@@ -1,6 +1,6 @@
-"""`python docs/renamed.py` finds old names, those of the table in upgrading.md, in the project; `make lint` runs it.
+"""Find old names of the table in upgrading.md in the project: `python docs/renamed.py`, which `make lint` runs.
 
-Only exact names are looked for, words with an underscore; the table has others, which are words of the language, too.
+Only names with an underscore are searched. The table's other old names are also ordinary words.
 """
 
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/upgrading.md"
-# Where old names are said on purpose: what changed, and messages to those who still use them.
+# Files that contain old names on purpose: lists of changes, and messages to users of old names.
 HISTORY = {
     "CHANGELOG.md",
     "docs/upgrading.md",
@@ -22,7 +22,7 @@ NAME = re.compile(r"`(\w+_\w+)`")
 
 
 def old_names(page: str) -> list[str]:
-    """The exact names of before in the table of a page.
+    """List the old names with an underscore in the table of a page.
 
     >>> old_names("| `history` | `air_so_far`, `low` | `air_cumulative` |")
     ['air_so_far']
@@ -31,7 +31,7 @@ def old_names(page: str) -> list[str]:
 
 
 def uses(names: list[str], files: list[Path]) -> list[str]:
-    """Where names stand: file, line and name."""
+    """List the places where files contain names: file, line and name."""
     known = re.compile(rf"\b({'|'.join(names)})\b")
     lines = []
     for path in files:

@@ -1,4 +1,4 @@
-"""The rule graph in a Markdown file, redrawn: `snakemake --rulegraph dot | python docs/rule_graph.py FILE`."""
+"""Redraw the rule graph in a Markdown file: `snakemake --rulegraph dot | python docs/rule_graph.py FILE`."""
 
 import re
 import sys
@@ -8,9 +8,9 @@ BLOCK = re.compile(r"(```mermaid\n).*?(```)", re.DOTALL)
 
 
 def mermaid(dot: str) -> str:
-    """Snakemake's graph of rules as Mermaid, which code hosts draw; always the same text for the same graph.
+    """Convert Snakemake's rule graph to Mermaid, which code hosts draw; equal graphs give equal texts.
 
-    The target `all`, and arrows that follow from others, are left out.
+    The target `all` is omitted, and so are arrows that follow from others.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""Steps of the schemes that config/systems.yaml compares at one epsilon, chosen on reserved records and realizations.
+"""Choose step sizes on reserved data for the schemes that config/systems.yaml compares at one epsilon.
 
-    python docs/steps.py          # each candidate's mean accuracy, and the step that the rule picks; ten core-minutes
+    python docs/steps.py          # each candidate's mean accuracy, and the one that the rule picks; ten core-minutes
 
-The rule: of candidates that double from one to the next, a scenario has the one with the largest mean accuracy over its
-schemes and observers, over an epsilon of 1, 4 and 16, and over ten realizations of a seed of their own. Users hold 1137
-of the training records, and models are evaluated on 300 others, so neither the test set nor a realization of the study
-decides. The candidates are `training.step_scale` where `step: snr` sets steps by the noise, else `learning_rate`.
+The rule: each candidate is twice the one before. A scenario uses the one with the largest mean accuracy over its
+schemes and observers, over epsilon 1, 4 and 16, and over ten realizations with another seed. Users hold 1137 of the
+training records and models are evaluated on 300 others, so the choice uses no test record and no realization of the
+study. It sets `training.step_scale` if `step: snr` sets step sizes by the noise, otherwise `learning_rate`.
 """
 
 import sys
@@ -30,22 +30,22 @@ CANDIDATES = {
 
 
 def compared(config: dict) -> list[str]:
-    """The scenarios that are compared at one epsilon."""
+    """List the scenarios that are compared at one epsilon."""
     return [name for name in config["scenarios"] if name.endswith("_equal")]
 
 
 def step_key(scenario: dict) -> str:
-    """The parameter that sets a scenario's step."""
+    """Return the parameter that sets a scenario's step size."""
     return SCALE if scenario["training"].get("step") == "snr" else RATE
 
 
 def chosen_step(scenario: dict) -> float:
-    """The step that a scenario has."""
+    """Return the value of the parameter that sets a scenario's step size."""
     return scenario["training"][step_key(scenario).partition(".")[2]]
 
 
 def reserved_study(config: dict, name: str, candidates, epsilons=EPSILONS, realizations=REALIZATIONS) -> dict:
-    """A study of one scenario over candidates of its step, on reserved realizations and records."""
+    """Return a study that sweeps one scenario's step size over candidates, on reserved realizations and records."""
     scenario = deepcopy(config["scenarios"][name])
     users = scenario["network"].get("users") or scenario["network"]["devices"]
     reserved = {"samples_total": HELD} if "samples_total" in scenario["data"] else {"samples_per_device": HELD // users}
@@ -56,7 +56,7 @@ def reserved_study(config: dict, name: str, candidates, epsilons=EPSILONS, reali
 
 
 def accuracies(study: dict) -> dict[float, float]:
-    """Mean final accuracy of each candidate, over schemes, observers, epsilons and realizations."""
+    """Compute each candidate's mean final accuracy, over schemes, observers, epsilons and realizations."""
     section, _, name = step_key(next(iter(study["scenarios"].values()))).partition(".")
     scenarios, by_step = load(study, "steps").scenarios, {}
     for point, tables in pwfl.simulate(study, until="train").scenarios.items():
@@ -67,12 +67,12 @@ def accuracies(study: dict) -> dict[float, float]:
 
 
 def pick(means: dict[float, float]) -> float:
-    """The candidate of the largest mean accuracy."""
+    """Return the candidate with the largest mean accuracy."""
     return max(means, key=means.__getitem__)
 
 
 def main(names: list[str]) -> None:
-    """Print what the rule picks for the scenarios of these names, or for all."""
+    """Print the step sizes that the rule picks for the scenarios of these names, or for all."""
     config = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     for name in names or compared(config):
         scenario = config["scenarios"][name]

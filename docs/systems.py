@@ -1,7 +1,7 @@
-"""What config/systems.yaml came to at equal epsilon: kept in systems.csv, drawn as explanation/epsilon.svg.
+"""Keep the results of config/systems.yaml at equal epsilon in systems.csv, and draw explanation/epsilon.svg.
 
 python docs/systems.py results/systems      # keep the table of a study that has run, and draw it
-python docs/systems.py                      # draw what is kept
+python docs/systems.py                      # draw the table that is kept
 """
 
 import sys
@@ -27,21 +27,21 @@ COLOURS = {
 
 
 def keep(folder: Path) -> None:
-    """Write the rows of all schemes at a target epsilon into systems.csv."""
+    """Write the rows of all schemes with a target epsilon to systems.csv."""
     rows = pl.read_parquet(folder / "systems.parquet").drop_nulls("privacy.target_epsilon")
     rows = rows.with_columns(pl.col("scenario").str.split(",").list.first())
     rows.select(*COLUMNS, pl.col(MEANS).round_sig_figs(6)).write_csv(KEPT)
 
 
 def chart(rows: pl.DataFrame) -> alt.VConcatChart:
-    """Accuracy over epsilon, a panel for each observer and a line for each scheme over the one channel."""
+    """Draw accuracy over epsilon, with a panel per observer and a line per scheme of COLOURS, all over one channel."""
     rows = rows.filter(pl.col("scheme").is_in(list(COLOURS)), pl.col("privacy.observer").is_in(list(OBSERVERS)))
     panels = [panel(rows.filter(pl.col("privacy.observer") == name), title) for name, title in OBSERVERS.items()]
     return alt.hconcat(*panels).configure_view(stroke=None).configure_axis(gridColor="#e6e6e6")
 
 
 def panel(rows: pl.DataFrame, title: str) -> alt.LayerChart:
-    """The schemes against one observer: means, and 95% intervals as bars."""
+    """Draw the schemes against one observer: means, and 95% intervals as bars."""
     rows = rows.rename({"privacy.target_epsilon": "target_epsilon"}).drop("privacy.observer")
     epsilon = alt.Axis(values=sorted(set(rows["target_epsilon"])), format="~g")
     colours = {name: colour for name, colour in COLOURS.items() if name in set(rows["scheme"])}

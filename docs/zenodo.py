@@ -1,6 +1,6 @@
-"""The metadata of Zenodo's archive, from CITATION.cff: `python docs/zenodo.py` writes `.zenodo.json`.
+"""Write the metadata of Zenodo's archive, `.zenodo.json`, from CITATION.cff: `python docs/zenodo.py`.
 
-Zenodo reads CITATION.cff itself, without its references; with `.zenodo.json` there it reads this file alone.
+Zenodo can read CITATION.cff, but ignores its references. If `.zenodo.json` exists, Zenodo reads only that file.
 """
 
 import json
@@ -13,7 +13,7 @@ FILE = ROOT / ".zenodo.json"
 
 
 def metadata(citation: dict) -> dict:
-    """Zenodo's fields of a citation; of the references those that have a DOI or an arXiv number."""
+    """Return Zenodo's fields of a citation; of the references, those that have a DOI or an arXiv number."""
     return {
         "title": citation["title"],
         "upload_type": citation["type"],

@@ -1,4 +1,4 @@
-"""Users that walk through seven cells: a table of gains by interval for `channel.links`, and a map of their ways.
+"""Simulate users who move through seven cells: tables for `channel.links` and `channel.users`, and a map.
 
 python walk.py FOLDER        # writes links.csv, users.csv and map.png there
 """
@@ -11,19 +11,19 @@ import numpy as np
 import polars as pl
 
 REALIZATIONS, INTERVALS, USERS = 10, 3, 15
-RADIUS_M, SPEED_M_S, SECONDS = 500.0, 15.0, 8.0  # of a cell; of a user on wheels; between intervals
-EXPONENT, AT_ONE_METRE = 3.0, (3e8 / 2.45e9 / (4 * np.pi)) ** 2  # of the path loss
+RADIUS_M, SPEED_M_S, SECONDS = 500.0, 15.0, 8.0  # radius of a cell; users' speed; time between intervals
+EXPONENT, AT_ONE_METRE = 3.0, (3e8 / 2.45e9 / (4 * np.pi)) ** 2  # path loss, and gain at 1 m
 
 
 def stations() -> np.ndarray:
-    """Places of the central station and six around it, metres, shape (station, 2)."""
+    """Return the positions of the central base station and of six around it, in metres, shape (station, 2)."""
     angle = np.pi / 6 + np.arange(6) * np.pi / 3
     ring = np.sqrt(3) * RADIUS_M * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     return np.concatenate([np.zeros((1, 2)), ring])
 
 
 def ways(generator: np.random.Generator) -> np.ndarray:
-    """Where users are, who go straight on from anywhere, shape (realization, interval, user, 2)."""
+    """Draw users' positions on straight paths, in metres, shape (realization, interval, user, 2)."""
     start = generator.uniform(-2 * RADIUS_M, 2 * RADIUS_M, (REALIZATIONS, 1, USERS, 2))
     heading = generator.uniform(0, 2 * np.pi, (REALIZATIONS, 1, USERS))
     step = SPEED_M_S * SECONDS * np.stack([np.cos(heading), np.sin(heading)], axis=-1)
@@ -31,13 +31,13 @@ def ways(generator: np.random.Generator) -> np.ndarray:
 
 
 def gains(place: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Power gains with Rayleigh fading, (realization, interval, station, user)."""
+    """Draw power gains with Rayleigh fading, shape (realization, interval, station, user)."""
     distance = np.linalg.norm(place[:, :, None] - stations()[:, None], axis=-1)
     return AT_ONE_METRE * np.maximum(distance, 1.0) ** -EXPONENT * generator.exponential(size=distance.shape)
 
 
 def table(values: np.ndarray, *names: str) -> pl.DataFrame:
-    """Keys of all axes."""
+    """Make a table of the indices of all values, one named column per axis."""
     axes = np.indices(values.shape).reshape(len(names), -1)
     return pl.DataFrame(dict(zip(names, axes, strict=True)))
 

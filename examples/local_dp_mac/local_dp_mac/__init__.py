@@ -1,3 +1,3 @@
 """Wireless federated learning with local differential privacy (Seif, Tandon, Li, ISIT 2020), simplified."""
 
-INTERFACE = 5  # of pwfl (docs/upgrading.md, "Versions of the interface")
+INTERFACE = 5  # the version of pwfl's interface that it uses (docs/upgrading.md, "Versions of the interface")

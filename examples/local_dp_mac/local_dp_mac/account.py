@@ -1,4 +1,4 @@
-"""Stage account: what the server learns of a record of each device, and what it took to send."""
+"""Stage account: privacy loss of a record of each device to the server, and channel uses."""
 
 import polars as pl
 
@@ -17,9 +17,9 @@ ROUNDS = Gaussian("none: every record in every round")
 
 
 def run(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """`leakage` of each device, a Gaussian mechanism a round, `outcome` of each realization, and `guarantees`.
+    """Make the tables `leakage` of each device, `outcome` of each realization, and `guarantees`.
 
-    epsilon counts the receiver's noise, epsilon_server the devices' alone.
+    Each round is a Gaussian mechanism. `epsilon` counts all noise, `epsilon_server` only the devices' noise.
     """
     record = Claim(SERVER, RECORD, 2 * scenario.training.clip_norm)
     user = record._replace(unit=USER, records=to_array(tables["users"], "samples", "realization", "user"))

@@ -1,4 +1,4 @@
-"""Stage audit: what the server receives in the worst-off device's slot, of its records."""
+"""Stage audit: tests of what the server receives in the slot of the most exposed device."""
 
 from collections.abc import Iterator
 
@@ -16,13 +16,13 @@ from pwfl.training.audit import Audited, audit_worst
 
 
 def verdicts(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """Tests of what the server sees of the worst-off device, in the realization whose worst record is worst off."""
+    """Return verdicts on the most exposed device's slot, in the realization with the most exposed record."""
     audited = Audited(parts, scenario, tables, features.size(scenario))
     return audit_worst(audited, trainer, SERVER, "what is received in the slot of device {} of every round", in_slot)
 
 
 def in_slot(tables: dict[str, pl.DataFrame], device: int, reception: Reception) -> Reception:
-    """What is received in a device's slot, with the receiver's noise in it."""
+    """Return the part of a reception that is in a device's slot, with the slot's receiver noise."""
     slot = to_array(tables["schedule"], "slot", "round", "user")[0]
     receiver = to_array(tables["noise"], "receiver_std", "round", "user")[:, device]
     seen = reception.select_users(slot == slot[device])

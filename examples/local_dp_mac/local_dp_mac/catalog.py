@@ -1,4 +1,4 @@
-"""What the stages of the system `local_dp_mac` read and what its reports show."""
+"""Contents of the reports of the system `local_dp_mac`, its schemes' colours, and values for `pwfl test`."""
 
 from pwfl.report.catalog import Catalog
 

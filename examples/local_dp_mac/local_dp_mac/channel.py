@@ -9,7 +9,7 @@ from pwfl.tables.arrays import to_table
 
 
 def run(scenario: LocalDpMac, realizations: range) -> dict[str, pl.DataFrame]:
-    """`users` and `links` of some consecutive realizations; |h|^2 is exponential with mean 1."""
+    """Make the tables `users` and `links` of consecutive realizations; |h|^2 is exponential with mean 1."""
     rounds, devices = scenario.training.rounds, scenario.network.devices
     gain = -np.log(streams.uniforms(scenario.seed, "fading", realizations, (rounds, devices)))
     keys = {"realization": realizations, "round": range(rounds), "user": range(devices)}

@@ -1,4 +1,4 @@
-"""What superposition on air is to bring, measured; in which bands is this example's choice."""
+"""Claims on transmission over the air, measured on a study; the required ranges are this example's choice."""
 
 from functools import partial
 

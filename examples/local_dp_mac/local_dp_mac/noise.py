@@ -1,4 +1,4 @@
-"""Stage noise: the devices' own, and the receiver's as it stands beside a device's gradient."""
+"""Stage noise: the devices' noise, and the receiver's noise relative to a received gradient."""
 
 import polars as pl
 
@@ -6,7 +6,7 @@ from local_dp_mac.parameters import LocalDpMac
 
 
 def run(scenario: LocalDpMac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Standard deviations for each coordinate; that of the receiver's noise is sqrt(N0) / c."""
+    """Make `noise`, standard deviations per coordinate (of the receiver's, sqrt(N0) / c), and `noise_status`."""
     std = scenario.privacy.noise_std if scheme == "gaussian" else 0.0
     receiver = scenario.radio.noise_variance**0.5
     noise = tables["schedule"].select(

@@ -1,4 +1,4 @@
-"""Stage receive: what the server's update takes of each device, and what the server sees of each."""
+"""Stage receive: each device's weight and noise in the server's update, and its visibility to the server."""
 
 import polars as pl
 
@@ -10,15 +10,15 @@ from pwfl.learning import features
 from pwfl.tables.arrays import joined
 from pwfl.training.models import network, parameter_count
 
-OBSERVER = Observer("the server: all symbols of all rounds, through its receiver", SERVER)  # trusts nobody
+OBSERVER = Observer("the server: all symbols of all rounds, through its receiver", SERVER)  # requires no trusted party
 
 
 def run(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables `reception`, `reception_noise`, `visibility` and `observers`; each round is an interval.
+    """Make the tables `reception`, `reception_noise`, `visibility` and `observers`; each round is an interval.
 
-    A device's message is the sum of its records' clipped gradients, and its noise that of their mean. What the server
-    gets in a slot, over its amplitude, is the sum of the means that are sent in it, with noise of variance K sigma^2 +
-    N0 / c^2 over the air, and of sigma^2 + N0 / c_k^2 one after the other. The update is the mean over all devices.
+    A device's message is the sum of its records' clipped gradients. It sends their mean, plus noise. A slot's output,
+    divided by its amplitude, is the sum of the means sent in it, plus noise: of variance K sigma^2 + N0 / c^2 over the
+    air, and sigma^2 + N0 / c_k^2 one after the other. The update is the mean over all devices.
     """
     round_, slot = ("realization", "round"), ("realization", "round", "slot")
     rows = joined(tables["schedule"], tables["noise"], *round_, "user")

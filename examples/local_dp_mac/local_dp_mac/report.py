@@ -10,12 +10,12 @@ COMPARABILITY = "the receiver's noise counts as protection in epsilon; powers ha
 
 
 def summarize(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables of a scenario's report."""
+    """Make the tables of a scenario's report."""
     return results.summarized(scenario, tables, ["accuracy", "loss", "rho", "epsilon", "channel_uses"])
 
 
 def leakage(scenario: LocalDpMac, tables: dict[str, pl.DataFrame]) -> alt.Chart:
-    """Distribution of the epsilons of all devices' records."""
+    """Draw the distribution of record-level epsilon over devices and realizations."""
     axis = "Epsilon of a record after all rounds"
     return theme.cdf(tables["leakage"], "epsilon", scenario, "What the server learns of a record", axis, "devices")
 

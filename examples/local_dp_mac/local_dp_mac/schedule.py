@@ -6,10 +6,10 @@ from local_dp_mac.parameters import LocalDpMac
 
 
 def run(scenario: LocalDpMac, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Slots and received amplitudes.
+    """Make the tables `schedule`, with slots and received amplitudes, and `schedule_status`.
 
-    Over the air all arrive with that of the weakest device at full power, c = sqrt(P) min |h|; one after the other,
-    each with its own, c_k = sqrt(P) |h_k|.
+    Over the air, all gradients arrive with the amplitude c = sqrt(P) min |h|, which the device with the weakest channel
+    reaches at full power. One after the other, device k's gradient arrives with c_k = sqrt(P) |h_k|.
     """
     gain, slot = {
         "over_the_air": (pl.col("fading_gain").min().over("realization", "round"), pl.lit(0, pl.Int64)),

@@ -1,4 +1,4 @@
-"""The system `local_dp_mac`: all that it is."""
+"""Definition of the system `local_dp_mac`: its parameters, checks, stages and reports."""
 
 from typing import TYPE_CHECKING
 

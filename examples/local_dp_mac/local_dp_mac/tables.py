@@ -5,11 +5,11 @@ import dataframely as dy
 from pwfl.tables import contract
 from pwfl.tables.contract import PUBLIC, key, meaning
 
-SERVER = "server"  # the observer of all that is received
+SERVER = "server"  # the observer, which receives all symbols
 
 
 class PerDeviceRound(contract.PerRealization):
-    """Keys of what is told of each device in each round."""
+    """Keys of quantities of a device in a round."""
 
     round = key(description=meaning("round", "from 0"))
     user = key(description=meaning("user"))
@@ -30,7 +30,7 @@ class Links(PerDeviceRound):
 
 
 class Schedule(PerDeviceRound):
-    """When each device sends, and how strongly it arrives (`schedule`)."""
+    """Slot and received amplitude of each device in each round (`schedule`)."""
 
     REVEALS = PUBLIC
     slot = dy.Int64(nullable=False, min=0, description=meaning("slot", "gradients sent in one slot add up on air"))
@@ -38,14 +38,14 @@ class Schedule(PerDeviceRound):
 
 
 class ScheduleStatus(contract.PerRealization):
-    """How it went (`schedule`)."""
+    """Status of scheduling, the same for all realizations (`schedule`)."""
 
     REVEALS = PUBLIC
     status = dy.Enum(["everybody_sends"], nullable=False, description=meaning("status", "the schedule"))
 
 
 class Noise(PerDeviceRound):
-    """Noise in what is received of each device, for each coordinate of its mean gradient (`noise`)."""
+    """Standard deviations of noise, per coordinate of the device's received mean gradient (`noise`)."""
 
     REVEALS = PUBLIC
     noise_std = dy.Float64(nullable=False, min=0, description=meaning("noise_std", "of its mean gradient"))
@@ -53,14 +53,14 @@ class Noise(PerDeviceRound):
 
 
 class NoiseStatus(contract.PerRealization):
-    """Who adds noise (`noise`)."""
+    """Sources of noise (`noise`)."""
 
     REVEALS = PUBLIC
     status = dy.Enum(("devices_and_receiver", "receiver_only", "nobody"), description=meaning("status", "the noise"))
 
 
 class History(contract.Learning):
-    """The server's model over the rounds (`train`)."""
+    """Evaluations of the server's model over the rounds (`train`)."""
 
     status = contract.training_status("trained", "diverged")
 

@@ -1,4 +1,4 @@
-"""Stage train: the server steps along the mean of the gradients that it receives."""
+"""Stage train: gradient descent of the server, along the mean of the received gradients."""
 
 from pwfl.training.plain import batch_trainer, parts, trainer
 

@@ -1,4 +1,4 @@
-"""Stage account: privacy loss of a record of each device to the server, and symbols on air."""
+"""Stage account: privacy loss of a record of each device to the server, and channel uses."""
 
 import polars as pl
 
@@ -18,10 +18,10 @@ ROUNDS = Gaussian("none: every record in every round")
 
 
 def run(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """`leakage` of each device, one Gaussian mechanism per round, `outcome` of each realization, and `guarantees`.
+    """Make the tables `leakage` of each device, `outcome` of each realization, and `guarantees`.
 
-    Devices add no noise: the epsilons rest on the receiver's. If all of a device's records are replaced, its message
-    moves by at most 2 D G.
+    Each round is a Gaussian mechanism. Devices add no noise: every finite epsilon counts the receiver's. If all records
+    of a device are replaced, its message moves by at most 2 D G.
     """
     training, delta = scenario.training, scenario.privacy.delta
     samples = to_array(tables["users"], "samples", "realization", "user")

@@ -1,4 +1,4 @@
-"""Stage audit: what the server receives in the slot of the most exposed device, of its records."""
+"""Stage audit: tests of what the server receives in the slot of the most exposed device."""
 
 from collections.abc import Iterator
 
@@ -17,9 +17,9 @@ from pwfl.training.audit import Audited, audit_worst
 
 
 def verdicts(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """Tests of what the server sees of the most exposed device, in the realization with the most exposed record."""
+    """Return verdicts on the most exposed device's slot, in the realization with the most exposed record."""
     users = tables["users"]
-    records = int(users["samples"].sum()) // users["realization"].n_unique()  # as many in all realizations
+    records = int(users["samples"].sum()) // users["realization"].n_unique()  # the same number in all realizations
     size = Size(records, 1, (scenario.task.dimension + 1,), CLASSES)
     audited = Audited(parts, dealt(scenario), tables, size, receiver=True)
     seen = "the server: output of its receiver in the slot of device {} of every round"
@@ -27,16 +27,16 @@ def verdicts(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> Itera
 
 
 def in_slot(tables: dict[str, pl.DataFrame], device: int, reception: Reception) -> Reception:
-    """The part of the update that is received in a device's slot."""
+    """Return the part of the update that is received in a device's slot, with the slot's noise."""
     slot = to_array(tables["schedule"], "slot", "round", "user")[0]
     std = to_array(tables["noise"], "receiver_noise_std", "round", "user")
     _, first = np.unique(slot, return_index=True)
-    share = std[:, device] / np.sqrt((std[:, first] ** 2).sum(axis=1))  # of a slot, of the update's noise
+    share = std[:, device] / np.sqrt((std[:, first] ** 2).sum(axis=1))  # the slot's noise over the update's
     seen = reception.select_users(slot == slot[device])
     return seen._replace(noise_std=reception.noise_std * share)
 
 
 def _with_objective(scenario: PrivacyForFree, data, tables: dict[str, pl.DataFrame]):
-    """The system's trainer, with the objective in the column in which the audit looks for a loss."""
+    """Build the system's trainer with the objective in the column `loss`, which the audit reads."""
     train = trainer(scenario, data, tables)
     return lambda realization: train(realization).with_columns(loss="ridge_objective")

@@ -1,4 +1,4 @@
-"""What the stages of the system `privacy_for_free` read and what its reports show."""
+"""Contents of the reports of the system `privacy_for_free`, its schemes' colours, and values for `pwfl test`."""
 
 from pwfl.report.catalog import Catalog, Outcome
 

@@ -9,7 +9,7 @@ from pwfl.tables.arrays import to_table
 
 
 def run(scenario: PrivacyForFree, realizations: range) -> dict[str, pl.DataFrame]:
-    """`users` and `links` of some consecutive realizations; E|h|^2 is 1."""
+    """Make the tables `users` and `links` of consecutive realizations; E|h|^2 is 1."""
     radio, devices = scenario.radio, scenario.network.devices
     intervals = -(-radio.blocks // radio.coherence_blocks)
     power, phase = np.moveaxis(streams.uniforms(scenario.seed, "fading", realizations, (2, intervals, devices)), 1, 0)

@@ -1,10 +1,10 @@
-"""What parameters of the system `privacy_for_free` must satisfy together, and the memory that its jobs use."""
+"""Joint checks of the parameters of `privacy_for_free`, and estimates of memory; see `pwfl.scenario.checks`."""
 
 from privacy_for_free.parameters import PrivacyForFree
 
 
 def consistent(scenario: PrivacyForFree) -> None:
-    """Refuse what cannot be run, or would make a stated sensitivity or bound wrong."""
+    """Raise ValueError if blocks and devices, gamma and D G, or mu and L do not fit each other."""
     training, devices, blocks = scenario.training, scenario.network.devices, scenario.radio.blocks
     if any(scheme.scheduler.startswith("orthogonal") for scheme in scenario.schemes) and blocks % devices:
         raise ValueError(
@@ -25,11 +25,11 @@ def consistent(scenario: PrivacyForFree) -> None:
 
 
 def table_bytes(scenario: PrivacyForFree) -> tuple[float, float, str]:
-    """Bytes of a realization's tables: some arrays with an entry for each block and device."""
+    """Estimate the bytes of a realization's tables: some arrays with one entry per block and device."""
     return 300.0 * scenario.radio.blocks * scenario.network.devices, 0.0, "radio.blocks, network.devices"
 
 
 def training_bytes(scenario: PrivacyForFree) -> tuple[float, str]:
-    """Bytes of a training run: records, and some arrays of their size."""
+    """Estimate the bytes of a training run: records, and some arrays of their size."""
     numbers = scenario.network.devices * scenario.task.samples * (scenario.task.dimension + 1)
     return 32.0 * numbers, "task.samples, task.dimension, network.devices"

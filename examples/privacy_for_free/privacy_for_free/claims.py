@@ -1,11 +1,11 @@
-"""What the paper claims of powers and access, measured."""
+"""Claims of the paper on powers and access, measured on a study."""
 
 from functools import partial
 
 from pwfl.report.claims import POSITIVE, PROJECT, Band, Claim, Quantity, Reported, measure, once, only, scheme
 
 GAP = Quantity("optimality_gap", "final normalized optimality gap", POSITIVE)
-BOUND = "optimality_gap_bound"  # the paper's
+BOUND = "optimality_gap_bound"  # the column with the paper's bound on the gap
 
 SUPERPOSED = scheme("superposed_adaptive", "receiver", "superposed adaptive")
 SUPERPOSED_STATIC = scheme("superposed_static", "receiver", "superposed static")
@@ -14,12 +14,12 @@ ORTHOGONAL = scheme("orthogonal_adaptive", "receiver", "orthogonal adaptive")
 ORTHOGONAL_STATIC = scheme("orthogonal_static", "receiver", "orthogonal static")
 ORTHOGONAL_FULL = scheme("orthogonal_full", "receiver", "orthogonal without budget")
 
-# Privacy is judged as free where the difference of the bounds in Fig. 3, computed again, is below the 5e-4 at which the
-# authors' script marks it as free: from 43 (superposed) and 97 (orthogonal) on.
+# The authors' script of Fig. 3 marks privacy as free if the budget raises the bound by less than 5e-4. Computed here,
+# this holds from epsilon 43 (superposed) or 97 (orthogonal) on. Claims that privacy is free are judged only there.
 SETTING = {"network.devices": (10,), "radio.blocks": (30,), "radio.snr_db": (30.0,), "privacy.delta": (0.01,)}
 
 
-# What the authors' script of Fig. 3 plots: the bound, with the constants of its records.
+# The setting of the authors' script of Fig. 3, which plots the bound, with the constants L and mu of its records.
 OF_FIGURE = SETTING | {"privacy.epsilon": (20.0,)}
 OF_FIGURE |= {"training.smoothness": (1.048,), "training.strong_convexity": (0.95,)}
 BOUNDS = Quantity(BOUND, "bound on the final normalized optimality gap", POSITIVE)
@@ -35,7 +35,7 @@ FREE_FROM = {5.0: Reported(4.0, 3.95, 4.05), 15.0: Reported(17.7, 17.65, 17.75),
 
 
 def _free(ratio):
-    """The ratio of gaps and that of the paper's bounds on them."""
+    """Return a ratio of gaps, and the same ratio of the paper's bounds on the gaps."""
     return ratio, ratio[BOUND]
 
 

@@ -1,4 +1,4 @@
-"""What devices send: sums of their records' gradients of ridge regression, clipped by record and by device."""
+"""Messages of devices: sums of their records' gradients of ridge regression, clipped by record and by device."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,26 +12,26 @@ from pwfl.learning.datasets import Dataset
 from pwfl.tables.reception import Reception
 from pwfl.training.batching import Weights
 
-BEYOND = 1.5  # times the clipping norm: gradients of opposed records
-CLASSES = 1  # of Dataset's labels, all 0
+BEYOND = 1.5  # norm of the gradients of opposed records, over the clipping norm
+CLASSES = 1  # number of classes in a `Dataset`; all labels are 0
 
 
 class Records(NamedTuple):
-    """Records of all devices, u and then v, shape (record, d + 1)."""
+    """Training records of all devices, u and then v, shape (record, d + 1)."""
 
     x: tf.Tensor
 
 
 class Fixed(NamedTuple):
-    """Places of each device's records, shape (device, record)."""
+    """Indices of each device's training records, shape (device, record)."""
 
     rows: np.ndarray
 
 
 class Varying(NamedTuple):
-    """Each device's factor in the update, shape (interval, device), 0 if it is not heard.
+    """Each device's factor in the update, shape (interval, device), 0 if its message is not received.
 
-    It is not called `weight`: `rounds.advance_function` would expect messages by device then.
+    The field's name is not `weight`, with which `rounds.play_round` would expect one message per device.
     """
 
     factor: np.ndarray
@@ -39,10 +39,10 @@ class Varying(NamedTuple):
 
 @dataclass(frozen=True)
 class RidgeGradients:
-    """A device's sum of its records' gradients, each clipped to gamma; a sum beyond D G is scaled down to that norm.
+    """Sums of a device's gradients, each clipped to gamma; a sum of norm above D G is scaled down to this norm.
 
-    A replaced record moves the sum of clipped gradients by at most 2 gamma. Scaling down to a ball is a projection, and
-    brings no two sums further apart. The sum of all devices' messages is formed at once.
+    A replaced record moves the sum of clipped gradients by at most 2 gamma. Scaling down is a projection onto a ball,
+    and never increases the distance of two sums. The messages of all devices are computed and added up together.
     """
 
     clip_norm: float
@@ -50,30 +50,30 @@ class RidgeGradients:
     weight_decay: float
     dimension: int
     message: ClassVar = "sum of gradients"
-    # One record moves a sum so far. All records together do not, as a sum has a bound of its own; with `reached`, the
-    # audit would expect this of them, too.
+    # One record attains the sensitivity. All records of a device together do not attain the sum of theirs, as its
+    # message has a norm of at most D G; if `reached` were true, the audit would expect that, too.
     reached: ClassVar = False
-    measured: ClassVar = 4  # records clipped, records, devices limited, devices
+    measured: ClassVar = 4  # numbers of clipped records, records, scaled-down devices, devices
     lasting: ClassVar = True
 
     @property
     def sensitivity(self) -> float:
-        """How far a replaced record moves a device's message at most."""
+        """Upper bound on the L2 norm of a message's change if one record is replaced."""
         return 2 * self.clip_norm
 
     def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
-        """All zeros; nothing is drawn."""
+        """Return start parameters that are all zero; nothing is drawn."""
         return [np.zeros(self.dimension, np.float32)]
 
     def tensors(self, data: Dataset) -> Records:
-        """The training records."""
+        """Convert the training records to a tensor; there are no test records."""
         return Records(tf.constant(data.x_train))
 
     def inputs(
         self, reception: Reception, user_records: list[np.ndarray], seed: int, realization: int
     ) -> tuple[Fixed, Varying]:
-        """The devices' records, and their factors in the update of each round."""
-        if reception.records is not None or reception.group is not None:  # what is not done must not be accounted for
+        """Return record indices and factors, as `Learner.inputs`. Raises NotImplementedError for unsupported inputs."""
+        if reception.records is not None or reception.group is not None:  # else accounted for, but not computed
             raise NotImplementedError("sums are of all of a device's records, and are no integers")
         if len({len(mine) for mine in user_records}) > 1:
             raise NotImplementedError("devices must have equally many records")
@@ -81,14 +81,15 @@ class RidgeGradients:
         return Fixed(np.array(user_records, np.int32)), Varying(factor)
 
     def gather(self, fixed: Fixed, varying: Varying, data: Records) -> tuple:
-        """Coordinates, shape (..., device, record, d), values v and squared norms of the devices' records."""
+        """Return the records' u, shape (..., device, record, d), and v and |u|^2, shape (..., device, record)."""
         x = tf.gather(data.x, fixed.rows)
         return x[..., :-1], x[..., -1], tf.reduce_sum(x[..., :-1] ** 2, axis=-1)
 
     def summed(self, weights: Weights, fixed: Fixed, varying: Varying, used: tuple, uniforms: Callable):
-        """The weighted sum of all messages. A record's gradient is r u + s, r its residual and s = 2 lambda w.
+        """Compute the weighted sum of all messages, and the four numbers of `measured`.
 
-        Its squared norm is r^2 |u|^2 + 2 r u's + |s|^2, so that no gradient is formed.
+        A record's gradient is r u + s, with its residual r and s = 2 lambda w. Gradients are not formed: their squared
+        norms are r^2 |u|^2 + 2 r u's + |s|^2.
         """
         (w,), (u, v, squares) = weights, used
         predicted = tf.linalg.matvec(u, w[..., None, :])
@@ -106,23 +107,23 @@ class RidgeGradients:
         return [tf.linalg.matvec(sums, scale, transpose_a=True)], tf.stack(counts, axis=-1)
 
     def evaluate(self, weights: Weights, data: Records) -> tuple[tf.Tensor, tf.Tensor]:
-        """No accuracies (NaN), and the objective on the training records."""
+        """Compute the objective on the training records, as the loss; accuracies are NaN."""
         (w,), (u, v) = weights, (data.x[:, :-1], data.x[:, -1])
         residual = tf.linalg.matvec(u, w) - v
         loss = tf.reduce_mean(residual**2, axis=-1) / 2 + self.weight_decay * tf.reduce_sum(w**2, axis=-1)
         return tf.fill(tf.concat([tf.shape(loss), [1 + CLASSES]], 0), np.float32(np.nan)), loss
 
-    # What an audit asks for.
+    # For audits.
     def place(self, start, target: int, round_: int) -> int:
-        """One of the target's records, of a `trainings.Start`."""
+        """Return the index of the target's first record in the training data; `start` is a `trainings.Start`."""
         return int(start.user_records[target][0])
 
     def silent(self) -> list[np.ndarray]:
-        """Weights at which a record of zeros has no gradient."""
+        """Return model parameters, all zero, at which a record of zeros has the gradient zero."""
         return [np.zeros(self.dimension, np.float32)]
 
     def opposed(self, generator: np.random.Generator, records: int) -> Iterator[Opposed]:
-        """Weights and two records, whose gradients are opposite and clipped."""
+        """Yield one case: parameters, all zero, and two records with opposite gradients, which are clipped."""
         u = generator.standard_normal(self.dimension)
         u *= BEYOND * self.clip_norm / np.linalg.norm(u)
         x = np.column_stack([np.stack([u, u]), [1.0, -1.0]]).astype(np.float32)

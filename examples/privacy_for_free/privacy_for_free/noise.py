@@ -1,4 +1,4 @@
-"""Stage noise: the receiver's, beside a unit of a device's message; devices add none."""
+"""Stage noise: the receiver's noise relative to a unit of a device's received message; devices add none."""
 
 import polars as pl
 
@@ -6,7 +6,7 @@ from privacy_for_free.parameters import PrivacyForFree
 
 
 def run(scenario: PrivacyForFree, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Standard deviations: amplitudes are given over that of the receiver's noise."""
+    """Make `noise`, 1 / amplitude (amplitudes are over the receiver's standard deviation), and `noise_status`."""
     noise = tables["schedule"].select(
         "realization", "round", "user", receiver_noise_std=1 / pl.col("message_amplitude")
     )

@@ -1,4 +1,4 @@
-"""Parameters of a scenario of the system `privacy_for_free`; defaults are those of the paper's Fig. 3."""
+"""Parameters of scenarios of `privacy_for_free`; defaults are those of the paper's Fig. 3, except L and mu."""
 
 from typing import Annotated, Literal
 

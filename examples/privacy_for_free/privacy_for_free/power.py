@@ -1,6 +1,6 @@
-"""The paper's privacy budget, and the powers of all rounds that minimize its bound within this budget.
+"""Compute the paper's privacy budget, and the powers of all rounds that minimize its bound within this budget.
 
-Powers are given by the noise x that they leave: the variance of the receiver's noise over the squared amplitude at
+A power is expressed by the noise x at this power: the variance of the receiver's noise over the squared amplitude with
 which a unit of a device's message is received. A replaced record moves a message by at most 2 gamma, so a round is a
 Gaussian mechanism of zCDP rho = 2 gamma^2 / x. With step size 1 / L, the bound on the optimality gap after T rounds is
 
@@ -10,13 +10,14 @@ Gaussian mechanism of zCDP rho = 2 gamma^2 / x. With step size 1 / L, the bound 
 import numpy as np
 from scipy.special import lambertw
 
-# Share of the budget that rounds of mostly noise may cost. With more noise, rounding in float32 would drown messages.
+# Share of the budget that all rounds together would cost at the upper limit of the noise. With more noise, rounding in
+# float32 would hide messages.
 NEGLIGIBLE = 1e-4
-HALVINGS = 200  # of a bracket of logarithms: down to neighbouring floats
+HALVINGS = 200  # bisection steps on a logarithm: down to neighbouring floats
 
 
 def constant(delta: float) -> float:
-    """C, for which sqrt(pi) C exp(C^2) = 1 / delta.
+    """Compute C, the solution of sqrt(pi) C exp(C^2) = 1 / delta.
 
     >>> round(constant(0.01), 4)
     1.8488
@@ -25,29 +26,29 @@ def constant(delta: float) -> float:
 
 
 def budget(epsilon: float, delta: float) -> float:
-    """The zCDP rho that all rounds may cost together, R_dp of the paper."""
+    """Compute the zCDP rho that all rounds may cost together for an epsilon, R_dp of the paper."""
     return (np.sqrt(epsilon + constant(delta) ** 2) - constant(delta)) ** 2
 
 
 def converted(rho: np.ndarray, delta: float) -> np.ndarray:
-    """The epsilon of which `rho` is the budget."""
+    """Convert rho to epsilon by the paper's formula, the inverse of `budget`."""
     return rho + 2 * constant(delta) * np.sqrt(rho)
 
 
 def static(least: np.ndarray, moved: float, rho: float) -> np.ndarray:
-    """Equal shares of the budget: noise of all rounds, no less than `least`, shape (..., round).
+    """Compute the noise x of all rounds, shape (..., round), if the budget `rho` is divided equally over rounds.
 
-    `moved` is how far a replaced record moves a message.
+    `least`, the noise at the power limit, is a lower bound. `moved` is how far a replaced record moves a message.
     """
     return np.maximum(least, moved**2 * least.shape[-1] / (2 * rho))
 
 
 def adaptive(least: np.ndarray, moved: float, rho: float, contraction: float) -> np.ndarray:
-    """The noise, no less than `least`, that minimizes the bound with `contraction` = 1 - mu / L.
+    """Compute the noise x of all rounds that minimizes the bound within the budget; `contraction` is 1 - mu / L.
 
     x_t is the larger of `least` and lambda (1 - mu / L)^(t / 2); lambda is found by bisection, such that the budget
-    is not exceeded. Noise is not raised further in rounds that together cost a NEGLIGIBLE share. Parameters are as in
-    `static`.
+    is not exceeded. The second term has an upper limit, at which all rounds together would cost a NEGLIGIBLE share
+    of the budget. The other parameters are as in `static`.
     """
     most = np.log(moved**2 * least.shape[-1] / (2 * rho * NEGLIGIBLE))
     falling = np.arange(1, least.shape[-1] + 1) / 2 * np.log(contraction)
@@ -58,7 +59,7 @@ def adaptive(least: np.ndarray, moved: float, rho: float, contraction: float) ->
     def cost(level: np.ndarray) -> np.ndarray:
         return (moved**2 / (2 * noise(level))).sum(axis=-1)
 
-    low = (np.log(least) - falling).min(axis=-1)  # all rounds have the least noise
+    low = (np.log(least) - falling).min(axis=-1)  # all rounds have the noise `least`
     high = np.full_like(low, np.logaddexp.reduce(-falling) + np.log(moved**2 / (2 * rho)) + 2 * NEGLIGIBLE)
     high = np.where(cost(low) <= rho, -np.inf, np.maximum(low, high))
     for _ in range(HALVINGS):

@@ -1,4 +1,4 @@
-"""Stage receive: each device's weight in the server's update, and what the server sees of it."""
+"""Stage receive: each device's weight in the server's update, and its visibility to the server."""
 
 import polars as pl
 
@@ -12,9 +12,9 @@ OBSERVER = Observer("the server, honest but curious: all outputs of its receiver
 
 
 def run(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables `reception`, `reception_noise`, `visibility` and `observers`; each round is an interval.
+    """Make the tables `reception`, `reception_noise`, `visibility` and `observers`; each round is an interval.
 
-    The output of a slot, over its amplitude, is the sum of the messages sent in it plus noise. The update is the sum
+    A slot's output, divided by its amplitude, is the sum of the messages sent in it, plus noise. The update is the sum
     over slots, divided by the number of records.
     """
     round_, slot = ("realization", "round"), ("realization", "round", "slot")

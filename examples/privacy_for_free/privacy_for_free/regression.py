@@ -1,4 +1,4 @@
-"""Simulated records of the regression, its objective and minimum, in float64."""
+"""Simulated records of the regression, in float32; its objective and minimum, in float64."""
 
 from typing import NamedTuple
 
@@ -8,11 +8,11 @@ from privacy_for_free.parameters import PrivacyForFree
 from pwfl import streams
 from pwfl.learning.datasets import Dataset
 
-COEFFICIENTS = {1: 1.0, 4: 3.0}  # v = u_2 + 3 u_5 + noise, counted from 0
+COEFFICIENTS = {1: 1.0, 4: 3.0}  # by index of u from 0: v = u_2 + 3 u_5 + noise
 
 
 class Minimum(NamedTuple):
-    """Where the objective is least, and how much it is there and at the start, w = 0."""
+    """Model parameters that minimize the objective, its minimum, and its value at the start, w = 0."""
 
     weights: np.ndarray
     objective: float
@@ -20,7 +20,7 @@ class Minimum(NamedTuple):
 
 
 def simulated(scenario: PrivacyForFree, devices: int, samples: int, realization: int) -> Dataset:
-    """The records of a realization: u, then v in the last column. Labels, of which a regression has none, are 0."""
+    """Simulate the records of a realization: u, then v in the last column; labels have no meaning and are 0."""
     task, generator = scenario.task, streams.generator(scenario.seed, "regression records", realization)
     u = generator.standard_normal((devices * samples, task.dimension))
     v = task.label_noise_std * generator.standard_normal(len(u))
@@ -30,13 +30,13 @@ def simulated(scenario: PrivacyForFree, devices: int, samples: int, realization:
 
 
 def objective(weights: np.ndarray, records: np.ndarray, weight_decay: float) -> float:
-    """F(w): half the mean squared error plus the regularizer."""
+    """Compute F(w): half the mean squared error, plus the regularizer lambda ||w||^2."""
     residuals = records[:, :-1] @ weights - records[:, -1]
     return float(np.mean(residuals**2) / 2 + weight_decay * weights @ weights)
 
 
 def minimum(records: np.ndarray, weight_decay: float) -> Minimum:
-    """The minimum of the objective; of records without a unique one, that of least norm."""
+    """Compute the minimum of the objective; if several parameters attain it, those of least norm."""
     records = records.astype(float)
     u, v = records[:, :-1], records[:, -1]
     hessian = u.T @ u / len(u) + 2 * weight_decay * np.eye(u.shape[1])

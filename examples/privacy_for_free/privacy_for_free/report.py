@@ -20,19 +20,19 @@ LOGARITHMIC = alt.Scale(type="log")
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The outcome of each realization and scheme, with the end of its training run."""
+    """Join the outcome of each realization and scheme with the final gap, bound and objective of its training run."""
     keys = ["scheme", "realization"]
     last = tables["history"].group_by(keys, maintain_order=True).agg(pl.col(MEASURED).sort_by("round").last())
     return results.realizations(tables).join(last, on=keys, how="left", maintain_order="left")
 
 
 def summarize(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables of a scenario's report."""
+    """Make the tables of a scenario's report."""
     return results.summarized(scenario, tables, AVERAGED, realizations(tables))
 
 
 def published(scenario: PrivacyForFree, realizations: pl.DataFrame) -> list[Loss]:
-    """Privacy loss of each training run's most exposed record; each realization simulates its own."""
+    """Return each training run's loss of its most exposed record; records are simulated for each realization."""
     return [Loss(rho=rho, own_records=True) for rho in realizations["rho_server"]]
 
 
@@ -41,16 +41,16 @@ def _axis(title: str) -> alt.Y:
 
 
 def gap(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Mean optimality gap over the rounds."""
+    """Draw the mean optimality gap over the rounds, with its confidence band."""
     history = tables["history"]
     title = alt.TitleParams(GAP, subtitle=theme.band_over(history["realization"].n_unique()))
     frame = theme.means(history, ["scheme", "round"], ["optimality_gap"], scenario.system)
-    frame = theme.within(frame, "optimality_gap", ends_of(frame["optimality_gap_mean"])[0])  # the axis is logarithmic
+    frame = theme.within(frame, "optimality_gap", ends_of(frame["optimality_gap_mean"])[0])  # for the logarithmic axis
     return theme.band(frame, "optimality_gap", scenario, title, _axis(GAP))
 
 
 def power(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Share of the power limit over the rounds, mean over devices and realizations."""
+    """Draw the share of the power limit over the rounds, mean over devices, with the band over realizations."""
     by = ["scheme", "realization", "round"]
     shares = tables["schedule"].group_by(by, maintain_order=True).agg(pl.col("power_share").mean())
     shares = shares.with_columns(round=pl.col("round") + 1)
@@ -61,13 +61,13 @@ def power(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.Laye
 
 
 def leakage(scenario: PrivacyForFree, tables: dict[str, pl.DataFrame]) -> alt.Chart:
-    """Distribution of the epsilons of all devices' records."""
+    """Draw the distribution of record-level epsilon over devices and realizations."""
     axis = "Record-level epsilon after all rounds"
     return theme.cdf(tables["leakage"], "epsilon", scenario, "Privacy loss to the server", axis, "devices")
 
 
 def gap_over_epsilon(study: dict[str, dict]) -> alt.LayerChart:
-    """Mean final gap over the privacy budget, of the scenarios that differ in nothing else."""
+    """Draw the mean final gap over the budget, for the largest group of scenarios that differ only in the budget."""
     title = f"{GAP} over the privacy budget"
     names = max(comparable(study, "privacy.epsilon"), key=len)
     if len(names) < 2:

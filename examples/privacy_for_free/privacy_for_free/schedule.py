@@ -10,12 +10,12 @@ from pwfl.tables.arrays import to_array, to_table
 
 
 def run(scenario: PrivacyForFree, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Slots, received amplitudes and shares of the power limit.
+    """Make `schedule`, with slots, received amplitudes and shares of the power limit, and `schedule_status`.
 
-    A device's message, the sum of its records' gradients, has a norm of at most D G. At a received amplitude c it is
-    sent with power (c D G / |h|)^2 at most; the limit P is d times the SNR. Superposed messages arrive at one
-    amplitude, which the device with the largest D G / |h| limits. Orthogonal ones arrive at amplitudes of their own:
-    device k has block k of every round.
+    A device's message, the sum of its records' gradients, has a norm of at most D G. For a received amplitude c, the
+    device needs at most the power (c D G / |h|)^2; its limit P is d times the SNR. Superposed messages arrive with
+    one amplitude, which is limited by the device with the largest D G / |h|. Orthogonal messages arrive with different
+    amplitudes: device k has block k of every round.
     """
     access, rule = scheduler.split("_")
     gain = to_array(tables["links"], "fading_gain", "realization", "block", "user")
@@ -23,10 +23,10 @@ def run(scenario: PrivacyForFree, scheduler: str, tables: dict[str, pl.DataFrame
     limit = scenario.task.dimension * 10 ** (scenario.radio.snr_db / 10)
     if access == "orthogonal":
         devices = gain.shape[-1]
-        own = gain.reshape(len(gain), -1, devices, devices)  # realization, round, block of the round, device
+        own = gain.reshape(len(gain), -1, devices, devices)  # (realization, round, block of the round, device)
         gain = np.diagonal(own, axis1=2, axis2=3)
     least = (samples[:, None] * scenario.training.mean_norm) ** 2 / (limit * gain)
-    alone = least.swapaxes(1, 2)  # rounds last
+    alone = least.swapaxes(1, 2)  # (realization, device, round)
     shared = alone.max(axis=1, keepdims=True) if access == "superposed" else alone
     found = shared
     if rule != "full":

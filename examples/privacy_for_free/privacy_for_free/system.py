@@ -1,4 +1,4 @@
-"""The system `privacy_for_free`: all that it is."""
+"""Definition of the system `privacy_for_free`: its parameters, checks, stages and reports."""
 
 from typing import TYPE_CHECKING
 

@@ -5,8 +5,8 @@ import dataframely as dy
 from pwfl.tables import contract
 from pwfl.tables.contract import NOISY, PRIVATE, PUBLIC, amount, epsilon_column, key, meaning
 
-SERVER = "server"  # the observer of all that the server's receiver outputs
-FREE, SCALED = "full_power", "scaled_down"  # whether the privacy budget leaves powers as they are without one
+SERVER = "server"  # the observer, which receives all outputs of the server's receiver
+FREE, SCALED = "full_power", "scaled_down"  # powers as without a privacy budget; some powers lower
 
 
 class Users(contract.PerUser):
@@ -26,14 +26,14 @@ class Links(contract.PerRealization):
 
 
 class PerDeviceRound(contract.PerRealization):
-    """Keys of each device in each round."""
+    """Keys of quantities of a device in a round."""
 
     round = key(description=meaning("round", "from 0"))
     user = key(description=meaning("user"))
 
 
 class Schedule(PerDeviceRound):
-    """When and how strongly each device sends (`schedule`)."""
+    """Slot, received amplitude and power of each device in each round (`schedule`)."""
 
     REVEALS = PUBLIC
     slot = dy.Int64(nullable=False, min=0, description=meaning("slot", "gradients sent in one slot add up on air"))
@@ -51,7 +51,7 @@ class Schedule(PerDeviceRound):
 
 
 class ScheduleStatus(contract.PerRealization):
-    """Whether the privacy budget limits powers (`schedule`)."""
+    """Effect of the privacy budget on powers (`schedule`)."""
 
     REVEALS = PUBLIC
     status = dy.Enum((FREE, SCALED), nullable=False, description=meaning("status", "the schedule"))
@@ -69,14 +69,14 @@ class Noise(PerDeviceRound):
 
 
 class NoiseStatus(contract.PerRealization):
-    """Who adds noise (`noise`)."""
+    """Sources of noise (`noise`)."""
 
     REVEALS = PUBLIC
     status = dy.Enum(("receiver_only",), nullable=False, description=meaning("status", "the noise"))
 
 
 class History(contract.History):
-    """The server's model over the rounds (`train`)."""
+    """Evaluations of the server's model over the rounds (`train`)."""
 
     round = key(description=meaning("round", "0 is the start"))
     accuracy = amount(description=meaning("accuracy", "null: a regression has none"), max=1, metadata=NOISY)

@@ -1,4 +1,4 @@
-"""Stage train: the server steps along what it receives, on records that are simulated for each realization."""
+"""Stage train: gradient descent along the received sums, on records that are simulated for each realization."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ READ = ("users", "reception", "reception_noise")
 def parts(
     scenario: PrivacyForFree, data: Dataset, tables: dict[str, pl.DataFrame], compiled: bool = False
 ) -> trainings.Parts:
-    """Devices' sums of clipped gradients, and steps of size 1 / L."""
+    """Build learner, server and evaluations: sums of clipped gradients, and the step sizes of `steps`."""
     training, task = scenario.training, scenario.task
     learner = RidgeGradients(training.clip_norm, training.mean_norm, task.weight_decay, task.dimension)
     server = trainings.Server(lambda reception: steps(scenario, reception.noise_std))
@@ -28,10 +28,10 @@ def parts(
 
 
 def steps(scenario: PrivacyForFree, noise_std: np.ndarray) -> np.ndarray:
-    """Step sizes, shape (round,): 1 / L, and 0 if noise alone is expected to move the model by more than W.
+    """Compute step sizes, shape (round,): 1 / L, or 0 if noise alone is expected to move the model by more than W.
 
-    Adaptive powers spend almost no privacy on early rounds, so that these rounds are mostly noise. In the paper the
-    model stays in a ball of radius W. Without that, gradients at a model far away are clipped, and do not lead back.
+    With adaptive powers, early rounds cost almost no privacy and are mostly noise. Noise would move the model far away,
+    where gradients are clipped and cannot move it back. (The authors' scripts project the model onto a ball.)
     """
     training = scenario.training
     moved = scenario.task.dimension**0.5 * noise_std / training.smoothness
@@ -39,23 +39,23 @@ def steps(scenario: PrivacyForFree, noise_std: np.ndarray) -> np.ndarray:
 
 
 def _shares(start: trainings.Start, sums: np.ndarray) -> dict[str, pl.Series]:
-    """The columns of how many records' and devices' gradients were scaled down."""
+    """Compute the columns `clipped_share`, of records, and `limited_share`, of devices: shares scaled down."""
     of_records, of_devices = (trainings.clipped_share(start, part) for part in (sums[:, :2], sums[:, 2:]))
     return of_records | {"limited_share": of_devices["clipped_share"]}
 
 
-with_loss, _ = trainings.trainers(parts)  # the objective in the place of the test loss
+with_loss, _ = trainings.trainers(parts)  # column `loss`: the objective
 
 
 def dealt(scenario: PrivacyForFree) -> PrivacyForFree:
-    """The scenario, saying of its records what the core asks of a section `data`: they are dealt at random."""
+    """Return the scenario with a section `data`, which `pwfl.training` requires: records are assigned at random."""
     return with_others(scenario, data={"partition": "iid"})
 
 
 def trainer(
     scenario: PrivacyForFree, data: Dataset | None, tables: dict[str, pl.DataFrame]
 ) -> Callable[[int], pl.DataFrame]:
-    """A function that trains a realization, and returns rows of `history`; without `data`, records are simulated."""
+    """Return a function from a realization to its rows of `history`; without `data`, records are simulated."""
 
     def train(realization: int) -> pl.DataFrame:
         own = {name: tables[name].filter(realization=realization) for name in READ}
@@ -77,7 +77,7 @@ def trainer(
 
 
 def bounds(scenario: PrivacyForFree, least: regression.Minimum, noise_std: np.ndarray) -> np.ndarray:
-    """The paper's bound on the mean of F(w_t) - F*, shape (1 + round,); it assumes that nothing is clipped."""
+    """Compute the paper's bound on the mean of F(w_t) - F*, shape (1 + round,), if nothing is clipped."""
     training, found = scenario.training, [least.at_start - least.objective]
     for step, std in zip(steps(scenario, noise_std), noise_std, strict=True):
         noise = scenario.task.dimension * std**2 * step / 2
