@@ -487,7 +487,9 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
             done = count - 1 if one_by_one else tf.constant(stops)[count - 1]
             ahead = 1 if one_by_one else tf.constant(stops)[count] - done
             weights, sums, _ = advance(weights, inputs, data, done, ahead, gathered=gathered)
-            values = *learner.evaluate(weights, data), sums
+            accuracies, loss = learner.evaluate(weights, data)
+            settled = tf.reduce_all(tf.math.is_finite(sums), axis=-1)  # not where users' local steps diverged
+            values = accuracies, tf.where(settled, loss, np.nan), sums
             course = [array.write(count, value) for array, value in zip(course, values, strict=True)]
             return count + 1, tf.reduce_any(tf.math.is_finite(values[1])), weights, course
 

@@ -374,7 +374,7 @@ def trainers(parts_of: Callable[..., Parts]) -> tuple[OneByOne, SideBySide]:
     - `trained`;
     - `no_user_scheduled`: nobody sends; the model keeps its start parameters, or follows the receiver's noise alone;
     - `noise_infeasible`: no noise is feasible; the realization is not trained;
-    - `diverged`: the loss became infinite or NaN; training stopped there.
+    - `diverged`: the loss, or a norm of users' local steps, became infinite or NaN; training stopped there.
     """
 
     def build_trainer(scenario, data, tables, compiled: bool) -> tuple[Callable[[Iterable[int]], dict], float]:
