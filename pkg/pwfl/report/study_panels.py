@@ -135,7 +135,8 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
         **({"values": ticks} if ticks else {"tickCount": 5}),
     )
     up = {"values": log_ticks(y.low, y.high)} if y.log else {"tickCount": 5}
-    form = outcome.format if share else "~g" if y.high < 1e4 else "~s"
+    least = y.low if y.log else y.high / 10
+    form = outcome.format if share else "~g" if least >= 0.001 and y.high < 1e4 else "~s"  # as wide as LEFT at most
     up_axis = y.axis("at", title=None, format=form, domain=False, ticks=False, **up)
     layers, base = [], alt.Chart(shown).encode(x=across)
     for rank, dash in dashes(curves).items():
