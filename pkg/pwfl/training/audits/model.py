@@ -38,7 +38,7 @@ def model(used: trainings.Training, subject: audit.Subject, start: trainings.Sta
     yield audit.within(subject, "model of what was received", draws, 0.0, most, 0.0, CLOSE, CLOSE, fault)
     _, loss = used.parts.learner.evaluate([tf.constant(w) for w in weights], used.data)
     last = float(course.losses[-1])
-    error = abs(last - float(loss)) / max(abs(last), 1e-6) if np.isfinite(last) else 0.0  # diverged
+    error = abs(last - float(loss)) / max(abs(last), 1e-6)
     yield audit.within(subject, "loss of that model", 1, 0.0, error, 0.0, CLOSE, CLOSE, "a loss {percent} off")
 
 
@@ -80,7 +80,9 @@ def trained(
     _, weights = used.tap([start])
     _, loss = used.parts.learner.evaluate([tf.constant(w) for w in weights], used.data)
     last = float(trainer(scenario, data, tables)(subject.realization)["loss"][-1])
-    off = abs(last - float(loss)) / max(abs(last), 1e-6) if np.isfinite(last) else 0.0  # diverged
+    if not np.isfinite(last):  # then the tested training must have diverged, too
+        loss = used.train([start])[0].losses[-1]
+    off = abs(last - float(loss)) / max(abs(last), 1e-6) if np.isfinite([last, loss]).any() else 0.0
     yield audit.within(subject, audit.TRAINED, 1, 0.0, off, 0.0, CLOSE, CLOSE, "a loss {percent} off")
     held = np.concatenate(start.user_records)
     most = float(np.bincount(held).max())
