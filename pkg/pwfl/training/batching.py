@@ -99,6 +99,14 @@ def norm(tensors: Weights, like: tf.Tensor) -> tf.Tensor:
     return tf.sqrt(tf.reduce_sum(tf.stack(squares), axis=0))
 
 
+def clipping(norms: tf.Tensor, clip_norm: tf.Tensor | float) -> tf.Tensor:
+    """Compute factors min(1, clip_norm / norm), and 0 where a norm is not finite.
+
+    An update without a finite norm would exceed every bound on its sensitivity; with the factor 0 it is sent as zeros.
+    """
+    return tf.where(tf.math.is_finite(norms), tf.minimum(1.0, clip_norm / norms), 0.0)
+
+
 def bytes_each(widths: Sequence[int], records: int, tested: tuple[int, ...]) -> float:
     """Estimate the memory of training a dense network in one realization, in bytes.
 

@@ -20,7 +20,7 @@ from pwfl.learning import adversarial, datasets, mlp
 from pwfl.process.tensorflow import tf
 from pwfl.tables.reception import Reception
 from pwfl.training import dense
-from pwfl.training.batching import Draws, Numbers, Weights, along, norm, repeated
+from pwfl.training.batching import Draws, Numbers, Weights, along, clipping, norm, repeated
 from pwfl.training.gradients import OUTWEIGHED, Data
 from pwfl.training.trainable import SURE
 
@@ -421,11 +421,3 @@ def clip(update: tf.Tensor, clip_norm: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]
     """
     norms = tf.sqrt(tf.reduce_sum(tf.square(update), axis=[-2, -1]))
     return multiply_no_nan(update, clipping(norms, clip_norm)[..., None, None]), norms
-
-
-def clipping(norms: tf.Tensor, clip_norm: tf.Tensor | float) -> tf.Tensor:
-    """Compute factors min(1, clip_norm / norm), and 0 where a norm is not finite.
-
-    An update without a finite norm would exceed every bound on its sensitivity; by `multiply_no_nan` it becomes 0.
-    """
-    return tf.where(tf.math.is_finite(norms), tf.minimum(1.0, clip_norm / norms), 0.0)

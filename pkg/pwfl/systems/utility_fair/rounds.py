@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 from pwfl.process.tensorflow import tf
 from pwfl.systems.utility_fair import local_steps, uploads
 from pwfl.systems.utility_fair.model_steps import ModelSteps
-from pwfl.training.batching import Draws, Weights, times
+from pwfl.training.batching import Draws, Weights, clipping, times
 from pwfl.training.trainable import Dense, Differentiated, Model
 
 # Random streams of the noise of copies, and of a device's uploads, gradients and updates.
@@ -150,7 +150,7 @@ def near(update: Weights, known: Weights, radius: float) -> Weights:
 def clipped(parts: Weights, clip_norm: float) -> Weights:
     """Scale each device's vector down to a norm of at most `clip_norm`; one that is not finite becomes zero."""
     norms = tf.norm(_flat(parts), axis=1)
-    factor = tf.where(tf.math.is_finite(norms), tf.math.minimum(1.0, clip_norm / norms), 0.0)
+    factor = clipping(norms, clip_norm)
     return [times(factor, tf.where(tf.math.is_finite(p), p, 0.0)) for p in parts]
 
 
