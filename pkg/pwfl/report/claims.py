@@ -7,10 +7,10 @@ bounds. A paper's claim is judged only in the paper's setting.
 """
 
 import json
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -102,12 +102,12 @@ class Comparison:
 
     #: Returns groups of scenarios' names; the others of a group are compared with its first. The argument maps each
     #: name to the scenario's content: `scenario` and the report's tables.
-    find: Callable[[dict[str, dict]], Iterable[tuple[str, ...]]]
+    find: Callable[[dict[str, dict]], Iterable[Sequence[str]]]
     words: str = ""  #: How the others differ from the first, `at larger γ`.
     together: bool = False  #: Whether all others are compared with the first at once; a series `at` them is a list.
 
 
-def pairs(words: str, *keys: str, matches: Callable[[object, object], object], together: bool = False) -> Comparison:
+def pairs(words: str, *keys: str, matches: Callable[[Any, Any], object], together: bool = False) -> Comparison:
     """Return a comparison of scenarios that are equal except in `keys` (`section.key`) if `matches(first, other)`."""
 
     def find(contents: dict[str, dict]) -> Iterator[tuple[str, ...]]:
@@ -129,7 +129,7 @@ def larger(key: str, words: str) -> Comparison:
     return pairs(words, *keys, matches=lambda first, other: value_of(other, key) > value_of(first, key))
 
 
-def only(where: Callable[[object], object]) -> Comparison:
+def only(where: Callable[[Any], object]) -> Comparison:
     """Return a comparison that measures single scenarios, those with `where(scenario)`."""
     return Comparison(lambda contents: [(name,) for name, content in contents.items() if where(content["scenario"])])
 
@@ -139,8 +139,8 @@ EACH = only(lambda _: True)
 
 def once(
     *keys: str,
-    where: Callable[[object], object] = lambda _: True,
-    same: Callable[[object], Hashable] = lambda _: None,
+    where: Callable[[Any], object] = lambda _: True,
+    same: Callable[[Any], Hashable] = lambda _: None,
 ) -> Comparison:
     """Return a comparison that measures the first of scenarios that are equal except in `keys`, with equal `same`.
 
@@ -306,7 +306,7 @@ class Claim:
     quantity: Quantity = NOTHING  #: The number of each realization that is compared.
     #: The term that decides; several, each of which must hold; or a function from a scenario to such terms by name.
     #: None: the statement is not measured; `why` contains the reason.
-    compare: Term | tuple[Term, ...] | Callable[[object], Mapping[str, Term]] | None = None
+    compare: Term | tuple[Term, ...] | Callable[[Any], Mapping[str, Term]] | None = None
     #: The band that must contain the number, the reported number, or a function from the first scenario's series to a
     #: band.
     required: Band | Reported | Callable[[dict], Band] = ANYTHING
@@ -318,7 +318,7 @@ class Claim:
     reported: str | None = None  #: The paper's number or words.
     #: The paper's setting: the values of parameters, or combinations of values of several, that a scenario must have.
     #: None: the claim is this project's.
-    setting: Mapping[str | tuple[str, ...], Collection] | None = None
+    setting: Mapping[Any, Collection] | None = None
     #: The scenarios in which a term is measured, unless it moves schemes `at` a comparison, which then selects them.
     among: Comparison = EACH
     why: str = ""

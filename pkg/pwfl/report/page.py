@@ -9,6 +9,7 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from docutils.core import publish_parts
@@ -159,7 +160,7 @@ def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead
     """Return the template's values for a system's sections."""
     rows = points.filter(system=system)
     effects, outcomes = tables["effects"].filter(system=system), tables["outcomes"].filter(system=system)
-    menus = [
+    menus: list[dict[str, Any]] = [
         {"column": column, "outcome": outcome, "factors": listed, "axis": _axis(listed)}
         for column, outcome in compared(outcomes, system).items()
         if (listed := factors.factors(effects, rows, column, outcome))

@@ -383,10 +383,12 @@ def _scheme_series(scenario: Values, rows: pl.DataFrame) -> dict:
 
 def _extremes(rows: pl.DataFrame) -> dict:
     """Return the least slack of each bound and the largest understatement of epsilon, over all rows."""
-    slacks = {f"{form} slack": float((rows[f"{form}_bound_wh2"] - rows[EXPECTED]).min()) for form in FORMS}
+    slacks = {
+        f"{form} slack": rows.select((pl.col(f"{form}_bound_wh2") - pl.col(EXPECTED)).min()).item() for form in FORMS
+    }
     return slacks | {
         "realizations": rows["realization"].n_unique(),
-        "epsilon over decay": float(rows["epsilon_understated"].max()),
+        "epsilon over decay": rows.select(pl.col("epsilon_understated").max()).item(),
     }
 
 
@@ -400,7 +402,7 @@ def _errors(rows: pl.DataFrame) -> dict:
         return {}
     # Bonferroni over all schemes and targets.
     limit = float(student.isf(FALSE_ALARM / 2 / len(errors), count - 1))
-    deviation = float((errors["mean"] / errors["deviation"]).abs().max())
+    deviation = errors.select((pl.col("mean") / pl.col("deviation")).abs().max()).item()
     return {"deviation": deviation, "simulated": count, "largest by chance": limit}
 
 
@@ -417,6 +419,9 @@ def _sweep_series(sweep: pl.DataFrame) -> dict:
         .group_by("swept_user", maintain_order=True)
         .agg(time.sort_by(f"{column}_mean").first().alias(column) for column in (EXPECTED, *bounds.values()))
     )
-    times, last = best[EXPECTED], sweep["swept_time"].max()
-    off = {f"{form} off": float((times - best[column]).abs().max() / last) for form, column in bounds.items()}
+    times, last = best[EXPECTED], sweep.select(time.max()).item()
+    off = {
+        f"{form} off": best.select((pl.col(EXPECTED) - pl.col(column)).abs().max()).item() / last
+        for form, column in bounds.items()
+    }
     return off | {"at the horizon": float((times == last).sum()), "inside": float(((times > 0) & (times < last)).sum())}

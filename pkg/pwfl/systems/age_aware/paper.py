@@ -1,6 +1,6 @@
 """The paper behind the system `age_aware`, for its page: figures, errata, and functions by equation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable, Mapping
 
 import polars as pl
 
@@ -33,7 +33,7 @@ CHOSEN = {key: values for interpretation in INTERPRETATIONS for key, values in i
 TIME, TARGET = "collection time of the client, T = 20", "privacy target ε at T"
 
 
-def _chosen(contents: dict[str, dict], allowed: dict[str, tuple], table: str) -> dict | None:
+def _chosen(contents: dict[str, dict], allowed: Mapping[str, Collection], table: str) -> dict | None:
     """Return the contents of the first scenario with parameters in `allowed` and rows in `table`; None: no such one."""
     for content in contents.values():
         if len(content[table]) and all(value_of(content["scenario"], key) in values for key, values in allowed.items()):
@@ -73,7 +73,9 @@ def _over_targets(column: str) -> Callable[[dict[str, dict]], pl.DataFrame]:
         if content is None:
             return empty()
         rows = means(content["realizations"], "target_epsilon", column)
-        names = {(scheme.scheduler, scheme.noise): scheme.name for scheme in content["scenario"].schemes}
+        names: dict[Hashable, str] = {
+            (scheme.scheduler, scheme.noise): scheme.name for scheme in content["scenario"].schemes
+        }
         shown = [names[series.name] for term in SHOWN for series in term.series if series.name in names]
         return pl.concat([rows.clear(), *(rows.filter(series=name) for name in shown)])
 

@@ -1,6 +1,8 @@
 """Claims of Hasırcıoğlu and Gündüz, in the paper's order, and claims of this project, measured on a study."""
 
+from collections.abc import Hashable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -74,7 +76,7 @@ def _divide_in_average(means: np.ndarray) -> np.ndarray:
     return means[0] / (means[1] * np.sqrt(means[2]))
 
 
-def _divide_extremes(epsilon: pl.Series) -> Measure | None:
+def _divide_extremes(epsilon: np.ndarray) -> Measure | None:
     return _divide(epsilon.max(), epsilon.min()) if len(epsilon) else None
 
 
@@ -365,11 +367,11 @@ def _epsilons(content: dict) -> dict:
     p, q = content["scenario"].network.participation, content["scenario"].data.sampling
     last = _curve(content, "rounds").filter(x=content["scenario"].training.rounds)
     columns = last.select("method", "reading", "participation", "sampling_rate", "epsilon")
-    epsilon = {tuple(key): value for *key, value in reversed(columns.rows())}
+    epsilon: dict[Hashable, Any] = {tuple(key): value for *key, value in reversed(columns.rows())}
     for reading in ("anonymous", "anonymous_read", "identified", "identified_read"):
         rates = (p, q) if schemes.READINGS[reading].participation else (1.0, p * q)
         epsilon[reading] = epsilon.get(("tight", reading, *rates))
-    return epsilon | {MANIPULATED: _curve(content, MANIPULATED)["epsilon"]}  # Sec. IV-C
+    return epsilon | {MANIPULATED: _curve(content, MANIPULATED)["epsilon"].to_numpy()}  # Sec. IV-C
 
 
 def _failures(content: dict) -> dict:

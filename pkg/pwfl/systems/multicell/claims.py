@@ -122,7 +122,7 @@ def _largest_over(random: np.ndarray, optimal: np.ndarray, bound: float) -> Meas
     if one is None or other is None:
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
-        value, count = float(np.divide(one.value, other.value)), one.realizations
+        value, count = float(np.divide(one.value, other.value)), int((~np.isnan(random)).sum())
     if count < TRAININGS:
         return Measure(value, None, None, f"none: maxima of fewer realizations than {TRAININGS}", count)
     return counted(value, count)

@@ -131,7 +131,7 @@ def _delay(private: np.ndarray, bare: np.ndarray, rounds: int) -> Measure | None
     values = paired(private, bare)
     if not values.shape[1]:
         return None
-    late, never = estimate(difference, np.minimum(values, rounds + 1)), np.isinf(values).any(axis=1)
+    late, never = estimate(difference, np.minimum(values, rounds + 1)), np.any(np.isinf(values), axis=1)
     if never.any():
         late = late._replace(interval=f"{late.interval}; one-sided: some do not reach the level in {rounds} rounds")
     return late._replace(low=None if never[1] else late.low, high=None if never[0] else late.high)
