@@ -25,7 +25,8 @@ from measure import thread_variables
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
 PACKAGE = Path("pkg/pwfl")
-IGNORED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "results", "logs", "store")
+IGNORED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
+MADE = {"build", "results", "logs", "store"}  # folders that runs in the checkout make, at its root
 FILES = 5  # largest number of test files that are run on a module's mutants
 LIMIT = 1200  # seconds, after which a mutant that hangs counts as killed
 
@@ -121,10 +122,15 @@ def tests_of(module: str) -> list[str]:
     return [f"tests/{test}" for test in dict.fromkeys(found)][:FILES]
 
 
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """Return the names in a folder that a copy of the project leaves out."""
+    return IGNORED(folder, names) | (MADE if Path(folder) == ROOT else set())
+
+
 def run_tests(tests: list[str], module: str = "", source: str = "") -> str:
     """Return the first failure of tests in a copy of the project, with `source` as a module's source; empty: none."""
     with tempfile.TemporaryDirectory(prefix="mutant") as folder:
-        copy = shutil.copytree(ROOT, Path(folder, "project"), ignore=IGNORED)
+        copy = shutil.copytree(ROOT, Path(folder, "project"), ignore=_left_out)
         if module:
             (copy / PACKAGE / module).write_text(source, encoding="utf-8")
         command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "--exitfirst", "-p", "no:cacheprovider"]

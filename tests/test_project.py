@@ -404,12 +404,5 @@ def test_the_site_has_the_functions_that_pages_name_the_notebook_and_its_figure(
     assert ".svg" in notebook or "<svg" in notebook
 
 
-def test_mutants_that_may_survive_are_of_lines_that_there_are():
-    explained = tomllib.loads((ROOT / "benchmarks" / "survivors.toml").read_text(encoding="utf-8"))
-    for module, rows in explained.items():
-        lines = {line.strip() for line in (ROOT / "pkg" / "pwfl" / module).read_text(encoding="utf-8").splitlines()}
-        assert [row["line"] for row in rows if row["line"] not in lines] == []
-
-
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
