@@ -118,7 +118,7 @@ def check_words(text: str) -> None:
     """What a page shows is no template, has no raw keys, and no value that is missing in words."""
     shown = re.sub(r"<(script|style|code|svg).*?</\1>|<dl>.*?</dl>", "", text[text.index("<body>") :], flags=re.DOTALL)
     shown = html.unescape(re.sub(r"<[^>]+>", " ", shown))
-    assert not re.search(r"{[{%#]|[%#}]}|``|snakemake\.wildcards", shown)
+    assert not re.search(r"{[{%#]|[%#}]}|``|snakemake\.wildcards|</?[a-z]+>", shown)
     assert not re.search(r"\b(nan|None|inf|undefined)\b", shown), re.search(
         r".{60}\b(nan|None|inf|undefined)\b.{20}", shown
     )

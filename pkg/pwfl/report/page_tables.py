@@ -222,10 +222,14 @@ def _signs(text: str) -> str:
 
 
 def _source(row: dict, paper: dict | None) -> Markup:
-    """Return the source of a claim, with a link to the paper, or else to the paper's entry on the page."""
+    """Return the source of a claim, with a link to the paper, or else to the paper's entry on the page.
+
+    >>> _source({"source": "docs/own_air.md", "origin": PROJECT}, None)
+    Markup('docs/<wbr>own_<wbr>air.md')
+    """
     source = escape(row["source"] or "")
     if not paper or row["origin"] == PROJECT:
-        return Markup(re.sub("([/_])", r"\1<wbr>", source))  # lines may break there
+        return Markup(re.sub("([/_])", r"\1<wbr>", str(source)))  # lines may break there
     address = paper["links"][0][1] if paper["links"] else f"#paper-{paper['system']}"
     cited = f"{paper['authors']}: {paper['title']}" + (f"; read as in {paper['page']}" if paper["page"] else "")
     return Markup('<a href="{}" title="{}">{}</a>').format(address, cited, source)
