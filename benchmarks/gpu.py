@@ -74,8 +74,8 @@ def play_function(case: Case, compiled: bool) -> Callable:
     def play(weights, at, keys, steps, data, rounds):
         noise_std = tf.fill(tf.shape(at.sizes), NOISE)
         inputs = Inputs(Fixed(), at, noise_std, keys, steps)
-        state, *_ = advance((weights, []), inputs, data, tf.constant(0), rounds)
-        return state[0]
+        weights, *_ = advance(weights, inputs, data, tf.constant(0), rounds)
+        return weights
 
     return play
 

@@ -27,8 +27,10 @@ def rows_of(part: str) -> list[dict]:
         commands = [["-c", code]]
     found = []
     for command in commands:
-        output = subprocess.check_output([sys.executable, *command], cwd=FOLDER, stderr=subprocess.DEVNULL, text=True)
-        found += json.loads(output.splitlines()[-1])
+        done = subprocess.run([sys.executable, *command], cwd=FOLDER, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"{done.stderr}{part} ended with {done.returncode}")
+        found += json.loads(done.stdout.splitlines()[-1])
     return found
 
 

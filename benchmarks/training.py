@@ -61,7 +61,7 @@ def play_function(learner: Learner, count: int | tf.Tensor, summed: Callable | N
     @tf.function(reduce_retracing=True, autograph=False)
     def play(weights, at, noise_std, data):
         inputs = Inputs(Fixed(), at, noise_std[None], tf.constant(5, tf.int64), tf.fill([ROUNDS], STEP))
-        (weights, _), clipped, _ = advance((weights, []), inputs, data, tf.constant(0), count)
+        weights, clipped, _ = advance(weights, inputs, data, tf.constant(0), count)
         return weights, clipped
 
     return play
