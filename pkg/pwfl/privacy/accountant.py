@@ -48,9 +48,9 @@ class Losses(NamedTuple):
     @property
     def rho(self) -> np.ndarray:
         """rho = sum of mu^2 / 2 over all rounds (zCDP), shape (realization, user); NaN counts as 0."""
-        rounds_rho = zcdp(np.nan_to_num(self.mu, nan=0.0, posinf=np.inf), 1.0, self.rounds[:, None])
+        mu = np.nan_to_num(self.mu, nan=0.0, posinf=np.inf)
         with np.errstate(over="ignore"):  # overflow is infinite, as without noise
-            return np.where(self.mu > 0, rounds_rho, 0.0).sum(axis=1)
+            return zcdp(mu, 1.0, self.rounds[:, None]).sum(axis=1)
 
     @property
     def multiplier(self) -> float:

@@ -272,7 +272,8 @@ class _Plane:
         if self.chance is not None:
             spot = (0.0, self.y.at(self.chance))
             text = f"chance {number(self.chance, self.outcome)}"
-            wanted.append(Label([[[Part(text)]]], [spot], SOFT, size, sides=[("left", 4, -9), ("left", 4, 10)]))
+            sides = [("left", 4, -9), ("left", 4, 10), ("right", self.wide - 4, -9), ("right", self.wide - 4, 10)]
+            wanted.append(Label([[[Part(text)]]], [spot], SOFT, size, sides=sides))
         if weak is not None and weak < 0.9 * self.wide:
             short, long = ("attacker finds", "over half"), ("weak privacy: an attacker", "finds over half of members")
             forms = [[[Part(text)] for text in (short if self.narrow else long)]]
