@@ -5,6 +5,7 @@ import re
 import shutil
 import zipfile
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
@@ -152,6 +153,19 @@ def test_a_stage_with_a_fault_is_found(aging, monkeypatch, fault):
     monkeypatch.setattr(module, "run", faulty)
     with pytest.raises(testing.CheckError, match=message):
         check(aging, {})
+
+
+def test_a_fault_that_several_steps_meet_is_said_once_with_the_line_that_called_a_library(monkeypatch):
+    def faulty(scenario, tables):
+        return tables["users"].select("sampels")  # this line
+
+    monkeypatch.setattr(account, "run", faulty)
+    with pytest.raises(testing.CheckError) as caught:
+        testing.check_system("age_aware", ("accounting", "users", "draws"))
+    (fault,) = str(caught.value).splitlines()
+    line = Path(__file__).read_text(encoding="utf-8").partition("# this line")[0].count("\n") + 1
+    assert re.match(r'accounting, users(, draws)?: ColumnNotFoundError: .*"sampels"', fault)
+    assert fault.endswith(f"({__file__}, line {line})")
 
 
 def test_a_table_that_the_system_does_not_let_a_stage_read_is_named(aging, monkeypatch):

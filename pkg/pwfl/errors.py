@@ -9,8 +9,12 @@ import tempfile
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
 
 PACKAGE = "pwfl"
+# Libraries whose lines say little about an error: the line that called them is named.
+LIBRARIES = {"altair", "dataframely", "dp_accounting", "keras", "numpy", "polars", "pydantic", "scipy", "tensorflow"}
 
 
 class InternalError(RuntimeError):
@@ -62,7 +66,10 @@ def printable(text: str) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Describe an error on a line: its message if this package defines it, otherwise also its type, file and line."""
+    """Describe an error on a line: its message if this package defines it, otherwise also its type, file and line.
+
+    File and line are those of the last call outside LIBRARIES.
+    """
     if speaks(error):
         return printable(" ".join(str(error).split()))
     if isinstance(error, MemoryError):
@@ -70,7 +77,14 @@ def describe(error: BaseException) -> str:
         return f"{said}; free memory, raise the limit (ulimit -v), or use fewer --cores"
     words = printable(" ".join(f"{type(error).__name__}: {error}".split()))
     frames = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in frames if not _is_library(Path(frame.filename).parts)] or frames
     return f"{words} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else words
+
+
+def _is_library(parts: tuple[str, ...]) -> bool:
+    """Return whether the parts of a file's path are those of an installed library of LIBRARIES."""
+    installed = ("site-packages", "dist-packages")
+    return any(folder in installed and name in LIBRARIES for folder, name in pairwise(parts))
 
 
 def speaks(error: BaseException) -> bool:

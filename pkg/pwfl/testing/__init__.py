@@ -51,12 +51,14 @@ def check_system(name: str, only: Collection[str] = (), say: Callable[[str], Non
     Raises
     ------
     CheckError
-        After all steps, if any failed; the message has a paragraph for each failed step, on the first fault found.
+        After all steps, if any failed; the message has a paragraph for each fault, with the steps that failed by it.
+        Of each step, it is the first fault found.
     """
     counts = {"realizations": tiny.REALIZATIONS, "training_realizations": tiny.TRAINED}
     model = resolve(registry.system(name).catalog.tiny | {"system": name} | counts, {})
     taken = [step for step in STEPS if step in only or not only]
-    notes, faults, inputs = declared.reruns(model, []), [], {}
+    notes, inputs = declared.reruns(model, []), {}
+    faults: dict[str, list[str]] = {}  # by what is wrong, the steps that found it
     for number, step in enumerate(taken, 1):
         check, what = STEPS[step]
         say(f"{number} of {len(taken)}, {step}: {what}")
@@ -68,9 +70,9 @@ def check_system(name: str, only: Collection[str] = (), say: Callable[[str], Non
                 check(model, inputs)
         except Exception as error:  # also of the system's code: later steps are still useful
             speaks = isinstance(error, CheckError) or type(error).__module__.partition(".")[0] == PACKAGE
-            faults.append(f"{step}: {error if speaks else describe(error)}")
+            faults.setdefault(str(error) if speaks else describe(error), []).append(step)
     if faults:
-        raise CheckError("\n".join(faults))
+        raise CheckError("\n".join(f"{', '.join(steps)}: {fault}" for fault, steps in faults.items()))
     return notes
 
 
