@@ -349,7 +349,7 @@ def test_an_internal_error_says_so_and_where_its_traceback_is(monkeypatch, tmp_p
     with pytest.raises(SystemExit, match="1"):
         errors.run_command(fails)
     for said in (str(caught.value), capsys.readouterr().err.strip()):
-        assert said.startswith("Internal error: a bug in pwfl, not in your config: KeyError: 'missing' (")
+        assert said.startswith("Internal error: a bug in test_boundary, not in your config: KeyError: 'missing' (")
         assert "test_boundary.py, line" in said
         assert 'return {}["missing"]' in Path(said.rpartition("traceback: ")[2]).read_text(encoding="utf-8")
     assert len(list(tmp_path.iterdir())) == 2
@@ -362,7 +362,7 @@ def test_the_workflow_says_what_is_internal(tmp_path):
     result = snakemake(tmp_path / "run", config, "--dry-run", plugins=(tmp_path / "site",))
     said = result.stdout + result.stderr
     assert result.returncode == 1
-    assert ":\nInternal error: a bug in pwfl, not in your config: KeyError: 'missing'" in said
+    assert ":\nInternal error: a bug in broken_three, not in your config: KeyError: 'missing'" in said
     assert "Traceback" not in said
     os.remove(said.rpartition("traceback: ")[2].split()[0])
 

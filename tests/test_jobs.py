@@ -30,7 +30,7 @@ from conftest import (
     session_of,
     write_config,
 )
-from pwfl import registry
+from pwfl import execution, registry
 from pwfl import stages as stages_of
 from pwfl.process import devices, supervisor
 from pwfl.scenario import ScenarioError, load
@@ -88,15 +88,15 @@ def run(work: Plan, some: list[Item], root: Store) -> Told:
     told = Told()
     for manifest in manifests(work, some, root):
         if manifest["runs_user_code"]:
-            told.errors |= job(manifest, root.root.parent)
+            told.errors |= {key: error for key, (_, error) in job(manifest, root.root.parent).items()}
             continue
         with root.workspace() as workspace:
             assert compute.compute(manifest, root, workspace, set(), told)
     return told
 
 
-def job(manifest: dict, folder: Path, **options) -> dict[str, str]:
-    """The errors of items of a part that a job computes, by their keys."""
+def job(manifest: dict, folder: Path, **options) -> dict[str, list[str]]:
+    """The items of a part that a job computes which fail, and their errors, by their keys."""
     mark = folder / ".pwfl/study/rule/part.done"
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.with_suffix(".json").write_text(json.dumps(manifest))
@@ -906,14 +906,14 @@ def test_of_chunks_that_are_computed_at_once_only_the_one_that_fails_is_lost(tmp
     work, root = work_of(tmp_path, SMALL), Store(tmp_path / "store")
     trained = stages(work, "train")
     assert run(work, [item for item in stages(work, *STAGES) if item not in trained], root).errors == {}
-    execute, broken = compute.execute, [item for item in trained if item.chunk == "000010-000020"]
+    execute, broken = execution.execute, [item for item in trained if item.chunk == "000010-000020"]
 
     def fails(task, found):
         if 10 in task.realizations and task.stage == "train":
             raise ValueError("no idea")
         return execute(task, found)
 
-    monkeypatch.setattr(compute, "execute", fails)
+    monkeypatch.setattr(execution, "execute", fails)
     told = run(work, trained, root)
     assert sorted(told.errors) == sorted(item.key for item in broken)
     assert all("no idea" in error for error in told.errors.values())

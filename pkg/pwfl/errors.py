@@ -9,12 +9,12 @@ import tempfile
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from itertools import pairwise
-from pathlib import Path
+from typing import NamedTuple
 
 PACKAGE = "pwfl"
 # Libraries whose lines say little about an error: the line that called them is named.
 LIBRARIES = {"altair", "dataframely", "dp_accounting", "keras", "numpy", "polars", "pydantic", "scipy", "tensorflow"}
+LIBRARIES |= sys.stdlib_module_names
 
 
 class InternalError(RuntimeError):
@@ -51,8 +51,11 @@ def message(error: Exception) -> str:
         return printable(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     with tempfile.NamedTemporaryFile("w", prefix="pwfl-", suffix=".log", delete=False, encoding="utf-8") as log:
         log.write("".join(traceback.format_exception(error)))
+    place = _place(error)
+    package = place.package if place else PACKAGE
     return (
-        f"Internal error: a bug in pwfl, not in your config: {describe(error)}. Please report it; traceback: {log.name}"
+        f"Internal error: a bug in {package}, not in your config: {describe(error)}. Please report it; traceback: "
+        f"{log.name}"
     )
 
 
@@ -76,15 +79,23 @@ def describe(error: BaseException) -> str:
         said = " ".join(f"out of memory: {error}".rstrip(": ").split())
         return f"{said}; free memory, raise the limit (ulimit -v), or use fewer --cores"
     words = printable(" ".join(f"{type(error).__name__}: {error}".split()))
-    frames = traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in frames if not _is_library(Path(frame.filename).parts)] or frames
-    return f"{words} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else words
+    place = _place(error)
+    return f"{words} ({place.file}, line {place.line})" if place else words
 
 
-def _is_library(parts: tuple[str, ...]) -> bool:
-    """Return whether the parts of a file's path are those of an installed library of LIBRARIES."""
-    installed = ("site-packages", "dist-packages")
-    return any(folder in installed and name in LIBRARIES for folder, name in pairwise(parts))
+class _Place(NamedTuple):
+    package: str
+    file: str
+    line: int
+
+
+def _place(error: BaseException) -> _Place | None:
+    """Return the package, file and line of an error's last call outside LIBRARIES; None without a traceback."""
+    calls = [
+        _Place((frame.f_globals.get("__name__") or PACKAGE).partition(".")[0], frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    return next((call for call in reversed(calls) if call.package not in LIBRARIES), calls[-1] if calls else None)
 
 
 def speaks(error: BaseException) -> bool:

@@ -53,28 +53,47 @@ def run_part(mark: str, log: str) -> None:
             if item not in lacking and (now := root.bits(item))[0] == processor and now[1] != digests:
                 where = f"on the same kind of processor ({processor})"
                 os.write(terminal, f"{item['key']}: computed again {where}, with other bits than before\n".encode())
-        lines = {}
-        for key, item in {item["key"]: item for item in lacking if item["key"] in failed}.items():
-            lines[key] = f"{key}{_describe(part, item)}: {failed[key]} (log: {log})"
-            os.write(terminal, f"Failed: {lines[key]}\n".encode())
+        errors = {
+            item["key"]: [f"{item['key']}{_describe(part, item)}", f"{failed[item['key']]} (log: {log})"]
+            for item in lacking
+            if item["key"] in failed
+        }
+        for line in describe_failures(errors):
+            os.write(terminal, f"Failed: {line}\n".encode())
         if lacking:
-            write_bytes(json.dumps(lines, indent=1).encode(), noted)
+            write_bytes(json.dumps(errors, indent=1).encode(), noted)
         if lacking and part["is_last"]:
             sys.exit(1)
     target.touch()
 
 
-def failures(marks: Iterable[Path]) -> dict[str, str]:
-    """Read the errors that parts recorded, one line per failed item, by the item's key."""
+def failures(marks: Iterable[Path]) -> dict[str, list[str]]:
+    """Read the errors that parts recorded: for each failed item, by its key, the item and its error in words."""
     notes = (read_note(mark.with_suffix(FAILED)) for mark in marks)
-    return {key: line for note in notes for key, line in note.items()}
+    return {key: error for note in notes for key, error in note.items()}
 
 
-def failure_message(failed: dict[str, str]) -> str:
+def describe_failures(failed: dict[str, list[str]]) -> list[str]:
+    """Describe failed items, a line for each error of a stage: the first item, and how many others have the same.
+
+    >>> errors = {"train/1": ["train/1", "is full"], "train/2": ["train/2", "is full"], "noise/3": ["noise/3", "no"]}
+    >>> describe_failures(errors)
+    ['train/1 and 1 more: is full', 'noise/3: no']
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
+    for key, (item, error) in failed.items():
+        alike.setdefault((key.partition("/")[0], error), []).append(item)
+    return [
+        f"{items[0]}{f' and {len(items) - 1:,} more' * (len(items) > 1)}: {error}"
+        for (_, error), items in alike.items()
+    ]
+
+
+def failure_message(failed: dict[str, list[str]]) -> str:
     """Compose the message about items that failed."""
     ending, them = ("s", "them") if len(failed) > 1 else ("", "it")
-    what = f"{len(failed)} result{ending} could not be computed; all that do not depend on {them} are in the store"
-    return "\n".join([f"{what}:", *failed.values()])
+    what = f"{len(failed):,} result{ending} could not be computed; all that do not depend on {them} are in the store"
+    return "\n".join([f"{what}:", *describe_failures(failed)])
 
 
 def log_to(log_path: str) -> None:
