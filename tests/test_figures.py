@@ -245,15 +245,12 @@ def test_a_figure_has_the_same_bytes_whatever_was_drawn_before_it(tmp_path):
 
 @pytest.mark.parametrize("system", registry.BUILT_IN)
 def test_every_parameter_has_a_title_in_words(system):
-    for path, field in fields.parameters(registry.system(system).model):
-        key, unit = ".".join(path), field.json_schema_extra["unit"]
-        title = parameters.title(system, key)
-        words, _, rest = title.partition(" (")
-        assert rest == (f"{unit}; {key})" if unit else f"{key})")
-        assert 2 < len(words) <= parameters.LONGEST, title
-        assert not re.search(r"[`(),;:]|\b(epsilon|gamma)\b", words), title
-        assert words[0] == words[0].upper() or not words[0].isascii(), title
-    assert parameters.title(system, "own.schedule.beta") == "own.schedule.beta"
+    for path, _ in fields.parameters(registry.system(system).model):
+        title = parameters.title(system, ".".join(path))
+        assert 2 < len(title) <= parameters.LONGEST, title
+        assert not re.search(r"[`(),;:]|\b(epsilon|gamma)\b", title), title
+        assert title[0] == title[0].upper() or not title[0].isascii(), title
+    assert parameters.title(system, "own.schedule.beta") == "β"
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])

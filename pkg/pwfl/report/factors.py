@@ -83,7 +83,7 @@ def name(system: str, key: str) -> str:
     """
     if key in NAMES or "." not in key:
         return NAMES.get(key) or SECTIONS.get(key) or upper(key.replace("_", " "))
-    return upper(parameters.short(system, key))
+    return upper(parameters.title(system, key))
 
 
 def _sees_the_same(row: dict, one: dict, other: dict) -> bool:

@@ -82,7 +82,7 @@ def over_parameter(
                 if len(panels) == MOST_PANELS:
                     more += 1
                     continue
-                value = f"{upper(parameters.short(system, keys[1]))} = {second:g}" if len(keys) > 1 else ""
+                value = f"{upper(parameters.title(system, keys[1]))} = {second:g}" if len(keys) > 1 else ""
                 panels.append(Panel(known[column].title, value, _panel(part, key, known[column], wide, size)))
     return panels, more
 
@@ -131,7 +131,7 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
         "v",
         format="~g",
         grid=False,
-        title=parameters.short(rows["system"][0], key),
+        title=parameters.title(rows["system"][0], key),
         **({"values": ticks} if ticks else {"tickCount": 5}),
     )
     up = {"values": log_ticks(y.low, y.high)} if y.log else {"tickCount": 5}
