@@ -81,19 +81,17 @@ def table(study: dict[str, dict], outcomes: pl.DataFrame) -> pl.DataFrame:
         useful = above_chance(points, system_outcomes).to_numpy()
         flags = values.pop(unscheduled.COLUMN, np.zeros((len(points), 1)))
         nobody = (flags[first] == 1) | (flags[second] == 1)
-        means = {name: _mean(values[name]) for name in MEANS if name in values}
+        points = points.with_columns(
+            pl.Series(name, _mean(values[name]), nan_to_null=True) for name in MEANS if name in values
+        )
         compared_pairs = pl.DataFrame([pair[2:] for pair in pairs], schema=("factor", *ENDS), orient="row")
         compared_pairs = compared_pairs.with_columns(
             system=pl.lit(system), above_chance=pl.Series(useful[first] | useful[second])
         )
-        for end, at in zip(ENDS, (first, second), strict=True):
-            more = {f"{end}_{name}": column[at] for name, column in means.items()}
-            compared_pairs = pl.concat(
-                [compared_pairs, points[at].select(pl.col(INDEX).name.prefix(f"{end}_"))], how="horizontal"
-            )
-            compared_pairs = compared_pairs.with_columns(
-                pl.Series(name, column, nan_to_null=True) for name, column in more.items()
-            )
+        ends = [
+            points[at].select(pl.all().name.prefix(f"{end}_")) for end, at in zip(ENDS, (first, second), strict=True)
+        ]
+        compared_pairs = pl.concat([compared_pairs, *ends], how="horizontal")
         for name, matrix in values.items():
             defined = np.isfinite(matrix[first]) & np.isfinite(matrix[second])
             moved = np.flatnonzero((defined & (matrix[first] != matrix[second])).any(axis=1))
