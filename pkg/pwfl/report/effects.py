@@ -22,7 +22,6 @@ from pwfl.report.sweeps import (
     DERIVED,
     INDEX,
     above_chance,
-    different,
     find_point,
     list_outcomes,
     main_outcomes,
@@ -70,7 +69,6 @@ def table(study: dict[str, dict], outcomes: pl.DataFrame) -> pl.DataFrame:
     Holm (1979) for all pairs of the system and outcome. Numeric factors increase from the first to the second point;
     others are in the study's order. Pairs of equal results, and pairs that repeat another one, have no row.
     """
-    study = different(study)
     frames, outcomes = [pl.DataFrame(schema=SCHEMA)], outcomes.filter(pl.col("scenario").is_in(list(study)))
     for (system,), system_outcomes in outcomes.group_by("system", maintain_order=True):
         points, values = _values(study, system_outcomes, str(system))

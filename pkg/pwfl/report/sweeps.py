@@ -147,15 +147,6 @@ def find_point(study: dict[str, dict], name: str) -> Point:
     return study[name].get("point", Point(name, {}))
 
 
-def different(study: dict[str, dict]) -> dict[str, dict]:
-    """Select the scenarios of a study, except those that are equal in all parameters to a point of a sweep."""
-    points = {name for name in study if find_point(study, name).of != name}
-    swept = {repr(study[name]["scenario"]) for name in points}
-    return {
-        name: content for name, content in study.items() if name in points or repr(content["scenario"]) not in swept
-    }
-
-
 def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:
     """Return the main outcomes in the table: epsilon, or else the first, and accuracy, or else the system's first."""
     first = list(dict.fromkeys(table["outcome"]))
