@@ -22,7 +22,10 @@ KIND = ["guarantee", "epsilon_trusts", "observer"]  # only points that agree in 
 # Columns of tables of realizations that not all systems have; `target_epsilon` if schemes have several targets.
 DERIVED: dict[str, type[pl.DataType]] = {"target_epsilon": pl.Float64, "attack_rate": pl.Float64, "training": pl.String}
 DIGITS = 4  # significant digits up to which means are compared
-PARTS = ("mean", "ci_low", "ci_high", "min", "max")
+COLUMNS = (  # of `outcomes`, after those that identify a point
+    *("guarantee", "attack_rate", *TERMS, "outcome", "mean", "ci_low", "ci_high", "min", "max"),
+    *("realizations", unscheduled.COLUMN, unscheduled.DIVERGED, "chance"),
+)
 
 
 def outcomes(study: dict[str, dict]) -> pl.DataFrame:
@@ -46,30 +49,28 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
 def scenario_outcomes(content: dict) -> pl.DataFrame:
     """Make the table `outcomes` of a scenario from its content, without the columns that identify the scenario."""
     keys, frames = ["scheme", "target_epsilon"], []
-    extremes = {"min": pl.Expr.min, "max": pl.Expr.max, "realizations": pl.Expr.count}
     system, realizations = content["scenario"].system, unscheduled.known(completed(content["realizations"], DERIVED))
-    ended = pl.col("training") == unscheduled.DIVERGED
-    columns = [column for column in list_outcomes(system) if column in realizations.columns]
-    others = realizations.group_by(keys, maintain_order=True).agg(
-        *(statistic(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, statistic in extremes.items()),
-        *(unscheduled.count(c).alias(f"{c}_{unscheduled.COLUMN}") for c in columns),
-        *((ended & pl.col(c).is_null()).sum().cast(pl.Int64).alias(f"{c}_diverged") for c in columns),
-        describe_terms(),
-        guarantee=weakest(),
-        attack_rate=pl.when(pl.col("attack_rate").null_count() == pl.col("epsilon").null_count()).then(
-            pl.col("attack_rate").mean()
-        ),
-    )
-    wide = means(realizations, keys, columns, system).join(others, on=keys, nulls_equal=True, maintain_order="left")
-    for column in columns:
-        parts = [pl.col(f"{column}_{part}").cast(pl.Float64).alias(part) for part in PARTS]
-        count = pl.col(f"{column}_realizations").cast(pl.Int64).alias("realizations")
-        counts = [pl.col(f"{column}_{name}").alias(name) for name in (unscheduled.COLUMN, unscheduled.DIVERGED)]
-        known = chance.level(content["scenario"]) if column == "accuracy" else None
-        counts.append(pl.lit(known, pl.Float64).alias("chance"))
-        shared = (*keys, "guarantee", "attack_rate", *TERMS, pl.lit(column).alias("outcome"))
-        frame = wide.select(*shared, *parts, count, *counts)
-        frames.append(frame.filter(pl.col("realizations") > 0))
+    schemes = realizations.group_by(keys, maintain_order=True)
+    unrated, without = (pl.col(name).null_count() for name in ("attack_rate", "epsilon"))
+    for column in (name for name in list_outcomes(system) if name in realizations.columns):
+        value, level = pl.col(column), chance.level(content["scenario"]) if column == "accuracy" else None
+        diverged = (pl.col("training") == unscheduled.DIVERGED) & value.is_null()
+        rows = schemes.agg(
+            describe_terms(),
+            guarantee=weakest(),
+            attack_rate=pl.when(unrated == without).then(pl.col("attack_rate").mean()),
+            outcome=pl.lit(column),
+            min=value.min().cast(pl.Float64),
+            max=value.max().cast(pl.Float64),
+            realizations=value.count().cast(pl.Int64),
+            no_user_scheduled=unscheduled.count(column),
+            diverged=diverged.sum().cast(pl.Int64),
+            chance=pl.lit(level, pl.Float64),
+        )
+        averages = means(realizations, keys, [column], system)
+        averages = averages.rename({f"{column}_{part}": part for part in ("mean", "ci_low", "ci_high")})
+        rows = rows.join(averages, on=keys, nulls_equal=True, maintain_order="left")
+        frames.append(rows.filter(pl.col("realizations") > 0).select(*keys, *COLUMNS))
     return pl.concat(frames, how="diagonal_relaxed")
 
 
