@@ -9,7 +9,7 @@ from markupsafe import Markup
 from pwfl import registry
 from pwfl.report import drawing, labels, panels
 from pwfl.report import paper as papers
-from pwfl.report.claims import INCONCLUSIVE, NOT_MEASURED, REFUTED, SUPPORTED
+from pwfl.report.claims import INCONCLUSIVE, SUPPORTED
 from pwfl.report.curves import empty
 from pwfl.report.page_tables import LOOKS
 from pwfl.report.paper import OUTSIDE, Panel, Paper
@@ -17,14 +17,6 @@ from pwfl.report.statements import DEPENDS
 from pwfl.report.words import plural, system_name
 
 TINTS = LOOKS | {OUTSIDE: "none"}
-WORDS = {
-    SUPPORTED: "yes",
-    REFUTED: "no",
-    DEPENDS: "maybe",
-    INCONCLUSIVE: "soft2",
-    OUTSIDE: "soft2",
-    NOT_MEASURED: "soft2",
-}
 MOST_LINES = 4  # lines of a cell, above which they are folded
 CAPTION = 14  # pixels of a caption's text
 DIGITS = 5  # significant digits of curves in their file
@@ -135,7 +127,6 @@ def render(
     context = {
         "signs": papers.SIGNS,
         "tints": TINTS,
-        "words": WORDS,
         "depends": DEPENDS,
         "most": MOST_LINES,
         "counted": papers.counts,
@@ -169,7 +160,7 @@ def _caption(claims: list[tuple[str, str, str]], begin: str) -> Markup:
     for short in ((), (SUPPORTED,), (SUPPORTED, INCONCLUSIVE)):
         parts = []
         for verdict, claimed in by_verdict.items():
-            sign = Markup('<span class="{}">{}</span> ').format(WORDS[verdict], papers.SIGNS[verdict])
+            sign = Markup('<span class="v {}">{}</span> ').format(TINTS[verdict], papers.SIGNS[verdict])
             links = [
                 Markup('{}<a class="id" href="#{}" title="{}">{}</a>').format(
                     "" if verdict in short else f"{words} ", name, words, name
