@@ -13,7 +13,7 @@ from pwfl.privacy.labels import CONDITIONAL
 from pwfl.privacy.labels import NONE as UNGUARANTEED
 from pwfl.report import unscheduled
 from pwfl.report.points import find_outcome
-from pwfl.report.statements import DEPENDS, INCONCLUSIVE, NOT_MEASURED, REFUTED, SUPPORTED, judged
+from pwfl.report.statements import count, judged
 from pwfl.report.words import ALL, UNIT, between, is_share, lower, number, plural, rate
 
 STRONG, WEAK = 0.05, 0.5  # attack rates: largest of a good leading point, least of weak privacy
@@ -367,11 +367,9 @@ def answer(leads: dict[str, Lead], audit: Audit, claims: pl.DataFrame) -> list[s
 
 def counted(claims: pl.DataFrame) -> str:
     """Describe the number of claims with each verdict."""
-    verdicts = judged(claims)["verdict"] if len(claims) else pl.Series([], dtype=pl.String)
-    order = (REFUTED, DEPENDS, INCONCLUSIVE, NOT_MEASURED, SUPPORTED)
-    counts = [(int((verdicts == verdict).sum()), verdict) for verdict in order]
-    counts = [f"{n} {verdict.replace('depends', 'depend') if n > 1 else verdict}" for n, verdict in counts if n]
-    if not counts and len(verdicts):
+    verdicts = judged(claims)["verdict"].to_list()
+    counts = [f"{n} {verdict.replace('depends', 'depend') if n > 1 else verdict}" for verdict, n in count(verdicts)]
+    if not counts and verdicts:
         return f"{plural(len(verdicts), 'claim')} measured outside the paper's setting, and not judged."
     if not counts:
         return "No claim of a paper applies to this study."

@@ -16,7 +16,7 @@ from docutils.core import publish_parts
 from markupsafe import Markup, escape
 
 from pwfl import registry
-from pwfl.report import factors, glossary, headline, page_tables, published
+from pwfl.report import factors, glossary, headline, page_tables, published, statements
 from pwfl.report.catalog import STUDY_FIGURES, Outcome, private_figures, table_title
 from pwfl.report.columns import in_words
 from pwfl.report.drawing import fill, read, style, ticks
@@ -124,7 +124,8 @@ def build_page(
         "untested": page_tables.untested(audits),
         "audited": [places[name] for name in audits],
         "claims": claims,
-        "counts": page_tables.counts(claims),
+        "counts": statements.count([row["verdict"] for row in claims]),
+        "looks": page_tables.LOOKS,
         "count_words": headline.counted(tables["claims"]),
         "once": _once([tuple(part["alike"]) for part in scenarios.values()]),
         "withheld": [_withheld(system) for system in sorted(set(withholding))],

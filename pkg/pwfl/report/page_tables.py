@@ -182,12 +182,6 @@ def claims(table: pl.DataFrame, places: Mapping[str, str], papers: Mapping[str, 
     return [row | {"extra": k >= SHOWN_CLAIMS and row["verdict"] in foldable} for k, row in enumerate(rows)]
 
 
-def counts(rows: list[dict]) -> list[dict]:
-    """Count the claims of each verdict, refuted first; verdicts without claims are left out."""
-    counted = [(verdict, sum(row["verdict"] == verdict for row in rows)) for verdict in LOOKS if verdict]
-    return [{"verdict": verdict, "count": count, "look": LOOKS[verdict]} for verdict, count in counted if count]
-
-
 def _case(row: dict, places: Mapping[str, str], several: bool) -> dict:
     """Describe a row of the table `claims`: where it was measured, and which number if the claim has several."""
     place = " and ".join(places.get(name, name) for name in row["scenario"].split(" and "))

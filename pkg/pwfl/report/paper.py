@@ -30,7 +30,6 @@ from pwfl.scenario.values import value_of
 OUTSIDE = "not judged"  # measured only in scenarios outside the paper's setting
 SIGNS = statements.SIGNS | {OUTSIDE: "·"}
 LISTED = SUPPORTED, REFUTED, DEPENDS, INCONCLUSIVE, OUTSIDE, NOT_MEASURED
-ORDER = (REFUTED, DEPENDS, INCONCLUSIVE, SUPPORTED, NOT_MEASURED)
 READING = re.compile(r"(?:^|; )(I\d+):")
 SIGNIFICANT = 3  # digits
 
@@ -234,8 +233,7 @@ def measured_words(claim: Claim) -> str:
 
 def counts(rows: Sequence[Row]) -> list[tuple[str, int]]:
     """Count the claims of each verdict, in the order of LISTED; verdicts without claims are left out."""
-    verdicts = [row.verdict for row in rows]
-    return [(verdict, verdicts.count(verdict)) for verdict in LISTED if verdict in verdicts]
+    return statements.count([row.verdict for row in rows], LISTED)
 
 
 def lead(rows: Sequence[Row]) -> str:
@@ -262,7 +260,7 @@ def _counted(verdict: str, count: int) -> str:
 
 def unsupported(rows: Sequence[Row]) -> list[Row]:
     """List the claims that were judged and are not supported, refuted ones first."""
-    return [row for verdict in ORDER[:3] for row in rows if row.verdict == verdict]
+    return [row for verdict in (REFUTED, DEPENDS, INCONCLUSIVE) for row in rows if row.verdict == verdict]
 
 
 def caption(panel: Panel, rows: Sequence[Row], claims: pl.DataFrame, settings: Mapping[str, str]) -> list[tuple]:

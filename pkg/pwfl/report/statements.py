@@ -1,7 +1,7 @@
 """Combine the verdicts of a study's claims: one for each claim, over all scenarios and interpretations."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil, inf
 
 import polars as pl
@@ -12,6 +12,7 @@ NUMBER = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?")
 DECIDING = 10  # multiple of the realizations up to which the number that would decide a claim is estimated
 DEPENDS = "depends on interpretation"
 SIGNS = {SUPPORTED: "✓", REFUTED: "✗", DEPENDS: "±", INCONCLUSIVE: "?", NOT_MEASURED: "-", None: "·"}
+ORDER = REFUTED, DEPENDS, INCONCLUSIVE, NOT_MEASURED, SUPPORTED  # of verdicts on a study's page
 OUTCOMES = SUPPORTED, REFUTED, INCONCLUSIVE, DEPENDS, NOT_MEASURED
 
 
@@ -51,6 +52,15 @@ def judge(verdicts: list[str | None], interpretations: list[str | None]) -> str 
     if chosen and {worst, *others} >= {SUPPORTED, REFUTED}:
         return DEPENDS
     return INCONCLUSIVE if worst == SUPPORTED and INCONCLUSIVE in others else worst
+
+
+def count(verdicts: Sequence[str | None], order: Sequence[str] = ORDER) -> list[tuple[str, int]]:
+    """Count the claims with each verdict, in an order; verdicts without claims are left out.
+
+    >>> count(["supported", "refuted", None, "supported"])
+    [('refuted', 1), ('supported', 2)]
+    """
+    return [(verdict, verdicts.count(verdict)) for verdict in order if verdict in verdicts]
 
 
 def outcome(rows: pl.DataFrame, verdict: str | None) -> str:
