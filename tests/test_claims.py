@@ -224,17 +224,17 @@ def test_a_claim_counts_once_and_has_to_hold_in_each_scenario_of_its_setting():
     table = pl.DataFrame(rows, schema=columns, orient="row").with_columns(
         no_user_scheduled=0, system=pl.lit("multicell"), statement=pl.col("claim") + " it is."
     )
-    found = {row["claim"]: row["outcome"] for row in statements.judged(table).iter_rows(named=True)}
+    found = {row["claim"]: (row["verdict"], row["divided"]) for row in statements.judged(table).iter_rows(named=True)}
     assert found == {
-        **dict.fromkeys(("always", "otherwise alone", "own"), "supported"),
-        "mostly": "inconclusive in 1 of 6 cases",
-        "pairs": "refuted in 1 of 2 cases",
-        "never": "refuted in 2 of 2 cases",
-        "unclear": "inconclusive",
-        "undefined": "not measured",
-        "read": "depends on interpretation: refuted in 1 of 2 cases",
-        "read in part": "inconclusive in 1 of 2 cases",
-        "elsewhere": "measured outside the paper's setting",
+        **dict.fromkeys(("always", "otherwise alone", "own"), ("supported", "")),
+        "mostly": ("inconclusive", "inconclusive in 1 of 6 cases"),
+        "pairs": ("refuted", "refuted in 1 of 2 cases"),
+        "never": ("refuted", "refuted in 2 of 2 cases"),
+        "unclear": ("inconclusive", ""),
+        "undefined": ("not measured", ""),
+        "read": ("depends on interpretation", "refuted in 1 of 2 cases"),
+        "read in part": ("inconclusive", "inconclusive in 1 of 2 cases"),
+        "elsewhere": (None, ""),
     }
 
 

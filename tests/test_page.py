@@ -23,6 +23,7 @@ from pwfl.report import (
     page_tables,
     points,
     references,
+    statements,
     study_figures,
     study_panels,
 )
@@ -294,7 +295,7 @@ def test_claims_are_one_row_each_refuted_first_and_what_is_not_judged_last():
         *("refuted", "not measured", "supported", None),
     ]
     assert {row["verdict"] for row in rows if row["extra"]} == {"supported", None}
-    assert [(row["verdict"], row["count"]) for row in page_tables.counts(rows)] == [
+    assert statements.count([row["verdict"] for row in rows]) == [
         ("refuted", 10),
         ("not measured", 10),
         ("supported", 10),

@@ -17,17 +17,17 @@ OUTCOMES = SUPPORTED, REFUTED, INCONCLUSIVE, DEPENDS, NOT_MEASURED
 
 
 def judged(claims: pl.DataFrame) -> pl.DataFrame:
-    """Make a row for each claim of a table: `system`, `origin`, `claim`, `statement`, `verdict` and `outcome`.
+    """Make a row for each claim of a table: `system`, `origin`, `claim`, `statement`, `verdict` and `divided`.
 
-    A paper's claim that was measured only in other settings has no verdict. `outcome` describes in how many cases (rows
-    of the table) it has another verdict than supported.
+    A paper's claim that was measured only in other settings has no verdict. `divided` describes in how many cases (rows
+    of the table) a claim of several has another verdict than supported.
     """
     keys = ("system", "origin", "claim", "statement")
     rows = [
-        (*key, verdict := judge(group["verdict"].to_list(), group["interpretation"].to_list()), outcome(group, verdict))
+        (*key, verdict := judge(group["verdict"].to_list(), group["interpretation"].to_list()), divided(group, verdict))
         for key, group in claims.group_by(keys, maintain_order=True)
     ]
-    return pl.DataFrame(rows, schema=dict.fromkeys((*keys, "verdict", "outcome"), pl.String), orient="row")
+    return pl.DataFrame(rows, schema=dict.fromkeys((*keys, "verdict", "divided"), pl.String), orient="row")
 
 
 def judge(verdicts: list[str | None], interpretations: list[str | None]) -> str | None:
@@ -63,15 +63,13 @@ def count(verdicts: Sequence[str | None], order: Sequence[str] = ORDER) -> list[
     return [(verdict, verdicts.count(verdict)) for verdict in order if verdict in verdicts]
 
 
-def outcome(rows: pl.DataFrame, verdict: str | None) -> str:
-    """Describe in how many of a claim's rows its verdict is not supported; return just the verdict of one row."""
+def divided(rows: pl.DataFrame, verdict: str | None) -> str:
+    """Describe in how many of a claim's rows the verdict is not supported; "" if it has one row, or is supported."""
     counted = rows.filter(pl.col("verdict").is_not_null())
-    if len(counted) < 2 or verdict in (None, SUPPORTED):
-        return verdict or "measured outside the paper's setting"
-    counts = {kind: (counted["verdict"] == kind).sum() for kind in (REFUTED, INCONCLUSIVE, NOT_MEASURED)}
-    otherwise = ", ".join(f"{kind} in {count}" for kind, count in counts.items() if count)
-    cases = f"{otherwise} of {len(counted)} cases"
-    return f"{DEPENDS}: {cases}" if verdict == DEPENDS else cases
+    if len(counted) < 2 or verdict == SUPPORTED:
+        return ""
+    counts = count(counted["verdict"].to_list(), (REFUTED, INCONCLUSIVE, NOT_MEASURED))
+    return f"{', '.join(f'{kind} in {number}' for kind, number in counts)} of {len(counted)} cases"
 
 
 def deciding(row: Mapping) -> str:
