@@ -22,21 +22,21 @@ def fitted(axis, points, *ends, most: float | None = None, room: float = ROOM):
     positive.
     """
     scale = alt.Scale() if axis["scale"] is alt.Undefined else axis["scale"].copy()
-    kind = "linear" if scale["type"] is alt.Undefined else scale["type"]
-    if kind == "log" and (_floats(points) <= 0).any():
-        scale.type = kind = "linear"
-    transform, back = _transform(kind, 1.0 if scale["constant"] is alt.Undefined else scale["constant"])
+    if scale["type"] == "log" and (_floats(points) <= 0).any():
+        scale.type = "linear"
+    is_log, (transform, back) = scale["type"] == "log", _transform(scale)
     every = np.concatenate([_floats(part) for part in (points, *ends)])
-    every = every[np.isfinite(every) & ((every > 0) | (kind != "log"))]
+    every = every[np.isfinite(every) & ((every > 0) | (not is_log))]
     places = transform(every) if every.size else np.array([0.0, 1.0])
     low, high = places.min(), places.max()
     free = room * (high - low)
     if high - low <= ALIKE * max(abs(low), abs(high)):
-        free = np.log10(1 + WIDE) if kind == "log" else WIDE * abs(low) or 1.0
+        free = np.log10(1 + WIDE) if is_log else WIDE * abs(low) or 1.0
     start, end = float(back(low - free)), float(back(high + free))
     start = start if every.size and every.min() < 0 else max(start, 0.0)
     scale.domain = [start, end if most is None else min(end, most)]
-    scale.zero, scale.nice = alt.Undefined, kind == "linear" and scale["nice"] is alt.Undefined
+    is_linear = scale["type"] in ("linear", alt.Undefined)
+    scale.zero, scale.nice = alt.Undefined, is_linear and scale["nice"] is alt.Undefined
     axis = axis.copy()
     axis["scale"] = scale
     return axis
@@ -46,11 +46,12 @@ def _floats(part) -> np.ndarray:
     return part.cast(pl.Float64).to_numpy() if isinstance(part, pl.Series) else np.atleast_1d(np.array(part, float))
 
 
-def _transform(kind: str, constant: float) -> tuple[Callable, Callable]:
-    """Return the function from values to positions on a linear scale, and its inverse."""
-    if kind == "log":
+def _transform(scale: alt.Scale) -> tuple[Callable, Callable]:
+    """Return the function from a scale's values to positions on a linear scale, and its inverse."""
+    if scale["type"] == "log":
         return np.log10, lambda place: 10.0**place
-    if kind == "symlog":
+    if scale["type"] == "symlog":
+        constant = 1.0 if scale["constant"] is alt.Undefined else scale["constant"]
         return (
             lambda value: np.sign(value) * np.log1p(abs(value) / constant),
             lambda place: np.sign(place) * constant * np.expm1(abs(place)),
@@ -66,8 +67,7 @@ def pixels(axis, values, length: float) -> np.ndarray:
     """
     scale = axis["scale"]
     scale.nice = False
-    kind = "linear" if scale["type"] is alt.Undefined else scale["type"]
-    transform, _ = _transform(kind, 1.0 if scale["constant"] is alt.Undefined else scale["constant"])
+    transform, _ = _transform(scale)
     low, high = scale["domain"]
     share = (transform(np.clip(_floats(values), low, high)) - transform(low)) / (transform(high) - transform(low))
     return length * (share if isinstance(axis, alt.X) else 1 - share)
