@@ -102,10 +102,19 @@ def observed(curves: list[pl.DataFrame]) -> list[str]:
     return [f"{'; '.join(parts)} is seen."]
 
 
-def dashes(curves: list[pl.DataFrame]) -> dict[int, list[int]]:
-    """Return the dashes of curves by the observer's rank: solid for the observer who sees least."""
-    ranks = sorted({curve["rank"][0] for curve in curves}, reverse=True)
-    return {rank: DASHES[k % len(DASHES)] for k, rank in enumerate(ranks)}
+def joined(curves: list[pl.DataFrame], x: alt.X, y: alt.Y, width: float) -> list[alt.Chart]:
+    """Draw the lines of curves: a layer for each observer, with solid lines for the one who sees least."""
+    layers, columns = [], [axis.shorthand.removesuffix(":Q") for axis in (x, y)]
+    for place, rank in enumerate(sorted({curve["rank"][0] for curve in curves}, reverse=True)):
+        rows = pl.concat(
+            curve.select(*columns, "colour", curve=pl.lit(str(k)), place=pl.int_range(pl.len()))
+            for k, curve in enumerate(curves)
+            if curve["rank"][0] == rank
+        )
+        line = alt.Chart(rows).mark_line(strokeWidth=width, strokeDash=DASHES[place % len(DASHES)])
+        shared = {"detail": alt.Detail("curve:N"), "order": alt.Order("place:Q")}
+        layers.append(line.encode(x=x, y=y, color=coloured(), **shared))
+    return layers
 
 
 class _Plane:
@@ -221,13 +230,7 @@ class _Plane:
         whiskers = base.mark_rule(strokeWidth=1.2, opacity=OPAQUE).encode(color=coloured())
         layers.append(whiskers.encode(y=self.y.axis("y1"), y2=alt.Y2("y2:Q")))
         layers.append(whiskers.encode(x=self.x.axis("x1"), x2=alt.X2("x2:Q")))
-        for rank, dash in dashes([curve for curve, _ in self.curves]).items():
-            parts = enumerate(curve for curve, _ in self.curves if curve["rank"][0] == rank)
-            parts = [curve.with_columns(curve=pl.lit(str(k)), place=pl.int_range(pl.len())) for k, curve in parts]
-            mark = alt.Chart(pl.concat(parts)).mark_line(strokeWidth=2.25, strokeDash=dash)
-            layers.append(
-                mark.encode(x=x, y=y, color=coloured(), detail=alt.Detail("curve:N"), order=alt.Order("place:Q"))
-            )
+        layers += joined([curve for curve, _ in self.curves], x, y, 2.25)
         dots = base.mark_point(**DOTS).encode(color=coloured(), shape=alt.Shape("shape:N", scale=None))
         layers.append(dots.encode(description=alt.Description("tip:N")))
         if len(best := self._leading()):

@@ -30,7 +30,7 @@ from pwfl.report.drawing import (
 from pwfl.report.effects import COSTS
 from pwfl.report.labels import Label, Part
 from pwfl.report.measures import FAILED
-from pwfl.report.overview import dashes
+from pwfl.report.overview import joined
 from pwfl.report.points import called, find_chance, finite, lines, place_of_sweep, ranked
 from pwfl.report.sweeps import AXIS, INDEX, list_outcomes
 from pwfl.report.words import estimated, is_share, number, rate, upper
@@ -96,6 +96,7 @@ def _is_moved(rows: pl.DataFrame, key: str) -> bool:
 
 
 def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: float) -> alt.LayerChart:
+    rows = rows.with_columns(v=pl.col(key).cast(pl.Float64))
     share, curves = is_share(outcome), [curve for curve, _ in lines(rows)] or [rows]
     y = upright(rows["at"].to_list(), [*rows["at_low"], *rows["at_high"]], HIGH, share)
     last: dict[tuple[str, str], dict] = {}  # a scheme's curves of equal ends have one name
@@ -116,12 +117,11 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
     if names > wide - LEFT - LEAST_WIDE - 16:  # too long to leave room for curves
         placed, names = named_ends(ends(False), HIGH, size)
     plot = max(wide - LEFT - names - 16, LEAST_WIDE)
-    at = sorted(rows[key].cast(pl.Float64).unique())
+    at = sorted(rows["v"].unique())
     log_x = at[0] > 0 and at[-1] >= LOG * at[0]
     room = 0.06 * (at[-1] - at[0])
     x = Scale(at[0] / 1.15, at[-1] * 1.15, plot, log=True) if log_x else Scale(at[0] - room, at[-1] + room, plot)
     shown = rows.with_columns(
-        v=pl.col(key).cast(pl.Float64),
         low=y.cut("at_low", "at"),
         high=y.cut("at_high", "at"),
         tip=pl.Series([_tip(row, outcome) for row in rows.iter_rows(named=True)], dtype=pl.String),
@@ -138,19 +138,7 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
     least = y.low if y.log else y.high / 10
     form = outcome.format if share else "~g" if least >= 0.001 and y.high < 1e4 else "~s"  # as wide as LEFT at most
     up_axis = y.axis("at", title=None, format=form, domain=False, ticks=False, **up)
-    layers, base = [], alt.Chart(shown).encode(x=across)
-    for rank, dash in dashes(curves).items():
-        group = pl.concat(
-            [
-                c.select(v=pl.col(key).cast(pl.Float64), at="at", colour="colour", curve=pl.lit(str(k)))
-                for k, c in enumerate(curves)
-                if c["rank"][0] == rank
-            ]
-        )
-        mark = alt.Chart(group).mark_line(strokeWidth=2, strokeDash=dash)
-        layers.append(
-            mark.encode(x=across, y=up_axis, color=coloured(), detail=alt.Detail("curve:N"), order=alt.Order("v:Q"))
-        )
+    base, layers = alt.Chart(shown).encode(x=across), joined(curves, across, up_axis, 2)
     layers.append(
         base.mark_rule(strokeWidth=1.2, opacity=OPAQUE).encode(y=y.axis("low"), y2=alt.Y2("high:Q"), color=coloured())
     )
