@@ -7,7 +7,7 @@ import polars as pl
 from markupsafe import Markup
 
 from pwfl import registry
-from pwfl.report import drawing, labels, panels
+from pwfl.report import drawing, labels, panels, theme
 from pwfl.report import paper as papers
 from pwfl.report.claims import INCONCLUSIVE, SUPPORTED
 from pwfl.report.curves import empty
@@ -47,10 +47,9 @@ def build_paper(
 
 
 def scheme_colours(system: str, scenarios: Iterable) -> dict[str, str]:
-    """Return the colours of some scenarios' schemes, by name, for those that the system's catalog has."""
-    known = registry.system(system).catalog.colours
-    schemes = [scheme for scenario in scenarios for scheme in scenario.schemes]
-    return {scheme.name: known[pair] for scheme in schemes if (pair := (scheme.scheduler, scheme.noise)) in known}
+    """Return the colours of some scenarios' schemes, by name, as in all figures."""
+    schemes = ((s.name, s.scheduler, s.noise) for scenario in scenarios for s in scenario.schemes)
+    return theme.scheme_colours(system, schemes)
 
 
 def _size(contents: dict[str, dict]) -> str:
