@@ -108,8 +108,7 @@ def readable_title(title: str, name: str) -> str:
 
 def _ranks(rows: pl.DataFrame) -> dict[str, int]:
     """Rank observers from the one who sees most: first those that require no trust, then in the study's order."""
-    every = rows.filter(~pl.col("bare") if "bare" in rows.columns else True).drop_nulls("observer")
-    every = every.select("observer", "epsilon_trusts").unique("observer", keep="first", maintain_order=True)
+    every = rows.drop_nulls("observer").unique("observer", keep="first", maintain_order=True)
     ordered = every.sort(pl.col("epsilon_trusts").fill_null("") != "", maintain_order=True)
     return {observer: rank for rank, observer in enumerate(ordered["observer"])}
 
