@@ -176,8 +176,8 @@ class _Plane:
         epsilon, attacked = f"{value}; ε {number(row['epsilon'])}", row["attack_rate"]
         return epsilon if attacked is None else f"{epsilon}: an attacker finds at most {rate(attacked)} of members"
 
-    def _ticks(self) -> tuple[list[float], dict[float, list[str]]]:
-        """Return ticks and their lines of text: the points' epsilons and attack rates; round ones without rates."""
+    def _ticks(self) -> dict[float, list[str]]:
+        """Return ticks' lines of text: the points' epsilons and attack rates; round epsilons without rates."""
         rated = self.noisy.filter(pl.col("attack_rate").is_not_null()).group_by(pl.col("epsilon").round_sig_figs(3))
         rates = dict(rated.agg(pl.col("attack_rate").max()).sort("epsilon").rows())
         tick_lines: dict[float, list[str]] = {}
@@ -189,7 +189,7 @@ class _Plane:
                 tick_lines[value] = [number(value), rate(rates[value])] if rates else [number(value)]
         if self.infinite is not None:
             tick_lines[self.infinite] = ["∞", "all"] if rates else ["∞"]
-        return list(tick_lines), tick_lines
+        return tick_lines
 
     def _weak(self) -> float | None:
         """Return the pixel from which an attacker finds over half of members, by the points; None: there is none."""
@@ -204,7 +204,7 @@ class _Plane:
 
     def chart(self) -> alt.LayerChart:
         """Draw the figure."""
-        values, tick_lines = self._ticks()
+        tick_lines = self._ticks()
         cases = [f"abs(datum.value/{value:.6g}-1)<0.01 ? {texts!r} : " for value, texts in tick_lines.items()]
         label = "".join(cases) + "''"
         rates = any(len(texts) > 1 for texts in tick_lines.values())
@@ -216,7 +216,7 @@ class _Plane:
             title = [f"{title[0]}, and below it the most members that an attacker finds"]
             title.append("who wrongly accuses 1% of non-members")
         lined = {"labelLineHeight": self.size + 3, "titleLineHeight": self.size + 3, "labelOverlap": False}
-        x = self.x.axis("at", values=values, labelExpr=label, grid=False, title=title, **lined)
+        x = self.x.axis("at", values=list(tick_lines), labelExpr=label, grid=False, title=title, **lined)
         up = {"values": log_ticks(self.y.low, self.y.high, 8)} if self.y.log else {"tickCount": 8}
         y = self.y.axis("mean", format=self.outcome.format, title=None, domain=False, ticks=False, **up)
         base = alt.Chart(self.rows).encode(x=x, y=y)
