@@ -97,10 +97,8 @@ def draw(panel: Panel, curves: pl.DataFrame, frame: Frame, colours: dict[str, st
         .mark_area(opacity=0.18)
         .encode(x=x, y=alt.Y("y_ci_low:Q"), y2=alt.Y2("y_ci_high:Q"), color=coloured(), detail=alt.Detail("series:N"))
     ]
-    for dashes, kind in (
-        ([1, 0], ~pl.col("series").str.ends_with(EXACT)),
-        ([4, 3], pl.col("series").str.ends_with(EXACT)),
-    ):
+    is_exact = pl.col("series").str.ends_with(EXACT)
+    for dashes, kind in (([1, 0], ~is_exact), ([4, 3], is_exact)):
         line = alt.Chart(shown.filter(kind)).mark_line(strokeWidth=2.25, strokeDash=dashes)
         layers.append(line.encode(x=x, y=y, color=coloured(), detail=alt.Detail("series:N")))
     some = shown.gather_every(max(1, len(shown) // 60))
