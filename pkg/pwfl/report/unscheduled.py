@@ -58,7 +58,7 @@ def diverged(outcomes: pl.DataFrame) -> list[str]:
     return lines(counts, "left out, as training diverged", column=DIVERGED)
 
 
-def lines(counts: pl.DataFrame, words: str = INCLUDED, width: int = LINE_LENGTH, column: str = COLUMN) -> list[str]:
+def lines(counts: pl.DataFrame, words: str = INCLUDED, column: str = COLUMN) -> list[str]:
     """Return a subtitle's lines on the schemes with a positive number in `column`; empty if there are none.
 
     `counts` has rows as from `counted`, several of a scheme if several points are drawn.
@@ -68,4 +68,4 @@ def lines(counts: pl.DataFrame, words: str = INCLUDED, width: int = LINE_LENGTH,
         worst = rows.sort(column, maintain_order=True).row(-1, named=True)
         upto = "up to " if len(counts.filter(scheme=scheme).unique([column, "realizations"])) > 1 else ""
         parts.append(f"{scheme}, {upto}{worst[column]} of {worst['realizations']}")
-    return textwrap.wrap(f"{words}: {'; '.join(parts)}", width) if parts else []
+    return textwrap.wrap(f"{words}: {'; '.join(parts)}", LINE_LENGTH) if parts else []
