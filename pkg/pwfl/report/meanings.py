@@ -15,8 +15,8 @@ from pwfl.scenario.fields import parameters
 from pwfl.stages import AUDIT, REPORT
 from pwfl.tables import contract
 
-# By what a derived column's name adds to that of the column it is derived from.
-ENDINGS = {
+# By what a derived column's name adds to that of the column it is derived from, at its end or its beginning.
+ADDED = {
     "_mean": "mean over realizations",
     "_ci_low": "lower end of the mean's 95% interval",
     "_ci_high": "upper end of the mean's 95% interval",
@@ -25,8 +25,6 @@ ENDINGS = {
     "_if_scheduled": "over the realizations with a user scheduled",
     "_no_user_scheduled": "number of averaged realizations with no user scheduled",
     "_diverged": "number of realizations that diverged",
-}
-BEGINNINGS = {
     "from_": "first point of the pair",
     "to_": "second point of the pair",
     "x_": "outcome `x`",
@@ -179,11 +177,9 @@ def _look_up(name: str, table: str, system: str) -> tuple[str, str] | None:
     for key, field in parameters(registry.system(system).model) if "." in name else ():
         if ".".join(key) == name:
             return f"value of the swept parameter: {field.description}", "public"
-    for ending, meaning in ENDINGS.items():
-        if name.endswith(ending) and (description := _look_up(name.removesuffix(ending), table, system)):
-            return f"{meaning}: {description[0]}", description[1]
-    for beginning, meaning in BEGINNINGS.items():
-        if name.startswith(beginning) and (description := _look_up(name.removeprefix(beginning), table, system)):
+    for added, meaning in ADDED.items():
+        source = name.removesuffix(added) if added.startswith("_") else name.removeprefix(added)
+        if source != name and (description := _look_up(source, table, system)):
             return f"{meaning}: {description[0]}", description[1]
     return None
 
