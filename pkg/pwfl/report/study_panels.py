@@ -27,7 +27,6 @@ from pwfl.report.drawing import (
     whole_ticks,
     words,
 )
-from pwfl.report.effects import COSTS
 from pwfl.report.labels import Label, Part
 from pwfl.report.measures import FAILED
 from pwfl.report.overview import joined
@@ -44,8 +43,7 @@ LOG = 3.0  # ratio of values from which an axis is logarithmic
 CURVE_POINTS = 20  # points of a curve that have tooltips, at most
 MOST_PANELS = 15  # five rows; further panels are counted, not drawn
 MERGED = 1.12  # ratio of epsilons up to which they have one dot
-COLUMNS = ("accuracy", "user_accuracy_bottom_decile", "epsilon", "epsilon_user", "air_seconds", "transmit_energy_j")
-MORE = {"user_accuracy_bottom_decile": Outcome("Accuracy of the bottom tenth of users", "more", "~%")}
+COLUMNS = ("accuracy", "epsilon", "epsilon_user", "transmit_energy_j")  # outcomes with panels, beside the main one
 
 
 class Panel(NamedTuple):
@@ -69,16 +67,16 @@ def over_parameter(
         return [], 0
     system, key = rows["system"][0], keys[0]
     first = rows["outcome"][0]
-    known = list_outcomes(system) | COSTS | MORE
+    known = list_outcomes(system)
     swept = rows.filter(pl.col(key).is_not_null(), pl.col("scenario") != pl.col("sweep_of"), ~pl.col("bare"))
     panels, more = [], 0
     for column in dict.fromkeys((first, *COLUMNS)):
         values = table.filter(outcome=column).select(*INDEX, at="mean", at_low="ci_low", at_high="ci_high")
-        joined = swept.join(values, on=INDEX, how="inner", nulls_equal=True, maintain_order="left")
-        joined = joined.filter(pl.col("at").is_finite())
-        if column in known and not (column == "epsilon" and key == AXIS) and _is_moved(joined, key):
+        drawn = swept.join(values, on=INDEX, how="inner", nulls_equal=True, maintain_order="left")
+        drawn = drawn.filter(pl.col("at").is_finite())
+        if not (column == "epsilon" and key == AXIS) and _is_moved(drawn, key):
             other = keys[1] if len(keys) > 1 else pl.lit("").alias("all")
-            for (second,), part in joined.group_by(other, maintain_order=True):
+            for (second,), part in drawn.group_by(other, maintain_order=True):
                 if len(panels) == MOST_PANELS:
                     more += 1
                     continue
