@@ -39,14 +39,13 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
     """
     frames = []
     for name, content in study.items():
-        point, table = find_point(study, name), content.get("outcomes")
-        table = scenario_outcomes(content) if table is None else table
+        point = find_point(study, name)
         keys = {"scenario": name, "system": content["scenario"].system, "sweep_of": point.of} | point.values
-        frames.append(table.select(*literals(keys), pl.all()))
+        frames.append(_scenario_outcomes(content).select(*literals(keys), pl.all()))
     return pl.concat(frames, how="diagonal_relaxed")
 
 
-def scenario_outcomes(content: dict) -> pl.DataFrame:
+def _scenario_outcomes(content: dict) -> pl.DataFrame:
     """Make the table `outcomes` of a scenario from its content, without the columns that identify the scenario."""
     keys, frames = ["scheme", "target_epsilon"], []
     system, realizations = content["scenario"].system, unscheduled.known(completed(content["realizations"], DERIVED))

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from pwfl import tables
-from pwfl.report import build, catalog, columns, headline, latex, paper_page, points, study_figures, sweeps, theme
+from pwfl.report import build, catalog, columns, headline, latex, paper_page, points, study_figures, theme
 from pwfl.report import page as pages
 from pwfl.report.drawing import unchecked
 from pwfl.scenario import resolved
@@ -53,7 +53,6 @@ def _comparison(job: dict, inputs: Files, folder: Path) -> None:
         point, releases = Point(*job["points"][name]), job["releases"][name]
         study[name] = {"scenario": build_values(parameters), "point": point, "releases": releases}
         study[name] |= _read_beside(inputs[name])
-        study[name]["outcomes"] = sweeps.scenario_outcomes(study[name])  # once for all tables and figures
     frames = build.compare(study)
     tables.write_report(frames, folder)
     if job["references"] is not None:
