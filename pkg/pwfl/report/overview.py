@@ -256,9 +256,7 @@ class _Plane:
             text = f"{number(point['mean'], self.outcome)} at ε {number(point['epsilon'])}"
             sides = [("center", 0, -21), ("right", -14, -14), ("center", 0, 22), ("left", 14, 12)]
             wanted.append(Label([[[Part(text, bold=True)]]], [(point["px"], point["py"])], INK, size, sides=sides))
-        titles = dict(
-            self.rows.select("sweep_of", "title").unique("sweep_of", keep="first", maintain_order=True).rows()
-        )
+        titles = dict(self.rows.select("sweep_of", "title").rows())
         curve_scenarios = dict.fromkeys(curve["sweep_of"][0] for curve, _ in self.curves)
         single_scenarios = dict.fromkeys(self.rows.filter("single")["sweep_of"])
         short = [

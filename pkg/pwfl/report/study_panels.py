@@ -167,7 +167,7 @@ def over_rounds(
     shown = dict(list(candidates.items())[:MOST_PANELS])
     if not shown:
         return [], 0
-    colours = dict(rows.select("scheme", "colour").unique("scheme", keep="first", maintain_order=True).rows())
+    colours = dict(rows.select("scheme", "colour").rows())
     chance = find_chance(rows)
     ends = [curves for _, curves in shown.values()]
     top = max(curves.select(pl.max_horizontal("accuracy_ci_high", "accuracy_mean").max()).item() for curves in ends)
