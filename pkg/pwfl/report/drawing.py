@@ -72,6 +72,10 @@ class Scale(NamedTuple):
         share = (value - first) / (last - first)
         return self.length * (1 - share if self.upright else share)
 
+    def inside(self, value: float) -> float:
+        """Return the pixel of a value, or of the end of the axis that the value is beyond."""
+        return self.at(min(max(value, self.low), self.high))
+
     def places(self, values: pl.Series) -> pl.Series:
         """Return the pixels of a column."""
         return pl.Series([self.at(value) for value in values], dtype=pl.Float64)

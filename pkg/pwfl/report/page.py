@@ -19,7 +19,7 @@ from pwfl import registry
 from pwfl.report import factors, glossary, headline, page_tables, published, statements
 from pwfl.report.catalog import STUDY_FIGURES, Outcome, private_figures, table_title
 from pwfl.report.columns import in_words
-from pwfl.report.drawing import fill, read, style, ticks
+from pwfl.report.drawing import Scale, fill, read, style, ticks
 from pwfl.report.effects import compared
 from pwfl.report.points import baseline, called, find_outcome, readable_title
 from pwfl.report.words import (
@@ -186,23 +186,22 @@ def _system(system: str, points: pl.DataFrame, tables: dict, lead: headline.Lead
     }
 
 
-def _axis(shown: list[factors.Factor]) -> tuple[float, float]:
-    """Return the ends of an axis for the differences of all factors of an outcome, with their intervals."""
+def _axis(shown: list[factors.Factor]) -> Scale:
+    """Return the axis, in percent of its width, of the differences of an outcome by all factors, with intervals."""
     columns = ("difference", "difference_ci_low", "difference_ci_high")
     ends = [row[key] for factor in shown for row in factor.rows for key in columns if row[key] is not None]
     low, high = min(0.0, *ends), max(0.0, *ends)
     if is_share(shown[0].outcome):  # no difference of shares is larger
         low, high = max(low, -1.0), min(high, 1.0)
     room = ROOM * (high - low) or 1.0
-    return low - room, high + room
+    return Scale(low - room, high + room, 100)
 
 
-def strip(factor: factors.Factor, rows: Sequence[dict], axis: tuple[float, float]) -> Markup:
+def strip(factor: factors.Factor, rows: Sequence[dict], axis: Scale) -> Markup:
     """Draw rows of a factor as dots with intervals, filled if significant; positions are in percent of the width."""
-    low, high = axis
 
     def at(value: float) -> str:
-        return f"{100 * (min(max(value, low), high) - low) / (high - low):.2f}%"
+        return f"{axis.inside(value):.2f}%"
 
     def upright(value: float, kind: str) -> str:
         return f'<line class="{kind}" x1="{at(value)}" x2="{at(value)}" y1="0" y2="100%"/>'
@@ -218,17 +217,16 @@ def strip(factor: factors.Factor, rows: Sequence[dict], axis: tuple[float, float
     return Markup(f'<div class="strip"><svg aria-hidden="true">{"".join(marks)}</svg></div>')
 
 
-def _ticks(axis: tuple[float, float], outcome: Outcome) -> list[float]:
+def _ticks(axis: Scale, outcome: Outcome) -> list[float]:
     factor = 100 if is_share(outcome) else 1
-    return [value / factor for value in ticks(factor * axis[0], factor * axis[1], 3.5)]
+    return [value / factor for value in ticks(factor * axis.low, factor * axis.high, 3.5)]
 
 
-def scale(axis: tuple[float, float], outcome: Outcome) -> Markup:
+def scale(axis: Scale, outcome: Outcome) -> Markup:
     """Write the axis's numbers below strips."""
-    (low, high), factor = axis, 100 if is_share(outcome) else 1
+    factor = 100 if is_share(outcome) else 1
     labels = [
-        f'<span style="left:{100 * (value - low) / (high - low):.2f}%">{signed(factor * value)}</span>'
-        for value in _ticks(axis, outcome)
+        f'<span style="left:{axis.at(value):.2f}%">{signed(factor * value)}</span>' for value in _ticks(axis, outcome)
     ]
     return Markup(f'<span class="axis" aria-hidden="true">{"".join(labels)}</span>')
 

@@ -30,8 +30,7 @@ class Frame(NamedTuple):
 
     def place(self, x: float, y: float) -> tuple[float, float]:
         """Convert values on both axes, clipped to them, to pixels from the left and from the top."""
-        across, down = (min(max(value, axis.low), axis.high) for value, axis in ((x, self.x), (y, self.y)))
-        return self.x.at(across), self.y.at(down)
+        return self.x.inside(x), self.y.inside(y)
 
 
 def fit_frame(panels: Sequence[Panel], curves: Sequence[pl.DataFrame], width: int) -> Frame:
