@@ -67,12 +67,16 @@ def test_names_touch_no_line_no_dot_and_no_other_name():
         lines = list(itertools.pairwise(dots[:3]))
         wanted = [Label(named(f"Scheme {k}", "only the sum"), [dot], "#0072B2") for k, dot in enumerate(dots)]
         found = labels.place(wanted, lines, dots, (0, 0, 520, 350))
-        assert len(found) == count
-        for k, one in enumerate(found):
-            left, top, right, bottom = one.box
+        assert len(found) == 2 * count  # a name and additional words
+        boxes = [
+            (x - 4, y - size / 2 - 1, x + labels.width(part.text, size, part.bold) + 4, y + size / 2 + 1)
+            for x, y, part, _, size in found
+        ]
+        for k, one in enumerate(boxes):
+            left, top, right, bottom = one
             assert (left >= 0, top >= 0, right <= 520, bottom <= 350) == (True,) * 4
             assert not any(left < x < right and top < y < bottom for x, y in dots)
-            assert all(labels.overlap(one.box, other.box) == 0 for other in found[:k])
+            assert all(labels.overlap(one, other) == 0 for other in boxes[: k - k % 2])  # those of other labels
     assert labels.place(wanted, lines, dots, (0, 0, 520, 350)) == found  # whenever it is asked
     assert labels.place([], [], [], (0, 0, 1, 1)) == []
 
@@ -99,8 +103,7 @@ def test_svg_of_a_page_has_its_size_ids_of_its_own_and_text_of_twelve_pixels():
     assert not ids[0] & ids[1]
     assert drawing.svg(chart, "Another") == texts[1]
     assert 'aria-label="A &amp; B"' in texts[0]
-    (x, *_), *_ = placed[0].words
-    assert f"translate({x:.2f}".rstrip("0").rstrip(".") in texts[0]
+    assert f"translate({placed[0].x:.2f}".rstrip("0").rstrip(".") in texts[0]
     assert texts[0].count(">One<") == 2  # and its outline
 
 

@@ -171,23 +171,17 @@ def named_ends(ends: Sequence[tuple[str, float, str]], high: float, size: float)
     """
     step = size + labels.LEADING
     places = labels.spread(np.clip([place for _, place, _ in ends], 5, high - 4), step, high + step)
-    placed = []
-    for (text, _, colour), place in zip(ends, places, strict=True):
-        part, wide = Part(text, bold=colour != SOFT), labels.width(text, size, colour != SOFT)
-        label = Label([[[part]]], [], colour, size)
-        placed.append(Placed([(0.0, float(place), part)], (0.0, place - step / 2, wide, place + step / 2), label))
-    return placed, max((name.box[2] for name in placed), default=0.0)
+    parts = [Part(text, bold=colour != SOFT) for text, _, colour in ends]
+    placed = [
+        Placed(0.0, float(place), part, colour, size)
+        for part, place, (*_, colour) in zip(parts, places, ends, strict=True)
+    ]
+    return placed, max((labels.width(part.text, size, part.bold) for part in parts), default=0.0)
 
 
 def shifted(placed: list[Placed], by: float) -> list[Placed]:
-    """Return labels moved to the right by `by` pixels."""
-    return [
-        label._replace(
-            words=[(x + by, y, part) for x, y, part in label.words],
-            box=(label.box[0] + by, label.box[1], label.box[2] + by, label.box[3]),
-        )
-        for label in placed
-    ]
+    """Return words moved to the right by `by` pixels."""
+    return [words._replace(x=words.x + by) for words in placed]
 
 
 def named_along(curves: dict[str, np.ndarray], colours: dict[str, str], wide: float, high: float, size: float = SIZE):
@@ -202,11 +196,10 @@ def named_along(curves: dict[str, np.ndarray], colours: dict[str, str], wide: fl
 
 
 def words(placed: Iterable[Placed]) -> list[alt.Chart]:
-    """Draw placed labels as chart layers, outlined in the background colour to be readable over lines."""
+    """Draw words as chart layers, outlined in the background colour to be readable over lines."""
     rows = [
-        {"px": x, "py": y, "text": part.text, "bold": part.bold, "size": name.label.size, "colour": _colour(name, part)}
-        for name in placed
-        for x, y, part in name.words
+        {"px": x, "py": y, "text": part.text, "bold": part.bold, "size": size, "colour": _colour(part, colour)}
+        for x, y, part, colour, size in placed
     ]
     layers = []
     for bold in (True, False):
@@ -221,9 +214,8 @@ def words(placed: Iterable[Placed]) -> list[alt.Chart]:
     return layers
 
 
-def _colour(placed: Placed, part) -> str:
+def _colour(part: Part, colour: str) -> str:
     """Return the colour of a label's part: that of its mark for a name (bold), SOFT for additional words."""
-    colour = placed.label.colour
     return TEXT.get(colour, colour) if part.bold or colour in (WARM, INK) else SOFT
 
 

@@ -60,11 +60,13 @@ class Label:
 
 
 class Placed(NamedTuple):
-    """A placed label: its words with their left ends and the middles of their lines, and the box around them."""
+    """Words of a placed label: their left end, the middle of their line, and the label's colour and size."""
 
-    words: list[tuple[float, float, Part]]
-    box: Box
-    label: Label
+    x: float
+    y: float
+    part: Part
+    colour: str
+    size: float
 
 
 class _Option(NamedTuple):
@@ -98,7 +100,7 @@ def named(name: str, more: str = "") -> list[Lines]:
 
 
 def place(labels: list[Label], lines: list[tuple[Spot, Spot]], dots: list[Spot], bounds: Box) -> list[Placed]:
-    """Place labels at the positions of least cost; optional ones without a good position are left out.
+    """Place the words of labels at the positions of least cost; optional ones without a good position are left out.
 
     Labels are placed one after the other, in ORDERS random orders; the best is returned. The seed is fixed.
     """
@@ -118,7 +120,7 @@ def place(labels: list[Label], lines: list[tuple[Spot, Spot]], dots: list[Spot],
             chosen[k], total = option, total + cost
         if total < least:
             best, least = chosen, total
-    return [_placed(labels[k], best[k]) for k in sorted(best)]
+    return [words for k in sorted(best) for words in _placed(labels[k], best[k])]
 
 
 def _cheapest(options: list[_Option], taken: list[Box]) -> tuple[float, _Option]:
@@ -171,15 +173,16 @@ def _sides(reach: Spot, high: float) -> list[tuple[str, float, float]]:
     ]
 
 
-def _placed(label: Label, option: _Option) -> Placed:
+def _placed(label: Label, option: _Option) -> list[Placed]:
     words, (x, y), size = [], option.spot, label.size
     for k, line in enumerate(option.form):
         whole = line_width(line, size)
         at = x - {"left": 0, "right": whole, "center": whole / 2}[option.align]
         for part in line:
-            words.append((at, y + (k - (len(option.form) - 1) / 2) * (size + LEADING), part))
+            down = y + (k - (len(option.form) - 1) / 2) * (size + LEADING)
+            words.append(Placed(at, down, part, label.colour, size))
             at += width(part.text, size, part.bold)
-    return Placed(words, option.box, label)
+    return words
 
 
 def spread(places: np.ndarray, step: float, limit: float) -> np.ndarray:

@@ -9,7 +9,7 @@ import polars as pl
 
 from pwfl.report import labels
 from pwfl.report.drawing import WARM, Scale, coloured, log_ticks, named_along, named_ends, shifted, words
-from pwfl.report.labels import Label, Part, Placed
+from pwfl.report.labels import Part, Placed
 from pwfl.report.paper import Mark, Panel
 from pwfl.tables.arrays import ends_of
 
@@ -123,8 +123,7 @@ def _axis(panel: Panel, frame: Frame, channel: str) -> alt.X | alt.Y:
 
 def _text(text: str, spot: tuple[float, float]) -> list[alt.Chart]:
     """Write the text of a reported value; `spot` is its left end."""
-    part = Part(text)
-    return words([Placed([(*spot, part)], (*spot, *spot), Label([], [], WARM))])
+    return words([Placed(*spot, Part(text), WARM, labels.SIZE)])
 
 
 def _rules(panel: Panel, curves: pl.DataFrame, frame: Frame) -> list[alt.Chart]:
