@@ -193,14 +193,13 @@ def audited(audits: dict[str, pl.DataFrame], point: dict | None) -> Audit:
     >>> failed[:5], failed.first["test"]
     (('failed', 2, 1, 1, False), 'deviation of the noise')
     """
-    frames = [frame.with_columns(pl.lit(name).alias("scenario")) for name, frame in audits.items()]
-    rows = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
+    status, frames = pl.col("status").cast(pl.String), [pl.DataFrame()]
+    for name, frame in audits.items():
+        frames.append(frame.filter(status.is_in([PASSED, FAILED])).with_columns(scenario=pl.lit(name)))
+    rows = pl.concat(frames, how="diagonal_relaxed")
     if rows.is_empty():
         return Audit(UNTESTED)
-    rows = rows.filter(pl.col("status").cast(pl.String).is_in([PASSED, FAILED]))
-    if rows.is_empty():
-        return Audit(UNTESTED)
-    violated = rows.filter(pl.col("status").cast(pl.String) == FAILED)
+    violated = rows.filter(status == FAILED)
     schemes = set(rows.select("scenario", "scheme").iter_rows())
     return Audit(
         FAILED if len(violated) else PASSED,
