@@ -25,7 +25,6 @@ FIRST_SETTINGS, MOST_SETTINGS = 12, 60  # most rows of a factor, unfolded and at
 class Factor(NamedTuple):
     """A factor, two of its values, and the rows of one outcome, the largest difference first."""
 
-    system: str
     key: str
     name: str
     before: str
@@ -70,7 +69,7 @@ def factors(effects: pl.DataFrame, points: pl.DataFrame, outcome: str, known: Ou
     listed = []
     for (key, before, after), rows in groups.items():
         rows.sort(key=lambda row: -row["difference"])
-        listed.append(Factor(rows[0]["system"], key, name(rows[0]["system"], key), before, after, known, rows))
+        listed.append(Factor(key, name(rows[0]["system"], key), before, after, known, rows))
     places = {key: place for place, key in enumerate(ORDER)} | {PRIVACY: len(ORDER) + 1}
     return sorted(listed, key=lambda factor: places.get(factor.key, len(ORDER)))
 
@@ -141,7 +140,7 @@ def effect(factor: Factor) -> tuple[str, str, str]:
     >>> row = {"difference": 0.025, "difference_ci_low": 0.013, "difference_ci_high": 0.037, "p_corrected": 0.001}
     >>> row |= {"above_chance": True}
     >>> big = row | {"difference": 0.145, "difference_ci_high": 0.194}
-    >>> def describe(*rows): return effect(Factor("s", "scheduler", "Scheduler", "a", "b", accuracy, list(rows)))
+    >>> def describe(*rows): return effect(Factor("scheduler", "Scheduler", "a", "b", accuracy, list(rows)))
     >>> describe(big, row)
     ('+2.5 to +14.5 points', 'significant in 2 of 2 settings', '95% CI +1.3 to +19.4')
     >>> describe(row)[:2]
@@ -176,14 +175,14 @@ def costs(factor: Factor, others: Mapping[str, Sequence[Factor]] = {}) -> str:
     >>> row = {"from_epsilon": 18.1, "to_epsilon": 4.23, "from_air_seconds": 10.0, "to_air_seconds": 25.0}
     >>> row |= {"from_transmit_energy_j": 0.1, "to_transmit_energy_j": 0.078}
     >>> row |= {f"{end}_{key}": end for end in ENDS for key in INDEX}
-    >>> def changes(*rows, key="noise"): return costs(Factor("s", key, "", "a", "b", Outcome("", "more"), list(rows)))
+    >>> def changes(*rows, key="noise"): return costs(Factor(key, "", "a", "b", Outcome("", "more"), list(rows)))
     >>> changes(row)
     'ε 18.1 → 4.23; airtime × 2.5; energy 22% lower'
     >>> changes(row | {"to_epsilon": 18.1, "to_air_seconds": None, "to_transmit_energy_j": 0.0})
     'same ε'
     >>> changes(row, row | {"to_epsilon": 9.0}, key=PRIVACY), changes(row | {"from_epsilon": float("inf")}, key=PRIVACY)
     ('ε 50–77% lower', '')
-    >>> factor = Factor("s", "", "", "a", "b", Outcome("", ""), [row])
+    >>> factor = Factor("", "", "a", "b", Outcome("", ""), [row])
     >>> def energy(p): return {"transmit_energy_j": [factor._replace(rows=[row | {"p_corrected": p}])]}
     >>> costs(factor, energy(0.2)), costs(factor, energy(0.01))
     ('ε 18.1 → 4.23; airtime × 2.5', 'ε 18.1 → 4.23; airtime × 2.5; energy 22% lower')
