@@ -38,10 +38,10 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
 
     Scenarios that are swept have titles, too. Columns: system, scenario, sweep_of, `title` (that of sweep_of), `place`
     (the text that distinguishes the point from others of its scheme), `value` (only its swept values), scheme,
-    scheduler, noise, target_epsilon, colour; outcome, mean, ci_low, ci_high, COUNTS, `useless` (not above chance);
-    epsilon, its interval, attack_rate, epsilon_user, epsilon_user_max, guarantee, TERMS, `seen` (the observer's view,
-    in short), `rank` (of the observer, largest for the one who sees least), `bare` (adds no noise), `open` (`bare`, and
-    has no finite epsilon), `best` (undominated and not `bare`), and OF_SYSTEMS. Equal results are listed once.
+    target_epsilon, colour; outcome, mean, ci_low, ci_high, COUNTS, `useless` (not above chance); epsilon, its interval,
+    attack_rate, epsilon_user, epsilon_user_max, guarantee, TERMS, `seen` (the observer's view, in short), `rank` (of
+    the observer, largest for the one who sees least), `bare` (adds no noise), `open` (`bare`, and has no finite
+    epsilon), `best` (undominated and not `bare`), and OF_SYSTEMS. Equal results are listed once.
     """
     frames = []
     for (system,), outcomes in tables["outcomes"].group_by("system", maintain_order=True):
@@ -73,7 +73,7 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
 
 
 def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -> list[pl.Series]:
-    """Return the columns NAMED, with names and looks, of a system's rows."""
+    """Return the columns with names and looks of a system's rows: `title` to `rank`."""
     names = {name: readable_title(titles.get(name, name), name) for name in dict.fromkeys(rows["sweep_of"])}
     short, swept = shorten_titles(names), varied(rows)
     system = rows["system"][0]
@@ -81,24 +81,26 @@ def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -
     system_schemes = ((s.name, s.scheduler, s.noise) for name in study if study[name]["scenario"].system == system
                  for s in study[name]["scenario"].schemes)  # fmt: skip
     colours = theme.scheme_colours(system, system_schemes)
-    seen = {observer: seen_by(observer) for observer in rows["observer"].drop_nulls().unique(maintain_order=True)}
     ranks = _ranks(rows)
-    cells = []
+    looks = []
     for row in rows.iter_rows(named=True):
         scheme, values = schemes[row["scenario"], row["scheme"]], find_point(study, row["scenario"]).values
         value_texts = [with_value(key, values[key]) for key in swept if values.get(key) is not None]
         if row["target_epsilon"] is not None and scheme.noise != "none":  # without noise, targets change nothing
             value_texts.append(f"target ε {text(row['target_epsilon'])}")
         place = [lower(short[row["sweep_of"]])] * (len(names) > 1) + value_texts
-        observer, bare = row["observer"], scheme.noise == "none"
-        looks = (bare, colours[row["scheme"]], seen.get(observer, ""), ranks.get(observer, 0))
-        texts = (names[row["sweep_of"]], ", ".join(place), ", ".join(value_texts), scheme.scheduler, scheme.noise)
-        cells.append((*texts, *looks))
-    return pl.DataFrame(cells, schema=NAMED, orient="row").get_columns()
-
-
-NAMED: dict[str, type[pl.DataType]] = dict.fromkeys(("title", "place", "value", "scheduler", "noise"), pl.String)
-NAMED |= {"bare": pl.Boolean, "colour": pl.String, "seen": pl.String, "rank": pl.Int64}
+        looks.append(
+            {
+                "title": names[row["sweep_of"]],
+                "place": ", ".join(place),
+                "value": ", ".join(value_texts),
+                "bare": scheme.noise == "none",
+                "colour": colours[row["scheme"]],
+                "seen": seen_by(row["observer"] or ""),
+                "rank": ranks.get(row["observer"], 0),
+            }
+        )
+    return pl.DataFrame(looks).get_columns()
 
 
 def readable_title(title: str, name: str) -> str:
