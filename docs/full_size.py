@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 
 from pwfl import registry
-from pwfl.report import latex, paper, paper_page, references
+from pwfl.report import latex, paper, paper_page, references, theme
 from pwfl.report.claims import PAPER, SCHEMA, Claim
 from pwfl.report.statements import OUTCOMES
 from pwfl.scenario import load, read
@@ -89,7 +89,7 @@ def paper_html(system: str) -> str:
     studies = [load(read([DOCS.parent / f"config/{study}.yaml"]), study) for study in STUDIES[system]]
     known = {study.titles[name]: scenario.part() for study in studies for name, scenario in study.scenarios.items()}
     titles = {name: title for study in studies for name, title in study.titles.items()}
-    settings, colours = paper.find_settings(source, known), paper_page.scheme_colours(system, known.values())
+    settings, colours = paper.find_settings(source, known), theme.study_colours(system, known.values())
     path = CURVES / f"{system}.csv"
     frame = (
         pl.read_csv(path, infer_schema_length=None, schema_overrides={"panel": pl.String}) if path.exists() else None

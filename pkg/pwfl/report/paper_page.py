@@ -1,7 +1,7 @@
 """Build the page of a paper, one HTML file without network: verdicts, figures, claims, interpretations."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 from markupsafe import Markup
@@ -39,17 +39,11 @@ def build_paper(
     for panel in (panel for row in paper.panels for panel in row):
         chosen = {name: content for name, content in contents.items() if panel.setting in ("", settings[name])}
         curves[panel.name] = panel.curves(chosen) if chosen else empty()
-    colours = scheme_colours(system, [content["scenario"] for content in contents.values()])
+    colours = theme.study_colours(system, [content["scenario"] for content in contents.values()])
     facts = {"This run": _size(contents)}
     text = render(paper, cited, claims, settings, curves, colours, facts, catalog.studies, _runs(contents))
     table = pl.concat([chosen.select(pl.lit(name).alias("panel"), "*") for name, chosen in curves.items()] or [empty()])
     return table.with_columns(pl.selectors.float().round_sig_figs(DIGITS)), text
-
-
-def scheme_colours(system: str, scenarios: Iterable) -> dict[str, str]:
-    """Return the colours of some scenarios' schemes, by name, as in all figures."""
-    schemes = ((s.name, s.scheduler, s.noise) for scenario in scenarios for s in scenario.schemes)
-    return theme.scheme_colours(system, schemes)
 
 
 def _size(contents: dict[str, dict]) -> str:

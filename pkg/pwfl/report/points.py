@@ -76,11 +76,9 @@ def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -
     """Return the columns with names and looks of a system's rows: `title` to `rank`."""
     names = {name: readable_title(titles.get(name, name), name) for name in dict.fromkeys(rows["sweep_of"])}
     short, swept = shorten_titles(names), varied(rows)
-    system = rows["system"][0]
-    schemes = {(name, scheme.name): scheme for name in study for scheme in study[name]["scenario"].schemes}
-    system_schemes = ((s.name, s.scheduler, s.noise) for name in study if study[name]["scenario"].system == system
-                 for s in study[name]["scenario"].schemes)  # fmt: skip
-    colours = theme.scheme_colours(system, system_schemes)
+    scenarios, system = {name: content["scenario"] for name, content in study.items()}, rows["system"][0]
+    schemes = {(name, scheme.name): scheme for name, scenario in scenarios.items() for scheme in scenario.schemes}
+    colours = theme.study_colours(system, (scenario for scenario in scenarios.values() if scenario.system == system))
     ranks = _ranks(rows)
     looks = []
     for row in rows.iter_rows(named=True):

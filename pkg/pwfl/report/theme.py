@@ -107,6 +107,11 @@ def scheme_colours(system: str, schemes: Iterable[tuple[str, str, str]]) -> dict
     return {name: colours[name] for name in pairs}
 
 
+def study_colours(system: str, scenarios: Iterable) -> dict[str, str]:
+    """Return `scheme_colours` of the schemes of some scenarios of a system."""
+    return scheme_colours(system, ((s.name, s.scheduler, s.noise) for scenario in scenarios for s in scenario.schemes))
+
+
 _study: dict[str, str] = {}  # colours of the study that is being drawn; empty: those of the scenario alone
 
 
@@ -120,7 +125,7 @@ def use_colours(system: str, schemes: Iterable[tuple[str, str, str]]) -> Generat
 
 def scenario_colours(scenario, schemes=None) -> dict[str, str]:
     """Return the colours of a scenario's schemes, or of some of them, by name."""
-    known = _study or scheme_colours(scenario.system, ((s.name, s.scheduler, s.noise) for s in scenario.schemes))
+    known = _study or study_colours(scenario.system, [scenario])
     return {scheme.name: known[scheme.name] for scheme in (schemes or scenario.schemes)}
 
 
