@@ -86,9 +86,13 @@ class Scale(NamedTuple):
         return known.cast(pl.Float64).clip(self.low, self.high)
 
     def axis(self, field: str, **options) -> alt.X | alt.Y:
-        """Return the channel of a field on this scale; without `options`, its axis is Vega-Lite's default."""
+        """Return the channel of a field on this scale, with `options` of its axis; none: it is drawn for another field.
+
+        An upright axis is only grid and labels, as its quantity is the figure's title; a horizontal one has no grid.
+        """
         scale = alt.Scale(type="log" if self.log else "linear", domain=[self.low, self.high], nice=False, zero=False)
-        axis = alt.Axis(**options) if options else alt.Undefined
+        look = {"title": None, "domain": False, "ticks": False} if self.upright else {"grid": False}
+        axis = alt.Axis(**(look | options)) if options else alt.Undefined
         return (alt.Y if self.upright else alt.X)(f"{field}:Q", scale=scale, axis=axis)
 
 

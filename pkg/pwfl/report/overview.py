@@ -216,9 +216,9 @@ class _Plane:
             title = [f"{title[0]}, and below it the most members that an attacker finds"]
             title.append("who wrongly accuses 1% of non-members")
         lined = {"labelLineHeight": self.size + 3, "titleLineHeight": self.size + 3, "labelOverlap": False}
-        x = self.x.axis("at", values=list(tick_lines), labelExpr=label, grid=False, title=title, **lined)
+        x = self.x.axis("at", values=list(tick_lines), labelExpr=label, title=title, **lined)
         up = {"values": log_ticks(self.y.low, self.y.high, 8)} if self.y.log else {"tickCount": 8}
-        y = self.y.axis("mean", format=self.outcome.format, title=None, domain=False, ticks=False, **up)
+        y = self.y.axis("mean", format=self.outcome.format, **up)
         base = alt.Chart(self.rows).encode(x=x, y=y)
         layers, weak = [], self._weak()
         if weak is not None:
@@ -338,7 +338,7 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
         placed += labels.place([wanted], [], [(across, down)], (-5, -99, wide + 5, 1e9))
     base = alt.Chart(drawn).encode(y=alt.Y("py:Q", scale=None, axis=None), color=coloured())
     title = "Test accuracy" if rows["outcome"][0] == "accuracy" else outcome.title
-    axis = x.axis("mean", format=outcome.format, tickCount=5, title=title)
+    axis = x.axis("mean", format=outcome.format, tickCount=5, title=title, grid=True)
     layers = [alt.Chart(shown.select("mean")).mark_point(opacity=0, aria=False).encode(x=axis)]
     if chance is not None:
         layers.append(alt.Chart(pl.DataFrame({"mean": [chance]})).mark_rule(color=LINE, strokeWidth=1).encode(x=axis))

@@ -115,10 +115,8 @@ def _axis(panel: Panel, frame: Frame, channel: str) -> alt.X | alt.Y:
     scale: Scale = getattr(frame, channel)
     ticks = {"values": log_ticks(scale.low, scale.high, MOST_TICKS), "format": "~g"} if scale.log else {"tickCount": 5}
     if channel == "x":
-        return scale.axis("x", title=panel.x + " (logarithmic)" * scale.log, grid=False, **ticks)
-    return scale.axis(
-        "y", title=None, domain=False, ticks=False, **({"format": "~%"} if panel.percent else {}), **ticks
-    )
+        return scale.axis("x", title=panel.x + " (logarithmic)" * scale.log, **ticks)
+    return scale.axis("y", **({"format": "~%"} if panel.percent else {}), **ticks)
 
 
 def _text(text: str, spot: tuple[float, float]) -> list[alt.Chart]:

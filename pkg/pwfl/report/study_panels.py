@@ -124,18 +124,13 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
         high=y.cut("at_high", "at"),
         tip=pl.Series([_tip(row, outcome) for row in rows.iter_rows(named=True)], dtype=pl.String),
     ).select("v", "at", "low", "high", "tip", "colour", "sweep_of", "scheme")
-    ticks = at if len(at) <= 6 else log_ticks(x.low, x.high, 5) if log_x else None
-    across = x.axis(
-        "v",
-        format="~g",
-        grid=False,
-        title=parameters.title(rows["system"][0], key),
-        **({"values": ticks} if ticks else {"tickCount": 5}),
-    )
+    values = at if len(at) <= 6 else log_ticks(x.low, x.high, 5) if log_x else None
+    ticks = {"values": values} if values else {"tickCount": 5}
+    across = x.axis("v", format="~g", title=parameters.title(rows["system"][0], key), **ticks)
     up = {"values": log_ticks(y.low, y.high)} if y.log else {"tickCount": 5}
     least = y.low if y.log else y.high / 10
     form = outcome.format if share else "~g" if least >= 0.001 and y.high < 1e4 else "~s"  # as wide as LEFT at most
-    up_axis = y.axis("at", title=None, format=form, domain=False, ticks=False, **up)
+    up_axis = y.axis("at", format=form, **up)
     base, layers = alt.Chart(shown).encode(x=across), joined(curves, across, up_axis, 2)
     layers.append(
         base.mark_rule(strokeWidth=1.2, opacity=OPAQUE).encode(y=y.axis("low"), y2=alt.Y2("high:Q"), color=coloured())
@@ -215,10 +210,8 @@ def _rounds(curves: pl.DataFrame, colours: dict[str, str], x: Scale, y: Scale, c
             dtype=pl.String,
         ),
     )
-    across = x.axis("round", values=whole_ticks(x.high), title="round", grid=False, format="d")
-    up = y.axis(
-        "accuracy_mean", values=[k * y.high / 4 for k in range(5)], format="~%", title=None, domain=False, ticks=False
-    )
+    across = x.axis("round", values=whole_ticks(x.high), title="round", format="d")
+    up = y.axis("accuracy_mean", values=[k * y.high / 4 for k in range(5)], format="~%")
     base = alt.Chart(frame).encode(x=across, color=coloured(), detail=alt.Detail("scheme:N"))
     layers = []
     if chance is not None:
@@ -243,8 +236,8 @@ def attack(rows: pl.DataFrame) -> alt.LayerChart | None:
             kept.append((epsilon, attacked))
     x = Scale(min(0.25, kept[0][0] / 1.5), max(32, kept[-1][0] * 1.3), 290, log=True)
     y = Scale(0, 1, HIGH, upright=True)
-    across = x.axis("epsilon", values=log_ticks(x.low, x.high), format="~g", grid=False, title="record-level ε")
-    up = y.axis("rate", values=[0, 0.25, 0.5, 0.75, 1], format="~%", title=None, domain=False, ticks=False)
+    across = x.axis("epsilon", values=log_ticks(x.low, x.high), format="~g", title="record-level ε")
+    up = y.axis("rate", values=[0, 0.25, 0.5, 0.75, 1], format="~%")
     layers = []
     delta = known["delta"].drop_nulls().max()
     if delta:
