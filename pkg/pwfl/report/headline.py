@@ -77,14 +77,13 @@ def lead(points: pl.DataFrame) -> Lead:
     >>> of(mean=[0.1], epsilon=[None], no_user_scheduled=[4])
     ('nobody scheduled', 0.1)
     """
-    known = points.filter(pl.col("mean").is_finite().fill_null(value=False))
+    known = points.filter(pl.col("mean").is_finite())
+    private = known.filter(~pl.col("bare"), pl.col("epsilon").is_finite())
     if known.is_empty() or known["outcome"][0].startswith("epsilon"):  # nothing was trained
-        least = known.filter(~pl.col("bare"), pl.col("epsilon").is_finite().fill_null(value=False)).sort("epsilon")
-        return Lead(NOTHING, next(least.iter_rows(named=True), None))
+        return Lead(NOTHING, next(private.sort("epsilon").iter_rows(named=True), None))
     good = pl.col("mean") if find_outcome(known.row(0, named=True)).better == "more" else -pl.col("mean")
-    private = known.filter(~pl.col("bare"), pl.col("epsilon").is_finite().fill_null(value=False))
     above = private.filter(~pl.col("useless"))
-    guaranteed = above.filter((pl.col("guarantee") != UNGUARANTEED).fill_null(value=False))
+    guaranteed = above.filter(pl.col("guarantee") != UNGUARANTEED)
     rated = private["attack_rate"].null_count() < len(private)
     may_lead = guaranteed.filter((pl.col("attack_rate") <= STRONG).fill_null(value=not rated))
     nobody = known.filter(pl.col(unscheduled.COLUMN) == pl.col("realizations"))

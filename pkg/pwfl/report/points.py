@@ -204,8 +204,7 @@ def find_chance(rows: pl.DataFrame) -> float | None:
 
 def finite(rows: pl.DataFrame) -> pl.DataFrame:
     """Select the points with a positive, finite epsilon and a finite mean."""
-    known = pl.col("epsilon").is_finite().fill_null(value=False) & (pl.col("epsilon") > 0).fill_null(value=False)
-    return rows.filter(known, pl.col("mean").is_finite())
+    return rows.filter(pl.col("epsilon").is_finite(), pl.col("epsilon") > 0, pl.col("mean").is_finite())
 
 
 def lines(rows: pl.DataFrame) -> list[tuple[pl.DataFrame, str]]:
