@@ -7,7 +7,7 @@ from pwfl.privacy.accountant import guarantee
 from pwfl.report import columns, theme, unscheduled
 from pwfl.report.sweeps import DERIVED
 
-MEANS = ["accuracy", "local_steps", "channel_uses", "air_seconds", "transmit_energy_j"]
+MEANS = ["local_steps", "channel_uses", "air_seconds", "transmit_energy_j"]
 TERMS = [*("evaluated_model", "delta", "samples", "rounds", "energy_scope"), *columns.TERMS[1:]]
 
 
@@ -40,13 +40,9 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
             guarantee_server=columns.weakest("guarantee_server"),
         )
         comparability = pl.lit(registry.system(system).load_report().comparability).alias("comparability")
-        means, terms = (
-            theme.means(realizations, keys, MEANS, system),
-            schemes.agg(columns.describe_terms(TERMS)).with_columns(comparability),
-        )
-        first, others = means.columns[: len(keys) + 3], means.columns[len(keys) + 3 :]  # accuracy comes first
-        for part in (counts, terms):
-            means = means.join(part, on=keys, maintain_order="left", nulls_equal=True)
-        frame = means.select(*first, *counts.columns[len(keys) :], *others, *terms.columns[len(keys) :])
+        frame = theme.means(realizations, keys, ["accuracy"], system)
+        terms = schemes.agg(columns.describe_terms(TERMS)).with_columns(comparability)
+        for part in (counts, theme.means(realizations, keys, MEANS, system), terms):
+            frame = frame.join(part, on=keys, maintain_order="left", nulls_equal=True)
         frames.append(frame.select(pl.lit(name).alias("scenario"), pl.lit(system).alias("system"), pl.all()))
     return pl.concat(frames)
