@@ -57,8 +57,8 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
         user_epsilons = outcomes.filter(outcome="epsilon_user").select(
             *INDEX, epsilon_user="mean", epsilon_user_max="max"
         )
-        either = pl.concat([front.filter(x=x, y=y), front.filter(x=y, y=x)])
-        best = either.select(*INDEX, best=True)
+        both = (pl.col(axis).is_in([x, y]) for axis in "xy")
+        best = front.filter(*both).select(*INDEX, best=True)
         for other in (epsilons, user_epsilons, best, tables["systems"].select(*INDEX, *OF_SYSTEMS)):
             frame = frame.join(other, on=INDEX, how="left", nulls_equal=True, maintain_order="left")
         frames.append(frame.with_columns(_named(frame, study, titles)))
