@@ -216,14 +216,14 @@ def lines(rows: pl.DataFrame) -> list[tuple[pl.DataFrame, str]]:
     swept = ranked(rows)
     if rows["target_epsilon"].drop_nulls().n_unique() > 1:
         swept.insert(0, "target_epsilon")
+    if not swept:
+        return []
+    key, *others = swept
     curves = []
-    for place, key in enumerate(swept[:1] or []):
-        others = swept[place + 1 :]
-        known = rows.filter(pl.col(key).is_not_null())
-        for _, curve in known.group_by("sweep_of", "scheme", *others, maintain_order=True):
-            if len(curve) > 1:
-                more = ", ".join(with_value(other, curve[other][0]) for other in others if curve[other][0] is not None)
-                curves.append((curve.sort(key), more))
+    for _, curve in rows.drop_nulls(key).group_by("sweep_of", "scheme", *others, maintain_order=True):
+        if len(curve) > 1:
+            more = ", ".join(with_value(other, curve[other][0]) for other in others if curve[other][0] is not None)
+            curves.append((curve.sort(key), more))
     return curves
 
 
