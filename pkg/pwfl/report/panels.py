@@ -1,6 +1,7 @@
 """Draw the panels of a paper's figures: curves with bands, reported values as rules, and names at the curves."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import NamedTuple
 
 import altair as alt
@@ -77,9 +78,9 @@ def _next_fifth(share: float) -> float:
 def choose_colours(curves: Sequence[pl.DataFrame], known: Mapping[str, str]) -> dict[str, str]:
     """Choose a colour for each series, by name without EXACT; the colours of schemes are `known`."""
     names = dict.fromkeys(name.removesuffix(EXACT) for frame in curves for name in frame["series"])
-    free = [colour for colour in COLOURS if colour not in {known[name] for name in names if name in known}]
-    chosen = dict(zip((name for name in names if name not in known), free * len(names), strict=False))
-    return {name: known.get(name) or chosen[name] for name in names}
+    used = {known[name] for name in names if name in known}
+    free = cycle(colour for colour in COLOURS if colour not in used)
+    return {name: known[name] if name in known else next(free) for name in names}
 
 
 def draw(panel: Panel, curves: pl.DataFrame, frame: Frame, colours: dict[str, str]) -> alt.LayerChart:
