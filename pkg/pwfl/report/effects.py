@@ -120,15 +120,14 @@ def _values(study: dict[str, dict], outcomes: pl.DataFrame, system: str) -> tupl
     """
     wanted, frames = [*compared(outcomes, system), unscheduled.COLUMN], []
     for name in outcomes["scenario"].unique(maintain_order=True):
-        frame = completed(unscheduled.known(study[name]["realizations"]), DERIVED)
-        columns = [pl.col(column).cast(pl.Float64) for column in wanted if column in frame.columns]
-        frames.append(frame.select(pl.lit(name).alias("scenario"), *INDEX[1:], "realization", *columns))
-    frame = pl.concat(frames, how="diagonal")
+        kinds = dict.fromkeys(wanted, pl.Float64) | DERIVED
+        frame = completed(unscheduled.known(study[name]["realizations"]), kinds)
+        columns = [pl.lit(name).alias("scenario"), *INDEX[1:], "realization", pl.col(wanted).cast(pl.Float64)]
+        frames.append(frame.select(columns))
+    frame = pl.concat(frames)
     points = frame.select(INDEX).unique(maintain_order=True)
-    values = {}
-    for name in (name for name in wanted if name in frame.columns):
-        wide = frame.pivot("realization", index=INDEX, values=name, maintain_order=True)
-        values[name] = wide.drop(INDEX).cast(pl.Float64).to_numpy().astype(float)
+    wide = (frame.pivot("realization", index=INDEX, values=name, maintain_order=True) for name in wanted)
+    values = {name: table.drop(INDEX).to_numpy() for name, table in zip(wanted, wide, strict=True)}
     return points, {name: matrix for name, matrix in values.items() if np.isfinite(matrix).any()}
 
 
