@@ -38,14 +38,13 @@ def test_the_start_model_is_that_of_round_0():
     assert chance.start(history(0.1, 0.2)) == pytest.approx(0.15)
     assert chance.start(history(0.1).filter(pl.col("round") > 0)) is None
     assert chance.start(pl.DataFrame({"round": [0]})) is None
-    assert chance.start(None) is None
 
 
 def test_lines_name_what_they_are():
     found = chance.scenario_levels(DIGITS, history(0.1, 0.12))
     assert found["text"].to_list() == ["chance 13.1%", "start model 11%"]
     assert found["level"].to_list() == pytest.approx([47 / 360, 0.11])
-    assert chance.scenario_levels(Values({}), None).is_empty()
+    assert chance.scenario_levels(Values({}), pl.DataFrame()).is_empty()
 
 
 def test_levels_are_lines_where_the_axis_reaches_and_are_named_at_its_right_end_in_any_case():

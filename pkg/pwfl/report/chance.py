@@ -27,9 +27,9 @@ def level(scenario) -> float | None:
     return 1 / classes if classes else None
 
 
-def start(history: pl.DataFrame | None) -> float | None:
+def start(history: pl.DataFrame) -> float | None:
     """Compute the start model's mean accuracy (round 0) over a history's realizations; None if it has none."""
-    if history is None or not {"round", "accuracy"} <= set(history.columns):
+    if not {"round", "accuracy"} <= set(history.columns):
         return None
     return history.filter(pl.col("round") == 0).select(pl.col("accuracy").drop_nulls().mean()).item()
 
