@@ -2,10 +2,9 @@
 
 import polars as pl
 
-from pwfl.learning.datasets import SIZES
 from pwfl.scenario.values import value_of
 
-LARGEST = {  # share of the test records that the largest class has, by data set
+LARGEST = {  # share of the test records that the largest class has, by data set: all of `datasets.SIZES`
     "digits": 47 / 360,
     "mnist": 1135 / 10000,
     "fashion_mnist": 0.1,
@@ -22,8 +21,6 @@ def level(scenario) -> float | None:
     dataset, classes = (value_of(scenario, f"data.{key}") for key in ("dataset", "content.classes"))
     if dataset in LARGEST:
         return LARGEST[dataset]
-    if dataset in SIZES:
-        classes = SIZES[dataset].classes
     return 1 / classes if classes else None
 
 
