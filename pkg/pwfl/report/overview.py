@@ -31,7 +31,7 @@ from pwfl.report.drawing import (
 from pwfl.report.headline import GOOD, STRANGERS, Lead
 from pwfl.report.headline import WEAK as WEAK_RATE
 from pwfl.report.labels import Label, Part, named
-from pwfl.report.points import called, find_chance, find_outcome, finite, lines, measure_spread, shorten_titles
+from pwfl.report.points import called, find_chance, find_outcome, finite, lines, shorten_titles
 from pwfl.report.sweeps import INDEX
 from pwfl.report.words import estimated, is_share, lower, number, ranged, rate, upper
 
@@ -50,7 +50,9 @@ NO_NOISE = "no noise, so no privacy"
 
 def is_plane(rows: pl.DataFrame) -> bool:
     """Return whether to draw the outcome over epsilon: it is not an epsilon itself, and epsilons differ."""
-    return not rows["outcome"][0].startswith("epsilon") and measure_spread(finite(rows)["epsilon"]) > APART
+    epsilon = pl.col("epsilon")
+    differ = finite(rows).select(epsilon.max() > APART * epsilon.min()).item()  # null without points
+    return not rows["outcome"][0].startswith("epsilon") and bool(differ)
 
 
 def overview(

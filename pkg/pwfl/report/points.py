@@ -3,7 +3,6 @@
 import re
 from itertools import combinations
 
-import numpy as np
 import polars as pl
 
 from pwfl.report import theme, unscheduled
@@ -225,10 +224,3 @@ def lines(rows: pl.DataFrame) -> list[tuple[pl.DataFrame, str]]:
             more = ", ".join(with_value(other, curve[other][0]) for other in others if curve[other][0] is not None)
             curves.append((curve.sort(key), more))
     return curves
-
-
-def measure_spread(values: pl.Series) -> float:
-    """Return the ratio of the largest to the smallest of the positive, finite values; 1 if there are none."""
-    known = values.drop_nulls().to_numpy()
-    known = known[np.isfinite(known) & (known > 0)]
-    return float(known.max() / known.min()) if len(known) else 1.0
