@@ -354,4 +354,4 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
 
 def label(rows: pl.DataFrame) -> str:
     """Describe the figure for screen readers."""
-    return f"{heading(rows)}: {len(rows)} points. {STRANGERS[0].upper()}{STRANGERS[1:]}: see the table below."
+    return f"{heading(rows)}: {len(rows)} points. {upper(STRANGERS)}: see the table below."
