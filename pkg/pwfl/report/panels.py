@@ -37,14 +37,15 @@ class Frame(NamedTuple):
 def fit_frame(panels: Sequence[Panel], curves: Sequence[pl.DataFrame], width: int) -> Frame:
     """Fit the frame of a row's panels to their curves, of those panels that have any; `width` is of a panel."""
     first, every = panels[0], pl.concat(curves)
-    marked = [mark.at for panel in panels for mark in panel.marks if mark.axis == "x"]
+    marks = [mark for panel in panels for mark in panel.marks if not mark.series]
+    marked_x, marked_y = ([mark.at for mark in marks if mark.axis == axis] for axis in "xy")
     names = 0 if all(map(_is_distribution, curves)) else _room(every["series"].unique().to_list())
     rising = every.filter(pl.col("y").is_finite())
-    ends_x = _ends([*rising["x"], *marked], first.log_x, from_zero=False)
+    ends_x = _ends([*rising["x"], *marked_x], first.log_x, from_zero=False)
     if first.percent:
         ends_y = 0.0, _next_fifth(ends_of(rising["y_ci_high"])[1])
     else:
-        ends_y = _ends([*rising["y"], *_marked_y(panels)], first.log_y, from_zero=True)
+        ends_y = _ends([*rising["y"], *marked_y], first.log_y, from_zero=True)
     return Frame(Scale(*ends_x, width - LEFT - names, first.log_x), Scale(*ends_y, HEIGHT, first.log_y, upright=True))
 
 
@@ -56,10 +57,6 @@ def _is_distribution(curves: pl.DataFrame) -> bool:
     """Return whether all curves end at a share of 1, where names would overlap."""
     ends = curves.group_by("series").agg(pl.col("y").last())["y"]
     return len(ends) > 0 and bool(((ends - 1).abs() < 1e-9).all())
-
-
-def _marked_y(panels: Sequence[Panel]) -> list[float]:
-    return [mark.at for panel in panels for mark in panel.marks if mark.axis == "y" and not mark.series]
 
 
 def _ends(values: Sequence[float], log: bool, *, from_zero: bool) -> tuple[float, float]:
