@@ -88,7 +88,8 @@ def draw(panel: Panel, curves: pl.DataFrame, frame: Frame, colours: dict[str, st
         colour=base.replace_strict(colours, return_dtype=pl.String),
         tip=pl.format("{}: {} at {}", "series", pl.col("y").round_sig_figs(3), pl.col("x").round_sig_figs(3)),
     ).filter(pl.col("x").is_between(frame.x.low, frame.x.high))
-    x, y = _axis(panel, frame, "x"), _axis(panel, frame, "y")
+    x = frame.x.axis("x", title=panel.x + " (logarithmic)" * panel.log_x, **_ticks(frame.x))
+    y = frame.y.axis("y", **({"format": "~%"} if panel.percent else {}), **_ticks(frame.y))
     layers = [
         alt.Chart(shown)
         .mark_area(opacity=0.18)
@@ -109,12 +110,8 @@ def draw(panel: Panel, curves: pl.DataFrame, frame: Frame, colours: dict[str, st
     )
 
 
-def _axis(panel: Panel, frame: Frame, channel: str) -> alt.X | alt.Y:
-    scale: Scale = getattr(frame, channel)
-    ticks = {"values": log_ticks(scale.low, scale.high, MOST_TICKS), "format": "~g"} if scale.log else {"tickCount": 5}
-    if channel == "x":
-        return scale.axis("x", title=panel.x + " (logarithmic)" * scale.log, **ticks)
-    return scale.axis("y", **({"format": "~%"} if panel.percent else {}), **ticks)
+def _ticks(scale: Scale) -> dict:
+    return {"values": log_ticks(scale.low, scale.high, MOST_TICKS), "format": "~g"} if scale.log else {"tickCount": 5}
 
 
 def _text(text: str, spot: tuple[float, float]) -> list[alt.Chart]:
