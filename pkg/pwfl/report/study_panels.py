@@ -164,12 +164,10 @@ def over_rounds(
         return [], 0
     colours = dict(rows.select("scheme", "colour").rows())
     chance = find_chance(rows)
-    ends = [curves for _, curves in shown.values()]
-    top = max(curves.select(pl.max_horizontal("accuracy_ci_high", "accuracy_mean").max()).item() for curves in ends)
-    top = max(top, chance or 0.0)
+    every = pl.concat(curves.drop("scheme") for _, curves in shown.values())
+    top = every.select(pl.max_horizontal("accuracy_ci_high", "accuracy_mean", pl.lit(chance or 0.0)).max()).item()
     top = next((limit for limit in (0.1, 0.2, 0.4, 0.6, 0.8) if top <= limit), 1.0)
     y = Scale(0, top, HIGH, upright=True)
-    last = max(curves.select(pl.col("round").max()).item() for curves in ends)
     texts, panels = {}, []
     for scenario, (_, curves) in shown.items():
         final = curves.sort("round").group_by("scheme", maintain_order=True).last()
@@ -181,7 +179,7 @@ def over_rounds(
     names = max(names for _, names in texts.values())
     wide = max(wide, WIDER) if len(shown) <= ACROSS else wide
     plot = max(wide - LEFT - names - 12, LEAST_WIDE)
-    x = Scale(0, max(last, 1), plot)
+    x = Scale(0, max(every.select(pl.col("round").max()).item(), 1), plot)
     for scenario, (name, curves) in shown.items():
         points = rows.filter(sweep_of=scenario, scenario=name)
         part = _rounds(curves, colours, x, y, chance)
