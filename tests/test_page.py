@@ -16,10 +16,12 @@ import any_page
 from conftest import ROOT, SMALL, TINY, need
 from pwfl import registry
 from pwfl.report import (
+    build,
     claims,
     glossary,
     headline,
     labels,
+    overview,
     page_tables,
     points,
     references,
@@ -29,6 +31,7 @@ from pwfl.report import (
 )
 from pwfl.report.catalog import COMPARISON
 from pwfl.scenario import load
+from pwfl.scenario.sweep import Point
 from pwfl.workflow import plan, progress, reports
 
 FEW = {"realizations": 3, "training_realizations": 3}
@@ -466,3 +469,21 @@ def test_points_have_names_of_their_own_and_equal_ones_are_there_once(made):
     assert [own["value"].to_list() for own, _ in points.lines(rows)] == [["ε 1", "ε 4"]] * 2
     assert labels.width("x") > 0
     assert set(frames) == set(COMPARISON)
+    swept = next(name for name, content in contents.items() if content["point"].of != name)
+    equal = {"equal": contents[swept] | {"point": Point("equal", {})}}
+    for more in (equal | contents, contents | equal):  # a scenario that equals a point, before it or after it
+        assert build.compare(more)["effects"].equals(frames["effects"])
+
+
+def test_an_observer_has_the_same_dashes_in_all_figures(made):
+    frames, rows, _ = any_page.drawn(made[2], load(SWEPT, "study.yaml").titles)
+    least = pl.col("scheme") == "OptSched"
+    seen = pl.when(least).then(pl.lit("the sum")).otherwise(pl.lit("each message"))
+    rows = rows.with_columns(seen=seen, rank=least.cast(pl.Int64))
+    assert overview.observed(rows) == ["Solid: the sum; dashed: each message is seen."]
+    table = frames["outcomes"].filter(~((pl.col("outcome") == "epsilon_user") & least))
+    panels, _ = study_panels.over_parameter(rows, table)
+    drawn = {panel.title: panel.chart.to_dict()["layer"] for panel in panels}
+    for title, wanted in (("Final test accuracy", [[], [6, 4]]), ("User-level epsilon, scheme's observer", [[6, 4]])):
+        marks = [layer["mark"] for layer in drawn[title]]
+        assert [mark["strokeDash"] for mark in marks if mark["type"] == "line"] == wanted

@@ -47,10 +47,10 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     per swept parameter. Claims and effects use identical scenarios once, such as a scenario and a point of another
     scenario's sweep.
     """
-    first: dict[str, str] = {}
-    for name, content in study.items():
-        first.setdefault(repr(content["scenario"]), name)
-    different = {name: study[name] for name in first.values()}
+    chosen: dict[str, str] = {}  # of identical scenarios, a point of a sweep if there is one: it is part of a curve
+    for name in sorted(study, key=lambda name: sweeps.find_point(study, name).of == name):
+        chosen.setdefault(repr(study[name]["scenario"]), name)
+    different = {name: content for name, content in study.items() if name in chosen.values()}
     present = sorted({content["scenario"].system for content in study.values()})
     claims = [
         registry.system(name).load_claims()(_select_system(different, name)).select(pl.lit(name).alias("system"), "*")

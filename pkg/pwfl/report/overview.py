@@ -5,7 +5,7 @@ of single points, and a ring the leading point. If all points have the same epsi
 """
 
 import math
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import altair as alt
 import numpy as np
@@ -87,7 +87,7 @@ def caption(rows: pl.DataFrame, lead: Lead) -> str:
     sentences = [f"Means of {ranged(rows['realizations'])} with 95% intervals."]
     if is_plane(rows):
         sentences += ["Ring: the result in the first sentence."] * (lead.kind == GOOD)
-        sentences += observed([curve for curve, _ in lines(finite(rows))])
+        sentences += observed(rows)
     chance = find_chance(rows)
     sentences += [f"Chance: {chance:.1%}."] if chance is not None else []
     for lines_ in (unscheduled.lines(rows), unscheduled.diverged(rows)):
@@ -95,25 +95,38 @@ def caption(rows: pl.DataFrame, lead: Lead) -> str:
     return " ".join(sentences)
 
 
-def observed(curves: list[pl.DataFrame]) -> list[str]:
-    """Return a sentence that explains the dashes of curves, in a list; empty if all have the same observer."""
-    seen = {curve["rank"][0]: curve["seen"][0] for curve in curves}
+def observers(rows: pl.DataFrame) -> dict[int, str]:
+    """Return what the observers of a system's curves see, by their rank: the one who sees least first."""
+    curves = [curve for curve, _ in lines(rows.filter(~pl.col("open")))]
+    return dict(sorted({curve["rank"][0]: curve["seen"][0] for curve in curves}.items(), reverse=True))
+
+
+def dashes(rows: pl.DataFrame) -> dict[int, list[int]]:
+    """Return the dashes of a system's curves, by their observer's rank: solid for the one who sees least."""
+    return dict(zip(observers(rows), cycle(DASHES), strict=False))
+
+
+def observed(rows: pl.DataFrame) -> list[str]:
+    """Return a sentence that explains `dashes`, in a list; empty if all curves have the same observer."""
+    seen = list(observers(rows).values())
     if len(seen) < 2:
         return []
-    parts = [f"{kind}: {seen[rank]}" for rank, kind in zip(sorted(seen, reverse=True), KINDS, strict=False)]
+    parts = [f"{kind}: {what}" for kind, what in zip(KINDS, seen, strict=False)]
     return [f"{'; '.join(parts)} is seen."]
 
 
-def joined(curves: list[pl.DataFrame], x: alt.X, y: alt.Y, width: float) -> list[alt.Chart]:
-    """Draw the lines of curves: a layer for each observer, with solid lines for the one who sees least."""
+def draw_curves(
+    curves: list[pl.DataFrame], dashed: dict[int, list[int]], x: alt.X, y: alt.Y, width: float
+) -> list[alt.Chart]:
+    """Draw the lines of curves: a layer for each observer; `dashed` is as from `dashes`."""
     layers, columns = [], [axis.shorthand.removesuffix(":Q") for axis in (x, y)]
-    for place, rank in enumerate(sorted({curve["rank"][0] for curve in curves}, reverse=True)):
+    for rank in sorted({curve["rank"][0] for curve in curves}, reverse=True):
         rows = pl.concat(
             curve.select(*columns, "colour", curve=pl.lit(str(k)), place=pl.int_range(pl.len()))
             for k, curve in enumerate(curves)
             if curve["rank"][0] == rank
         )
-        line = alt.Chart(rows).mark_line(strokeWidth=width, strokeDash=DASHES[place % len(DASHES)])
+        line = alt.Chart(rows).mark_line(strokeWidth=width, strokeDash=dashed.get(rank, []))
         shared = {"detail": alt.Detail("curve:N"), "order": alt.Order("place:Q")}
         layers.append(line.encode(x=x, y=y, color=coloured(), **shared))
     return layers
@@ -125,7 +138,7 @@ class _Plane:
     def __init__(self, rows: pl.DataFrame, lead: Lead, size: float, narrow: bool, on_axes: pl.DataFrame) -> None:
         self.lead, self.size, self.narrow = lead, labels.NARROW_SIZE if narrow and size == labels.SIZE else size, narrow
         self.outcome = find_outcome(rows.row(0, named=True))
-        self.noisy = finite(rows)
+        self.noisy, self.dashes = finite(rows), dashes(rows)
         self.bare = rows.filter("open", pl.col("mean").is_finite())
         self.wide, self.high = (PHONE_WIDE, PHONE_HIGH) if narrow else (WIDE, HIGH)
         self.x, self.infinite = self._across(on_axes)
@@ -232,7 +245,7 @@ class _Plane:
         whiskers = base.mark_rule(strokeWidth=1.2, opacity=OPAQUE).encode(color=coloured())
         layers.append(whiskers.encode(y=self.y.axis("y1"), y2=alt.Y2("y2:Q")))
         layers.append(whiskers.encode(x=self.x.axis("x1"), x2=alt.X2("x2:Q")))
-        layers += joined([curve for curve, _ in self.curves], x, y, 2.25)
+        layers += draw_curves([curve for curve, _ in self.curves], self.dashes, x, y, 2.25)
         dots = base.mark_point(**DOTS).encode(color=coloured(), shape=alt.Shape("shape:N", scale=None))
         layers.append(dots.encode(description=alt.Description("tip:N")))
         if len(best := self._leading()):

@@ -7,7 +7,7 @@ from pwfl.report import labels, study_panels, unscheduled
 from pwfl.report.drawing import svg
 from pwfl.report.headline import Lead
 from pwfl.report.overview import caption, heading, label, observed, overview
-from pwfl.report.points import finite, lines, symbol, varied
+from pwfl.report.points import symbol, varied
 from pwfl.report.theme import PRINT_SIZE, WIDTH, empty, wrapped
 from pwfl.report.words import plural, ranged
 from pwfl.scenario.sweep import text
@@ -81,7 +81,7 @@ def draw_page(
         "rounds": _panels(*study_panels.over_rounds(study, rows, lead.point)),
         "attack": "" if attacked is None else svg(attacked, "Share of members that an attacker finds, over epsilon"),
         "swept": swept(rows),
-        "observed": " ".join(observed([curve for curve, _ in lines(finite(rows))])),
+        "observed": " ".join(observed(rows)),
     }
 
 

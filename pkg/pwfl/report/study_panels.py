@@ -29,7 +29,7 @@ from pwfl.report.drawing import (
 )
 from pwfl.report.labels import Label, Part
 from pwfl.report.measures import FAILED
-from pwfl.report.overview import joined
+from pwfl.report.overview import dashes, draw_curves
 from pwfl.report.points import called, find_chance, finite, lines, place_of_sweep, ranked
 from pwfl.report.sweeps import AXIS, INDEX, list_outcomes
 from pwfl.report.words import estimated, is_share, number, rate, upper
@@ -81,7 +81,9 @@ def over_parameter(
                     more += 1
                     continue
                 value = f"{upper(parameters.title(system, keys[1]))} = {second:g}" if len(keys) > 1 else ""
-                panels.append(Panel(known[column].title, value, _panel(part, key, known[column], wide, size)))
+                panels.append(
+                    Panel(known[column].title, value, _panel(part, key, known[column], dashes(rows), wide, size))
+                )
     return panels, more
 
 
@@ -93,7 +95,9 @@ def _is_moved(rows: pl.DataFrame, key: str) -> bool:
     return bool(((ends["high"] - ends["low"]) > MOVED * ends["high"].abs()).any())
 
 
-def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: float) -> alt.LayerChart:
+def _panel(
+    rows: pl.DataFrame, key: str, outcome: Outcome, dashed: dict[int, list[int]], wide: float, size: float
+) -> alt.LayerChart:
     rows = rows.with_columns(v=pl.col(key).cast(pl.Float64))
     share, curves = is_share(outcome), [curve for curve, _ in lines(rows)] or [rows]
     y = upright(rows["at"].to_list(), [*rows["at_low"], *rows["at_high"]], HIGH, share)
@@ -131,7 +135,7 @@ def _panel(rows: pl.DataFrame, key: str, outcome: Outcome, wide: float, size: fl
     least = y.low if y.log else y.high / 10
     form = outcome.format if share else "~g" if least >= 0.001 and y.high < 1e4 else "~s"  # as wide as LEFT at most
     up_axis = y.axis("at", format=form, **up)
-    base, layers = alt.Chart(shown).encode(x=across), joined(curves, across, up_axis, 2)
+    base, layers = alt.Chart(shown).encode(x=across), draw_curves(curves, dashed, across, up_axis, 2)
     layers.append(
         base.mark_rule(strokeWidth=1.2, opacity=OPAQUE).encode(y=y.axis("low"), y2=alt.Y2("high:Q"), color=coloured())
     )
