@@ -885,6 +885,16 @@ def test_each_item_says_what_it_took_and_is_described(computed):
         assert description["address"] == item.address
 
 
+def test_an_item_that_lacks_one_of_its_files_fails_and_says_which(tmp_path, monkeypatch):
+    work, root = work_of(tmp_path, ONE_CHUNK), Store(tmp_path / "store")
+    resolved = stages(work, "resolved")
+    monkeypatch.setitem(reporting.JOBS, "resolved", lambda job, inputs, folder: None)
+    told = run(work, resolved, root)
+    assert told.errors.keys() == {item.key for item in resolved}
+    assert all(re.search(r"resolved made no \w+\.\w+ ", error) for error in told.errors.values())
+    assert not any(root.has(item.key, work.outputs(item)) for item in resolved)
+
+
 def test_a_failed_item_keeps_nothing_from_being_computed_but_what_is_made_of_it(tmp_path, monkeypatch):
     config = own(tmp_path, monkeypatch, broken="raise ValueError('no idea')", right="pass")
     work, root = work_of(tmp_path, config), Store(tmp_path / "store")

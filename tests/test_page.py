@@ -29,7 +29,7 @@ from pwfl.report import (
     study_figures,
     study_panels,
 )
-from pwfl.report.catalog import COMPARISON
+from pwfl.report.catalog import COMPARISON, STUDY_FIGURES
 from pwfl.scenario import load
 from pwfl.scenario.sweep import Point
 from pwfl.workflow import plan, progress, reports
@@ -473,6 +473,23 @@ def test_points_have_names_of_their_own_and_equal_ones_are_there_once(made):
     equal = {"equal": contents[swept] | {"point": Point("equal", {})}}
     for more in (equal | contents, contents | equal):  # a scenario that equals a point, before it or after it
         assert build.compare(more)["effects"].equals(frames["effects"])
+
+
+def test_a_study_whose_schemes_are_only_drawn_has_a_page_without_results(tmp_path):
+    small = {"schedule": {"horizon": 3}, "training": {"draws": 3}, "realizations": 2, "training_realizations": 1}
+    scheme = {"name": "every time", "scheduler": "sweep", "noise": "none"}
+    base = small | {"system": "age_aware", "schemes": [scheme]}
+    config = {"study": "drawn", "base": base, "scenarios": {"one": {"title": "One"}}}
+    contents = any_page.contents_of(config)
+    text = any_page.page_of(config, tmp_path / "drawn", contents)
+    assert '<p class="lead"><b>No scheme has a result.</b></p>' in text
+    assert "Nothing to compare: no scheme has a result." in text
+    any_page.check_words(text)
+    frames, rows, charts = any_page.drawn(contents, {"one": "One"})
+    assert (len(rows), charts) == (0, {})
+    for name in STUDY_FIGURES:
+        chart = study_figures.chart(name, rows, headline.lead(rows), contents, frames["outcomes"])
+        assert "no scheme has a result" in json.dumps(chart.to_dict())
 
 
 def test_an_observer_has_the_same_dashes_in_all_figures(made):

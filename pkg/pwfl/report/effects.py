@@ -110,7 +110,7 @@ def _mean(matrix: np.ndarray) -> np.ndarray:
 def compared(outcomes: pl.DataFrame, system: str) -> dict[str, Outcome]:
     """Return the outcomes that compare points of a system: its main one, epsilon, airtime and radiated energy."""
     known, (epsilon, main) = list_outcomes(system), main_outcomes(outcomes, system)
-    return {main: known[main], epsilon: known[epsilon]} | COSTS
+    return {name: known[name] for name in (main, epsilon) if name} | COSTS
 
 
 def _values(study: dict[str, dict], outcomes: pl.DataFrame, system: str) -> tuple[pl.DataFrame, dict[str, np.ndarray]]:

@@ -85,7 +85,7 @@ def build_page(
     points, charts = read_report(view[POINTS]), json.loads(sealed.read_bytes(view[CHARTS]))
     scenarios = {part["scenario"]: part for part in parts[1:]}
     audits = {name: read_report(view[path]) for name in scenarios if (path := f"{name}/audit.parquet") in view}
-    leads = {str(system): headline.lead(rows) for (system,), rows in points.group_by("system", maintain_order=True)}
+    leads = {part["system"]: headline.lead(points.filter(system=part["system"])) for part in scenarios.values()}
     first = next(iter(leads.values()), headline.Lead(headline.NOTHING, None))
     twins = _audited_twins(scenarios, audits)
     point = first.point

@@ -43,8 +43,9 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
     epsilon), `best` (undominated and not `bare`), and OF_SYSTEMS. Equal results are listed once.
     """
     frames = []
-    for (system,), outcomes in tables["outcomes"].group_by("system", maintain_order=True):
-        x, y = main_outcomes(outcomes, str(system))
+    for system in dict.fromkeys(content["scenario"].system for content in study.values()):
+        outcomes = tables["outcomes"].filter(system=system)  # none of schemes that the study only draws
+        x, y = main_outcomes(outcomes, system)
         index, front = index_columns(outcomes), tables["front"]
         frame = outcomes.filter(outcome=y).select(
             *index, "attack_rate", "outcome", "mean", "ci_low", "ci_high", *COUNTS
@@ -60,7 +61,7 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
         best = front.filter(*both).select(*INDEX, best=True)
         for other in (epsilons, user_epsilons, best, tables["systems"].select(*INDEX, *OF_SYSTEMS)):
             frame = frame.join(other, on=INDEX, how="left", nulls_equal=True, maintain_order="left")
-        frames.append(frame.with_columns(_named(frame, study, titles)))
+        frames.append(frame.with_columns(_named(frame, system, study, titles)))
     rows = pl.concat(frames, how="diagonal_relaxed")
     rows = rows.with_columns(pl.col("best").fill_null(value=False) & ~pl.col("bare"))
     known = pl.col("epsilon").is_finite().fill_null(value=False)  # also by a receiver's noise
@@ -71,11 +72,11 @@ def points(study: dict[str, dict], tables: dict[str, pl.DataFrame], titles: dict
     return once.unique(SAME, keep="first", maintain_order=True).sort("index").drop("index")
 
 
-def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -> list[pl.Series]:
-    """Return the columns with names and looks of a system's rows: `title` to `rank`."""
+def _named(rows: pl.DataFrame, system: str, study: dict[str, dict], titles: dict[str, str]) -> list[pl.Series]:
+    """Return the columns LOOKS, with names and looks of a system's rows."""
     names = {name: readable_title(titles.get(name, name), name) for name in dict.fromkeys(rows["sweep_of"])}
     short, swept = shorten_titles(names), varied(rows)
-    scenarios, system = {name: content["scenario"] for name, content in study.items()}, rows["system"][0]
+    scenarios = {name: content["scenario"] for name, content in study.items()}
     schemes = {(name, scheme.name): scheme for name, scenario in scenarios.items() for scheme in scenario.schemes}
     colours = theme.study_colours(system, (scenario for scenario in scenarios.values() if scenario.system == system))
     ranks = _ranks(rows)
@@ -97,7 +98,18 @@ def _named(rows: pl.DataFrame, study: dict[str, dict], titles: dict[str, str]) -
                 "rank": ranks.get(row["observer"], 0),
             }
         )
-    return pl.DataFrame(looks).get_columns()
+    return pl.DataFrame(looks, schema=LOOKS).get_columns()
+
+
+LOOKS = {
+    "title": pl.String,
+    "place": pl.String,
+    "value": pl.String,
+    "bare": pl.Boolean,
+    "colour": pl.String,
+    "seen": pl.String,
+    "rank": pl.Int64,
+}
 
 
 def readable_title(title: str, name: str) -> str:
@@ -192,6 +204,8 @@ def place_of_sweep(row: dict) -> str:
 
 def baseline(rows: pl.DataFrame) -> float | None:
     """Return the best mean outcome of non-private baselines, from points of one system; None if there are none."""
+    if rows.is_empty():
+        return None
     best = pl.Expr.max if find_outcome(rows.row(0, named=True)).better == "more" else pl.Expr.min
     return rows.filter("bare", pl.col("mean").is_finite()).select(best(pl.col("mean"))).item()
 

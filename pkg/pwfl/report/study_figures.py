@@ -21,6 +21,8 @@ def chart(
 ):
     """Draw a figure of a system for a file; for print, with panels in a column and larger text."""
     size = PRINT_SIZE if printed else labels.SIZE
+    if rows.is_empty():
+        return empty("no scheme has a result", "Results")
     if name == "result":
         title = alt.TitleParams(heading(rows), subtitle=wrapped([caption(rows, lead)], LINE_LENGTH))
         return overview(rows, lead, size).properties(title=title)

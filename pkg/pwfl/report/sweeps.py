@@ -148,10 +148,13 @@ def find_point(study: dict[str, dict], name: str) -> Point:
 
 
 def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:
-    """Return the main outcomes in the table: epsilon, or else the first, and accuracy, or else the system's first."""
+    """Return the main outcomes in a table: epsilon, or else the first, and accuracy, or else the system's first.
+
+    Both are "" if the table is empty.
+    """
     first = list(dict.fromkeys(table["outcome"]))
     main = [name for name in ("accuracy", *registry.system(system).catalog.outcomes, *first) if name in first]
-    return ("epsilon" if "epsilon" in first else first[0]), main[0]
+    return ("epsilon" if "epsilon" in first else next(iter(first), "")), next(iter(main), "")
 
 
 def index_columns(table: pl.DataFrame) -> list[str]:

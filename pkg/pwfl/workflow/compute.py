@@ -98,6 +98,8 @@ def _make(items: list[dict], part: dict, root: Store, workspace: Path, reporter:
         nonlocal last
         with root.create(item["key"], item["files"], workspace, item.get("old")) as folder:
             yield folder
+            if lacking := [file for file in item["files"] if not (folder / file).exists()]:
+                raise FileNotFoundError(f"{item['stage']} made no {lacking[0]}")
             before, last = last, (time.monotonic(), time.process_time())
             cost = {
                 "seconds": last[0] - before[0],

@@ -64,16 +64,17 @@ def _comparison(job: dict, inputs: Files, folder: Path) -> None:
     tables.write_report({"points": rows}, folder)
     titled, charts = build.titled(study, job["titles"]), {}
     with unchecked():
-        for (system,), part in rows.group_by("system", maintain_order=True):
-            lead, outcomes = headline.lead(part), frames["outcomes"].filter(system=system)
-            charts[system] = study_figures.draw_page(part, lead, study, outcomes, rows)
+        for system in dict.fromkeys(owner for owner, _ in job["figures"]):
+            part, outcomes = rows.filter(system=system), frames["outcomes"].filter(system=system)
+            lead = headline.lead(part)
+            charts[system] = study_figures.draw_page(part, lead, study, outcomes, rows) if len(part) else {}
             for name in (name for owner, name in job["figures"] if owner == system):
                 paths = {kind: str(folder / f"{system}_{name}.{kind}") for kind in job["formats"]}
                 if name in catalog.STUDY_FIGURES:
                     draw = partial(study_figures.chart, name, part, lead, study, outcomes)
                     theme.save(draw(), paths, draw(printed=True) if "pdf" in paths else None)
                 else:
-                    theme.save(build.comparison_figure(str(system), name, titled), paths)
+                    theme.save(build.comparison_figure(system, name, titled), paths)
     (folder / "charts.json").write_text(json.dumps(charts, ensure_ascii=False), encoding="utf-8")
 
 
