@@ -348,7 +348,8 @@ def _in_rows(rows: pl.DataFrame, wide: float, size: float) -> alt.LayerChart:
     drawn = shown.select(px=px, py=py, low=low, high=high, tip=pl.Series(tips, dtype=pl.String), colour="colour")
     placed, above = [], -size - 2 - long * size / 2
     for forms, (across, down, colour) in zip(names, drawn.select("px", "py", "colour").rows(), strict=True):
-        sides = [("center", 0, above), ("left", -across, above), ("right", wide - across, above)]
+        ends = [("left", -across, above), ("right", wide - across, above)]
+        sides = [("center", 0, above), *(ends if across < wide / 2 else reversed(ends))]
         wanted = Label([forms[long]], [(across, down)], colour, size, sides=sides)
         placed += labels.place([wanted], [], [(across, down)], (-5, -99, wide + 5, 1e9))
     base = alt.Chart(drawn).encode(y=alt.Y("py:Q", scale=None, axis=None), color=coloured())
