@@ -115,6 +115,7 @@ def audits(tables: Mapping[str, pl.DataFrame]) -> list[dict]:
             "count": len(results),
             "expected": between(worst["expected_min"], worst["expected_max"]),
             "at": _place(worst),
+            "detects": short_exponents(worst["detects"] or ""),
         }
         rows.append(worst | more)
     order = {test: place for place, test in enumerate(KEY_TESTS)}
@@ -172,7 +173,7 @@ def claims(table: pl.DataFrame, places: Mapping[str, str], papers: Mapping[str, 
             "required": _signs(first["required_range"]),
             "reported": first["reported"] or NONE,
             "source": _source(first, papers.get(system)),
-            "quantity": first["quantity"] or "",
+            "quantity": short_exponents(first["quantity"] or ""),
             "whose": "this project’s claim" if origin == PROJECT else system.replace("_", " ") * several,
         }
         rows.append(judged_claim | more)
@@ -196,7 +197,7 @@ def _case(row: dict, places: Mapping[str, str], several: bool) -> dict:
         "measured": number(row["measured"]) + (f" ({interval})" if interval else ""),
         "sign": SIGNS[row["verdict"]],
         "verdict": row["verdict"] or UNJUDGED,
-        "quantity": row["quantity"],
+        "quantity": short_exponents(row["quantity"] or ""),
     }
 
 
