@@ -313,3 +313,29 @@ def test_losses_of_users_scale_mu():
     np.testing.assert_allclose(rho, 10 * 0.01 / 2 * np.array([[1, 25], [4, 9]]), rtol=1e-12)
     epsilon, _ = accountant.Gaussian().worth(found, accountant.Claim("user"), 1e-5)
     assert epsilon[0, 0] == float(exact_epsilon(found.rho[0, 0], 1e-5))
+
+
+def test_a_linear_air_is_accounted_for_from_its_slots():
+    from pwfl.airs import linear
+    from pwfl.airs.air import Observer
+    from pwfl.privacy.accountant import RECORD, USER, Claim, Gaussian
+
+    slots = [(number, user, slot) for number in (0, 1) for user, slot in ((0, 0), (1, 0), (2, 1))]
+    rows = pl.DataFrame(slots, schema=["round", "user", "slot"], orient="row").with_columns(
+        realization=0, weight=1 / 3, user_noise_std=1.0, update_noise_std=0.5, visibility=0.2, visibility_users_only=0.1
+    )
+    received = linear.receive_slots(rows, 10, {"server": Observer("all messages", "server")})
+    users = pl.DataFrame({"realization": [0, 0, 0], "user": [0, 1, 2], "samples": [5, 6, 7]})
+
+    def account(*units: str) -> dict[str, pl.DataFrame]:
+        asked = (Claim("server", unit, 2.0) for unit in units)
+        return linear.account(received | {"users": users}, asked, Gaussian(), 1e-5, "server", {"unit": "a record"})
+
+    outcome = account(RECORD, USER)["outcome"].row(0, named=True)
+    rho = 2 * (2.0 * 0.1) ** 2 / 2
+    assert outcome["rho"] == pytest.approx(rho)
+    assert outcome["epsilon"] == pytest.approx(float(exact_epsilon(rho, 1e-5)))
+    assert (outcome["channel_uses"], outcome["samples"], outcome["rounds"]) == (2 * 2 * 10, 18, 2)
+    assert (outcome["unit"], outcome["guarantee"]) == ("a record", "proved")
+    with pytest.raises(ValueError, match="claims: none is on a user against 'server' with noise='users'; add one"):
+        account(RECORD)

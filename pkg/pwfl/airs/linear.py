@@ -79,7 +79,8 @@ def account(
 
     Raises ValueError if one of the two claims against the declared observer is missing.
     """
-    claimed = {(claim.observer, claim.unit, claim.noise) for claim in claims}
+    claims = list(claims)
+    claimed = {claim.key for claim in claims}
     if lacking := [unit for unit in (RECORD, USER) if (declared, unit, noise) not in claimed]:
         raise ValueError(
             f"claims: none is on a {' or a '.join(lacking)} against {declared!r} with noise={noise!r}; add one for each"
