@@ -86,7 +86,7 @@ def build_page(
     scenarios = {part["scenario"]: part for part in parts[1:]}
     audits = {name: read_report(view[path]) for name in scenarios if (path := f"{name}/audit.parquet") in view}
     leads = {part["system"]: headline.lead(points.filter(system=part["system"])) for part in scenarios.values()}
-    first = next(iter(leads.values()), headline.Lead(headline.NOTHING, None))
+    first = next((lead for lead in leads.values() if lead.point), headline.Lead(headline.NOTHING, None))
     twins = _audited_twins(scenarios, audits)
     point = first.point
     audit = headline.audited(audits, point and point | {"scenario": twins.get(point["scenario"], point["scenario"])})
@@ -270,18 +270,31 @@ def _by(lead: headline.Lead, bare: float | None) -> str:
 
 
 def _lead_row(system: str, lead: headline.Lead, audits: Mapping, scenarios: Mapping) -> dict:
-    """Return a system's row of the page's first table, which a study of several systems has."""
+    """Return a system's row of the page's first table, which a study of several systems has.
+
+    >>> point = {"system": "multicell", "outcome": "accuracy", "mean": 0.9, "scheme": "A", "place": "", "epsilon": 2.0}
+    >>> point |= {"attack_rate": 0.034, "epsilon_assumes": ""}
+    >>> kinds = headline.GOOD, headline.NOTHING, headline.OPEN, headline.NOBODY
+    >>> [_lead_row("multicell", headline.Lead(kind, point), {}, {})["rate"] for kind in kinds]
+    ['3.4%', '3.4%', 'all', '–']
+    >>> _lead_row("multicell", headline.Lead(headline.NOTHING, None), {}, {})["result"]
+    'no result'
+    """
     system_audits = {name: frame for name, frame in audits.items() if scenarios[name]["system"] == system}
     point = lead.point
     row = {"system": system_name(system), "badge": headline.BADGES[headline.audited(system_audits, point).verdict]}
-    row |= {"kind": lead.kind, "result": "no result", "scheme": "", "epsilon": NONE, "rate": NONE}
+    row |= {"kind": "", "result": headline.NOTHING, "scheme": "", "epsilon": NONE, "rate": NONE}
     if point is None:
         return row
-    row |= {"result": headline.result(point), "scheme": called(point), "epsilon": number(point["epsilon"])}
-    if lead.kind not in (headline.GOOD, headline.POOR, headline.CHANCE):
-        return row | {"rate": "all"}
-    kind = lead.kind if lead.kind == headline.CHANCE else ""
-    return row | {"kind": kind, "rate": rate(point["attack_rate"]), "assumes": point["epsilon_assumes"]}
+    found = "all" if lead.kind in (headline.BARE, headline.OPEN) else rate(point["attack_rate"])
+    return row | {
+        "kind": "" if lead.kind in (headline.GOOD, headline.POOR) else lead.kind,
+        "result": headline.result(point),
+        "scheme": called(point),
+        "epsilon": number(point["epsilon"]),
+        "rate": NONE if lead.kind == headline.NOBODY else found,
+        "assumes": point["epsilon_assumes"],
+    }
 
 
 def _places(points: pl.DataFrame, scenarios: Mapping[str, dict]) -> dict[str, str]:
