@@ -11,6 +11,7 @@ Every epsilon has a `labels.Kind`: exact, a bound, or an estimate.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from itertools import chain
 from typing import NamedTuple, Protocol
 
@@ -234,7 +235,7 @@ def price_each_user(losses: Losses, price: Callable) -> tuple[np.ndarray, np.nda
     """
     realizations, _, users = losses.mu.shape
     epsilon, kind, rate = (np.zeros((realizations, users), dtype) for dtype in (float, int, float))
-    known: dict[tuple, tuple] = {}
+    price_once = cache(price)
     for place in np.ndindex(realizations, users):
         mu = losses.mu[place[0], :, place[1]]
         seen = mu > 0
@@ -243,10 +244,7 @@ def price_each_user(losses: Losses, price: Callable) -> tuple[np.ndarray, np.nda
         values, index = np.unique(np.round(np.log(mu[seen]) / ALIKE), return_inverse=True)
         rounds = np.bincount(index, losses.rounds[seen]).astype(int)
         multipliers = [1 / mu[seen][index == k].max() for k in range(len(values))]
-        key = tuple(zip(multipliers, rounds.tolist(), strict=True))
-        if key not in known:
-            known[key] = price(key)
-        epsilon[place], kind[place], rate[place] = known[key]
+        epsilon[place], kind[place], rate[place] = price_once(tuple(zip(multipliers, rounds.tolist(), strict=True)))
     return epsilon, kind, rate
 
 
@@ -275,16 +273,12 @@ def accounts(
     users
         Number of users; None: that of the table `users`.
     """
-    priced, seen, views = {}, {}, {}
+    seen = cache(lambda observer: shown(tables, observer, users))
+    priced = {}
     for claim in claims:
-        rows = claim.rows or claim.observer
-        if rows not in seen:
-            seen[rows] = shown(tables, rows, users)
-        if claim.observer not in views:
-            views[claim.observer] = view_of(tables["observers"], claim.observer)
-        one, there = seen[rows]
-        moved = one[claim.noise].moved(claim.sensitivity)
-        priced[claim.key] = account(claim, moved, mechanism, delta, views[claim.observer], there, lost)
+        one, there = seen(claim.rows or claim.observer)
+        moved, view = one[claim.noise].moved(claim.sensitivity), view_of(tables["observers"], claim.observer)
+        priced[claim.key] = account(claim, moved, mechanism, delta, view, there, lost)
     return priced
 
 
