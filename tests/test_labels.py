@@ -236,8 +236,7 @@ def labeled_calls() -> set[str]:
 
 
 def test_no_accountant_is_used_that_is_not_replaced_above():
-    in_studies = {"batches: users.epsilon"}  # by multicell's rounds on batches
-    in_studies |= {f"account: age.{formula}" for formula in OF_AGE}
+    in_studies = {f"account: age.{formula}" for formula in OF_AGE}
     assert labeled_calls() - in_studies == set(ACCOUNTANTS)
 
 

@@ -8,6 +8,7 @@ import pytest
 from scipy import optimize, stats
 
 from pwfl.privacy import accountant, gaussian, sampled, users
+from pwfl.privacy.labels import Kind
 from pwfl.systems.anonymous_oac import batches
 
 DELTA = 1e-5
@@ -154,8 +155,9 @@ def test_many_sizes_are_rounded_up(monkeypatch):
 
 def test_without_chance_it_is_the_gaussian_mechanism_and_without_noise_infinite():
     law = batches.messages(3, 5, 1.0, 1.0, False, True)
-    assert users.epsilon(law, 40.0, 7, DELTA) == float(gaussian.exact_epsilon(gaussian.zcdp(5.0, 40.0, 7), DELTA))
-    assert math.isinf(users.epsilon(batches.messages(3, 5, 0.5, 0.5, True, False), 0.0, 7, DELTA))
+    expected = float(gaussian.exact_epsilon(gaussian.zcdp(5.0, 40.0, 7), DELTA))
+    assert users.worth(law, 40.0, 7, DELTA) == (expected, Kind.EXACT)
+    assert users.worth(batches.messages(3, 5, 0.5, 0.5, True, False), 0.0, 7, DELTA) == (math.inf, Kind.EXACT)
 
 
 @pytest.mark.parametrize("lost", [0.0, 1e-30])

@@ -292,7 +292,7 @@ def replace_one(rate: float, epsilon: np.ndarray, multiplier: float, absent: flo
     size = np.abs(epsilon)
     log_a = _log_ratio(rate, size)
     c = np.exp(size - log_a)
-    delta = rate * ((1 - c) * _gaussian(absent / multiplier, log_a) + c * _gaussian(1 / multiplier, log_a))
+    delta = rate * ((1 - c) * gaussian_delta(absent / multiplier, log_a) + c * gaussian_delta(1 / multiplier, log_a))
     below = np.minimum(epsilon, 0.0)
     return np.clip(np.where(epsilon < 0, -np.expm1(below) + np.exp(below) * delta, delta), 0.0, 1.0)
 
@@ -355,7 +355,7 @@ def _log_ratio(rate: float, loss: np.ndarray) -> np.ndarray:
         return loss + np.log1p(-np.minimum((1 - rate) * np.exp(-loss), 1.0)) - np.log(rate)
 
 
-def _gaussian(distance: float, log_order: np.ndarray) -> np.ndarray:
+def gaussian_delta(distance: np.ndarray | float, log_order: np.ndarray | float) -> np.ndarray:
     """Compute the hockey-stick divergence of order exp(log_order) of unit-variance Gaussians at a distance."""
     upper, lower = (log_ndtr(side * distance / 2 - log_order / distance) for side in (1, -1))
     return np.maximum(np.exp(upper) - np.exp(log_order + lower), 0.0)

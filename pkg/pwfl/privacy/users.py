@@ -11,11 +11,10 @@ from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy import fft
 from scipy.optimize import brentq
-from scipy.special import log_ndtr
 
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.privacy.labels import Kind, gives, labeled
-from pwfl.privacy.sampled import TAIL, beyond, composed, replace_one
+from pwfl.privacy.sampled import TAIL, beyond, composed, gaussian_delta, replace_one
 
 POINTS = 20_000  # points of a round's privacy loss distribution
 NODES = 32  # batch sizes in it, at most; each has its own curve
@@ -54,23 +53,19 @@ def epsilon(law: Messages, multiplier: float, rounds: int, delta: float, absent:
     epsilon (joint convexity). An observer who knows whether the user takes part receives Gaussian mechanisms whose
     mu^2 = b^2 / multiplier^2 add up to a random total. An observer who does not know it receives no more than that;
     its rounds are also bounded by sampling at the rate of participation (`sampled.replace_one`, with `absent`). The
-    result is the smaller bound, and exact if nothing is random.
+    result is the smaller bound.
 
     Parameters
     ----------
     law
         Distribution of the number of records in a message.
     multiplier
-        Noise standard deviation over the sensitivity of one record.
+        Noise standard deviation over the sensitivity of one record, not 0.
     rounds, delta
         Number of rounds, and the delta.
     absent
         As in `sampled.replace_one`.
     """
-    if multiplier == 0:
-        return np.inf
-    if law.participation == 1 and len(law.sizes) == 1:
-        return float(exact_epsilon(zcdp(law.sizes[0], multiplier, rounds), delta))
     known = _known_participation(law, multiplier, rounds, delta)
     least = multiplier / law.sizes.max()
     if law.shown == 1 or beyond(least):
@@ -126,8 +121,7 @@ def _known_participation(law: Messages, multiplier: float, rounds: int, delta: f
     weights, mu = total[there], np.sqrt(there * step) / multiplier
 
     def excess(epsilon: float) -> float:
-        upper, lower = (log_ndtr(side * mu / 2 - epsilon / mu) for side in (1, -1))
-        return float(weights @ np.maximum(np.exp(upper) - np.exp(epsilon + lower), 0.0)) - left
+        return float(weights @ gaussian_delta(mu, epsilon)) - left
 
     if excess(0.0) <= 0:
         return 0.0

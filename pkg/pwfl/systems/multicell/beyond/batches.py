@@ -10,7 +10,6 @@ import polars as pl
 import scipy  # its modules are imported when they are first used
 
 from pwfl import streams
-from pwfl.privacy import labels
 from pwfl.privacy.accountant import USER, Account, Claim, Losses
 from pwfl.privacy.labels import Kind
 from pwfl.systems.multicell.parameters import Multicell
@@ -91,13 +90,12 @@ def users_epsilons(losses: Losses, samples: np.ndarray, rate: float, delta: floa
     rounds = int(losses.rounds[0])
 
     @cache
-    def bound(held: int, mu: float) -> tuple[float, Kind]:
+    def price(held: int, mu: float) -> tuple[float, Kind]:
+        if not mu > 0:  # 0: the user does not send; NaN: no noise is feasible
+            return mu, Kind.EXACT
         sizes = np.arange(held + 1)
         records = users.Messages(sizes, scipy.stats.binom.pmf(sizes, held, rate), 1.0, 1.0)
-        return labels.labeled(users.epsilon, records, 1 / mu, rounds, delta)
-
-    def price(held: int, mu: float) -> tuple[float, Kind]:
-        return bound(held, mu) if 0 < mu < np.inf else (float(mu), Kind.EXACT)
+        return users.worth(records, 1 / mu, rounds, delta)
 
     prices = [price(*pair) for pair in zip(samples.ravel(), losses.mu[:, 0].ravel(), strict=True)]
     epsilon, kind = (np.reshape(values, samples.shape) for values in zip(*prices, strict=True))
