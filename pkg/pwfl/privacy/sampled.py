@@ -361,13 +361,6 @@ def gaussian_delta(distance: np.ndarray | float, log_order: np.ndarray | float) 
     return np.maximum(np.exp(upper) - np.exp(log_order + lower), 0.0)
 
 
-def _opposite_likelihoods(rate: float, multiplier: float, x: float) -> list[float]:
-    """Compute log-likelihood ratios of output x with a record at -1/2, and at 1/2, to none."""
-    with np.errstate(divide="ignore"):
-        absence = np.log1p(-rate)
-    return [np.logaddexp(absence, np.log(rate) + (sign * x / 2 - 1 / 8) / multiplier**2) for sign in (-1, 1)]
-
-
 def _interval(limits: tuple[float, float], interval: float) -> float:
     """Return the grid's width for losses between some limits: `interval`, or more for at most POINTS points."""
     return max(interval, (limits[1] - limits[0]) / POINTS)
@@ -401,7 +394,12 @@ def _either_way(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
 
 def _opposite_limits(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
     """Return the range of losses of `opposite_records`, up to TAIL standard deviations."""
-    limit = float(np.diff(_opposite_likelihoods(rates.values.max(), multiplier, TAIL * multiplier + 0.5))[0])
+    rate, x = rates.values.max(), TAIL * multiplier + 0.5
+    with np.errstate(divide="ignore"):
+        absence = np.log1p(-rate)
+    # Log-likelihood ratios of output x with a record at 1/2, and at -1/2, to none.
+    one, other = (np.logaddexp(absence, np.log(rate) + (sign * x / 2 - 1 / 8) / multiplier**2) for sign in (1, -1))
+    limit = float(one - other)
     return [(-limit, limit)]
 
 
