@@ -40,20 +40,16 @@ ENERGY_SCOPES = {
     "digital": "radiated at the scheduler's powers, in cells that interfere, over the paper's path loss",
     "on air": "radiated on air, in cells that interfere, by messages of the largest norm and their noise",
 }
-TOTALS = {"total": "sum", "worst_user": "max", "median": "median"}
 ERROR_TOLERANCE = 1e-9  # relative excess over (21) that counts as rounding
 
 
 class Constants(NamedTuple):
     """The constants of Theorem 1, which are assumed; `premise` describes which premises of the theorem hold."""
 
-    smoothness: float  # Lipschitz constant of the global loss's gradient (Assumption 3); in the proof 1 / step size
-    strong_convexity: float  # mu of the global loss (Assumption 4)
     xi1: float  # of Assumption 6, as is xi2
-    xi2: float
-
-
-CONSTANTS = Constants(20.0, 1.0, np.nan, 1.0)  # Table I's step size is 1 / 20; xi1 follows from the clipping norm
+    xi2: float = 1.0
+    smoothness: float = 20.0  # Lipschitz constant of the global loss's gradient (Assumption 3); 1 / Table I's step size
+    strong_convexity: float = 1.0  # mu of the global loss (Assumption 4)
 
 
 def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -145,17 +141,20 @@ def leakages(scenario: Multicell, costs: dict[tuple, Account], rounds: Mechanism
 
 def totals(leakage: pl.DataFrame) -> pl.DataFrame:
     """Compute each realization's sum, maximum and median of rho, and the worst value of the other columns."""
-    rho_totals = {f"rho_{name}": getattr(pl.col("rho"), how)() for name, how in TOTALS.items()}
     rest = [name for name in leakage.columns if name not in ("realization", "user", "rho", "mu", "order_server")]
     return leakage.group_by("realization", maintain_order=True).agg(
-        **rho_totals, **{name: pl.col(name).max() for name in rest}, order_server=pl.col("order_server").min()
+        rho_total=pl.col("rho").sum(),
+        rho_worst_user=pl.col("rho").max(),
+        rho_median=pl.col("rho").median(),
+        **{name: pl.col(name).max() for name in rest},
+        order_server=pl.col("order_server").min(),
     )
 
 
 def convergence(scenario: Multicell, frame: pl.DataFrame) -> pl.DataFrame:
     """Compute Theorem 1's constants and bound for each realization, also in words; `frame` is as from `assigned`."""
     training = scenario.training
-    constants = CONSTANTS._replace(xi1=training.clip_norm**2)  # with which Assumption 6 holds
+    constants = Constants(xi1=training.clip_norm**2)  # with which Assumption 6 holds
     columns = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
     bound = convergence_bound(*columns, parameter_count(network(training, features.size(scenario))), constants)
     columns = {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
@@ -263,9 +262,9 @@ def values_bound(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> np.nda
     noise_std = to_array(tables["start_values"], "noise_std", "realization", "user")
     channels = tables["links"].partition_by("interval", maintain_order=True)
     (noise,) = tables["noise_status"]["noise"].unique()
-    if privacy.observer != "user" or not is_digital(scenario):
-        return np.full((len(samples), len(channels)), np.nan)  # others' noise also hides a record, or no blocks limit
     bound = None if user_code.is_reference(noise) else NOISES[noise].bound
+    if privacy.observer != "user" or not is_digital(scenario):
+        bound = None  # others' noise also hides a record, or no blocks limit
     if bound is None:
         return np.full((len(samples), len(channels)), np.nan)
     if bound == "given":
