@@ -42,7 +42,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
         yield audit.untested(audit.Subject(realization, "nobody's record is received", delta, None))
         return
     cell = tables["users"].filter(realization=realization).sort("user")["cell"].to_numpy()
-    group = sums.summed_groups(privacy, cell)
+    group = sums.groups(privacy.observer, cell)
     planned = senders(tables, realization)
 
     def view(target: int, reception: Reception) -> Reception:

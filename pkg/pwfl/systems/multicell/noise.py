@@ -59,7 +59,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     else:
         shape = (realizations, intervals, count)
         sends = (scheduled & np.isfinite(noise)).reshape(shape)
-        group = sums.summed_groups(privacy, to_array(users, "cell", *keys))
+        group = sums.groups(privacy.observer, to_array(users, "cell", *keys))
         noise = sums.shared_noise(privacy, samples.reshape(shape), noise.reshape(shape), sends, group)
     rows = users.select("realization", "interval").unique(maintain_order=True)
     table = users.select(keys).with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True))

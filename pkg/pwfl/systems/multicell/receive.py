@@ -43,7 +43,7 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
         sent.users, sends=sent.scheduled, weight=weight, user_noise_std=np.nan_to_num(user_std), rounds=rounds
     )
     more = {} if bands is None else {"bands": by_band(bands)}
-    group = sums.summed_groups(scenario.privacy, sent.cell)
+    group = sums.groups(scenario.privacy.observer, sent.cell)
     more |= integers.reception_columns(scenario, frame, group)
     reception = reception.with_columns(**EMPTY | more).filter("sends").drop("sends")
     senders = sent.scheduled.sum(axis=-1)

@@ -54,7 +54,7 @@ def sent_of(scenario: Multicell, frame: pl.DataFrame) -> Sent:
     """Build the messages from users, schedule and noise, a table as from `assigned`."""
     columns = ("samples", "scheduled", "noise_std", "cell")
     samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
-    group = sums.summed_groups(scenario.privacy, cell)
+    group = sums.groups(scenario.privacy.observer, cell)
     counted = counts(scenario.training, samples, scheduled, noise_std, group)
     records = samples if sums_records(scenario.training) else np.ones_like(samples)
     unit = records * scenario.data.sampling if scenario.data.sampling else records

@@ -89,7 +89,7 @@ def grids(scenario: Multicell, frame: pl.DataFrame) -> np.ndarray:
     samples, noise_std, scheduled, cell = (to_array(frame, name, *KEYS) for name in columns)
     training, sends = scenario.training, scheduled & ~np.isnan(noise_std)
     size = parameter_count(network(training, features.size(scenario)))
-    return grid_steps(training, samples, noise_std, sends, sums.summed_groups(scenario.privacy, cell), size)
+    return grid_steps(training, samples, noise_std, sends, sums.groups(scenario.privacy.observer, cell), size)
 
 
 def grid_steps(

@@ -30,11 +30,6 @@ def groups(observer: str, cell: np.ndarray) -> np.ndarray:
     return cell if observer == "cell" else np.zeros_like(cell)
 
 
-def summed_groups(privacy: Privacy, cell: np.ndarray) -> np.ndarray:
-    """Return the numbers of the groups in the sums of the scenario's observer, as `groups`."""
-    return groups(privacy.observer, cell)
-
-
 OBSERVED_BY = {
     "user": MESSAGES,
     "cell": Observer("the sum of each cell's noisy messages of every round", "cell", (AGGREGATION,)),
@@ -93,7 +88,7 @@ def left_to(observer: str, privacy: Privacy, cell: np.ndarray, sends: np.ndarray
         return group, np.zeros(sends.shape, int)
     gone = colluding(privacy, total(sends * 1.0, group))
     if privacy.dropouts:
-        opened = summed_groups(privacy, cell)
+        opened = groups(privacy.observer, cell)
         gone = gone + dropping(privacy, total(sends * 1.0, opened))
         group = groups(finest(observer, privacy.observer), cell)
     return group, gone
