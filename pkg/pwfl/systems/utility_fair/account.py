@@ -97,12 +97,12 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
             accounts[claim.key] = accountant.account(claim, seen[name].moved(claim.sensitivity), ROUNDS, delta, view)
     guarantees = accountant.guarantees(accounts, ROUNDS)
     declared = COPIES if noise["upload_multiplier"].null_count() else UPLOADS  # clean uploads hide nothing
-    server, account = accounts[UPLOADS, RECORD, USERS].epsilon.max(axis=1), accounts[declared, RECORD, USERS]
+    account = accounts[declared, RECORD, USERS]
     shape = len(maxima), len(leakage) // len(maxima)  # the account of all copies has one value for all devices
     columns = {name: np.broadcast_to(getattr(account, name), shape).ravel() for name in ("rho", "epsilon")}
     stated = accountant.stated(guarantees, observers, declared).with_columns(
         epsilon_round=exact_epsilon(rho_round, delta),
-        epsilon_worst_case=pl.lit(np.inf) if clip_norm is None else pl.Series(server),
+        epsilon_worst_case=pl.lit(np.inf) if clip_norm is None else pl.col("epsilon_server"),
     )
     samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
     parts = maxima, samples, released, cost(tables["schedule"], scenario.radio), stated
