@@ -6,7 +6,7 @@ noise does not follow batches, and sums are divided by the participants' expecte
 """
 
 from functools import cache, partial
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import polars as pl
@@ -16,7 +16,7 @@ from pwfl.privacy.accountant import RECORD, Account, Claim, Losses
 from pwfl.privacy.labels import Kind
 from pwfl.systems.anonymous_oac import batches
 from pwfl.systems.anonymous_oac.costs import in_turn
-from pwfl.systems.anonymous_oac.mechanism import population
+from pwfl.systems.anonymous_oac.mechanism import accounting, population
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import SUM, UPLOAD
 from pwfl.tables.arrays import to_table
@@ -32,7 +32,7 @@ BY_CHANCE = (
     *("epsilon_anonymous", "epsilon_anonymous_read", "epsilon_identified_read"),
     *("epsilon_renyi_anonymous", "epsilon_renyi_identified", "epsilon_theorem_1", "epsilon_proved"),
 )
-ACCOUNTED: dict[str, Any] = {"method": "proved", "absent": 0.5}  # as for `_fixed` noise
+ACCOUNTED = accounting("scheduled")
 
 
 def by_function(tables: dict[str, pl.DataFrame]) -> bool:
