@@ -16,7 +16,7 @@ from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo, observers
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, WORST, observer
-from pwfl.tables.arrays import joined, size_of, to_array, to_table
+from pwfl.tables.arrays import size_of, to_array, to_table
 from pwfl.tables.contract import A_USERS, ALWAYS_PUBLIC
 from pwfl.training.models import network, parameter_count
 
@@ -122,26 +122,24 @@ def outcome(
     A user's transmit energy is at most alpha^2 (C^2 + d sigma^2), since the update's norm is at most C. The paper's
     limit alpha^2 = P leaves out the noise.
     """
-    training = scenario.training
+    training, privacy = scenario.training, scenario.privacy
     dimension = parameter_count(network(training, features.size(scenario), hidden_layers=()))
-    frame = leakage.group_by("realization", maintain_order=True).agg(
+    of_users = leakage.group_by("realization", maintain_order=True).agg(
         pl.col("users").first(),
         pl.col(WORST).max(),
         pl.col("understated").mean(),
         negative_weights=pl.col("negative_rounds").mean() / training.rounds,
         negative_users=(pl.col("negative_rounds") == training.rounds).sum(),
     )
-    frame = joined(frame, linear.spent(tables), "realization")
-    strongest = pl.col("noise_std").max()
-    for table, columns in {
-        "users": [pl.col("samples").sum()],
-        "schedule": [(pl.col("amplitude").max() ** 2).alias("transmit_energy_limit")],
-        "noise": [(strongest**2).alias("noise_variance")],
-    }.items():
-        frame = joined(frame, tables[table].group_by("realization").agg(columns), "realization")
-    sent = training.clip_norm**2 + dimension * pl.col("noise_variance")
-    privacy = scenario.privacy
-    stated = accountant.stated(guarantees, tables["observers"], privacy.observer, observers.counted(privacy.observer))
-    frame = frame.with_columns(transmit_energy_bound=pl.col("transmit_energy_limit") * sent)
+    parts = (
+        of_users,
+        linear.spent(tables),
+        tables["users"].group_by("realization").agg(pl.col("samples").sum()),
+        tables["schedule"].group_by("realization").agg(transmit_energy_limit=pl.col("amplitude").max() ** 2),
+        tables["noise"].group_by("realization").agg(noise_variance=pl.col("noise_std").max() ** 2),
+        accountant.stated(guarantees, tables["observers"], privacy.observer, observers.counted(privacy.observer)),
+    )
     terms = {"local_steps": float(training.local_steps), "rounds": training.rounds, "delta": privacy.delta}
-    return linear.outcome([frame, stated], TERMS | terms)
+    sent = training.clip_norm**2 + dimension * pl.col("noise_variance")
+    made = linear.outcome(parts, TERMS | terms)
+    return made.with_columns(transmit_energy_bound=pl.col("transmit_energy_limit") * sent)
