@@ -532,7 +532,7 @@ def test_what_opposed_records_lose_is_what_the_page_says():
     law, rounds = sampled.Rates(np.array([STUDY["scenarios"]["poisson"]["data"]["sampling"]]), np.ones(1)), 30
 
     def epsilon(multiplier: float, method: str) -> float:
-        return sampled.composed_epsilon(law, [(multiplier, rounds)], 1e-5, method, 0.5)
+        return sampled.Batches(law, method, 0.5).composed_worth([(multiplier, rounds)], 1e-5)[0]
 
     least = optimize.brentq(lambda multiplier: epsilon(multiplier, "proved") - TARGET, 0.5, 2, rtol=1e-4)
     opposed = epsilon(least, "opposite")

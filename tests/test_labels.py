@@ -394,7 +394,7 @@ def test_attack_rates_by_a_privacy_profile_are_those_in_closed_form(multiplier, 
 def test_no_attack_on_a_sampled_round_does_better_than_is_stated(rate, multiplier):
     """The best test of whether a record was there: of outputs above a threshold, as the likelihood ratio increases."""
     law = sampled.Rates(np.array([rate]), np.ones(1))
-    _, _, stated = sampled.composed_worth(law, [(multiplier, 1)], 1e-5, "tight", false_positives=0.01)
+    _, _, stated = sampled.Batches(law, "tight").composed_worth([(multiplier, 1)], 1e-5, false_positives=0.01)
     threshold = stats.norm.isf(0.01)
     best = (1 - rate) * 0.01 + rate * stats.norm.sf(threshold - 1 / multiplier)
     assert best <= stated * (1 + 1e-9)
@@ -426,11 +426,12 @@ def test_an_attack_rate_is_of_the_user_whose_epsilon_is_stated():
 def test_opposed_records_of_several_multipliers_lose_less_than_is_proved():
     law = sampled.Rates(np.array([0.3]), np.ones(1))
     parts = [(1.0, 10), (2.0, 20)]
-    found = {how: sampled.composed_epsilon(law, parts, 1e-5, how, 0.5) for how in sampled.PAIRS}
+    found = {how: sampled.Batches(law, how, 0.5).composed_worth(parts, 1e-5)[0] for how in sampled.PAIRS}
     assert found["opposite"] < found["tight"]
     assert found["opposite"] < found["proved"]
-    split = sampled.composed_epsilon(law, [(1.0, 4), (1.0, 6)], 1e-5, "opposite")
-    assert split == pytest.approx(sampled.composed_epsilon(law, [(1.0, 10)], 1e-5, "opposite"), rel=1e-6)
+    opposite = sampled.Batches(law, "opposite")
+    split, whole = (opposite.composed_worth(each, 1e-5)[0] for each in ([(1.0, 4), (1.0, 6)], [(1.0, 10)]))
+    assert split == pytest.approx(whole, rel=1e-6)
 
 
 @pytest.mark.parametrize("leak", [10.0**-k for k in range(1, 14)])
@@ -511,7 +512,7 @@ def test_digital_uploads_have_no_server_that_receives_anything_else():
 def test_attack_rates_are_hardly_larger_on_the_coarser_grid_that_accounts_take(rate, multiplier, rounds):
     law = sampled.Rates(np.array([rate]), np.ones(1))
     fine, coarse = (
-        sampled.composed_worth(law, [(multiplier, rounds)], 1e-5, "proved", 0.5, interval, 0.01)[2]
+        sampled.Batches(law, "proved", 0.5, interval).composed_worth([(multiplier, rounds)], 1e-5, 0.01)[2]
         for interval in (1e-4, sampled.COARSER * sampled.COARSE)
     )
     assert fine <= coarse <= fine * (1 + 1e-3)

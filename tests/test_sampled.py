@@ -219,13 +219,14 @@ def test_accountants_are_ordered_and_monotone(multiplier, rate, participation, r
 
 @pytest.mark.parametrize(("participation", "rate", "epsilon"), [(0.1, 0.1, 1.8), (1.0, 0.3, 5.0), (0.5, 1.0, 20.0)])
 def test_the_multiplier_found_gives_the_epsilon_asked_for(participation, rate, epsilon):
-    multiplier = sampled.multiplier_for(epsilon, law(participation, rate), 200, DELTA)
+    usual = sampled.Batches(law(participation, rate), "tight", interval=sampled.COARSE)
+    multiplier = usual.multiplier_for(epsilon, 200, DELTA)
     assert tight_epsilon(participation, rate, multiplier, [200], DELTA)[0] == pytest.approx(epsilon, rel=1e-3)
 
 
 def test_an_epsilon_out_of_reach_is_an_error():
     with pytest.raises(ValueError, match=r"no noise multiplier between 0\.01 and 1e5 gives epsilon 1e-08"):
-        sampled.multiplier_for(1e-8, law(1.0, 0.5), 10, DELTA)
+        sampled.Batches(law(1.0, 0.5), "tight").multiplier_for(1e-8, 10, DELTA)
 
 
 @pytest.mark.parametrize("multiplier", [1e-2, 1e-3, 1e-100, 1e-200])
@@ -305,13 +306,14 @@ def test_a_delta_that_rounding_errors_exceed_is_refused(delta):
         with pytest.raises(ValueError, match=message):
             pair.epsilons(rates, 2.0, [4], delta, interval=1e-2)
     with pytest.raises(ValueError, match=message):
-        sampled.composed_epsilon(rates, [(2.0, 1), (3.0, 3)], delta, interval=1e-2)
+        sampled.Batches(rates, interval=1e-2).composed_worth([(2.0, 1), (3.0, 3)], delta)
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-16, 1e-100, 1e-300])
 def test_without_sampling_any_delta_has_the_closed_form(delta):
     exact, two = gaussian_epsilon(2.0, 4, delta), gaussian_epsilon(1.0, 3, delta)
     for method in ("opposite", "tight", "proved"):
-        assert sampled.composed_epsilon(ALWAYS, [(2.0, 4)], delta, method) == pytest.approx(exact, rel=1e-12)
-        several = sampled.composed_epsilon(ALWAYS, [(2.0, 4), (2**-0.5 * 1.0, 1)], delta, method)
+        always = sampled.Batches(ALWAYS, method)
+        assert always.composed_worth([(2.0, 4)], delta)[0] == pytest.approx(exact, rel=1e-12)
+        several = always.composed_worth([(2.0, 4), (2**-0.5 * 1.0, 1)], delta)[0]
         assert several == pytest.approx(two, rel=1e-12)

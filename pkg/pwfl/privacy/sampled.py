@@ -95,20 +95,65 @@ class Batches(NamedTuple):
 
     def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray]:
         """Compute each user's epsilon of one record, shape (realization, user), and its kind, by composition."""
-        return price_each_user(losses, lambda parts: self._worth(parts, delta))[:2]
+        return price_each_user(losses, lambda parts: self.composed_worth(parts, delta))[:2]
 
     def epsilons(self, losses: Losses, delta: float) -> np.ndarray:
         """Compute each user's epsilon of one record, shape (realization, user)."""
-        return price_each_user(losses, lambda parts: self._worth(parts, delta))[0]
+        return self.worth(losses, Claim(""), delta)[0]
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
         """Compute an upper bound on the rate from the composed privacy loss, on a coarser grid (`attack_rate`)."""
-        one = account.losses.select_users(np.arange(len(worst)), worst)
-        return price_each_user(one, lambda parts: self._worth(parts, account.delta, FALSE_POSITIVES))[2][:, 0]
+        one, delta = account.losses.select_users(np.arange(len(worst)), worst), account.delta
+        coarser = self._replace(interval=COARSER * self.interval)
+        return price_each_user(one, lambda parts: coarser.composed_worth(parts, delta, FALSE_POSITIVES))[2][:, 0]
 
-    def _worth(self, parts: Sequence[tuple[float, int]], delta: float, false_positives: float | None = None) -> tuple:
-        how = self.method, self.absent, self.interval * (COARSER if false_positives else 1), false_positives
-        return composed_worth(self.rates, parts, delta, *how)
+    def composed_worth(
+        self, parts: Sequence[tuple[float, int]], delta: float, false_positives: float | None = None
+    ) -> tuple[float, Kind, float]:
+        """Compute epsilon after rounds with several noise multipliers, its kind, and an attack's true-positive rate.
+
+        Parameters
+        ----------
+        parts
+            Pairs (noise multiplier, number of rounds).
+        delta
+            The delta.
+        false_positives
+            The attack's false-positive rate; None: no rate is computed, and is NaN. Otherwise epsilon is NaN.
+        """
+        pair = PAIRS[self.method]
+        if (self.rates.values == 1).all():
+            rho = np.sum([zcdp(1.0, *part) for part in parts])
+            if false_positives:
+                return np.nan, Kind.EXACT, float(gaussian.attack_rate(rho, false_positives))
+            epsilon, kind = labeled(exact_epsilon, rho, delta)
+            return float(epsilon), kind, np.nan
+        if any(beyond(multiplier) for multiplier, _ in parts):
+            return np.inf, pair.kind, 1.0
+        mechanisms = [Mechanism(self.rates, *part, self.absent) for part in parts]
+        goal, loss = _in_turn(pair, mechanisms, delta, self.interval)
+        if false_positives:
+            return np.nan, pair.kind, attack_rate(loss, false_positives)
+        return float(loss.get_epsilon_for_delta(goal)), pair.kind, np.nan
+
+    def multiplier_for(self, epsilon: float, rounds: int, delta: float) -> float:
+        """Find the noise multiplier that gives `epsilon` after `rounds` rounds, or at least NEGLIGIBLE.
+
+        Raises ValueError if there is none between 0.01 and 1e5.
+        """
+
+        def excess(log_multiplier):
+            reached, *_ = self.composed_worth([(np.exp(log_multiplier), rounds)], delta)
+            return min(reached, 1e9) - max(epsilon, NEGLIGIBLE)
+
+        # From above, as small multipliers take long.
+        edges = np.log(np.geomspace(1e5, 0.01, 8))
+        first = next((k for k, edge in enumerate(edges) if excess(edge) > 0), 0)
+        if first == 0:
+            raise ValueError(
+                f"no noise multiplier between 0.01 and 1e5 gives epsilon {epsilon:g} after {rounds} rounds"
+            )
+        return float(np.exp(brentq(excess, edges[first], edges[first - 1], xtol=1e-5)))
 
 
 def renyi(rate: float, multiplier: float) -> np.ndarray:
@@ -163,55 +208,6 @@ def renyi_closed_form(rate: float, multiplier: float) -> np.ndarray:
         gain + np.log(rate * ORDERS) + 1 / (2 * multiplier**2)
     )
     return np.where((third >= ORDERS) & (fourth >= ORDERS), 2 * rate**2 * ORDERS / multiplier**2, np.inf)
-
-
-def composed_epsilon(
-    rates: Rates, parts: Sequence[tuple[float, int]], delta: float, method: str = "tight", absent=1.0, interval=INTERVAL
-) -> float:
-    """Compute epsilon after rounds with several noise multipliers; arguments are as in `composed_worth`."""
-    return float(composed_worth(rates, parts, delta, method, absent, interval)[0])
-
-
-def composed_worth(
-    rates: Rates,
-    parts: Sequence[tuple[float, int]],
-    delta: float,
-    method: str,
-    absent: float = 1.0,
-    interval: float = INTERVAL,
-    false_positives: float | None = None,
-) -> tuple[float, Kind, float]:
-    """Compute epsilon after rounds with several noise multipliers, its kind, and an attack's true-positive rate.
-
-    Parameters
-    ----------
-    rates
-        What an observer knows of the sampling.
-    parts
-        Pairs (noise multiplier, number of rounds).
-    delta
-        The delta.
-    method
-        A key of PAIRS.
-    absent
-        As in `replace_one`.
-    interval
-        Width of the grid of privacy losses.
-    false_positives
-        The attack's false-positive rate; None: no rate is computed, and is NaN. Otherwise epsilon is NaN.
-    """
-    pair = PAIRS[method]
-    if (rates.values == 1).all():
-        rho = np.sum([zcdp(1.0, *part) for part in parts])
-        if false_positives:
-            return np.nan, Kind.EXACT, float(gaussian.attack_rate(rho, false_positives))
-        return *labeled(exact_epsilon, rho, delta), np.nan
-    if any(beyond(multiplier) for multiplier, _ in parts):
-        return np.inf, pair.kind, 1.0
-    goal, loss = _in_turn(pair, [Mechanism(rates, *part, absent) for part in parts], delta, interval)
-    if false_positives:
-        return np.nan, pair.kind, attack_rate(loss, false_positives)
-    return float(loss.get_epsilon_for_delta(goal)), pair.kind, np.nan
 
 
 def attack_rate(loss: PrivacyLossDistribution, false_positives: float) -> float:
@@ -308,26 +304,6 @@ def opposite_records(rate: float, epsilon: np.ndarray, multiplier: float) -> np.
     x = 2 * multiplier**2 * np.log(np.where(half > 0, root, other))
     tails = [(1 - rate) * ndtr(-x / multiplier) + rate * ndtr((sign / 2 - x) / multiplier) for sign in (1, -1)]
     return np.clip(tails[0] - np.exp(epsilon) * tails[1], -np.expm1(np.minimum(epsilon, 0.0)), 1.0)
-
-
-def multiplier_for(
-    epsilon: float, rates: Rates, rounds: int, delta: float, interval: float = COARSE, method: str = "tight", absent=1.0
-) -> float:
-    """Find the noise multiplier whose `composed_epsilon` after `rounds` rounds is `epsilon`, or at least NEGLIGIBLE.
-
-    Raises ValueError if there is none between 0.01 and 1e5.
-    """
-
-    def excess(log_multiplier):
-        reached = composed_epsilon(rates, [(np.exp(log_multiplier), rounds)], delta, method, absent, interval)
-        return min(reached, 1e9) - max(epsilon, NEGLIGIBLE)
-
-    # From above, as small multipliers take long.
-    edges = np.log(np.geomspace(1e5, 0.01, 8))
-    first = next((k for k, edge in enumerate(edges) if excess(edge) > 0), 0)
-    if first == 0:
-        raise ValueError(f"no noise multiplier between 0.01 and 1e5 gives epsilon {epsilon:g} after {rounds} rounds")
-    return float(np.exp(brentq(excess, edges[first], edges[first - 1], xtol=1e-5)))
 
 
 def advanced_composition(multiplier: float, rounds: np.ndarray, delta: float) -> np.ndarray:

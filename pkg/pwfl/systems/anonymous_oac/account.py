@@ -130,7 +130,8 @@ def robustness(
 
     @cache  # curves share the point at which nothing is disturbed
     def tight(multiplier: float) -> float:
-        return sampled.composed_epsilon(laws["anonymous"], [(multiplier, rounds)], delta, interval=sampled.COARSE)
+        hidden = sampled.Batches(laws["anonymous"], "tight", interval=sampled.COARSE)
+        return hidden.composed_worth([(multiplier, rounds)], delta)[0]
 
     def curve(quantity: str, x: np.ndarray, multipliers: np.ndarray) -> pl.DataFrame:
         epsilons = [tight(multiplier) for multiplier in multipliers.tolist()]

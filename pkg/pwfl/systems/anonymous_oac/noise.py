@@ -65,13 +65,13 @@ def _multiplier(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFr
     epsilon = float(sampled.PAIRS["tight"].epsilons(laws["anonymous"], multiplier, [rounds], delta)[0])
     if not np.isfinite(epsilon):
         return multiplier, epsilon, "no_guarantee"
-    law, accounted = laws[kind.reading], accounting(scheme)
     if kind.is_given:
         return multiplier, epsilon, "given"
-    reached = sampled.composed_epsilon(law, [(multiplier, rounds)], delta, **accounted)
+    accounted = sampled.Batches(laws[kind.reading], **accounting(scheme))
+    reached, *_ = accounted.composed_worth([(multiplier, rounds)], delta)
     if epsilon * (1 - SAME) <= reached <= epsilon:
         return multiplier, epsilon, "given"
-    return sampled.multiplier_for(epsilon, law, rounds, delta, **accounted), epsilon, "calibrated"
+    return accounted._replace(interval=sampled.COARSE).multiplier_for(epsilon, rounds, delta), epsilon, "calibrated"
 
 
 def _to_target(
@@ -81,16 +81,16 @@ def _to_target(
 
     Evaluations are slow, so the search starts from a multiplier that is found on a coarser grid of losses.
     """
-    privacy, rounds = scenario.privacy, scenario.training.rounds
-    delta, accounted = privacy.delta, accounting(scheme)
-    start = sampled.multiplier_for(goal, law, rounds, delta, max(sampled.COARSE, goal / 1000), **accounted)
+    delta, accounted = scenario.privacy.delta, sampled.Batches(law, **accounting(scheme))
+    coarser = accounted._replace(interval=max(sampled.COARSE, goal / 1000))
+    start = coarser.multiplier_for(goal, scenario.training.rounds, delta)
 
     def epsilon(scale: np.ndarray) -> np.ndarray:
         scaled = tables | {"noise": strengths(scenario, scheme, start * scale[0], tables)}
         scaled["visibility"] = receive.visible(scenario, scaled)
         observer = scaled["visibility"]["observer"][0]
         losses = accountant.losses(scaled, observer, 2 * scenario.training.clip_norm)
-        return np.array([sampled.Batches(law, **accounted).epsilons(losses, delta).max()])
+        return np.array([accounted.epsilons(losses, delta).max()])
 
     (scale,) = target.scales(epsilon, goal, 1, below=TOLERANCE)
     return float(start * scale)
@@ -141,11 +141,12 @@ def calibrated(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[
     realizations = tables["users"]["realization"].unique().sort()
     shape, status, multiplier = (len(realizations), rounds), "no_guarantee", np.full(len(realizations), configured)
     if np.isfinite(goal):
-        status, law = "calibrated", batches.poisson(rate)
+        status = "calibrated"
+        accounted = sampled.Batches(batches.poisson(rate), interval=sampled.COARSE, **scheduled.ACCOUNTED)
         uploads = tables["schedule"].group_by("realization", "user").len()
         most = uploads.group_by("realization").agg(pl.col("len").max())
         counts = realizations.to_frame().join(most, on="realization", how="left", maintain_order="left")["len"]
-        start = cache(lambda count: sampled.multiplier_for(goal, law, count, privacy.delta, **scheduled.ACCOUNTED))
+        start = cache(lambda count: accounted.multiplier_for(goal, count, privacy.delta))
         begin = np.array([start(count) if count else configured for count in counts])
 
         def epsilon(scale: np.ndarray) -> np.ndarray:

@@ -97,10 +97,8 @@ def rounded_up(mu: np.ndarray) -> np.ndarray:
 
 def at_least(mu: np.ndarray, rate: float, delta: float) -> float:
     """Compute a lower bound on epsilon of a device with mu, shape (round,): opposite records, at the smallest mu."""
-    law, sent = batches.poisson(rate), mu[mu > 0]
-    if not len(sent):
-        return 0.0
-    return float(sampled.composed_epsilon(law, [(1 / sent.min(), len(sent))], delta, "opposite", 1.0, sampled.COARSE))
+    law, sent = sampled.Batches(batches.poisson(rate), "opposite", interval=sampled.COARSE), mu[mu > 0]
+    return law.composed_worth([(1 / sent.min(), len(sent))], delta)[0] if len(sent) else 0.0
 
 
 def longest(mu: np.ndarray) -> int:
