@@ -40,7 +40,7 @@ def discrete_gaussian(generator: np.random.Generator, variance: Fraction | float
     """
     if not 0 < variance <= MOST:
         raise ValueError(f"variance {variance}: must be positive, and at most {MOST}")
-    first, values = _table(Fraction(variance), BITS)
+    first, values = _table(Fraction(variance))
     drawn = generator.integers(2**BITS - 1, size=prod(shape), dtype=np.uint64, endpoint=True)
     place = np.searchsorted(values, drawn, side="right")
     below, above = values[np.maximum(place - 1, 0)], values[np.minimum(place, len(values) - 1)]
@@ -51,10 +51,10 @@ def discrete_gaussian(generator: np.random.Generator, variance: Fraction | float
 
 
 @lru_cache(maxsize=256)
-def _table(variance: Fraction, bits: int) -> tuple[int, np.ndarray]:
-    """Return `_distribution` as an array of uint64."""
-    first, values = _distribution(variance, bits)
-    return first, np.array([min(value, 2**bits - 1) for value in values], np.uint64)
+def _table(variance: Fraction) -> tuple[int, np.ndarray]:
+    """Return `_distribution` to BITS digits as an array of uint64."""
+    first, values = _distribution(variance, BITS)
+    return first, np.array([min(value, 2**BITS - 1) for value in values], np.uint64)
 
 
 def _distribution(variance: Fraction, bits: int) -> tuple[int, list[int]]:
@@ -81,17 +81,13 @@ def _resolved(generator: np.random.Generator, variance: Fraction, digits: int) -
     """Return the sample for a uniform number whose first BITS binary digits are given; draw more digits."""
     bits = BITS
     while True:
-        bits, digits = 2 * bits, digits << bits | _integer(generator, bits)
+        more = int.from_bytes(generator.bytes(bits // 8), "little")
+        bits, digits = 2 * bits, digits << bits | more
         first, values = _distribution(variance, bits)
         place = bisect_right(values, digits)
         sure = [abs(values[k] - digits) > UNSURE for k in (place - 1, place) if 0 <= k < len(values)]
         if all(sure) and 0 < place < len(values):
             return first + place
-
-
-def _integer(generator: np.random.Generator, bits: int) -> int:
-    """Draw a uniform integer from 0 to 2^bits - 1."""
-    return int.from_bytes(generator.bytes(-(-bits // 8)), "little") >> (-bits % 8)
 
 
 def divergence_of_sum(deviation: np.ndarray, honest: np.ndarray) -> np.ndarray:
