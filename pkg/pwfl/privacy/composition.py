@@ -182,4 +182,4 @@ def _entangled(losses: Iterable[Loss]) -> set[tuple[int, int]]:
     for part in (loss.sampled for loss in losses if loss.sampled):
         designs.setdefault(part.seed, set()).add(part.design)
         variants.setdefault((part.seed, part.realization), set()).add(part.variant)
-    return {at for at, multipliers in variants.items() if len(multipliers) > 1 or len(designs[at[0]]) > 1}
+    return {at for at, different in variants.items() if len(different) > 1 or len(designs[at[0]]) > 1}

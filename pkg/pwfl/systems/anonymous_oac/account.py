@@ -70,8 +70,8 @@ def further(
         "reading": reading,
         "epsilon_anonymous_read": None,
         **{f"epsilon_{name}": epsilon(law) for name, law in laws.items()},
-        "epsilon_renyi_anonymous": renyi_epsilon(1.0, participation * rate, multiplier, [rounds], delta)[0],
-        "epsilon_renyi_identified": renyi_epsilon(participation, rate, multiplier, [rounds], delta)[0],
+        "epsilon_renyi_anonymous": renyi_epsilon(1.0, participation * rate, multiplier, rounds, delta),
+        "epsilon_renyi_identified": renyi_epsilon(participation, rate, multiplier, rounds, delta),
         # With fixed noise, the stated epsilon is already the proved one.
         "epsilon_proved": None if MECHANISMS[scheme].fixed else epsilon(laws[reading], "proved"),
         "epsilon_opposite_records": epsilon(laws[reading], "opposite"),
@@ -84,7 +84,7 @@ def further(
 
 
 def renyi_epsilon(
-    participation: float, rate: float, multiplier: float, rounds: np.ndarray | list[int], delta: float
+    participation: float, rate: float, multiplier: float, rounds: np.ndarray | int, delta: float
 ) -> np.ndarray:
     """Compute epsilon by the paper's accountant: Renyi DP at integer orders, composed by sum, converted by Lemma 1."""
     divergence = sampled.revealed(participation, sampled.renyi(rate, multiplier))
