@@ -10,7 +10,7 @@ Every epsilon has a `labels.Kind`: exact, a bound, or an estimate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain
 from typing import NamedTuple, Protocol
@@ -22,7 +22,6 @@ from pwfl.privacy import gaussian, labels
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.privacy.labels import Kind
 
-ALIKE = 1e-9  # relative difference up to which values of mu are treated as equal
 ROUNDING = 1e-9  # relative difference up to which epsilons are treated as equal
 FALSE_POSITIVES = 0.01  # false-positive rate of the attack whose true-positive rate is stated
 RECORD, USER = "record", "user"  # units of privacy
@@ -224,28 +223,6 @@ def shown(
         mu[realization, interval, user] = rows[column].cast(pl.Float64).to_numpy()
         priced[noise] = Losses(mu, length)
     return priced, there
-
-
-def price_each_user(losses: Losses, price: Callable) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Compute epsilon, its kind and an attack rate of each user by a function of its rounds' noise multipliers.
-
-    `price(parts)` returns `(epsilon, kind, rate)` for a tuple of pairs (noise multiplier 1 / mu, number of rounds); it
-    is called once for users with equal rounds. The results are three arrays of shape (realization, user), 0 for users
-    who never send.
-    """
-    realizations, _, users = losses.mu.shape
-    epsilon, kind, rate = (np.zeros((realizations, users), dtype) for dtype in (float, int, float))
-    price_once = cache(price)
-    for place in np.ndindex(realizations, users):
-        mu = losses.mu[place[0], :, place[1]]
-        seen = mu > 0
-        if not seen.any():
-            continue
-        values, index = np.unique(np.round(np.log(mu[seen]) / ALIKE), return_inverse=True)
-        rounds = np.bincount(index, losses.rounds[seen]).astype(int)
-        multipliers = [1 / mu[seen][index == k].max() for k in range(len(values))]
-        epsilon[place], kind[place], rate[place] = price_once(tuple(zip(multipliers, rounds.tolist(), strict=True)))
-    return epsilon, kind, rate
 
 
 def accounts(

@@ -14,7 +14,7 @@ are natural.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 
 from pwfl.privacy import gaussian, rounding
-from pwfl.privacy.accountant import FALSE_POSITIVES, Account, Claim, Losses, price_each_user
+from pwfl.privacy.accountant import FALSE_POSITIVES, Account, Claim, Losses
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.privacy.labels import Kind, labeled
 
@@ -33,6 +33,7 @@ ORDERS = np.arange(2, 65)  # Renyi orders; integers, as fractional ones require 
 INTERVAL, COARSE = 1e-4, 5e-4  # grid of a privacy loss: for results, and for curves and searches
 POINTS = 400_000  # of the grid, at most: beyond, the interval is wider and epsilon larger
 TAIL = 10.0  # standard deviations of the noise up to which losses are computed
+ALIKE = 1e-9  # relative difference up to which values of mu are treated as equal
 NEGLIGIBLE = 1e-6  # epsilon
 LARGEST_LOSS = 2000.0  # of a round: a larger one counts as no guarantee
 CUT, CUT_SHARE = 1e-15, 1e-3  # mass of tails that a composition cuts off, at most; and that as a share of delta
@@ -95,7 +96,7 @@ class Batches(NamedTuple):
 
     def worth(self, losses: Losses, claim: Claim, delta: float) -> tuple[np.ndarray, np.ndarray]:
         """Compute each user's epsilon of one record, shape (realization, user), and its kind, by composition."""
-        return price_each_user(losses, lambda parts: self.composed_worth(parts, delta))[:2]
+        return self._of_each_user(losses, delta)[:2]
 
     def epsilons(self, losses: Losses, delta: float) -> np.ndarray:
         """Compute each user's epsilon of one record, shape (realization, user)."""
@@ -103,9 +104,30 @@ class Batches(NamedTuple):
 
     def attack_rate(self, account: Account, worst: np.ndarray) -> np.ndarray:
         """Compute an upper bound on the rate from the composed privacy loss, on a coarser grid (`attack_rate`)."""
-        one, delta = account.losses.select_users(np.arange(len(worst)), worst), account.delta
+        one = account.losses.select_users(np.arange(len(worst)), worst)
         coarser = self._replace(interval=COARSER * self.interval)
-        return price_each_user(one, lambda parts: coarser.composed_worth(parts, delta, FALSE_POSITIVES))[2][:, 0]
+        return coarser._of_each_user(one, account.delta, FALSE_POSITIVES)[2][:, 0]
+
+    def _of_each_user(
+        self, losses: Losses, delta: float, false_positives: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Compute `composed_worth` of each user's rounds, once for users with equal rounds.
+
+        Returns three arrays of shape (realization, user), 0 for users who never send.
+        """
+        realizations, _, users = losses.mu.shape
+        epsilon, kind, rate = (np.zeros((realizations, users), dtype) for dtype in (float, int, float))
+        worth_once = cache(partial(self.composed_worth, delta=delta, false_positives=false_positives))
+        for place in np.ndindex(realizations, users):
+            mu = losses.mu[place[0], :, place[1]]
+            seen = mu > 0
+            if not seen.any():
+                continue
+            values, index = np.unique(np.round(np.log(mu[seen]) / ALIKE), return_inverse=True)
+            rounds = np.bincount(index, losses.rounds[seen]).astype(int)
+            multipliers = [1 / mu[seen][index == k].max() for k in range(len(values))]
+            epsilon[place], kind[place], rate[place] = worth_once(tuple(zip(multipliers, rounds.tolist(), strict=True)))
+        return epsilon, kind, rate
 
     def composed_worth(
         self, parts: Sequence[tuple[float, int]], delta: float, false_positives: float | None = None
