@@ -175,7 +175,7 @@ MOVES = {  # a kind of edit -> file, old and new text, the stages whose addresse
     "what a table adds to a meaning": (f"{MULTI}tables.py", '"of the user, K_i"', '"K_i of the user"', set()),
     "a meaning of a system's columns": (f"{MULTI}meanings.py", "Renyi differential", "Rényi differential", set()),
     "a meaning of all systems' columns": ("tables/meanings.py", "share of the test set", "part of the test set", set()),
-    "a bound of a column": (f"{MULTI}tables.py", "dy.Int64(nullable=False, min=1,", "dy.Int64(min=2,", ALL),
+    "a bound of a column": (f"{MULTI}tables.py", "dy.Int64(min=1,", "dy.Int64(min=2,", ALL),
     "what a column reveals": (f"{MULTI}tables.py", "metadata=NOISY", "metadata=PUBLIC", ALL),
     "a scheme's sentence": (f"{MULTI}schemes.py", '"optimal noise (36)"', '"optimum noise (36)"', set()),
     "what bounds a scheme": (f"{MULTI}schemes.py", 'bound="chosen"', 'bound="given"', ALL),

@@ -17,16 +17,14 @@ class Users(contract.PerUser):
     """The devices (`channel`)."""
 
     REVEALS = PUBLIC
-    samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "of the device"))
+    samples = dy.Int64(min=1, description=meaning("samples", "of the device"))
 
 
 class Links(contract.PerUserRound):
     """Each device's channel in each round (`channel`)."""
 
     REVEALS = PUBLIC
-    fading_gain = dy.Float64(
-        nullable=False, min=0, description=meaning("fading_gain", "|c|^2, normalized over all devices")
-    )
+    fading_gain = dy.Float64(min=0, description=meaning("fading_gain", "|c|^2, normalized over all devices"))
 
 
 class Schedule(Links):
@@ -34,18 +32,18 @@ class Schedule(Links):
 
     REVEALS = PUBLIC
     slot = dy.Int64(nullable=True, min=0, description=meaning("slot", "one per upload; null: all send simultaneously"))
-    batch = dy.Int64(nullable=False, min=0, description="number of records in the device's batch")
+    batch = dy.Int64(min=0, description="number of records in the device's batch")
 
 
 class ScheduleStatus(contract.PerRealization):
     """Participants, records and empty rounds of each realization (`schedule`)."""
 
     REVEALS = PUBLIC
-    status = dy.Enum(SCHEDULE_STATUSES, nullable=False, description=meaning("status", "of the schedule"))
-    rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "of the training"))
-    empty_rounds = dy.Int64(nullable=False, min=0, description=meanings.EMPTY)
-    participants = dy.Float64(nullable=False, min=0, description="mean number of participating devices a_t")
-    batch_records = dy.Float64(nullable=False, min=0, description=meanings.BATCH_RECORDS)
+    status = dy.Enum(SCHEDULE_STATUSES, description=meaning("status", "of the schedule"))
+    rounds = dy.Int64(min=1, description=meaning("rounds", "of the training"))
+    empty_rounds = dy.Int64(min=0, description=meanings.EMPTY)
+    participants = dy.Float64(min=0, description="mean number of participating devices a_t")
+    batch_records = dy.Float64(min=0, description=meanings.BATCH_RECORDS)
 
 
 class Noise(contract.PerRound):
@@ -53,36 +51,27 @@ class Noise(contract.PerRound):
 
     REVEALS = PUBLIC
     update_noise_std = dy.Float64(
-        nullable=False, min=0, description=meaning("update_noise_std", "of all users' noise; 0 in a silent round")
+        min=0, description=meaning("update_noise_std", "of all users' noise; 0 in a silent round")
     )
     divisor = dy.Float64(
-        nullable=False,
-        min=0,
-        description="number by which the sum of clipped gradients is divided; 0 in a silent round",
+        min=0, description="number by which the sum of clipped gradients is divided; 0 in a silent round"
     )
     noise_multiplier = dy.Float64(
-        nullable=False,
         min=0,
         description=meaning(
             "noise_multiplier", "sigma_t divisor / (2 L), of one device if each protects its own records"
         ),
     )
-    noise = dy.Enum(list(MECHANISMS), nullable=False, description=meaning("noise"))
-    reading = dy.Enum(list(READINGS), nullable=False, description=f"{meanings.READING}: under which the noise was set")
+    noise = dy.Enum(list(MECHANISMS), description=meaning("noise"))
+    reading = dy.Enum(list(READINGS), description=f"{meanings.READING}: under which the noise was set")
 
 
 class NoiseStatus(contract.PerRealization):
     """Status of each realization's noise multiplier: how it was found (`noise`)."""
 
     REVEALS = PUBLIC
-    status = dy.Enum(
-        NOISE_STATUSES,
-        nullable=False,
-        description=meaning("status", "of the noise"),
-    )
-    noise_multiplier = dy.Float64(
-        nullable=False, min=0, description=meaning("noise_multiplier", "smallest of all rounds")
-    )
+    status = dy.Enum(NOISE_STATUSES, description=meaning("status", "of the noise"))
+    noise_multiplier = dy.Float64(min=0, description=meaning("noise_multiplier", "smallest of all rounds"))
     epsilon = epsilon_column(
         description=meaning("epsilon", f"target of the calibration; {meanings.OWN}"), nullable=True
     )
@@ -122,16 +111,15 @@ class Outcome(contract.Outcome):
     """Guarantee and cost of each realization's training run (`account`)."""
 
     REVEALS = PUBLIC
-    participants = dy.Float64(nullable=False, min=0, description="mean number of participating devices a_t")
-    batch_records = dy.Float64(nullable=False, min=0, description=meanings.BATCH_RECORDS)
-    empty_rounds = dy.Int64(nullable=False, min=0, description=meanings.EMPTY)
+    participants = dy.Float64(min=0, description="mean number of participating devices a_t")
+    batch_records = dy.Float64(min=0, description=meanings.BATCH_RECORDS)
+    empty_rounds = dy.Int64(min=0, description=meanings.EMPTY)
     noise_multiplier = dy.Float64(
         check={"only_noise_hides": lambda column: (column > 0) | pl.col("epsilon_server").is_infinite()},
-        nullable=False,
         min=0,
         description=meaning("noise_multiplier"),
     )
-    reading = dy.Enum(list(READINGS), nullable=False, description=f"{meanings.READING}: for epsilon")
+    reading = dy.Enum(list(READINGS), description=f"{meanings.READING}: for epsilon")
     epsilon_anonymous = epsilon_column(
         description=f"epsilon of a typical pair of data sets, participation and batch size hidden; {meanings.HIDDEN}",
         nullable=True,

@@ -22,11 +22,10 @@ class Users(contract.PerUser):
     x_m = dy.Float64(nullable=True, description="x coordinate of the user; null: unknown")
     y_m = dy.Float64(nullable=True, description="y coordinate of the user; null: unknown")
     cell = dy.Int64(
-        nullable=False,
         min=0,
         description="number of the cell: the user's nearest station; imported channels: as given, or strongest station",
     )
-    samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "of the user, K_i"))
+    samples = dy.Int64(min=1, description=meaning("samples", "of the user, K_i"))
 
 
 class Links(contract.PerInterval):
@@ -39,7 +38,7 @@ class Links(contract.PerInterval):
     station = key(description="number of the base station, from 0")
     user = key(description=meaning("user"))
     distance_m = amount(description=meaning("distance_m", "null: unknown"))
-    gain = dy.Float64(nullable=False, min_exclusive=0, description=meaning("gain", "h_i,s (17)"))
+    gain = dy.Float64(min_exclusive=0, description=meaning("gain", "h_i,s (17)"))
     line_of_sight = dy.Bool(
         nullable=True, description="whether the link has line of sight; null: not part of the path-loss model"
     )
@@ -53,7 +52,7 @@ class ImportedLinks(contract.PerInterval):
     REVEALS = PUBLIC
     station = key(description="number of the base station, from 0")
     user = key(description=meaning("user"))
-    gain = dy.Float64(nullable=False, min_exclusive=0, description=meaning("gain", "h_i,s"))
+    gain = dy.Float64(min_exclusive=0, description=meaning("gain", "h_i,s"))
     station_x_m = dy.Float64(nullable=True, description="x coordinate of the base station; null: unknown")
     station_y_m = dy.Float64(nullable=True, description="y coordinate of the base station; null: unknown")
 
@@ -64,7 +63,7 @@ class ImportedUsers(contract.PerUser):
     REVEALS = PUBLIC
     x_m = dy.Float64(nullable=True, description="x coordinate of the user")
     y_m = dy.Float64(nullable=True, description="y coordinate of the user")
-    cell = dy.Int64(nullable=False, min=0, description="number of the cell: of the user")
+    cell = dy.Int64(min=0, description="number of the cell: of the user")
     samples = dy.Int64(nullable=True, min=1, description=meaning("samples", "of the user, K_i"))
 
 
@@ -73,7 +72,7 @@ class StartValues(contract.PerUser):
 
     REVEALS = PUBLIC
     resource_block = dy.Int64(nullable=True, min=0, description="number of the resource block; null: none")
-    power_w = dy.Float64(nullable=False, min=0, description=meaning("power_w"))
+    power_w = dy.Float64(min=0, description=meaning("power_w"))
     noise_std = dy.Float64(
         nullable=True,
         min_exclusive=0,
@@ -95,17 +94,15 @@ class Schedule(contract.PerInterval):
         description="number of the resource block; null: none; 0 of all users who transmit over the air",
     )
     power_w = dy.Float64(
-        nullable=False,
-        min=0,
-        description=meaning("power_w", "0 where users transmit over the air, as the schedule does not set it"),
+        min=0, description=meaning("power_w", "0 where users transmit over the air, as the schedule does not set it")
     )
-    rate_bps = dy.Float64(nullable=False, min=0, description="uplink rate of the user; 0: not scheduled")
+    rate_bps = dy.Float64(min=0, description="uplink rate of the user; 0: not scheduled")
     assigned_block = dy.Int64(
         nullable=True,
         min=0,
         description="number of the assigned block, before users below the minimum rate lose theirs; null: none",
     )
-    assigned_power_w = dy.Float64(nullable=False, min=0, description="transmit power (35) on the assigned block")
+    assigned_power_w = dy.Float64(min=0, description="transmit power (35) on the assigned block")
 
 
 class ScheduleStatus(contract.PerInterval):
@@ -116,14 +113,10 @@ class ScheduleStatus(contract.PerInterval):
 
     REVEALS = PUBLIC
     cell = key(description="number of the cell: from 0")
-    status = dy.Enum(PROGRAM_STATUSES, nullable=False, description=meaning("status", "of the cell's optimization"))
-    users = dy.Int64(nullable=False, min=0, description=meaning("users", "in the cell"))
-    assigned = dy.Int64(
-        nullable=False, min=0, description="number of users with a resource block after the optimization"
-    )
-    unscheduled = dy.Int64(
-        nullable=False, min=0, description="number of these users who lost it because of their rate (26)"
-    )
+    status = dy.Enum(PROGRAM_STATUSES, description=meaning("status", "of the cell's optimization"))
+    users = dy.Int64(min=0, description=meaning("users", "in the cell"))
+    assigned = dy.Int64(min=0, description="number of users with a resource block after the optimization")
+    unscheduled = dy.Int64(min=0, description="number of these users who lost it because of their rate (26)")
 
 
 class Noise(contract.PerInterval):
@@ -140,8 +133,8 @@ class NoiseStatus(contract.PerInterval):
     """Status of each interval's noise (`noise`)."""
 
     REVEALS = PUBLIC
-    status = dy.Enum(NOISE_STATUSES, nullable=False, description=meaning("status", "of the noise"))
-    noise = dy.String(nullable=False, description=meaning("noise"))
+    status = dy.Enum(NOISE_STATUSES, description=meaning("status", "of the noise"))
+    noise = dy.String(description=meaning("noise"))
     multiplier = dy.Float64(nullable=True, min_exclusive=0, description="multiplier kappa of (38); null: not used")
 
 
@@ -152,22 +145,15 @@ class History(contract.UserHistory):
     accuracy = amount(max=1, description=meaning("accuracy"), metadata=NOISY)
     loss = unlimited(allow_nan=True, description=meaning("loss"), metadata=NOISY)
     clipped_share = contract.clipped_share()
-    status = dy.Enum(
-        TRAINING_STATUSES, nullable=False, description=meaning("status", "of the training run"), metadata=NOISY
-    )
+    status = dy.Enum(TRAINING_STATUSES, description=meaning("status", "of the training run"), metadata=NOISY)
 
 
 class Leakage(contract.PerUser):
     """Leakage and epsilon of each scheduled user's records (`account`)."""
 
     REVEALS = PUBLIC
-    rho = dy.Float64(
-        nullable=False,
-        min=0,
-        allow_inf=True,
-        description=meaning("rho", "(11); 0 if no message of the user is received"),
-    )
-    mu = dy.Float64(nullable=False, min=0, allow_inf=True, description=meaning("mu"))
+    rho = dy.Float64(min=0, allow_inf=True, description=meaning("rho", "(11); 0 if no message of the user is received"))
+    mu = dy.Float64(min=0, allow_inf=True, description=meaning("mu"))
     epsilon = contract.epsilon_column(
         description=meaning("epsilon", "of a record of the user; an upper bound with integers")
     )
@@ -183,11 +169,9 @@ class Outcome(contract.Outcome):
     """Objective, guarantee and bound of each realization (`account`)."""
 
     REVEALS = PUBLIC
-    scheduled = dy.Int64(nullable=False, min=0, description="number of users who send in any round")
-    scheduled_samples = dy.Int64(
-        nullable=False, min=0, description="training records of these users; K_a if the channel is constant"
-    )
-    senders = dy.Float64(nullable=False, min=0, description="mean number of users who send in a round")
+    scheduled = dy.Int64(min=0, description="number of users who send in any round")
+    scheduled_samples = dy.Int64(min=0, description="training records of these users; K_a if the channel is constant")
+    senders = dy.Float64(min=0, description="mean number of users who send in a round")
     gain_db_median = dy.Float64(
         nullable=True, description="median gain (17) of the scheduled users to their base stations"
     )
@@ -229,14 +213,12 @@ class Outcome(contract.Outcome):
         description="largest Renyi order for which rho_server holds (integers only); null: all orders",
     )
     epsilon_dithers_known = unlimited(description=f"{meanings.DITHERS_KNOWN}; {meanings.WORST}")
-    c1 = dy.Float64(nullable=False, description="C1 of Theorem 1, largest of the coherence intervals")
-    c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1, largest of the coherence intervals")
+    c1 = dy.Float64(description="C1 of Theorem 1, largest of the coherence intervals")
+    c2 = dy.Float64(min=0, description="C2 of Theorem 1, largest of the coherence intervals")
     c3 = amount(description="C3 of Theorem 1, largest of the coherence intervals")
     bound_limit = unlimited(description="limit of Theorem 1's bound over rounds, nats")
-    bound = dy.String(
-        nullable=False, description="whether Theorem 1's bound is below the initial optimality gap, in words"
-    )
-    bound_premise = dy.String(nullable=False, description="whether the assumptions of Theorem 1 hold, in words")
+    bound = dy.String(description="whether Theorem 1's bound is below the initial optimality gap, in words")
+    bound_premise = dy.String(description="whether the assumptions of Theorem 1 hold, in words")
 
 
 SCHEMAS = {

@@ -27,23 +27,17 @@ class Users(contract.PerUser):
     """What each user holds (`channel`)."""
 
     REVEALS = PUBLIC
-    samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "of the user"))
+    samples = dy.Int64(min=1, description=meaning("samples", "of the user"))
 
 
 class Link(contract.PerUserRound):
     """Couplings of each user's channel in each round's update of the server; see `mimo.couplings`."""
 
     REVEALS = PUBLIC
-    energy = dy.Float64(nullable=False, min=0, description="squared norm of the user's channel, ||h_k||^2")
-    coupling_real = dy.Float64(
-        nullable=False, description="real part of the coupling with the sum channel, Re(h_s^H h_k)"
-    )
-    coupling_modulus = dy.Float64(
-        nullable=False, min=0, description="modulus of the coupling with the sum channel, |h_s^H h_k|"
-    )
-    cross_energy = dy.Float64(
-        nullable=False, min=0, description="sum of squared couplings with all users, sum_j |h_j^H h_k|^2"
-    )
+    energy = dy.Float64(min=0, description="squared norm of the user's channel, ||h_k||^2")
+    coupling_real = dy.Float64(description="real part of the coupling with the sum channel, Re(h_s^H h_k)")
+    coupling_modulus = dy.Float64(min=0, description="modulus of the coupling with the sum channel, |h_s^H h_k|")
+    cross_energy = dy.Float64(min=0, description="sum of squared couplings with all users, sum_j |h_j^H h_k|^2")
 
 
 class Links(Link):
@@ -58,7 +52,7 @@ class Schedule(Link):
 
     REVEALS = PUBLIC
     amplitude = dy.Float64(
-        nullable=False, min=0, description="amplitude alpha, equal for all users who send in a round; 0: does not send"
+        min=0, description="amplitude alpha, equal for all users who send in a round; 0: does not send"
     )
 
 
@@ -66,23 +60,21 @@ class ScheduleStatus(contract.PerRealization):
     """Status of the schedule, and smallest number of active users (`schedule`)."""
 
     REVEALS = PUBLIC
-    status = dy.Enum(SCHEDULE_STATUSES, nullable=False, description=meaning("status", "of the schedule"))
-    transmitting = dy.Int64(nullable=False, min=1, description="number of users in the round with the fewest users")
+    status = dy.Enum(SCHEDULE_STATUSES, description=meaning("status", "of the schedule"))
+    transmitting = dy.Int64(min=1, description="number of users in the round with the fewest users")
 
 
 class Noise(contract.PerRound):
     """The users' noise and the server's in each round, standard deviations per coordinate (`noise`)."""
 
     REVEALS = PUBLIC
-    noise_std = dy.Float64(nullable=False, min=0, description=meaning("noise_std", "sigma, equal for all users"))
-    effective_noise_std = dy.Float64(
-        nullable=False, min=0, description="standard deviation of the noise in the server's update"
-    )
+    noise_std = dy.Float64(min=0, description=meaning("noise_std", "sigma, equal for all users"))
+    effective_noise_std = dy.Float64(min=0, description="standard deviation of the noise in the server's update")
     effective_noise_std_modulus = dy.Float64(
-        nullable=False, min=0, description="standard deviation of the update's noise by (5), with |h_s^H h_j|"
+        min=0, description="standard deviation of the update's noise by (5), with |h_s^H h_j|"
     )
     effective_noise_std_printed = dy.Float64(
-        nullable=False, min=0, description="standard deviation of the update's noise by (5) as printed"
+        min=0, description="standard deviation of the update's noise by (5) as printed"
     )
 
 
@@ -90,11 +82,7 @@ class NoiseStatus(contract.PerRealization):
     """Status of each realization's noise: how it was set (`noise`)."""
 
     REVEALS = PUBLIC
-    status = dy.Enum(
-        NOISE_STATUSES,
-        nullable=False,
-        description=meaning("status", "of the noise"),
-    )
+    status = dy.Enum(NOISE_STATUSES, description=meaning("status", "of the noise"))
 
 
 class History(contract.Learning):
@@ -112,9 +100,7 @@ class Realizations(contract.PerRealization):
 
     REVEALS = PUBLIC
     user_count = dy.Int64(
-        nullable=False,
-        min=0,
-        description="mean number of users whose weight in the update is negative in `negative_rounds` rounds",
+        min=0, description="mean number of users whose weight in the update is negative in `negative_rounds` rounds"
     )
 
 
@@ -142,9 +128,9 @@ class Leakage(contract.PerRealization):
         description="epsilon of one round by the formula of (6) if all antennas and channels are observed"
     )
     mu = epsilon_column(description=meaning("mu"))
-    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{meanings.UNDERSTATED}: of the user")
+    understated = dy.Float64(min=0, max=1, description=f"{meanings.UNDERSTATED}: of the user")
     negative_rounds = dy.Int64(
-        nullable=False, min=0, description="number of rounds in which the user's weight in the update is negative"
+        min=0, description="number of rounds in which the user's weight in the update is negative"
     )
 
 
@@ -152,27 +138,21 @@ class Outcome(contract.Outcome):
     """Guarantee and cost of each realization (`account`); epsilons are maxima over users."""
 
     REVEALS = PUBLIC
-    users = dy.Int64(nullable=False, min=1, description=meaning("users", "in the network, K"))
+    users = dy.Int64(min=1, description=meaning("users", "in the network, K"))
     epsilon_printed = epsilon_column(description=meaning("epsilon_printed", "one round, (6) with (5)"))
     epsilon_gaussian = epsilon_column(description="exact epsilon of one round")
     epsilon_antennas = epsilon_column(
         description="exact epsilon of one round if all antennas and channels are observed"
     )
     rho_server = epsilon_column(description=meaning("rho_server", "of the most exposed record"))
-    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{meanings.UNDERSTATED}: over all users")
+    understated = dy.Float64(min=0, max=1, description=f"{meanings.UNDERSTATED}: over all users")
     negative_weights = dy.Float64(
-        nullable=False, min=0, max=1, description="share of users and rounds with a negative weight in the update"
+        min=0, max=1, description="share of users and rounds with a negative weight in the update"
     )
-    negative_users = dy.Int64(
-        nullable=False, min=0, description="number of users whose weight is negative in all rounds"
-    )
-    transmit_energy_limit = dy.Float64(
-        nullable=False, min=0, description="power limit of a user in a round, P = alpha^2"
-    )
+    negative_users = dy.Int64(min=0, description="number of users whose weight is negative in all rounds")
+    transmit_energy_limit = dy.Float64(min=0, description="power limit of a user in a round, P = alpha^2")
     transmit_energy_bound = dy.Float64(
-        nullable=False,
-        min=0,
-        description="bound on the transmit energy of a user in a round, alpha^2 (C^2 + d sigma^2)",
+        min=0, description="bound on the transmit energy of a user in a round, alpha^2 (C^2 + d sigma^2)"
     )
 
 
