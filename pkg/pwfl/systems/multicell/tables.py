@@ -8,10 +8,8 @@ import polars as pl
 from pwfl.systems.multicell import meanings
 from pwfl.systems.multicell.schemes import NOISE_STATUSES, PROGRAM_STATUSES
 from pwfl.tables import contract
-from pwfl.tables.contract import NOISY, PUBLIC, key, meaning
+from pwfl.tables.contract import NOISY, PUBLIC, amount, key, meaning
 
-TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
-amount = partial(dy.Float64, nullable=True, min=0)
 unlimited = partial(amount, allow_inf=True)
 
 
@@ -145,7 +143,7 @@ class History(contract.UserHistory):
     accuracy = amount(max=1, description=meaning("accuracy"), metadata=NOISY)
     loss = unlimited(allow_nan=True, description=meaning("loss"), metadata=NOISY)
     clipped_share = contract.clipped_share()
-    status = dy.Enum(TRAINING_STATUSES, description=meaning("status", "of the training run"), metadata=NOISY)
+    status = contract.training_status("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 
 
 class Leakage(contract.PerUser):
