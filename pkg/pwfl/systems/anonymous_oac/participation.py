@@ -76,10 +76,9 @@ def drawn(scenario: AnonymousOac, links: pl.DataFrame, users: pl.DataFrame) -> p
     return schedule.drop("samples")
 
 
-def counts(users: pl.DataFrame, uploads: pl.DataFrame, rounds: int, *sums: pl.Expr) -> pl.DataFrame:
-    """Count each realization's records, its mean uploads and sent records per round, its empty rounds, and `sums`."""
+def counts(users: pl.DataFrame, uploads: pl.DataFrame, rounds: int) -> pl.DataFrame:
+    """Count each realization's records, its mean uploads and sent records per round, and its empty rounds."""
     per_realization = uploads.group_by("realization", maintain_order=True).agg(
-        *sums,
         participants=pl.len(),
         batch_records=pl.col("batch").sum(),
         filled=pl.col("round").filter(pl.col("batch") > 0).n_unique().cast(pl.Int64),
