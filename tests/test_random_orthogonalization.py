@@ -73,6 +73,11 @@ def drawn(generator, *shape):
     return (generator.standard_normal(shape) + 1j * generator.standard_normal(shape)) / math.sqrt(2)
 
 
+def gram(seed, realizations, interval, users, antennas):
+    """Inner products of channels."""
+    return mimo.inner_products(mimo.channels(seed, realizations, interval, users, antennas))
+
+
 # Reference values
 
 
@@ -90,7 +95,7 @@ REFERENCE = {(10, 64): 6.435, (10, 512): 6.638, (100, 64): 1.599, (100, 512): 2.
 def test_closed_form_and_monte_carlo_give_the_reference_values(users, antennas):
     formula = textbook_epsilon(2 / users / mimo.mean_noise(users, antennas, UPLINK), DELTA)
     assert round(float(formula), 3) == REFERENCE[users, antennas]
-    measured = printed_epsilon(mimo.gram(7, range(60), 1, users, antennas)).mean()
+    measured = printed_epsilon(gram(7, range(60), 1, users, antennas)).mean()
     assert measured == pytest.approx(formula, rel=0.01)
 
 
@@ -112,7 +117,7 @@ def test_the_textbook_formula_is_unsafe_above_about_8_4():
 
 @pytest.mark.parametrize("antennas", [1, 5, 64])
 def test_channels_are_complex_gaussian(antennas):
-    products = mimo.gram(11, range(4000), 2, 2, antennas)
+    products = gram(11, range(4000), 2, 2, antennas)
     energy = products[:, [0, 1], [0, 1]].real
     assert stats.kstest(2 * antennas * energy.ravel(), stats.chi2(2 * antennas).cdf).pvalue > FALSE_ALARM
     # Along another channel, a channel is CN(0, 1/M) whatever that is.
@@ -124,10 +129,10 @@ def test_channels_are_complex_gaussian(antennas):
 
 
 def test_a_channel_does_not_depend_on_other_users_or_on_the_block():
-    many = mimo.gram(1, range(5), 3, 7, 4)
-    np.testing.assert_allclose(mimo.gram(1, range(2, 4), 3, 5, 4), many[2:4, :5, :5], atol=1e-14)
-    assert not np.isclose(mimo.gram(1, range(5), 4, 7, 4), many).any()
-    assert not np.isclose(mimo.gram(2, range(5), 3, 7, 4), many).any()
+    many = gram(1, range(5), 3, 7, 4)
+    np.testing.assert_allclose(gram(1, range(2, 4), 3, 5, 4), many[2:4, :5, :5], atol=1e-14)
+    assert not np.isclose(gram(1, range(5), 4, 7, 4), many).any()
+    assert not np.isclose(gram(2, range(5), 3, 7, 4), many).any()
 
 
 @pytest.mark.parametrize("normalization", ["I/M", "I"])
@@ -150,7 +155,7 @@ def test_rounds_of_an_interval_are_those_of_its_first_round_where_channels_are_r
 def test_weights_are_negative_as_often_as_their_law_says(users, antennas):
     # Given ||h_k||^2 = e, Re(h_s^H h_k) is normal, of mean e and variance e (K - 1) / (2 M); M e is Gamma(M).
     count = 4000
-    weight = mimo.couplings(mimo.gram(13, range(count), 1, users, antennas))["coupling_real"]
+    weight = mimo.couplings(gram(13, range(count), 1, users, antennas))["coupling_real"]
     law = stats.gamma(antennas, scale=1 / antennas)
     chance = law.expect(lambda e: stats.norm.cdf(-np.sqrt(2 * antennas * e / (users - 1))))
     negative = (weight < 0).sum(axis=1)  # users of a realization go together
@@ -195,7 +200,6 @@ def test_blocks_cover_all_realizations_and_stay_small(monkeypatch):
     found = list(mimo.blocks(range(3, 14), 6, 8))
     assert [len(block) for block in found] == [4, 4, 3]
     assert [r for block in found for r in block] == list(range(3, 14))
-    assert [len(block) for block in mimo.blocks(range(3, 14), 6, 8, kept=16 * 6 * 8 * 3)] == [1] * 11
     assert [len(block) for block in mimo.blocks(range(2), 10**6, 10**6)] == [1, 1]
 
 
@@ -223,7 +227,7 @@ def test_effective_noise_is_what_the_server_gets(normalization):
 
 
 def test_the_printed_noise_is_the_mean_of_that_given_the_channels():
-    coupling = mimo.couplings(mimo.gram(9, range(20_000), 1, 5, 4))
+    coupling = mimo.couplings(gram(9, range(20_000), 1, 5, 4))
     std = mimo.effective_noise(coupling, UPLINK)
     variance = {name: values**2 for name, values in std.items()}
     formula = mimo.mean_noise(5, 4, UPLINK) ** 2
@@ -261,7 +265,7 @@ def test_visibility_is_the_distance_at_the_antennas(users, antennas, sigma, rece
 
 
 def test_without_receiver_noise_the_antennas_see_a_users_noise_alone():
-    products = mimo.gram(1, range(1), 1, 5, 9).real
+    products = gram(1, range(1), 1, 5, 9).real
     np.testing.assert_allclose(visibility.through_gram(products, np.array([0.4]), 0.0), 1 / 0.4)
     assert np.isinf(visibility.through_gram(products, np.array([0.0]), 0.0)).all()
 
@@ -304,7 +308,7 @@ def test_what_the_antennas_see_is_of_every_networks_own_channels():
         keys = ("realization", "interval", "user")
         np.testing.assert_allclose(to_array(rows, "visibility", *keys), seen[size], rtol=1e-12)
         for realization, t in np.ndindex(2, 2):
-            products = mimo.gram(scenario.resolve(SMALL, {}).seed, range(realization, realization + 1), t + 1, size, 8)
+            products = gram(scenario.resolve(SMALL, {}).seed, range(realization, realization + 1), t + 1, size, 8)
             root = np.linalg.cholesky(products[0] + 1e-13 * np.eye(size)).conj().T  # vectors of these products
             expected = distance_at_antennas(root, SIGMA, RECEIVER_STD, ALPHA)
             np.testing.assert_allclose(seen[size][realization, t] ** 2, expected, rtol=1e-6)

@@ -35,15 +35,15 @@ class Uplink(NamedTuple):
         return self._replace(noise_std=self.noise_std[..., t], amplitude=self.amplitude[..., t])
 
 
-def blocks(realizations: range, users: int, antennas: int, kept: int = 0) -> Iterator[range]:
+def blocks(realizations: range, users: int, antennas: int) -> Iterator[range]:
     """Yield chunks of realizations to compute at once, with at least one each.
 
-    A realization requires its channels, or inner products of `few` users, in one round, and `kept` further bytes.
+    A realization requires its channels, or inner products of `few` users, in one round.
 
     >>> list(blocks(range(5), users=1000, antennas=2000))
     [range(0, 2), range(2, 4), range(4, 5)]
     """
-    realization_bytes = np.dtype(complex).itemsize * users * max(min(users, 2 * antennas), antennas) + kept
+    realization_bytes = np.dtype(complex).itemsize * users * max(min(users, 2 * antennas), antennas)
     size = max(BLOCK_BYTES // realization_bytes, 1)
     for first in range(realizations.start, realizations.stop, size):
         yield range(first, min(first + size, realizations.stop))
@@ -76,11 +76,6 @@ def channels(seed: int, realizations: range, interval: int, users: int, antennas
         power = -np.log(uniform[:, 0]) / antennas  # exponential: the squared modulus of CN(0, 1/M)
         channel[:, user] = np.sqrt(power) * np.exp(2j * np.pi * uniform[:, 1])
     return channel
-
-
-def gram(seed: int, realizations: range, interval: int, users: int, antennas: int) -> np.ndarray:
-    """Compute the `inner_products` of `channels`."""
-    return inner_products(channels(seed, realizations, interval, users, antennas))
 
 
 def inner_products(channel: np.ndarray) -> np.ndarray:

@@ -80,7 +80,8 @@ PAPER = Paper(
     equations=(
         (
             "channels, inner products h_jᴴ h_k",
-            "systems.random_orthogonalization.mimo.gram, systems.random_orthogonalization.mimo.couplings",
+            "systems.random_orthogonalization.mimo.channels, systems.random_orthogonalization.mimo.inner_products, "
+            "systems.random_orthogonalization.mimo.couplings",
             "couplings",
         ),
         ("communication blocks", "systems.random_orthogonalization.mimo.intervals", ""),
