@@ -17,17 +17,15 @@ def run(scenario: RandomOrthogonalization, realizations: range) -> dict[str, pl.
     users, antennas, rounds = scenario.network.users, scenario.network.antennas, scenario.training.rounds
     sizes = sorted({users, *scenario.privacy.user_numbers})
     columns = {size: {} for size in sizes}  # column -> array (realization, round, user)
-    for block in mimo.blocks(realizations, sizes[-1], antennas):
-        rows = slice(block.start - realizations.start, block.stop - realizations.start)
-        for interval, within in mimo.intervals(rounds, scenario.radio.coherence_rounds):
-            channel = mimo.channels(scenario.seed, block, interval, sizes[-1], antennas)
-            products = mimo.inner_products(channel[:, : max((k for k in sizes if mimo.few(k, antennas)), default=0)])
-            for size, arrays in columns.items():
-                few = mimo.few(size, antennas)
-                made = mimo.couplings(products[:, :size, :size]) if few else mimo.couplings_of_many(channel[:, :size])
-                for name, values in made.items():
-                    column = arrays.setdefault(name, np.empty((len(realizations), rounds, size)))
-                    column[rows, within] = values[:, None]
+    coherence = scenario.radio.coherence_rounds
+    for rows, within, channel in mimo.drawn(scenario.seed, realizations, rounds, coherence, sizes[-1], antennas):
+        products = mimo.inner_products_of_few(channel, sizes)
+        for size, arrays in columns.items():
+            few = mimo.few(size, antennas)
+            made = mimo.couplings(products[:, :size, :size]) if few else mimo.couplings_of_many(channel[:, :size])
+            for name, values in made.items():
+                column = arrays.setdefault(name, np.empty((len(realizations), rounds, size)))
+                column[rows, within] = values[:, None]
     keys = {"realization": realizations, "round": range(1, rounds + 1)}
     links = [to_table(keys | {"user": range(size)}, users=size, **columns[size]) for size in sizes]
     return {

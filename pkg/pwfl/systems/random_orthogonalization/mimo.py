@@ -5,7 +5,7 @@ With CN(0, I) instead, and the further 1/M that (4) then needs, inner products a
 only the receiver's noise changes, to a variance M times smaller (`receiver_noise_std`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,9 +78,27 @@ def channels(seed: int, realizations: range, interval: int, users: int, antennas
     return channel
 
 
+def drawn(
+    seed: int, realizations: range, rounds: int, coherence_rounds: int | None, users: int, antennas: int
+) -> Iterator[tuple[slice, range, np.ndarray]]:
+    """Draw the `channels` of all rounds, by chunks of realizations and by coherence intervals.
+
+    Yields the chunk's place among the realizations, the indices of the interval's rounds, and their channels.
+    """
+    for block in blocks(realizations, users, antennas):
+        rows = slice(block.start - realizations.start, block.stop - realizations.start)
+        for interval, within in intervals(rounds, coherence_rounds):
+            yield rows, within, channels(seed, block, interval, users, antennas)
+
+
 def inner_products(channel: np.ndarray) -> np.ndarray:
     """Compute inner products h_j^H h_k of `channels`, complex, shape (realization, j, k)."""
     return channel.conj() @ channel.swapaxes(-1, -2)
+
+
+def inner_products_of_few(channel: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """Compute `inner_products` of the first users, as many as the largest of some networks of `few` users has."""
+    return inner_products(channel[:, : max((size for size in sizes if few(size, channel.shape[2])), default=0)])
 
 
 def among(products: np.ndarray, sends: np.ndarray) -> np.ndarray:

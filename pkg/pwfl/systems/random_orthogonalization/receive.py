@@ -150,24 +150,19 @@ def antennas_visibility(
     used. `sends` has, by network size, who sends if not all do.
     """
     by_size = {size: np.empty((*uplink.noise_std.shape, size)) for size in sizes}
-    for block in mimo.blocks(realizations, sizes[-1], antennas):
-        rows = slice(block.start - realizations.start, block.stop - realizations.start)
-        uplink_rows = uplink._replace(noise_std=uplink.noise_std[rows], amplitude=uplink.amplitude[rows])
-        for interval, within in mimo.intervals(uplink.noise_std.shape[1], coherence_rounds):
-            channel = mimo.channels(seed, block, interval, sizes[-1], antennas)
-            products = mimo.inner_products(
-                channel[:, : max((k for k in sizes if mimo.few(k, antennas)), default=0)]
-            ).real
-            for size, t in product(sizes, within):
-                sent, amplitude = sends[size][rows, t] if sends and size in sends else None, uplink_rows.amplitude[:, t]
-                noises = uplink_rows.noise_std[:, t], uplink_rows.receiver_std / np.sqrt(2)
-                if mimo.few(size, antennas):
-                    gram = products[:, :size, :size]
-                    gram = gram if sent is None else mimo.among(gram, sent)
-                    seen = visibility.through_gram(amplitude[:, None, None] ** 2 * gram, *noises)
-                else:
-                    gram = channel[:, :size] if sent is None else np.where(sent[..., None], channel[:, :size], 0.0)
-                    gram = np.concatenate([gram.real, gram.imag], axis=-1).swapaxes(-1, -2)
-                    seen = visibility.through_few(amplitude[:, None, None] * gram, *noises)
-                by_size[size][rows, t] = seen
+    rounds = uplink.noise_std.shape[1]
+    for rows, within, channel in mimo.drawn(seed, realizations, rounds, coherence_rounds, sizes[-1], antennas):
+        products = mimo.inner_products_of_few(channel, sizes).real
+        for size, t in product(sizes, within):
+            sent, amplitude = sends[size][rows, t] if sends and size in sends else None, uplink.amplitude[rows, t]
+            noises = uplink.noise_std[rows, t], uplink.receiver_std / np.sqrt(2)
+            if mimo.few(size, antennas):
+                gram = products[:, :size, :size]
+                gram = gram if sent is None else mimo.among(gram, sent)
+                seen = visibility.through_gram(amplitude[:, None, None] ** 2 * gram, *noises)
+            else:
+                gram = channel[:, :size] if sent is None else np.where(sent[..., None], channel[:, :size], 0.0)
+                gram = np.concatenate([gram.real, gram.imag], axis=-1).swapaxes(-1, -2)
+                seen = visibility.through_few(amplitude[:, None, None] * gram, *noises)
+            by_size[size][rows, t] = seen
     return by_size

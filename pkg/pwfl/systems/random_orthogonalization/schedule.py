@@ -93,16 +93,14 @@ def links_among(scenario: RandomOrthogonalization, realizations: list[int], send
     """Compute `mimo.COUPLINGS` of users who send, boolean (realization, round, user), 0 of others; redraw channels."""
     columns = {name: np.empty(sends.shape) for name in mimo.COUPLINGS}
     (_, rounds, users), antennas = sends.shape, scenario.network.antennas
-    for block in mimo.blocks(range(realizations[0], realizations[-1] + 1), users, antennas):
-        rows = slice(block.start - realizations[0], block.stop - realizations[0])
-        for interval, within in mimo.intervals(rounds, scenario.radio.coherence_rounds):
-            channel = mimo.channels(scenario.seed, block, interval, users, antennas)
-            products = mimo.inner_products(channel) if mimo.few(users, antennas) else None
-            for t in within:
-                if products is None:
-                    sender_links = mimo.couplings_of_many(np.where(sends[rows, t, :, None], channel, 0.0))
-                else:
-                    sender_links = mimo.couplings(mimo.among(products, sends[rows, t]))
-                for name, values in sender_links.items():
-                    columns[name][rows, t] = values
+    span, coherence = range(realizations[0], realizations[-1] + 1), scenario.radio.coherence_rounds
+    for rows, within, channel in mimo.drawn(scenario.seed, span, rounds, coherence, users, antennas):
+        products = mimo.inner_products(channel) if mimo.few(users, antennas) else None
+        for t in within:
+            if products is None:
+                sender_links = mimo.couplings_of_many(np.where(sends[rows, t, :, None], channel, 0.0))
+            else:
+                sender_links = mimo.couplings(mimo.among(products, sends[rows, t]))
+            for name, values in sender_links.items():
+                columns[name][rows, t] = values
     return columns
