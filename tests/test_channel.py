@@ -36,7 +36,7 @@ def array(frame: pl.DataFrame, column: str, realizations: int) -> np.ndarray:
 @pytest.mark.parametrize(("rings", "cells"), [(0, 1), (1, 7), (2, 19)])
 def test_rings_make_a_hexagonal_grid_with_neighbours_sqrt3_radii_apart(rings, cells):
     station = hexagons.stations(rings, 500.0)
-    assert len(station) == cells
+    assert len(station) == hexagons.cells(rings) == cells
     np.testing.assert_allclose(station[0], 0.0, atol=1e-9)
     apart = [np.linalg.norm(a - b) for k, a in enumerate(station) for b in station[:k]]
     assert all(d > sqrt(3) * 500 - 1e-6 for d in apart)

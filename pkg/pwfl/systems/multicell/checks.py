@@ -307,16 +307,12 @@ def idle(scenario: Multicell) -> dict[str, str]:
 
 def realization_bytes(scenario: Multicell) -> float:
     """See `pwfl.scenario.checks`."""
-    return intervals(scenario) * _cells(scenario) * scenario.network.users * LINK_BYTES
-
-
-def _cells(scenario: Multicell) -> int:
-    return 3 * scenario.network.rings * (scenario.network.rings + 1) + 1
+    return intervals(scenario) * hexagons.cells(scenario.network.rings) * scenario.network.users * LINK_BYTES
 
 
 def table_bytes(scenario: Multicell) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
-    couplings = scenario.radio.resource_blocks * _cells(scenario) ** 2 * FLOAT * COPIES
+    couplings = scenario.radio.resource_blocks * hexagons.cells(scenario.network.rings) ** 2 * FLOAT * COPIES
     keys = "network.rings, network.users or radio.resource_blocks"
     if intervals(scenario) > 1:
         keys = f"{keys}, or raise radio.coherence_rounds"

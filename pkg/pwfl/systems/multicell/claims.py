@@ -102,8 +102,7 @@ MORE_BLOCKS, BLOCKS_ALONE = larger(BLOCKS, "at larger R"), "I2: R alone"
 
 def _has_few_blocks(scenario: Multicell) -> bool:
     """Return whether at most half of the users can have a block at once: R = 5 of Table I, not R = 8."""
-    cells = len(hexagons.stations(scenario.network.rings, 1.0))
-    return 2 * cells * scenario.radio.resource_blocks <= scenario.network.users
+    return 2 * hexagons.cells(scenario.network.rings) * scenario.radio.resource_blocks <= scenario.network.users
 
 
 FEW_BLOCKS = only(_has_few_blocks)

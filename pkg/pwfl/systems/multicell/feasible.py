@@ -30,7 +30,7 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
     """
     values = _parameters(scenario)
     if stations is None:
-        stations = len(hexagons.stations(scenario.network.rings, scenario.network.cell_radius_m))
+        stations = hexagons.cells(scenario.network.rings)
     computed = extent_of(scenario, "channel").stop
     if users is not None:
         computed = min(computed, users["realization"].n_unique())

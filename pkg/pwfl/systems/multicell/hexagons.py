@@ -3,6 +3,11 @@
 import numpy as np
 
 
+def cells(rings: int) -> int:
+    """Return the number of cells: one in the centre, and 6k in ring k."""
+    return 3 * rings * (rings + 1) + 1
+
+
 def stations(rings: int, cell_radius_m: float) -> np.ndarray:
     """Compute the positions of base stations on a hexagonal grid, in metres, shape (cells, 2).
 
