@@ -444,12 +444,15 @@ def _changed(key: str, words: str, *values: tuple[str, str]):
 INVERSE_VARIANCE = _changed(
     "training.recipe",
     "with weights by inverse variance",
-    *(("zero_start", "inverse_variance"), ("falling_steps", "inverse_variance_falling")),
+    ("zero_start", "inverse_variance"),
+    ("falling_steps", "inverse_variance_falling"),
 )
 FEATURES = _changed(
     "training.features",
     "with fixed features",
-    *(("pixels", "scattering"), ("pixels", "strokes"), ("pixels", "shapes")),
+    ("pixels", "scattering"),
+    ("pixels", "strokes"),
+    ("pixels", "shapes"),
 )
 # Keys in which scenarios with different observers may differ.
 OBSERVED = ("privacy.observer", "privacy.colluders", "privacy.dropouts")
@@ -473,11 +476,7 @@ def _nobody_colludes(first: Multicell, other: Multicell) -> bool:
 CELLS_SUMS = pairs("if only cells' sums are seen", *OBSERVED, matches=_sums_hide("cell"))
 NETWORKS_SUM = pairs("if only the network's sum is seen", *OBSERVED, matches=_sums_hide("network"))
 ALL_HONEST = pairs("if only the network's sum is seen", *OBSERVED, matches=_nobody_colludes)
-OVER_CELLS = pairs(
-    "if the network's sum is seen",
-    "privacy.observer",
-    matches=lambda first, other: (first.privacy.observer, other.privacy.observer) == ("cell", "network"),
-)
+OVER_CELLS = _changed("privacy.observer", "if the network's sum is seen", ("cell", "network"))
 
 
 def _at_targets(observer: str):
