@@ -365,18 +365,18 @@ def _outcomes(content: dict) -> dict:
 def _epsilons(content: dict) -> dict:
     """Return epsilon after all rounds by accountant, reading, participation and rate, and the scenario's by reading."""
     p, q = content["scenario"].network.participation, content["scenario"].data.sampling
-    last = _curve(content, "rounds").filter(x=content["scenario"].training.rounds)
+    last = first_curves(content, "rounds").filter(x=content["scenario"].training.rounds)
     columns = last.select("method", "reading", "participation", "sampling_rate", "epsilon")
     epsilon: dict[Hashable, Any] = {tuple(key): value for *key, value in reversed(columns.rows())}
     for reading in ("anonymous", "anonymous_read", "identified", "identified_read"):
         rates = (p, q) if schemes.READINGS[reading].participation else (1.0, p * q)
         epsilon[reading] = epsilon.get(("tight", reading, *rates))
-    return epsilon | {MANIPULATED: _curve(content, MANIPULATED)["epsilon"].to_numpy()}  # Sec. IV-C
+    return epsilon | {MANIPULATED: first_curves(content, MANIPULATED)["epsilon"].to_numpy()}  # Sec. IV-C
 
 
 def _failures(content: dict) -> dict:
     """Return epsilon if no device fails, if a few do, and if half of the participants do, with these numbers."""
-    network, failed = content["scenario"].network, _curve(content, "failed_devices").sort("x")
+    network, failed = content["scenario"].network, first_curves(content, "failed_devices").sort("x")
     participants = max(1, round(network.devices * network.participation))
     failures = [
         (epsilon, f"{count:g} of {participants} participants")
@@ -388,7 +388,8 @@ def _failures(content: dict) -> dict:
     return few | {"none fails": failures[0], "half fail": failures[-1]}
 
 
-def _curve(content: dict, quantity: str) -> pl.DataFrame:
-    """Select a quantity's rows of the first scheme: curves that schemes share are repeated for each scheme."""
-    curves = content["curves"]
-    return curves.filter(pl.col("scheme") == pl.col("scheme").first(), pl.col("quantity").cast(pl.String) == quantity)
+def first_curves(tables: dict[str, pl.DataFrame], *quantities: str) -> pl.DataFrame:
+    """Select the first scheme's rows of some quantities: curves that schemes share are repeated for each scheme."""
+    return tables["curves"].filter(
+        pl.col("scheme") == pl.col("scheme").first(), pl.col("quantity").cast(pl.String).is_in(quantities)
+    )

@@ -12,6 +12,7 @@ from pwfl.report.axes import fitted, leveled, pixels
 from pwfl.report.drawing import INK
 from pwfl.report.words import plural
 from pwfl.systems.anonymous_oac import batches
+from pwfl.systems.anonymous_oac.claims import first_curves
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 
 COMPARABILITY = (
@@ -43,7 +44,7 @@ ROOM = 0.15  # share of the axis of channel uses that is free at its ends
 def composition(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Fig. 1: epsilon over the rounds for several sampling rates, by the paper's accountants and a tight one."""
     privacy, method = scenario.privacy, pl.col("method").cast(pl.String)
-    frame = _first_curves(tables, "rounds").filter(
+    frame = first_curves(tables, "rounds").filter(
         pl.col("reading") == "anonymous",
         pl.col("sampling_rate").is_in(privacy.curve_rates),
         pl.col("noise_multiplier") == privacy.noise_multiplier,
@@ -59,7 +60,7 @@ def composition(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 def readings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Draw epsilon of the first scheme over the rounds, under all interpretations of the server's knowledge."""
     p, q = scenario.network.participation, scenario.data.sampling
-    frame = _first_curves(tables, "rounds")
+    frame = first_curves(tables, "rounds")
     used = frame.filter(pl.col("reading") == "identified")["noise_multiplier"].unique()
     reading, method = (pl.col(name).cast(pl.String) for name in ("reading", "method"))
     noise_read = reading.is_in([name for name, known in READINGS.items() if known.noise])
@@ -120,10 +121,10 @@ def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     }
     subtitle = f"{COMPUTED}; of {participants} participants, in every round"
     title = alt.TitleParams("Devices that fail to transmit", subtitle=subtitle)
-    whole = _first_curves(tables, *names)["x"].unique().sort().cast(pl.Int64).to_list()  # whole devices
+    whole = first_curves(tables, *names)["x"].unique().sort().cast(pl.Int64).to_list()  # whole devices
     ticks = alt.Axis(values=whole[:: -(-len(whole) // 12)], format="d") if whole else alt.Axis()
     chart = _robustness(tables, names, title, "Failed devices", alt.Scale(zero=True), ticks)
-    lost = _first_curves(tables, "failed_devices_one_adds_all").filter(pl.col("noise_multiplier") == 0)
+    lost = first_curves(tables, "failed_devices_one_adds_all").filter(pl.col("noise_multiplier") == 0)
     if lost.is_empty():
         return chart
     marks = alt.Chart(lost.select("x"))  # infinite epsilons, which no axis has
@@ -211,13 +212,6 @@ def published(scenario, rows: pl.DataFrame) -> list[Loss | str]:
 NOTHING = pl.DataFrame(schema={"x": pl.Float64, "epsilon": pl.Float64, "line": pl.String})
 
 
-def _first_curves(tables: dict[str, pl.DataFrame], *quantities: str) -> pl.DataFrame:
-    """Select the first scheme's rows of some quantities: curves that schemes share are repeated for each scheme."""
-    return tables["curves"].filter(
-        pl.col("scheme") == pl.col("scheme").first(), pl.col("quantity").cast(pl.String).is_in(quantities)
-    )
-
-
 def _curves(frame: pl.DataFrame, title: alt.TitleParams) -> alt.LayerChart:
     """Draw epsilon over rounds, with the name of each `line` at its end, and a dash for each `method`."""
     x = alt.X("x:Q", title="Communication rounds", scale=alt.Scale(type="log", nice=False))
@@ -229,7 +223,7 @@ def _curves(frame: pl.DataFrame, title: alt.TitleParams) -> alt.LayerChart:
 
 def _robustness(tables, names: dict[str, str], title: alt.TitleParams, axis: str, scale, ticks) -> alt.LayerChart:
     """Draw epsilon after all rounds over an axis, with a line for each quantity, labelled by its name."""
-    frame = _first_curves(tables, *names)
+    frame = first_curves(tables, *names)
     frame = frame.with_columns(line=pl.col("quantity").cast(pl.String).replace_strict(names, return_dtype=pl.String))
     x = alt.X("x:Q", title=axis, axis=ticks)
     y = alt.Y("epsilon:Q", title="Record-level epsilon after all rounds", scale=scale)
