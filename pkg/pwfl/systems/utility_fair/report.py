@@ -115,11 +115,9 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
     diverged. If training chooses powers, channel uses, airtime, radiated energy and local steps are those of the
     training.
     """
-    diverged, nobody = (pl.col("status") == "diverged").any(), (pl.col("status") == "nobody_took_part").all()
-    failed = pl.when(diverged).then(pl.lit("diverged")).when(nobody).then(pl.lit("nobody_took_part"))
     last = _grouped(tables["history"]).agg(
         pl.col(LEARNED).sort_by("round").last(),
-        training=failed.otherwise(pl.lit("trained")),
+        training=_ending(),
         transmit_s=total(pl.col("transmit_s")),
         radiated_j=total(pl.col("transmit_s") * pl.col("power_w")),
         air_s=pl.col("air_seconds_cumulative").max(),
@@ -162,6 +160,13 @@ def _grouped(frame: pl.DataFrame, *by: str) -> GroupBy:
     return frame.group_by(*KEYS, *by, maintain_order=True)
 
 
+def _ending() -> pl.Expr:
+    """Return the status of a training run from those of its rounds and devices."""
+    diverged, nobody = (pl.col("status") == "diverged").any(), (pl.col("status") == "nobody_took_part").all()
+    failed = pl.when(diverged).then(pl.lit("diverged")).when(nobody).then(pl.lit("nobody_took_part"))
+    return failed.otherwise(pl.lit("trained"))
+
+
 def _sound(history: pl.DataFrame) -> pl.DataFrame:
     """Select the rows of training runs that did not diverge."""
     return history.filter((pl.col("status") != "diverged").all().over(KEYS))
@@ -169,11 +174,8 @@ def _sound(history: pl.DataFrame) -> pl.DataFrame:
 
 def _evaluated_rounds(history: pl.DataFrame) -> pl.DataFrame:
     """Select the evaluated rounds, one row each, with the status of their training run, as `results` requires."""
-    diverged, nobody = (pl.col("status") == "diverged").any(), (pl.col("status") == "nobody_took_part").all()
-    status = (
-        pl.when(diverged.over(KEYS)).then(pl.lit("diverged")).when(nobody.over(KEYS)).then(pl.lit(unscheduled.COLUMN))
-    )
-    rounds = history.with_columns(status=status.otherwise(pl.lit("trained"))).drop_nulls("accuracy")
+    status = _ending().over(KEYS).replace("nobody_took_part", unscheduled.COLUMN)
+    rounds = history.with_columns(status=status).drop_nulls("accuracy")
     return rounds.unique([*KEYS, "round"], keep="first", maintain_order=True)
 
 
