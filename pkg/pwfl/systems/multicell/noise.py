@@ -1,5 +1,6 @@
 """Noise schemes of the system `multicell`."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.process import user_code
 from pwfl.systems.multicell import receive
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.beyond import allocation, sums
+from pwfl.systems.multicell.beyond import sums
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.beyond.mechanism import mechanism
 from pwfl.systems.multicell.beyond.on_air import is_digital
@@ -114,22 +115,16 @@ def minimize_noise(scenario: Multicell, inputs: Given) -> Computed:
     return Computed(*optimal_noise(inputs.samples, inputs.scheduled, privacy.max_noise_error, privacy.min_noise))
 
 
-def share_sum(scenario: Multicell, inputs: Given) -> Computed:
-    """Compute the noise that divides the sum of the exposures of (36) equally among users."""
-    computed = minimize_noise(scenario, inputs)
-    return computed._replace(noise_std=allocation.share_sum(inputs.samples, computed.noise_std))
+def reallocate(
+    allocated: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> Callable[[Multicell, Given], Computed]:
+    """Return the scheme that divides the exposures of (36) among users by a function of `beyond.allocation`."""
 
+    def compute(scenario: Multicell, inputs: Given) -> Computed:
+        computed = minimize_noise(scenario, inputs)
+        return computed._replace(noise_std=allocated(inputs.samples, computed.noise_std))
 
-def share_maximum(scenario: Multicell, inputs: Given) -> Computed:
-    """Compute the noise with which all users have the maximum exposure of (36)."""
-    computed = minimize_noise(scenario, inputs)
-    return computed._replace(noise_std=allocation.share_maximum(inputs.samples, computed.noise_std))
-
-
-def fill_up(scenario: Multicell, inputs: Given) -> Computed:
-    """Compute the noise with which as many users as the sum of exposures permits have the maximum exposure of (36)."""
-    computed = minimize_noise(scenario, inputs)
-    return computed._replace(noise_std=allocation.fill_up(inputs.samples, computed.noise_std))
+    return compute
 
 
 def goal_of(privacy: Privacy) -> float:

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pwfl.systems.multicell import noise, schedule
-    from pwfl.systems.multicell.beyond import joint
+    from pwfl.systems.multicell.beyond import allocation, joint
     from pwfl.systems.multicell.interference import Uplink
     from pwfl.systems.multicell.noise import Computed, Given
     from pwfl.systems.multicell.parameters import Multicell
     from pwfl.systems.multicell.start_values import StartValues
 else:
-    joint, noise, schedule = deferred(__package__, "beyond.joint noise schedule")
+    allocation, joint, noise, schedule = deferred(__package__, "beyond.allocation beyond.joint noise schedule")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,15 +107,17 @@ NOISES = {
     ),
     "equal_sum": NoiseScheme(
         description="the sum of leakages of (36), divided equally among users",
-        load=lambda: noise.share_sum,
+        load=lambda: noise.reallocate(allocation.share_sum),
         is_limited=True,
     ),
     "equal_max": NoiseScheme(
-        description="the maximum leakage of (36) for every user", load=lambda: noise.share_maximum, is_limited=True
+        description="the maximum leakage of (36) for every user",
+        load=lambda: noise.reallocate(allocation.share_maximum),
+        is_limited=True,
     ),
     "fill_up": NoiseScheme(
         description="the maximum leakage of (36) for as many users with most records as its sum permits",
-        load=lambda: noise.fill_up,
+        load=lambda: noise.reallocate(allocation.fill_up),
         is_limited=True,
     ),
     "target": NoiseScheme(
