@@ -1,92 +1,80 @@
 """Local training of any model, one device after the other; `local_steps` trains dense networks of all devices at once.
 
-Functions have a model of `training.trainable` as first argument; other arguments and results are as in `local_steps`.
+Arguments and results are as in `local_steps`.
 """
 
+from dataclasses import dataclass
 from functools import partial
 
 from pwfl.process.tensorflow import tf
 from pwfl.training.batching import Weights
 from pwfl.training.trainable import Differentiated
 
-
-def losses(model: Differentiated, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Compute the mean cross-entropy of each device's batch under its parameters, shape (device,)."""
-
-    def device_loss(parts):
-        weights, x, y = parts
-        return tf.reduce_mean(model.losses(weights, x, y))
-
-    return tf.map_fn(device_loss, (weights, x, y), fn_output_signature=tf.float32, parallel_iterations=1)
+_each = partial(tf.map_fn, parallel_iterations=1)
 
 
-def gradients(
-    model: Differentiated, weights: Weights, x: tf.Tensor, y: tf.Tensor, radius: float | None = None
-) -> Weights:
-    """Compute the gradient of each device's loss by its parameters; with a radius as `local_steps.gradients`."""
+@dataclass(frozen=True)
+class ModelSteps:
+    """The functions of `local_steps` for a model of `training.trainable`."""
 
-    def device_gradient(parts):
-        weights, x, y = parts
-        if radius is None:
-            return _gradient(model, weights, x, y)
-        share = 1 / tf.cast(tf.shape(y)[0], tf.float32)
+    model: Differentiated
 
-        def sample_gradient(row):
-            return [share * g for g in _gradient(model, weights, x[row][None], y[row][None])]
+    def losses(self, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        """Compute the mean cross-entropy of each device's batch under its parameters, shape (device,)."""
+        return _each(lambda parts: self._loss(*parts), (weights, x, y), fn_output_signature=tf.float32)
 
-        slopes = tf.vectorized_map(sample_gradient, tf.range(tf.shape(y)[0]))
-        square = sum(tf.reduce_sum(tf.square(g), axis=list(range(1, g.shape.rank))) for g in slopes)
-        factor = tf.where(tf.math.is_finite(square), tf.minimum(1.0, radius * tf.math.rsqrt(square)), 0.0)
-        finite = [tf.where(tf.math.is_finite(g), g, 0.0) for g in slopes]
-        return [tf.tensordot(factor, g, 1) for g in finite]
+    def gradients(self, weights: Weights, x: tf.Tensor, y: tf.Tensor, radius: float | None = None) -> Weights:
+        """Compute the gradient of each device's loss by its parameters; with a radius as `local_steps.gradients`."""
 
-    return _each(device_gradient, (weights, x, y), fn_output_signature=_like(weights))
+        def device_gradient(parts):
+            weights, x, y = parts
+            if radius is None:
+                return self._gradient(weights, x, y)
+            share = 1 / tf.cast(tf.shape(y)[0], tf.float32)
 
+            def sample_gradient(row):
+                return [share * g for g in self._gradient(weights, x[row][None], y[row][None])]
 
-def updates(
-    model: Differentiated,
-    weights: Weights,
-    x: tf.Tensor,
-    y: tf.Tensor,
-    direction: Weights,
-    steps: tf.Tensor,
-    step_size: float,
-) -> Weights:
-    """Compute each device's update h of its copy w of the model after its number of steps, (3)."""
-    devices = tf.size(steps)
-    direction = [tf.broadcast_to(d, tf.concat([[devices], tf.shape(d)[1:]], axis=0)) for d in direction]
+            slopes = tf.vectorized_map(sample_gradient, tf.range(tf.shape(y)[0]))
+            square = sum(tf.reduce_sum(tf.square(g), axis=list(range(1, g.shape.rank))) for g in slopes)
+            factor = tf.where(tf.math.is_finite(square), tf.minimum(1.0, radius * tf.math.rsqrt(square)), 0.0)
+            finite = [tf.where(tf.math.is_finite(g), g, 0.0) for g in slopes]
+            return [tf.tensordot(factor, g, 1) for g in finite]
 
-    def device_update(parts):
-        weights, x, y, direction, count = parts
-        drift = [d - g for d, g in zip(direction, _gradient(model, weights, x, y), strict=True)]
+        return _each(device_gradient, (weights, x, y), fn_output_signature=_like(weights))
 
-        def step(t, moved):
-            slope = _gradient(model, [w + h for w, h in zip(weights, moved, strict=True)], x, y)
-            return t + 1, [h - step_size * (g + d) for h, g, d in zip(moved, slope, drift, strict=True)]
+    def updates(
+        self, weights: Weights, x: tf.Tensor, y: tf.Tensor, direction: Weights, steps: tf.Tensor, step_size: float
+    ) -> Weights:
+        """Compute each device's update h of its copy w of the model after its number of steps, (3)."""
+        devices = tf.size(steps)
+        direction = [tf.broadcast_to(d, tf.concat([[devices], tf.shape(d)[1:]], axis=0)) for d in direction]
 
-        start = tf.constant(0), [tf.zeros_like(w) for w in weights]
-        return tf.while_loop(lambda t, _: t < count, step, start)[1]
+        def device_update(parts):
+            weights, x, y, direction, count = parts
+            drift = [d - g for d, g in zip(direction, self._gradient(weights, x, y), strict=True)]
 
-    parts = weights, x, y, direction, steps
-    return _each(device_update, parts, fn_output_signature=_like(weights))
+            def step(t, moved):
+                slope = self._gradient([w + h for w, h in zip(weights, moved, strict=True)], x, y)
+                return t + 1, [h - step_size * (g + d) for h, g, d in zip(moved, slope, drift, strict=True)]
 
+            start = tf.constant(0), [tf.zeros_like(w) for w in weights]
+            return tf.while_loop(lambda t, _: t < count, step, start)[1]
 
-def _gradient(model: Differentiated, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> Weights:
-    with tf.GradientTape() as tape:
-        tape.watch(weights)
-        loss = tf.reduce_mean(model.losses(weights, x, y))
-    return tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        parts = weights, x, y, direction, steps
+        return _each(device_update, parts, fn_output_signature=_like(weights))
+
+    def _loss(self, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        """Compute the mean cross-entropy of one device's batch."""
+        return tf.reduce_mean(self.model.losses(weights, x, y))
+
+    def _gradient(self, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> Weights:
+        """Compute the gradient of one device's loss by its parameters."""
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            loss = self._loss(weights, x, y)
+        return tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
 
 def _like(weights: Weights) -> Weights:
     return [tf.TensorSpec(w.shape[1:], tf.float32) for w in weights]
-
-
-_each = partial(tf.map_fn, parallel_iterations=1)
-
-
-class ModelSteps:
-    """The functions of this module for one model, under the names of `local_steps`."""
-
-    def __init__(self, model: Differentiated):
-        self.losses, self.gradients, self.updates = (partial(f, model) for f in (losses, gradients, updates))
