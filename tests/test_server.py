@@ -18,7 +18,7 @@ from pwfl.privacy.gaussian import zcdp
 from pwfl.scenario import ScenarioError, checks, resolve
 from pwfl.stages import REPORT
 from pwfl.systems.multicell import receive, train
-from pwfl.systems.multicell.beyond import server
+from pwfl.systems.multicell.beyond import server, sums
 from pwfl.systems.multicell.bounds import leakage_bound
 from pwfl.training import models, trainings
 from pwfl.training.integers import summed
@@ -39,6 +39,11 @@ def training(**changes):
     return scenario(**changes).part().training
 
 
+def counts(rules, samples, sends, noise_std):
+    """As how many samples users count if each upload is seen."""
+    return server.counts(rules, samples, sends, noise_std, sums.groups("user", sends))
+
+
 def leakage(samples, noise_std, rules):
     """rho of (11), as accounting has it."""
     return zcdp(2 * rules.clip_norm / samples, noise_std, rules.rounds)
@@ -49,7 +54,7 @@ def leakage(samples, noise_std, rules):
 
 def test_users_count_by_the_formula():
     rules = training(recipe="inverse_variance", rounds=60, clip_norm=0.5)
-    found = server.counts(rules, SAMPLES, SENDS, NOISE)
+    found = counts(rules, SAMPLES, SENDS, NOISE)
     for interval, sends in enumerate(SENDS):
         weight = np.zeros(5)
         for user in np.flatnonzero(sends):
@@ -60,13 +65,13 @@ def test_users_count_by_the_formula():
 
 
 def test_users_count_by_their_samples_or_without_noise_or_not_at_all():
-    np.testing.assert_array_equal(server.counts(training(), SAMPLES, SENDS, NOISE), SAMPLES * SENDS)
+    np.testing.assert_array_equal(counts(training(), SAMPLES, SENDS, NOISE), SAMPLES * SENDS)
     rules, everyone = training(recipe="inverse_variance"), np.full((1, 5), True)
-    np.testing.assert_allclose(server.counts(rules, SAMPLES, everyone, np.zeros((1, 5))), SAMPLES[None], rtol=1e-12)
+    np.testing.assert_allclose(counts(rules, SAMPLES, everyone, np.zeros((1, 5))), SAMPLES[None], rtol=1e-12)
     one = np.array([[0.0, 0.9, 0.7, 5.0, 0.4]])  # only the first adds none
-    records = server.counts(rules, SAMPLES, everyone, one)[0] / SAMPLES
+    records = counts(rules, SAMPLES, everyone, one)[0] / SAMPLES
     assert records[0] == records.max() < np.inf  # a record of it counts most
-    nobody = server.counts(rules, SAMPLES, ~everyone, np.zeros((1, 5)))
+    nobody = counts(rules, SAMPLES, ~everyone, np.zeros((1, 5)))
     np.testing.assert_array_equal(nobody, np.zeros((1, 5)))
 
 
@@ -79,7 +84,7 @@ def test_the_averages_noise_is_close_to_the_least():
     generator = np.random.default_rng(1)
     samples = generator.integers(50, 800, 30)
     noise = 100 * generator.uniform(1, 6, 30) / samples
-    found = server.counts(rules, samples, np.full((1, 30), True), noise[None])[0]
+    found = counts(rules, samples, np.full((1, 30), True), noise[None])[0]
     least = (noise**-2.0).sum() ** -0.5
     assert least <= noise_of_average(found, noise) < 1.02 * least
     assert noise_of_average(samples, noise) > 1.3 * least
@@ -97,15 +102,15 @@ def test_what_is_received_of_a_user_is_its_share_of_the_average(recipe, clipping
     found = received(model, SENDS, NOISE)
     rules = training(recipe=recipe)
     for interval, sends in enumerate(SENDS):
-        counts = server.counts(rules, SAMPLES, SENDS, NOISE)[interval]
-        share = counts / counts.sum()
+        counted = counts(rules, SAMPLES, SENDS, NOISE)[interval]
+        share = counted / counted.sum()
         rows = found["reception"].filter(interval=interval).sort("user")
         assert rows["user"].to_list() == np.flatnonzero(sends).tolist()
         of_unit = share / SAMPLES if clipping == "per_sample" else share  # of a sum of gradients, or their mean
         np.testing.assert_allclose(rows["weight"], of_unit[sends], rtol=1e-12)
         np.testing.assert_allclose(rows["user_noise_std"], (share * NOISE[interval])[sends], rtol=1e-12)
         (row,) = found["reception_noise"].filter(interval=interval).rows(named=True)
-        assert row["update_noise_std"] == pytest.approx(noise_of_average(counts, NOISE[interval]), rel=1e-12)
+        assert row["update_noise_std"] == pytest.approx(noise_of_average(counted, NOISE[interval]), rel=1e-12)
         assert (row["rounds"], row["planned_senders"]) == (3, sends.sum())
 
 
@@ -173,10 +178,10 @@ def test_the_server_steps_by_the_noise_that_was_planned():
     planned = tables["reception_noise"]["planned_noise_std"].to_numpy()
     np.testing.assert_allclose(steps, server.step_sizes(rules, planned, np.array([True, True])), rtol=1e-6)
     assert train.server(rules).summed is None
-    sums = resolve(
+    integers = resolve(
         registry.system("multicell").catalog.tiny, {"training": {"bits": 16}, "privacy": {"observer": "cell"}}
     )
-    assert train.server(sums.part().training).summed is summed(16)
+    assert train.server(integers.part().training).summed is summed(16)
 
 
 # The two-level algorithm

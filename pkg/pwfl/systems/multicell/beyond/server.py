@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pwfl.systems.multicell.beyond.sums import groups, total
+from pwfl.systems.multicell.beyond.sums import total
 from pwfl.systems.multicell.parameters import Training
 from pwfl.systems.multicell.recipes import RECIPES
 
@@ -10,11 +10,7 @@ SAMPLING = 1e-3  # variance of a record's gradient over that of a user's noise w
 
 
 def counts(
-    training: Training,
-    samples: np.ndarray,
-    scheduled: np.ndarray,
-    noise_std: np.ndarray,
-    group: np.ndarray | None = None,
+    training: Training, samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, group: np.ndarray
 ) -> np.ndarray:
     """Compute as how many samples a user counts in the server's average, (..., interval, user), 0 if not scheduled.
 
@@ -25,12 +21,11 @@ def counts(
     count alike: within it, no weights are better.
 
     `samples` K_i has shape (user,), or that of the others: `scheduled`, whether a user sends; `noise_std`, sigma_i;
-    `group`, the number of the group in which its upload is summed, None: each upload is separate.
+    `group`, the number of the group in which its upload is summed (`sums.groups`).
     """
     active = samples * scheduled
     if not RECIPES[training.recipe].inverse_variance:
         return active
-    group = groups("user", scheduled) if group is None else group
     summed = total(np.broadcast_to(active, scheduled.shape), group)
     share = np.divide(active, summed, where=summed > 0, out=np.zeros(scheduled.shape))
     noise = total((share * np.where(scheduled, noise_std, 0.0)) ** 2, group)
