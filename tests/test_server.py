@@ -171,17 +171,19 @@ def test_steps_of_intervals_follow_their_noise():
 
 
 def test_the_server_steps_by_the_noise_that_was_planned():
-    rules = training(step="snr")
-    tables = received(scenario(step="snr"), SENDS, NOISE)
+    model = scenario(step="snr")
+    rules, tables = train.server(model.part()), received(model, SENDS, NOISE)
     occurred = tables["reception_noise"].with_columns(update_noise_std=pl.col("planned_noise_std") / 2)
-    steps = train.server(rules).steps(trainings.receptions(tables | {"reception_noise": occurred})(0))
+    steps = rules.steps(trainings.receptions(tables | {"reception_noise": occurred})(0))
     planned = tables["reception_noise"]["planned_noise_std"].to_numpy()
-    np.testing.assert_allclose(steps, server.step_sizes(rules, planned, np.array([True, True])), rtol=1e-6)
-    assert train.server(rules).summed is None
+    np.testing.assert_allclose(
+        steps, server.step_sizes(model.part().training, planned, np.array([True, True])), rtol=1e-6
+    )
+    assert rules.summed is None
     integers = resolve(
         registry.system("multicell").catalog.tiny, {"training": {"bits": 16}, "privacy": {"observer": "cell"}}
     )
-    assert train.server(integers.part().training).summed is summed(16)
+    assert train.server(integers.part()).summed is summed(16)
 
 
 # The two-level algorithm

@@ -31,20 +31,21 @@ def parts(
     largest = batching.padded(records(training, tables))
     bytes_each = trainable.bytes_each(net, largest, data.x_test.shape)
     columns = learners.select_columns(training, stops)
-    return trainings.Parts(learner, server(training, learners.by_votes(scenario)), stops, columns, bytes_each)
+    return trainings.Parts(learner, server(scenario), stops, columns, bytes_each)
 
 
 trainer, batch_trainer = trainings.trainers(parts)
 
 
-def server(training, by_votes: bool = False) -> trainings.Server:
+def server(scenario: Multicell) -> trainings.Server:
     """Return the server's update rules; step sizes follow the planned noise, whoever drops out."""
+    training = scenario.training
 
     def steps(reception: Reception) -> np.ndarray:
         sizes = step_sizes(training, reception.planned_noise_std.astype(np.float32), reception.planned_senders > 0)
         return -sizes if training.learner == "local_steps" else sizes  # along updates, or against gradients
 
-    return trainings.Server(steps, *learners.list_rules(training, by_votes))
+    return trainings.Server(steps, *learners.list_rules(scenario))
 
 
 def records(training, tables: dict[str, pl.DataFrame]) -> int:

@@ -32,9 +32,10 @@ def by_votes(scenario: Multicell) -> bool:
     return scenario.radio.air == "majority"
 
 
-def list_rules(training: Training, by_votes: bool) -> tuple[Callable | None, Callable | None]:
+def list_rules(scenario: Multicell) -> tuple[Callable | None, Callable | None]:
     """Return the server's functions for integers and for votes; None: a weighted sum, as in the paper."""
-    return summed(training.bits) if training.bits else None, majority if by_votes else None
+    bits = scenario.training.bits
+    return summed(bits) if bits else None, majority if by_votes(scenario) else None
 
 
 def select_columns(training: Training, stops: Sequence[int]) -> Callable:
