@@ -45,7 +45,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     inputs = Given(samples, scheduled, start_noise_std)
     if is_own := user_code.is_reference(scheme):
         now = Now.build(scenario, users, tables["links"])
-        computed = Computed(user_noise(scenario, scheme, samples, scheduled, start_noise_std, now))
+        computed = Computed(user_noise(scenario, scheme, inputs, now))
     else:
         calibrated = NOISES[scheme].calibrated
         computed = NOISES[scheme].load()(scenario, inputs)
@@ -212,14 +212,7 @@ class Now(NamedTuple):
         )
 
 
-def user_noise(
-    scenario: Multicell,
-    scheme: str,
-    samples: np.ndarray,
-    scheduled: np.ndarray,
-    start_noise_std: np.ndarray,
-    now: Now,
-) -> np.ndarray:
+def user_noise(scenario: Multicell, scheme: str, inputs: Given, now: Now) -> np.ndarray:
     """Call a user-defined noise scheme; its noise is in the units of (21) and (22), before it is scaled.
 
     It gets the scenario, K_i, who is scheduled, and the start values' noise, and returns sigma_i. All arrays have shape
@@ -227,9 +220,8 @@ def user_noise(
     a parameter `now` also gets `now`.
     Raises UserCodeError for another shape, or if a scheduled user's noise is negative or NaN.
     """
-    arguments = scenario, samples, scheduled, start_noise_std
-    noise = user_code.call(scheme, *arguments, reads=scenario.own.reads, now=now)
-    noise = user_code.array(scheme, noise).astype(float)
+    noise = user_code.call(scheme, scenario, *inputs, reads=scenario.own.reads, now=now)
+    noise, scheduled = user_code.array(scheme, noise).astype(float), inputs.scheduled
     if noise.shape != scheduled.shape or not (noise[scheduled] >= 0).all():
         raise user_code.UserCodeError(
             f"{scheme}: must return each scheduled user's standard deviation, at least 0, of shape "
