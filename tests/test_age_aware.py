@@ -19,7 +19,7 @@ from pwfl.scenario.resolution import merge
 from pwfl.scenario.values import replaced
 from pwfl.systems.age_aware import age, report
 from pwfl.systems.age_aware import train as training
-from pwfl.systems.age_aware.checks import PAIRS
+from pwfl.systems.age_aware.checks import NEEDED
 from pwfl.systems.age_aware.claims import OWN_CLAIMS, PAPER_CLAIMS, claims
 from reported import everything_made, reported
 
@@ -73,7 +73,7 @@ def test_a_mistake_is_named_with_the_chain_and_what_would_be_right(base, expecte
     assert expected in str(caught.value)
 
 
-ALL_PAIRS = [scheme(scheduler, rule) for scheduler, rules in PAIRS.items() for rule in rules]
+ALL_PAIRS = [scheme(scheduler, rule) for scheduler, rule in NEEDED.items()]
 EDGES = {
     "as it is": {},
     "all pairs of schemes": {"schemes": ALL_PAIRS, "schedule": {"times": [0, 4, 8]}},

@@ -7,15 +7,12 @@ import numpy as np
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES
 from pwfl.systems.age_aware import markov
 from pwfl.systems.age_aware.parameters import AgeAware, Chain
-from pwfl.systems.age_aware.schemes import SWEPT_CLIENTS
+from pwfl.systems.age_aware.schemes import SCHEDULERS, SWEPT_CLIENTS
 
 AGE_BYTES = 540  # bytes per client and collection time, in all tables of a realization; see `LINK_BYTES`
 MAX_SCHEDULES = 10**7  # largest number that the schedulers simulated_* enumerate
-RULES = ("constant", "adaptive", "none")  # noise rules
-PAIRS = {  # noise rules of the schedulers that do not accept all
-    "noise_first": ("constant",),
-    **{f"{search}_{rule}": (rule,) for search in ("bound", "simulated") for rule in RULES[:2]},
-}
+# Noise rules of the schedulers that search; noise that is fixed before times are chosen is constant.
+NEEDED = {name: kind.rule or "constant" for name, kind in SCHEDULERS.items() if kind.minimizes}
 
 
 def consistent(scenario: AgeAware) -> None:
@@ -68,11 +65,11 @@ def _check_schemes(scenario: AgeAware) -> None:
     if len(times) != number and (times or "fixed" in schedulers):
         raise ValueError(f"schedule.times: has {len(times)} times for {number} clients; give one time per client")
     for scheme in scenario.schemes:
-        rules = PAIRS.get(scheme.scheduler, (*RULES, scheme.noise))  # others accept any noise, also user-defined
-        if scheme.noise not in rules:
+        needed = NEEDED.get(scheme.scheduler, scheme.noise)  # others accept any noise, also user-defined
+        if scheme.noise != needed:
             raise ValueError(
                 f"schemes: {scheme.name!r}: the scheduler {scheme.scheduler} optimizes collection times for "
-                f"{' or '.join(rules)} noise; it cannot be combined with {scheme.noise} noise"
+                f"{needed} noise; it cannot be combined with {scheme.noise} noise"
             )
     enumerated = schedulers & {"simulated_constant", "simulated_adaptive"}
     if enumerated and number * log10(horizon + 1) > log10(MAX_SCHEDULES):
