@@ -4,5 +4,4 @@ COLLECTED, AGE = "time step at which the client collects its data", "age of the 
 AMPLIFIED = "the paper's bound (1) on epsilon, with the exact Delta"
 CLASSICAL, UNSAFE = "epsilon of the data as collected", "bound (1) with spectral_decay as Delta: no guarantee"
 TARGET = "target epsilon of the data at time T"
-USERS = "an upper bound for all data of the client at T"
 USERS_CLASSICAL = "epsilon of all records of a client as collected"

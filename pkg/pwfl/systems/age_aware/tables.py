@@ -127,7 +127,7 @@ class Leakage(_PerClient):
     epsilon_amplified = epsilon_column(description=meanings.AMPLIFIED)
     epsilon_bound = epsilon_column(description="bound (1) on epsilon, with the proved bound on Delta")
     epsilon_unsafe = epsilon_column(description=meanings.UNSAFE)
-    epsilon_user = epsilon_column(description=meaning("epsilon_user", meanings.USERS))
+    epsilon_user = epsilon_column(description=meaning("epsilon_user", "an upper bound for all data of the client at T"))
     epsilon_user_classical = epsilon_column(description=meanings.USERS_CLASSICAL)
 
 

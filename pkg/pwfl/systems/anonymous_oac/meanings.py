@@ -3,5 +3,4 @@
 READING = "interpretation of what the observer knows"
 BATCH_RECORDS = "mean number of records in a round's batches, b_t"
 EMPTY = "number of rounds without any record in a batch"
-OWN = "null: set by a user-defined function"
 HIDDEN = "null: a user-defined function sets participation or noise"

@@ -73,7 +73,7 @@ class NoiseStatus(contract.PerRealization):
     status = dy.Enum(NOISE_STATUSES, description=meaning("status", "of the noise"))
     noise_multiplier = dy.Float64(min=0, description=meaning("noise_multiplier", "smallest of all rounds"))
     epsilon = epsilon_column(
-        description=meaning("epsilon", f"target of the calibration; {meanings.OWN}"), nullable=True
+        description=meaning("epsilon", "target of the calibration; null: set by a user-defined function"), nullable=True
     )
 
 
