@@ -14,10 +14,13 @@ from pwfl.tables.contract import PRIVATE, PUBLIC, epsilon_column, key, meaning
 
 FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # epsilon_C and values of (1)
 _positive = partial(dy.Float64, min_exclusive=0)
+_case = partial(
+    key, description="number of the case: a privacy target or, in a sweep, a client and its collection time"
+)
 
 
 class _PerCase(contract.PerRealization):
-    case = key(description="number of the case: a privacy target or, in a sweep, a client and its collection time")
+    case = _case()
 
 
 class _PerClient(_PerCase):
@@ -107,7 +110,7 @@ class NoiseStatus(_PerCase):
 class History(contract.History):
     """Simulated loss difference to a fresh model without noise (`train`); each client uploads once."""
 
-    case = key(description="number of the case: a privacy target or, in a sweep, a client and its collection time")
+    case = _case()
     target_epsilon = _positive(description=meanings.TARGET, metadata=PUBLIC)
     loss_difference_wh2 = dy.Float64(
         description="simulated loss difference to a fresh model without noise, mean over draws of data and noise",
@@ -134,14 +137,14 @@ class Leakage(_PerClient):
 class Guarantees(contract.Guarantees):
     """Guarantees of the most exposed client of each case (`account`)."""
 
-    case = key(description="number of the case: a privacy target or, in a sweep, a client and its collection time")
+    case = _case()
 
 
 class Outcome(contract.Outcome):
     """Guarantee, noise, expected loss difference and bounds of each realization and case (`account`)."""
 
     REVEALS = PUBLIC
-    case = key(description="number of the case: a privacy target or, in a sweep, a client and its collection time")
+    case = _case()
     target_epsilon = _positive(description=meanings.TARGET, metadata=PUBLIC)
     epsilon_amplified = epsilon_column(description=f"{meanings.AMPLIFIED}: of the most exposed client")
     epsilon_bound = epsilon_column(description="bound (1) on epsilon, with the proved bound on Delta")

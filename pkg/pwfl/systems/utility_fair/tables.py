@@ -12,14 +12,15 @@ from pwfl.tables.contract import NOISY, PRIVATE, PUBLIC, amount, epsilon_column,
 TRAINING_STATUSES = ("trained", "diverged", "nobody_took_part")
 
 _private = partial(dy.Float64, metadata=PRIVATE)
+_device = partial(key, description="number of the device, from 0")
 
 
 class _PerDevice(contract.PerRealization):
-    device = key(description="number of the device, from 0")
+    device = _device()
 
 
 class _PerDeviceRound(contract.PerRound):
-    device = key(description="number of the device, from 0")
+    device = _device()
 
 
 class Users(_PerDevice):
@@ -108,7 +109,7 @@ class History(contract.UserHistory):
     """
 
     round = key(description=meaning("round", "from 1"))
-    device = key(description="number of the device, from 0")
+    device = _device()
     batch_loss = _private(
         min=0, allow_inf=True, allow_nan=True, description="mean cross-entropy of the device's copy on its batch, nats"
     )
