@@ -229,13 +229,10 @@ def _channel_problems(scenario: Multicell) -> list[str]:
     from pwfl.tables import TableError
 
     links, users = scenario.channel.links, scenario.channel.users
+    if links is None and users is not None:
+        return [f"channel.users: {users}: requires the gains of its users; set channel.links, too"]
     if links is None:
-        problems = (
-            []
-            if users is None
-            else [f"channel.users: {users}: requires the gains of its users; set channel.links, too"]
-        )
-        return problems or feasible.problems(scenario)
+        return feasible.problems(scenario)
     try:
         held, stations, several = _held(_contents(scenario))
     except (OSError, TableError) as error:
@@ -263,10 +260,8 @@ def _channel_problems(scenario: Multicell) -> list[str]:
             return [str(error)]
     elif scenario.data.partition == "given":
         return [
-            (
-                f"data.partition: given uses the records of {scenario.data.file}, but {users} has a column samples; "
-                "leave one out"
-            )
+            f"data.partition: given uses the records of {scenario.data.file}, but {users} has a column samples; "
+            "leave one out"
         ]
     elif (largest := max(samples)) > available(scenario.data):
         fullest = f"realization {samples.index(largest)} has {largest} samples"

@@ -44,9 +44,9 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
         line, most = _check_users(
             build_values(values), realizations, users.filter(users["realization"] < realizations.stop), stations
         )
-    if line or values["bounded"]:
-        return [line + (required_by(scenario, "bounded") if "(21)" in line else "")] if line else []
-    return _unscheduled(scenario, most) if scenario.meets("least_noise") else []
+    if line:
+        return [line + (required_by(scenario, "bounded") if "(21)" in line else "")]
+    return _unscheduled(scenario, most) if scenario.meets("least_noise") and not values["bounded"] else []
 
 
 def required_by(scenario: "Multicell", condition: str) -> str:
