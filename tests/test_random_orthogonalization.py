@@ -302,7 +302,8 @@ def test_networks_of_many_users_have_links_and_views_as_small_ones_have(monkeypa
 def test_what_the_antennas_see_is_of_every_networks_own_channels():
     found, _ = before_training(SMALL)
     uplink = mimo.Uplink(np.full((3, 3), SIGMA), RECEIVER_STD, np.full((3, 3), ALPHA))
-    seen = receive.antennas_visibility(scenario.resolve(SMALL, {}).seed, range(3), [3, 6], 8, uplink, 1)
+    everyone = {size: np.ones((3, 3, size), bool) for size in (3, 6)}
+    seen = receive.antennas_visibility(scenario.resolve(SMALL, {}).seed, range(3), 8, uplink, 1, everyone)
     for size, of in ((6, ANTENNAS), (3, f"{ANTENNAS} of 3 users")):
         rows = found["visibility"].filter(observer=of)
         keys = ("realization", "interval", "user")

@@ -5,7 +5,7 @@ With CN(0, I) instead, and the further 1/M that (4) then needs, inner products a
 only the receiver's noise changes, to a variance M times smaller (`receiver_noise_std`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,7 +96,7 @@ def inner_products(channel: np.ndarray) -> np.ndarray:
     return channel.conj() @ channel.swapaxes(-1, -2)
 
 
-def inner_products_of_few(channel: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+def inner_products_of_few(channel: np.ndarray, sizes: Iterable[int]) -> np.ndarray:
     """Compute `inner_products` of the first users, as many as the largest of some networks of `few` users has."""
     return inner_products(channel[:, : max((size for size in sizes if few(size, channel.shape[2])), default=0)])
 

@@ -91,8 +91,8 @@ def visible(
     several = [size for size in sizes if not gone[size]] if ANTENNAS in seen_by else []
     at_antennas: dict[int, np.ndarray] = {}
     if several:
-        coherence, sends = scenario.radio.coherence_rounds, {all_users: mimo.sends_of(tables, all_users)}
-        at_antennas = antennas_visibility(scenario.seed, realizations, several, antennas, uplink, coherence, sends)
+        coherence, sends = scenario.radio.coherence_rounds, {size: mimo.sends_of(tables, size) for size in several}
+        at_antennas = antennas_visibility(scenario.seed, realizations, antennas, uplink, coherence, sends)
     for size in sizes:
         links, sends = mimo.links_of(tables, size), mimo.sends_of(tables, size)
         weight = weights(links, sends)
@@ -136,33 +136,31 @@ def alone_at_antennas(energy: np.ndarray, uplink: mimo.Uplink) -> np.ndarray:
 def antennas_visibility(
     seed: int,
     realizations: range,
-    sizes: list[int],
     antennas: int,
     uplink: mimo.Uplink,
     coherence_rounds: int | None,
-    sends: dict[int, np.ndarray] | None = None,
+    sends: dict[int, np.ndarray],
 ) -> dict[int, np.ndarray]:
     """Compute each user's visibility to an observer of all antennas, (realization, round, user), by network size.
 
     With real channels g_k = (Re h_k, Im h_k), the observer receives alpha sum g_k (u_k + n_k) and noise of variance
     sigma_m^2 / 2 in each real coordinate. Visibility depends only on the products g_j' g_k, so any vectors with these
     products may replace the g_k, such as columns of the matrix's square root; for many users, the g_k themselves are
-    used. `sends` has, by network size, who sends if not all do.
+    used. `sends` has, by network size, who sends, boolean, of the result's shape.
     """
-    by_size = {size: np.empty((*uplink.noise_std.shape, size)) for size in sizes}
+    by_size = {size: np.empty(active.shape) for size, active in sends.items()}
     rounds = uplink.noise_std.shape[1]
-    for rows, within, channel in mimo.drawn(seed, realizations, rounds, coherence_rounds, sizes[-1], antennas):
-        products = mimo.inner_products_of_few(channel, sizes).real
-        for size, t in product(sizes, within):
-            sent, amplitude = sends[size][rows, t] if sends and size in sends else None, uplink.amplitude[rows, t]
+    for rows, within, channel in mimo.drawn(seed, realizations, rounds, coherence_rounds, max(sends), antennas):
+        products = mimo.inner_products_of_few(channel, sends).real
+        for size, t in product(sends, within):
+            active, amplitude = sends[size][rows, t], uplink.amplitude[rows, t]
             noises = uplink.noise_std[rows, t], uplink.receiver_std / np.sqrt(2)
             if mimo.few(size, antennas):
-                gram = products[:, :size, :size]
-                gram = gram if sent is None else mimo.among(gram, sent)
+                gram = mimo.among(products[:, :size, :size], active)
                 seen = visibility.through_gram(amplitude[:, None, None] ** 2 * gram, *noises)
             else:
-                gram = channel[:, :size] if sent is None else np.where(sent[..., None], channel[:, :size], 0.0)
-                gram = np.concatenate([gram.real, gram.imag], axis=-1).swapaxes(-1, -2)
-                seen = visibility.through_few(amplitude[:, None, None] * gram, *noises)
+                sent = np.where(active[..., None], channel[:, :size], 0.0)
+                sent = np.concatenate([sent.real, sent.imag], axis=-1).swapaxes(-1, -2)
+                seen = visibility.through_few(amplitude[:, None, None] * sent, *noises)
             by_size[size][rows, t] = seen
     return by_size
