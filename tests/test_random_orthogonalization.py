@@ -84,7 +84,7 @@ def gram(seed, realizations, interval, users, antennas):
 def printed_epsilon(products):
     """(6) with (5) as printed, of each user, from the channels' inner products."""
     coupling = mimo.couplings(products)
-    std = mimo.effective_noise(coupling, UPLINK)["effective_noise_std_printed"]
+    std = mimo.effective_noise(coupling, UPLINK, products.shape[-1])["effective_noise_std_printed"]
     return textbook_epsilon(2 * coupling["energy"] / products.shape[-1] / std[..., None], DELTA)
 
 
@@ -215,7 +215,7 @@ def test_effective_noise_is_what_the_server_gets(normalization):
     update = h.sum(axis=1).conj() @ y / (alpha * users * scale)
     coupling = mimo.couplings(h.conj().T @ h / scale)
     receiver_std = mimo.receiver_noise_std(receiver_variance, normalization, antennas)
-    std = mimo.effective_noise(coupling, mimo.Uplink(sigma, receiver_std, alpha))
+    std = mimo.effective_noise(coupling, mimo.Uplink(sigma, receiver_std, alpha), users)
     error = LIMIT * math.sqrt(2 / count)
     assert update.real.var() == pytest.approx(std["effective_noise_std"] ** 2, rel=error)
     assert (np.abs(update) ** 2).mean() == pytest.approx(std["effective_noise_std_modulus"] ** 2, rel=error)
@@ -228,7 +228,7 @@ def test_effective_noise_is_what_the_server_gets(normalization):
 
 def test_the_printed_noise_is_the_mean_of_that_given_the_channels():
     coupling = mimo.couplings(gram(9, range(20_000), 1, 5, 4))
-    std = mimo.effective_noise(coupling, UPLINK)
+    std = mimo.effective_noise(coupling, UPLINK, 5)
     variance = {name: values**2 for name, values in std.items()}
     formula = mimo.mean_noise(5, 4, UPLINK) ** 2
     for name in ("effective_noise_std_printed", "effective_noise_std_modulus"):
@@ -260,7 +260,7 @@ def test_visibility_is_the_distance_at_the_antennas(users, antennas, sigma, rece
     np.testing.assert_allclose(visibility.linear(stacked, np.full(users, sigma), receivers) ** 2, seen, rtol=1e-8)
     # All antennas tell no less than the server's update.
     coupling = mimo.couplings(h.conj().T @ h)
-    update = mimo.effective_noise(coupling, mimo.Uplink(sigma, receiver_std, ALPHA))["effective_noise_std"]
+    update = mimo.effective_noise(coupling, mimo.Uplink(sigma, receiver_std, ALPHA), users)["effective_noise_std"]
     assert (seen >= (coupling["coupling_real"] / users / update) ** 2 * (1 - 1e-9)).all()
 
 

@@ -135,11 +135,7 @@ def search_times(scenario: AgeAware, cases: Cases, scheduler: Scheduler) -> Time
 
 
 def user_times(
-    scenario: AgeAware,
-    scheduler: str,
-    profiles: Profiles,
-    required: np.ndarray,
-    now: user_code.Drawn | None = None,
+    scenario: AgeAware, scheduler: str, profiles: Profiles, required: np.ndarray, now: user_code.Drawn
 ) -> np.ndarray:
     """Compute collection times by a user-defined function.
 

@@ -93,7 +93,7 @@ def schedule_interval(
     uplink: Uplink,
     users: pl.DataFrame,
     start: StartValues,
-    chosen: np.ndarray | None = None,
+    chosen: np.ndarray | None,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Compute an interval's schedule and powers, arrays (realization, user), and statuses of cells (realization, cell).
 

@@ -158,23 +158,22 @@ def sends_of(tables: dict[str, pl.DataFrame], users: int) -> np.ndarray:
 
 
 def effective_noise(
-    coupling: dict[str, np.ndarray], uplink: Uplink, senders: np.ndarray | None = None
+    coupling: dict[str, np.ndarray], uplink: Uplink, senders: np.ndarray | int
 ) -> dict[str, np.ndarray]:
     """Compute standard deviations, per coordinate, of noise in the server's update: EFFECTIVE, each of shape (...,).
 
-    `senders` is the number of active users, shape (...,); None: all.
+    `senders` is the number of active users, shape (...,).
 
     - effective_noise_std: that of Re(h_s^H y) / (alpha K) given the channels. Users' noise is real, so user j's enters
       with Re(h_s^H h_j) / K, and of the receiver's noise m only the real part of h_s^H m.
     - effective_noise_std_modulus: given the channels, without the real part: |h_s^H h_j| / K and all of h_s^H m.
     - effective_noise_std_printed: (5) as printed, the expectation of the former.
     """
-    users = coupling["energy"].shape[-1] if senders is None else senders
     sum_energy = np.maximum(coupling["coupling_real"].sum(axis=-1), 0)
     received = (uplink.receiver_std / uplink.amplitude) ** 2
 
     def std(column: str, receiver: np.ndarray, power: int = 2) -> np.ndarray:
-        return np.sqrt(uplink.noise_std**2 * (coupling[column] ** power).sum(axis=-1) + received * receiver) / users
+        return np.sqrt(uplink.noise_std**2 * (coupling[column] ** power).sum(axis=-1) + received * receiver) / senders
 
     return {
         "effective_noise_std": std("coupling_real", sum_energy / 2),
