@@ -88,13 +88,14 @@ def visible(
     sigma, privacy = to_array(tables["noise"], "noise_std", *KEYS[:2]), scenario.privacy
     antennas, uplink, rows = scenario.network.antennas, mimo.uplink_of(scenario, tables["schedule"], sigma), []
     gone = {size: observers.gone(privacy, size, sigma.shape[1]) for size in sizes}
-    several = [size for size in sizes if not gone[size]] if ANTENNAS in seen_by else []
+    active = {size: mimo.sends_of(tables, size) for size in sizes}
+    exact = {size: sends for size, sends in active.items() if ANTENNAS in seen_by and not gone[size]}
     at_antennas: dict[int, np.ndarray] = {}
-    if several:
-        coherence, sends = scenario.radio.coherence_rounds, {size: mimo.sends_of(tables, size) for size in several}
-        at_antennas = antennas_visibility(scenario.seed, realizations, antennas, uplink, coherence, sends)
-    for size in sizes:
-        links, sends = mimo.links_of(tables, size), mimo.sends_of(tables, size)
+    if exact:
+        coherence = scenario.radio.coherence_rounds
+        at_antennas = antennas_visibility(scenario.seed, realizations, antennas, uplink, coherence, exact)
+    for size, sends in active.items():
+        links = mimo.links_of(tables, size)
         weight = weights(links, sends)
         share, variance = np.abs(weight), np.square(weight) * np.square(sigma)[..., None]
         hiding = observers.left(variance, gone[size]) if gone[size] else variance.sum(axis=-1, keepdims=True)
