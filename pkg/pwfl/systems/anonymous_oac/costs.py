@@ -6,7 +6,7 @@ import polars as pl
 from pwfl.learning import features
 from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import MECHANISMS
+from pwfl.systems.anonymous_oac.schemes import MECHANISMS, Mechanism
 from pwfl.tables.arrays import joined, to_table
 from pwfl.training.models import network, parameter_count
 
@@ -40,16 +40,22 @@ def spent(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFra
     return rounds.select(*KEYS, symbols=symbols, seconds=seconds, joules=pl.col("energy_j").fill_nan(None))
 
 
+def mechanism_of(tables: dict[str, pl.DataFrame]) -> Mechanism:
+    """Return the mechanism in the table `noise`, the same in all rounds."""
+    return MECHANISMS[tables["noise"]["noise"][0]]
+
+
 def in_turn(tables: dict[str, pl.DataFrame]) -> bool:
     """Return whether participants send one after the other, as they do if each protects its own update."""
-    return MECHANISMS[tables["noise"]["noise"][0]].local
+    return mechanism_of(tables).local
 
 
 def uploaded(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Join the rows of `schedule` in which a device sends with `noise`: one row per upload."""
-    turns, fixed = in_turn(tables), MECHANISMS[tables["noise"]["noise"][0]].fixed
-    schedule = tables["schedule"].with_columns(total=pl.col("batch").sum().over(KEYS), participants=pl.len().over(KEYS))
-    return joined(schedule, tables["noise"], *KEYS).filter(pl.lit(fixed) | (pl.col("batch" if turns else "total") > 0))
+    kind, sent = mechanism_of(tables), tables["schedule"]
+    sent = sent.with_columns(total=pl.col("batch").sum().over(KEYS), participants=pl.len().over(KEYS))
+    records = pl.col("batch" if kind.local else "total")
+    return joined(sent, tables["noise"], *KEYS).filter(pl.lit(kind.fixed) | (records > 0))
 
 
 def transmissions(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:

@@ -6,9 +6,9 @@ import polars as pl
 from pwfl.airs import air
 from pwfl.airs.air import Observer
 from pwfl.privacy.labels import BATCH_SIZES, PARTICIPATION
-from pwfl.systems.anonymous_oac.costs import KEYS, in_turn, spent
+from pwfl.systems.anonymous_oac.costs import KEYS, mechanism_of, spent
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import MECHANISMS, READ, READINGS, SUM, UPLOAD
+from pwfl.systems.anonymous_oac.schemes import READ, READINGS, SUM, UPLOAD
 from pwfl.tables.arrays import joined
 from pwfl.tables.reception import EMPTY
 
@@ -19,8 +19,8 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     A device's message is the sum of its batch's clipped gradients. In turn, uploads are digital, without errors. In a
     round without records, the server adds the noise that it receives, as it cannot detect such rounds.
     """
-    turns, fixed = in_turn(tables), MECHANISMS[tables["noise"]["noise"][0]].fixed
-    variance = 0.0 if turns else scenario.radio.noise_variance
+    kind = mechanism_of(tables)
+    variance = 0.0 if kind.local else scenario.radio.noise_variance
     interval = (pl.col("round") - 1).alias("interval")
     noise = tables["noise"].with_columns(
         # In float32, as the server's sum.
@@ -30,8 +30,8 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     )
     rows = joined(tables["schedule"], noise, *KEYS)
     # Over the air all participants share the noise, also those without records, unless no participant has any.
-    records = pl.col("batch") if turns else pl.col("batch").sum().over(KEYS)
-    sends = pl.lit(fixed) | (records > 0)  # without a column, a literal would be one row in sums
+    records = pl.col("batch") if kind.local else pl.col("batch").sum().over(KEYS)
+    sends = pl.lit(kind.fixed) | (records > 0)  # without a column, a literal would be one row in sums
     rows = rows.with_columns(
         weight=pl.when(pl.col("divisor") > 0).then(1 / pl.col("divisor")).otherwise(0.0),
         senders=sends.cast(pl.Int64).sum().over(KEYS),
@@ -65,8 +65,7 @@ def observed_by(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict
 
     Noise of a strength that does not follow the batches' sizes hides them, unless somebody publishes them.
     """
-    scheme = tables["noise"]["noise"][0]
-    kind = MECHANISMS[scheme]
+    kind = mechanism_of(tables)
     known = READINGS[kind.reading]
     hidden = () if known.participation else (PARTICIPATION,)
     sizes = (BATCH_SIZES,) if scenario.data.sampling < 1 and (kind.fixed or not known.noise) else ()
@@ -88,9 +87,9 @@ def visible(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataF
     In turn, each participant protects its own upload; over the air, all together protect their sum. A message of weight
     1 / divisor is hidden by noise of the noise multiplier times 2 L / divisor. The channel's noise is not counted.
     """
-    hiding = 2 * scenario.training.clip_norm * pl.col("noise_multiplier")
-    observer = pl.lit(UPLOAD if in_turn(tables) else SUM)
-    if MECHANISMS[tables["noise"]["noise"][0]].occurred:
+    kind, hiding = mechanism_of(tables), 2 * scenario.training.clip_norm * pl.col("noise_multiplier")
+    observer = pl.lit(UPLOAD if kind.local else SUM)
+    if kind.occurred:
         rows = joined(tables["schedule"].select(*KEYS, "user"), tables["noise"], *KEYS)
         keys = {"interval": pl.col("round") - 1, "rounds": pl.lit(1, pl.Int64), "observer": observer}
         shown = dict.fromkeys(("visibility", "visibility_users_only"), 1 / hiding)
