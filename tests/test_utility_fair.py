@@ -10,7 +10,7 @@ import tensorflow as tf
 from scipy import constants, stats
 
 import stage_of
-from conftest import in_turn
+from conftest import in_turn, python
 from pipeline import digits, part
 from pwfl import scenario, streams
 from pwfl.learning.mlp import glorot_uniform, parameter_count
@@ -781,3 +781,21 @@ def test_a_mistake_is_named_with_its_place_and_what_would_be_right(override, exp
     with pytest.raises(scenario.ScenarioError) as caught:
         scenario.load({"base": {"system": "utility_fair"} | override, "scenarios": {"one": {}}}, "file.yaml")
     assert expected in str(caught.value)
+
+
+@pytest.mark.slow
+def test_local_steps_of_a_small_cnn_have_the_same_bits_in_every_process():
+    code = """
+import warnings
+warnings.simplefilter("ignore")
+import pwfl
+from pwfl import registry
+tiny = registry.system("utility_fair").catalog.tiny
+training = tiny["training"] | {"model": "cnn", "clip_norm": 1.0}
+base = tiny | {"system": "utility_fair", "realizations": 1, "training_realizations": 1, "training": training}
+found = pwfl.simulate({"study": "cnn", "base": base, "scenarios": {"one": {}}}, until="train")
+print(found.scenarios["one"].stages["history"].write_csv())
+"""
+    first, *others = (python("-c", code).stdout for _ in range(6))
+    assert first.count("\n") > 2
+    assert set(others) == {first}

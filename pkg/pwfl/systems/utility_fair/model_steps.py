@@ -49,13 +49,15 @@ class ModelSteps:
         """Compute each device's update h of its copy w of the model after its number of steps, (3)."""
         devices = tf.size(steps)
         direction = [tf.broadcast_to(d, tf.concat([[devices], tf.shape(d)[1:]], axis=0)) for d in direction]
+        # Within a larger graph, oneDNN's choice of kernels, and with it last bits, would differ between processes.
+        gradient = tf.function(self._gradient, autograph=False, experimental_attributes={"_noinline": True})
 
         def device_update(parts):
             weights, x, y, direction, count = parts
-            drift = [d - g for d, g in zip(direction, self._gradient(weights, x, y), strict=True)]
+            drift = [d - g for d, g in zip(direction, gradient(weights, x, y), strict=True)]
 
             def step(t, moved):
-                slope = self._gradient([w + h for w, h in zip(weights, moved, strict=True)], x, y)
+                slope = gradient([w + h for w, h in zip(weights, moved, strict=True)], x, y)
                 return t + 1, [h - step_size * (g + d) for h, g, d in zip(moved, slope, drift, strict=True)]
 
             start = tf.constant(0), [tf.zeros_like(w) for w in weights]
