@@ -23,7 +23,7 @@ from pwfl.store import sealed
 from pwfl.store.items import Store
 from pwfl.systems.age_aware import train as age_aware_train
 from pwfl.tables import contract
-from pwfl.workflow import plan, publish, reporting, reports
+from pwfl.workflow import compute, plan, publish, reporting, reports
 
 SYSTEMS = ("multicell", "anonymous_oac", "random_orthogonalization", "utility_fair")  # that learn data of one's own
 RECORDS = 20  # of each user
@@ -155,7 +155,7 @@ def published(system: str, replaced: bool, release: str) -> Path:
     given, place, audited = scenario(system, release=release), Path(mkdtemp()), audit(system)
     with within(folder(system, replaced=replaced)), pytest.MonkeyPatch.context() as patch:
         patch.setattr(reports, "formats", lambda study: ["json"])
-        patch.setattr(reporting.execution, "audit_schemes", lambda *_: audited)
+        patch.setattr(execution, "audit_schemes", lambda *_: audited)
         patch.setattr(reporting.tables, "read_schemes", lambda paths, *_: {table: found[table] for table in paths})
         content = {"study": "own", "print": True, "scenarios": {"one": given, "two": given | {"seed": 2}}}
         report, root = reports.plan(plan.plan(load(content, "own.yaml"))), Store(place / "store")
@@ -164,7 +164,7 @@ def published(system: str, replaced: bool, release: str) -> Path:
             target.mkdir(parents=True)
             given = report.descriptions[item.address] | of_report.arguments
             paths = {name: [str(root.path(path)) for path in paths] for name, paths in report.inputs(item).items()}
-            reporting.JOBS[item.stage](given, paths, target)
+            compute._job(item.stage)(given, paths, target)
             sealed.seal_folder(target)
             assert {path.name for path in target.iterdir()} == {*of_report.outputs}
     publish.publish(place / f".pwfl/own/{publish.ALL}.shown", report.view, "pwfl run own.yaml", [])
