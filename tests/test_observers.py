@@ -96,7 +96,8 @@ def test_no_coalition_sees_more_at_all_antennas_than_is_stated(changes, channels
     several = []
     for realization, t in np.ndindex(2, 3):
         drawn = 1 if channels else t + 1
-        products = mimo.gram(model.seed, range(realization, realization + 1), drawn, users, antennas)[0].real
+        channels_of = mimo.channels(model.seed, range(realization, realization + 1), drawn, users, antennas)
+        products = mimo.inner_products(channels_of)[0].real
         heard = alpha * np.linalg.cholesky(products + 1e-12 * np.eye(users)).T  # vectors of these products
         for user, size in product(range(users), range(1, users)):
             for gone in combinations([other for other in range(users) if other != user], size):

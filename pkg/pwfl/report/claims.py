@@ -310,7 +310,7 @@ class Claim:
     #: The band that must contain the number, the reported number, or a function from the first scenario's series to a
     #: band.
     required: Band | Reported | Callable[[dict], Band] = ANYTHING
-    #: The terms under other interpretations, by `id: description`.
+    #: The terms under other interpretations, by id and description, joined by a colon.
     otherwise: Mapping[str, Term] = field(default_factory=dict)
     #: PAPER if the range follows from the source alone: a direction, or a number that it reports. PROJECT if this
     #: project chose how much is slight, similar, or acceptable.

@@ -104,7 +104,8 @@ def log_to(log_path: str) -> None:
 
     def say(kind: type[BaseException], error: BaseException, trace) -> None:
         """Log an error that ends a job, and print it on the terminal."""
-        os.write(terminal, f"{error if speaks(error) else describe(error)}\n".encode())
+        if not issubclass(kind, KeyboardInterrupt):  # the workflow says that it was interrupted
+            os.write(terminal, f"{error if speaks(error) else describe(error)}\n".encode())
         if speaks(error):
             print(error, file=sys.stderr)
         else:
