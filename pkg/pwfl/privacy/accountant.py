@@ -251,11 +251,12 @@ def accounts(
         Number of users; None: that of the table `users`.
     """
     seen = cache(lambda observer: shown(tables, observer, users))
+    view = cache(lambda observer: view_of(tables["observers"], observer))
     priced = {}
     for claim in claims:
         one, there = seen(claim.rows or claim.observer)
-        moved, view = one[claim.noise].moved(claim.sensitivity), view_of(tables["observers"], claim.observer)
-        priced[claim.key] = account(claim, moved, mechanism, delta, view, there, lost)
+        moved = one[claim.noise].moved(claim.sensitivity)
+        priced[claim.key] = account(claim, moved, mechanism, delta, view(claim.observer), there, lost)
     return priced
 
 

@@ -69,7 +69,7 @@ def over_parameter(
     first = rows["outcome"][0]
     known = list_outcomes(system)
     swept = rows.filter(pl.col(key).is_not_null(), pl.col("scenario") != pl.col("sweep_of"), ~pl.col("bare"))
-    panels, more = [], 0
+    dashed, panels, more = dashes(rows), [], 0
     for column in dict.fromkeys((first, *COLUMNS)):
         values = table.filter(outcome=column).select(*INDEX, at="mean", at_low="ci_low", at_high="ci_high")
         drawn = swept.join(values, on=INDEX, how="inner", nulls_equal=True, maintain_order="left")
@@ -81,9 +81,8 @@ def over_parameter(
                     more += 1
                     continue
                 value = f"{upper(parameters.title(system, keys[1]))} = {second:g}" if len(keys) > 1 else ""
-                panels.append(
-                    Panel(known[column].title, value, _panel(part, key, known[column], dashes(rows), wide, size))
-                )
+                chart = _panel(part, key, known[column], dashed, wide, size)
+                panels.append(Panel(known[column].title, value, chart))
     return panels, more
 
 
